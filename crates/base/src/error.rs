@@ -1,0 +1,72 @@
+//! What can go wrong, as values.
+
+use crate::{Rank, Tag};
+
+/// Result of an operation of the library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An operation that could not be done. Nothing was half done: the rank can go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The peer died, or left before it did what this operation waits for.
+    #[error("rank {rank} was lost: it ended before it did what this operation waits for")]
+    PeerLost {
+        /// The peer, as a rank of the world.
+        rank: Rank,
+    },
+    /// The message is longer than the receive's buffer. It was not consumed: probe for it and receive it again.
+    #[error("a message of {got} bytes does not fit a receive of {room} bytes; it can still be received")]
+    Truncated {
+        /// The message's length in bytes.
+        got: u64,
+        /// The receive's room in bytes.
+        room: u64,
+    },
+    /// The received length is not a whole number of elements.
+    #[error("a message of {bytes} bytes is no whole number of elements of {element} bytes")]
+    Mismatch {
+        /// The message's length in bytes.
+        bytes: u64,
+        /// The size of the element asked for.
+        element: usize,
+    },
+    /// No such rank in this communicator.
+    #[error("rank {rank} does not exist in a communicator of {size}")]
+    BadRank {
+        /// The rank that was asked for.
+        rank: Rank,
+        /// Ranks of the communicator.
+        size: usize,
+    },
+    /// A tag that programs may not use.
+    #[error("tag {tag} is above the largest tag, {}", crate::MAX_TAG)]
+    BadTag {
+        /// The tag that was asked for.
+        tag: Tag,
+    },
+    /// The operation would wait for this very rank for ever.
+    #[error("deadlock: {what} can only be completed by this rank itself")]
+    Deadlock {
+        /// The operation.
+        what: &'static str,
+    },
+    /// The receive was cancelled before a message matched it.
+    #[error("the receive was cancelled")]
+    Cancelled,
+    /// An access outside a window.
+    #[error("elements {first}..{end} lie outside the window of rank {rank}, which has {len}")]
+    OutsideWindow {
+        /// Whose part of the window.
+        rank: Rank,
+        /// First element of the access.
+        first: u64,
+        /// One past its last element.
+        end: u64,
+        /// Elements that rank contributed.
+        len: u64,
+    },
+    /// The engine could not be started or does not work any more.
+    #[error("{0}")]
+    Engine(String),
+}

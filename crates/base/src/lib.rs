@@ -1,0 +1,15 @@
+//! What every other crate of Treepie speaks of: ranks and tags, errors, and the memory that messages lie in.
+//!
+//! `unsafe` is confined to [`bytes`] and [`span`]: they turn typed vectors and borrowed slices into untyped memory that
+//! engines and protocols can hold, so that the crates above can forbid it.
+
+pub mod bytes;
+pub mod error;
+pub mod rank;
+pub mod span;
+
+pub use bytemuck::{Pod, Zeroable};
+pub use bytes::Bytes;
+pub use error::{Error, Result};
+pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
+pub use span::{Lending, Span, lending};

@@ -1,0 +1,67 @@
+//! Names of processes and messages.
+
+/// A process of a communicator: 0 to size - 1.
+pub type Rank = usize;
+
+/// A number that the sender puts on a message and the receiver selects by: 0 to [`MAX_TAG`].
+pub type Tag = u32;
+
+/// The largest tag a program may use; those above belong to the library.
+pub const MAX_TAG: Tag = 0x7fff_ffff;
+
+/// Whose messages a receive takes. A plain rank converts into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Only this rank's.
+    Rank(Rank),
+    /// Anybody's.
+    Any,
+}
+
+/// Receive from whoever sent first.
+pub const ANY_SOURCE: Source = Source::Any;
+
+impl From<Rank> for Source {
+    fn from(rank: Rank) -> Self {
+        Source::Rank(rank)
+    }
+}
+
+/// Which tags a receive takes. A plain tag converts into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TagMatch {
+    /// Only this tag.
+    Tag(Tag),
+    /// Any tag.
+    Any,
+}
+
+/// Receive whatever the tag.
+pub const ANY_TAG: TagMatch = TagMatch::Any;
+
+impl From<Tag> for TagMatch {
+    fn from(tag: Tag) -> Self {
+        TagMatch::Tag(tag)
+    }
+}
+
+/// What is known of a message that was received or probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Who sent it, as a rank of the communicator it came on.
+    pub source: Rank,
+    /// The tag it carries.
+    pub tag: Tag,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Status {
+    /// Its length in elements of `T`; a rest that fills no element does not count.
+    pub fn count<T>(&self) -> usize {
+        match size_of::<T>() {
+            0 => 0,
+            size => (self.bytes / size as u64) as usize,
+        }
+    }
+}

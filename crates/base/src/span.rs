@@ -1,0 +1,120 @@
+//! Memory that an operation in flight reads or writes: owned, or lent for the time of a [`lending`].
+//!
+//! A [`Span`] is valid as long as it exists. For owned memory that is plain ownership. For lent memory, [`lending`]
+//! does not return, and does not let a panic pass, before every span that was lent in it is gone; until then it calls
+//! `settle`, which is to bring the operations that hold them to an end. So a forgotten request can delay the end of a
+//! lending, but no operation can touch memory that its owner has taken back.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::Bytes;
+
+/// Bytes that a send reads or a receive writes.
+pub struct Span {
+    ptr: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    hold: Hold,
+}
+
+enum Hold {
+    Owned(Bytes),
+    Lent(#[expect(dead_code, reason = "its count tells the lending that the span still exists")] Rc<()>),
+}
+
+impl Span {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: a span's memory lives and is initialised as long as the span does (module documentation); a writable
+        // span is the only way to its memory, and it is borrowed here.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+
+    /// The bytes, to be written. Panics on a span that was lent for reading.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        assert!(self.writable, "a span that was lent for reading is written");
+        // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+
+    /// Where the bytes lie, for engines that hand the address to a peer.
+    pub fn address(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    /// The owned memory again, or nothing for lent memory.
+    pub fn into_bytes(self) -> Option<Bytes> {
+        match self.hold {
+            Hold::Owned(bytes) => Some(bytes),
+            Hold::Lent(_) => None,
+        }
+    }
+}
+
+impl From<Bytes> for Span {
+    fn from(mut bytes: Bytes) -> Self {
+        let slice = bytes.as_mut_slice();
+        let (len, ptr) = (slice.len(), NonNull::from(slice).cast());
+        Self { ptr, len, writable: true, hold: Hold::Owned(bytes) }
+    }
+}
+
+impl std::fmt::Debug for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Span({})", self.len)
+    }
+}
+
+/// Lends borrowed slices as [`Span`]s; made by [`lending`].
+pub struct Lending<'scope> {
+    spans: Rc<()>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+}
+
+impl<'scope> Lending<'scope> {
+    /// Lends bytes to be read.
+    pub fn lend(&self, bytes: &'scope [u8]) -> Span {
+        let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
+        Span { ptr, len, writable: false, hold: Hold::Lent(self.spans.clone()) }
+    }
+
+    /// Lends bytes to be written.
+    pub fn lend_mut(&self, bytes: &'scope mut [u8]) -> Span {
+        let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
+        Span { ptr, len, writable: true, hold: Hold::Lent(self.spans.clone()) }
+    }
+
+    fn all_returned(&self) -> bool {
+        Rc::strong_count(&self.spans) == 1
+    }
+}
+
+/// Runs `body`, which may lend slices that outlive the call, and then `settle` until all that was lent is back.
+/// `settle` is told whether `body` panicked. A panic inside `settle` aborts: there is no way on from there.
+pub fn lending<'env, R>(
+    body: impl for<'scope> FnOnce(&'scope Lending<'scope>, PhantomData<&'scope &'env ()>) -> R,
+    mut settle: impl FnMut(bool),
+) -> R {
+    let lending = Lending { spans: Rc::new(()), scope: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| body(&lending, PhantomData)));
+    while !lending.all_returned() {
+        if catch_unwind(AssertUnwindSafe(|| settle(result.is_err()))).is_err() {
+            eprintln!("treepie: panic while waiting for borrowed buffers to come back");
+            std::process::abort();
+        }
+    }
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}

@@ -1,0 +1,216 @@
+//! What an engine is: it moves records of bytes, in order, between pairs of ranks. Nothing else is required of it.
+//!
+//! Matching, contexts, eager and rendezvous, synchronous sends, credit and windows stand once above all engines, in
+//! [`Endpoint`](crate::Endpoint). An engine belongs to one rank and is driven by that rank alone; it never calls back.
+//!
+//! | required | |
+//! |---|---|
+//! | [`rank`](Fabric::rank), [`size`](Fabric::size), [`now`](Fabric::now), [`max_body`](Fabric::max_body) | facts |
+//! | [`try_send`](Fabric::try_send), [`poll`](Fabric::poll) | the channel |
+//! | [`idle`](Fabric::idle) | how to wait |
+//! | [`depart`](Fabric::depart), [`departed`](Fabric::departed), [`fail`](Fabric::fail) | how to end |
+//!
+//! The rest has defaults that say "not here"; the endpoint then does the same with records. Override where the engine
+//! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive` (a shared counter),
+//! `shared` (memory that all ranks map), `life` (who has ended).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use treepie_base::{Result, Span};
+
+/// The fixed part of a record. The engine carries it and does not look inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Head {
+    /// What the record is; see the endpoint's `kind` module.
+    pub kind: u32,
+    /// Which communicator.
+    pub context: u32,
+    /// Which message.
+    pub tag: u32,
+    /// A small number whose meaning depends on `kind`: mostly the operation that an answer refers to.
+    pub slot: u32,
+}
+
+/// What an engine reports, one at a time.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A record arrived. `body` lies in the engine's memory and is released by the next call of the engine.
+    Record {
+        /// Who sent it.
+        from: u32,
+        /// Its fixed part.
+        head: Head,
+        /// The rest.
+        body: &'a [u8],
+    },
+    /// A peer called [`Fabric::ack`] on this slot.
+    Acked {
+        /// The slot.
+        slot: u32,
+    },
+    /// A bulk transfer into `span` is done.
+    BulkReceived {
+        /// As given to [`Fabric::bulk_recv`].
+        slot: u32,
+        /// The memory, filled.
+        span: Span,
+        /// Whether the sender learns of the end only if the endpoint acknowledges it.
+        tell_sender: bool,
+    },
+    /// A bulk transfer out of `span` is done, or the peer's acknowledgement came.
+    BulkSent {
+        /// As given to [`Fabric::bulk_send`].
+        slot: u32,
+        /// The memory, free again.
+        span: Span,
+    },
+    /// A bulk transfer ended because the peer did.
+    BulkFailed {
+        /// As given at the start.
+        slot: u32,
+        /// The memory.
+        span: Span,
+        /// Whether this rank was the sender.
+        sending: bool,
+    },
+    /// Every rank has arrived at this cell once more.
+    Gathered {
+        /// As given to [`Fabric::arrive`].
+        cell: u32,
+    },
+}
+
+/// Whether a rank can still be expected to do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs, as far as is known.
+    Here,
+    /// It starts nothing new; all it will ever send has been handed over. Its memory is still in use.
+    Leaving,
+    /// It has ended in order and touches no memory any more.
+    Left,
+    /// It crashed, panicked or was killed, and touches no memory any more.
+    Dead,
+}
+
+/// What a receiver tells the sender of a bulk transfer so that it can do its part. Opaque above the engine.
+pub type Invite = [u64; 4];
+
+/// How ranks reach each other. See the [module](self) for what is required.
+pub trait Fabric {
+    /// This rank.
+    fn rank(&self) -> u32;
+
+    /// How many ranks there are.
+    fn size(&self) -> u32;
+
+    /// The engine's name, as `shm`.
+    fn name(&self) -> &'static str;
+
+    /// Time since some moment in the past; virtual in a simulation.
+    fn now(&self) -> Duration;
+
+    /// The longest body that one record may have; at least 1024.
+    fn max_body(&self) -> usize;
+
+    /// Sends a record to another rank, unless there is no room now. Records from one rank to another arrive in order.
+    /// The endpoint never sends to its own rank.
+    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool;
+
+    /// Does what can be done now and reports one event.
+    fn poll(&mut self) -> Option<Event<'_>>;
+
+    /// Waits a little, after `round` (0, 1, 2, ...) polls in a row that brought nothing: spin, yield, then sleep. Must
+    /// return at once if an event, or room after a `try_send` that failed, has come since; must return after about
+    /// 100 ms in any case.
+    fn idle(&mut self, round: u32);
+
+    /// Announces that this rank starts nothing new. Polling goes on until [`departed`](Self::departed).
+    fn depart(&mut self);
+
+    /// Whether the engine may be dropped, after [`depart`](Self::depart).
+    fn departed(&mut self) -> bool;
+
+    /// Announces that this rank has failed and will do nothing more; an engine that cannot say so ends the job.
+    fn fail(&mut self);
+
+    /// Tells `to` that its operation `slot` has been answered, even when the channel to it is full. Returns false where
+    /// there is no such way for this slot; the endpoint then sends a record.
+    fn ack(&mut self, to: u32, slot: u32) -> bool {
+        let _ = (to, slot);
+        false
+    }
+
+    /// What the receiver must know of memory that is about to be offered for a bulk transfer.
+    fn offer(&self, span: &Span) -> u64 {
+        let _ = span;
+        0
+    }
+
+    /// Begins to receive `span.len()` bytes that `from` offered. `Ok(Some(invite))`: the endpoint sends the invite to
+    /// the sender, whose engine gets it by [`bulk_send`](Self::bulk_send). `Ok(None)`: the sender has nothing to do.
+    /// `Err(span)`: not possible here; the endpoint moves the data in records.
+    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+        let _ = (from, offer, slot);
+        Err(span)
+    }
+
+    /// Takes part in a bulk transfer as its sender. Only called with an invite that the peer's `bulk_recv` made.
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
+        let _ = (to, slot, invite, span);
+        unreachable!("this engine makes no invites");
+    }
+
+    /// Adds this rank to a counter that all ranks of the engine share; [`Event::Gathered`] tells when all have come.
+    /// The caller arrives again only after that event. Returns false if there is no such cell.
+    fn arrive(&mut self, cell: u32) -> bool {
+        let _ = cell;
+        false
+    }
+
+    /// Memory that every rank of the engine can map.
+    fn shared(&mut self) -> Option<&mut dyn SharedHeap> {
+        None
+    }
+
+    /// A number that changes when [`life`](Self::life) changes for any rank.
+    fn news(&self) -> u32 {
+        0
+    }
+
+    /// What has become of a rank. An engine that cannot know says `Here`, and the endpoint asks the rank itself when it
+    /// has waited for it for a while.
+    fn life(&self, rank: u32) -> Life {
+        let _ = rank;
+        Life::Here
+    }
+
+    /// Whether [`life`](Self::life) knows.
+    fn knows_life(&self) -> bool {
+        true
+    }
+}
+
+/// Memory outside any rank's own, given out in pieces that every rank can map.
+pub trait SharedHeap {
+    /// Sets a piece aside and returns where it lies. One rank does this for all that will use it.
+    fn reserve(&mut self, bytes: u64) -> Result<u64>;
+
+    /// Maps a piece, zero at first. Dropping the last handle of a rank unmaps it there.
+    fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>>;
+
+    /// Gives the memory back. One rank does this, when nobody uses the piece any more.
+    fn release(&mut self, at: u64, bytes: u64);
+}
+
+/// A mapped piece of shared memory. Other ranks change it at any time; words of 8 bytes never tear.
+pub trait SharedMemory {
+    /// Copies out. Panics outside the piece.
+    fn load(&self, at: u64, into: &mut [u8]);
+    /// Copies in. Panics outside the piece.
+    fn store(&self, at: u64, from: &[u8]);
+    /// Adds to the word at `at`, a multiple of 8, and returns what was there.
+    fn fetch_add(&self, at: u64, value: u64) -> u64;
+}
