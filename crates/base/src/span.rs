@@ -50,6 +50,12 @@ impl Span {
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 
+    /// The first `len` bytes only; the memory beyond is kept, untouched.
+    pub fn narrowed(mut self, len: usize) -> Self {
+        self.len = self.len.min(len);
+        self
+    }
+
     /// Where the bytes lie, for engines that hand the address to a peer.
     pub fn address(&self) -> NonNull<u8> {
         self.ptr

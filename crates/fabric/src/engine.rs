@@ -89,6 +89,8 @@ pub enum Life {
     Here,
     /// It starts nothing new; all it will ever send has been handed over. Its memory is still in use.
     Leaving,
+    /// It has failed and does nothing more but give its memory back.
+    Failing,
     /// It has ended in order and touches no memory any more.
     Left,
     /// It crashed, panicked or was killed, and touches no memory any more.
@@ -185,6 +187,11 @@ pub trait Fabric {
     fn life(&self, rank: u32) -> Life {
         let _ = rank;
         Life::Here
+    }
+
+    /// Whether each rank is a process of its own, which can end without taking others with it.
+    fn rank_is_process(&self) -> bool {
+        false
     }
 
     /// Whether [`life`](Self::life) knows.

@@ -1,1 +1,31 @@
-//! .
+//! Treepie: a runtime for programs whose ranks talk irregularly.
+//!
+//! ```no_run
+//! use treepie::prelude::*;
+//!
+//! fn main() -> treepie::Result<()> {
+//!     let world = treepie::init()?; // shm under `treepie run`, MPI under mpirun, a world of one otherwise
+//!     let right = (world.rank() + 1) % world.size();
+//!     world.send(&[world.rank() as u64], right, 0)?;
+//!     let (got, status) = world.recv_vec::<u64>(ANY_SOURCE, 0)?;
+//!     println!("rank {} heard {got:?} from {}", world.rank(), status.source);
+//!     world.barrier()
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod start;
+
+pub use start::{init, launch};
+pub use treepie_comm::{
+    ANY_SOURCE, ANY_TAG, Comm, Counter, Error, MAX_TAG, Message, Pod, Rank, Request, Result, Scope, Source, Status,
+    Tag, TagMatch, Window, Zeroable, wait_all, wait_any, wait_some,
+};
+
+/// What most programs need: `use treepie::prelude::*`.
+pub mod prelude {
+    pub use crate::{
+        ANY_SOURCE, ANY_TAG, Comm, Message, Pod, Rank, Request, Scope, Source, Status, Tag, TagMatch, Window, Zeroable,
+        wait_all, wait_any, wait_some,
+    };
+}

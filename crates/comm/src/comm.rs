@@ -1,0 +1,124 @@
+//! A group of ranks with a message space of its own.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+
+use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
+use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
+
+/// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
+///
+/// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) makes another one with the same
+/// ranks. It belongs to the thread that is its rank.
+#[derive(Clone)]
+pub struct Comm {
+    pub(crate) inner: Rc<Inner>,
+}
+
+pub(crate) struct Inner {
+    endpoint: Rc<RefCell<Endpoint>>,
+    /// Even for messages of the program; the odd one above is for the library's own.
+    context: u32,
+    rank: Rank,
+    size: usize,
+    /// Barriers begun so far.
+    pub(crate) barriers: Cell<u32>,
+}
+
+impl Comm {
+    /// The communicator of all ranks of an engine.
+    pub fn world(fabric: Box<dyn Fabric>) -> Self {
+        let endpoint = Endpoint::new(fabric);
+        let (rank, size) = (endpoint.rank() as Rank, endpoint.size() as usize);
+        Self::with_context(Rc::new(RefCell::new(endpoint)), 0, rank, size)
+    }
+
+    fn with_context(endpoint: Rc<RefCell<Endpoint>>, context: u32, rank: Rank, size: usize) -> Self {
+        Self { inner: Rc::new(Inner { endpoint, context, rank, size, barriers: Cell::new(0) }) }
+    }
+
+    /// This rank's number, from 0 to `size() - 1`.
+    pub fn rank(&self) -> Rank {
+        self.inner.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.inner.size
+    }
+
+    /// The engine that carries the messages: `shm`, `threads`, `mpi`, `alone`.
+    pub fn engine(&self) -> &'static str {
+        self.endpoint().engine()
+    }
+
+    /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
+    pub fn dup(&self) -> Result<Self> {
+        let context = self.agree_on_context()?;
+        Ok(Self::with_context(self.inner.endpoint.clone(), context, self.rank(), self.size()))
+    }
+
+    /// A context that none of these ranks has used: the highest of what each of them would take. A rank never goes
+    /// back to a lower one, so two communicators that share a rank never share a context.
+    pub(crate) fn agree_on_context(&self) -> Result<u32> {
+        let mine = u64::from(self.endpoint().next_context());
+        let context = self.all_gather_words(mine)?.into_iter().max().expect("there is at least this rank") as u32;
+        self.endpoint().use_contexts_below(context + 2);
+        Ok(context)
+    }
+
+    /// Handles what has come, without waiting. Operations of this rank get on whenever it is inside the library; call
+    /// this in long computations so that peers need not wait for their end. Returns whether anything has come.
+    pub fn progress(&self) -> bool {
+        self.endpoint().progress()
+    }
+
+    pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
+        self.inner.endpoint.borrow_mut()
+    }
+
+    pub(crate) fn context(&self) -> u32 {
+        self.inner.context
+    }
+
+    /// The context of the library's own messages.
+    pub(crate) fn own_context(&self) -> u32 {
+        self.inner.context + 1
+    }
+
+    pub(crate) fn check_rank(&self, rank: Rank) -> Result<u32> {
+        if rank < self.size() { Ok(rank as u32) } else { Err(Error::BadRank { rank, size: self.size() }) }
+    }
+
+    pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
+        let to = self.check_rank(to)?;
+        check_tag(tag)?;
+        Ok(Address { context: self.context(), to, tag, synchronous })
+    }
+
+    pub(crate) fn select(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Select> {
+        let source = match from.into() {
+            Source::Any => None,
+            Source::Rank(rank) => Some(self.check_rank(rank)?),
+        };
+        let tag = match tag.into() {
+            TagMatch::Any => None,
+            TagMatch::Tag(tag) => Some(check_tag(tag)?),
+        };
+        Ok(Select { context: self.context(), source, tag })
+    }
+
+    pub(crate) fn status(&self, envelope: Envelope) -> Status {
+        Status { source: envelope.source as Rank, tag: envelope.tag, bytes: envelope.bytes }
+    }
+}
+
+fn check_tag(tag: Tag) -> Result<Tag> {
+    if tag <= MAX_TAG { Ok(tag) } else { Err(Error::BadTag { tag }) }
+}
+
+impl std::fmt::Debug for Comm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Comm(rank {} of {}, context {})", self.rank(), self.size(), self.context())
+    }
+}

@@ -1,0 +1,60 @@
+//! The engine of a world of one: nobody to send to. Messages to oneself never reach an engine.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::{Event, Fabric, Head};
+
+/// A world of one.
+pub struct Alone(Instant);
+
+impl Alone {
+    /// A new world of one.
+    #[expect(clippy::new_without_default, reason = "two worlds are not interchangeable")]
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Fabric for Alone {
+    fn rank(&self) -> u32 {
+        0
+    }
+
+    fn size(&self) -> u32 {
+        1
+    }
+
+    fn name(&self) -> &'static str {
+        "alone"
+    }
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn max_body(&self) -> usize {
+        1024
+    }
+
+    fn try_send(&mut self, _to: u32, _head: Head, _body: &[u8]) -> bool {
+        unreachable!("there is nobody to send to")
+    }
+
+    fn poll(&mut self) -> Option<Event<'_>> {
+        None
+    }
+
+    fn idle(&mut self, round: u32) {
+        if round > 16 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn depart(&mut self) {}
+
+    fn departed(&mut self) -> bool {
+        true
+    }
+
+    fn fail(&mut self) {}
+}

@@ -1,0 +1,216 @@
+//! Queues by key: what makes matching independent of how much is queued.
+//!
+//! A key is (context, source, tag); source and tag may be [`ANY`], which is then just another value: a receive from
+//! anybody has a queue of its own. A queue is a doubly linked list of small numbers that the owner gives out, so that
+//! one queued thing can be in the queues of several [`Bins`], and be taken out of their middle.
+
+/// Stands for any source or any tag.
+pub(crate) const ANY: u32 = u32::MAX;
+
+const NIL: u32 = u32::MAX;
+
+/// What a message is matched by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) context: u32,
+    pub(crate) source: u32,
+    pub(crate) tag: u32,
+}
+
+/// The four ways to be specific: bit 0 set for any source, bit 1 for any tag.
+pub(crate) const CLASSES: usize = 4;
+
+impl Key {
+    pub(crate) fn class(self) -> usize {
+        usize::from(self.source == ANY) | usize::from(self.tag == ANY) << 1
+    }
+
+    /// The key of the same message as receives of that class would ask for it.
+    pub(crate) fn as_class(self, class: usize) -> Self {
+        Self {
+            source: if class & 1 != 0 { ANY } else { self.source },
+            tag: if class & 2 != 0 { ANY } else { self.tag },
+            ..self
+        }
+    }
+
+    /// Whether a message with the (specific) key `message` is asked for by this one.
+    #[inline]
+    pub(crate) fn takes(self, message: Key) -> bool {
+        self.context == message.context
+            && (self.source == message.source || self.source == ANY)
+            && (self.tag == message.tag || self.tag == ANY)
+    }
+
+    fn hash(self) -> usize {
+        let mix = (u64::from(self.context) << 32 | u64::from(self.source)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ u64::from(self.tag).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bin {
+    key: Key,
+    head: u32,
+    tail: u32,
+    used: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    prev: u32,
+    next: u32,
+}
+
+const EMPTY: Bin = Bin { key: Key { context: 0, source: 0, tag: 0 }, head: NIL, tail: NIL, used: false };
+
+/// Queues of numbers by key, in a hash table with open addressing. A queue that has become empty keeps its place until
+/// the table is rebuilt, since the same key mostly comes again.
+pub(crate) struct Bins {
+    table: Vec<Bin>,
+    used: usize,
+    links: Vec<Link>,
+}
+
+impl Bins {
+    pub(crate) fn new() -> Self {
+        Self { table: vec![EMPTY; 16], used: 0, links: Vec::new() }
+    }
+
+    /// Where the key's bin is, or would be.
+    #[inline]
+    fn find(&self, key: Key) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = key.hash() & mask;
+        while self.table[at].used && self.table[at].key != key {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    fn find_or_make(&mut self, key: Key) -> usize {
+        let at = self.find(key);
+        if self.table[at].used {
+            return at;
+        }
+        if (self.used + 1) * 2 > self.table.len() {
+            self.rebuild();
+            return self.find_or_make(key);
+        }
+        self.used += 1;
+        self.table[at] = Bin { key, used: true, ..EMPTY };
+        at
+    }
+
+    /// Forgets empty queues, and makes room if few were.
+    fn rebuild(&mut self) {
+        let live: Vec<Bin> = self.table.iter().filter(|bin| bin.head != NIL).copied().collect();
+        let size = (live.len() * 4).next_power_of_two().max(16);
+        self.table.clear();
+        self.table.resize(size, EMPTY);
+        self.used = live.len();
+        for bin in live {
+            let at = self.find(bin.key);
+            self.table[at] = bin;
+        }
+    }
+
+    /// The first in the key's queue.
+    #[inline]
+    pub(crate) fn front(&self, key: Key) -> Option<u32> {
+        let bin = &self.table[self.find(key)];
+        (bin.used && bin.head != NIL).then_some(bin.head)
+    }
+
+    /// Appends to the key's queue.
+    pub(crate) fn push(&mut self, key: Key, item: u32) {
+        self.push_before(key, item, |_| false);
+    }
+
+    /// Puts `item` in its place: behind the last one that is not `later`. Looks from the end.
+    pub(crate) fn push_before(&mut self, key: Key, item: u32, later: impl Fn(u32) -> bool) {
+        let at = self.find_or_make(key);
+        if self.links.len() <= item as usize {
+            self.links.resize(item as usize + 1, Link { prev: NIL, next: NIL });
+        }
+        let (mut prev, mut next) = (self.table[at].tail, NIL);
+        while prev != NIL && later(prev) {
+            (prev, next) = (self.links[prev as usize].prev, prev);
+        }
+        self.links[item as usize] = Link { prev, next };
+        match prev {
+            NIL => self.table[at].head = item,
+            prev => self.links[prev as usize].next = item,
+        }
+        match next {
+            NIL => self.table[at].tail = item,
+            next => self.links[next as usize].prev = item,
+        }
+    }
+
+    /// Takes `item` out of the key's queue, in which it must be.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: Key, item: u32) {
+        let at = self.find(key);
+        let Link { prev, next } = self.links[item as usize];
+        match prev {
+            NIL => self.table[at].head = next,
+            prev => self.links[prev as usize].next = next,
+        }
+        match next {
+            NIL => self.table[at].tail = prev,
+            next => self.links[next as usize].prev = prev,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u32) -> Key {
+        Key { context: n % 3, source: n % 7, tag: n }
+    }
+
+    #[test]
+    fn queues_keep_their_order_and_do_not_mix() {
+        let mut bins = Bins::new();
+        for item in 0..10_000 {
+            bins.push(key(item % 100), item);
+        }
+        for k in 0..100 {
+            for turn in 0..100 {
+                assert_eq!(bins.front(key(k)), Some(turn * 100 + k));
+                bins.remove(key(k), turn * 100 + k);
+            }
+            assert_eq!(bins.front(key(k)), None);
+        }
+    }
+
+    #[test]
+    fn empty_queues_are_forgotten() {
+        let mut bins = Bins::new();
+        for tag in 0..100_000 {
+            bins.push(key(tag), 0);
+            bins.remove(key(tag), 0);
+        }
+        assert!(bins.table.len() <= 64, "{} bins for nothing", bins.table.len());
+    }
+
+    #[test]
+    fn items_come_out_of_the_middle_and_go_back() {
+        let mut bins = Bins::new();
+        (0..5).for_each(|item| bins.push(key(1), item));
+        bins.remove(key(1), 2);
+        bins.remove(key(1), 4);
+        bins.push_before(key(1), 2, |other| other > 2);
+        bins.push_before(key(1), 4, |other| other > 4);
+        let mut seen = Vec::new();
+        while let Some(item) = bins.front(key(1)) {
+            bins.remove(key(1), item);
+            seen.push(item);
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,382 @@
+//! The state of an endpoint apart from its engine, and what records do to it.
+//!
+//! A record's body lies in the engine's memory while it is handled, so nothing here calls the engine; what has to be
+//! done there is noted as an [`Action`] and done right after.
+
+use std::collections::{HashMap, VecDeque};
+
+use treepie_base::{Bytes, Error, Result, Span};
+
+use crate::bins::Key;
+use crate::engine::{Head, Invite, Life};
+use crate::kind::{self, Accept, Body};
+use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
+use crate::op::{Envelope, Op, State, What};
+use crate::outbox::{Item, Outbox};
+use crate::slab::{Id, Slab};
+use crate::window::Memories;
+
+/// What the engine is to be asked for after a record has been handled.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Ack { to: u32, slot: u32 },
+    Send { to: u32, head: Head, body: Body },
+    SendLong { to: u32, head: Head, body: Vec<u8> },
+    Move { op: Id, from: u32, offer: Offer },
+    TakePart { to: u32, slot: u32, op: Id, invite: Invite },
+    Arrive { cell: u32 },
+}
+
+/// What is known of the traffic with one rank.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Peer {
+    /// Bytes of eager messages that it has not told to have received.
+    pub(crate) unreceived: u32,
+    /// Bytes of its eager messages that this rank has received and not told it.
+    pub(crate) untold: u32,
+}
+
+/// A blocking receive that goes on right now: it is younger than all posted ones, so it needs no queue.
+pub(crate) struct Foreground<'a> {
+    pub(crate) key: Key,
+    pub(crate) into: &'a mut [u8],
+    pub(crate) outcome: Option<Outcome>,
+}
+
+pub(crate) enum Outcome {
+    Received(Envelope),
+    TooLong { bytes: u64 },
+    Offered(Envelope, Offer),
+}
+
+/// What an eager message costs of the credit: its bytes, and something for its place in the queue.
+#[inline]
+pub(crate) fn cost(bytes: usize) -> u32 {
+    bytes as u32 + 64
+}
+
+pub(crate) struct Core {
+    pub(crate) rank: u32,
+    pub(crate) ops: Slab<Op>,
+    /// Sends that wait for an answer, numbered for the peer.
+    pub(crate) answers: Slab<Id>,
+    pub(crate) posted: Posted,
+    pub(crate) waiting: Waiting,
+    pub(crate) peers: Vec<Peer>,
+    /// Bytes of eager messages that one peer may have unreceived at another.
+    pub(crate) credit: u32,
+    pub(crate) outbox: Outbox,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) gatherings: HashMap<u32, VecDeque<Id>>,
+    pub(crate) memories: Memories,
+    pub(crate) lives: HashMap<u32, Life>,
+    /// A peer has said that it leaves.
+    pub(crate) gone_said: bool,
+    /// Nothing is received any more.
+    pub(crate) leaving: bool,
+}
+
+impl Core {
+    pub(crate) fn new(rank: u32, size: u32) -> Self {
+        Self {
+            rank,
+            ops: Slab::new(),
+            answers: Slab::new(),
+            posted: Posted::new(),
+            waiting: Waiting::new(),
+            peers: vec![Peer::default(); size as usize],
+            // All peers together can make a rank hold at most 64 MiB, or 64 KiB each if there are many.
+            credit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
+            outbox: Outbox::default(),
+            actions: Vec::new(),
+            gatherings: HashMap::new(),
+            memories: Memories::default(),
+            lives: HashMap::new(),
+            gone_said: false,
+            leaving: false,
+        }
+    }
+
+    /// Handles a record.
+    #[inline]
+    pub(crate) fn record(&mut self, from: u32, head: Head, body: &[u8], foreground: Option<&mut Foreground<'_>>) {
+        let key = Key { context: head.context, source: from, tag: head.tag };
+        match head.kind {
+            kind::EAGER => self.eager(key, body, Answer::Nobody, foreground),
+            kind::EAGER_SYNC => self.eager(key, body, Answer::Peer(head.slot), foreground),
+            _ => self.other(from, key, head, body, foreground),
+        }
+    }
+
+    fn other(&mut self, from: u32, key: Key, head: Head, body: &[u8], foreground: Option<&mut Foreground<'_>>) {
+        match head.kind {
+            kind::OFFER => self.offered(key, Offer::from_body(head.slot, body), foreground),
+            kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
+            kind::DATA => self.data(head.slot, body),
+            kind::ACK => self.answered(head.slot),
+            kind::REFUSE => self.refused(head.slot, from),
+            kind::CREDIT => {
+                let peer = &mut self.peers[from as usize];
+                peer.unreceived = peer.unreceived.saturating_sub(head.slot);
+            }
+            kind::ASK => {
+                if self.leaving {
+                    let head = Head { kind: kind::GONE, ..Head::default() };
+                    self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
+                }
+            }
+            kind::GONE => {
+                self.lives.insert(from, Life::Leaving);
+                self.gone_said = true;
+            }
+            _ => self.window_record(from, head, body),
+        }
+    }
+
+    /// A whole message has come.
+    #[inline]
+    fn eager(&mut self, key: Key, body: &[u8], answer: Answer, foreground: Option<&mut Foreground<'_>>) {
+        while !self.posted.is_empty() {
+            let Some(op) = self.posted.take(key) else { break };
+            if self.fill(op, key, body) {
+                self.received(key.source, body.len(), answer);
+                return;
+            }
+        }
+        if let Some(foreground) = foreground
+            && foreground.outcome.is_none()
+            && foreground.key.takes(key)
+        {
+            if let Some(into) = foreground.into.get_mut(..body.len()) {
+                into.copy_from_slice(body);
+                let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
+                foreground.outcome = Some(Outcome::Received(envelope));
+                self.received(key.source, body.len(), answer);
+                return;
+            }
+            foreground.outcome = Some(Outcome::TooLong { bytes: body.len() as u64 });
+        }
+        self.keep(key, Arrived::Eager { data: body.to_vec(), answer });
+    }
+
+    /// The announcement of a message has come.
+    fn offered(&mut self, key: Key, offer: Offer, foreground: Option<&mut Foreground<'_>>) {
+        while let Some(op) = self.posted.take(key) {
+            if self.begin_move(op, key, offer) {
+                return;
+            }
+        }
+        if let Some(foreground) = foreground
+            && foreground.outcome.is_none()
+            && foreground.key.takes(key)
+        {
+            if offer.bytes <= foreground.into.len() as u64 {
+                let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
+                foreground.outcome = Some(Outcome::Offered(envelope, offer));
+                return;
+            }
+            foreground.outcome = Some(Outcome::TooLong { bytes: offer.bytes });
+        }
+        self.keep(key, Arrived::Offered(offer));
+    }
+
+    /// Queues a message that nobody has asked for yet.
+    fn keep(&mut self, key: Key, what: Arrived) {
+        if self.leaving {
+            self.refuse(key.source, &what);
+            return;
+        }
+        let order = self.waiting.next_order();
+        self.waiting.put(Unexpected { key, order, what });
+    }
+
+    /// Tells a sender that waits for an answer that there will be none.
+    pub(crate) fn refuse(&mut self, from: u32, what: &Arrived) {
+        let slot = match what {
+            Arrived::Offered(offer) => offer.slot,
+            Arrived::Eager { answer: Answer::Peer(slot), .. } => *slot,
+            Arrived::Eager { answer: Answer::Own(op), .. } => {
+                self.fail(*op, Error::PeerLost { rank: self.rank as usize });
+                return;
+            }
+            Arrived::Eager { answer: Answer::Nobody, .. } => return,
+        };
+        let head = Head { kind: kind::REFUSE, slot, ..Head::default() };
+        self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
+    }
+
+    /// Puts a whole message into a receive; false, and the receive has failed, if it does not fit.
+    pub(crate) fn fill(&mut self, op: Id, key: Key, body: &[u8]) -> bool {
+        if !self.has_room(op, body.len() as u64) {
+            return false;
+        }
+        let entry = self.ops.get_mut(op).expect("posted receives exist");
+        if let Some(align) = entry.fresh.take() {
+            entry.span = Some(Span::from(Bytes::zeroed(body.len(), align)));
+        }
+        let span = entry.span.as_mut().expect("a receive has memory");
+        span.as_mut_slice()[..body.len()].copy_from_slice(body);
+        self.complete(op, Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
+        true
+    }
+
+    fn has_room(&mut self, op: Id, bytes: u64) -> bool {
+        let room = self.ops.get(op).expect("posted receives exist").room();
+        if bytes > room {
+            self.fail(op, Error::Truncated { got: bytes, room });
+            return false;
+        }
+        true
+    }
+
+    /// Lets an offered message begin to move into a receive; false, and the receive has failed, if it does not fit.
+    pub(crate) fn begin_move(&mut self, op: Id, key: Key, offer: Offer) -> bool {
+        if !self.has_room(op, offer.bytes) {
+            return false;
+        }
+        let entry = self.ops.get_mut(op).expect("posted receives exist");
+        if let Some(align) = entry.fresh.take() {
+            entry.span = Some(Span::from(Bytes::zeroed(offer.bytes as usize, align)));
+        }
+        let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
+        entry.state = State::Moving { envelope, slot: offer.slot, got: 0 };
+        self.actions.push(Action::Move { op, from: key.source, offer });
+        true
+    }
+
+    /// A whole message has been received: gives credit back, and tells a sender that waits for this.
+    #[inline]
+    pub(crate) fn received(&mut self, from: u32, bytes: usize, answer: Answer) {
+        if from != self.rank {
+            let peer = &mut self.peers[from as usize];
+            peer.untold += cost(bytes);
+            // Seldom: a quarter of the credit at a time.
+            if peer.untold >= self.credit / 4 {
+                let head = Head { kind: kind::CREDIT, slot: std::mem::take(&mut peer.untold), ..Head::default() };
+                self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
+            }
+        }
+        match answer {
+            Answer::Nobody => {}
+            Answer::Peer(slot) => self.actions.push(Action::Ack { to: from, slot }),
+            Answer::Own(op) => self.complete(op, Envelope::default()),
+        }
+    }
+
+    /// The receiver of an offered message is ready.
+    fn accepted(&mut self, from: u32, slot: u32, accept: Accept) {
+        let answer = Id { index: slot, generation: accept.generation };
+        // Where the receiver needs no help it may be done, and the slot in use again, before this comes.
+        let Some(&op) = self.answers.get(answer) else { return };
+        match accept.invite {
+            Some(invite) => self.actions.push(Action::TakePart { to: from, slot, op, invite }),
+            None => {
+                self.answers.remove(answer);
+                self.ops.get_mut(op).expect("answered sends exist").state = State::Streaming;
+                self.outbox.push(from, Item::Stream { op, receive: accept.receive, from: 0 });
+            }
+        }
+    }
+
+    /// More of an accepted message has come.
+    fn data(&mut self, slot: u32, body: &[u8]) {
+        let Some(id) = self.ops.id_at(slot) else { return };
+        let op = self.ops.get_mut(id).expect("found");
+        let State::Moving { envelope, got, .. } = &mut op.state else { return };
+        let (first, end) = (*got, *got + body.len());
+        *got = end;
+        let envelope = *envelope;
+        op.span.as_mut().expect("a receive has memory").as_mut_slice()[first..end].copy_from_slice(body);
+        if end as u64 == envelope.bytes {
+            self.complete(id, envelope);
+        }
+    }
+
+    /// A send has its answer.
+    pub(crate) fn answered(&mut self, slot: u32) {
+        if let Some(op) = self.end_answer(slot) {
+            self.complete(op, Envelope::default());
+        }
+    }
+
+    /// A send will never have its answer.
+    pub(crate) fn refused(&mut self, slot: u32, by: u32) {
+        if let Some(op) = self.end_answer(slot) {
+            self.fail(op, Error::PeerLost { rank: by as usize });
+        }
+    }
+
+    pub(crate) fn end_answer(&mut self, slot: u32) -> Option<Id> {
+        let answer = self.answers.id_at(slot)?;
+        self.answers.remove(answer)
+    }
+
+    /// An operation has succeeded.
+    #[inline]
+    pub(crate) fn complete(&mut self, id: Id, envelope: Envelope) {
+        self.end(id, State::Done(envelope));
+    }
+
+    /// An operation has failed.
+    pub(crate) fn fail(&mut self, id: Id, error: Error) {
+        self.end(id, State::Failed(error));
+    }
+
+    fn end(&mut self, id: Id, state: State) {
+        if let Some(op) = self.ops.get_mut(id) {
+            op.state = state;
+            if !op.wanted {
+                self.ops.remove(id);
+            }
+        }
+    }
+
+    /// Every rank has come to a barrier.
+    pub(crate) fn gathered(&mut self, cell: u32) -> bool {
+        let queue = self.gatherings.entry(cell).or_default();
+        let first = queue.pop_front();
+        let more = !queue.is_empty();
+        if let Some(op) = first {
+            self.complete(op, Envelope::default());
+        }
+        more
+    }
+
+    /// Puts a message that was taken out for a receive back to its place, or into a receive that came meanwhile.
+    pub(crate) fn put_back(&mut self, message: Unexpected) {
+        let key = message.key;
+        while let Some(op) = self.posted.take(key) {
+            let taken = match &message.what {
+                Arrived::Eager { data, answer } => {
+                    let taken = self.fill(op, key, data);
+                    if taken {
+                        self.received(key.source, data.len(), *answer);
+                    }
+                    taken
+                }
+                Arrived::Offered(offer) => self.begin_move(op, key, *offer),
+            };
+            if taken {
+                return;
+            }
+        }
+        self.waiting.put(message);
+    }
+
+    /// The result of an operation that is over.
+    pub(crate) fn take_result(&mut self, id: Id) -> Option<Result<crate::op::Completion>> {
+        if !self.ops.get(id)?.is_over() {
+            return None;
+        }
+        let op = self.ops.remove(id)?;
+        Some(match op.state {
+            State::Done(envelope) => Ok(crate::op::Completion { envelope, span: op.span }),
+            State::Failed(error) => Err(error),
+            _ => unreachable!("tested above"),
+        })
+    }
+
+    pub(crate) fn describe(&self, id: Id) -> Option<What> {
+        self.ops.get(id).map(|op| op.what)
+    }
+}

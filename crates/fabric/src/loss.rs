@@ -1,0 +1,253 @@
+//! Ranks that end: what becomes of operations that wait for them, and how this rank itself leaves.
+//!
+//! A receive fails as soon as its source starts nothing new (`Leaving`) and all it sent has been read. A send fails
+//! when its receiver refuses it, which a rank that leaves does with everything it has not received, or when the
+//! receiver is gone altogether, so that nobody touches the send's memory any more.
+
+use treepie_base::{Error, Result};
+
+use crate::bins::{ANY, Key};
+use crate::endpoint::{Endpoint, Patience};
+use crate::engine::Life;
+use crate::matching::Arrived;
+use crate::op::{State, What};
+use crate::slab::Id;
+
+impl Endpoint {
+    /// Notices ranks that have ended, and fails what waits for them.
+    #[inline]
+    pub(crate) fn look_for_losses(&mut self) {
+        if self.fabric.news() != self.news || self.core.gone_said {
+            self.find_losses();
+        }
+    }
+
+    #[cold]
+    fn find_losses(&mut self) {
+        self.news = self.fabric.news();
+        self.core.gone_said = false;
+        for rank in 0..self.size() {
+            let life = self.fabric.life(rank);
+            if life != Life::Here && rank != self.core.rank {
+                self.core.lives.insert(rank, life);
+            }
+        }
+        // What a rank did before it ended counts: read it all before anything fails.
+        while self.progress() {}
+        self.fail_receives();
+        self.fail_sends();
+        self.drop_offers_of_the_failed();
+        if self.any_lost().is_some() {
+            self.fail_gatherings();
+        }
+        self.act();
+        self.step_tasks();
+    }
+
+    fn any_lost(&self) -> Option<u32> {
+        self.core.lives.keys().next().copied()
+    }
+
+    fn is_gone(&self, rank: u32) -> bool {
+        matches!(self.core.lives.get(&rank), Some(Life::Left | Life::Dead))
+    }
+
+    /// Why a receive of this key can never get a message: the rank that is lost.
+    pub(crate) fn hopeless(&self, key: Key) -> Option<u32> {
+        let lives = &self.core.lives;
+        if lives.is_empty() {
+            return None;
+        }
+        if key.source != ANY {
+            return lives.contains_key(&key.source).then_some(key.source);
+        }
+        let failed = lives.iter().find(|(_, life)| matches!(life, Life::Failing | Life::Dead)).map(|(rank, _)| *rank);
+        failed.or_else(|| (lives.len() as u32 + 1 >= self.size()).then(|| self.any_lost()).flatten())
+    }
+
+    /// Fails an operation that was just begun if it waits for somebody who is lost already.
+    #[inline]
+    pub(crate) fn fail_if_hopeless(&mut self, id: Id) {
+        if !self.core.lives.is_empty() {
+            self.fail_if_hopeless_now(id);
+        }
+    }
+
+    #[cold]
+    fn fail_if_hopeless_now(&mut self, id: Id) {
+        let lost = match self.core.describe(id) {
+            Some(What::Receive(key)) => self.hopeless(key),
+            Some(What::Gather) => self.any_lost(),
+            _ => None,
+        };
+        let Some(rank) = lost else { return };
+        while self.progress() {}
+        let Some(op) = self.core.ops.get(id) else { return };
+        match op.state {
+            State::Posted(posted) => {
+                self.core.posted.cancel(posted);
+            }
+            State::Running => self.core.gatherings.clear(),
+            _ => return,
+        }
+        self.core.fail(id, Error::PeerLost { rank: rank as usize });
+    }
+
+    fn fail_receives(&mut self) {
+        let lost: Vec<(Id, u32)> = self
+            .core
+            .posted
+            .all()
+            .into_iter()
+            .filter_map(|(posted, key)| self.hopeless(key).map(|rank| (posted, rank)))
+            .collect();
+        for (posted, rank) in lost {
+            if let Some(op) = self.core.posted.cancel(posted) {
+                self.core.fail(op, Error::PeerLost { rank: rank as usize });
+            }
+        }
+        let cut_off = |(id, op): (Id, &crate::op::Op)| match &op.state {
+            // The engine reports what it moves itself; then the memory is not here.
+            State::Moving { envelope, .. } if op.span.is_some() && self.is_gone(envelope.source) => {
+                Some((id, envelope.source))
+            }
+            _ => None,
+        };
+        for (id, rank) in self.core.ops.iter().filter_map(cut_off).collect::<Vec<_>>() {
+            self.core.fail(id, Error::PeerLost { rank: rank as usize });
+        }
+    }
+
+    fn fail_sends(&mut self) {
+        for to in self.core.outbox.destinations() {
+            if self.is_gone(to) {
+                self.core.outbox.take(to);
+            }
+        }
+        let unanswerable = |(id, op): (Id, &crate::op::Op)| match (&op.what, &op.state) {
+            (What::Send(address), State::Queued | State::Answering(_) | State::Streaming)
+                if op.span.is_some() && self.is_gone(address.to) =>
+            {
+                Some((id, address.to))
+            }
+            _ => None,
+        };
+        for (id, rank) in self.core.ops.iter().filter_map(unanswerable).collect::<Vec<_>>() {
+            if let Some(State::Answering(answer)) = self.core.ops.get(id).map(|op| &op.state) {
+                let answer = *answer;
+                self.core.answers.remove(answer);
+            }
+            self.core.fail(id, Error::PeerLost { rank: rank as usize });
+        }
+    }
+
+    /// The data of an announced message is at its sender; one that has failed wants its memory back.
+    fn drop_offers_of_the_failed(&mut self) {
+        let lives = &self.core.lives;
+        let void = self.core.waiting.select(|message| {
+            matches!(lives.get(&message.key.source), Some(Life::Failing | Life::Dead))
+                && matches!(message.what, Arrived::Offered(_))
+        });
+        for id in void {
+            let message = self.core.waiting.take(id);
+            self.core.refuse(message.key.source, &message.what);
+        }
+    }
+
+    fn fail_gatherings(&mut self) {
+        let Some(rank) = self.any_lost() else { return };
+        for (_, queue) in std::mem::take(&mut self.core.gatherings) {
+            for op in queue {
+                self.core.fail(op, Error::PeerLost { rank: rank as usize });
+            }
+        }
+    }
+
+    /// Brings operations that hold borrowed memory nearer to their end; called until none does.
+    pub fn settle(&mut self, panicked: bool) {
+        if panicked && !self.core.leaving {
+            self.fabric.fail();
+            self.refuse_everything();
+            self.settling = Patience::default();
+        }
+        if !self.progress() {
+            let mut patience = std::mem::take(&mut self.settling);
+            self.pause(&mut patience, What::Task("the end of a scope, for borrowed memory to come back"));
+            if panicked && patience.waited(self.fabric.now()).as_secs() >= 1 && self.fabric.rank_is_process() {
+                // A peer that neither receives nor ends would keep this rank from ending; the launcher ends them all.
+                std::process::exit(101);
+            }
+            self.settling = patience;
+        }
+    }
+
+    /// From now on nothing is received any more.
+    fn refuse_everything(&mut self) {
+        self.core.leaving = true;
+        for (posted, _) in self.core.posted.all() {
+            if let Some(op) = self.core.posted.cancel(posted) {
+                self.core.fail(op, Error::Cancelled);
+            }
+        }
+        for id in self.core.waiting.select(|_| true) {
+            let message = self.core.waiting.take(id);
+            self.core.refuse(message.key.source, &message.what);
+        }
+        self.act();
+    }
+
+    /// Whether anything of this rank is still under way.
+    fn is_busy(&self) -> bool {
+        let under_way = |state: &State| {
+            matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving { .. })
+        };
+        !self.core.outbox.is_empty() || self.core.ops.iter().any(|(_, op)| under_way(&op.state))
+    }
+
+    /// Leaves in order: what was sent gets through, or its receiver leaves too.
+    fn leave(&mut self) {
+        self.drop_tasks();
+        self.refuse_everything();
+        let mut announced = false;
+        let mut patience = Patience::default();
+        loop {
+            let any = self.progress();
+            if !announced && self.core.outbox.is_empty() {
+                self.fabric.depart();
+                announced = true;
+            }
+            if announced && !self.is_busy() && self.fabric.departed() {
+                return;
+            }
+            if any {
+                patience = Patience::default();
+            } else {
+                self.pause(&mut patience, What::Task("the end of the world, for what was sent to be received"));
+            }
+        }
+    }
+
+    /// Leaves at once. Peers may still read what was offered to them, so that memory is never given back.
+    fn desert(&mut self) {
+        self.fabric.fail();
+        let offered: Vec<Id> = self.core.ops.iter().map(|(id, _)| id).collect();
+        for id in offered {
+            std::mem::forget(self.core.ops.get_mut(id).and_then(|op| op.span.take()));
+        }
+    }
+
+    /// Result of looking for a message that only this rank could send, which it will not while it waits.
+    pub(crate) fn refuse_self_wait(&self, key: Key) -> Result<()> {
+        let only_me = key.source == self.core.rank || (key.source == ANY && self.size() == 1);
+        if only_me {
+            return Err(Error::Deadlock { what: "a receive of a message to oneself that was not sent" });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if std::thread::panicking() { self.desert() } else { self.leave() }
+    }
+}

@@ -1,0 +1,286 @@
+//! Which message meets which receive.
+//!
+//! A message goes to the oldest receive that takes it; a receive gets the oldest message that it takes. Posted receives
+//! lie each in one queue, the one of their own key; a message looks into at most four queues (with and without wildcard
+//! for source and tag) and takes the oldest of their fronts. Unexpected messages lie in the queue of their exact key,
+//! and in those of a wildcard class only after a receive of that class has been seen, as most programs never use any.
+
+use crate::bins::{Bins, CLASSES, Key};
+use crate::slab::{Id, Slab};
+
+/// Receives that wait for their message.
+pub(crate) struct Posted {
+    entries: Slab<PostedReceive>,
+    bins: Bins,
+    /// How many there are of each class.
+    of_class: [usize; CLASSES],
+    next: u64,
+}
+
+struct PostedReceive {
+    key: Key,
+    order: u64,
+    op: Id,
+}
+
+impl Posted {
+    pub(crate) fn new() -> Self {
+        Self { entries: Slab::new(), bins: Bins::new(), of_class: [0; CLASSES], next: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Queues a receive; the number returned is for [`cancel`](Self::cancel).
+    pub(crate) fn post(&mut self, key: Key, op: Id) -> Id {
+        let order = self.next;
+        self.next += 1;
+        let id = self.entries.insert(PostedReceive { key, order, op });
+        self.bins.push(key, id.index);
+        self.of_class[key.class()] += 1;
+        id
+    }
+
+    /// Whether some receive takes this message.
+    pub(crate) fn would_take(&self, message: Key) -> bool {
+        self.oldest(message).is_some()
+    }
+
+    /// Takes the oldest receive for a message.
+    #[inline]
+    pub(crate) fn take(&mut self, message: Key) -> Option<Id> {
+        let index = self.oldest(message)?;
+        let id = self.entries.id_at(index).expect("queued");
+        self.cancel(id)
+    }
+
+    #[inline]
+    fn oldest(&self, message: Key) -> Option<u32> {
+        let mut oldest: Option<(u64, u32)> = None;
+        for class in 0..CLASSES {
+            if self.of_class[class] == 0 {
+                continue;
+            }
+            if let Some(index) = self.bins.front(message.as_class(class)) {
+                let order = self.entries.at(index).expect("queued").order;
+                if oldest.is_none_or(|(least, _)| order < least) {
+                    oldest = Some((order, index));
+                }
+            }
+        }
+        oldest.map(|(_, index)| index)
+    }
+
+    /// Takes a receive back out.
+    pub(crate) fn cancel(&mut self, id: Id) -> Option<Id> {
+        let PostedReceive { key, op, .. } = self.entries.remove(id)?;
+        self.bins.remove(key, id.index);
+        self.of_class[key.class()] -= 1;
+        Some(op)
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<(Id, Key)> {
+        self.entries.iter().map(|(id, receive)| (id, receive.key)).collect()
+    }
+}
+
+/// A message that came before its receive.
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    pub(crate) key: Key,
+    /// Its place in the order of arrival.
+    pub(crate) order: u64,
+    pub(crate) what: Arrived,
+}
+
+/// What there is of it.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// All of it.
+    Eager {
+        data: Vec<u8>,
+        /// Whom to tell that it was received.
+        answer: Answer,
+    },
+    /// Its announcement.
+    Offered(Offer),
+}
+
+/// Who waits for a message to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Nobody,
+    /// The sender, on this slot of its.
+    Peer(u32),
+    /// A send of this rank to itself.
+    Own(Id),
+}
+
+/// A message whose data waits at the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) bytes: u64,
+    /// What the engine said of the memory.
+    pub(crate) place: u64,
+    /// The sender's name for it.
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Unexpected {
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.what {
+            Arrived::Eager { data, .. } => data.len() as u64,
+            Arrived::Offered(offer) => offer.bytes,
+        }
+    }
+}
+
+/// Messages that wait for their receive.
+pub(crate) struct Waiting {
+    entries: Slab<Unexpected>,
+    bins: [Option<Bins>; CLASSES],
+    next: u64,
+}
+
+impl Waiting {
+    pub(crate) fn new() -> Self {
+        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A place in the order of arrival, for a message that has just come.
+    pub(crate) fn next_order(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Queues a message at its place in the order of arrival.
+    pub(crate) fn put(&mut self, message: Unexpected) {
+        let (key, order) = (message.key, message.order);
+        let index = self.entries.insert(message).index;
+        let Self { entries, bins, .. } = self;
+        for (class, bins) in bins.iter_mut().enumerate() {
+            if let Some(bins) = bins {
+                bins.push_before(key.as_class(class), index, |other| entries.at(other).expect("queued").order > order);
+            }
+        }
+    }
+
+    /// The oldest message for a receive.
+    #[inline]
+    pub(crate) fn find(&mut self, receive: Key) -> Option<Id> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let class = receive.class();
+        if self.bins[class].is_none() {
+            self.begin_class(class);
+        }
+        let index = self.bins[class].as_ref().expect("made above").front(receive)?;
+        self.entries.id_at(index)
+    }
+
+    #[cold]
+    fn begin_class(&mut self, class: usize) {
+        let mut all: Vec<(u64, Key, u32)> =
+            self.entries.iter().map(|(id, message)| (message.order, message.key, id.index)).collect();
+        all.sort_unstable_by_key(|&(order, ..)| order);
+        let mut bins = Bins::new();
+        all.iter().for_each(|&(_, key, index)| bins.push(key.as_class(class), index));
+        self.bins[class] = Some(bins);
+    }
+
+    pub(crate) fn get(&self, id: Id) -> &Unexpected {
+        self.entries.get(id).expect("found before")
+    }
+
+    /// Takes a message out.
+    pub(crate) fn take(&mut self, id: Id) -> Unexpected {
+        let message = self.entries.remove(id).expect("found before");
+        for (class, bins) in self.bins.iter_mut().enumerate() {
+            if let Some(bins) = bins {
+                bins.remove(message.key.as_class(class), id.index);
+            }
+        }
+        message
+    }
+
+    /// All that `which` picks.
+    pub(crate) fn select(&self, which: impl Fn(&Unexpected) -> bool) -> Vec<Id> {
+        self.entries.iter().filter(|(_, message)| which(message)).map(|(id, _)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bins::ANY;
+
+    fn key(source: u32, tag: u32) -> Key {
+        Key { context: 0, source, tag }
+    }
+
+    fn op(n: u32) -> Id {
+        Id { index: n, generation: 0 }
+    }
+
+    #[test]
+    fn the_oldest_receive_wins_whatever_its_class() {
+        let mut posted = Posted::new();
+        posted.post(key(ANY, 5), op(0));
+        posted.post(key(1, 5), op(1));
+        posted.post(key(ANY, ANY), op(2));
+        posted.post(key(1, ANY), op(3));
+        posted.post(key(1, 5), op(4));
+        assert_eq!(posted.take(key(2, 6)), Some(op(2)));
+        let order: Vec<_> = std::iter::from_fn(|| posted.take(key(1, 5))).collect();
+        assert_eq!(order, [op(0), op(1), op(3), op(4)]);
+        assert!(posted.is_empty());
+    }
+
+    fn eager(source: u32, tag: u32, order: u64) -> Unexpected {
+        Unexpected { key: key(source, tag), order, what: Arrived::Eager { data: vec![], answer: Answer::Nobody } }
+    }
+
+    #[test]
+    fn the_oldest_message_wins_for_every_class() {
+        let mut waiting = Waiting::new();
+        for (source, tag) in [(1, 1), (2, 1), (1, 2), (2, 2), (1, 1)] {
+            let order = waiting.next_order();
+            waiting.put(eager(source, tag, order));
+        }
+        let mut take = |receive| {
+            let id = waiting.find(receive)?;
+            Some(waiting.take(id).order)
+        };
+        assert_eq!(take(key(ANY, 2)), Some(3));
+        assert_eq!(take(key(2, ANY)), Some(2));
+        assert_eq!(take(key(1, 1)), Some(1));
+        assert_eq!(take(key(ANY, ANY)), Some(4));
+        assert_eq!(take(key(2, ANY)), None);
+        assert_eq!(take(key(ANY, ANY)), Some(5));
+        assert_eq!(take(key(ANY, ANY)), None);
+    }
+
+    #[test]
+    fn a_message_put_back_keeps_its_place() {
+        let mut waiting = Waiting::new();
+        for _ in 0..3 {
+            let order = waiting.next_order();
+            waiting.put(eager(1, 1, order));
+        }
+        let first = waiting.find(key(1, 1)).unwrap();
+        let message = waiting.take(first);
+        waiting.put(message);
+        let first = waiting.find(key(ANY, 1)).unwrap();
+        assert_eq!(waiting.get(first).order, 1);
+    }
+}

@@ -1,0 +1,227 @@
+//! Receiving and probing.
+
+use std::cell::RefCell;
+
+use treepie_base::{Bytes, Error, Result, lending};
+
+use crate::core::{Foreground, Outcome};
+use crate::endpoint::{Endpoint, Patience};
+use crate::matching::{Arrived, Offer, Unexpected};
+use crate::op::{Envelope, Op, Select, State, Target, What};
+use crate::slab::Id;
+
+/// A message that was found by a probe and taken out of the queue: only its holder can receive it.
+#[derive(Debug)]
+pub struct Found(Unexpected);
+
+impl Found {
+    /// What is known of it.
+    pub fn envelope(&self) -> Envelope {
+        envelope(&self.0)
+    }
+}
+
+fn envelope(message: &Unexpected) -> Envelope {
+    Envelope { source: message.key.source, tag: message.key.tag, bytes: message.bytes() }
+}
+
+impl Endpoint {
+    /// Receives into `into`.
+    #[inline]
+    pub fn recv(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
+        let key = select.key();
+        if !self.core.waiting.is_empty() && self.core.waiting.find(key).is_some() {
+            return self.recv_waiting(select, into);
+        }
+        let mut patience = Patience::default();
+        let mut foreground = Some(Foreground { key, into, outcome: None });
+        loop {
+            let any = self.progress_for(&mut foreground);
+            let outcome = foreground.as_mut().and_then(|foreground| foreground.outcome.take());
+            match outcome {
+                Some(Outcome::Received(envelope)) => return Ok(envelope),
+                Some(Outcome::TooLong { bytes }) => {
+                    let room = foreground.expect("set above").into.len() as u64;
+                    return Err(Error::Truncated { got: bytes, room });
+                }
+                Some(Outcome::Offered(envelope, offer)) => {
+                    return self.recv_offered(envelope, offer, foreground.expect("set above").into);
+                }
+                None if any => patience = Patience::default(),
+                None => {
+                    self.refuse_self_wait(key)?;
+                    self.pause(&mut patience, What::Receive(key));
+                    let lost = self.hopeless(key);
+                    if lost.is_some() {
+                        // What it sent before it left counts.
+                        while self.progress() {}
+                    }
+                    // While looking for losses, messages may have come past this receive.
+                    if self.core.waiting.find(key).is_some() {
+                        return self.recv_waiting(select, foreground.expect("set above").into);
+                    }
+                    if let Some(lost) = lost {
+                        return Err(Error::PeerLost { rank: lost as usize });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Receives a message that is already there.
+    #[cold]
+    fn recv_waiting(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
+        let id = self.core.waiting.find(select.key()).expect("the caller has seen it");
+        let (got, room) = (self.core.waiting.get(id).bytes(), into.len() as u64);
+        if got > room {
+            return Err(Error::Truncated { got, room });
+        }
+        let message = self.core.waiting.take(id);
+        self.recv_found(Found(message), into).map_err(|(error, _)| error)
+    }
+
+    /// Receives a message that a probe has taken. If it does not fit, it comes back.
+    pub fn recv_found(&mut self, found: Found, into: &mut [u8]) -> Result<Envelope, (Error, Option<Found>)> {
+        let envelope = found.envelope();
+        let room = into.len() as u64;
+        if envelope.bytes > room {
+            return Err((Error::Truncated { got: envelope.bytes, room }, Some(found)));
+        }
+        match found.0.what {
+            Arrived::Eager { data, answer } => {
+                into[..data.len()].copy_from_slice(&data);
+                self.core.received(envelope.source, data.len(), answer);
+                self.act();
+                Ok(envelope)
+            }
+            Arrived::Offered(offer) => self.recv_offered(envelope, offer, into).map_err(|error| (error, None)),
+        }
+    }
+
+    /// Receives a message that a probe has taken into memory made for it.
+    pub fn recv_found_fresh(&mut self, found: Found, align: usize) -> Result<(Envelope, Bytes)> {
+        let envelope = found.envelope();
+        let mut bytes = Bytes::zeroed(envelope.bytes as usize, align);
+        self.recv_found(found, bytes.as_mut_slice()).map_err(|(error, _)| error)?;
+        Ok((envelope, bytes))
+    }
+
+    #[cold]
+    fn recv_offered(&mut self, envelope: Envelope, offer: Offer, into: &mut [u8]) -> Result<Envelope> {
+        let this = RefCell::new(self);
+        lending(
+            |lending, _| {
+                let mut this = this.borrow_mut();
+                let span = lending.lend_mut(&mut into[..offer.bytes as usize]);
+                let id = this.start_moving(envelope, offer, Target::Into(span));
+                this.wait(id).map(|completion| completion.envelope)
+            },
+            |panicked| this.borrow_mut().settle(panicked),
+        )
+    }
+
+    fn new_receive(&mut self, key: crate::bins::Key, target: Target) -> Id {
+        let mut op = Op::new(What::Receive(key), State::Queued, None);
+        match target {
+            Target::Into(span) => op.span = Some(span),
+            Target::Fresh { align } => op.fresh = Some(align),
+        }
+        self.core.ops.insert(op)
+    }
+
+    fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
+        let key = crate::bins::Key { context: 0, source: envelope.source, tag: envelope.tag };
+        let id = self.new_receive(key, target);
+        self.core.begin_move(id, key, offer);
+        self.act();
+        id
+    }
+
+    /// Begins to receive.
+    pub fn start_recv(&mut self, select: Select, target: Target) -> Id {
+        let key = select.key();
+        let id = self.new_receive(key, target);
+        if let Some(found) = self.core.waiting.find(key) {
+            let (got, room) = (self.core.waiting.get(found).bytes(), self.core.ops.get(id).expect("just made").room());
+            if got > room {
+                self.core.fail(id, Error::Truncated { got, room });
+                return id;
+            }
+            let message = self.core.waiting.take(found);
+            match message.what {
+                Arrived::Eager { data, answer } => {
+                    self.core.fill(id, message.key, &data);
+                    self.core.received(message.key.source, data.len(), answer);
+                }
+                Arrived::Offered(offer) => {
+                    self.core.begin_move(id, message.key, offer);
+                }
+            }
+            self.act();
+            return id;
+        }
+        let posted = self.core.posted.post(key, id);
+        self.core.ops.get_mut(id).expect("just made").state = State::Posted(posted);
+        self.fail_if_hopeless(id);
+        id
+    }
+
+    /// Looks whether a message is there.
+    pub fn iprobe(&mut self, select: Select) -> Option<Envelope> {
+        self.look(select).map(|id| envelope(self.core.waiting.get(id)))
+    }
+
+    /// Takes a message out of the queue if one is there.
+    pub fn improbe(&mut self, select: Select) -> Option<Found> {
+        self.look(select).map(|id| Found(self.core.waiting.take(id)))
+    }
+
+    fn look(&mut self, select: Select) -> Option<Id> {
+        let key = select.key();
+        if let Some(id) = self.core.waiting.find(key) {
+            return Some(id);
+        }
+        if !self.progress() {
+            self.look_for_losses();
+        }
+        self.core.waiting.find(key)
+    }
+
+    /// Waits until a message is there.
+    pub fn probe(&mut self, select: Select) -> Result<Envelope> {
+        let id = self.await_message(select)?;
+        Ok(envelope(self.core.waiting.get(id)))
+    }
+
+    /// Waits until a message is there and takes it out of the queue.
+    pub fn mprobe(&mut self, select: Select) -> Result<Found> {
+        let id = self.await_message(select)?;
+        Ok(Found(self.core.waiting.take(id)))
+    }
+
+    fn await_message(&mut self, select: Select) -> Result<Id> {
+        let key = select.key();
+        let mut patience = Patience::default();
+        loop {
+            if let Some(id) = self.core.waiting.find(key) {
+                return Ok(id);
+            }
+            if self.progress() {
+                patience = Patience::default();
+                continue;
+            }
+            self.refuse_self_wait(key)?;
+            self.pause(&mut patience, What::Receive(key));
+            if let Some(lost) = self.hopeless(key) {
+                while self.progress() {}
+                return self.core.waiting.find(key).ok_or(Error::PeerLost { rank: lost as usize });
+            }
+        }
+    }
+
+    /// Puts a message that was taken and not received back to its place.
+    pub fn put_back(&mut self, found: Found) {
+        self.core.put_back(found.0);
+        self.act();
+    }
+}

@@ -1,0 +1,88 @@
+//! Numbered things, with numbers used again.
+
+/// A number in a [`Slab`] that is never mistaken for a later thing with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+pub(crate) struct Slab<T> {
+    entries: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Id {
+        if let Some(index) = self.free.pop() {
+            let (generation, entry) = &mut self.entries[index as usize];
+            *entry = Some(value);
+            return Id { index, generation: *generation };
+        }
+        let index = self.entries.len() as u32;
+        self.entries.push((0, Some(value)));
+        Id { index, generation: 0 }
+    }
+
+    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+        self.at(id.index).filter(|_| self.entries[id.index as usize].0 == id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        match self.entries.get_mut(id.index as usize) {
+            Some((generation, entry)) if *generation == id.generation => entry.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// What has this number now.
+    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+        self.entries.get(index as usize).and_then(|(_, entry)| entry.as_ref())
+    }
+
+    pub(crate) fn id_at(&self, index: u32) -> Option<Id> {
+        let (generation, entry) = self.entries.get(index as usize)?;
+        entry.as_ref().map(|_| Id { index, generation: *generation })
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+        self.get(id)?;
+        let (generation, entry) = &mut self.entries[id.index as usize];
+        *generation = generation.wrapping_add(1);
+        self.free.push(id.index);
+        entry.take()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+        self.entries.iter().enumerate().filter_map(|(index, (generation, entry))| {
+            Some((Id { index: index as u32, generation: *generation }, entry.as_ref()?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_id_finds_nothing() {
+        let mut slab = Slab::new();
+        let a = slab.insert('a');
+        assert_eq!(slab.remove(a), Some('a'));
+        let b = slab.insert('b');
+        assert_eq!((a.index, slab.get(a), slab.remove(a), slab.get(b)), (b.index, None, None, Some(&'b')));
+        assert_eq!(slab.len(), 1);
+    }
+}

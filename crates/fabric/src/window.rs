@@ -1,0 +1,160 @@
+//! Memory that other ranks read, write and add to, where the engine has no memory of its own that all can reach: by
+//! records that the owner handles whenever it makes progress.
+
+use std::collections::HashMap;
+
+use treepie_base::Result;
+
+use crate::core::{Action, Core};
+use crate::endpoint::{Endpoint, Patience};
+use crate::engine::Head;
+use crate::kind::{self, words};
+use crate::op::What;
+
+/// The parts of windows that lie at this rank, and answers to what this rank asked of others.
+#[derive(Default)]
+pub(crate) struct Memories {
+    parts: HashMap<u32, Vec<u8>>,
+    /// Writes of this rank that their owners have not confirmed.
+    unconfirmed: usize,
+    /// The one answer that can be outstanding.
+    answer: Option<Vec<u8>>,
+}
+
+impl Core {
+    pub(crate) fn window_record(&mut self, from: u32, head: Head, body: &[u8]) {
+        let reply = |kind| Head { kind, context: head.context, ..Head::default() };
+        match head.kind {
+            kind::WINDOW_PUT => {
+                let [at] = words(body);
+                self.memories.write(head.context, at, &body[8..]);
+                let head = reply(kind::WINDOW_PUT_DONE);
+                self.actions.push(Action::Send { to: from, head, body: kind::Body::EMPTY });
+            }
+            kind::WINDOW_GET => {
+                let [at, len] = words(body);
+                let data = self.memories.read(head.context, at, len as usize).to_vec();
+                self.actions.push(Action::SendLong { to: from, head: reply(kind::WINDOW_GOT), body: data });
+            }
+            kind::WINDOW_ADD => {
+                let [at, value] = words(body);
+                let old = self.memories.add(head.context, at, value);
+                self.actions.push(Action::Send { to: from, head: reply(kind::WINDOW_GOT), body: kind::body([old]) });
+            }
+            kind::WINDOW_PUT_DONE => self.memories.unconfirmed -= 1,
+            kind::WINDOW_GOT => self.memories.answer = Some(body.to_vec()),
+            other => unreachable!("a record of kind {other}"),
+        }
+    }
+}
+
+impl Memories {
+    fn part(&mut self, window: u32) -> &mut Vec<u8> {
+        self.parts.get_mut(&window).expect("a window is used between its creation and its end")
+    }
+
+    fn read(&mut self, window: u32, at: u64, len: usize) -> &[u8] {
+        &self.part(window)[at as usize..at as usize + len]
+    }
+
+    fn write(&mut self, window: u32, at: u64, data: &[u8]) {
+        self.part(window)[at as usize..at as usize + data.len()].copy_from_slice(data);
+    }
+
+    fn add(&mut self, window: u32, at: u64, value: u64) -> u64 {
+        let word: &mut [u8] = &mut self.part(window)[at as usize..at as usize + 8];
+        let old = u64::from_ne_bytes((&*word).try_into().expect("8 bytes"));
+        word.copy_from_slice(&old.wrapping_add(value).to_ne_bytes());
+        old
+    }
+}
+
+/// Windows by records. Ranks are ranks of the world; the caller keeps accesses inside what the owner made.
+impl Endpoint {
+    /// Makes this rank's part of a window, zero at first. Others may use it once all ranks have made theirs.
+    pub fn window_make(&mut self, window: u32, bytes: usize) {
+        self.core.memories.parts.insert(window, vec![0; bytes]);
+    }
+
+    /// Ends this rank's part, when nobody uses it any more.
+    pub fn window_end(&mut self, window: u32) {
+        self.core.memories.parts.remove(&window);
+    }
+
+    /// Writes. Done at the owner after the next [`window_flush`](Self::window_flush).
+    pub fn window_put(&mut self, window: u32, rank: u32, at: u64, data: &[u8]) -> Result<()> {
+        if rank == self.core.rank {
+            self.core.memories.write(window, at, data);
+            return Ok(());
+        }
+        let piece = self.fabric.max_body() - 8;
+        let mut record = Vec::with_capacity(8 + piece.min(data.len()));
+        for (i, data) in data.chunks(piece).enumerate() {
+            record.clear();
+            record.extend_from_slice(&(at + (i * piece) as u64).to_ne_bytes());
+            record.extend_from_slice(data);
+            self.window_send(kind::WINDOW_PUT, window, rank, &record)?;
+            self.core.memories.unconfirmed += 1;
+        }
+        Ok(())
+    }
+
+    /// Reads.
+    pub fn window_get(&mut self, window: u32, rank: u32, at: u64, into: &mut [u8]) -> Result<()> {
+        if rank == self.core.rank {
+            into.copy_from_slice(self.core.memories.read(window, at, into.len()));
+            return Ok(());
+        }
+        let piece = self.fabric.max_body();
+        for (i, into) in into.chunks_mut(piece).enumerate() {
+            let question = kind::body([at + (i * piece) as u64, into.len() as u64]);
+            self.window_send(kind::WINDOW_GET, window, rank, question.as_slice())?;
+            into.copy_from_slice(&self.window_answer(rank)?);
+        }
+        Ok(())
+    }
+
+    /// Adds to a word and returns what was there.
+    pub fn window_fetch_add(&mut self, window: u32, rank: u32, at: u64, value: u64) -> Result<u64> {
+        if rank == self.core.rank {
+            return Ok(self.core.memories.add(window, at, value));
+        }
+        self.window_send(kind::WINDOW_ADD, window, rank, kind::body([at, value]).as_slice())?;
+        let [old] = words(&self.window_answer(rank)?);
+        Ok(old)
+    }
+
+    /// Waits until all writes of this rank are done at their owners.
+    pub fn window_flush(&mut self) -> Result<()> {
+        self.window_wait(None, |endpoint| (endpoint.core.memories.unconfirmed == 0).then_some(()))
+    }
+
+    fn window_send(&mut self, kind: u32, window: u32, rank: u32, body: &[u8]) -> Result<()> {
+        let head = Head { kind, context: window, ..Head::default() };
+        self.window_wait(Some(rank), |endpoint| {
+            (!endpoint.core.outbox.holds_for(rank) && endpoint.fabric.try_send(rank, head, body)).then_some(())
+        })
+    }
+
+    fn window_answer(&mut self, rank: u32) -> Result<Vec<u8>> {
+        self.window_wait(Some(rank), |endpoint| endpoint.core.memories.answer.take())
+    }
+
+    fn window_wait<T>(&mut self, rank: Option<u32>, mut ready: impl FnMut(&mut Self) -> Option<T>) -> Result<T> {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(value) = ready(self) {
+                return Ok(value);
+            }
+            if self.progress() {
+                patience = Patience::default();
+                continue;
+            }
+            self.pause(&mut patience, What::Task("an access to a window"));
+            let lost = self.core.lives.keys().find(|lost| rank.is_none_or(|rank| rank == **lost));
+            if let Some(&lost) = lost {
+                return Err(treepie_base::Error::PeerLost { rank: lost as usize });
+            }
+        }
+    }
+}

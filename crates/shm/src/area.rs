@@ -1,0 +1,168 @@
+//! The memory of a ring: granules of 32 bytes, each of which can begin a record.
+//!
+//! A record is a valid word (4 bytes), the sender (4), the head (16) and the body, so that a body of 8 bytes fills just
+//! one granule and the reader finds everything in one cache line. The valid word is zero until all the rest is there,
+//! then the body's length + 1; so the reader needs no index of the writer's, and the word that says "there" travels
+//! with the data.
+
+use treepie_fabric::Head;
+
+use crate::primitive::AtomicU32;
+
+/// Bytes of a granule. 64 would keep records on lines of their own, but costs latency and a fifth of the rate.
+pub(crate) const GRANULE: usize = 32;
+
+/// Bytes of a record before its body.
+pub(crate) const PREFIX: usize = 24;
+
+/// Valid word of the rest of a lap that the next record did not fit into.
+pub(crate) const PAD: u32 = u32::MAX;
+
+/// Bytes that a record with such a body takes.
+#[inline]
+pub(crate) const fn record_bytes(body: usize) -> usize {
+    (PREFIX + body + GRANULE - 1) & !(GRANULE - 1)
+}
+
+/// The fixed part of a record, apart from its valid word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Prefix {
+    pub(crate) from: u32,
+    pub(crate) head: Head,
+}
+
+#[cfg(not(loom))]
+mod memory {
+    use std::ptr::NonNull;
+
+    use super::*;
+
+    /// Memory of a ring, shared with other processes.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Area {
+        base: NonNull<u8>,
+        bytes: usize,
+    }
+
+    /// A body in the ring.
+    pub(crate) type Body<'a> = &'a [u8];
+
+    impl Area {
+        /// # Safety
+        /// `base` must point to `bytes` bytes of shared memory, aligned to 64 and a power of two in number, that stay
+        /// mapped as long as the area is used, and that all sides touch only through areas.
+        pub(crate) unsafe fn new(base: NonNull<u8>, bytes: usize) -> Self {
+            debug_assert!(bytes.is_power_of_two());
+            Self { base, bytes }
+        }
+
+        pub(crate) fn bytes(&self) -> usize {
+            self.bytes
+        }
+
+        /// The valid word of the granule at `at`.
+        #[inline]
+        pub(crate) fn valid(&self, at: usize) -> &AtomicU32 {
+            debug_assert!(at.is_multiple_of(GRANULE) && at < self.bytes);
+            // SAFETY: in bounds, aligned, and valid for any bit pattern; the ring's protocol makes all concurrent
+            // accesses to these four bytes go through this atomic.
+            unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU32>() }
+        }
+
+        /// Writes the prefix and body of the record at `at`, which the caller has reserved.
+        #[inline]
+        pub(crate) fn write(&self, at: usize, prefix: Prefix, body: &[u8]) {
+            debug_assert!(at + PREFIX + body.len() <= self.bytes);
+            // SAFETY: in bounds; the granules are reserved for this writer until it sets the valid word, so nobody else
+            // reads or writes them.
+            unsafe {
+                let to = self.base.as_ptr().add(at);
+                to.add(4).cast::<Prefix>().write(prefix);
+                let to = to.add(PREFIX);
+                // Short bodies are the common case, and a call of memcpy costs as much as the rest of the record.
+                if body.len() == 8 {
+                    to.cast::<[u8; 8]>().write(body.try_into().expect("length was tested"));
+                } else {
+                    to.copy_from_nonoverlapping(body.as_ptr(), body.len());
+                }
+            }
+        }
+
+        /// The record at `at`, whose valid word said that its body has `len` bytes.
+        #[inline]
+        pub(crate) fn read(&self, at: usize, len: usize) -> (Prefix, Body<'_>) {
+            assert!(at + PREFIX + len <= self.bytes, "a record that leaves its ring");
+            // SAFETY: in bounds; the writer has published the record, so nobody writes it before the reader frees it.
+            unsafe {
+                let from = self.base.as_ptr().add(at);
+                (from.add(4).cast::<Prefix>().read(), std::slice::from_raw_parts(from.add(PREFIX), len))
+            }
+        }
+
+        /// Asks for the lines after `at`, where the next records will be written.
+        #[inline]
+        pub(crate) fn prefetch_for_write(&self, at: usize) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+                for ahead in [64, 128] {
+                    let at = (at + ahead) & (self.bytes - 1);
+                    // SAFETY: prefetching has no effect on memory, and the address lies in the area.
+                    unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.as_ptr().add(at).cast()) };
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = at;
+        }
+    }
+}
+
+#[cfg(loom)]
+mod memory {
+    //! Every word is a relaxed atomic here, so that loom shows each value that a missing order would let through.
+
+    use super::*;
+    use crate::primitive::Ordering;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Area {
+        words: &'static [AtomicU32],
+    }
+
+    pub(crate) type Body<'a> = Vec<u8>;
+
+    impl Area {
+        pub(crate) fn leaked(bytes: usize) -> Self {
+            Self { words: Box::leak((0..bytes / 4).map(|_| AtomicU32::new(0)).collect()) }
+        }
+
+        pub(crate) fn bytes(&self) -> usize {
+            self.words.len() * 4
+        }
+
+        pub(crate) fn valid(&self, at: usize) -> &AtomicU32 {
+            &self.words[at / 4]
+        }
+
+        pub(crate) fn write(&self, at: usize, prefix: Prefix, body: &[u8]) {
+            let head = prefix.head;
+            let fixed = [prefix.from, head.kind, head.context, head.tag, head.slot];
+            let body = body.chunks(4).map(|c| c.iter().rev().fold(0, |w, b| w << 8 | u32::from(*b)));
+            for (i, word) in fixed.into_iter().chain(body).enumerate() {
+                self.words[at / 4 + 1 + i].store(word, Ordering::Relaxed);
+            }
+        }
+
+        pub(crate) fn read(&self, at: usize, len: usize) -> (Prefix, Body<'_>) {
+            let word = |i: usize| self.words[at / 4 + 1 + i].load(Ordering::Relaxed);
+            let head = Head { kind: word(1), context: word(2), tag: word(3), slot: word(4) };
+            let body = (0..len.div_ceil(4)).flat_map(|i| word(5 + i).to_le_bytes()).take(len).collect();
+            (Prefix { from: word(0), head }, body)
+        }
+
+        pub(crate) fn prefetch_for_write(&self, _at: usize) {}
+    }
+}
+
+pub(crate) use memory::{Area, Body};

@@ -1,0 +1,257 @@
+//! The shared memory of one world, and what lies where in it.
+//!
+//! ```text
+//! Header | Control of each rank | barrier cells | inboxes | ring headers | rings | heap for windows ...
+//! ```
+//! One memfd, sparse: what nobody touches costs nothing, and it vanishes with the last process that holds it, so there
+//! is never a name to clean up. Each rank maps everything but the heap, whose pieces are mapped when they are used.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use treepie_fabric::Life;
+
+use crate::area::Area;
+use crate::bell::Bell;
+use crate::claim::Claim;
+use crate::inbox::InboxHeader;
+use crate::layout::Layout;
+use crate::ring::RingHeader;
+
+/// Slots that a sender can be acknowledged on without a record.
+pub(crate) const ACK_SLOTS: u32 = 512;
+
+/// Transfers into one rank that their senders can help with at a time.
+pub(crate) const CLAIMS: usize = 16;
+
+/// Counters for barriers over the whole world.
+pub(crate) const BARRIER_CELLS: u32 = 64;
+
+/// Facts about the world, written once by its creator, and the few words that concern everybody.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    magic: u64,
+    pub(crate) ranks: u32,
+    /// Cores that the creator could use; its ranks may be pinned to one each.
+    pub(crate) cores: u32,
+    /// Changes when the life of any rank changes.
+    pub(crate) news: AtomicU32,
+    /// Where the next piece of the heap begins.
+    pub(crate) heap: AtomicU64,
+}
+
+/// What a rank shows to the others.
+#[repr(C, align(64))]
+pub(crate) struct Control {
+    pub(crate) bell: Bell,
+    life: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// Rings to this rank that writers have taken.
+    pub(crate) rings_taken: AtomicU32,
+    acks: AckBoard,
+    pub(crate) claims: [Claim; CLAIMS],
+    pub(crate) inbox: InboxHeader,
+}
+
+/// One bit per outstanding operation: receivers set it, the sender that owns the board takes it. So an acknowledgement
+/// needs no room anywhere.
+#[repr(C, align(64))]
+struct AckBoard([AtomicU64; ACK_SLOTS as usize / 64]);
+
+impl Control {
+    /// Acknowledges this rank's operation `slot`.
+    pub(crate) fn ack(&self, slot: u32) {
+        self.acks.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::SeqCst);
+        self.bell.ring_after_publish();
+    }
+
+    pub(crate) fn any_acks(&self) -> bool {
+        self.acks.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    /// Takes one acknowledgement.
+    pub(crate) fn take_ack(&self) -> Option<u32> {
+        for (i, word) in self.acks.0.iter().enumerate() {
+            let bits = word.load(Ordering::Acquire);
+            if bits != 0 {
+                let lowest = bits.trailing_zeros();
+                word.fetch_and(!(1 << lowest), Ordering::AcqRel);
+                return Some(i as u32 * 64 + lowest);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        match self.life.load(Ordering::Acquire) {
+            0 => Life::Here,
+            1 => Life::Leaving,
+            2 => Life::Failing,
+            3 => Life::Left,
+            _ => Life::Dead,
+        }
+    }
+}
+
+/// A counter on a line of its own.
+#[repr(C, align(64))]
+pub(crate) struct BarrierCell(pub(crate) AtomicU64);
+
+const MAGIC: u64 = u64::from_le_bytes(*b"treepie1");
+
+/// A mapping of the shared memory of a world.
+pub struct Arena {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the mapping is plain shared memory that is only accessed through atomics and the protocols of rings, inboxes
+// and claims, which are made for several processes and therefore threads.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Shared memory for a new world.
+    pub fn create(ranks: u32) -> io::Result<Self> {
+        let layout = Layout::of(ranks);
+        let fd = memfd_create("treepie", MemfdFlags::CLOEXEC)?;
+        // Nothing is allocated before it is touched. Where a limit on file sizes forbids so much, windows get less.
+        ftruncate(&fd, 1 << 40).or_else(|_| ftruncate(&fd, layout.bytes() as u64 + (1 << 32)))?;
+        let arena = Self::map(fd, layout)?;
+        // SAFETY: the memory is mapped, big enough, aligned to a page, and nobody else has it yet.
+        unsafe {
+            let header = arena.base.cast::<Header>().as_ptr();
+            (&raw mut (*header).magic).write(MAGIC);
+            (&raw mut (*header).ranks).write(ranks);
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+            (&raw mut (*header).cores).write(cores);
+        }
+        arena.header().heap.store(layout.bytes() as u64, Ordering::Release);
+        Ok(arena)
+    }
+
+    /// The shared memory of a world that somebody else created.
+    pub fn open(fd: OwnedFd) -> io::Result<Self> {
+        let ranks = {
+            let first = Self::map(fd.try_clone()?, Layout::of(1))?;
+            let header = first.header();
+            if header.magic != MAGIC {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a treepie world"));
+            }
+            header.ranks
+        };
+        Self::map(fd, Layout::of(ranks))
+    }
+
+    fn map(fd: OwnedFd, layout: Layout) -> io::Result<Self> {
+        if rustix::fs::fstat(&fd)?.st_size < layout.bytes() as i64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a treepie world"));
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let base = unsafe {
+            mmap(std::ptr::null_mut(), layout.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0)?
+        };
+        let base = NonNull::new(base.cast()).expect("mmap returned null");
+        Ok(Self { fd, base, layout })
+    }
+
+    /// The file behind it, to be inherited by ranks.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// How many ranks the world has.
+    pub fn ranks(&self) -> u32 {
+        self.layout.ranks
+    }
+
+    /// Makes known what has become of a rank, and wakes everybody.
+    pub fn report(&self, rank: u32, life: Life) {
+        let word = match life {
+            Life::Here => return,
+            Life::Leaving => 1,
+            Life::Failing => 2,
+            Life::Left => 3,
+            Life::Dead => 4,
+        };
+        // A rank that has ended stays as it was, whatever its process does after that.
+        let ended = |now: u32| now >= 3;
+        let change = |now: u32| (now < word && !ended(now)).then_some(word);
+        if self.control(rank).life.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok() {
+            self.header().news.fetch_add(1, Ordering::SeqCst);
+            self.wake_all();
+        }
+    }
+
+    pub(crate) fn pid(&self, rank: u32) -> i32 {
+        self.control(rank).pid.load(Ordering::Acquire) as i32
+    }
+
+    /// Whether a rank has ended and touches no memory any more.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        matches!(self.control(rank).life(), Life::Left | Life::Dead)
+    }
+
+    pub(crate) fn wake_all(&self) {
+        (0..self.layout.ranks).for_each(|rank| self.control(rank).bell.ring());
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// # Safety
+    /// A `T` must lie at `offset`, inside the mapping, and be valid for any bytes that the protocol can leave there.
+    unsafe fn at<T>(&self, offset: usize) -> &'static T {
+        debug_assert!(offset + size_of::<T>() <= self.layout.bytes() && offset.is_multiple_of(align_of::<T>()));
+        // SAFETY: in bounds and aligned. The lifetime is that of the mapping; within this crate an engine keeps the
+        // arena alive and drops it last.
+        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+    }
+
+    pub(crate) fn header(&self) -> &'static Header {
+        // SAFETY: the header lies at the beginning; it consists of integers and atomics.
+        unsafe { self.at(0) }
+    }
+
+    pub(crate) fn control(&self, rank: u32) -> &'static Control {
+        assert!(rank < self.layout.ranks);
+        // SAFETY: the layout puts the control blocks there; they consist of integers and atomics.
+        unsafe { self.at(self.layout.control(rank)) }
+    }
+
+    pub(crate) fn barrier_cell(&self, cell: u32) -> &'static BarrierCell {
+        assert!(cell < BARRIER_CELLS);
+        // SAFETY: the layout puts the cells there; each is an atomic.
+        unsafe { self.at(self.layout.barrier_cell(cell)) }
+    }
+
+    pub(crate) fn inbox_area(&self, rank: u32) -> Area {
+        assert!(rank < self.layout.ranks);
+        // SAFETY: the layout sets these bytes aside for this inbox; see `at` for the lifetime.
+        unsafe { Area::new(self.base.add(self.layout.inbox(rank)), self.layout.inbox_bytes) }
+    }
+
+    /// The `index`th ring to `rank`.
+    pub(crate) fn ring(&self, rank: u32, index: u32) -> (&'static RingHeader, Area) {
+        assert!(rank < self.layout.ranks && index < self.layout.rings);
+        // SAFETY: the layout sets these bytes aside for this ring; a ring header consists of atomics.
+        unsafe {
+            let area = Area::new(self.base.add(self.layout.ring(rank, index)), self.layout.ring_bytes);
+            (self.at(self.layout.ring_header(rank, index)), area)
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` and is unmapped once, here, after everything that refers to it.
+        unsafe { munmap(self.base.as_ptr().cast(), self.layout.bytes()).expect("the mapping exists") }
+    }
+}

@@ -1,0 +1,91 @@
+//! Sleeping until somebody has done something, without a system call for those who find nobody asleep.
+//!
+//! A rank that has nothing to do sets its `asleep` word, looks once more whether anything has come, and only then
+//! sleeps on that word. Whoever does something for a rank (publishes a record, frees room, acknowledges) does it first
+//! and then looks at the word. Both sides order "write mine, then read the other's", so at least one of them sees the
+//! other: either the sleeper finds the work, or the worker finds the sleeper and wakes it.
+
+use std::time::Duration;
+
+use crate::primitive::{AtomicU32, Ordering, fence};
+
+/// One per rank.
+#[repr(C)]
+pub(crate) struct Bell {
+    asleep: AtomicU32,
+}
+
+impl Bell {
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self { asleep: AtomicU32::new(0) }
+    }
+
+    /// Wakes the rank if it sleeps. The caller has ordered its own writes before this by [`publish`] or a fence.
+    ///
+    /// [`publish`]: crate::primitive::publish
+    #[inline]
+    pub(crate) fn ring_after_publish(&self) {
+        if self.asleep.load(Ordering::Relaxed) != 0 {
+            self.wake();
+        }
+    }
+
+    /// Wakes the rank if it sleeps.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        self.ring_after_publish();
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // Only one of several that see the sleeper needs to make the system call.
+        if self.asleep.swap(0, Ordering::AcqRel) != 0 {
+            futex::wake(&self.asleep);
+        }
+    }
+
+    /// Sleeps until rung, at most `limit`, unless `anything` says that there is something to do already.
+    pub(crate) fn sleep(&self, limit: Duration, mut anything: impl FnMut() -> bool) {
+        self.asleep.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !anything() {
+            futex::wait(&self.asleep, 1, limit);
+        }
+        self.asleep.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(loom))]
+mod futex {
+    use rustix::thread::futex::{self, Flags, Timespec};
+
+    use super::*;
+
+    pub(super) fn wait(word: &AtomicU32, while_it_is: u32, limit: Duration) {
+        let limit =
+            Timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: limit.subsec_nanos().into() };
+        // Woken, timed out, interrupted or too late: the caller looks again in every case.
+        let _ = futex::wait(word, Flags::empty(), while_it_is, Some(&limit));
+    }
+
+    pub(super) fn wake(word: &AtomicU32) {
+        let _ = futex::wake(word, Flags::empty(), 1);
+    }
+}
+
+#[cfg(loom)]
+mod futex {
+    //! A futex as loom sees it: it returns when the word has changed. One that never changes is a deadlock, which loom
+    //! reports.
+    use super::*;
+
+    pub(super) fn wait(word: &AtomicU32, while_it_is: u32, _limit: Duration) {
+        while word.load(Ordering::Acquire) == while_it_is {
+            loom::thread::yield_now();
+        }
+    }
+
+    pub(super) fn wake(_word: &AtomicU32) {}
+}

@@ -1,0 +1,381 @@
+//! The engine: records through inboxes and rings, acknowledgements through cells, large messages in one copy.
+//!
+//! A pair begins to talk through the receiver's inbox. Once it has sent enough, the sender takes one of the receiver's
+//! free rings, says so in the inbox as its last record there, and goes on in the ring. The receiver looks at the ring
+//! only after it has read that record, so the order of the pair's records is kept.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use treepie_base::{Result, Span};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, SharedHeap};
+
+use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
+use crate::bulk::Bulk;
+use crate::heap::Heap;
+use crate::inbox::{Inbox, Slot};
+use crate::reach::Reach;
+use crate::ring::{Reader, Writer};
+use crate::wait::Patience;
+
+/// Kind of the record by which a sender says that it goes on in the ring `slot`.
+const MOVED: u32 = u32::MAX;
+
+/// Where this rank's records to a peer go.
+#[derive(Clone, Copy)]
+enum Route {
+    /// Into its inbox, with the number of records still to be sent before a ring is worth it.
+    Inbox(u32),
+    /// Nowhere yet: a ring was taken, this one of `writers`, and the receiver is still to be told.
+    Announcing { writer: u32, ring: u32 },
+    /// Into this one of `writers`.
+    Ring(u32),
+}
+
+/// Where the record lies that was handed out last.
+enum Held {
+    Nothing,
+    Inbox,
+    Ring(usize),
+}
+
+/// A barrier that this rank has arrived at.
+struct Gathering {
+    cell: u32,
+    target: u64,
+}
+
+/// One rank's end of a world in shared memory.
+pub struct Shm {
+    name: &'static str,
+    rank: u32,
+    routes: Vec<Route>,
+    writers: Vec<Writer>,
+    inbox: Inbox,
+    readers: Vec<(u32, Reader)>,
+    /// The ring to look at first: the one that had something last.
+    favourite: usize,
+    held: Held,
+    bulk: Bulk,
+    gatherings: Vec<Gathering>,
+    barriers: Vec<u64>,
+    /// Peers that a record did not fit for, and how long its body was, since the last wait.
+    full: Vec<(u32, usize)>,
+    patience: Patience,
+    polls: u32,
+    start: Instant,
+    heap: Heap,
+    /// Last, as everything above refers into it.
+    arena: Arc<Arena>,
+}
+
+impl Shm {
+    /// Joins a world as one of its ranks. `threads` tells that the ranks are threads of one process.
+    pub fn join(arena: Arc<Arena>, rank: u32, threads: bool) -> Self {
+        let size = arena.ranks();
+        assert!(rank < size, "rank {rank} of a world of {size}");
+        let layout = arena.layout();
+        let control = arena.control(rank);
+        control.pid.store(std::process::id(), Ordering::Release);
+        if !threads {
+            crate::reach::permit_peers();
+        }
+        // With a ring for everybody there is no reason to wait for a pair to prove itself.
+        let first = if size - 1 <= layout.rings { 0 } else { 16 };
+        Self {
+            name: if threads { "threads" } else { "shm" },
+            rank,
+            routes: vec![Route::Inbox(first); size as usize],
+            writers: Vec::new(),
+            inbox: Inbox::new(&control.inbox, arena.inbox_area(rank)),
+            readers: Vec::new(),
+            favourite: 0,
+            held: Held::Nothing,
+            bulk: Bulk::new(rank, Reach::new(threads)),
+            gatherings: Vec::new(),
+            barriers: vec![0; BARRIER_CELLS as usize],
+            full: Vec::new(),
+            patience: Patience::for_ranks(size, arena.header().cores),
+            polls: 0,
+            start: Instant::now(),
+            heap: Heap::new(arena.clone()),
+            arena,
+        }
+    }
+
+    fn inbox_of(&self, rank: u32) -> Slot {
+        Slot::new(&self.arena.control(rank).inbox, self.arena.inbox_area(rank))
+    }
+
+    /// Sends to a peer that has no ring yet.
+    #[cold]
+    fn send_slowly(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+        if let Route::Inbox(0) = self.routes[to as usize] {
+            self.routes[to as usize] = self.take_ring(to);
+        }
+        let bell = &self.arena.control(to).bell;
+        match self.routes[to as usize] {
+            Route::Announcing { writer, ring } => {
+                let moved = Head { kind: MOVED, slot: ring, ..Head::default() };
+                if self.inbox_of(to).push(self.rank, moved, &[], bell) {
+                    self.routes[to as usize] = Route::Ring(writer);
+                    return self.try_send(to, head, body);
+                }
+            }
+            Route::Inbox(left) => {
+                if self.inbox_of(to).push(self.rank, head, body, bell) {
+                    self.routes[to as usize] = Route::Inbox(left - 1);
+                    return true;
+                }
+            }
+            Route::Ring(_) => unreachable!("rings are served by try_send"),
+        }
+        self.note_full(to, body.len());
+        false
+    }
+
+    fn take_ring(&mut self, to: u32) -> Route {
+        let rings = self.arena.layout().rings;
+        let one_more = |taken| (taken < rings).then_some(taken + 1);
+        let taken = &self.arena.control(to).rings_taken;
+        let Ok(ring) = taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more) else {
+            // None will be free again; there is no use in asking for a long time.
+            return Route::Inbox(u32::MAX);
+        };
+        let (header, area) = self.arena.ring(to, ring);
+        self.writers.push(Writer::new(header, area));
+        Route::Announcing { writer: self.writers.len() as u32 - 1, ring }
+    }
+
+    fn note_full(&mut self, to: u32, body: usize) {
+        if !self.full.contains(&(to, body)) {
+            self.full.push((to, body));
+        }
+    }
+
+    /// Frees the record that was handed out last.
+    #[inline]
+    fn release(&mut self) {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => {}
+            Held::Ring(i) => {
+                let (from, reader) = &mut self.readers[i];
+                reader.free(&self.arena.control(*from).bell);
+            }
+            Held::Inbox => {
+                if self.inbox.free() {
+                    self.arena.wake_all();
+                }
+            }
+        }
+    }
+
+    /// Index of a ring that has a record.
+    #[inline]
+    fn ready_ring(&mut self) -> Option<usize> {
+        let n = self.readers.len();
+        let (mut i, mut looked) = (self.favourite, 0);
+        while looked < n {
+            if i >= n {
+                i = 0;
+            }
+            if self.readers[i].1.ready() {
+                return Some(i);
+            }
+            (i, looked) = (i + 1, looked + 1);
+        }
+        None
+    }
+
+    /// What is not a record: acknowledgements, barriers, large messages.
+    fn poll_rest(&mut self) -> Option<Event<'static>> {
+        if let Some(slot) = self.arena.control(self.rank).take_ack() {
+            return Some(match self.bulk.acknowledged(slot) {
+                Some(span) => Event::BulkSent { slot, span },
+                None => Event::Acked { slot },
+            });
+        }
+        if !self.gatherings.is_empty()
+            && let Some(i) = self.gatherings.iter().position(|g| self.has_gathered(g))
+        {
+            return Some(Event::Gathered { cell: self.gatherings.swap_remove(i).cell });
+        }
+        if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena) }
+    }
+
+    fn has_gathered(&self, gathering: &Gathering) -> bool {
+        self.arena.barrier_cell(gathering.cell).0.load(Ordering::Acquire) >= gathering.target
+    }
+
+    /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
+    fn anything(&mut self, news: u32) -> bool {
+        self.inbox.ready()
+            || self.readers.iter().any(|(_, reader)| reader.ready())
+            || self.arena.control(self.rank).any_acks()
+            || self.gatherings.iter().any(|g| self.has_gathered(g))
+            || self.bulk.has_work(&self.arena)
+            || self.news() != news
+            || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
+                Route::Ring(i) => self.writers[i as usize].has_room(body),
+                _ => Slot::new(&self.arena.control(to).inbox, self.arena.inbox_area(to)).has_room_or_block(body),
+            })
+    }
+}
+
+impl Fabric for Shm {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.routes.len() as u32
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn max_body(&self) -> usize {
+        self.arena.layout().max_body()
+    }
+
+    #[inline]
+    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+        match self.routes[to as usize] {
+            Route::Ring(i) => {
+                let sent = self.writers[i as usize].push(self.rank, head, body, &self.arena.control(to).bell);
+                if !sent {
+                    self.note_full(to, body.len());
+                }
+                sent
+            }
+            _ => self.send_slowly(to, head, body),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event<'_>> {
+        self.release();
+        // Records first, as they are what is waited for mostly; but a flood of them must not starve the rest.
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(64)
+            && let Some(event) = self.poll_rest()
+        {
+            return Some(event);
+        }
+        if let Some(i) = self.ready_ring() {
+            // The ring that had something last is likely to have more, but the others must get their turn.
+            self.favourite = if self.polls.is_multiple_of(16) { i + 1 } else { i };
+            // A lap's rest may be all there was.
+            if let Some((prefix, body)) = self.readers[i].1.next() {
+                self.held = Held::Ring(i);
+                return Some(Event::Record { from: prefix.from, head: prefix.head, body });
+            }
+            return None;
+        }
+        if self.inbox.ready() {
+            return self.poll_inbox();
+        }
+        self.poll_rest()
+    }
+
+    fn idle(&mut self, round: u32) {
+        self.release();
+        if self.patience.wait_awake(round) {
+            return;
+        }
+        let bell = &self.arena.control(self.rank).bell;
+        let news = self.news();
+        bell.sleep(Duration::from_millis(100), || self.anything(news));
+        self.full.clear();
+    }
+
+    fn depart(&mut self) {
+        self.arena.report(self.rank, Life::Leaving);
+    }
+
+    fn departed(&mut self) -> bool {
+        true
+    }
+
+    fn fail(&mut self) {
+        self.arena.report(self.rank, Life::Failing);
+    }
+
+    fn ack(&mut self, to: u32, slot: u32) -> bool {
+        if slot >= ACK_SLOTS {
+            return false;
+        }
+        self.arena.control(to).ack(slot);
+        true
+    }
+
+    fn offer(&self, span: &Span) -> u64 {
+        span.address().as_ptr() as u64
+    }
+
+    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+        self.bulk.pull(&self.arena, from, offer, slot, span)
+    }
+
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
+        self.bulk.help(&self.arena, to, slot, invite, span);
+    }
+
+    fn arrive(&mut self, cell: u32) -> bool {
+        if cell >= BARRIER_CELLS {
+            return false;
+        }
+        let barrier = &mut self.barriers[cell as usize];
+        *barrier += 1;
+        let target = *barrier * self.routes.len() as u64;
+        self.gatherings.push(Gathering { cell, target });
+        if self.arena.barrier_cell(cell).0.fetch_add(1, Ordering::SeqCst) + 1 == target {
+            self.arena.wake_all();
+        }
+        true
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedHeap> {
+        Some(&mut self.heap)
+    }
+
+    fn news(&self) -> u32 {
+        self.arena.header().news.load(Ordering::Acquire)
+    }
+
+    fn rank_is_process(&self) -> bool {
+        self.name == "shm"
+    }
+
+    fn life(&self, rank: u32) -> Life {
+        self.arena.control(rank).life()
+    }
+}
+
+impl Shm {
+    #[cold]
+    fn poll_inbox(&mut self) -> Option<Event<'_>> {
+        let (prefix, body) = self.inbox.next()?;
+        self.held = Held::Inbox;
+        if prefix.head.kind == MOVED {
+            let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
+            self.readers.push((prefix.from, Reader::new(header, area)));
+            return None;
+        }
+        Some(Event::Record { from: prefix.from, head: prefix.head, body })
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.release();
+        let life = if std::thread::panicking() { Life::Dead } else { Life::Left };
+        self.arena.report(self.rank, life);
+    }
+}

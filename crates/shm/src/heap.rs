@@ -1,0 +1,123 @@
+//! Memory for windows: pieces of the arena's file past its fixed parts.
+
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use treepie_base::{Error, Result};
+use treepie_fabric::{SharedHeap, SharedMemory};
+
+use crate::arena::Arena;
+
+/// Gives out pieces in order and never the same place twice: the file is sparse, so a piece that was given back costs
+/// no memory, only numbers.
+pub(crate) struct Heap {
+    arena: Arc<Arena>,
+}
+
+impl Heap {
+    pub(crate) fn new(arena: Arc<Arena>) -> Self {
+        Self { arena }
+    }
+}
+
+const PAGE: u64 = 4096;
+
+impl SharedHeap for Heap {
+    fn reserve(&mut self, bytes: u64) -> Result<u64> {
+        let bytes = bytes.max(1).next_multiple_of(PAGE);
+        let at = self.arena.header().heap.fetch_add(bytes, Ordering::AcqRel);
+        let room = rustix::fs::fstat(self.arena.fd()).map_or(0, |stat| stat.st_size as u64);
+        if at.saturating_add(bytes) > room {
+            return Err(Error::Engine(format!("no shared memory for a window of {bytes} bytes")));
+        }
+        Ok(at)
+    }
+
+    fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>> {
+        let len = bytes.max(1).next_multiple_of(PAGE) as usize;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, self.arena.fd(), at) }
+            .map_err(|e| Error::Engine(format!("a window of {bytes} bytes cannot be mapped: {e}")))?;
+        Ok(Rc::new(Piece { base: NonNull::new(base.cast()).expect("mmap returned null"), len }))
+    }
+
+    fn release(&mut self, at: u64, bytes: u64) {
+        let len = bytes.max(1).next_multiple_of(PAGE);
+        // If the memory cannot be given back now, it goes with the world.
+        let _ = fallocate(self.arena.fd(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len);
+    }
+}
+
+struct Piece {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Piece {
+    fn check(&self, at: u64, len: usize) {
+        let inside = usize::try_from(at).is_ok_and(|at| at <= self.len && len <= self.len - at);
+        assert!(inside, "access of {len} bytes at {at} in a piece of {}", self.len);
+    }
+
+    /// The word at a multiple of 8 inside the piece.
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.check(at, 8);
+        assert!(at.is_multiple_of(8));
+        // SAFETY: in bounds and aligned (a mapping begins at a page); all ranks access it by atomics only.
+        unsafe { self.base.add(at as usize).cast::<AtomicU64>().as_ref() }
+    }
+
+    fn byte(&self, at: u64) -> &AtomicU8 {
+        self.check(at, 1);
+        // SAFETY: in bounds; all ranks access it by atomics only.
+        unsafe { self.base.add(at as usize).cast::<AtomicU8>().as_ref() }
+    }
+
+    /// Splits `at..at + len` into single bytes, whole words, and single bytes: the ends of the words.
+    fn words(at: u64, len: usize) -> (usize, usize) {
+        let front = (at.next_multiple_of(8) - at).min(len as u64) as usize;
+        (front, front + (len - front) / 8 * 8)
+    }
+}
+
+impl SharedMemory for Piece {
+    fn load(&self, at: u64, into: &mut [u8]) {
+        self.check(at, into.len());
+        let (front, back) = Self::words(at, into.len());
+        for i in (0..front).chain(back..into.len()) {
+            into[i] = self.byte(at + i as u64).load(Ordering::Acquire);
+        }
+        for (i, bytes) in into[front..back].chunks_exact_mut(8).enumerate() {
+            let word = self.word(at + (front + i * 8) as u64).load(Ordering::Acquire);
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    fn store(&self, at: u64, from: &[u8]) {
+        self.check(at, from.len());
+        let (front, back) = Self::words(at, from.len());
+        for i in (0..front).chain(back..from.len()) {
+            self.byte(at + i as u64).store(from[i], Ordering::Release);
+        }
+        for (i, bytes) in from[front..back].chunks_exact(8).enumerate() {
+            let word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
+            self.word(at + (front + i * 8) as u64).store(word, Ordering::Release);
+        }
+    }
+
+    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        self.word(at).fetch_add(value, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `Heap::map` and is unmapped once, here.
+        unsafe { munmap(self.base.as_ptr().cast(), self.len).expect("the mapping exists") }
+    }
+}

@@ -1,0 +1,103 @@
+//! Copying to and from the memory of another rank.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How the memory of peers is reached.
+pub(crate) enum Reach {
+    /// Peers are processes: by the kernel, which asks for the right to trace them.
+    Process(Permission),
+    /// Peers are threads of this process.
+    Thread,
+    /// Not at all: large messages go through the rings.
+    Nowhere,
+}
+
+/// What trying has shown.
+pub(crate) struct Permission(AtomicU8);
+
+impl Reach {
+    /// As far as known before trying: `TREEPIE_SINGLE_COPY=off` forbids it.
+    pub(crate) fn new(threads: bool) -> Self {
+        if std::env::var_os("TREEPIE_SINGLE_COPY").is_some_and(|v| v == "off" || v == "0") {
+            Self::Nowhere
+        } else if threads {
+            Self::Thread
+        } else {
+            Self::Process(Permission(AtomicU8::new(0)))
+        }
+    }
+
+    /// Whether the memory of the process `pid` can be read; asked of the kernel once, at the address given.
+    pub(crate) fn works(&self, pid: i32, address: u64) -> bool {
+        match self {
+            Self::Thread => true,
+            Self::Nowhere => false,
+            Self::Process(Permission(known)) => {
+                if known.load(Ordering::Relaxed) == 0 {
+                    let yes = process_vm(Direction::Read, pid, address, std::slice::from_mut(&mut 0u8).as_mut_ptr(), 1);
+                    known.store(if yes { 1 } else { 2 }, Ordering::Relaxed);
+                }
+                known.load(Ordering::Relaxed) == 1
+            }
+        }
+    }
+
+    /// Reads a peer's memory. False if the peer is gone.
+    pub(crate) fn read(&self, pid: i32, address: u64, into: &mut [u8]) -> bool {
+        match self {
+            Self::Process(_) => process_vm(Direction::Read, pid, address, into.as_mut_ptr(), into.len()),
+            _ => {
+                // SAFETY: a peer thread offered this memory for reading (its engine holds the span until this rank
+                // acknowledges) and it has at least this many bytes from there on.
+                unsafe { into.as_mut_ptr().copy_from_nonoverlapping(address as *const u8, into.len()) };
+                true
+            }
+        }
+    }
+
+    /// Writes a peer's memory. False if the peer is gone.
+    pub(crate) fn write(&self, pid: i32, address: u64, from: &[u8]) -> bool {
+        match self {
+            Self::Process(_) => process_vm(Direction::Write, pid, address, from.as_ptr().cast_mut(), from.len()),
+            _ => {
+                // SAFETY: a peer thread invited this rank to write there (its engine holds the span until every chunk
+                // that was claimed is finished), and the claim of this chunk is this rank's alone.
+                unsafe { (address as *mut u8).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+                true
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    Read,
+    Write,
+}
+
+fn process_vm(direction: Direction, pid: i32, address: u64, local: *mut u8, len: usize) -> bool {
+    let mut done = 0;
+    while done < len {
+        // SAFETY: `local` is valid for `len` bytes, for writing if this is a read (both callers pass a slice). The
+        // other address is the peer's matter: the kernel checks it.
+        let moved = unsafe {
+            let mine = libc::iovec { iov_base: local.add(done).cast(), iov_len: len - done };
+            let theirs = libc::iovec { iov_base: (address as usize + done) as *mut _, iov_len: len - done };
+            match direction {
+                Direction::Read => libc::process_vm_readv(pid, &mine, 1, &theirs, 1, 0),
+                Direction::Write => libc::process_vm_writev(pid, &mine, 1, &theirs, 1, 0),
+            }
+        };
+        match moved {
+            1.. => done += moved as usize,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Lets the other ranks of this user's job reach this process where the kernel only allows parents to.
+pub(crate) fn permit_peers() {
+    // SAFETY: this call only changes who may trace this process. It fails where no such restriction exists.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}

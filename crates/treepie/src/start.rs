@@ -1,0 +1,64 @@
+//! Coming into a world.
+
+use std::sync::Arc;
+
+use treepie_base::{Error, Result};
+use treepie_comm::Comm;
+use treepie_fabric::Alone;
+use treepie_shm::{Arena, Shm};
+
+/// Joins the world that this process was started in: that of `treepie run`, or of `mpirun` or `srun`, or else a world
+/// of its own. Call it once, at the beginning; the world ends when the last handle of it is dropped.
+pub fn init() -> Result<Comm> {
+    if let Some(shm) = treepie_shm::join_launched().map_err(|e| Error::Engine(e.to_string()))? {
+        return Ok(Comm::world(Box::new(shm)));
+    }
+    Ok(Comm::world(Box::new(Alone::new())))
+}
+
+/// Runs `body` on `ranks` ranks that are threads of this process, each with its own handle of their world, and returns
+/// what they returned, by rank. If one panics, the others get [`Error::PeerLost`] where they wait for it, and the panic
+/// goes on here when all have ended.
+///
+/// ```
+/// let sums = treepie::launch(3, |world| {
+///     let next = (world.rank() + 1) % 3;
+///     world.send(&[world.rank()], next, 0)?;
+///     let (got, _) = world.recv_vec::<usize>(treepie::ANY_SOURCE, 0)?;
+///     treepie::Result::Ok(got[0] + world.rank())
+/// })?;
+/// assert_eq!(sums, [Ok(2), Ok(1), Ok(3)]);
+/// # treepie::Result::Ok(())
+/// ```
+pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<Vec<R>> {
+    let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| Error::Engine(format!("a world of {ranks} ranks cannot be")))?;
+    let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {ranks} ranks: {e}")))?;
+    let (arena, body) = (Arc::new(arena), &body);
+    std::thread::scope(|threads| {
+        let mut running = Vec::with_capacity(ranks);
+        for rank in 0..size {
+            let joined = arena.clone();
+            let thread = std::thread::Builder::new().name(format!("rank {rank}"));
+            let spawned =
+                thread.spawn_scoped(threads, move || body(Comm::world(Box::new(Shm::join(joined, rank, true)))));
+            match spawned {
+                Ok(thread) => running.push(thread),
+                Err(e) => {
+                    // Those that run must not wait for those that never will.
+                    (rank..size).for_each(|rank| arena.report(rank, treepie_fabric::Life::Dead));
+                    return Err(Error::Engine(format!("rank {rank} of {ranks} cannot be started as a thread: {e}")));
+                }
+            }
+        }
+        let results: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
+        let mut values = Vec::with_capacity(ranks);
+        for result in results {
+            match result {
+                Ok(value) => values.push(value),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(values)
+    })
+}
