@@ -1,1 +1,30 @@
-//! .
+//! The `mpi` engine: ranks are the processes of an MPI job, on one machine or many.
+//!
+//! MPI is reached through `shim.c`, a flat C interface that the user's `mpicc` compiles once ([`setup()`]) and that is
+//! loaded at run time. So Treepie needs no MPI to be built, and one program runs under every MPI.
+//!
+//! ```text
+//! launcher       which MPI started this process
+//! installation   which MPIs have a compiler here
+//! cache, setup   the shim, compiled for one of them
+//! shim           its functions
+//! engine         Fabric: inbox and outbox for records, bulk for large transfers, rest for waiting
+//! ```
+
+mod bulk;
+mod cache;
+mod engine;
+mod error;
+mod inbox;
+mod installation;
+mod launcher;
+mod outbox;
+mod record;
+mod rest;
+mod setup;
+mod shim;
+
+pub use error::SetupError;
+pub use installation::{Installation, installations};
+pub use launcher::{Flavor, running_under_mpi};
+pub use setup::{Installed, setup, start};

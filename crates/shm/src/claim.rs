@@ -39,6 +39,7 @@ impl Claim {
     }
 
     /// Whether a chunk is left to take.
+    #[cfg(not(loom))]
     pub(crate) fn claimable(&self, generation: u32, chunks: u32) -> bool {
         let seen = self.next.load(Ordering::Acquire);
         (seen >> 32) as u32 == generation && (seen as u32) < chunks

@@ -100,6 +100,7 @@ impl Inbox {
     }
 
     /// Whether a record is there.
+    #[cfg(not(loom))]
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.area.valid(self.at()).load(Ordering::Acquire) != 0

@@ -13,6 +13,9 @@ pub fn init() -> Result<Comm> {
     if let Some(shm) = treepie_shm::join_launched().map_err(|e| Error::Engine(e.to_string()))? {
         return Ok(Comm::world(Box::new(shm)));
     }
+    if treepie_mpi::running_under_mpi().is_some() {
+        return Ok(Comm::world(treepie_mpi::start()?));
+    }
     Ok(Comm::world(Box::new(Alone::new())))
 }
 

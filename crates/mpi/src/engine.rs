@@ -1,0 +1,167 @@
+//! One rank of an MPI job as an engine.
+//!
+//! It never waits inside MPI: whoever waits polls, and pauses in between ([`Rest`]). An MPI that waits spins, which
+//! costs milliseconds a message when ranks outnumber processors.
+//!
+//! MPI bounds neither what it stores of records that nobody takes nor the memory for it. The engine holds back only
+//! what MPI itself holds back; the credit of the endpoint above is what keeps a flood of records bounded.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use treepie_base::Span;
+use treepie_fabric::{Event, Fabric, Head, Invite};
+
+use crate::bulk::Bulk;
+use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use crate::record::MAX_BODY;
+use crate::rest::Rest;
+use crate::shim::{Request, Shim, World};
+
+/// The exit status of a job in which a rank failed; that of a Rust program that panics.
+const FAILED: i32 = 101;
+
+/// The exit status of a job in which a rank went away without a word.
+const VANISHED: i32 = 1;
+
+/// One rank, as an MPI process.
+pub(crate) struct MpiFabric {
+    shim: Shim,
+    world: World,
+    start: Instant,
+    inbox: Inbox,
+    outbox: Outbox,
+    bulk: Bulk,
+    rest: Rest,
+    stage: Stage,
+}
+
+/// How far this rank is on its way out.
+enum Stage {
+    Here,
+    /// Its last records and transfers are on their way.
+    Draining,
+    /// It waits for the others to come as far.
+    Gathering(Request),
+    /// Nobody sends anything any more.
+    Gone,
+}
+
+impl MpiFabric {
+    pub(crate) fn new(shim: Shim, world: World) -> Self {
+        Self {
+            inbox: Inbox::new(&shim),
+            outbox: Outbox::new(world.size as u32),
+            bulk: Bulk::new(world.largest_tag),
+            rest: Rest::new(&world),
+            start: Instant::now(),
+            stage: Stage::Here,
+            shim,
+            world,
+        }
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
+        let _ = std::io::stdout().flush();
+        self.shim.abort(code)
+    }
+}
+
+impl Fabric for MpiFabric {
+    fn rank(&self) -> u32 {
+        self.world.rank as u32
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size as u32
+    }
+
+    fn name(&self) -> &'static str {
+        "mpi"
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn max_body(&self) -> usize {
+        MAX_BODY
+    }
+
+    #[inline]
+    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+        self.outbox.try_send(&self.shim, to, head, body)
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event<'_>> {
+        self.outbox.reap(&self.shim);
+        // Transfers first: there are few, so that they cannot keep records waiting, while the reverse is possible.
+        if let Some(event) = self.bulk.poll(&self.shim) {
+            return Some(event);
+        }
+        let (from, head, body) = self.inbox.poll(&self.shim)?;
+        Some(Event::Record { from, head, body })
+    }
+
+    fn idle(&mut self, round: u32) {
+        self.rest.pause(round, !self.bulk.is_empty());
+    }
+
+    fn depart(&mut self) {
+        if let Stage::Here = self.stage {
+            self.stage = Stage::Draining;
+        }
+    }
+
+    fn departed(&mut self) -> bool {
+        match &self.stage {
+            Stage::Here => {}
+            Stage::Draining => {
+                // Only after its own sends: then the end of the barrier says that no rank has any left.
+                self.outbox.reap(&self.shim);
+                if self.outbox.is_empty() && self.bulk.is_empty() {
+                    self.stage = Stage::Gathering(self.shim.ibarrier());
+                }
+            }
+            Stage::Gathering(barrier) => {
+                if self.shim.test(barrier).is_some() {
+                    self.stage = Stage::Gone;
+                }
+            }
+            Stage::Gone => return true,
+        }
+        matches!(self.stage, Stage::Gone)
+    }
+
+    fn fail(&mut self) {
+        self.abort(FAILED);
+    }
+
+    fn bulk_recv(&mut self, from: u32, _offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+        self.bulk.receive(&self.shim, from, slot, span).map(Some)
+    }
+
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
+        self.bulk.send(&self.shim, to, slot, invite, span);
+    }
+
+    fn knows_life(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for MpiFabric {
+    /// Leaves MPI in order if all ranks have departed. Otherwise the others may wait for this one, and MPI may still
+    /// write into memory that is about to be freed: the job ends.
+    fn drop(&mut self) {
+        let in_order = matches!(self.stage, Stage::Gone) || self.world.size == 1;
+        if !in_order || !self.bulk.is_empty() {
+            self.abort(VANISHED);
+        }
+        self.inbox.close(&self.shim);
+        self.shim.end();
+    }
+}

@@ -1,0 +1,90 @@
+//! Why MPI could not be used, each with what to do about it.
+
+use std::path::{Path, PathBuf};
+
+use crate::Flavor;
+
+/// MPI could not be found, prepared or started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// There is no MPI compiler.
+    #[error(
+        "no mpicc found in PATH: install an MPI with its compiler (Debian: libopenmpi-dev or libmpich-dev), or set \
+         TREEPIE_MPICC to its mpicc"
+    )]
+    NoMpicc,
+    /// There are MPI compilers, but not of the MPI that started this process.
+    #[error(
+        "this process was started by {wanted}, but the only mpicc here is of {found}: install that of {wanted}, or set \
+         TREEPIE_MPICC to it"
+    )]
+    NoMpiccOf {
+        /// Who started this process.
+        wanted: Flavor,
+        /// What was found.
+        found: String,
+    },
+    /// The named compiler cannot be run.
+    #[error("cannot run {}: {reason}; give the path of an MPI's mpicc", mpicc.display())]
+    NotRunnable {
+        /// The compiler.
+        mpicc: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The compiler did not accept the shim.
+    #[error("{} could not compile the MPI shim: {output}", mpicc.display())]
+    Compile {
+        /// The compiler.
+        mpicc: PathBuf,
+        /// The first lines of its output.
+        output: String,
+    },
+    /// The compiled shim has nowhere to go.
+    #[error("cannot write to the cache directory {}: {reason}; set TREEPIE_CACHE_DIR to one that can be written", directory.display())]
+    Cache {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The compiled shim or its MPI cannot be loaded.
+    #[error("cannot load the MPI shim {}: {reason}; if its MPI has changed, remove the file to have it built anew", path.display())]
+    Load {
+        /// The shim.
+        path: PathBuf,
+        /// What the loader says.
+        reason: String,
+    },
+    /// The shim's MPI does not know the launcher, so that every process believes to be alone.
+    #[error(
+        "the launcher started {size} processes, but {library} sees one: it is not the MPI whose launcher was used; use \
+         that one's, or set TREEPIE_MPICC to the launcher's mpicc"
+    )]
+    WrongMpi {
+        /// How many processes there are by the launcher's word.
+        size: u32,
+        /// The MPI that was loaded.
+        library: String,
+    },
+    /// MPI cannot be started a second time.
+    #[error("MPI was started before in this process, and it can be started only once")]
+    Again,
+}
+
+impl SetupError {
+    pub(crate) fn load(path: &Path, reason: impl ToString) -> Self {
+        Self::Load { path: path.into(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn cache(directory: &Path, reason: impl ToString) -> Self {
+        Self::Cache { directory: directory.into(), reason: reason.to_string() }
+    }
+}
+
+impl From<SetupError> for treepie_base::Error {
+    fn from(error: SetupError) -> Self {
+        Self::Engine(error.to_string())
+    }
+}

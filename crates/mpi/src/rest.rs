@@ -1,0 +1,83 @@
+//! How a rank waits. MPI cannot wake a sleeper, so every wait is made of polls with pauses between them.
+//!
+//! While each rank has a processor, the pause is a processor instruction at first. When ranks outnumber processors it is
+//! a yield from the start: the rank that is waited for may need this very processor. After a while the rank sleeps, so
+//! that an idle world leaves the machine to others.
+
+use std::time::Duration;
+
+use crate::shim::World;
+
+/// Rounds of spinning when there are processors enough.
+const SPINS: u32 = 500;
+
+/// Rounds after which a rank sleeps.
+const YIELDS: u32 = 2_000;
+
+/// One microsecond more for so many rounds of sleep.
+const ROUNDS_PER_MICROSECOND: u32 = 4;
+
+const LONGEST_SLEEP: u32 = 100;
+
+/// What to do between two polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    Spin,
+    Yield,
+    Sleep(Duration),
+}
+
+pub(crate) struct Rest {
+    spins: u32,
+}
+
+impl Rest {
+    pub(crate) fn new(world: &World) -> Self {
+        Self { spins: if world.node_ranks > world.node_cpus { 0 } else { SPINS } }
+    }
+
+    /// Pauses. With a transfer under way there is no sleep: MPI moves bytes only while it is polled.
+    pub(crate) fn pause(&self, round: u32, transferring: bool) {
+        match self.choose(round, transferring) {
+            Pause::Spin => std::hint::spin_loop(),
+            Pause::Yield => std::thread::yield_now(),
+            Pause::Sleep(time) => std::thread::sleep(time),
+        }
+    }
+
+    fn choose(&self, round: u32, transferring: bool) -> Pause {
+        if round < self.spins {
+            Pause::Spin
+        } else if round < YIELDS || transferring {
+            Pause::Yield
+        } else {
+            let microseconds = LONGEST_SLEEP.min(1 + (round - YIELDS) / ROUNDS_PER_MICROSECOND);
+            Pause::Sleep(Duration::from_micros(microseconds.into()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest(node_ranks: i32, node_cpus: i32) -> Rest {
+        Rest::new(&World { node_ranks, node_cpus, ..World::default() })
+    }
+
+    #[test]
+    fn only_ranks_with_a_processor_each_spin() {
+        assert_eq!(rest(2, 2).choose(0, false), Pause::Spin);
+        assert_eq!(rest(3, 2).choose(0, false), Pause::Yield);
+        assert_eq!(rest(2, 2).choose(SPINS, false), Pause::Yield);
+    }
+
+    #[test]
+    fn sleep_comes_late_grows_and_is_bounded() {
+        let rest = rest(2, 2);
+        assert_eq!(rest.choose(YIELDS, false), Pause::Sleep(Duration::from_micros(1)));
+        assert_eq!(rest.choose(YIELDS + 40, false), Pause::Sleep(Duration::from_micros(11)));
+        assert_eq!(rest.choose(u32::MAX, false), Pause::Sleep(Duration::from_micros(100)));
+        assert_eq!(rest.choose(u32::MAX, true), Pause::Yield);
+    }
+}

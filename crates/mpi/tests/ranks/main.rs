@@ -1,0 +1,158 @@
+//! The engine under real MPIs: this program starts itself by each MPI's launcher and looks at how the job ends.
+
+mod program;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use treepie_mpi::{Flavor, Installation};
+
+/// Names the program that a started process is to run.
+const PROGRAM: &str = "TREEPIE_MPI_TEST";
+
+/// After this a job is ended and has failed.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var(PROGRAM) {
+        return program::run(&name);
+    }
+    if std::env::args().any(|argument| argument == "--list") {
+        println!("ranks: test");
+        return ExitCode::SUCCESS;
+    }
+    let cache = std::env::temp_dir().join(format!("treepie-ranks-{}", std::process::id()));
+    let result = std::panic::catch_unwind(|| run_all(&cache));
+    std::fs::remove_dir_all(&cache).ok();
+    if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_all(cache: &Path) {
+    let installations = treepie_mpi::installations();
+    let jobs: Vec<Job> = [Flavor::OpenMpi, Flavor::Mpich]
+        .into_iter()
+        .filter_map(|flavor| {
+            let job = installations.iter().find(|found| found.flavor == flavor).and_then(|found| Job::of(found, cache));
+            if job.is_none() {
+                eprintln!("SKIPPED: no mpirun of {flavor} here");
+            }
+            job
+        })
+        .collect();
+    for job in &jobs {
+        // The first job finds an empty cache: one of its four ranks compiles, the others wait.
+        for ranks in [4, 3, 2, 1] {
+            job.succeeds("exchange", ranks);
+        }
+        job.fails("fail", 3, Some(101), "");
+        job.fails("vanish", 2, None, "");
+        job.fails("die", 2, None, "");
+        job.succeeds("again", 2);
+        // What was compiled before is found where there is no compiler.
+        let no_compiler = Job { has_compiler: false, ..job.clone() };
+        no_compiler.succeeds("again", 2);
+        let nothing = Job { cache: cache.join("empty"), ..no_compiler };
+        nothing.fails("again", 2, None, "no mpicc found in PATH: install");
+    }
+    if let [open_mpi, mpich] = &jobs[..] {
+        for (job, other, name) in [(open_mpi, mpich, "MPICH"), (mpich, open_mpi, "Open MPI")] {
+            let message = format!("the launcher started 2 processes, but {name}");
+            let wrong = Job { chosen: Some(other.mpicc.clone()), ..job.clone() };
+            wrong.fails("exchange", 2, None, &message);
+        }
+    }
+    let shims = std::fs::read_dir(cache).into_iter().flatten().flatten().filter(|entry| {
+        assert!(!entry.file_name().to_string_lossy().starts_with("build-"), "a build was left behind");
+        entry.path().extension().is_some_and(|extension| extension == "so")
+    });
+    assert_eq!(shims.count(), jobs.len(), "each MPI has one shim");
+}
+
+/// How to start a job of one MPI.
+#[derive(Clone)]
+struct Job {
+    flavor: Flavor,
+    mpicc: PathBuf,
+    mpirun: PathBuf,
+    cache: PathBuf,
+    /// A compiler named by the user.
+    chosen: Option<PathBuf>,
+    /// Whether the ranks find a compiler.
+    has_compiler: bool,
+}
+
+impl Job {
+    fn of(installation: &Installation, cache: &Path) -> Option<Self> {
+        let name = installation.mpicc.file_name()?.to_str()?.replace("mpicc", "mpirun");
+        let mpirun = installation.mpicc.with_file_name(name);
+        let (flavor, mpicc) = (installation.flavor, installation.mpicc.clone());
+        mpirun.is_file().then(|| Self { flavor, mpicc, mpirun, cache: cache.into(), chosen: None, has_compiler: true })
+    }
+
+    fn succeeds(&self, program: &str, ranks: u32) {
+        let (output, time) = self.run(program, ranks);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let name = format!("{program} on {ranks} ranks of {}", self.flavor);
+        assert!(
+            output.status.success(),
+            "{name}: {}\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        for rank in 0..ranks {
+            let line = format!("rank {rank} of {ranks} is done");
+            assert!(text.lines().any(|found| found == line), "{name}: no {line:?} in\n{text}");
+        }
+        eprintln!("{name}: ok in {time:.1?}");
+    }
+
+    fn fails(&self, program: &str, ranks: u32, code: Option<i32>, message: &str) {
+        let (output, time) = self.run(program, ranks);
+        let text = String::from_utf8_lossy(&output.stderr);
+        let name = format!("{program} on {ranks} ranks of {}", self.flavor);
+        assert!(!output.status.success(), "{name} should fail");
+        assert!(code.is_none() || output.status.code() == code, "{name}: {}, not {code:?}\n{text}", output.status);
+        assert!(text.contains(message), "{name}: no {message:?} in\n{text}");
+        assert!(time < Duration::from_secs(10), "{name}: only after {time:?}");
+        eprintln!("{name}: fails as it should, in {time:.1?}");
+    }
+
+    fn run(&self, program: &str, ranks: u32) -> (Output, Duration) {
+        let mut command = Command::new(&self.mpirun);
+        if self.flavor == Flavor::OpenMpi {
+            command.args(["--allow-run-as-root", "--oversubscribe"]);
+        }
+        command.args(["-n", &ranks.to_string()]);
+        if !self.has_compiler {
+            command.args(["env", "PATH=/nonexistent"]);
+        }
+        command.arg(std::env::current_exe().expect("this program has a path"));
+        command.env(PROGRAM, program).env("TREEPIE_CACHE_DIR", &self.cache).env_remove("TREEPIE_MPICC");
+        command.envs(self.chosen.iter().map(|mpicc| ("TREEPIE_MPICC", mpicc)));
+        let start = Instant::now();
+        let mut job =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
+        let pid = rustix::process::Pid::from_child(&job);
+        let (finished, watched) = std::sync::mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            if watched.recv_timeout(LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("the job takes too long and is ended");
+                rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+            }
+        });
+        let (mut out, mut err) = (job.stdout.take(), job.stderr.take());
+        let errors = std::thread::spawn(move || read_all(err.as_mut()));
+        let output = read_all(out.as_mut());
+        let status = job.wait().expect("mpirun is a child");
+        drop(finished);
+        watchdog.join().ok();
+        (Output { status, stdout: output, stderr: errors.join().unwrap_or_default() }, start.elapsed())
+    }
+}
+
+fn read_all(pipe: Option<&mut impl std::io::Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pipe.map(|pipe| pipe.read_to_end(&mut bytes));
+    bytes
+}

@@ -1,0 +1,274 @@
+//! What the ranks do: they drive the engine by hand, as the endpoint does, and check every byte and the order.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use treepie_base::{Bytes, Span};
+use treepie_fabric::{Event, Fabric, Head};
+
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// Kinds of records.
+const DATA: u32 = 1;
+const OFFER: u32 = 2;
+const INVITE: u32 = 3;
+
+pub(crate) fn run(name: &str) -> ExitCode {
+    let fabric = match treepie_mpi::start() {
+        Ok(fabric) => fabric,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(3);
+        }
+    };
+    let mut rank = Rank::new(fabric);
+    match name {
+        "exchange" => {
+            rank.records(1, 5_000);
+            rank.flood(2, 2_000);
+            rank.bulk(3);
+            rank.busy_sender(4);
+        }
+        "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::Again))),
+        "fail" if rank.me == 1 => rank.fabric.fail(),
+        "vanish" if rank.me == 1 => return ExitCode::SUCCESS,
+        "die" if rank.me == 1 => {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .expect("a process may kill itself")
+        }
+        _ => {}
+    }
+    rank.leave();
+    println!("rank {} of {} is done", rank.me, rank.size);
+    ExitCode::SUCCESS
+}
+
+/// What arrived, copied.
+enum Arrival {
+    Record { from: u32, head: Head, body: Vec<u8> },
+    Received { slot: u32, span: Span },
+    Sent { slot: u32, span: Span },
+}
+
+struct Rank {
+    fabric: Box<dyn Fabric>,
+    me: u32,
+    size: u32,
+    /// Records of a later phase, sent by ranks that are further than this one.
+    early: VecDeque<(u32, Head, Vec<u8>)>,
+    idle: u32,
+    deadline: Instant,
+}
+
+impl Rank {
+    fn new(fabric: Box<dyn Fabric>) -> Self {
+        let (me, size) = (fabric.rank(), fabric.size());
+        assert_eq!((fabric.name(), fabric.max_body() >= 1024), ("mpi", true));
+        Self { fabric, me, size, early: VecDeque::new(), idle: 0, deadline: Instant::now() + LIMIT }
+    }
+
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let me = self.me;
+        (0..self.size).filter(move |&rank| rank != me)
+    }
+
+    /// The next arrival of a phase, after some rest if there is none.
+    fn next(&mut self, phase: u32) -> Option<Arrival> {
+        assert!(Instant::now() < self.deadline, "rank {} waits too long in phase {phase}", self.me);
+        if let Some(at) = self.early.iter().position(|(_, head, _)| head.context == phase) {
+            let (from, head, body) = self.early.remove(at)?;
+            return Some(Arrival::Record { from, head, body });
+        }
+        let arrival = match self.fabric.poll() {
+            None => {
+                self.fabric.idle(self.idle);
+                self.idle += 1;
+                return None;
+            }
+            Some(Event::Record { from, head, body }) => Arrival::Record { from, head, body: body.to_vec() },
+            Some(Event::BulkReceived { slot, span, tell_sender: false }) => Arrival::Received { slot, span },
+            Some(Event::BulkSent { slot, span }) => Arrival::Sent { slot, span },
+            Some(other) => panic!("unexpected {other:?}"),
+        };
+        self.idle = 0;
+        match arrival {
+            Arrival::Record { from, head, body } if head.context != phase => {
+                self.early.push_back((from, head, body));
+                None
+            }
+            arrival => Some(arrival),
+        }
+    }
+
+    /// Sends a record that the channel has room for, if not at once then soon.
+    fn send(&mut self, to: u32, head: Head, body: &[u8]) {
+        while !self.fabric.try_send(to, head, body) {
+            assert!(Instant::now() < self.deadline, "rank {} cannot send", self.me);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Everybody sends `count` records of all lengths to everybody, and takes what comes in between.
+    fn records(&mut self, phase: u32, count: u32) {
+        let mut sent = vec![0; self.size as usize];
+        let mut expected = vec![0; self.size as usize];
+        let others: Vec<u32> = self.others().collect();
+        while others.iter().any(|&peer| sent[peer as usize] < count || expected[peer as usize] < count) {
+            for &to in &others {
+                let number = sent[to as usize];
+                let head = Head { kind: DATA, context: phase, tag: number, slot: to };
+                let body = body_of(self.me, to, number, self.fabric.max_body());
+                if number < count && self.fabric.try_send(to, head, &body) {
+                    sent[to as usize] += 1;
+                }
+            }
+            while let Some(arrival) = self.next(phase) {
+                self.check(arrival, &mut expected);
+            }
+        }
+    }
+
+    /// Rank 0 sends to ranks that do not poll until nothing more goes in, and then on while they do.
+    fn flood(&mut self, phase: u32, count: u32) {
+        if self.me != 0 {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut expected = 0;
+            while expected < count {
+                let Some(Arrival::Record { from: 0, head, body }) = self.next(phase) else { continue };
+                assert_eq!((head.kind, head.tag, head.slot), (DATA, expected, self.me));
+                assert!(body == long_body(self.me, expected, self.fabric.max_body()), "record {expected}");
+                expected += 1;
+            }
+            return;
+        }
+        let mut refused = 0;
+        for number in 0..count {
+            for to in self.others() {
+                let head = Head { kind: DATA, context: phase, tag: number, slot: to };
+                let body = long_body(to, number, self.fabric.max_body());
+                // It does not poll either: the channel itself has to go on.
+                while !self.fabric.try_send(to, head, &body) {
+                    refused += 1;
+                    assert!(Instant::now() < self.deadline, "the flood does not end");
+                    std::thread::yield_now();
+                }
+            }
+        }
+        assert!(refused > 0 || self.size == 1, "everything went in");
+    }
+
+    fn check(&self, arrival: Arrival, expected: &mut [u32]) {
+        let Arrival::Record { from, head, body } = arrival else { panic!("not a record") };
+        let number = &mut expected[from as usize];
+        assert_eq!((head.kind, head.tag, head.slot), (DATA, *number, self.me), "from {from}");
+        assert!(body == body_of(from, self.me, *number, self.fabric.max_body()), "record {number} from {from}");
+        *number += 1;
+    }
+
+    /// Everybody offers memory of all lengths to the next rank, and takes that of the one before.
+    fn bulk(&mut self, phase: u32) {
+        if self.size == 1 {
+            return;
+        }
+        let lengths: [usize; 8] = [1, 7, 4_000, 4_096, 65_536, 300_001, 1 << 20, (64 << 20) + 5];
+        let (to, from) = ((self.me + 1) % self.size, (self.me + self.size - 1) % self.size);
+        let mut offered: Vec<Option<Span>> = lengths.iter().map(|&len| Some(memory(self.me, len))).collect();
+        for (slot, &length) in lengths.iter().enumerate() {
+            let head = Head { kind: OFFER, context: phase, tag: 0, slot: slot as u32 };
+            self.send(to, head, &(length as u64).to_ne_bytes());
+        }
+        let (mut sent, mut received) = (0, 0);
+        while sent < lengths.len() || received < lengths.len() {
+            let Some(arrival) = self.next(phase) else { continue };
+            match arrival {
+                Arrival::Record { from: peer, head, body } if head.kind == OFFER => {
+                    assert_eq!(peer, from);
+                    let length = u64::from_ne_bytes(body.try_into().unwrap()) as usize;
+                    let span = Bytes::zeroed(length, 8).into();
+                    let invite = self.fabric.bulk_recv(from, 0, head.slot, span).expect("tags enough");
+                    let words: Vec<u8> =
+                        invite.expect("the sender sends").iter().flat_map(|w| w.to_ne_bytes()).collect();
+                    self.send(from, Head { kind: INVITE, ..head }, &words);
+                }
+                Arrival::Record { from: peer, head, body } if head.kind == INVITE => {
+                    assert_eq!(peer, to);
+                    let mut words = body.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
+                    let invite = std::array::from_fn(|_| words.next().unwrap());
+                    let span = offered[head.slot as usize].take().expect("invited once");
+                    self.fabric.bulk_send(to, head.slot, invite, span);
+                }
+                Arrival::Record { head, .. } => panic!("unexpected {head:?}"),
+                Arrival::Received { slot, span } => {
+                    assert!(span.as_slice() == memory(from, lengths[slot as usize]).as_slice(), "bulk {slot}");
+                    received += 1;
+                }
+                Arrival::Sent { slot, span } => {
+                    assert_eq!(span.len(), lengths[slot as usize]);
+                    sent += 1;
+                }
+            }
+        }
+    }
+
+    /// The longest records arrive while their sender is busy elsewhere.
+    fn busy_sender(&mut self, phase: u32) {
+        const BUSY: Duration = Duration::from_millis(500);
+        const COUNT: u32 = 8;
+        let head = Head { kind: DATA, context: phase, tag: 0, slot: 0 };
+        if self.me == 0 {
+            (1..self.size).for_each(|_| drop(self.wait(phase)));
+            let body = vec![5; self.fabric.max_body()];
+            for to in self.others() {
+                self.send(to, head, b"go");
+                (0..COUNT).for_each(|_| self.send(to, head, &body));
+            }
+            std::thread::sleep(BUSY);
+        } else {
+            self.send(0, head, b"ready");
+            self.wait(phase);
+            let go = Instant::now();
+            (0..COUNT).for_each(|_| drop(self.wait(phase)));
+            assert!(go.elapsed() < BUSY * 9 / 10, "records wait for their sender: {:?}", go.elapsed());
+        }
+    }
+
+    fn wait(&mut self, phase: u32) -> Arrival {
+        loop {
+            if let Some(arrival) = self.next(phase) {
+                return arrival;
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        self.fabric.depart();
+        while !self.fabric.departed() {
+            assert!(Instant::now() < self.deadline, "rank {} cannot leave", self.me);
+            assert!(self.fabric.poll().is_none(), "a late event");
+            self.fabric.idle(0);
+        }
+    }
+}
+
+/// The body of a record: mostly short, sometimes of any length, and never the same twice.
+fn body_of(from: u32, to: u32, number: u32, longest: usize) -> Vec<u8> {
+    let seed = number.wrapping_mul(0x9e37_79b9) ^ (from << 8) ^ to;
+    let mixed = (seed ^ (seed >> 15)).wrapping_mul(0x85eb_ca6b);
+    let longest = if number.is_multiple_of(4) { longest + 1 } else { 40 };
+    let length = if number % 1000 == 999 { 0 } else { mixed as usize % longest };
+    (0..length).map(|at| (at as u32 ^ mixed ^ (mixed >> 16)) as u8).collect()
+}
+
+/// Whatever the transport stores, not many of these fit.
+fn long_body(to: u32, number: u32, length: usize) -> Vec<u8> {
+    let mut body = vec![to as u8; length];
+    body[..4].copy_from_slice(&number.to_ne_bytes());
+    body[length - 4..].copy_from_slice(&number.to_ne_bytes());
+    body
+}
+
+fn memory(owner: u32, length: usize) -> Span {
+    let byte = |at: usize| (at.wrapping_mul(31) ^ (at >> 13) ^ (owner as usize + length)) as u8;
+    Bytes::from((0..length).map(byte).collect::<Vec<u8>>()).into()
+}
