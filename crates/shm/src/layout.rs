@@ -30,7 +30,8 @@ impl Layout {
             17..=64 => (ranks - 1, 64 << 10),
             _ => (32, 32 << 10),
         };
-        Self { ranks, inbox_bytes: 64 << 10, rings, ring_bytes }
+        let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
+        Self { ranks, inbox_bytes, rings, ring_bytes }
     }
 
     /// The longest body that fits every channel: a record takes at most an eighth of a ring.

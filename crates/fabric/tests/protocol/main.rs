@@ -1,0 +1,225 @@
+//! Endpoints against each other in one thread, over an engine whose delays, order and room come from a seed: every
+//! message arrives once, whole, at a receive that takes it, in order; everything ends.
+
+mod net;
+
+use std::collections::HashMap;
+
+use net::{Net, Offers, Port, Rng};
+use rand_xoshiro::rand_core::SeedableRng;
+use treepie_base::{Bytes, Error, Span};
+use treepie_fabric::{Address, Endpoint, Id, Select, Target};
+
+/// Contexts by what their receives leave open: nothing, the source, the tag, both.
+const CONTEXTS: [u32; 4] = [0, 2, 4, 6];
+
+struct Planned {
+    from: u32,
+    to: u32,
+    context: u32,
+    tag: u32,
+    len: usize,
+    synchronous: bool,
+}
+
+fn payload(from: u32, sequence: u64, tag: u32, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len.max(16));
+    bytes.extend_from_slice(&from.to_le_bytes());
+    bytes.extend_from_slice(&tag.to_le_bytes());
+    bytes.extend_from_slice(&sequence.to_le_bytes());
+    bytes.extend((16..len).map(|i| (i as u64).wrapping_mul(sequence + 7) as u8));
+    bytes
+}
+
+fn select(p: &Planned) -> Select {
+    let open = p.context / 2;
+    Select {
+        context: p.context,
+        source: (open & 1 == 0).then_some(p.from),
+        tag: (open & 2 == 0).then_some(p.tag),
+    }
+}
+
+fn offers(rng: &mut Rng) -> Offers {
+    Offers {
+        ack_slots: [0, 2, 512][rng.below(3) as usize],
+        bulk: rng.chance(50),
+        arrive: rng.chance(50),
+        capacity: 1 + rng.below(6) as usize,
+    }
+}
+
+/// Random messages between random ranks, begun in random order on both sides.
+fn exchange(seed: u64) {
+    let mut rng = Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed));
+    let size = 1 + rng.below(5) as u32;
+    let offers = offers(&mut rng);
+    let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(!seed)), size, offers);
+    let mut ends: Vec<Endpoint> = (0..size).map(|rank| Endpoint::new(Box::new(Port::new(&net, rank)))).collect();
+    let planned: Vec<Planned> = (0..rng.below(120))
+        .map(|_| Planned {
+            from: rng.below(size.into()) as u32,
+            to: rng.below(size.into()) as u32,
+            context: CONTEXTS[rng.below(4) as usize],
+            tag: rng.below(3) as u32,
+            len: [16, 17, 1000, 1024, 1025, 5000, 20_000][rng.below(7) as usize],
+            synchronous: rng.chance(30),
+        })
+        .collect();
+    // Receives are begun in an order of their own, so that messages are expected and unexpected.
+    let mut receives: Vec<usize> = (0..planned.len()).collect();
+    for i in (1..receives.len()).rev() {
+        receives.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    let (mut sent, mut posted) = (0, 0);
+    let mut sends: Vec<(usize, Id)> = Vec::new();
+    let mut waiting: Vec<(usize, u64, Id)> = Vec::new();
+    let mut got: HashMap<(u32, Select4), Vec<(u64, u32, u32, u64)>> = HashMap::new();
+    let mut steps = 0u64;
+    while sent < planned.len() || posted < planned.len() || !sends.is_empty() || !waiting.is_empty() {
+        steps += 1;
+        assert!(steps < 400_000, "seed {seed}: {} sends and {} receives never end", sends.len(), waiting.len());
+        if sent < planned.len() && rng.chance(20) {
+            let p = &planned[sent];
+            let address = Address { context: p.context, to: p.to, tag: p.tag, synchronous: p.synchronous };
+            let span = Span::from(Bytes::from(payload(p.from, sent as u64, p.tag, p.len)));
+            sends.push((sent, ends[p.from as usize].start_send(address, span).unwrap()));
+            sent += 1;
+        }
+        if posted < planned.len() && rng.chance(20) {
+            let p = &planned[receives[posted]];
+            let target = if rng.chance(50) {
+                Target::Fresh { align: 8 }
+            } else {
+                Target::Into(Span::from(Bytes::zeroed(20_000, 1)))
+            };
+            let id = ends[p.to as usize].start_recv(select(p), target);
+            waiting.push((receives[posted], posted as u64, id));
+            posted += 1;
+        }
+        let who = rng.below(size.into()) as usize;
+        ends[who].progress();
+        sends.retain(|(i, id)| {
+            let p = &planned[*i];
+            match ends[p.from as usize].result(*id) {
+                None => true,
+                Some(result) => {
+                    result.unwrap();
+                    if p.synchronous && p.context == 0 {
+                        let same = |q: &Planned| (q.from, q.to, q.context, q.tag) == (p.from, p.to, 0, p.tag);
+                        let before = planned[..*i].iter().filter(|q| same(q)).count();
+                        let begun = receives[..posted].iter().filter(|r| same(&planned[**r])).count();
+                        assert!(begun > before, "seed {seed}: a synchronous send ended before its receive began");
+                    }
+                    false
+                }
+            }
+        });
+        waiting.retain(|(i, order, id)| {
+            let p = &planned[*i];
+            let Some(result) = ends[p.to as usize].result(*id) else { return true };
+            let completion = result.unwrap();
+            let bytes = completion.span.unwrap().into_bytes().unwrap();
+            let data = &bytes.as_slice()[..completion.envelope.bytes as usize];
+            let from = u32::from_le_bytes(data[..4].try_into().unwrap());
+            let tag = u32::from_le_bytes(data[4..8].try_into().unwrap());
+            let sequence = u64::from_le_bytes(data[8..16].try_into().unwrap());
+            assert_eq!((from, tag), (completion.envelope.source, completion.envelope.tag), "seed {seed}");
+            assert!(data == payload(from, sequence, tag, data.len()), "seed {seed}: content of message {sequence}");
+            let message = &planned[sequence as usize];
+            assert_eq!((message.to, message.context), (p.to, p.context), "seed {seed}");
+            let s = select(p);
+            got.entry((p.to, (s.context, s.source, s.tag))).or_default().push((*order, from, tag, sequence));
+            false
+        });
+    }
+    let mut seen: Vec<u64> = got.values().flatten().map(|(.., sequence)| *sequence).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..planned.len() as u64).collect::<Vec<_>>(), "seed {seed}: each message once");
+    for mut received in got.into_values() {
+        received.sort_unstable();
+        let mut last: HashMap<u32, u64> = HashMap::new();
+        for (_, from, _, sequence) in received {
+            let before = last.insert(from, sequence);
+            assert!(before.is_none_or(|before| before < sequence), "seed {seed}: {sequence} after {before:?}");
+        }
+    }
+}
+
+type Select4 = (u32, Option<u32>, Option<u32>);
+
+#[test]
+fn messages_arrive_once_whole_and_in_order_for_every_seed() {
+    let seeds = std::env::var("TREEPIE_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2000);
+    (0..seeds).for_each(exchange);
+}
+
+fn pair(offers: Offers) -> (Endpoint, Endpoint) {
+    let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 2, offers);
+    (Endpoint::new(Box::new(Port::new(&net, 0))), Endpoint::new(Box::new(Port::new(&net, 1))))
+}
+
+const PLAIN: Offers = Offers { ack_slots: 0, bulk: false, arrive: false, capacity: 4 };
+
+fn bytes(len: usize) -> Span {
+    Span::from(Bytes::zeroed(len, 1))
+}
+
+fn to(rank: u32, synchronous: bool) -> Address {
+    Address { context: 0, to: rank, tag: 5, synchronous }
+}
+
+fn from(rank: u32) -> Select {
+    Select { context: 0, source: Some(rank), tag: Some(5) }
+}
+
+#[test]
+fn a_flood_turns_into_offers_when_the_credit_is_used() {
+    let (mut a, mut b) = pair(Offers { capacity: 100_000, ..PLAIN });
+    let sends: Vec<Id> = (0..5000).map(|_| a.start_send(to(1, false), bytes(1000)).unwrap()).collect();
+    while b.progress() {}
+    let done = sends.iter().filter(|id| a.is_over(**id)).count();
+    // A megabyte of credit holds about a thousand of these; the rest keeps its data at the sender.
+    assert!((900..=1000).contains(&done), "{done} sends were buffered");
+    let mut received = 0;
+    while received < sends.len() {
+        let id = b.start_recv(from(0), Target::Fresh { align: 1 });
+        while !b.is_over(id) {
+            a.progress();
+            b.progress();
+        }
+        b.result(id).unwrap().unwrap();
+        received += 1;
+    }
+    while !sends.iter().all(|id| a.is_over(*id)) {
+        a.progress();
+        b.progress();
+    }
+}
+
+#[test]
+fn what_a_leaving_rank_will_not_receive_fails_at_its_sender() {
+    let (mut a, mut b) = pair(PLAIN);
+    let large = a.start_send(to(1, false), bytes(100_000)).unwrap();
+    let synchronous = a.start_send(to(1, true), bytes(10)).unwrap();
+    let receive = a.start_recv(from(1), Target::Fresh { align: 1 });
+    while b.progress() {}
+    drop(b);
+    for id in [large, synchronous, receive] {
+        assert_eq!(a.wait(id).unwrap_err(), Error::PeerLost { rank: 1 });
+    }
+}
+
+#[test]
+fn what_a_rank_sent_before_it_left_is_received() {
+    let (mut a, b) = pair(PLAIN);
+    let mut b = b;
+    b.send(to(0, false), b"last words").unwrap();
+    drop(b);
+    let mut into = [0; 10];
+    assert_eq!(a.recv(from(1), &mut into).unwrap().bytes, 10);
+    assert_eq!(&into, b"last words");
+    assert_eq!(a.recv(from(1), &mut into).unwrap_err(), Error::PeerLost { rank: 1 });
+    assert_eq!(a.probe(from(1)).unwrap_err(), Error::PeerLost { rank: 1 });
+    assert_eq!(a.send(to(1, true), b"hello?").unwrap_err(), Error::PeerLost { rank: 1 });
+}
