@@ -5,7 +5,7 @@
 //! has heard, directly or not, of all.
 
 use treepie_base::{Bytes, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Target, Task};
+use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
 
 use crate::comm::Comm;
 use crate::request::Request;
@@ -73,7 +73,8 @@ impl Task for Dissemination {
             self.heard = Some(endpoint.start_recv(select, Target::Into(nothing())));
             let address = Address { context: self.context, to: after, tag, synchronous: false };
             match endpoint.start_send(address, nothing()) {
-                Ok(id) => endpoint.abandon(id),
+                Ok(Started::Done(_)) => {}
+                Ok(Started::Pending(id)) => endpoint.abandon(id),
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -2,7 +2,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Bytes, Error, Pod, Rank, Result, Source, Span, Status, Tag, TagMatch};
-use treepie_fabric::{Completion, Target};
+use treepie_fabric::{Completion, Started, Target};
 
 use crate::comm::Comm;
 use crate::message::Message;
@@ -73,8 +73,14 @@ impl Comm {
         synchronous: bool,
     ) -> Result<Request<'static, Vec<T>>> {
         let address = self.address(to, tag, synchronous)?;
-        let id = self.endpoint().start_send(address, Span::from(Bytes::from(data)))?;
-        Ok(Request::new(self, id, |_, completion| Ok(vector(completion))))
+        if self.endpoint().send_now(address, cast_slice(&data)) {
+            return Ok(Request::ready(data));
+        }
+        let started = self.endpoint().start_send(address, Span::from(Bytes::from(data)))?;
+        Ok(match started {
+            Started::Done(span) => Request::ready(vector(span)),
+            Started::Pending(id) => Request::new(self, id, |_, completion| Ok(vector(memory(completion)))),
+        })
     }
 
     /// Begins to receive into the front of `into`, which comes back, in its full length, when the request is done.
@@ -106,7 +112,7 @@ impl Comm {
         let id = self.endpoint().start_recv(select, target);
         Ok(Request::new(self, id, |comm, completion| {
             let status = whole::<T>(comm.status(completion.envelope))?;
-            Ok((vector(completion), status))
+            Ok((vector(memory(completion)), status))
         }))
     }
 
@@ -148,8 +154,12 @@ pub(crate) fn whole<T>(status: Status) -> Result<Status> {
     }
 }
 
+fn memory(completion: Completion) -> Span {
+    completion.span.expect("an operation that is over has its memory")
+}
+
 /// The vector that an operation owned.
-fn vector<T: Pod>(completion: Completion) -> Vec<T> {
-    let bytes = completion.span.and_then(Span::into_bytes).expect("the operation owned its memory");
+fn vector<T: Pod>(span: Span) -> Vec<T> {
+    let bytes = span.into_bytes().expect("the operation owned its memory");
     bytes.into_vec().expect("it was made for these elements, and the length was tested")
 }

@@ -14,53 +14,97 @@ use crate::comm::Comm;
 /// [`Scope`](crate::Scope) that it borrows in waits for it.
 #[must_use = "a receive whose request is dropped is cancelled"]
 pub struct Request<'a, T> {
+    state: State<T>,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+enum State<T> {
+    /// It was over at once.
+    Ready(T),
+    Pending(Pending<T>),
+    /// Its result was taken.
+    Spent,
+}
+
+struct Pending<T> {
     comm: Comm,
-    id: Option<Id>,
+    id: Id,
     finish: fn(&Comm, Completion) -> Result<T>,
     /// Whether dropping the request leaves the operation alone.
     kept: bool,
-    memory: PhantomData<&'a mut [u8]>,
 }
 
 impl<T> Request<'_, T> {
     pub(crate) fn new(comm: &Comm, id: Id, finish: fn(&Comm, Completion) -> Result<T>) -> Self {
-        Self { comm: comm.clone(), id: Some(id), finish, kept: false, memory: PhantomData }
+        let pending = Pending { comm: comm.clone(), id, finish, kept: false };
+        Self { state: State::Pending(pending), memory: PhantomData }
+    }
+
+    /// A request of an operation that is over.
+    pub(crate) fn ready(value: T) -> Self {
+        Self { state: State::Ready(value), memory: PhantomData }
     }
 
     /// A request whose operation goes on when it is dropped.
     pub(crate) fn kept(mut self) -> Self {
-        self.kept = true;
+        if let State::Pending(pending) = &mut self.state {
+            pending.kept = true;
+        }
         self
     }
 
-    fn id(&self) -> Id {
-        self.id.expect("the result of this request was taken before")
+    fn take(&mut self) -> State<T> {
+        std::mem::replace(&mut self.state, State::Spent)
+    }
+
+    fn pending(&self) -> Option<&Pending<T>> {
+        match &self.state {
+            State::Pending(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.pending().is_none_or(|pending| pending.comm.endpoint().is_over(pending.id))
     }
 
     /// Waits until it is done.
     pub fn wait(mut self) -> Result<T> {
-        let id = self.id();
-        let completion = self.comm.endpoint().wait(id);
-        self.id = None;
-        (self.finish)(&self.comm, completion?)
+        match self.take() {
+            State::Ready(value) => Ok(value),
+            State::Pending(Pending { comm, id, finish, .. }) => {
+                let completion = comm.endpoint().wait(id);
+                finish(&comm, completion?)
+            }
+            State::Spent => panic!("{SPENT}"),
+        }
     }
 
     /// The result if it is done, or nothing yet. The result is given once; then the request is spent, and only good to
     /// be dropped.
     pub fn test(&mut self) -> Option<Result<T>> {
-        let id = self.id();
-        let completion = self.comm.endpoint().test(id)?;
-        self.id = None;
-        Some(completion.and_then(|completion| (self.finish)(&self.comm, completion)))
+        match self.take() {
+            State::Ready(value) => Some(Ok(value)),
+            State::Pending(pending) => {
+                let completion = pending.comm.endpoint().test(pending.id);
+                match completion {
+                    Some(completion) => Some(completion.and_then(|completion| (pending.finish)(&pending.comm, completion))),
+                    None => {
+                        self.state = State::Pending(pending);
+                        None
+                    }
+                }
+            }
+            State::Spent => panic!("{SPENT}"),
+        }
     }
 
     /// Takes a receive back that has no message yet. Gives the request again if it has one, or is no receive: then it
     /// will be done.
     pub fn cancel(mut self) -> Result<(), Self> {
-        let id = self.id();
-        let cancelled = self.comm.endpoint().cancel(id);
+        let cancelled = self.pending().is_some_and(|pending| pending.comm.endpoint().cancel(pending.id));
         if cancelled {
-            self.id = None;
+            self.state = State::Spent;
             Ok(())
         } else {
             Err(self)
@@ -68,19 +112,25 @@ impl<T> Request<'_, T> {
     }
 }
 
+const SPENT: &str = "the result of this request was taken before";
+
 impl<T> Drop for Request<'_, T> {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take()
-            && !self.kept
+        if let State::Pending(pending) = &self.state
+            && !pending.kept
         {
-            self.comm.endpoint().abandon(id);
+            pending.comm.endpoint().abandon(pending.id);
         }
     }
 }
 
 impl<T> std::fmt::Debug for Request<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Request({:?})", self.id)
+        match &self.state {
+            State::Ready(_) => write!(f, "Request(done)"),
+            State::Pending(pending) => write!(f, "Request({:?})", pending.id),
+            State::Spent => write!(f, "Request(spent)"),
+        }
     }
 }
 
@@ -94,24 +144,31 @@ pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Re
 /// Waits until one of the requests is done, takes it out of the vector (the others keep their order) and returns its
 /// place there and its result. Nothing if there are none.
 pub fn wait_any<T>(requests: &mut Vec<Request<'_, T>>) -> Option<(usize, Result<T>)> {
-    let comm = requests.first()?.comm.clone();
-    let ids: Vec<Id> = requests.iter().map(Request::id).collect();
-    let place = comm.endpoint().wait_any(&ids);
+    let place = first_over(requests)?;
     Some((place, requests.remove(place).wait()))
 }
 
 /// Waits until at least one of the requests is done, takes all that are out of the vector (the others keep their
 /// order) and returns the places they had there and their results. Empty if there are none.
 pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>)> {
-    let Some(comm) = requests.first().map(|request| request.comm.clone()) else { return Vec::new() };
-    let ids: Vec<Id> = requests.iter().map(Request::id).collect();
-    comm.endpoint().wait_any(&ids);
-    let done: Vec<bool> = ids.iter().map(|id| comm.endpoint().is_over(*id)).collect();
+    if first_over(requests).is_none() {
+        return Vec::new();
+    }
     let mut results = Vec::new();
     let mut rest = Vec::with_capacity(requests.len());
-    for (place, (request, done)) in std::mem::take(requests).into_iter().zip(done).enumerate() {
-        if done { results.push((place, request.wait())) } else { rest.push(request) }
+    for (place, request) in std::mem::take(requests).into_iter().enumerate() {
+        if request.is_over() { results.push((place, request.wait())) } else { rest.push(request) }
     }
     *requests = rest;
     results
+}
+
+/// Waits until one of the requests is over and returns its place. Nothing if there are none.
+fn first_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
+    if let Some(ready) = requests.iter().position(|request| request.pending().is_none()) {
+        return Some(ready);
+    }
+    let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
+    let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();
+    Some(pending.first()?.comm.endpoint().wait_any(&ids))
 }

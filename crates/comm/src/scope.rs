@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Lending, Pod, Rank, Result, Source, Status, Tag, TagMatch, lending};
-use treepie_fabric::{Id, Target};
+use treepie_fabric::{Id, Started, Target};
 
 use crate::comm::Comm;
 use crate::point::whole;
@@ -55,8 +55,17 @@ impl<'scope> Scope<'scope, '_> {
         synchronous: bool,
     ) -> Result<Request<'scope, ()>> {
         let address = self.comm.address(to, tag, synchronous)?;
-        let id = self.comm.endpoint().start_send(address, self.lending.lend(cast_slice(data)))?;
-        Ok(self.begin(Request::new(&self.comm, id, |_, _| Ok(())), id))
+        let data = cast_slice(data);
+        let mut endpoint = self.comm.endpoint();
+        if endpoint.send_now(address, data) {
+            return Ok(Request::ready(()));
+        }
+        let started = endpoint.start_send(address, self.lending.lend(data))?;
+        drop(endpoint);
+        Ok(match started {
+            Started::Done(_) => Request::ready(()),
+            Started::Pending(id) => self.begin(Request::new(&self.comm, id, |_, _| Ok(())), id),
+        })
     }
 
     /// Begins to receive into the front of `into`.

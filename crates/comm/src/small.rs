@@ -1,7 +1,7 @@
 //! What communicators and windows need of collectives to come into being.
 
 use treepie_base::{Bytes, MAX_TAG, Result, Span};
-use treepie_fabric::{Address, Select};
+use treepie_fabric::{Address, Select, Started};
 
 use crate::comm::Comm;
 
@@ -24,7 +24,9 @@ impl Comm {
             let send = endpoint.start_send(address, Span::from(Bytes::from(words)))?;
             let select = Select { context, source: Some(from as u32), tag: Some(tag) };
             endpoint.recv(select, bytemuck::cast_slice_mut(&mut more))?;
-            endpoint.wait(send)?;
+            if let Started::Pending(id) = send {
+                endpoint.wait(id)?;
+            }
             known.extend_from_slice(&more);
         }
         known.rotate_right(rank);

@@ -70,17 +70,27 @@ const EMPTY: Bin = Bin { key: Key { context: 0, source: 0, tag: 0 }, head: NIL, 
 pub(crate) struct Bins {
     table: Vec<Bin>,
     used: usize,
+    /// The bin that was pushed to last: mostly it is the next one to be used, too, and need not be looked for.
+    last: usize,
     links: Vec<Link>,
 }
 
 impl Bins {
     pub(crate) fn new() -> Self {
-        Self { table: vec![EMPTY; 16], used: 0, links: Vec::new() }
+        Self { table: vec![EMPTY; 16], used: 0, last: 0, links: Vec::new() }
     }
 
     /// Where the key's bin is, or would be.
     #[inline]
     fn find(&self, key: Key) -> usize {
+        let last = &self.table[self.last];
+        if last.used && last.key == key {
+            return self.last;
+        }
+        self.probe(key)
+    }
+
+    fn probe(&self, key: Key) -> usize {
         let mask = self.table.len() - 1;
         let mut at = key.hash() & mask;
         while self.table[at].used && self.table[at].key != key {
@@ -89,11 +99,15 @@ impl Bins {
         at
     }
 
+    #[inline]
     fn find_or_make(&mut self, key: Key) -> usize {
         let at = self.find(key);
-        if self.table[at].used {
-            return at;
-        }
+        self.last = if self.table[at].used { at } else { self.make(key, at) };
+        self.last
+    }
+
+    #[cold]
+    fn make(&mut self, key: Key, at: usize) -> usize {
         if (self.used + 1) * 2 > self.table.len() {
             self.rebuild();
             return self.find_or_make(key);
@@ -107,11 +121,12 @@ impl Bins {
     fn rebuild(&mut self) {
         let live: Vec<Bin> = self.table.iter().filter(|bin| bin.head != NIL).copied().collect();
         let size = (live.len() * 4).next_power_of_two().max(16);
+        self.last = 0;
         self.table.clear();
         self.table.resize(size, EMPTY);
         self.used = live.len();
         for bin in live {
-            let at = self.find(bin.key);
+            let at = self.probe(bin.key);
             self.table[at] = bin;
         }
     }
@@ -124,11 +139,13 @@ impl Bins {
     }
 
     /// Appends to the key's queue.
+    #[inline]
     pub(crate) fn push(&mut self, key: Key, item: u32) {
         self.push_before(key, item, |_| false);
     }
 
     /// Puts `item` in its place: behind the last one that is not `later`. Looks from the end.
+    #[inline]
     pub(crate) fn push_before(&mut self, key: Key, item: u32, later: impl Fn(u32) -> bool) {
         let at = self.find_or_make(key);
         if self.links.len() <= item as usize {
@@ -147,6 +164,23 @@ impl Bins {
             NIL => self.table[at].tail = item,
             next => self.links[next as usize].prev = item,
         }
+    }
+
+    /// Takes the first out of the key's queue.
+    #[inline]
+    pub(crate) fn pop(&mut self, key: Key) -> Option<u32> {
+        let at = self.find(key);
+        let bin = &mut self.table[at];
+        let first = bin.head;
+        if !bin.used || first == NIL {
+            return None;
+        }
+        bin.head = self.links[first as usize].next;
+        match bin.head {
+            NIL => bin.tail = NIL,
+            next => self.links[next as usize].prev = NIL,
+        }
+        Some(first)
     }
 
     /// Takes `item` out of the key's queue, in which it must be.

@@ -11,7 +11,7 @@ use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
 use crate::kind::{self, Accept, Body};
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
-use crate::op::{Envelope, Op, State, What};
+use crate::op::{Completion, Envelope, Moving, Op, State, What};
 use crate::outbox::{Item, Outbox};
 use crate::slab::{Id, Slab};
 use crate::window::Memories;
@@ -47,6 +47,15 @@ pub(crate) enum Outcome {
     Received(Envelope),
     TooLong { bytes: u64 },
     Offered(Envelope, Offer),
+}
+
+/// Copies; a word without a call, as it costs as much as the rest of receiving it.
+#[inline]
+fn copy(into: &mut [u8], from: &[u8]) {
+    match (<&mut [u8; 8]>::try_from(&mut *into), <&[u8; 8]>::try_from(from)) {
+        (Ok(into), Ok(from)) => *into = *from,
+        _ => into.copy_from_slice(from),
+    }
 }
 
 /// What an eager message costs of the credit: its bytes, and something for its place in the queue.
@@ -136,19 +145,16 @@ impl Core {
     /// A whole message has come.
     #[inline]
     fn eager(&mut self, key: Key, body: &[u8], answer: Answer, foreground: Option<&mut Foreground<'_>>) {
-        while !self.posted.is_empty() {
-            let Some(op) = self.posted.take(key) else { break };
-            if self.fill(op, key, body) {
-                self.received(key.source, body.len(), answer);
-                return;
-            }
+        if !self.posted.is_empty() && self.eager_posted(key, body) {
+            self.received(key.source, body.len(), answer);
+            return;
         }
         if let Some(foreground) = foreground
             && foreground.outcome.is_none()
             && foreground.key.takes(key)
         {
             if let Some(into) = foreground.into.get_mut(..body.len()) {
-                into.copy_from_slice(body);
+                copy(into, body);
                 let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
                 foreground.outcome = Some(Outcome::Received(envelope));
                 self.received(key.source, body.len(), answer);
@@ -159,9 +165,31 @@ impl Core {
         self.keep(key, Arrived::Eager { data: body.to_vec(), answer });
     }
 
+    /// Puts a whole message into the oldest receive that has room for it; those before it fail. False if none has.
+    #[inline]
+    fn eager_posted(&mut self, key: Key, body: &[u8]) -> bool {
+        while let Some(index) = self.take_posted(key) {
+            let op = self.ops.at_mut(index).expect("posted receives exist");
+            // What nearly every message does, without looking anything up again.
+            if op.wanted
+                && let Some(span) = &mut op.span
+                && body.len() <= span.len()
+            {
+                copy(&mut span.as_mut_slice()[..body.len()], body);
+                op.state = State::Done(Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
+                return true;
+            }
+            let id = self.ops.id_at(index).expect("posted receives exist");
+            if self.fill(id, key, body) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// The announcement of a message has come.
     fn offered(&mut self, key: Key, offer: Offer, foreground: Option<&mut Foreground<'_>>) {
-        while let Some(op) = self.posted.take(key) {
+        while let Some(op) = self.take_posted_id(key) {
             if self.begin_move(op, key, offer) {
                 return;
             }
@@ -178,6 +206,39 @@ impl Core {
             foreground.outcome = Some(Outcome::TooLong { bytes: offer.bytes });
         }
         self.keep(key, Arrived::Offered(offer));
+    }
+
+    /// Takes the oldest receive for a message out of the queue.
+    #[inline]
+    fn take_posted(&mut self, message: Key) -> Option<u32> {
+        let ops = &self.ops;
+        self.posted.take(message, |index| match ops.at(index).map(|op| (op.what, &op.state)) {
+            Some((What::Receive(key), State::Posted(order))) => (key, *order),
+            _ => unreachable!("posted receives are in that state"),
+        })
+    }
+
+    /// Takes the oldest receive for a message out of the queue.
+    pub(crate) fn take_posted_id(&mut self, message: Key) -> Option<Id> {
+        let index = self.take_posted(message)?;
+        let id = self.ops.id_at(index).expect("posted receives exist");
+        self.ops.get_mut(id).expect("found").state = State::Queued;
+        Some(id)
+    }
+
+    /// Whether a receive waits for this message.
+    pub(crate) fn would_take(&self, message: Key) -> bool {
+        self.posted.oldest(message, |_| 0).is_some()
+    }
+
+    /// Takes a receive that has no message out of the queue; false if it is none.
+    #[inline]
+    pub(crate) fn unpost(&mut self, id: Id) -> bool {
+        let Some(op) = self.ops.get_mut(id) else { return false };
+        let (State::Posted(_), What::Receive(key)) = (&op.state, op.what) else { return false };
+        op.state = State::Queued;
+        self.posted.remove(key, id.index);
+        true
     }
 
     /// Queues a message that nobody has asked for yet.
@@ -215,7 +276,7 @@ impl Core {
             entry.span = Some(Span::from(Bytes::zeroed(body.len(), align)));
         }
         let span = entry.span.as_mut().expect("a receive has memory");
-        span.as_mut_slice()[..body.len()].copy_from_slice(body);
+        copy(&mut span.as_mut_slice()[..body.len()], body);
         self.complete(op, Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
         true
     }
@@ -239,7 +300,7 @@ impl Core {
             entry.span = Some(Span::from(Bytes::zeroed(offer.bytes as usize, align)));
         }
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
-        entry.state = State::Moving { envelope, slot: offer.slot, got: 0 };
+        entry.state = State::Moving(Box::new(Moving { envelope, slot: offer.slot, got: 0 }));
         self.actions.push(Action::Move { op, from: key.source, offer });
         true
     }
@@ -282,10 +343,10 @@ impl Core {
     fn data(&mut self, slot: u32, body: &[u8]) {
         let Some(id) = self.ops.id_at(slot) else { return };
         let op = self.ops.get_mut(id).expect("found");
-        let State::Moving { envelope, got, .. } = &mut op.state else { return };
-        let (first, end) = (*got, *got + body.len());
-        *got = end;
-        let envelope = *envelope;
+        let State::Moving(moving) = &mut op.state else { return };
+        let (first, end) = (moving.got, moving.got + body.len());
+        moving.got = end;
+        let envelope = moving.envelope;
         op.span.as_mut().expect("a receive has memory").as_mut_slice()[first..end].copy_from_slice(body);
         if end as u64 == envelope.bytes {
             self.complete(id, envelope);
@@ -308,7 +369,7 @@ impl Core {
 
     pub(crate) fn end_answer(&mut self, slot: u32) -> Option<Id> {
         let answer = self.answers.id_at(slot)?;
-        self.answers.remove(answer)
+        self.answers.take(answer)
     }
 
     /// An operation has succeeded.
@@ -319,9 +380,10 @@ impl Core {
 
     /// An operation has failed.
     pub(crate) fn fail(&mut self, id: Id, error: Error) {
-        self.end(id, State::Failed(error));
+        self.end(id, State::Failed(Box::new(error)));
     }
 
+    #[inline]
     fn end(&mut self, id: Id, state: State) {
         if let Some(op) = self.ops.get_mut(id) {
             op.state = state;
@@ -345,7 +407,7 @@ impl Core {
     /// Puts a message that was taken out for a receive back to its place, or into a receive that came meanwhile.
     pub(crate) fn put_back(&mut self, message: Unexpected) {
         let key = message.key;
-        while let Some(op) = self.posted.take(key) {
+        while let Some(op) = self.take_posted_id(key) {
             let taken = match &message.what {
                 Arrived::Eager { data, answer } => {
                     let taken = self.fill(op, key, data);
@@ -364,16 +426,16 @@ impl Core {
     }
 
     /// The result of an operation that is over.
-    pub(crate) fn take_result(&mut self, id: Id) -> Option<Result<crate::op::Completion>> {
-        if !self.ops.get(id)?.is_over() {
-            return None;
-        }
-        let op = self.ops.remove(id)?;
-        Some(match op.state {
-            State::Done(envelope) => Ok(crate::op::Completion { envelope, span: op.span }),
-            State::Failed(error) => Err(error),
-            _ => unreachable!("tested above"),
-        })
+    #[inline]
+    pub(crate) fn take_result(&mut self, id: Id) -> Option<Result<Completion>> {
+        let op = self.ops.get_mut(id)?;
+        let result = match &mut op.state {
+            State::Done(envelope) => Ok(Completion { envelope: *envelope, span: op.span.take() }),
+            State::Failed(error) => Err((**error).clone()),
+            _ => return None,
+        };
+        self.ops.remove(id);
+        Some(result)
     }
 
     pub(crate) fn describe(&self, id: Id) -> Option<What> {

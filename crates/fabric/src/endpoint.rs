@@ -143,7 +143,8 @@ impl Endpoint {
                 let Some(id) = core.ops.id_at(slot) else { return };
                 let op = core.ops.get_mut(id).expect("found");
                 op.span = Some(span);
-                let State::Moving { envelope, slot, .. } = op.state else { return };
+                let State::Moving(moving) = &op.state else { return };
+                let (envelope, slot) = (moving.envelope, moving.slot);
                 if tell_sender {
                     core.actions.push(Action::Ack { to: envelope.source, slot });
                 }
@@ -162,7 +163,7 @@ impl Endpoint {
                 op.span = Some(span);
                 let rank = match (&op.what, &op.state) {
                     (What::Send(address), _) => address.to,
-                    (_, State::Moving { envelope, .. }) => envelope.source,
+                    (_, State::Moving(moving)) => moving.envelope.source,
                     _ => return,
                 };
                 core.fail(id, Error::PeerLost { rank: rank as usize });
@@ -345,8 +346,8 @@ impl Endpoint {
     pub fn wait(&mut self, id: Id) -> Result<Completion> {
         let mut patience = Patience::default();
         loop {
-            if let Some(result) = self.core.take_result(id) {
-                return result;
+            if self.is_over(id) {
+                return self.core.take_result(id).expect("an operation that is waited for exists");
             }
             if self.progress() {
                 patience = Patience::default();
@@ -374,6 +375,7 @@ impl Endpoint {
     }
 
     /// Whether an operation is over.
+    #[inline]
     pub fn is_over(&self, id: Id) -> bool {
         self.core.ops.get(id).is_none_or(Op::is_over)
     }
@@ -385,11 +387,11 @@ impl Endpoint {
 
     /// Takes back a receive that has no message yet. False if it has, or if it is no receive.
     pub fn cancel(&mut self, id: Id) -> bool {
-        let Some(State::Posted(posted)) = self.core.ops.get(id).map(|op| &op.state) else { return false };
-        let posted = *posted;
-        self.core.posted.cancel(posted);
-        self.core.ops.remove(id);
-        true
+        let cancelled = self.core.unpost(id);
+        if cancelled {
+            self.core.ops.remove(id);
+        }
+        cancelled
     }
 
     /// Gives up an operation: a receive without message is cancelled, anything else goes on unheeded.
@@ -398,9 +400,7 @@ impl Endpoint {
             return;
         }
         match self.core.ops.get_mut(id) {
-            Some(op) if op.is_over() => {
-                self.core.ops.remove(id);
-            }
+            Some(op) if op.is_over() => self.core.ops.remove(id),
             Some(op) => op.wanted = false,
             None => {}
         }

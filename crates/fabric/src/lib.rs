@@ -29,6 +29,6 @@ mod window;
 pub use alone::Alone;
 pub use endpoint::{Endpoint, Task};
 pub use engine::{Event, Fabric, Head, Invite, Life, SharedHeap, SharedMemory};
-pub use op::{Address, Completion, Envelope, Select, Target};
+pub use op::{Address, Completion, Envelope, Select, Started, Target};
 pub use receive::Found;
 pub use slab::Id;

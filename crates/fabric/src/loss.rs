@@ -10,7 +10,7 @@ use crate::bins::{ANY, Key};
 use crate::endpoint::{Endpoint, Patience};
 use crate::engine::Life;
 use crate::matching::Arrived;
-use crate::op::{State, What};
+use crate::op::{Op, State, What};
 use crate::slab::Id;
 
 impl Endpoint {
@@ -82,34 +82,36 @@ impl Endpoint {
         };
         let Some(rank) = lost else { return };
         while self.progress() {}
-        let Some(op) = self.core.ops.get(id) else { return };
-        match op.state {
-            State::Posted(posted) => {
-                self.core.posted.cancel(posted);
+        match self.core.ops.get(id).map(|op| &op.state) {
+            Some(State::Posted(_)) => {
+                self.core.unpost(id);
             }
-            State::Running => self.core.gatherings.clear(),
+            Some(State::Running) => self.core.gatherings.clear(),
             _ => return,
         }
         self.core.fail(id, Error::PeerLost { rank: rank as usize });
     }
 
+    /// The receives that have no message.
+    fn posted(&self) -> Vec<(Id, Key)> {
+        let posted = |(id, op): (Id, &Op)| match (op.what, &op.state) {
+            (What::Receive(key), State::Posted(_)) => Some((id, key)),
+            _ => None,
+        };
+        self.core.ops.iter().filter_map(posted).collect()
+    }
+
     fn fail_receives(&mut self) {
-        let lost: Vec<(Id, u32)> = self
-            .core
-            .posted
-            .all()
-            .into_iter()
-            .filter_map(|(posted, key)| self.hopeless(key).map(|rank| (posted, rank)))
-            .collect();
-        for (posted, rank) in lost {
-            if let Some(op) = self.core.posted.cancel(posted) {
-                self.core.fail(op, Error::PeerLost { rank: rank as usize });
+        for (id, key) in self.posted() {
+            if let Some(rank) = self.hopeless(key) {
+                self.core.unpost(id);
+                self.core.fail(id, Error::PeerLost { rank: rank as usize });
             }
         }
-        let cut_off = |(id, op): (Id, &crate::op::Op)| match &op.state {
+        let cut_off = |(id, op): (Id, &Op)| match &op.state {
             // The engine reports what it moves itself; then the memory is not here.
-            State::Moving { envelope, .. } if op.span.is_some() && self.is_gone(envelope.source) => {
-                Some((id, envelope.source))
+            State::Moving(moving) if op.span.is_some() && self.is_gone(moving.envelope.source) => {
+                Some((id, moving.envelope.source))
             }
             _ => None,
         };
@@ -124,7 +126,7 @@ impl Endpoint {
                 self.core.outbox.take(to);
             }
         }
-        let unanswerable = |(id, op): (Id, &crate::op::Op)| match (&op.what, &op.state) {
+        let unanswerable = |(id, op): (Id, &Op)| match (&op.what, &op.state) {
             (What::Send(address), State::Queued | State::Answering(_) | State::Streaming)
                 if op.span.is_some() && self.is_gone(address.to) =>
             {
@@ -184,10 +186,9 @@ impl Endpoint {
     /// From now on nothing is received any more.
     fn refuse_everything(&mut self) {
         self.core.leaving = true;
-        for (posted, _) in self.core.posted.all() {
-            if let Some(op) = self.core.posted.cancel(posted) {
-                self.core.fail(op, Error::Cancelled);
-            }
+        for (id, _) in self.posted() {
+            self.core.unpost(id);
+            self.core.fail(id, Error::Cancelled);
         }
         for id in self.core.waiting.select(|_| true) {
             let message = self.core.waiting.take(id);
@@ -199,7 +200,7 @@ impl Endpoint {
     /// Whether anything of this rank is still under way.
     fn is_busy(&self) -> bool {
         let under_way = |state: &State| {
-            matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving { .. })
+            matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving(_))
         };
         !self.core.outbox.is_empty() || self.core.ops.iter().any(|(_, op)| under_way(&op.state))
     }

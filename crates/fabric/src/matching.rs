@@ -8,82 +8,64 @@
 use crate::bins::{Bins, CLASSES, Key};
 use crate::slab::{Id, Slab};
 
-/// Receives that wait for their message.
+/// Receives that wait for their message, by the numbers of their operations.
 pub(crate) struct Posted {
-    entries: Slab<PostedReceive>,
     bins: Bins,
     /// How many there are of each class.
     of_class: [usize; CLASSES],
+    count: usize,
     next: u64,
-}
-
-struct PostedReceive {
-    key: Key,
-    order: u64,
-    op: Id,
 }
 
 impl Posted {
     pub(crate) fn new() -> Self {
-        Self { entries: Slab::new(), bins: Bins::new(), of_class: [0; CLASSES], next: 0 }
+        Self { bins: Bins::new(), of_class: [0; CLASSES], count: 0, next: 0 }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.count == 0
     }
 
-    /// Queues a receive; the number returned is for [`cancel`](Self::cancel).
-    pub(crate) fn post(&mut self, key: Key, op: Id) -> Id {
-        let order = self.next;
-        self.next += 1;
-        let id = self.entries.insert(PostedReceive { key, order, op });
-        self.bins.push(key, id.index);
+    /// Queues a receive and returns its place in the order of receives.
+    #[inline]
+    pub(crate) fn post(&mut self, key: Key, op: u32) -> u64 {
+        self.bins.push(key, op);
         self.of_class[key.class()] += 1;
-        id
+        self.count += 1;
+        self.next += 1;
+        self.next
     }
 
-    /// Whether some receive takes this message.
-    pub(crate) fn would_take(&self, message: Key) -> bool {
-        self.oldest(message).is_some()
-    }
-
-    /// Takes the oldest receive for a message.
+    /// Takes the oldest receive for a message; `order` tells the place of a receive.
     #[inline]
-    pub(crate) fn take(&mut self, message: Key) -> Option<Id> {
-        let index = self.oldest(message)?;
-        let id = self.entries.id_at(index).expect("queued");
-        self.cancel(id)
-    }
-
-    #[inline]
-    fn oldest(&self, message: Key) -> Option<u32> {
-        let mut oldest: Option<(u64, u32)> = None;
-        for class in 0..CLASSES {
-            if self.of_class[class] == 0 {
-                continue;
-            }
-            if let Some(index) = self.bins.front(message.as_class(class)) {
-                let order = self.entries.at(index).expect("queued").order;
-                if oldest.is_none_or(|(least, _)| order < least) {
-                    oldest = Some((order, index));
-                }
-            }
+    pub(crate) fn take(&mut self, message: Key, order: impl Fn(u32) -> (Key, u64)) -> Option<u32> {
+        // Nearly always all are of the most specific class, and then the front of that queue is the oldest.
+        if self.of_class[0] == self.count {
+            let op = self.bins.pop(message)?;
+            self.of_class[0] -= 1;
+            self.count -= 1;
+            return Some(op);
         }
-        oldest.map(|(_, index)| index)
-    }
-
-    /// Takes a receive back out.
-    pub(crate) fn cancel(&mut self, id: Id) -> Option<Id> {
-        let PostedReceive { key, op, .. } = self.entries.remove(id)?;
-        self.bins.remove(key, id.index);
-        self.of_class[key.class()] -= 1;
+        let op = self.oldest(message, |op| order(op).1)?;
+        self.remove(order(op).0, op);
         Some(op)
     }
 
-    /// All of them.
-    pub(crate) fn all(&self) -> Vec<(Id, Key)> {
-        self.entries.iter().map(|(id, receive)| (id, receive.key)).collect()
+    /// The oldest receive for a message.
+    pub(crate) fn oldest(&self, message: Key, order: impl Fn(u32) -> u64) -> Option<u32> {
+        let fronts = (0..CLASSES)
+            .filter(|class| self.of_class[*class] != 0)
+            .filter_map(|class| self.bins.front(message.as_class(class)));
+        fronts.min_by_key(|op| order(*op))
+    }
+
+    /// Takes a receive out.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: Key, op: u32) {
+        self.bins.remove(key, op);
+        self.of_class[key.class()] -= 1;
+        self.count -= 1;
     }
 }
 
@@ -204,7 +186,7 @@ impl Waiting {
 
     /// Takes a message out.
     pub(crate) fn take(&mut self, id: Id) -> Unexpected {
-        let message = self.entries.remove(id).expect("found before");
+        let message = self.entries.take(id).expect("found before");
         for (class, bins) in self.bins.iter_mut().enumerate() {
             if let Some(bins) = bins {
                 bins.remove(message.key.as_class(class), id.index);
@@ -228,21 +210,15 @@ mod tests {
         Key { context: 0, source, tag }
     }
 
-    fn op(n: u32) -> Id {
-        Id { index: n, generation: 0 }
-    }
-
     #[test]
     fn the_oldest_receive_wins_whatever_its_class() {
         let mut posted = Posted::new();
-        posted.post(key(ANY, 5), op(0));
-        posted.post(key(1, 5), op(1));
-        posted.post(key(ANY, ANY), op(2));
-        posted.post(key(1, ANY), op(3));
-        posted.post(key(1, 5), op(4));
-        assert_eq!(posted.take(key(2, 6)), Some(op(2)));
-        let order: Vec<_> = std::iter::from_fn(|| posted.take(key(1, 5))).collect();
-        assert_eq!(order, [op(0), op(1), op(3), op(4)]);
+        let keys = [key(ANY, 5), key(1, 5), key(ANY, ANY), key(1, ANY), key(1, 5)];
+        let orders: Vec<u64> = keys.iter().enumerate().map(|(op, key)| posted.post(*key, op as u32)).collect();
+        let mut take = |message| posted.take(message, |op| (keys[op as usize], orders[op as usize]));
+        assert_eq!(take(key(2, 6)), Some(2));
+        let order: Vec<_> = std::iter::from_fn(|| take(key(1, 5))).collect();
+        assert_eq!(order, [0, 1, 3, 4]);
         assert!(posted.is_empty());
     }
 

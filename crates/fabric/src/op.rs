@@ -58,6 +58,15 @@ pub enum Target {
     },
 }
 
+/// A send that was begun.
+#[derive(Debug)]
+pub enum Started {
+    /// It is over: its memory.
+    Done(Span),
+    /// It goes on under this number.
+    Pending(Id),
+}
+
 /// What is left when an operation is done.
 #[derive(Debug)]
 pub struct Completion {
@@ -78,16 +87,12 @@ pub(crate) enum What {
 
 #[derive(Debug)]
 pub(crate) enum State {
-    /// A receive without a message; its number among the posted.
-    Posted(Id),
+    /// A receive without a message; its place in the order of receives.
+    Posted(u64),
     /// A send that waits for its turn or for room.
     Queued,
-    /// A receive whose message is coming; the bytes that have come as records so far.
-    Moving {
-        envelope: Envelope,
-        slot: u32,
-        got: usize,
-    },
+    /// A receive whose message is coming.
+    Moving(Box<Moving>),
     /// A send that waits for an answer; its number among those.
     Answering(Id),
     /// A send whose data goes out in records.
@@ -95,7 +100,17 @@ pub(crate) enum State {
     /// Something else that ends by itself.
     Running,
     Done(Envelope),
-    Failed(Error),
+    Failed(Box<Error>),
+}
+
+/// A message on its way into a receive.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    pub(crate) envelope: Envelope,
+    /// The sender's name for it.
+    pub(crate) slot: u32,
+    /// Bytes that have come as records.
+    pub(crate) got: usize,
 }
 
 #[derive(Debug)]

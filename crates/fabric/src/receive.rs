@@ -160,8 +160,8 @@ impl Endpoint {
             self.act();
             return id;
         }
-        let posted = self.core.posted.post(key, id);
-        self.core.ops.get_mut(id).expect("just made").state = State::Posted(posted);
+        let order = self.core.posted.post(key, id.index);
+        self.core.ops.get_mut(id).expect("just made").state = State::Posted(order);
         self.fail_if_hopeless(id);
         id
     }

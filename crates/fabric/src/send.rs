@@ -10,45 +10,57 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
-use crate::op::{Address, Envelope, Op, State, What};
+use crate::op::{Address, Envelope, Op, Started, State, What};
 use crate::outbox::Item;
 use crate::slab::Id;
 
 impl Endpoint {
+    /// Sends a short message, if that can be done without waiting for anything.
+    #[inline]
+    pub fn send_now(&mut self, address: Address, data: &[u8]) -> bool {
+        let Address { context, to, tag, synchronous } = address;
+        if synchronous || data.len() > self.eager_limit || to == self.core.rank || !self.core.outbox.is_empty() {
+            return false;
+        }
+        let peer = &mut self.core.peers[to as usize];
+        let unreceived = peer.unreceived + cost(data.len());
+        let head = Head { kind: kind::EAGER, context, tag, slot: 0 };
+        let sent = unreceived <= self.core.credit && self.fabric.try_send(to, head, data);
+        if sent {
+            peer.unreceived = unreceived;
+        }
+        sent
+    }
+
     /// Sends and returns when `data` may be used again; a synchronous send when its receive has begun.
     #[inline]
     pub fn send(&mut self, address: Address, data: &[u8]) -> Result<()> {
-        let Address { context, to, tag, synchronous } = address;
-        if !synchronous && data.len() <= self.eager_limit && to != self.core.rank && self.core.outbox.is_empty() {
-            let peer = &mut self.core.peers[to as usize];
-            let unreceived = peer.unreceived + cost(data.len());
-            let head = Head { kind: kind::EAGER, context, tag, slot: 0 };
-            if unreceived <= self.core.credit && self.fabric.try_send(to, head, data) {
-                peer.unreceived = unreceived;
-                return Ok(());
-            }
-        }
-        self.send_slowly(address, data)
+        if self.send_now(address, data) { Ok(()) } else { self.send_slowly(address, data) }
     }
 
     #[cold]
     fn send_slowly(&mut self, address: Address, data: &[u8]) -> Result<()> {
-        if address.to == self.core.rank && address.synchronous && !self.core.posted.would_take(own_key(address)) {
+        if address.to == self.core.rank && address.synchronous && !self.core.would_take(own_key(address)) {
             return Err(Error::Deadlock { what: "a synchronous send to oneself without a receive" });
         }
         let this = RefCell::new(self);
         lending(
             |lending, _| {
                 let mut this = this.borrow_mut();
-                let id = this.start_send(address, lending.lend(data))?;
-                this.wait(id).map(drop)
+                match this.start_send(address, lending.lend(data))? {
+                    Started::Done(_) => Ok(()),
+                    Started::Pending(id) => this.wait(id).map(drop),
+                }
             },
             |panicked| this.borrow_mut().settle(panicked),
         )
     }
 
     /// Begins to send memory that the operation holds until it is over.
-    pub fn start_send(&mut self, address: Address, span: Span) -> Result<Id> {
+    pub fn start_send(&mut self, address: Address, span: Span) -> Result<Started> {
+        if self.send_now(address, span.as_slice()) {
+            return Ok(Started::Done(span));
+        }
         let to = address.to;
         if to != self.core.rank && self.core.lives.get(&to).is_some_and(|life| *life != Life::Here) {
             return Err(Error::PeerLost { rank: to as usize });
@@ -59,7 +71,7 @@ impl Endpoint {
         } else if self.core.outbox.holds_for(to) || !self.dispatch(id) {
             self.core.outbox.push(to, Item::Message(id));
         }
-        Ok(id)
+        Ok(Started::Pending(id))
     }
 
     /// Sends a message or its announcement; false if there is no room.
@@ -107,7 +119,7 @@ impl Endpoint {
         op.state = State::Running;
         let answer = if address.synchronous { Answer::Own(id) } else { Answer::Nobody };
         let mut taken = false;
-        while !taken && let Some(receive) = self.core.posted.take(key) {
+        while !taken && let Some(receive) = self.core.take_posted_id(key) {
             taken = self.core.fill(receive, key, span.as_slice());
         }
         if !taken {

@@ -25,6 +25,7 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Id {
         if let Some(index) = self.free.pop() {
             let (generation, entry) = &mut self.entries[index as usize];
@@ -36,10 +37,12 @@ impl<T> Slab<T> {
         Id { index, generation: 0 }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
         self.at(id.index).filter(|_| self.entries[id.index as usize].0 == id.generation)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
         match self.entries.get_mut(id.index as usize) {
             Some((generation, entry)) if *generation == id.generation => entry.as_mut(),
@@ -52,17 +55,38 @@ impl<T> Slab<T> {
         self.entries.get(index as usize).and_then(|(_, entry)| entry.as_ref())
     }
 
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.entries.get_mut(index as usize).and_then(|(_, entry)| entry.as_mut())
+    }
+
     pub(crate) fn id_at(&self, index: u32) -> Option<Id> {
         let (generation, entry) = self.entries.get(index as usize)?;
         entry.as_ref().map(|_| Id { index, generation: *generation })
     }
 
-    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
-        self.get(id)?;
-        let (generation, entry) = &mut self.entries[id.index as usize];
-        *generation = generation.wrapping_add(1);
+    /// Takes a thing out; its number may be used again.
+    pub(crate) fn take(&mut self, id: Id) -> Option<T> {
+        let value = self.entries.get_mut(id.index as usize).filter(|entry| entry.0 == id.generation)?.1.take()?;
+        self.free_number(id);
+        Some(value)
+    }
+
+    /// Drops a thing where it lies.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: Id) {
+        if let Some((generation, entry @ Some(_))) = self.entries.get_mut(id.index as usize)
+            && *generation == id.generation
+        {
+            *entry = None;
+            self.free_number(id);
+        }
+    }
+
+    #[inline]
+    fn free_number(&mut self, id: Id) {
+        self.entries[id.index as usize].0 = id.generation.wrapping_add(1);
         self.free.push(id.index);
-        entry.take()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
@@ -80,9 +104,10 @@ mod tests {
     fn an_old_id_finds_nothing() {
         let mut slab = Slab::new();
         let a = slab.insert('a');
-        assert_eq!(slab.remove(a), Some('a'));
+        assert_eq!(slab.take(a), Some('a'));
         let b = slab.insert('b');
-        assert_eq!((a.index, slab.remove(a)), (b.index, None));
+        slab.remove(a);
+        assert_eq!((a.index, slab.take(a)), (b.index, None));
         assert_eq!((slab.get(a), slab.get(b)), (None, Some(&'b')));
         assert_eq!(slab.len(), 1);
     }

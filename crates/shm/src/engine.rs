@@ -12,6 +12,7 @@ use treepie_base::{Result, Span};
 use treepie_fabric::{Event, Fabric, Head, Invite, Life, SharedHeap};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
+use crate::bell::Bell;
 use crate::bulk::Bulk;
 use crate::heap::Heap;
 use crate::inbox::{Inbox, Slot};
@@ -51,9 +52,11 @@ pub struct Shm {
     name: &'static str,
     rank: u32,
     routes: Vec<Route>,
-    writers: Vec<Writer>,
+    /// Rings to others, each with the bell of its reader.
+    writers: Vec<(&'static Bell, Writer)>,
     inbox: Inbox,
-    readers: Vec<(u32, Reader)>,
+    /// Rings to this rank, each with the bell of its writer.
+    readers: Vec<(&'static Bell, Reader)>,
     /// The ring to look at first: the one that had something last.
     favourite: usize,
     held: Held,
@@ -144,7 +147,7 @@ impl Shm {
             return Route::Inbox(u32::MAX);
         };
         let (header, area) = self.arena.ring(to, ring);
-        self.writers.push(Writer::new(header, area));
+        self.writers.push((&self.arena.control(to).bell, Writer::new(header, area)));
         Route::Announcing { writer: self.writers.len() as u32 - 1, ring }
     }
 
@@ -160,8 +163,8 @@ impl Shm {
         match std::mem::replace(&mut self.held, Held::Nothing) {
             Held::Nothing => {}
             Held::Ring(i) => {
-                let (from, reader) = &mut self.readers[i];
-                reader.free(&self.arena.control(*from).bell);
+                let (writer, reader) = &mut self.readers[i];
+                reader.free(writer);
             }
             Held::Inbox => {
                 if self.inbox.free() {
@@ -217,7 +220,7 @@ impl Shm {
             || self.bulk.has_work(&self.arena)
             || self.news() != news
             || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
-                Route::Ring(i) => self.writers[i as usize].has_room(body),
+                Route::Ring(i) => self.writers[i as usize].1.has_room(body),
                 _ => Slot::new(&self.arena.control(to).inbox, self.arena.inbox_area(to)).has_room_or_block(body),
             })
     }
@@ -248,7 +251,8 @@ impl Fabric for Shm {
     fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
         match self.routes[to as usize] {
             Route::Ring(i) => {
-                let sent = self.writers[i as usize].push(self.rank, head, body, &self.arena.control(to).bell);
+                let (reader, ring) = &mut self.writers[i as usize];
+                let sent = ring.push(self.rank, head, body, reader);
                 if !sent {
                     self.note_full(to, body.len());
                 }
@@ -365,7 +369,8 @@ impl Shm {
         self.held = Held::Inbox;
         if prefix.head.kind == MOVED {
             let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
-            self.readers.push((prefix.from, Reader::new(header, area)));
+            let bell = &self.arena.control(prefix.from).bell;
+            self.readers.push((bell, Reader::new(header, area)));
             return None;
         }
         Some(Event::Record { from: prefix.from, head: prefix.head, body })

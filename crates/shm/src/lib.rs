@@ -28,6 +28,8 @@ mod heap;
 #[cfg(not(loom))]
 mod join;
 #[cfg(not(loom))]
+pub mod launch;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod reach;

@@ -21,7 +21,7 @@ use super::output::{Output, Stream};
 use super::place::{only, places};
 use super::signals::{Signals, asks_to_end, stop_here};
 use super::{End, Launch, LaunchError, Outcome};
-use crate::Arena;
+use crate::{ARENA, Arena, RANK, SIZE};
 
 // Times since the job began to end. Everything has to be over two seconds after a failure.
 
@@ -154,9 +154,9 @@ impl<'a> Job<'a> {
         command
             .args(&self.launch.args)
             .envs(self.launch.env.iter().map(|(name, value)| (name, value)))
-            .env("TREEPIE_RANK", rank.to_string())
-            .env("TREEPIE_SIZE", self.launch.ranks.to_string())
-            .env("TREEPIE_ARENA", self.arena.fd().as_raw_fd().to_string())
+            .env(RANK, rank.to_string())
+            .env(SIZE, self.launch.ranks.to_string())
+            .env(ARENA, self.arena.fd().as_raw_fd().to_string())
             .process_group(0)
             .stdin(stdin);
         if let Some(pipe) = self.output.pipe(rank, Stream::Out).map_err(refused)? {
