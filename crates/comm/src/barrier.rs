@@ -8,7 +8,7 @@ use treepie_base::{Bytes, Result, Span};
 use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
 
 use crate::comm::Comm;
-use crate::request::Request;
+use crate::request::{Finish, Request};
 
 impl Comm {
     /// Waits until all ranks of the communicator have called it.
@@ -21,7 +21,7 @@ impl Comm {
         let count = self.inner.barriers.get();
         self.inner.barriers.set(count.wrapping_add(1));
         let id = self.begin_barrier(count);
-        Ok(Request::new(self, id, |_, _| Ok(())))
+        Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 
     fn begin_barrier(&self, count: u32) -> Id {

@@ -6,7 +6,7 @@ use treepie_fabric::{Completion, Started, Target};
 
 use crate::comm::Comm;
 use crate::message::Message;
-use crate::request::Request;
+use crate::request::{Finish, Request};
 
 impl Comm {
     /// Sends `data`. Returns when `data` may be used again, which can be before it is received.
@@ -79,7 +79,7 @@ impl Comm {
         let started = self.endpoint().start_send(address, Span::from(Bytes::from(data)))?;
         Ok(match started {
             Started::Done(span) => Request::ready(vector(span)),
-            Started::Pending(id) => Request::new(self, id, |_, completion| Ok(vector(memory(completion)))),
+            Started::Pending(id) => Request::new(self, id, Finish::Memory(|_, completion| Ok(vector(memory(completion))))),
         })
     }
 
@@ -110,10 +110,11 @@ impl Comm {
     ) -> Result<Request<'static, (Vec<T>, Status)>> {
         let select = self.select(from, tag)?;
         let id = self.endpoint().start_recv(select, target);
-        Ok(Request::new(self, id, |comm, completion| {
+        let finish = Finish::Memory(|comm, completion| {
             let status = whole::<T>(comm.status(completion.envelope))?;
             Ok((vector(memory(completion)), status))
-        }))
+        });
+        Ok(Request::new(self, id, finish))
     }
 
     /// Waits until a message is there, without receiving it.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use treepie_base::Result;
-use treepie_fabric::{Completion, Id};
+use treepie_fabric::{Completion, Envelope, Id};
 
 use crate::comm::Comm;
 
@@ -29,13 +29,31 @@ enum State<T> {
 struct Pending<T> {
     comm: Comm,
     id: Id,
-    finish: fn(&Comm, Completion) -> Result<T>,
+    finish: Finish<T>,
     /// Whether dropping the request leaves the operation alone.
     kept: bool,
 }
 
+/// How the result is made of what the operation leaves.
+#[derive(Clone, Copy)]
+pub(crate) enum Finish<T> {
+    /// Its memory is part of the result.
+    Memory(fn(&Comm, Completion) -> Result<T>),
+    /// Its memory is somebody else's.
+    Envelope(fn(&Comm, Envelope) -> Result<T>),
+}
+
+impl<T> Finish<T> {
+    fn result(&self, comm: &Comm, completion: Completion) -> Result<T> {
+        match self {
+            Finish::Memory(finish) => finish(comm, completion),
+            Finish::Envelope(finish) => finish(comm, completion.envelope),
+        }
+    }
+}
+
 impl<T> Request<'_, T> {
-    pub(crate) fn new(comm: &Comm, id: Id, finish: fn(&Comm, Completion) -> Result<T>) -> Self {
+    pub(crate) fn new(comm: &Comm, id: Id, finish: Finish<T>) -> Self {
         let pending = Pending { comm: comm.clone(), id, finish, kept: false };
         Self { state: State::Pending(pending), memory: PhantomData }
     }
@@ -73,8 +91,16 @@ impl<T> Request<'_, T> {
         match self.take() {
             State::Ready(value) => Ok(value),
             State::Pending(Pending { comm, id, finish, .. }) => {
-                let completion = comm.endpoint().wait(id);
-                finish(&comm, completion?)
+                match finish {
+                    Finish::Memory(finish) => {
+                        let completion = comm.endpoint().wait(id);
+                        finish(&comm, completion?)
+                    }
+                    Finish::Envelope(finish) => {
+                        let envelope = comm.endpoint().wait_envelope(id);
+                        finish(&comm, envelope?)
+                    }
+                }
             }
             State::Spent => panic!("{SPENT}"),
         }
@@ -88,7 +114,7 @@ impl<T> Request<'_, T> {
             State::Pending(pending) => {
                 let completion = pending.comm.endpoint().test(pending.id);
                 match completion {
-                    Some(completion) => Some(completion.and_then(|completion| (pending.finish)(&pending.comm, completion))),
+                    Some(completion) => Some(completion.and_then(|completion| pending.finish.result(&pending.comm, completion))),
                     None => {
                         self.state = State::Pending(pending);
                         None

@@ -9,7 +9,7 @@ use treepie_fabric::{Id, Started, Target};
 
 use crate::comm::Comm;
 use crate::point::whole;
-use crate::request::Request;
+use crate::request::{Finish, Request};
 
 /// Begins operations on slices that are borrowed until the scope ends; made by [`Comm::scope`].
 pub struct Scope<'scope, 'env> {
@@ -64,7 +64,7 @@ impl<'scope> Scope<'scope, '_> {
         drop(endpoint);
         Ok(match started {
             Started::Done(_) => Request::ready(()),
-            Started::Pending(id) => self.begin(Request::new(&self.comm, id, |_, _| Ok(())), id),
+            Started::Pending(id) => self.begin(Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))), id),
         })
     }
 
@@ -78,7 +78,7 @@ impl<'scope> Scope<'scope, '_> {
         let select = self.comm.select(from, tag)?;
         let span = self.lending.lend_mut(cast_slice_mut(into));
         let id = self.comm.endpoint().start_recv(select, Target::Into(span));
-        let finish = |comm: &Comm, completion: treepie_fabric::Completion| whole::<T>(comm.status(completion.envelope));
+        let finish = Finish::Envelope(|comm, envelope| whole::<T>(comm.status(envelope)));
         Ok(self.begin(Request::new(&self.comm, id, finish), id))
     }
 

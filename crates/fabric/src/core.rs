@@ -308,15 +308,28 @@ impl Core {
     /// A whole message has been received: gives credit back, and tells a sender that waits for this.
     #[inline]
     pub(crate) fn received(&mut self, from: u32, bytes: usize, answer: Answer) {
-        if from != self.rank {
-            let peer = &mut self.peers[from as usize];
-            peer.untold += cost(bytes);
-            // Seldom: a quarter of the credit at a time.
-            if peer.untold >= self.credit / 4 {
-                let head = Head { kind: kind::CREDIT, slot: std::mem::take(&mut peer.untold), ..Head::default() };
-                self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
-            }
+        let peer = &mut self.peers[from as usize];
+        peer.untold += cost(bytes);
+        // Seldom: a quarter of the credit at a time.
+        if peer.untold >= self.credit / 4 {
+            self.give_credit(from);
         }
+        if answer != Answer::Nobody {
+            self.answer(from, answer);
+        }
+    }
+
+    #[cold]
+    fn give_credit(&mut self, from: u32) {
+        let amount = std::mem::take(&mut self.peers[from as usize].untold);
+        if from != self.rank {
+            let head = Head { kind: kind::CREDIT, slot: amount, ..Head::default() };
+            self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
+        }
+    }
+
+    /// Tells whoever waits for a message to be received that it is.
+    fn answer(&mut self, from: u32, answer: Answer) {
         match answer {
             Answer::Nobody => {}
             Answer::Peer(slot) => self.actions.push(Action::Ack { to: from, slot }),
@@ -431,6 +444,18 @@ impl Core {
         let op = self.ops.get_mut(id)?;
         let result = match &mut op.state {
             State::Done(envelope) => Ok(Completion { envelope: *envelope, span: op.span.take() }),
+            State::Failed(error) => Err((**error).clone()),
+            _ => return None,
+        };
+        self.ops.remove(id);
+        Some(result)
+    }
+
+    /// The result of an operation that is over, without its memory.
+    #[inline]
+    pub(crate) fn take_envelope(&mut self, id: Id) -> Option<Result<Envelope>> {
+        let result = match &self.ops.get(id)?.state {
+            State::Done(envelope) => Ok(*envelope),
             State::Failed(error) => Err((**error).clone()),
             _ => return None,
         };

@@ -344,17 +344,21 @@ impl Endpoint {
 
     /// Waits for an operation to end.
     pub fn wait(&mut self, id: Id) -> Result<Completion> {
-        let mut patience = Patience::default();
-        loop {
-            if self.is_over(id) {
-                return self.core.take_result(id).expect("an operation that is waited for exists");
-            }
-            if self.progress() {
-                patience = Patience::default();
-            } else {
-                let what = self.core.describe(id).expect("an operation that is waited for exists");
-                self.pause(&mut patience, what);
-            }
+        self.wait_over(id);
+        self.core.take_result(id).expect("an operation that is waited for exists")
+    }
+
+    /// Waits for an operation to end whose memory nobody asks for.
+    #[inline]
+    pub fn wait_envelope(&mut self, id: Id) -> Result<Envelope> {
+        self.wait_over(id);
+        self.core.take_envelope(id).expect("an operation that is waited for exists")
+    }
+
+    #[inline]
+    fn wait_over(&mut self, id: Id) {
+        if !self.is_over(id) {
+            self.wait_any(&[id]);
         }
     }
 

@@ -129,6 +129,16 @@ impl Op {
         Self { what, state, span, fresh: None, wanted: true }
     }
 
+    #[inline]
+    pub(crate) fn receive(key: Key, state: State, target: Target) -> Self {
+        let (span, fresh) = match target {
+            Target::Into(span) => (Some(span), None),
+            Target::Fresh { align } => (None, Some(align)),
+        };
+        Self { what: What::Receive(key), state, span, fresh, wanted: true }
+    }
+
+    #[inline]
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Done(_) | State::Failed(_))
     }

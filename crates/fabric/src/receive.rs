@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use treepie_base::{Bytes, Error, Result, lending};
 
-use crate::core::{Foreground, Outcome};
+use crate::bins::Key;
+use crate::core::{Core, Foreground, Outcome};
 use crate::endpoint::{Endpoint, Patience};
 use crate::matching::{Arrived, Offer, Unexpected};
 use crate::op::{Envelope, Op, Select, State, Target, What};
@@ -120,17 +121,12 @@ impl Endpoint {
         )
     }
 
-    fn new_receive(&mut self, key: crate::bins::Key, target: Target) -> Id {
-        let mut op = Op::new(What::Receive(key), State::Queued, None);
-        match target {
-            Target::Into(span) => op.span = Some(span),
-            Target::Fresh { align } => op.fresh = Some(align),
-        }
-        self.core.ops.insert(op)
+    fn new_receive(&mut self, key: Key, target: Target) -> Id {
+        self.core.ops.insert(Op::receive(key, State::Queued, target))
     }
 
     fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
-        let key = crate::bins::Key { context: 0, source: envelope.source, tag: envelope.tag };
+        let key = Key { context: 0, source: envelope.source, tag: envelope.tag };
         let id = self.new_receive(key, target);
         self.core.begin_move(id, key, offer);
         self.act();
@@ -140,29 +136,36 @@ impl Endpoint {
     /// Begins to receive.
     pub fn start_recv(&mut self, select: Select, target: Target) -> Id {
         let key = select.key();
+        if !self.core.waiting.is_empty()
+            && let Some(found) = self.core.waiting.find(key)
+        {
+            return self.start_recv_found(key, target, found);
+        }
+        let Core { ops, posted, .. } = &mut self.core;
+        let id = ops.insert_with(|index| Op::receive(key, State::Posted(posted.post(key, index)), target));
+        self.fail_if_hopeless(id);
+        id
+    }
+
+    #[cold]
+    fn start_recv_found(&mut self, key: Key, target: Target, found: Id) -> Id {
         let id = self.new_receive(key, target);
-        if let Some(found) = self.core.waiting.find(key) {
-            let (got, room) = (self.core.waiting.get(found).bytes(), self.core.ops.get(id).expect("just made").room());
-            if got > room {
-                self.core.fail(id, Error::Truncated { got, room });
-                return id;
-            }
-            let message = self.core.waiting.take(found);
-            match message.what {
-                Arrived::Eager { data, answer } => {
-                    self.core.fill(id, message.key, &data);
-                    self.core.received(message.key.source, data.len(), answer);
-                }
-                Arrived::Offered(offer) => {
-                    self.core.begin_move(id, message.key, offer);
-                }
-            }
-            self.act();
+        let (got, room) = (self.core.waiting.get(found).bytes(), self.core.ops.get(id).expect("just made").room());
+        if got > room {
+            self.core.fail(id, Error::Truncated { got, room });
             return id;
         }
-        let order = self.core.posted.post(key, id.index);
-        self.core.ops.get_mut(id).expect("just made").state = State::Posted(order);
-        self.fail_if_hopeless(id);
+        let message = self.core.waiting.take(found);
+        match message.what {
+            Arrived::Eager { data, answer } => {
+                self.core.fill(id, message.key, &data);
+                self.core.received(message.key.source, data.len(), answer);
+            }
+            Arrived::Offered(offer) => {
+                self.core.begin_move(id, message.key, offer);
+            }
+        }
+        self.act();
         id
     }
 

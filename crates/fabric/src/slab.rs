@@ -27,19 +27,30 @@ impl<T> Slab<T> {
 
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Id {
-        if let Some(index) = self.free.pop() {
-            let (generation, entry) = &mut self.entries[index as usize];
-            *entry = Some(value);
-            return Id { index, generation: *generation };
-        }
-        let index = self.entries.len() as u32;
-        self.entries.push((0, Some(value)));
-        Id { index, generation: 0 }
+        self.insert_with(|_| value)
+    }
+
+    /// Inserts a thing that is made knowing its number.
+    #[inline]
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(u32) -> T) -> Id {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let (generation, entry) = &mut self.entries[index as usize];
+        *entry = Some(make(index));
+        Id { index, generation: *generation }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.entries.push((0, None));
+        self.entries.len() as u32 - 1
     }
 
     #[inline]
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
-        self.at(id.index).filter(|_| self.entries[id.index as usize].0 == id.generation)
+        match self.entries.get(id.index as usize) {
+            Some((generation, entry)) if *generation == id.generation => entry.as_ref(),
+            _ => None,
+        }
     }
 
     #[inline]

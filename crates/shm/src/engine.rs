@@ -177,18 +177,20 @@ impl Shm {
     /// Index of a ring that has a record.
     #[inline]
     fn ready_ring(&mut self) -> Option<usize> {
-        let n = self.readers.len();
-        let (mut i, mut looked) = (self.favourite, 0);
-        while looked < n {
-            if i >= n {
-                i = 0;
-            }
-            if self.readers[i].1.ready() {
-                return Some(i);
-            }
-            (i, looked) = (i + 1, looked + 1);
+        // The ring that had something last is likely to have more.
+        if let Some((_, reader)) = self.readers.get(self.favourite)
+            && reader.ready()
+        {
+            return Some(self.favourite);
         }
-        None
+        self.favourite = self.other_ready_ring()?;
+        Some(self.favourite)
+    }
+
+    fn other_ready_ring(&self) -> Option<usize> {
+        let n = self.readers.len();
+        let after = (self.favourite + 1).min(n);
+        (after..n).chain(0..after.min(n)).find(|i| self.readers[*i].1.ready())
     }
 
     /// What is not a record: acknowledgements, barriers, large messages.
@@ -265,16 +267,16 @@ impl Fabric for Shm {
     #[inline]
     fn poll(&mut self) -> Option<Event<'_>> {
         self.release();
-        // Records first, as they are what is waited for mostly; but a flood of them must not starve the rest.
+        // Records first, as they are what is waited for mostly, and from the ring that had some last; but a flood of
+        // them must starve neither the other rings nor the rest.
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(64)
-            && let Some(event) = self.poll_rest()
-        {
-            return Some(event);
+        if self.polls.is_multiple_of(64) {
+            self.favourite += 1;
+            if let Some(event) = self.poll_rest() {
+                return Some(event);
+            }
         }
         if let Some(i) = self.ready_ring() {
-            // The ring that had something last is likely to have more, but the others must get their turn.
-            self.favourite = if self.polls.is_multiple_of(16) { i + 1 } else { i };
             // A lap's rest may be all there was.
             if let Some((prefix, body)) = self.readers[i].1.next() {
                 self.held = Held::Ring(i);
