@@ -3,7 +3,7 @@
 use crate::{Rank, Tag};
 
 /// Result of an operation of the library.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// An operation that could not be done. Nothing was half done: the rank can go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

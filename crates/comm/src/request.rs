@@ -127,7 +127,7 @@ impl<T> Request<'_, T> {
 
     /// Takes a receive back that has no message yet. Gives the request again if it has one, or is no receive: then it
     /// will be done.
-    pub fn cancel(mut self) -> Result<(), Self> {
+    pub fn cancel(mut self) -> std::result::Result<(), Self> {
         let cancelled = self.pending().is_some_and(|pending| pending.comm.endpoint().cancel(pending.id));
         if cancelled {
             self.state = State::Spent;

@@ -154,7 +154,7 @@ pub trait Fabric {
     /// Begins to receive `span.len()` bytes that `from` offered. `Ok(Some(invite))`: the endpoint sends the invite to
     /// the sender, whose engine gets it by [`bulk_send`](Self::bulk_send). `Ok(None)`: the sender has nothing to do.
     /// `Err(span)`: not possible here; the endpoint moves the data in records.
-    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> std::result::Result<Option<Invite>, Span> {
         let _ = (from, offer, slot);
         Err(span)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use treepie_base::{Result, Span};
+use treepie_base::Span;
 use treepie_fabric::{Event, Fabric, Head, Invite, Life, SharedHeap};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
@@ -325,7 +325,7 @@ impl Fabric for Shm {
         span.address().as_ptr() as u64
     }
 
-    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> std::result::Result<Option<Invite>, Span> {
         self.bulk.pull(&self.arena, from, offer, slot, span)
     }
 

@@ -29,3 +29,16 @@ pub mod prelude {
         wait_all, wait_any, wait_some,
     };
 }
+
+/// The code blocks of the README and the book are compiled and run as tests.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/getting-started.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../../../docs/messages.md")]
+    struct Messages;
+    #[doc = include_str!("../../../docs/windows.md")]
+    struct Windows;
+}

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Resource, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, set_parent_process_death_signal,
-    setrlimit, test_kill_process_group, waitid,
+    Pid, Resource, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
+    set_parent_process_death_signal, setrlimit, test_kill_process_group, waitid,
 };
 use rustix::thread::sched_setaffinity;
 use treepie_fabric::Life;
@@ -37,6 +37,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 const REAP_WITHIN: Duration = Duration::from_secs(2);
 /// How long to wait for killed processes to vanish that ranks left behind.
 const VANISH_WITHIN: Duration = Duration::from_millis(200);
+/// A fork that was going on has long ended.
+const FORKED_WITHIN: Duration = Duration::from_millis(50);
 /// Signals that come together are one press of Ctrl-C: some wrappers send it to the process and to its group.
 const SAME_PRESS: Duration = Duration::from_millis(100);
 
@@ -98,6 +100,8 @@ impl<'a> Job<'a> {
     ///
     /// Ranks that outnumber the cores are held until all have been started. Otherwise, where each computes, every
     /// further one would have to wait for its share of a core before it could even begin, the 500th for minutes.
+    /// Only the ranks are held and not what they may have started already: SIGCONT to a group soon after SIGSTOP does
+    /// not reach a process that is just being forked, and it would be stopped for ever.
     pub(super) fn start(&mut self) -> Result<(), LaunchError> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let hold = self.launch.ranks as usize > cores;
@@ -106,7 +110,7 @@ impl<'a> Job<'a> {
             self.started.push(pid);
             self.living.push(rank);
             if hold {
-                let _ = kill_process_group(pid, Signal::STOP);
+                let _ = kill_process(pid, Signal::STOP);
             }
             self.attend(Some(Duration::ZERO))?;
             if self.ending.is_some() {
@@ -114,7 +118,9 @@ impl<'a> Job<'a> {
             }
         }
         if hold {
-            self.signal_all(Signal::CONT);
+            for &pid in &self.started {
+                let _ = kill_process(pid, Signal::CONT);
+            }
         }
         Ok(())
     }
@@ -283,6 +289,8 @@ impl<'a> Job<'a> {
     fn suspend(&self) {
         self.signal_all(Signal::STOP);
         stop_here();
+        // It may have been for no time at all, and then SIGCONT would come too soon; see `start`.
+        std::thread::sleep(FORKED_WITHIN);
         self.signal_all(Signal::CONT);
     }
 
