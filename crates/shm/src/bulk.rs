@@ -17,17 +17,56 @@ fn chunk_bytes(len: usize) -> usize {
     (len / 4).next_multiple_of(4096).clamp(32 << 10, 256 << 10)
 }
 
+/// Chunks copied before records are looked at again: at most 16 MiB, a millisecond or two.
+const CHUNKS_AT_ONCE: u32 = 64;
+
 /// One transfer, from the view of one of its ends.
 struct Part {
     peer: u32,
     slot: u32,
     span: Span,
     remote: u64,
-    claim: &'static Claim,
-    cell: usize,
-    generation: u32,
     chunk: usize,
     chunks: u32,
+    claims: Claims,
+}
+
+/// Who copies which chunk.
+enum Claims {
+    /// Both ends, as they claim them in this cell of the receiver's.
+    Shared { claim: &'static Claim, cell: usize, generation: u32 },
+    /// This rank, one after the other: all cells were in use.
+    Alone { done: u32 },
+}
+
+impl Claims {
+    fn take(&mut self, chunks: u32) -> Option<u32> {
+        match self {
+            Claims::Shared { claim, generation, .. } => claim.take(*generation, chunks),
+            Claims::Alone { done } => (*done < chunks).then_some(*done),
+        }
+    }
+
+    fn finish_one(&mut self) {
+        match self {
+            Claims::Shared { claim, .. } => claim.finish_one(),
+            Claims::Alone { done } => *done += 1,
+        }
+    }
+
+    fn finished(&self) -> u32 {
+        match self {
+            Claims::Shared { claim, .. } => claim.finished(),
+            Claims::Alone { done } => *done,
+        }
+    }
+
+    fn claimable(&self, chunks: u32) -> bool {
+        match self {
+            Claims::Shared { claim, generation, .. } => claim.claimable(*generation, chunks),
+            Claims::Alone { done } => *done < chunks,
+        }
+    }
 }
 
 impl Part {
@@ -67,19 +106,25 @@ impl Bulk {
         slot: u32,
         span: Span,
     ) -> Result<Option<Invite>, Span> {
-        let pid = arena.pid(from);
-        if self.free_cells.is_empty() || !self.reach.works(pid, remote) {
+        if !self.reach.works(arena.pid(from), remote) {
             return Err(span);
         }
-        let cell = self.free_cells.pop().expect("tested above");
-        let claim = &arena.control(self.rank).claims[cell];
         let chunk = chunk_bytes(span.len());
         let chunks = span.len().div_ceil(chunk) as u32;
-        let generation = claim.open();
-        let invite =
-            [u64::from(generation) << 32 | cell as u64, span.address().as_ptr() as u64, chunk as u64, chunks.into()];
-        self.pulls.push(Part { peer: from, slot, span, remote, claim, cell, generation, chunk, chunks });
-        Ok((chunks > 1).then_some(invite))
+        // A single chunk is copied before an invitation would be read.
+        let cell = if chunks > 1 { self.free_cells.pop() } else { None };
+        let (claims, invite) = match cell {
+            None => (Claims::Alone { done: 0 }, None),
+            Some(cell) => {
+                let claim = &arena.control(self.rank).claims[cell];
+                let generation = claim.open();
+                let tag = u64::from(generation) << 32 | cell as u64;
+                let invite = [tag, span.address().as_ptr() as u64, chunk as u64, chunks.into()];
+                (Claims::Shared { claim, cell, generation }, Some(invite))
+            }
+        };
+        self.pulls.push(Part { peer: from, slot, span, remote, chunk, chunks, claims });
+        Ok(invite)
     }
 
     /// Begins to help with a transfer that the receiver has invited this rank to.
@@ -90,7 +135,8 @@ impl Bulk {
         // A chunk that is claimed must be copied; so whoever cannot copy claims none, and only waits for the end.
         let able = self.reach.works(arena.pid(to), remote);
         let (chunk, chunks) = (chunk as usize, if able { chunks as u32 } else { 0 });
-        self.helps.push(Part { peer: to, slot, span, remote, claim, cell, generation, chunk, chunks });
+        let claims = Claims::Shared { claim, cell, generation };
+        self.helps.push(Part { peer: to, slot, span, remote, chunk, chunks, claims });
     }
 
     /// The peer has acknowledged this rank's operation `slot`: gives its memory back if this rank was helping.
@@ -99,39 +145,44 @@ impl Bulk {
         Some(self.helps.swap_remove(i).span)
     }
 
-    /// Copies a chunk for this rank's own sake or a peer's, or reports what has ended.
+    /// Copies chunks, for this rank's own sake or a peer's, and reports what has ended. The oldest transfer first, and
+    /// as far as it goes: it is the one that somebody waits for.
     pub(crate) fn work(&mut self, arena: &Arena) -> Option<Event<'static>> {
+        let mut left = CHUNKS_AT_ONCE;
         for i in 0..self.pulls.len() {
             let pull = &mut self.pulls[i];
-            if let Some(chunk) = pull.claim.take(pull.generation, pull.chunks) {
+            while left > 0
+                && let Some(chunk) = pull.claims.take(pull.chunks)
+            {
+                left -= 1;
                 let (first, len) = pull.extent(chunk);
                 let into = &mut pull.span.as_mut_slice()[first..first + len];
                 if !self.reach.read(arena.pid(pull.peer), pull.remote + first as u64, into) {
                     return Some(self.failed(i));
                 }
-                pull.claim.finish_one();
+                pull.claims.finish_one();
             }
-            if self.pulls[i].claim.finished() == self.pulls[i].chunks {
-                // In order of arrival: the oldest transfer is the one somebody waits for.
-                let pull = self.pulls.remove(i);
-                self.free_cells.push(pull.cell);
+            if pull.claims.finished() == pull.chunks {
+                let pull = self.end(i);
                 return Some(Event::BulkReceived { slot: pull.slot, span: pull.span, tell_sender: true });
             }
-            if arena.is_gone(self.pulls[i].peer) {
+            if arena.is_gone(pull.peer) {
                 return Some(self.failed(i));
             }
         }
         for i in 0..self.helps.len() {
-            let help = &self.helps[i];
-            if let Some(chunk) = help.claim.take(help.generation, help.chunks) {
+            let help = &mut self.helps[i];
+            while left > 0
+                && let Some(chunk) = help.claims.take(help.chunks)
+            {
+                left -= 1;
                 let (first, len) = help.extent(chunk);
                 let from = &help.span.as_slice()[first..first + len];
                 // If the receiver is gone, its loss is noticed below.
                 if self.reach.write(arena.pid(help.peer), help.remote + first as u64, from) {
-                    help.claim.finish_one();
+                    help.claims.finish_one();
                     arena.control(help.peer).bell.ring();
                 }
-                return None;
             }
             if arena.is_gone(help.peer) {
                 let help = self.helps.swap_remove(i);
@@ -141,17 +192,24 @@ impl Bulk {
         None
     }
 
+    fn end(&mut self, i: usize) -> Part {
+        let pull = self.pulls.remove(i);
+        if let Claims::Shared { cell, .. } = pull.claims {
+            self.free_cells.push(cell);
+        }
+        pull
+    }
+
     /// Ends a transfer whose sender is gone: nobody but this rank touches the memory any more.
     fn failed(&mut self, i: usize) -> Event<'static> {
-        let pull = self.pulls.remove(i);
-        self.free_cells.push(pull.cell);
+        let pull = self.end(i);
         Event::BulkFailed { slot: pull.slot, span: pull.span, sending: false }
     }
 
     /// Whether `work` would find something to do.
     pub(crate) fn has_work(&self, arena: &Arena) -> bool {
-        let claimable = |p: &Part| p.claim.claimable(p.generation, p.chunks);
-        self.pulls.iter().any(|p| claimable(p) || p.claim.finished() == p.chunks || arena.is_gone(p.peer))
+        let claimable = |p: &Part| p.claims.claimable(p.chunks);
+        self.pulls.iter().any(|p| claimable(p) || p.claims.finished() == p.chunks || arena.is_gone(p.peer))
             || self.helps.iter().any(|p| claimable(p) || arena.is_gone(p.peer))
     }
 }

@@ -333,6 +333,10 @@ impl Fabric for Shm {
         self.bulk.help(&self.arena, to, slot, invite, span);
     }
 
+    fn bulk_ended(&mut self, slot: u32) -> Option<Span> {
+        self.bulk.acknowledged(slot)
+    }
+
     fn arrive(&mut self, cell: u32) -> bool {
         if cell >= BARRIER_CELLS {
             return false;

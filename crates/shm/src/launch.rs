@@ -9,7 +9,7 @@
 //!
 //! - A rank that ended is not reaped before the whole job has ended. Its zombie keeps the number of its process group
 //!   from being given to anybody else, so signals to the group can only reach what the rank started.
-//! - Whatever way `run` is left, by an error or a panic too, dropping the [`Job`] kills and reaps all that was started.
+//! - Whatever way `run` is left, by an error or a panic too, dropping the `Job` kills and reaps all that was started.
 //! - When the launcher itself is killed, the kernel kills the ranks (parent-death signal) and the guardian kills what
 //!   they started.
 //!

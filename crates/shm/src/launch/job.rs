@@ -35,8 +35,9 @@ const OVER_AFTER: Duration = Duration::from_millis(1900);
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long to wait for ranks that were killed because the launcher itself failed.
 const REAP_WITHIN: Duration = Duration::from_secs(2);
-/// How long to wait for killed processes to vanish that ranks left behind.
-const VANISH_WITHIN: Duration = Duration::from_millis(200);
+/// How long to wait for killed processes to vanish that ranks left behind. They die at once, but whoever inherits them
+/// may take its time to reap them.
+const VANISH_WITHIN: Duration = Duration::from_millis(100);
 /// A fork that was going on has long ended.
 const FORKED_WITHIN: Duration = Duration::from_millis(50);
 /// Signals that come together are one press of Ctrl-C: some wrappers send it to the process and to its group.

@@ -1,0 +1,114 @@
+//! What all ranks of a world do together in the demo, each checked by who receives it.
+
+use anyhow::{Context, ensure};
+use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
+
+type Check = fn(&Comm) -> anyhow::Result<()>;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("ring", ring),
+    ("exchange", exchange),
+    ("synchronous sends", synchronous),
+    ("shared counter", counter),
+    ("barriers", barrier),
+];
+
+/// What [`run`] checks, for people.
+pub(super) fn summary(ranks: u32, what: &str) -> String {
+    let names: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).collect();
+    format!("{ranks} {what}: {}", names.join(", "))
+}
+
+/// Does everything, on all ranks.
+pub(super) fn run(world: &Comm) -> anyhow::Result<()> {
+    for (name, check) in CHECKS {
+        check(world).with_context(|| format!("rank {}: {name}", world.rank()))?;
+    }
+    Ok(())
+}
+
+/// Each rank adds its number to a token that goes around.
+fn ring(world: &Comm) -> anyhow::Result<()> {
+    let (rank, size) = (world.rank(), world.size());
+    let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+    if rank == 0 {
+        world.send(&[0u64], right, 1)?;
+        let (token, status) = world.recv_vec::<u64>(left, 1)?;
+        ensure!(token == [(size * (size - 1) / 2) as u64], "the token is {token:?}, from {}", status.source);
+    } else {
+        let (token, _) = world.recv_vec::<u64>(left, 1)?;
+        world.send(&[token[0] + rank as u64], right, 1)?;
+    }
+    Ok(())
+}
+
+/// Each rank sends a short and a long message to each other one; nothing waits before all have been begun.
+fn exchange(world: &Comm) -> anyhow::Result<()> {
+    const LONG: usize = 300_000;
+    let others: Vec<usize> = (0..world.size()).filter(|other| *other != world.rank()).collect();
+    let mine = |len: usize| vec![world.rank() as u32; len];
+    let mut receives = Vec::new();
+    let mut sends = Vec::new();
+    for len in [3, LONG] {
+        for &other in &others {
+            receives.push(world.irecv_vec::<u32>(other, 2)?);
+            sends.push(world.isend(mine(len), other, 2)?);
+        }
+    }
+    let received = wait_all(receives)?;
+    wait_all(sends)?;
+    // Two messages from the same rank arrive in the order in which they were sent.
+    let expected = [3, LONG].into_iter().flat_map(|len| others.iter().map(move |other| (len, *other)));
+    for ((len, other), (data, status)) in expected.zip(received) {
+        let is_whole = data.len() == len && data.iter().all(|element| *element == other as u32);
+        ensure!(is_whole && status.source == other, "{} elements of {other} are wrong", data.len());
+    }
+    Ok(())
+}
+
+/// A synchronous send returns when its receive has begun; here rank 0 receives from whoever is first.
+fn synchronous(world: &Comm) -> anyhow::Result<()> {
+    if world.rank() != 0 {
+        world.ssend(&[world.rank() as u64], 0, world.rank() as u32)?;
+        return Ok(());
+    }
+    for _ in 1..world.size() {
+        let status = world.probe(ANY_SOURCE, ANY_TAG)?;
+        let (data, _) = world.recv_vec::<u64>(status.source, status.tag)?;
+        ensure!(data == [status.source as u64] && status.tag as usize == status.source, "a wrong message: {status:?}");
+    }
+    Ok(())
+}
+
+/// All ranks draw numbers from one counter, and note at rank 0 who drew which.
+fn counter(world: &Comm) -> anyhow::Result<()> {
+    const DRAWS: usize = 25;
+    let total = DRAWS * world.size();
+    let slots = if world.rank() == 0 { total + 1 } else { 0 };
+    let window = world.window::<u64>(slots)?;
+    for _ in 0..DRAWS {
+        let number = window.fetch_add(0, 0, 1)? as usize;
+        ensure!(number < total, "{number} was drawn of {total}");
+        window.put(0, number + 1, &[world.rank() as u64 + 1])?;
+    }
+    window.fence()?;
+    let mut drawn = vec![0u64; total];
+    window.get(0, 1, &mut drawn)?;
+    let of_this = drawn.iter().filter(|owner| **owner == world.rank() as u64 + 1).count();
+    ensure!(of_this == DRAWS && !drawn.contains(&0), "a number was drawn twice or never");
+    window.free()?;
+    Ok(())
+}
+
+/// Nobody leaves a barrier before all have come to it.
+fn barrier(world: &Comm) -> anyhow::Result<()> {
+    let arrived = world.window::<u64>(1)?;
+    for round in 1..=10 {
+        arrived.fetch_add(0, 0, 1)?;
+        world.ibarrier()?.wait()?;
+        let count = arrived.get_one(0, 0)?;
+        ensure!(count >= round * world.size() as u64, "left a barrier that only {count} have come to");
+    }
+    arrived.free()?;
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Facts of this machine.
+
+use std::fs;
+
+/// Processors that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+/// Processors that there are.
+pub(crate) fn all_cores() -> usize {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    count_of_list(&online).unwrap_or_else(cores)
+}
+
+/// How many numbers a list as `0-3,8` has.
+fn count_of_list(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    };
+    list.trim().split(',').map(count).sum()
+}
+
+/// An entry of /proc/meminfo, as `MemTotal`, in bytes.
+pub(crate) fn memory(entry: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(entry)?.strip_prefix(':'))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// The machine in a few words, for records: processor, cores, system.
+pub(crate) fn describe() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim()));
+    let model = model.unwrap_or(std::env::consts::ARCH);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let plural = if cores() == 1 { "" } else { "s" };
+    format!("{model}, {} core{plural}, Linux {}", cores(), release.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        assert_eq!(count_of_list("0-3,8\n"), Some(5));
+        assert_eq!(count_of_list("0"), Some(1));
+        assert_eq!(count_of_list(""), None);
+        assert_eq!(count_of_list("3-1"), None);
+    }
+
+    #[test]
+    fn this_machine_has_something() {
+        assert!(cores() > 0 && all_cores() >= cores());
+        assert!(memory("MemTotal").unwrap() > memory("MemAvailable").unwrap());
+        assert!(describe().contains("core"));
+    }
+}

@@ -1,0 +1,53 @@
+//! `treepie run`: launches a program as ranks on this machine.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use treepie_shm::launch::{Label, Launch, Pin};
+
+/// Launch a program as ranks (processes) on this machine
+///
+/// Each rank finds TREEPIE_RANK and TREEPIE_SIZE in its environment. When one fails, all are ended, and the status is
+/// that of the one that failed.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// How many ranks
+    #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// Do not bind each rank to a core of its own; where ranks outnumber cores they are never bound
+    #[arg(long)]
+    no_pin: bool,
+    /// Whether lines of output begin with `[rank]`; auto: if they go to a terminal
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    label: When,
+    /// What to launch, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_names = ["PROGRAM", "ARGS"])]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum When {
+    Always,
+    Never,
+    Auto,
+}
+
+impl Run {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let (program, args) = self.program.split_first().expect("the command line has at least the program");
+        let mut launch = Launch::new(self.ranks, program);
+        launch.args = args.to_vec();
+        launch.pin = if self.no_pin { Pin::Never } else { Pin::Auto };
+        launch.label = match self.label {
+            When::Always => Label::Always,
+            When::Never => Label::Never,
+            When::Auto => Label::Auto,
+        };
+        let outcome = launch.run()?;
+        if !outcome.is_success() {
+            super::complain(&outcome.to_string());
+        }
+        Ok(ExitCode::from(u8::try_from(outcome.status()).unwrap_or(u8::MAX)))
+    }
+}

@@ -1,0 +1,240 @@
+//! The command as users see it: what it prints, what it exits with, and that mistakes get one clear line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+fn treepie(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));
+    command.args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    treepie(arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+fn succeeds(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}{}", output.status, out(&output), err(&output));
+    out(&output)
+}
+
+/// A file that is gone after the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("treepie-cli-{}-{}.json", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        fs::read_to_string(&self.0).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn mistakes_get_one_line_and_a_status() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "-n", "2"], "<PROGRAM>"),
+        (&["run", "true"], "--ranks <P>"),
+        (&["run", "-n", "0", "true"], "'0'"),
+        (&["run", "-n", "many", "true"], "'many'"),
+        (&["run", "-n", "2", "/no/such/program"], "/no/such/program"),
+        (&["run", "-n", "2", "no-such-program-anywhere"], "no-such-program-anywhere"),
+        (&["run", "--label", "maybe", "-n", "2", "true"], "'maybe'"),
+        (&["mpi", "setup", "--mpicc", "/no/such/mpicc"], "/no/such/mpicc"),
+        (&["bench", "p2p", "-n", "1"], "'1'"),
+        (&["bench", "p2p", "--repeat", "0"], "'0'"),
+        (&["bench", "p2p", "--against", "nobody"], "'nobody'"),
+        (&["bench", "p2p", "--json", "/no/such/place"], "/no/such/place"),
+        (&["doctor", "--json", "/no/such/place"], "/no/such/place"),
+        (&["demo", "--json", "/no/such/place"], "/no/such/place"),
+        (&["fly"], "'fly'"),
+    ];
+    for (arguments, named) in cases {
+        let output = run(arguments);
+        let said = err(&output);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(said.starts_with("treepie: ") && said.contains(named), "{arguments:?}: {said}");
+        assert_eq!(out(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_machine_without_mpi_says_how_to_get_one() {
+    let compare = ["bench", "p2p", "--against", "mpi", "--repeat", "1"];
+    for arguments in [&compare[..], &["mpi", "setup"]] {
+        let output = treepie(arguments).env("PATH", "/nowhere").env_remove("TREEPIE_MPICC").output().unwrap();
+        let said = err(&output);
+        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+        assert!(said.contains("no mpicc") && said.contains("libopenmpi-dev"), "{said}");
+    }
+    let shown = succeeds(treepie(&["demo"]).env("PATH", "/nowhere").output().unwrap());
+    assert!(shown.contains("skipped") && shown.contains("libopenmpi-dev"), "{shown}");
+}
+
+#[test]
+fn ranks_find_their_number_and_their_arguments() {
+    let script = "echo rank $TREEPIE_RANK of $TREEPIE_SIZE: \"$@\"";
+    let shown = succeeds(run(&["run", "-n", "3", "sh", "-c", script, "sh", "-n", "7", "--label", "two words"]));
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable();
+    let expected: Vec<String> = (0..3).map(|rank| format!("rank {rank} of 3: -n 7 --label two words")).collect();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn lines_carry_their_rank_when_asked_for() {
+    let shown = succeeds(run(&["run", "--label", "always", "-n", "2", "echo", "hello"]));
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] hello", "[1] hello"]);
+}
+
+#[test]
+fn the_status_is_that_of_the_rank_that_failed() {
+    let output = run(&["run", "-n", "3", "sh", "-c", "[ $TREEPIE_RANK != 1 ] || exit 41; exec sleep 60"]);
+    assert_eq!(output.status.code(), Some(41));
+    let said = err(&output);
+    assert!(said.contains("rank 1 exited with status 41") && said.lines().count() == 1, "{said}");
+    let output = run(&["run", "-n", "2", "sh", "-c", "[ $TREEPIE_RANK = 0 ] || kill -9 $$; exec sleep 60"]);
+    assert_eq!(output.status.code(), Some(128 + 9));
+    assert!(err(&output).contains("rank 1 was killed by signal 9 (SIGKILL)"), "{}", err(&output));
+}
+
+#[test]
+fn the_demo_runs_and_is_right() {
+    let scratch = Scratch::new();
+    let shown = succeeds(run(&["demo", "--json", scratch.path()]));
+    assert!(shown.contains("All is well") && shown.contains(" 0 failed"), "{shown}");
+    for part in ["threads", "processes", "speed"] {
+        assert!(shown.lines().any(|line| line.trim_start().starts_with(&format!("ok       {part}"))), "{shown}");
+        assert!(scratch.lines().iter().any(|line| line["case"] == format!("demo/{part}")));
+    }
+}
+
+#[test]
+fn the_doctor_finds_cores_and_what_would_be_used() {
+    let scratch = Scratch::new();
+    let shown = succeeds(run(&["doctor", "--json", scratch.path()]));
+    for word in ["cores", "memory", "single copy", "processes", "a world of one"] {
+        assert!(shown.contains(word), "no {word:?} in\n{shown}");
+    }
+    let facts = &scratch.lines()[0];
+    assert!(facts["cores_allowed"].as_u64().unwrap() >= 1);
+    assert!(facts["memfd"].as_bool().unwrap());
+    assert_eq!(facts["engine"], "alone");
+    let program = env!("CARGO_BIN_EXE_treepie");
+    let shown = succeeds(run(&["run", "-n", "1", program, "doctor"]));
+    assert!(shown.contains("this is rank 0 of treepie run"), "{shown}");
+}
+
+#[test]
+fn the_benchmark_writes_records() {
+    let scratch = Scratch::new();
+    let shown = succeeds(run(&["bench", "p2p", "--repeat", "1", "--json", scratch.path()]));
+    let records = scratch.lines();
+    for (case, unit, better) in [
+        ("p2p/latency/8", "us", "low"),
+        ("p2p/rate/64", "M/s", "high"),
+        ("p2p/bandwidth/65536", "GB/s", "high"),
+        ("p2p/bandwidth_fresh/1048576", "GB/s", "high"),
+        ("p2p/bandwidth_ring/16777216", "GB/s", "high"),
+        ("p2p/ring/2", "us", "low"),
+        ("p2p/barrier/2", "us", "low"),
+    ] {
+        assert!(shown.contains(case), "no {case} in\n{shown}");
+        let record = records.iter().find(|record| record["case"] == case).unwrap();
+        assert!(record["value"].as_f64().unwrap() > 0.0, "{record}");
+        assert_eq!(record["unit"], unit);
+        assert_eq!(record["better"], better);
+        assert_eq!(record["engine"], "shm");
+        assert_eq!(record["ranks"], 2);
+        assert_eq!(record["samples"], 1);
+        assert_eq!(record["statistic"], "median");
+        assert!(record["machine"].is_string() && record["version"].is_string() && record["spread"].is_number());
+        assert!(record.get("peer").is_none() && record.get("ratio").is_none());
+    }
+}
+
+#[test]
+fn a_comparison_names_its_peer_and_leaves_nothing() {
+    let has = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+    };
+    if !(has("mpicc") && has("mpirun")) {
+        eprintln!("SKIPPED: no mpicc and mpirun, so there is nothing to compare with");
+        return;
+    }
+    let scratch = Scratch::new();
+    let directory = std::env::temp_dir().join(format!("treepie-cli-tmp-{}", std::process::id()));
+    fs::create_dir(&directory).unwrap();
+    let arguments = ["bench", "p2p", "-n", "3", "--against", "mpi", "--repeat", "2", "--json", scratch.path()];
+    let output = treepie(&arguments).env("TMPDIR", &directory).output().unwrap();
+    let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    fs::remove_dir_all(&directory).unwrap();
+    let shown = succeeds(output);
+    // Open MPI keeps its own session directory there for all jobs of a user.
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("treepie")), "{left:?}");
+    assert!(shown.contains("mpirun") && shown.contains("too few"), "{shown}");
+    let records = scratch.lines();
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        assert!(record["peer_value"].as_f64().unwrap() > 0.0 && record["ratio"].as_f64().unwrap() > 0.0, "{record}");
+        assert!(record["peer"].as_str().unwrap().contains('.'), "{record}");
+        assert!(record.get("ratio_low").is_none(), "two pairs make no interval: {record}");
+    }
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_disaster() {
+    let mut command = treepie(&["doctor"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(err(&output), "");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_examples_run_alone_and_as_ranks() {
+    let tests = std::env::current_exe().unwrap();
+    let examples = tests.ancestors().nth(2).unwrap().join("examples");
+    for (name, said) in [("ring", "rank 0: the token went around"), ("counters", "as they should")] {
+        let example = examples.join(name);
+        if !example.is_file() {
+            eprintln!("SKIPPED: {} was not built; `cargo test` without --test builds it", example.display());
+            continue;
+        }
+        let alone = succeeds(Command::new(&example).output().unwrap());
+        assert!(alone.contains(said), "{alone}");
+        let ranks = succeeds(run(&["run", "-n", "4", example.to_str().unwrap()]));
+        assert!(ranks.contains(said) && ranks.contains("rank 3: "), "{ranks}");
+    }
+}

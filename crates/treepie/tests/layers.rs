@@ -1,0 +1,66 @@
+//! Crates depend downwards only, and `unsafe` stays where it is allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What each crate may use of the others, besides what those may use.
+const LAYERS: [(&str, &[&str]); 7] = [
+    ("treepie-base", &[]),
+    ("treepie-fabric", &["treepie-base"]),
+    ("treepie-shm", &["treepie-fabric"]),
+    ("treepie-mpi", &["treepie-fabric"]),
+    ("treepie-comm", &["treepie-fabric"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-comm"]),
+    ("treepie-conformance", &["treepie"]),
+];
+
+/// Crates that may contain `unsafe`.
+const UNSAFE: [&str; 3] = ["base", "shm", "mpi"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/treepie lies two below").to_path_buf()
+}
+
+fn allowed(name: &str) -> BTreeSet<String> {
+    let (_, direct) = LAYERS.iter().find(|(layer, _)| *layer == name).unwrap_or_else(|| panic!("{name} has no layer"));
+    direct.iter().flat_map(|below| allowed(below).into_iter().chain([(*below).to_string()])).collect()
+}
+
+#[test]
+fn crates_depend_downwards_only() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name").to_string();
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        let own = dependencies.iter().filter(|d| d["kind"].is_null()).filter_map(|d| d["name"].as_str());
+        seen.insert(name, own.filter(|d| d.starts_with("treepie")).map(str::to_string).collect());
+    }
+    assert_eq!(seen.len(), LAYERS.len(), "every crate has a layer: {:?}", seen.keys());
+    for (name, dependencies) in seen {
+        let allowed = allowed(&name);
+        for dependency in dependencies {
+            assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_only_where_it_is_allowed() {
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
+        let folder = entry.expect("an entry").path();
+        let name = folder.file_name().expect("a name").to_string_lossy().to_string();
+        let lib = std::fs::read_to_string(folder.join("src/lib.rs")).expect("each crate has a lib.rs");
+        assert_eq!(
+            lib.contains("#![forbid(unsafe_code)]"),
+            !UNSAFE.contains(&name.as_str()),
+            "crates/{name}/src/lib.rs: forbid(unsafe_code) in all crates but {UNSAFE:?}"
+        );
+    }
+}
