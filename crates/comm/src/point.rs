@@ -79,7 +79,9 @@ impl Comm {
         let started = self.endpoint().start_send(address, Span::from(Bytes::from(data)))?;
         Ok(match started {
             Started::Done(span) => Request::ready(vector(span)),
-            Started::Pending(id) => Request::new(self, id, Finish::Memory(|_, completion| Ok(vector(memory(completion))))),
+            Started::Pending(id) => {
+                Request::new(self, id, Finish::Memory(|_, completion| Ok(vector(memory(completion)))))
+            }
         })
     }
 

@@ -90,18 +90,16 @@ impl<T> Request<'_, T> {
     pub fn wait(mut self) -> Result<T> {
         match self.take() {
             State::Ready(value) => Ok(value),
-            State::Pending(Pending { comm, id, finish, .. }) => {
-                match finish {
-                    Finish::Memory(finish) => {
-                        let completion = comm.endpoint().wait(id);
-                        finish(&comm, completion?)
-                    }
-                    Finish::Envelope(finish) => {
-                        let envelope = comm.endpoint().wait_envelope(id);
-                        finish(&comm, envelope?)
-                    }
+            State::Pending(Pending { comm, id, finish, .. }) => match finish {
+                Finish::Memory(finish) => {
+                    let completion = comm.endpoint().wait(id);
+                    finish(&comm, completion?)
                 }
-            }
+                Finish::Envelope(finish) => {
+                    let envelope = comm.endpoint().wait_envelope(id);
+                    finish(&comm, envelope?)
+                }
+            },
             State::Spent => panic!("{SPENT}"),
         }
     }
@@ -114,7 +112,9 @@ impl<T> Request<'_, T> {
             State::Pending(pending) => {
                 let completion = pending.comm.endpoint().test(pending.id);
                 match completion {
-                    Some(completion) => Some(completion.and_then(|completion| pending.finish.result(&pending.comm, completion))),
+                    Some(completion) => {
+                        Some(completion.and_then(|completion| pending.finish.result(&pending.comm, completion)))
+                    }
                     None => {
                         self.state = State::Pending(pending);
                         None

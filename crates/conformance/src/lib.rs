@@ -1,1 +1,85 @@
-//! .
+//! One suite of cases that runs unchanged on every engine and any number of ranks.
+//!
+//! A [`Case`] is a function that all ranks call with a communicator of its own. It returns what differed from what
+//! must hold. [`run_all`] runs them one after the other; after each, all ranks tell each other who failed, so a
+//! failure on one rank is known on every rank.
+//!
+//! | file | what the cases are about |
+//! |---|---|
+//! | `barriers`, `contexts` | communicators apart from each other, and all ranks together |
+//! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
+//! | `order`, `matching`, `wildcards` | which message meets which receive |
+//! | `nonblocking`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
+//! | `truncation`, `errors` | what is refused, and that one can go on |
+//! | `windows` | memory that all ranks reach |
+//! | `floods`, `random`, `sparse` | much of everything |
+//! | `suite`, `check`, `payload`, `meeting` | what they are made of |
+//!
+//! What cases may not assume: that a send of any length returns before its receive, that a message arrives before
+//! something is received that was sent after it by the same rank, or that ranks have cores of their own.
+#![forbid(unsafe_code)]
+
+mod barriers;
+mod check;
+mod contexts;
+mod elements;
+mod errors;
+mod exchange;
+mod floods;
+mod matching;
+mod meeting;
+mod nonblocking;
+mod order;
+mod payload;
+mod probes;
+mod random;
+mod scopes;
+mod sizes;
+mod sparse;
+mod suite;
+mod synchronous;
+mod truncation;
+mod wildcards;
+mod windows;
+
+pub use check::Failure;
+pub use suite::{Case, Entry, Summary, Verdict, run_all};
+
+/// All cases, in the order they run. Barriers come first, while few communicators have been made: engines may treat
+/// the first ones in a special way.
+pub fn cases() -> Vec<Case> {
+    [
+        barriers::CASES,
+        contexts::CASES,
+        elements::CASES,
+        sizes::CASES,
+        exchange::CASES,
+        order::CASES,
+        matching::CASES,
+        wildcards::CASES,
+        nonblocking::CASES,
+        synchronous::CASES,
+        probes::CASES,
+        scopes::CASES,
+        truncation::CASES,
+        errors::CASES,
+        windows::CASES,
+        floods::CASES,
+        sparse::CASES,
+        random::CASES,
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    #[test]
+    fn there_are_enough_cases_and_each_has_its_own_name() {
+        let cases = super::cases();
+        let names: HashSet<&str> = cases.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), cases.len());
+        assert!(cases.len() >= 70, "{} cases", cases.len());
+    }
+}

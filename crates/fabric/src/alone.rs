@@ -44,10 +44,12 @@ impl Fabric for Alone {
         None
     }
 
-    fn idle(&mut self, round: u32) {
-        if round > 16 {
+    fn idle(&mut self, round: u32) -> bool {
+        let sleep = round > 16;
+        if sleep {
             std::thread::sleep(Duration::from_millis(1));
         }
+        sleep
     }
 
     fn depart(&mut self) {}

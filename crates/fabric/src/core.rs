@@ -25,6 +25,7 @@ pub(crate) enum Action {
     Move { op: Id, from: u32, offer: Offer },
     TakePart { to: u32, slot: u32, op: Id, invite: Invite },
     Arrive { cell: u32 },
+    Acked { slot: u32 },
 }
 
 /// What is known of the traffic with one rank.
@@ -122,7 +123,7 @@ impl Core {
             kind::OFFER => self.offered(key, Offer::from_body(head.slot, body), foreground),
             kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
             kind::DATA => self.data(head.slot, body),
-            kind::ACK => self.answered(head.slot),
+            kind::ACK => self.actions.push(Action::Acked { slot: head.slot }),
             kind::REFUSE => self.refused(head.slot, from),
             kind::CREDIT => {
                 let peer = &mut self.peers[from as usize];

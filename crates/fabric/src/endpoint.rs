@@ -199,6 +199,15 @@ impl Endpoint {
                         self.fabric.bulk_send(to, slot, invite, span);
                     }
                 }
+                Action::Acked { slot } => {
+                    let op = self.core.answers.at(slot).and_then(|op| self.core.ops.get_mut(*op));
+                    if let Some(op) = op
+                        && op.span.is_none()
+                    {
+                        op.span = self.fabric.bulk_ended(slot);
+                    }
+                    self.core.answered(slot);
+                }
                 Action::Arrive { cell } => {
                     self.fabric.arrive(cell);
                 }
@@ -331,10 +340,17 @@ impl Endpoint {
         if let Some(result) = self.core.take_result(id) {
             return Some(result);
         }
+        self.try_progress();
+        self.core.take_result(id)
+    }
+
+    /// Makes progress for somebody who only looks; if there was none, looks after what those who wait do, and lets
+    /// others run where ranks outnumber cores, as a loop of fruitless looks would keep them from it.
+    pub(crate) fn try_progress(&mut self) {
         if !self.progress() {
             self.look_for_losses();
+            self.fabric.idle(0);
         }
-        self.core.take_result(id)
     }
 
     /// The result of an operation, if it is over; makes no progress.
@@ -371,7 +387,7 @@ impl Endpoint {
             }
             if self.progress() {
                 patience = Patience::default();
-            } else {
+            } else if !self.fail_if_circular(ids) {
                 let what = self.core.describe(ids[0]).expect("an operation that is waited for exists");
                 self.pause(&mut patience, what);
             }
@@ -413,10 +429,10 @@ impl Endpoint {
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
     pub(crate) fn pause(&mut self, patience: &mut Patience, what: What) {
-        self.fabric.idle(patience.round);
+        let slept = self.fabric.idle(patience.round);
         patience.round += 1;
         self.look_for_losses();
-        if patience.round.is_multiple_of(256) || patience.round > 4200 {
+        if slept || patience.round.is_multiple_of(256) {
             self.watch(patience, what);
         }
     }

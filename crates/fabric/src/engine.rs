@@ -126,8 +126,8 @@ pub trait Fabric {
 
     /// Waits a little, after `round` (0, 1, 2, ...) polls in a row that brought nothing: spin, yield, then sleep. Must
     /// return at once if an event, or room after a `try_send` that failed, has come since; must return after about
-    /// 100 ms in any case.
-    fn idle(&mut self, round: u32);
+    /// 100 ms in any case. Returns whether it slept.
+    fn idle(&mut self, round: u32) -> bool;
 
     /// Announces that this rank starts nothing new. Polling goes on until [`departed`](Self::departed).
     fn depart(&mut self);
@@ -163,6 +163,13 @@ pub trait Fabric {
     fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
         let _ = (to, slot, invite, span);
         unreachable!("this engine makes no invites");
+    }
+
+    /// Gives back the memory of a [`bulk_send`](Self::bulk_send) whose end the peer has told by a record, because
+    /// [`ack`](Self::ack) did not serve that slot.
+    fn bulk_ended(&mut self, slot: u32) -> Option<Span> {
+        let _ = slot;
+        None
     }
 
     /// Adds this rank to a counter that all ranks of the engine share; [`Event::Gathered`] tells when all have come.

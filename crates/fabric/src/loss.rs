@@ -199,9 +199,8 @@ impl Endpoint {
 
     /// Whether anything of this rank is still under way.
     fn is_busy(&self) -> bool {
-        let under_way = |state: &State| {
-            matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving(_))
-        };
+        let under_way =
+            |state: &State| matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving(_));
         !self.core.outbox.is_empty() || self.core.ops.iter().any(|(_, op)| under_way(&op.state))
     }
 
@@ -237,13 +236,29 @@ impl Endpoint {
         }
     }
 
-    /// Result of looking for a message that only this rank could send, which it will not while it waits.
+    /// Refuses to wait for a message that only this rank could send, which it will not while it waits.
     pub(crate) fn refuse_self_wait(&self, key: Key) -> Result<()> {
         let only_me = key.source == self.core.rank || (key.source == ANY && self.size() == 1);
         if only_me {
             return Err(Error::Deadlock { what: "a receive of a message to oneself that was not sent" });
         }
         Ok(())
+    }
+
+    /// Fails an operation that is waited for alone and that only this rank could complete.
+    pub(crate) fn fail_if_circular(&mut self, ids: &[Id]) -> bool {
+        let [id] = *ids else { return false };
+        let error = match self.core.ops.get(id).map(|op| (op.what, &op.state)) {
+            Some((What::Receive(key), State::Posted(_))) => self.refuse_self_wait(key).err(),
+            Some((What::Send(address), State::Running)) if address.to == self.core.rank => {
+                Some(Error::Deadlock { what: "a synchronous send to oneself without a receive" })
+            }
+            _ => None,
+        };
+        let Some(error) = error else { return false };
+        self.core.unpost(id);
+        self.core.fail(id, error);
+        true
     }
 }
 

@@ -82,7 +82,11 @@ impl Endpoint {
     }
 
     /// Receives a message that a probe has taken. If it does not fit, it comes back.
-    pub fn recv_found(&mut self, found: Found, into: &mut [u8]) -> std::result::Result<Envelope, (Error, Option<Found>)> {
+    pub fn recv_found(
+        &mut self,
+        found: Found,
+        into: &mut [u8],
+    ) -> std::result::Result<Envelope, (Error, Option<Found>)> {
         let envelope = found.envelope();
         let room = into.len() as u64;
         if envelope.bytes > room {
@@ -184,9 +188,7 @@ impl Endpoint {
         if let Some(id) = self.core.waiting.find(key) {
             return Some(id);
         }
-        if !self.progress() {
-            self.look_for_losses();
-        }
+        self.try_progress();
         self.core.waiting.find(key)
     }
 

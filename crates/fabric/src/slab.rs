@@ -1,5 +1,7 @@
 //! Numbered things, with numbers used again.
 
+use std::collections::VecDeque;
+
 /// A number in a [`Slab`] that is never mistaken for a later thing with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
@@ -9,12 +11,17 @@ pub struct Id {
 
 pub(crate) struct Slab<T> {
     entries: Vec<(u32, Option<T>)>,
-    free: Vec<u32>,
+    /// Free numbers, the next one last.
+    free: VecDeque<u32>,
 }
+
+/// Numbers below this are used again before those above: engines have shorter ways for low numbers, and a flood that
+/// needed many must not push everything after it to high ones.
+const LOW: u32 = 512;
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self { entries: Vec::new(), free: VecDeque::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -33,7 +40,7 @@ impl<T> Slab<T> {
     /// Inserts a thing that is made knowing its number.
     #[inline]
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(u32) -> T) -> Id {
-        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let index = self.free.pop_back().unwrap_or_else(|| self.grow());
         let (generation, entry) = &mut self.entries[index as usize];
         *entry = Some(make(index));
         Id { index, generation: *generation }
@@ -97,7 +104,7 @@ impl<T> Slab<T> {
     #[inline]
     fn free_number(&mut self, id: Id) {
         self.entries[id.index as usize].0 = id.generation.wrapping_add(1);
-        self.free.push(id.index);
+        if id.index < LOW { self.free.push_back(id.index) } else { self.free.push_front(id.index) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {

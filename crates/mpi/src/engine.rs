@@ -106,8 +106,8 @@ impl Fabric for MpiFabric {
         Some(Event::Record { from, head, body })
     }
 
-    fn idle(&mut self, round: u32) {
-        self.rest.pause(round, !self.bulk.is_empty());
+    fn idle(&mut self, round: u32) -> bool {
+        self.rest.pause(round, !self.bulk.is_empty())
     }
 
     fn depart(&mut self) {

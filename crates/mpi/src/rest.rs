@@ -36,13 +36,16 @@ impl Rest {
         Self { spins: if world.node_ranks > world.node_cpus { 0 } else { SPINS } }
     }
 
-    /// Pauses. With a transfer under way there is no sleep: MPI moves bytes only while it is polled.
-    pub(crate) fn pause(&self, round: u32, transferring: bool) {
-        match self.choose(round, transferring) {
+    /// Pauses, and returns whether that was a sleep. With a transfer under way it never is: MPI moves bytes only while
+    /// it is polled.
+    pub(crate) fn pause(&self, round: u32, transferring: bool) -> bool {
+        let pause = self.choose(round, transferring);
+        match pause {
             Pause::Spin => std::hint::spin_loop(),
             Pause::Yield => std::thread::yield_now(),
             Pause::Sleep(time) => std::thread::sleep(time),
         }
+        matches!(pause, Pause::Sleep(_))
     }
 
     fn choose(&self, round: u32, transferring: bool) -> Pause {

@@ -290,15 +290,16 @@ impl Fabric for Shm {
         self.poll_rest()
     }
 
-    fn idle(&mut self, round: u32) {
+    fn idle(&mut self, round: u32) -> bool {
         self.release();
         if self.patience.wait_awake(round) {
-            return;
+            return false;
         }
         let bell = &self.arena.control(self.rank).bell;
         let news = self.news();
         bell.sleep(Duration::from_millis(100), || self.anything(news));
         self.full.clear();
+        true
     }
 
     fn depart(&mut self) {

@@ -200,8 +200,7 @@ struct Forgetful {
 fn publish_and_sleep(sets_flag: bool, fences: bool) {
     use crate::primitive::fence;
     loom::model(move || {
-        let bell: &'static Forgetful =
-            Box::leak(Box::new(Forgetful { asleep: AtomicU32::new(0), sets_flag, fences }));
+        let bell: &'static Forgetful = Box::leak(Box::new(Forgetful { asleep: AtomicU32::new(0), sets_flag, fences }));
         let published: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
         let ringer = thread::spawn(move || {
             published.store(1, Ordering::Release);

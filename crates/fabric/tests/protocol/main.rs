@@ -33,11 +33,7 @@ fn payload(from: u32, sequence: u64, tag: u32, len: usize) -> Vec<u8> {
 
 fn select(p: &Planned) -> Select {
     let open = p.context / 2;
-    Select {
-        context: p.context,
-        source: (open & 1 == 0).then_some(p.from),
-        tag: (open & 2 == 0).then_some(p.tag),
-    }
+    Select { context: p.context, source: (open & 1 == 0).then_some(p.from), tag: (open & 2 == 0).then_some(p.tag) }
 }
 
 fn offers(rng: &mut Rng) -> Offers {
@@ -231,4 +227,34 @@ fn what_a_rank_sent_before_it_left_is_received() {
     assert_eq!(a.recv(from(1), &mut into).unwrap_err(), Error::PeerLost { rank: 1 });
     assert_eq!(a.probe(from(1)).unwrap_err(), Error::PeerLost { rank: 1 });
     assert_eq!(a.send(to(1, true), b"hello?").unwrap_err(), Error::PeerLost { rank: 1 });
+}
+
+#[test]
+fn messages_that_are_too_long_fail_their_receives_and_stay() {
+    for len in [11, 100_000] {
+        let (mut a, mut b) = pair(PLAIN);
+        let any = Select { context: 0, source: None, tag: Some(6) };
+        let receives = [from(0), any].map(|select| b.start_recv(select, Target::Into(bytes(3))));
+        let sends = [5, 6].map(|tag| pending(&mut a, Address { tag, ..to(1, true) }, len).unwrap());
+        for _ in 0..1000 {
+            a.progress();
+            b.progress();
+        }
+        for id in receives {
+            let result = b.result(id).expect("a receive that is over").unwrap_err();
+            assert_eq!(result, Error::Truncated { got: len as u64, room: 3 });
+        }
+        for select in [any, from(0)] {
+            assert_eq!(b.iprobe(select).unwrap().bytes, len as u64);
+            let id = b.start_recv(select, Target::Fresh { align: 1 });
+            while b.result(id).is_none() {
+                a.progress();
+                b.progress();
+            }
+        }
+        while !sends.iter().all(|id| a.is_over(*id)) {
+            a.progress();
+            b.progress();
+        }
+    }
 }

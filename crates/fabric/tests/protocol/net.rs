@@ -148,7 +148,9 @@ impl Fabric for Port {
         None
     }
 
-    fn idle(&mut self, _round: u32) {}
+    fn idle(&mut self, _round: u32) -> bool {
+        false
+    }
 
     fn depart(&mut self) {
         self.net.borrow_mut().set_life(self.rank, Life::Leaving);

@@ -1,0 +1,170 @@
+//! Which message meets which receive, by source and tag, at any queue length.
+
+use std::time::{Duration, Instant};
+
+use treepie::{Comm, MAX_TAG, wait_all};
+
+use crate::check::{Outcome, check, check_eq};
+use crate::meeting::{Role, be_told, hear, neighbours, tell};
+use crate::suite::Case;
+
+pub(crate) const CASES: &[Case] = &[
+    Case::new("matching/the-ends-of-the-tag-range", 1, ends_of_the_tag_range),
+    Case::new("matching/another-tag-stays", 1, another_tag_stays),
+    Case::new("matching/by-source-in-any-order", 1, by_source_in_any_order),
+    Case::new("matching/posted-receives-in-their-order", 1, posted_in_their_order),
+    Case::new("matching/posted-by-tag-in-reverse", 1, posted_by_tag_in_reverse),
+    Case::new("matching/ten-thousand-posted", 2, ten_thousand_posted),
+    Case::new("matching/ten-thousand-unexpected-in-reverse", 2, ten_thousand_unexpected_in_reverse),
+    Case::new("matching/ten-thousand-to-oneself-in-reverse", 1, ten_thousand_to_oneself),
+    Case::new("matching/many-tags-used-once", 2, many_tags_used_once),
+];
+
+fn ends_of_the_tag_range(comm: &Comm) -> Outcome {
+    let (left, right) = neighbours(comm);
+    let tags = [0, 1, 255, 256, 65_535, 65_536, MAX_TAG - 1, MAX_TAG];
+    let sends: Result<Vec<_>, _> = tags.iter().map(|&tag| comm.isend(vec![tag], right, tag)).collect();
+    for &tag in tags.iter().rev() {
+        let (got, status) = comm.recv_vec::<u32>(left, tag)?;
+        check_eq!((got[0], status.tag), (tag, tag), "message and tag");
+    }
+    wait_all(sends?)?;
+    Ok(())
+}
+
+fn another_tag_stays(comm: &Comm) -> Outcome {
+    let (left, right) = neighbours(comm);
+    let posted = comm.irecv_vec::<u8>(left, 2)?;
+    let sends = [comm.isend(vec![1u8], right, 1)?, comm.isend(vec![3u8], right, 3)?, comm.isend(vec![2u8], right, 2)?];
+    check_eq!(posted.wait()?.0, [2], "message of tag 2");
+    // The other two were sent before, so they are there.
+    check_eq!(comm.iprobe(left, 3)?.map(|status| status.tag), Some(3), "a message of tag 3 that waits");
+    check!(comm.iprobe(left, 2)?.is_none(), "a message of tag 2 waits although it was received");
+    check_eq!(comm.recv_vec::<u8>(left, 3)?.0, [3], "message of tag 3");
+    check_eq!(comm.recv_vec::<u8>(left, 1)?.0, [1], "message of tag 1");
+    wait_all(sends)?;
+    Ok(())
+}
+
+fn by_source_in_any_order(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    let mut sends = Vec::new();
+    for to in 0..size {
+        sends.push(comm.isend(vec![me as u64, 1], to, 1)?);
+        sends.push(comm.isend(vec![me as u64, 2], to, 1)?);
+    }
+    for round in [1, 2] {
+        for i in 0..size {
+            let from = (me * 3 + size - i) % size;
+            let (got, status) = comm.recv_vec::<u64>(from, 1)?;
+            check_eq!((got, status.source), (vec![from as u64, round], from), "message and source");
+        }
+    }
+    wait_all(sends)?;
+    Ok(())
+}
+
+fn posted_in_their_order(comm: &Comm) -> Outcome {
+    let (left, right) = neighbours(comm);
+    let receives: Result<Vec<_>, _> = (0..500).map(|_| comm.irecv(vec![0u32; 1], left, 1)).collect();
+    comm.barrier()?;
+    for i in 0..500u32 {
+        comm.send(&[i], right, 1)?;
+    }
+    for (want, (got, _)) in wait_all(receives?)?.into_iter().enumerate() {
+        check_eq!(got[0], want as u32, "message in posted receive {want}");
+    }
+    Ok(())
+}
+
+fn posted_by_tag_in_reverse(comm: &Comm) -> Outcome {
+    let (left, right) = neighbours(comm);
+    let receives: Result<Vec<_>, _> = (0..500).rev().map(|tag| comm.irecv_vec::<u32>(left, tag)).collect();
+    comm.barrier()?;
+    for tag in 0..500u32 {
+        comm.send(&[tag * 2], right, tag)?;
+    }
+    for (i, (got, status)) in wait_all(receives?)?.into_iter().enumerate() {
+        let tag = 499 - i as u32;
+        check_eq!((got[0], status.tag), (tag * 2, tag), "message and tag");
+    }
+    Ok(())
+}
+
+const MANY: u32 = 10_000;
+
+/// Generous: it is to notice work that grows with the square of the queue, on a machine with more ranks than cores.
+const SLOW: Duration = Duration::from_secs(10);
+
+fn ten_thousand_posted(comm: &Comm) -> Outcome {
+    let begin = Instant::now();
+    match Role::of(comm) {
+        Role::First(to) => {
+            be_told(comm, to)?;
+            for i in 0..MANY {
+                comm.send(&[i], to, i % 3)?;
+            }
+        }
+        Role::Second(from) => {
+            let receives: Result<Vec<_>, _> = (0..MANY).map(|i| comm.irecv(vec![0u32], from, i % 3)).collect();
+            tell(comm, from)?;
+            for (want, (got, _)) in wait_all(receives?)?.into_iter().enumerate() {
+                check_eq!(got[0], want as u32, "message in posted receive {want}");
+            }
+        }
+        Role::Nobody => {}
+    }
+    check!(begin.elapsed() < SLOW, "{MANY} posted receives took {:?}", begin.elapsed());
+    Ok(())
+}
+
+fn ten_thousand_unexpected_in_reverse(comm: &Comm) -> Outcome {
+    let begin = Instant::now();
+    match Role::of(comm) {
+        Role::First(to) => {
+            let sends: Result<Vec<_>, _> = (0..MANY).map(|tag| comm.isend(vec![tag], to, tag)).collect();
+            tell(comm, to)?;
+            wait_all(sends?)?;
+        }
+        Role::Second(from) => {
+            hear(comm, from)?;
+            for tag in (0..MANY).rev() {
+                let mut got = [0u32];
+                comm.recv(&mut got, from, tag)?;
+                check_eq!(got[0], tag, "message of tag {tag}");
+            }
+            be_told(comm, from)?;
+        }
+        Role::Nobody => {}
+    }
+    check!(begin.elapsed() < SLOW, "{MANY} unexpected messages took {:?}", begin.elapsed());
+    Ok(())
+}
+
+fn ten_thousand_to_oneself(comm: &Comm) -> Outcome {
+    let (me, begin) = (comm.rank(), Instant::now());
+    for tag in 0..MANY {
+        comm.send(&[tag], me, tag)?;
+    }
+    for tag in (0..MANY).rev() {
+        let mut got = [0u32];
+        comm.recv(&mut got, me, tag)?;
+        check_eq!(got[0], tag, "message of tag {tag}");
+    }
+    check!(begin.elapsed() < SLOW, "{MANY} messages to oneself took {:?}", begin.elapsed());
+    Ok(())
+}
+
+fn many_tags_used_once(comm: &Comm) -> Outcome {
+    let (partner, me) = match Role::of(comm) {
+        Role::First(partner) | Role::Second(partner) => (partner, comm.rank() as u32),
+        Role::Nobody => return Ok(()),
+    };
+    for i in 0..5000 {
+        let tag = i * 1001;
+        let mut got = [0u32];
+        comm.sendrecv(&[tag + me], partner, tag, &mut got, partner, tag)?;
+        check_eq!(got[0], tag + partner as u32, "message of tag {tag}");
+    }
+    Ok(())
+}

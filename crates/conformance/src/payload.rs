@@ -1,0 +1,117 @@
+//! Data that shows where it came from: everything of it follows from a seed and its position.
+
+use std::fmt::Debug;
+
+use treepie::{Pod, Rank};
+
+use crate::check::{Outcome, check, check_eq};
+
+/// The `i`th word of the data of a seed.
+fn word(seed: u64, i: u64) -> u64 {
+    let mixed = (seed ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ mixed >> 32
+}
+
+/// A seed out of what names a message.
+pub(crate) fn seed(from: Rank, to: Rank, number: usize) -> u64 {
+    word(word(from as u64, to as u64), number as u64)
+}
+
+/// Data of any length.
+pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    fill(seed, &mut data);
+    data
+}
+
+/// The same, into memory that is there.
+pub(crate) fn fill(seed: u64, data: &mut [u8]) {
+    for (i, chunk) in data.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&word(seed, i as u64).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// That `got` is the data of this seed, in this length.
+#[track_caller]
+pub(crate) fn check_bytes(got: &[u8], seed: u64, len: usize) -> Outcome {
+    check_eq!(got.len(), len, "length of the received data");
+    for (i, chunk) in got.chunks(8).enumerate() {
+        if *chunk != word(seed, i as u64).to_le_bytes()[..chunk.len()] {
+            let want = &word(seed, i as u64).to_le_bytes()[..chunk.len()];
+            check_eq!(chunk, want, "data from byte {} on, of {len}", i * 8);
+        }
+    }
+    Ok(())
+}
+
+/// A checksum that depends on the order of the bytes.
+pub(crate) fn checksum(data: &[u8]) -> u64 {
+    let mut sum = data.len() as u64;
+    for chunk in data.chunks(8) {
+        let mut last = [0; 8];
+        last[..chunk.len()].copy_from_slice(chunk);
+        sum = (sum.rotate_left(5) ^ u64::from_le_bytes(last)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    sum
+}
+
+/// A type that messages can be made of.
+pub(crate) trait Element: Pod + PartialEq + Debug {
+    /// A value that shows its number.
+    fn of(number: u64) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ty)+) => {
+        $(impl Element for $t {
+            fn of(number: u64) -> Self {
+                word(1, number) as $t
+            }
+        })+
+    };
+}
+
+integers!(u8 u16 u32 u64);
+
+impl Element for f64 {
+    fn of(number: u64) -> Self {
+        number as f64 * 0.37 - 1e3
+    }
+}
+
+/// Plain data of several types.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub(crate) struct Particle {
+    place: [f64; 3],
+    id: u64,
+    charge: f32,
+    kind: u16,
+    flags: [u8; 2],
+}
+
+impl Element for Particle {
+    fn of(number: u64) -> Self {
+        Self {
+            place: [f64::of(number), f64::of(number + 1), f64::of(number + 2)],
+            id: number,
+            charge: -(number as f32),
+            kind: number as u16,
+            flags: [number as u8, 7],
+        }
+    }
+}
+
+/// `len` elements that show whose they are.
+pub(crate) fn series<T: Element>(owner: Rank, len: usize) -> Vec<T> {
+    (0..len as u64).map(|i| T::of(owner as u64 * 1_000_003 + i)).collect()
+}
+
+/// That `got` is what [`series`] makes.
+#[track_caller]
+pub(crate) fn check_series<T: Element>(got: &[T], owner: Rank, len: usize) -> Outcome {
+    check_eq!(got.len(), len, "elements received");
+    let differs = series::<T>(owner, len).iter().zip(got).position(|(want, got)| want != got);
+    check!(differs.is_none(), "element {} of {len} from rank {owner} differs", differs.unwrap_or_default());
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Running cases, and agreeing about how they ended.
+
+use std::fmt;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use treepie::{Comm, Error, Request};
+
+use crate::check::Failure;
+
+/// One thing that must hold.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// As `module/what-holds`.
+    pub name: &'static str,
+    /// It says nothing about fewer ranks than this, and is not run there.
+    pub min_ranks: usize,
+    /// Called by all ranks, with a communicator that no other case uses.
+    pub run: fn(&Comm) -> Result<(), Failure>,
+}
+
+impl Case {
+    pub(crate) const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
+        Self { name, min_ranks, run }
+    }
+}
+
+/// How a case ended, the same on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On all ranks.
+    Passed,
+    /// What differed, one line per rank that saw it.
+    Failed(Vec<String>),
+    /// It needs this many ranks.
+    NotApplicable(usize),
+}
+
+/// A case and how it ended.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The case's name.
+    pub name: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// How long this rank was busy with it.
+    pub took: Duration,
+}
+
+/// How all cases ended.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The engine that they ran on.
+    pub engine: &'static str,
+    /// How many ranks it had.
+    pub ranks: usize,
+    /// The cases, in order.
+    pub entries: Vec<Entry>,
+    /// Why the rest was not run: a rank was lost.
+    pub broken: Option<Error>,
+}
+
+impl Summary {
+    /// Whether nothing failed.
+    pub fn is_success(&self) -> bool {
+        self.broken.is_none() && self.count(|verdict| matches!(verdict, Verdict::Failed(_))) == 0
+    }
+
+    fn count(&self, which: impl Fn(&Verdict) -> bool) -> usize {
+        self.entries.iter().filter(|entry| which(&entry.verdict)).count()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranks = if self.ranks == 1 { "1 rank".to_owned() } else { format!("{} ranks", self.ranks) };
+        let passed = self.count(|verdict| *verdict == Verdict::Passed);
+        let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let other = self.count(|verdict| matches!(verdict, Verdict::NotApplicable(_)));
+        write!(f, "conformance on {}, {ranks}: {passed} passed, {failed} failed, {other} not applicable", self.engine)?;
+        match &self.broken {
+            Some(error) => write!(f, "; stopped: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs all cases, or those whose name contains `filter`. All ranks of `world` call it; rank 0 prints a line per case.
+///
+/// A rank that fails leaves the case at once. The others come out of it too as long as they do not wait for what it
+/// did not do; if they do, it gives them ten seconds and then panics, so that they get `PeerLost` instead of waiting
+/// for ever.
+pub fn run_all(world: &Comm, filter: Option<&str>) -> Summary {
+    let mut cases = crate::cases();
+    cases.retain(|case| case.name.contains(filter.unwrap_or_default()));
+    run(world, &cases)
+}
+
+fn run(world: &Comm, cases: &[Case]) -> Summary {
+    let mut summary = Summary { engine: world.engine(), ranks: world.size(), entries: Vec::new(), broken: None };
+    if let Err(error) = run_into(&mut summary, world, cases) {
+        summary.broken = Some(error);
+    }
+    summary
+}
+
+fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case]) -> Result<(), Error> {
+    let speaks = world.rank() == 0;
+    let control = world.dup()?;
+    for case in cases {
+        if speaks {
+            // Before it runs: so that the one that hangs can be seen.
+            print!("{:<75} ", case.name);
+            let _ = std::io::stdout().flush();
+        }
+        let begin = Instant::now();
+        let verdict = if world.size() < case.min_ranks {
+            Verdict::NotApplicable(case.min_ranks)
+        } else {
+            let own = control.dup()?;
+            let failure = (case.run)(&own).err().map(|failure| format!("rank {}: {failure}", world.rank()));
+            match agree(&control, case.name, failure)? {
+                failures if failures.is_empty() => Verdict::Passed,
+                failures => Verdict::Failed(failures),
+            }
+        };
+        let entry = Entry { name: case.name, verdict, took: begin.elapsed() };
+        if speaks {
+            print_verdict(&entry);
+        }
+        summary.entries.push(entry);
+    }
+    Ok(())
+}
+
+fn print_verdict(entry: &Entry) {
+    match &entry.verdict {
+        Verdict::Passed => println!("ok {:>5} ms", entry.took.as_millis()),
+        Verdict::NotApplicable(ranks) => println!("not applicable: needs {ranks} ranks"),
+        Verdict::Failed(failures) => {
+            println!("FAILED");
+            failures.iter().for_each(|failure| println!("    {failure}"));
+        }
+    }
+}
+
+/// How long a rank that has failed waits for the others to end the case.
+const HOPE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+
+/// Lets all ranks know what each of them says: rank 0 collects it and tells everybody.
+fn agree(control: &Comm, case: &str, failure: Option<String>) -> Result<Vec<String>, Error> {
+    let hope = Hope { case, failure: failure.clone(), until: Instant::now() + HOPE };
+    let mut lines: Vec<String> = failure.into_iter().collect();
+    if control.rank() != 0 {
+        let said = control.isend(lines.join("\n").into_bytes(), 0, 0)?;
+        let (all, _) = hope.wait(control.irecv_vec::<u8>(0, 0)?)?;
+        said.wait()?;
+        return Ok(lines_of(&all));
+    }
+    for rank in 1..control.size() {
+        let (said, _) = hope.wait(control.irecv_vec::<u8>(rank, 0)?)?;
+        lines.extend(lines_of(&said));
+    }
+    for rank in 1..control.size() {
+        control.isend(lines.join("\n").into_bytes(), rank, 0)?.wait()?;
+    }
+    Ok(lines)
+}
+
+fn lines_of(text: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
+}
+
+/// What a rank that may have failed expects of the others.
+struct Hope<'a> {
+    case: &'a str,
+    failure: Option<String>,
+    until: Instant,
+}
+
+impl Hope<'_> {
+    /// Waits as long as there is hope: for ever, unless this rank has failed.
+    fn wait<T>(&self, mut request: Request<'_, T>) -> Result<T, Error> {
+        let Some(failure) = &self.failure else { return request.wait() };
+        loop {
+            if let Some(result) = request.test() {
+                return result;
+            }
+            if Instant::now() > self.until {
+                panic!("case {} failed, and other ranks did not come to its end. {failure}", self.case);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(_: &Comm) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn fails_on_odd_ranks(comm: &Comm) -> Result<(), Failure> {
+        if comm.rank() % 2 == 1 { Err(Failure::new("odd")) } else { Ok(()) }
+    }
+
+    fn leaves_rank_0_alone(comm: &Comm) -> Result<(), Failure> {
+        match comm.rank() {
+            0 => Ok(comm.recv_vec::<u8>(1, 0).map(drop)?),
+            1 => Err(Failure::new("gives up")),
+            _ => Ok(()),
+        }
+    }
+
+    #[test]
+    fn every_rank_learns_who_failed_and_goes_on() {
+        let cases = [
+            Case::new("a", 1, passes),
+            Case::new("b", 1, fails_on_odd_ranks),
+            Case::new("c", 9, passes),
+            Case::new("d", 1, passes),
+        ];
+        let summaries = treepie::launch(5, |world| run(&world, &cases)).expect("threads can be started");
+        for summary in summaries {
+            let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
+            let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();
+            assert_eq!(ranks, ["rank 1", "rank 3"]);
+            assert!(!summary.is_success());
+            let text = "conformance on threads, 5 ranks: 2 passed, 1 failed, 1 not applicable";
+            assert_eq!(summary.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_a_rank_that_failed() {
+        let cases = [Case::new("a", 2, leaves_rank_0_alone)];
+        let run_it = || treepie::launch(3, |world| run(&world, &cases));
+        assert!(std::panic::catch_unwind(run_it).is_err());
+    }
+}
