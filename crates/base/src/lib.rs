@@ -12,4 +12,4 @@ pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
 pub use error::{Error, Result};
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
-pub use span::{Lending, Span, lending};
+pub use span::{Lender, Lending, Span, lending};

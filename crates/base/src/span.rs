@@ -13,16 +13,20 @@ use std::rc::Rc;
 use crate::Bytes;
 
 /// Bytes that a send reads or a receive writes.
+///
+/// Kept small, since operations are made of it: what owned memory needs beyond its address is boxed.
 pub struct Span {
     ptr: NonNull<u8>,
     len: usize,
-    writable: bool,
     hold: Hold,
 }
 
 enum Hold {
-    Owned(Bytes),
-    Lent(#[expect(dead_code, reason = "its count tells the lending that the span still exists")] Rc<()>),
+    Owned(Box<Bytes>),
+    /// Lent for reading; the count tells the lending that the span still exists.
+    Lent(Rc<()>),
+    /// Lent for writing.
+    LentMut(Rc<()>),
 }
 
 impl Span {
@@ -45,7 +49,7 @@ impl Span {
 
     /// The bytes, to be written. Panics on a span that was lent for reading.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        assert!(self.writable, "a span that was lent for reading is written");
+        assert!(!matches!(self.hold, Hold::Lent(_)), "a span that was lent for reading is written");
         // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, and `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
@@ -64,8 +68,17 @@ impl Span {
     /// The owned memory again, or nothing for lent memory.
     pub fn into_bytes(self) -> Option<Bytes> {
         match self.hold {
-            Hold::Owned(bytes) => Some(bytes),
-            Hold::Lent(_) => None,
+            Hold::Owned(bytes) => Some(*bytes),
+            Hold::Lent(_) | Hold::LentMut(_) => None,
+        }
+    }
+
+    /// Which lending it is of; nothing for owned memory.
+    #[inline]
+    pub fn lender(&self) -> Option<Lender> {
+        match &self.hold {
+            Hold::Owned(_) => None,
+            Hold::Lent(spans) | Hold::LentMut(spans) => Some(Lender(Rc::as_ptr(spans).addr())),
         }
     }
 }
@@ -74,7 +87,7 @@ impl From<Bytes> for Span {
     fn from(mut bytes: Bytes) -> Self {
         let slice = bytes.as_mut_slice();
         let (len, ptr) = (slice.len(), NonNull::from(slice).cast());
-        Self { ptr, len, writable: true, hold: Hold::Owned(bytes) }
+        Self { ptr, len, hold: Hold::Owned(Box::new(bytes)) }
     }
 }
 
@@ -83,6 +96,10 @@ impl std::fmt::Debug for Span {
         write!(f, "Span({})", self.len)
     }
 }
+
+/// Names a [`Lending`] that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lender(usize);
 
 /// Lends borrowed slices as [`Span`]s; made by [`lending`].
 pub struct Lending<'scope> {
@@ -94,16 +111,22 @@ impl<'scope> Lending<'scope> {
     /// Lends bytes to be read.
     pub fn lend(&self, bytes: &'scope [u8]) -> Span {
         let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
-        Span { ptr, len, writable: false, hold: Hold::Lent(self.spans.clone()) }
+        Span { ptr, len, hold: Hold::Lent(self.spans.clone()) }
     }
 
     /// Lends bytes to be written.
     pub fn lend_mut(&self, bytes: &'scope mut [u8]) -> Span {
         let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
-        Span { ptr, len, writable: true, hold: Hold::Lent(self.spans.clone()) }
+        Span { ptr, len, hold: Hold::LentMut(self.spans.clone()) }
     }
 
-    fn all_returned(&self) -> bool {
+    /// Its name, while it lasts.
+    pub fn lender(&self) -> Lender {
+        Lender(Rc::as_ptr(&self.spans).addr())
+    }
+
+    /// Whether no span that was lent exists any more.
+    pub fn all_returned(&self) -> bool {
         Rc::strong_count(&self.spans) == 1
     }
 }

@@ -40,7 +40,7 @@ impl Comm {
             round: 0,
             heard: None,
         };
-        endpoint.spawn("barrier", Box::new(dissemination))
+        endpoint.spawn(Box::new(dissemination))
     }
 }
 

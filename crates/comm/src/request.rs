@@ -52,6 +52,22 @@ impl<T> Finish<T> {
     }
 }
 
+impl<T> Pending<T> {
+    #[inline]
+    fn wait(&self) -> Result<T> {
+        match self.finish {
+            Finish::Memory(finish) => {
+                let completion = self.comm.endpoint().wait(self.id);
+                finish(&self.comm, completion?)
+            }
+            Finish::Envelope(finish) => {
+                let envelope = self.comm.endpoint().wait_envelope(self.id);
+                finish(&self.comm, envelope?)
+            }
+        }
+    }
+}
+
 impl<T> Request<'_, T> {
     pub(crate) fn new(comm: &Comm, id: Id, finish: Finish<T>) -> Self {
         let pending = Pending { comm: comm.clone(), id, finish, kept: false };
@@ -87,20 +103,17 @@ impl<T> Request<'_, T> {
     }
 
     /// Waits until it is done.
+    #[inline]
     pub fn wait(mut self) -> Result<T> {
+        // Not moved out: most requests are waited for, and the move would cost as much as the rest.
+        if let State::Pending(pending) = &self.state {
+            let result = pending.wait();
+            self.state = State::Spent;
+            return result;
+        }
         match self.take() {
             State::Ready(value) => Ok(value),
-            State::Pending(Pending { comm, id, finish, .. }) => match finish {
-                Finish::Memory(finish) => {
-                    let completion = comm.endpoint().wait(id);
-                    finish(&comm, completion?)
-                }
-                Finish::Envelope(finish) => {
-                    let envelope = comm.endpoint().wait_envelope(id);
-                    finish(&comm, envelope?)
-                }
-            },
-            State::Spent => panic!("{SPENT}"),
+            _ => panic!("{SPENT}"),
         }
     }
 
@@ -163,8 +176,18 @@ impl<T> std::fmt::Debug for Request<'_, T> {
 /// Waits for all requests and returns their results in order. If some fail, all are still waited for, and the first
 /// error is returned.
 pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Result<Vec<T>> {
-    let results: Vec<Result<T>> = requests.into_iter().map(Request::wait).collect();
-    results.into_iter().collect()
+    let requests = requests.into_iter();
+    let mut values = Vec::with_capacity(requests.size_hint().0);
+    let mut first_error = None;
+    for request in requests {
+        match request.wait() {
+            Ok(value) => values.push(value),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    first_error.map_or(Ok(values), Err)
 }
 
 /// Waits until one of the requests is done, takes it out of the vector (the others keep their order) and returns its

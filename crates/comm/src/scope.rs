@@ -1,11 +1,10 @@
 //! Nonblocking operations on borrowed slices.
 
-use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Lending, Pod, Rank, Result, Source, Status, Tag, TagMatch, lending};
-use treepie_fabric::{Id, Started, Target};
+use treepie_fabric::{Started, Target};
 
 use crate::comm::Comm;
 use crate::point::whole;
@@ -15,7 +14,6 @@ use crate::request::{Finish, Request};
 pub struct Scope<'scope, 'env> {
     comm: Comm,
     lending: &'scope Lending<'scope>,
-    begun: RefCell<Vec<Id>>,
     env: PhantomData<&'scope &'env ()>,
 }
 
@@ -27,7 +25,7 @@ impl Comm {
         let settle = |panicked| self.endpoint().settle(panicked);
         lending(
             |lending, env| {
-                let scope = Scope { comm: self.clone(), lending, begun: RefCell::new(Vec::new()), env };
+                let scope = Scope { comm: self.clone(), lending, env };
                 let result = body(&scope);
                 scope.end(result)
             },
@@ -64,7 +62,7 @@ impl<'scope> Scope<'scope, '_> {
         drop(endpoint);
         Ok(match started {
             Started::Done(_) => Request::ready(()),
-            Started::Pending(id) => self.begin(Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))), id),
+            Started::Pending(id) => Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).kept(),
         })
     }
 
@@ -79,30 +77,20 @@ impl<'scope> Scope<'scope, '_> {
         let span = self.lending.lend_mut(cast_slice_mut(into));
         let id = self.comm.endpoint().start_recv(select, Target::Into(span));
         let finish = Finish::Envelope(|comm, envelope| whole::<T>(comm.status(envelope)));
-        Ok(self.begin(Request::new(&self.comm, id, finish), id))
+        Ok(Request::new(&self.comm, id, finish).kept())
     }
 
-    /// Remembers an operation so that the scope can end it.
-    fn begin<T>(&self, request: Request<'scope, T>, id: Id) -> Request<'scope, T> {
-        let mut begun = self.begun.borrow_mut();
-        if begun.len() == begun.capacity() {
-            // Before it grows: forget those that have ended.
-            let endpoint = self.comm.endpoint();
-            begun.retain(|id| endpoint.exists(*id));
-        }
-        begun.push(id);
-        request.kept()
-    }
-
+    /// Ends what nobody has waited for.
     fn end<R>(&self, result: Result<R>) -> Result<R> {
+        if self.lending.all_returned() {
+            return result;
+        }
         let mut first_error = None;
-        for id in self.begun.take() {
-            let mut endpoint = self.comm.endpoint();
+        let mut endpoint = self.comm.endpoint();
+        for id in endpoint.lent_by(self.lending.lender()) {
             if result.is_err() {
                 endpoint.abandon(id);
-            } else if endpoint.exists(id)
-                && let Err(error) = endpoint.wait(id)
-            {
+            } else if let Err(error) = endpoint.wait_envelope(id) {
                 first_error.get_or_insert(error);
             }
         }

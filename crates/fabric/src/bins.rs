@@ -141,15 +141,28 @@ impl Bins {
     /// Appends to the key's queue.
     #[inline]
     pub(crate) fn push(&mut self, key: Key, item: u32) {
-        self.push_before(key, item, |_| false);
+        let at = self.find_or_make(key);
+        if self.links.len() <= item as usize {
+            self.make_links(item);
+        }
+        let prev = std::mem::replace(&mut self.table[at].tail, item);
+        self.links[item as usize] = Link { prev, next: NIL };
+        match prev {
+            NIL => self.table[at].head = item,
+            prev => self.links[prev as usize].next = item,
+        }
+    }
+
+    #[cold]
+    fn make_links(&mut self, item: u32) {
+        self.links.resize(item as usize + 1, Link { prev: NIL, next: NIL });
     }
 
     /// Puts `item` in its place: behind the last one that is not `later`. Looks from the end.
-    #[inline]
     pub(crate) fn push_before(&mut self, key: Key, item: u32, later: impl Fn(u32) -> bool) {
         let at = self.find_or_make(key);
         if self.links.len() <= item as usize {
-            self.links.resize(item as usize + 1, Link { prev: NIL, next: NIL });
+            self.make_links(item);
         }
         let (mut prev, mut next) = (self.table[at].tail, NIL);
         while prev != NIL && later(prev) {

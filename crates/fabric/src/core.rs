@@ -5,13 +5,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use treepie_base::{Bytes, Error, Result, Span};
+use treepie_base::{Error, Result};
 
 use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
 use crate::kind::{self, Accept, Body};
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
-use crate::op::{Completion, Envelope, Moving, Op, State, What};
+use crate::op::{self, Completion, Envelope, Moving, Op, State};
 use crate::outbox::{Item, Outbox};
 use crate::slab::{Id, Slab};
 use crate::window::Memories;
@@ -213,8 +213,8 @@ impl Core {
     #[inline]
     fn take_posted(&mut self, message: Key) -> Option<u32> {
         let ops = &self.ops;
-        self.posted.take(message, |index| match ops.at(index).map(|op| (op.what, &op.state)) {
-            Some((What::Receive(key), State::Posted(order))) => (key, *order),
+        self.posted.take(message, |index| match ops.at(index).map(|op| (op.key, &op.state)) {
+            Some((key, State::Posted(order))) => (key, *order),
             _ => unreachable!("posted receives are in that state"),
         })
     }
@@ -236,7 +236,7 @@ impl Core {
     #[inline]
     pub(crate) fn unpost(&mut self, id: Id) -> bool {
         let Some(op) = self.ops.get_mut(id) else { return false };
-        let (State::Posted(_), What::Receive(key)) = (&op.state, op.what) else { return false };
+        let (State::Posted(_), key) = (&op.state, op.key) else { return false };
         op.state = State::Queued;
         self.posted.remove(key, id.index);
         true
@@ -273,9 +273,7 @@ impl Core {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
-        if let Some(align) = entry.fresh.take() {
-            entry.span = Some(Span::from(Bytes::zeroed(body.len(), align)));
-        }
+        entry.make_memory(body.len());
         let span = entry.span.as_mut().expect("a receive has memory");
         copy(&mut span.as_mut_slice()[..body.len()], body);
         self.complete(op, Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
@@ -297,9 +295,7 @@ impl Core {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
-        if let Some(align) = entry.fresh.take() {
-            entry.span = Some(Span::from(Bytes::zeroed(offer.bytes as usize, align)));
-        }
+        entry.make_memory(offer.bytes as usize);
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
         entry.state = State::Moving(Box::new(Moving { envelope, slot: offer.slot, got: 0 }));
         self.actions.push(Action::Move { op, from: key.source, offer });
@@ -440,31 +436,26 @@ impl Core {
     }
 
     /// The result of an operation that is over.
-    #[inline]
     pub(crate) fn take_result(&mut self, id: Id) -> Option<Result<Completion>> {
-        let op = self.ops.get_mut(id)?;
-        let result = match &mut op.state {
-            State::Done(envelope) => Ok(Completion { envelope: *envelope, span: op.span.take() }),
-            State::Failed(error) => Err((**error).clone()),
-            _ => return None,
-        };
-        self.ops.remove(id);
-        Some(result)
+        self.ops.take_with(id, |op| {
+            let span = op.span.take();
+            match op.outcome() {
+                Some(result) => Some(result.map(|envelope| Completion { envelope, span })),
+                None => {
+                    op.span = span;
+                    None
+                }
+            }
+        })
     }
 
     /// The result of an operation that is over, without its memory.
     #[inline]
     pub(crate) fn take_envelope(&mut self, id: Id) -> Option<Result<Envelope>> {
-        let result = match &self.ops.get(id)?.state {
-            State::Done(envelope) => Ok(*envelope),
-            State::Failed(error) => Err((**error).clone()),
-            _ => return None,
-        };
-        self.ops.remove(id);
-        Some(result)
+        self.ops.take_with(id, |op| op.outcome())
     }
 
-    pub(crate) fn describe(&self, id: Id) -> Option<What> {
-        self.ops.get(id).map(|op| op.what)
+    pub(crate) fn describe(&self, id: Id) -> Option<op::Waiting> {
+        self.ops.get(id).map(|op| op::Waiting::Op(op.what, op.key))
     }
 }

@@ -8,18 +8,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Lender, Result};
 
 use crate::core::{Action, Core, Foreground};
 use crate::engine::{Event, Fabric, Head};
 use crate::kind::{self, Accept, Body};
 use crate::matching::Offer;
-use crate::op::{Completion, Envelope, Op, State, What};
+use crate::op::{Completion, Envelope, Op, State, Waiting, What};
 use crate::outbox::Item;
 use crate::slab::Id;
 
 /// Events handled before whoever waits looks at its own matter again.
 const BATCH: usize = 64;
+
+const EXISTS: &str = "an operation that is waited for exists";
 
 /// Something that goes on beside the caller: stepped when something has happened, until it returns its result.
 pub trait Task {
@@ -161,9 +163,9 @@ impl Endpoint {
                 let Some(id) = id else { return };
                 let op = core.ops.get_mut(id).expect("found");
                 op.span = Some(span);
-                let rank = match (&op.what, &op.state) {
-                    (What::Send(address), _) => address.to,
-                    (_, State::Moving(moving)) => moving.envelope.source,
+                let rank = match &op.state {
+                    _ if sending => op.key.source,
+                    State::Moving(moving) => moving.envelope.source,
                     _ => return,
                 };
                 core.fail(id, Error::PeerLost { rank: rank as usize });
@@ -286,8 +288,8 @@ impl Endpoint {
     }
 
     /// Lets a task run beside the caller until it ends.
-    pub fn spawn(&mut self, name: &'static str, mut task: Box<dyn Task>) -> Id {
-        let id = self.core.ops.insert(Op::new(What::Task(name), State::Running, None));
+    pub fn spawn(&mut self, mut task: Box<dyn Task>) -> Id {
+        let id = self.core.ops.insert(Op::other(What::Task));
         match task.step(self) {
             Some(result) => self.end_task(id, result),
             None => self.tasks.push((id, task)),
@@ -329,7 +331,7 @@ impl Endpoint {
         if first && !self.fabric.arrive(cell) {
             return None;
         }
-        let id = self.core.ops.insert(Op::new(What::Gather, State::Running, None));
+        let id = self.core.ops.insert(Op::other(What::Gather));
         self.core.gatherings.entry(cell).or_default().push_back(id);
         self.fail_if_hopeless(id);
         Some(id)
@@ -360,22 +362,18 @@ impl Endpoint {
 
     /// Waits for an operation to end.
     pub fn wait(&mut self, id: Id) -> Result<Completion> {
-        self.wait_over(id);
-        self.core.take_result(id).expect("an operation that is waited for exists")
+        self.wait_any(&[id]);
+        self.core.take_result(id).expect(EXISTS)
     }
 
     /// Waits for an operation to end whose memory nobody asks for.
     #[inline]
     pub fn wait_envelope(&mut self, id: Id) -> Result<Envelope> {
-        self.wait_over(id);
-        self.core.take_envelope(id).expect("an operation that is waited for exists")
-    }
-
-    #[inline]
-    fn wait_over(&mut self, id: Id) {
-        if !self.is_over(id) {
-            self.wait_any(&[id]);
+        if let Some(result) = self.core.take_envelope(id) {
+            return result;
         }
+        self.wait_any(&[id]);
+        self.core.take_envelope(id).expect(EXISTS)
     }
 
     /// Waits until one of these is over and returns its place.
@@ -388,7 +386,7 @@ impl Endpoint {
             if self.progress() {
                 patience = Patience::default();
             } else if !self.fail_if_circular(ids) {
-                let what = self.core.describe(ids[0]).expect("an operation that is waited for exists");
+                let what = self.core.describe(ids[0]).expect(EXISTS);
                 self.pause(&mut patience, what);
             }
         }
@@ -400,9 +398,9 @@ impl Endpoint {
         self.core.ops.get(id).is_none_or(Op::is_over)
     }
 
-    /// Whether the result of an operation has not been taken yet.
-    pub fn exists(&self, id: Id) -> bool {
-        self.core.ops.get(id).is_some()
+    /// The operations on memory of this lending whose result has not been taken.
+    pub fn lent_by(&self, lender: Lender) -> Vec<Id> {
+        self.core.ops.iter().filter(|(_, op)| op.lender == Some(lender)).map(|(id, _)| id).collect()
     }
 
     /// Takes back a receive that has no message yet. False if it has, or if it is no receive.
@@ -428,7 +426,7 @@ impl Endpoint {
 
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
-    pub(crate) fn pause(&mut self, patience: &mut Patience, what: What) {
+    pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
         let slept = self.fabric.idle(patience.round);
         patience.round += 1;
         self.look_for_losses();
@@ -438,7 +436,7 @@ impl Endpoint {
     }
 
     /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
-    fn watch(&mut self, patience: &mut Patience, what: What) {
+    fn watch(&mut self, patience: &mut Patience, what: Waiting) {
         let now = self.fabric.now();
         let waited = now - *patience.since.get_or_insert(now);
         if let Some(stall) = self.stall
@@ -449,7 +447,7 @@ impl Endpoint {
         }
         if !self.fabric.knows_life() && waited >= Duration::from_millis(500) * (patience.asked + 1) {
             patience.asked += 1;
-            if let What::Receive(key) = what
+            if let Waiting::Op(What::Receive, key) = what
                 && key.source != crate::bins::ANY
                 && key.source != self.core.rank
             {

@@ -10,7 +10,7 @@ use crate::bins::{ANY, Key};
 use crate::endpoint::{Endpoint, Patience};
 use crate::engine::Life;
 use crate::matching::Arrived;
-use crate::op::{Op, State, What};
+use crate::op::{Op, State, Waiting, What};
 use crate::slab::Id;
 
 impl Endpoint {
@@ -75,9 +75,9 @@ impl Endpoint {
 
     #[cold]
     fn fail_if_hopeless_now(&mut self, id: Id) {
-        let lost = match self.core.describe(id) {
-            Some(What::Receive(key)) => self.hopeless(key),
-            Some(What::Gather) => self.any_lost(),
+        let lost = match self.core.ops.get(id).map(|op| (op.what, op.key)) {
+            Some((What::Receive, key)) => self.hopeless(key),
+            Some((What::Gather, _)) => self.any_lost(),
             _ => None,
         };
         let Some(rank) = lost else { return };
@@ -94,8 +94,8 @@ impl Endpoint {
 
     /// The receives that have no message.
     fn posted(&self) -> Vec<(Id, Key)> {
-        let posted = |(id, op): (Id, &Op)| match (op.what, &op.state) {
-            (What::Receive(key), State::Posted(_)) => Some((id, key)),
+        let posted = |(id, op): (Id, &Op)| match op.state {
+            State::Posted(_) => Some((id, op.key)),
             _ => None,
         };
         self.core.ops.iter().filter_map(posted).collect()
@@ -126,13 +126,10 @@ impl Endpoint {
                 self.core.outbox.take(to);
             }
         }
-        let unanswerable = |(id, op): (Id, &Op)| match (&op.what, &op.state) {
-            (What::Send(address), State::Queued | State::Answering(_) | State::Streaming)
-                if op.span.is_some() && self.is_gone(address.to) =>
-            {
-                Some((id, address.to))
-            }
-            _ => None,
+        let unanswerable = |(id, op): (Id, &Op)| {
+            let waits = matches!(op.state, State::Queued | State::Answering(_) | State::Streaming);
+            // The engine reports what it moves itself; then the memory is not here.
+            (op.is_send() && waits && op.span.is_some() && self.is_gone(op.key.source)).then_some((id, op.key.source))
         };
         for (id, rank) in self.core.ops.iter().filter_map(unanswerable).collect::<Vec<_>>() {
             if let Some(State::Answering(answer)) = self.core.ops.get(id).map(|op| &op.state) {
@@ -174,7 +171,7 @@ impl Endpoint {
         }
         if !self.progress() {
             let mut patience = std::mem::take(&mut self.settling);
-            self.pause(&mut patience, What::Task("the end of a scope, for borrowed memory to come back"));
+            self.pause(&mut patience, Waiting::For("the end of a scope, for borrowed memory to come back"));
             if panicked && patience.waited(self.fabric.now()).as_secs() >= 1 && self.fabric.rank_is_process() {
                 // A peer that neither receives nor ends would keep this rank from ending; the launcher ends them all.
                 std::process::exit(101);
@@ -222,7 +219,7 @@ impl Endpoint {
             if any {
                 patience = Patience::default();
             } else {
-                self.pause(&mut patience, What::Task("the end of the world, for what was sent to be received"));
+                self.pause(&mut patience, Waiting::For("the end of the world, for what was sent to be received"));
             }
         }
     }
@@ -248,9 +245,9 @@ impl Endpoint {
     /// Fails an operation that is waited for alone and that only this rank could complete.
     pub(crate) fn fail_if_circular(&mut self, ids: &[Id]) -> bool {
         let [id] = *ids else { return false };
-        let error = match self.core.ops.get(id).map(|op| (op.what, &op.state)) {
-            Some((What::Receive(key), State::Posted(_))) => self.refuse_self_wait(key).err(),
-            Some((What::Send(address), State::Running)) if address.to == self.core.rank => {
+        let error = match self.core.ops.get(id).map(|op| (op.what, op.key, &op.state)) {
+            Some((What::Receive, key, State::Posted(_))) => self.refuse_self_wait(key).err(),
+            Some((What::SynchronousSend, key, State::Running)) if key.source == self.core.rank => {
                 Some(Error::Deadlock { what: "a synchronous send to oneself without a receive" })
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! An operation in flight, from its start until its request has taken the result.
 
-use treepie_base::{Error, Span};
+use treepie_base::{Bytes, Error, Lender, Result, Span};
 
 use crate::bins::{ANY, Key};
 use crate::slab::Id;
@@ -77,12 +77,13 @@ pub struct Completion {
 }
 
 /// What an operation does, for those who wait for it and ask why.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Send(Address),
-    Receive(Key),
+    Send,
+    SynchronousSend,
+    Receive,
     Gather,
-    Task(&'static str),
+    Task,
 }
 
 #[derive(Debug)]
@@ -115,27 +116,59 @@ pub(crate) struct Moving {
 
 #[derive(Debug)]
 pub(crate) struct Op {
-    pub(crate) what: What,
     pub(crate) state: State,
     pub(crate) span: Option<Span>,
-    /// Alignment of the memory to be made, for a receive without memory of its own.
-    pub(crate) fresh: Option<usize>,
+    /// Whose memory it is, if it was lent; also while the engine has it.
+    pub(crate) lender: Option<Lender>,
+    /// What a receive takes; for a send, the address, with the receiver as source.
+    pub(crate) key: Key,
+    pub(crate) what: What,
+    /// Alignment of the memory to be made, for a receive without memory of its own; 0 for others.
+    pub(crate) fresh: u16,
     /// False once its request was dropped: it removes itself when it ends.
     pub(crate) wanted: bool,
 }
 
 impl Op {
-    pub(crate) fn new(what: What, state: State, span: Option<Span>) -> Self {
-        Self { what, state, span, fresh: None, wanted: true }
+    /// Something of this rank that is no message.
+    pub(crate) fn other(what: What) -> Self {
+        let key = Key { context: 0, source: ANY, tag: ANY };
+        Self { state: State::Running, span: None, lender: None, key, what, fresh: 0, wanted: true }
+    }
+
+    pub(crate) fn send(address: Address, span: Span) -> Self {
+        let Address { context, to, tag, synchronous } = address;
+        Self {
+            state: State::Queued,
+            lender: span.lender(),
+            span: Some(span),
+            key: Key { context, source: to, tag },
+            what: if synchronous { What::SynchronousSend } else { What::Send },
+            fresh: 0,
+            wanted: true,
+        }
     }
 
     #[inline]
     pub(crate) fn receive(key: Key, state: State, target: Target) -> Self {
-        let (span, fresh) = match target {
-            Target::Into(span) => (Some(span), None),
-            Target::Fresh { align } => (None, Some(align)),
-        };
-        Self { what: What::Receive(key), state, span, fresh, wanted: true }
+        match target {
+            Target::Into(span) => {
+                let lender = span.lender();
+                Self { state, span: Some(span), lender, key, what: What::Receive, fresh: 0, wanted: true }
+            }
+            Target::Fresh { align } => {
+                Self { state, span: None, lender: None, key, what: What::Receive, fresh: align as u16, wanted: true }
+            }
+        }
+    }
+
+    pub(crate) fn is_send(&self) -> bool {
+        matches!(self.what, What::Send | What::SynchronousSend)
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        let Key { context, source, tag } = self.key;
+        Address { context, to: source, tag, synchronous: self.what == What::SynchronousSend }
     }
 
     #[inline]
@@ -143,36 +176,59 @@ impl Op {
         matches!(self.state, State::Done(_) | State::Failed(_))
     }
 
+    /// How it ended, if it has.
+    #[inline]
+    pub(crate) fn outcome(&self) -> Option<Result<Envelope>> {
+        match &self.state {
+            State::Done(envelope) => Some(Ok(*envelope)),
+            State::Failed(error) => Some(Err((**error).clone())),
+            _ => None,
+        }
+    }
+
     /// Bytes that a received message may have.
     pub(crate) fn room(&self) -> u64 {
-        match (&self.span, self.fresh) {
-            (_, Some(_)) => u64::MAX,
-            (Some(span), None) => span.len() as u64,
-            (None, None) => 0,
+        match &self.span {
+            Some(span) => span.len() as u64,
+            None if self.fresh != 0 => u64::MAX,
+            None => 0,
+        }
+    }
+
+    /// The memory that a receive asked to be made for a message.
+    pub(crate) fn make_memory(&mut self, bytes: usize) {
+        if self.fresh != 0 {
+            self.span = Some(Span::from(Bytes::zeroed(bytes, self.fresh.into())));
+            self.fresh = 0;
         }
     }
 }
 
-impl std::fmt::Display for What {
+/// Something that is waited for, in words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting {
+    Op(What, Key),
+    For(&'static str),
+}
+
+impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            What::Send(a) => {
-                let call = if a.synchronous { "ssend" } else { "send" };
-                write!(f, "{call} to rank {}, tag {}, context {}", a.to, a.tag, a.context)
-            }
-            What::Receive(key) => {
-                match key.source {
-                    ANY => write!(f, "recv from any rank")?,
-                    source => write!(f, "recv from rank {source}")?,
-                }
-                match key.tag {
-                    ANY => write!(f, ", any tag")?,
-                    tag => write!(f, ", tag {tag}")?,
-                }
-                write!(f, ", context {}", key.context)
-            }
-            What::Gather => write!(f, "barrier"),
-            What::Task(name) => write!(f, "{name}"),
+        let (what, key) = match self {
+            Waiting::For(name) => return write!(f, "{name}"),
+            Waiting::Op(what, key) => (what, key),
+        };
+        match what {
+            What::Send => write!(f, "send to rank {}", key.source)?,
+            What::SynchronousSend => write!(f, "ssend to rank {}", key.source)?,
+            What::Receive if key.source == ANY => write!(f, "recv from any rank")?,
+            What::Receive => write!(f, "recv from rank {}", key.source)?,
+            What::Gather => return write!(f, "barrier"),
+            What::Task => return write!(f, "a collective operation"),
         }
+        match key.tag {
+            ANY => write!(f, ", any tag")?,
+            tag => write!(f, ", tag {tag}")?,
+        }
+        write!(f, ", context {}", key.context)
     }
 }

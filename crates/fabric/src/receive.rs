@@ -8,7 +8,7 @@ use crate::bins::Key;
 use crate::core::{Core, Foreground, Outcome};
 use crate::endpoint::{Endpoint, Patience};
 use crate::matching::{Arrived, Offer, Unexpected};
-use crate::op::{Envelope, Op, Select, State, Target, What};
+use crate::op::{Envelope, Op, Select, State, Target, Waiting, What};
 use crate::slab::Id;
 
 /// A message that was found by a probe and taken out of the queue: only its holder can receive it.
@@ -51,7 +51,7 @@ impl Endpoint {
                 None if any => patience = Patience::default(),
                 None => {
                     self.refuse_self_wait(key)?;
-                    self.pause(&mut patience, What::Receive(key));
+                    self.pause(&mut patience, Waiting::Op(What::Receive, key));
                     let lost = self.hopeless(key);
                     if lost.is_some() {
                         // What it sent before it left counts.
@@ -216,7 +216,7 @@ impl Endpoint {
                 continue;
             }
             self.refuse_self_wait(key)?;
-            self.pause(&mut patience, What::Receive(key));
+            self.pause(&mut patience, Waiting::Op(What::Receive, key));
             if let Some(lost) = self.hopeless(key) {
                 while self.progress() {}
                 return self.core.waiting.find(key).ok_or(Error::PeerLost { rank: lost as usize });

@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
-use crate::op::{Address, Envelope, Op, Started, State, What};
+use crate::op::{Address, Envelope, Op, Started, State};
 use crate::outbox::Item;
 use crate::slab::Id;
 
@@ -65,7 +65,7 @@ impl Endpoint {
         if to != self.core.rank && self.core.lives.get(&to).is_some_and(|life| *life != Life::Here) {
             return Err(Error::PeerLost { rank: to as usize });
         }
-        let id = self.core.ops.insert(Op::new(What::Send(address), State::Queued, Some(span)));
+        let id = self.core.ops.insert(Op::send(address, span));
         if to == self.core.rank {
             self.send_to_self(id, address);
         } else if self.core.outbox.holds_for(to) || !self.dispatch(id) {
@@ -77,8 +77,8 @@ impl Endpoint {
     /// Sends a message or its announcement; false if there is no room.
     pub(crate) fn dispatch(&mut self, id: Id) -> bool {
         let Some(op) = self.core.ops.get(id) else { return true };
-        let (What::Send(address), Some(span)) = (&op.what, &op.span) else { return true };
-        let Address { context, to, tag, synchronous } = *address;
+        let Some(span) = &op.span else { return true };
+        let Address { context, to, tag, synchronous } = op.address();
         let peer = &mut self.core.peers[to as usize];
         let unreceived = peer.unreceived.saturating_add(cost(span.len()));
         let eager = span.len() <= self.eager_limit && unreceived <= self.core.credit;

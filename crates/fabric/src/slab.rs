@@ -1,7 +1,5 @@
 //! Numbered things, with numbers used again.
 
-use std::collections::VecDeque;
-
 /// A number in a [`Slab`] that is never mistaken for a later thing with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
@@ -11,8 +9,9 @@ pub struct Id {
 
 pub(crate) struct Slab<T> {
     entries: Vec<(u32, Option<T>)>,
-    /// Free numbers, the next one last.
-    free: VecDeque<u32>,
+    /// Free numbers below [`LOW`], and above.
+    free: Vec<u32>,
+    free_high: Vec<u32>,
 }
 
 /// Numbers below this are used again before those above: engines have shorter ways for low numbers, and a flood that
@@ -21,11 +20,11 @@ const LOW: u32 = 512;
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: VecDeque::new() }
+        Self { entries: Vec::new(), free: Vec::new(), free_high: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.entries.len() - self.free.len() - self.free_high.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -40,7 +39,7 @@ impl<T> Slab<T> {
     /// Inserts a thing that is made knowing its number.
     #[inline]
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(u32) -> T) -> Id {
-        let index = self.free.pop_back().unwrap_or_else(|| self.grow());
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
         let (generation, entry) = &mut self.entries[index as usize];
         *entry = Some(make(index));
         Id { index, generation: *generation }
@@ -48,8 +47,10 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self) -> u32 {
-        self.entries.push((0, None));
-        self.entries.len() as u32 - 1
+        self.free_high.pop().unwrap_or_else(|| {
+            self.entries.push((0, None));
+            self.entries.len() as u32 - 1
+        })
     }
 
     #[inline]
@@ -90,6 +91,19 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// Takes something out of a thing and drops the rest where it lies, unless there is nothing to take.
+    #[inline]
+    pub(crate) fn take_with<R>(&mut self, id: Id, take: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let (generation, entry) = self.entries.get_mut(id.index as usize)?;
+        if *generation != id.generation {
+            return None;
+        }
+        let taken = take(entry.as_mut()?)?;
+        *entry = None;
+        self.free_number(id);
+        Some(taken)
+    }
+
     /// Drops a thing where it lies.
     #[inline]
     pub(crate) fn remove(&mut self, id: Id) {
@@ -104,7 +118,7 @@ impl<T> Slab<T> {
     #[inline]
     fn free_number(&mut self, id: Id) {
         self.entries[id.index as usize].0 = id.generation.wrapping_add(1);
-        if id.index < LOW { self.free.push_back(id.index) } else { self.free.push_front(id.index) }
+        if id.index < LOW { self.free.push(id.index) } else { self.free_high.push(id.index) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {

@@ -9,7 +9,7 @@ use crate::core::{Action, Core};
 use crate::endpoint::{Endpoint, Patience};
 use crate::engine::Head;
 use crate::kind::{self, words};
-use crate::op::What;
+use crate::op::Waiting;
 
 /// The parts of windows that lie at this rank, and answers to what this rank asked of others.
 #[derive(Default)]
@@ -150,7 +150,7 @@ impl Endpoint {
                 patience = Patience::default();
                 continue;
             }
-            self.pause(&mut patience, What::Task("an access to a window"));
+            self.pause(&mut patience, Waiting::For("an access to a window"));
             let lost = self.core.lives.keys().find(|lost| rank.is_none_or(|rank| rank == **lost));
             if let Some(&lost) = lost {
                 return Err(treepie_base::Error::PeerLost { rank: lost as usize });

@@ -26,53 +26,65 @@ pub(crate) struct RingHeader {
 pub(crate) struct Writer {
     header: &'static RingHeader,
     area: Area,
+    /// Bytes written, ever.
     tail: u64,
-    freed: u64,
+    /// What `tail` may come to, as far as the reader was heard of.
+    limit: u64,
 }
 
 impl Writer {
     pub(crate) fn new(header: &'static RingHeader, area: Area) -> Self {
-        Self { header, area, tail: 0, freed: 0 }
-    }
-
-    /// Bytes that a record takes here, with the pad before it if it does not fit into the rest of the lap.
-    fn needed(&self, body: usize) -> (usize, usize) {
-        let record = record_bytes(body);
-        let rest = self.area.bytes() - self.at();
-        (record, if record <= rest { 0 } else { rest })
+        Self { header, area, tail: 0, limit: area.bytes() as u64 }
     }
 
     fn at(&self) -> usize {
         self.tail as usize & (self.area.bytes() - 1)
     }
 
-    /// Whether a record fits now.
-    #[inline]
-    pub(crate) fn has_room(&mut self, body: usize) -> bool {
-        let (record, pad) = self.needed(body);
-        // One granule more: the valid word that is zeroed behind the record must be free as well.
-        let end = self.tail + (record + pad + GRANULE) as u64;
-        let fits = |freed: u64| end - freed <= self.area.bytes() as u64;
-        if fits(self.freed) {
-            return true;
-        }
-        self.freed = self.header.freed.load(Ordering::Acquire);
-        fits(self.freed)
+    /// Bytes from the tail to the end of the lap, if a record of so many does not fit there: they are to be padded.
+    fn pad(&self, record: usize) -> usize {
+        let rest = self.area.bytes() - self.at();
+        if record <= rest { 0 } else { rest }
     }
 
-    /// Writes a record and wakes the reader if it sleeps; false if there is no room.
-    #[inline]
-    pub(crate) fn push(&mut self, from: u32, head: Head, body: &[u8], reader: &Bell) -> bool {
-        if !self.has_room(body.len()) {
+    /// Whether a record fits now.
+    pub(crate) fn has_room(&mut self, body: usize) -> bool {
+        let record = record_bytes(body);
+        // One granule more: the valid word that is zeroed behind the record must be free as well.
+        let end = self.tail + (self.pad(record) + record + GRANULE) as u64;
+        if end > self.limit {
+            self.limit = self.header.freed.load(Ordering::Acquire) + self.area.bytes() as u64;
+        }
+        end <= self.limit
+    }
+
+    /// Makes the next record begin where it fits: at the tail, or at the beginning of the next lap. False if there is
+    /// no room.
+    #[cold]
+    fn make_room(&mut self, body: usize) -> bool {
+        if !self.has_room(body) {
             return false;
         }
-        let (record, pad) = self.needed(body.len());
+        let pad = self.pad(record_bytes(body));
         if pad != 0 {
             self.area.valid(0).store(0, Ordering::Relaxed);
             self.area.valid(self.at()).store(PAD, Ordering::Release);
             self.tail += pad as u64;
         }
-        let at = self.at();
+        true
+    }
+
+    /// Writes a record and wakes the reader if it sleeps; false if there is no room.
+    #[inline]
+    pub(crate) fn push(&mut self, from: u32, head: Head, body: &[u8], reader: &Bell) -> bool {
+        let record = record_bytes(body.len());
+        let mut at = self.at();
+        if at + record > self.area.bytes() || self.tail + (record + GRANULE) as u64 > self.limit {
+            if !self.make_room(body.len()) {
+                return false;
+            }
+            at = self.at();
+        }
         let next = (at + record) & (self.area.bytes() - 1);
         self.area.valid(next).store(0, Ordering::Relaxed);
         self.area.write(at, Prefix { from, head }, body);
@@ -134,10 +146,15 @@ impl Reader {
     pub(crate) fn free(&mut self, writer: &Bell) {
         self.head += u64::from(std::mem::take(&mut self.held));
         if self.head - self.told >= self.area.bytes() as u64 / 4 {
-            self.told = self.head;
-            self.header.freed.store(self.head, Ordering::Release);
-            writer.ring();
+            self.tell(writer);
         }
+    }
+
+    #[cold]
+    fn tell(&mut self, writer: &Bell) {
+        self.told = self.head;
+        self.header.freed.store(self.head, Ordering::Release);
+        writer.ring();
     }
 }
 
