@@ -9,10 +9,22 @@ use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 /// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
 ///
 /// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) makes another one with the same
-/// ranks. It belongs to the thread that is its rank.
+/// ranks. It belongs to the thread that is its rank. When the last handle of the last communicator is dropped, the rank
+/// leaves its world; requests that are left then only report an error.
 #[derive(Clone)]
 pub struct Comm {
     pub(crate) inner: Rc<Inner>,
+    world: Rc<World>,
+}
+
+/// Ends the world with the last communicator. Requests do not hold it, so that forgetting one does not keep the rank
+/// from leaving.
+struct World(Rc<RefCell<Endpoint>>);
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.0.borrow_mut().end();
+    }
 }
 
 pub(crate) struct Inner {
@@ -30,11 +42,12 @@ impl Comm {
     pub fn world(fabric: Box<dyn Fabric>) -> Self {
         let endpoint = Endpoint::new(fabric);
         let (rank, size) = (endpoint.rank() as Rank, endpoint.size() as usize);
-        Self::with_context(Rc::new(RefCell::new(endpoint)), 0, rank, size)
+        Self::with_context(&Rc::new(World(Rc::new(RefCell::new(endpoint)))), 0, rank, size)
     }
 
-    fn with_context(endpoint: Rc<RefCell<Endpoint>>, context: u32, rank: Rank, size: usize) -> Self {
-        Self { inner: Rc::new(Inner { endpoint, context, rank, size, barriers: Cell::new(0) }) }
+    fn with_context(world: &Rc<World>, context: u32, rank: Rank, size: usize) -> Self {
+        let inner = Inner { endpoint: world.0.clone(), context, rank, size, barriers: Cell::new(0) };
+        Self { inner: Rc::new(inner), world: world.clone() }
     }
 
     /// This rank's number, from 0 to `size() - 1`.
@@ -55,7 +68,7 @@ impl Comm {
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
         let context = self.agree_on_context()?;
-        Ok(Self::with_context(self.inner.endpoint.clone(), context, self.rank(), self.size()))
+        Ok(Self::with_context(&self.world, context, self.rank(), self.size()))
     }
 
     /// A context that none of these ranks has used: the highest of what each of them would take. A rank never goes
@@ -74,7 +87,7 @@ impl Comm {
     }
 
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
-        self.inner.endpoint.borrow_mut()
+        self.inner.endpoint()
     }
 
     pub(crate) fn context(&self) -> u32 {
@@ -106,6 +119,16 @@ impl Comm {
             TagMatch::Tag(tag) => Some(check_tag(tag)?),
         };
         Ok(Select { context: self.context(), source, tag })
+    }
+
+    pub(crate) fn status(&self, envelope: Envelope) -> Status {
+        self.inner.status(envelope)
+    }
+}
+
+impl Inner {
+    pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
+        self.endpoint.borrow_mut()
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Status {

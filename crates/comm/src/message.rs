@@ -1,23 +1,25 @@
 //! A message that a matched probe has taken.
 
+use std::rc::Rc;
+
 use bytemuck::cast_slice_mut;
 use treepie_base::{Pod, Result, Status};
 use treepie_fabric::Found;
 
-use crate::comm::Comm;
+use crate::comm::{Comm, Inner};
 use crate::point::whole;
 
 /// A message that [`mprobe`](Comm::mprobe) has taken and only its holder can receive. Dropped, it goes back to its
 /// place among those that wait.
 pub struct Message {
-    comm: Comm,
+    comm: Rc<Inner>,
     found: Option<Found>,
     status: Status,
 }
 
 impl Message {
     pub(crate) fn new(comm: &Comm, found: Found) -> Self {
-        Self { status: comm.status(found.envelope()), comm: comm.clone(), found: Some(found) }
+        Self { status: comm.status(found.envelope()), comm: comm.inner.clone(), found: Some(found) }
     }
 
     /// What is known of it.

@@ -1,11 +1,12 @@
 //! Operations that go on while the program does something else.
 
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 use treepie_base::Result;
 use treepie_fabric::{Completion, Envelope, Id};
 
-use crate::comm::Comm;
+use crate::comm::{Comm, Inner};
 
 /// An operation that was begun, and its result of type `T` when it is done.
 ///
@@ -27,7 +28,7 @@ enum State<T> {
 }
 
 struct Pending<T> {
-    comm: Comm,
+    comm: Rc<Inner>,
     id: Id,
     finish: Finish<T>,
     /// Whether dropping the request leaves the operation alone.
@@ -38,13 +39,13 @@ struct Pending<T> {
 #[derive(Clone, Copy)]
 pub(crate) enum Finish<T> {
     /// Its memory is part of the result.
-    Memory(fn(&Comm, Completion) -> Result<T>),
+    Memory(fn(&Inner, Completion) -> Result<T>),
     /// Its memory is somebody else's.
-    Envelope(fn(&Comm, Envelope) -> Result<T>),
+    Envelope(fn(&Inner, Envelope) -> Result<T>),
 }
 
 impl<T> Finish<T> {
-    fn result(&self, comm: &Comm, completion: Completion) -> Result<T> {
+    fn result(&self, comm: &Inner, completion: Completion) -> Result<T> {
         match self {
             Finish::Memory(finish) => finish(comm, completion),
             Finish::Envelope(finish) => finish(comm, completion.envelope),
@@ -70,7 +71,7 @@ impl<T> Pending<T> {
 
 impl<T> Request<'_, T> {
     pub(crate) fn new(comm: &Comm, id: Id, finish: Finish<T>) -> Self {
-        let pending = Pending { comm: comm.clone(), id, finish, kept: false };
+        let pending = Pending { comm: comm.inner.clone(), id, finish, kept: false };
         Self { state: State::Pending(pending), memory: PhantomData }
     }
 

@@ -1,8 +1,9 @@
-//! The engine of a world of one: nobody to send to. Messages to oneself never reach an engine.
+//! Engines without anybody to send to: of a world of one, and of a rank that has left its world. Messages to oneself
+//! never reach an engine.
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{Event, Fabric, Head};
+use crate::engine::{Event, Fabric, Head, Life};
 
 /// A world of one.
 pub struct Alone(Instant);
@@ -59,4 +60,56 @@ impl Fabric for Alone {
     }
 
     fn fail(&mut self) {}
+}
+
+/// What is left of the engine of a rank that has left: all others are gone, as far as it is concerned.
+pub(crate) struct Ended {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+}
+
+impl Fabric for Ended {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn name(&self) -> &'static str {
+        "ended"
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn max_body(&self) -> usize {
+        0
+    }
+
+    fn try_send(&mut self, _to: u32, _head: Head, _body: &[u8]) -> bool {
+        false
+    }
+
+    fn poll(&mut self) -> Option<Event<'_>> {
+        None
+    }
+
+    fn idle(&mut self, _round: u32) -> bool {
+        false
+    }
+
+    fn depart(&mut self) {}
+
+    fn departed(&mut self) -> bool {
+        true
+    }
+
+    fn fail(&mut self) {}
+
+    fn life(&self, rank: u32) -> Life {
+        if rank == self.rank { Life::Here } else { Life::Left }
+    }
 }

@@ -38,6 +38,8 @@ pub struct Endpoint {
     tasks: Vec<(Id, Box<dyn Task>)>,
     stall: Option<Duration>,
     pub(crate) settling: Patience,
+    /// This rank has left, and there is no engine any more.
+    pub(crate) ended: bool,
     next_context: u32,
 }
 
@@ -70,6 +72,7 @@ impl Endpoint {
             tasks: Vec::new(),
             stall: stall.filter(|s| *s > 0.0).map(Duration::from_secs_f64),
             settling: Patience::default(),
+            ended: false,
             next_context: 2,
         }
     }
@@ -305,7 +308,9 @@ impl Endpoint {
     }
 
     pub(crate) fn drop_tasks(&mut self) {
-        self.tasks.clear();
+        for (id, _) in std::mem::take(&mut self.tasks) {
+            self.core.fail(id, Error::Cancelled);
+        }
     }
 
     #[cold]

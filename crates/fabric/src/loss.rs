@@ -183,6 +183,10 @@ impl Endpoint {
     /// From now on nothing is received any more.
     fn refuse_everything(&mut self) {
         self.core.leaving = true;
+        self.drop_tasks();
+        for (_, queue) in std::mem::take(&mut self.core.gatherings) {
+            queue.into_iter().for_each(|op| self.core.fail(op, Error::Cancelled));
+        }
         for (id, _) in self.posted() {
             self.core.unpost(id);
             self.core.fail(id, Error::Cancelled);
@@ -203,7 +207,6 @@ impl Endpoint {
 
     /// Leaves in order: what was sent gets through, or its receiver leaves too.
     fn leave(&mut self) {
-        self.drop_tasks();
         self.refuse_everything();
         let mut announced = false;
         let mut patience = Patience::default();
@@ -259,8 +262,23 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Ends this rank's part in the world and gives the engine up. Nothing can be sent or received any more.
+    pub fn end(&mut self) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        if std::thread::panicking() {
+            self.desert()
+        } else {
+            self.leave()
+        }
+        self.fabric = Box::new(crate::alone::Ended { rank: self.core.rank, size: self.size() });
+    }
+}
+
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        if std::thread::panicking() { self.desert() } else { self.leave() }
+        self.end();
     }
 }
