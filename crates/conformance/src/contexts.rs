@@ -1,9 +1,11 @@
 //! Communicators with the same ranks and separate messages.
 
+use std::time::Duration;
+
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::neighbours;
+use crate::meeting::{Role, be_told, neighbours, tell};
 use crate::payload::{bytes, check_bytes, seed};
 use crate::suite::Case;
 
@@ -12,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("contexts/same-tags-do-not-cross", 1, same_tags_do_not_cross),
     Case::new("contexts/wildcards-see-their-own-only", 1, wildcards_see_their_own_only),
     Case::new("contexts/posted-receives-wait-for-their-own", 1, posted_receives_wait_for_their_own),
+    Case::new("contexts/a-waiting-receive-lets-others-pass", 2, waiting_receive_lets_others_pass),
     Case::new("contexts/dup-of-dup", 1, dup_of_dup),
     Case::new("contexts/fifty-dups", 1, fifty_dups),
     Case::new("contexts/a-clone-is-the-same", 1, a_clone_is_the_same),
@@ -70,6 +73,31 @@ fn posted_receives_wait_for_their_own(comm: &Comm) -> Outcome {
     wait_all([other.isend(vec![2u8], right, 1)?, comm.isend(vec![1u8], right, 1)?])?;
     check_eq!(any.wait()?.0, [1], "what a posted receive of anything gets");
     check_eq!(any_other.wait()?.0, [2], "what a posted receive of anything gets on the dup");
+    Ok(())
+}
+
+/// A receive that is waited in, not posted.
+fn waiting_receive_lets_others_pass(comm: &Comm) -> Outcome {
+    let other = comm.dup()?;
+    for len in [5, 50_000] {
+        match Role::of(comm) {
+            Role::First(to) => {
+                be_told(comm, to)?;
+                // So that the receive is likely to wait already.
+                std::thread::sleep(Duration::from_millis(2));
+                let sent = [other.isend(vec![2u8; len], to, 5)?, comm.isend(vec![1u8; len], to, 5)?];
+                wait_all(sent)?;
+            }
+            Role::Second(from) => {
+                tell(comm, from)?;
+                let (mut got, mut got_other) = (vec![0u8; len], vec![0u8; len]);
+                comm.recv(&mut got, ANY_SOURCE, 5)?;
+                other.recv(&mut got_other, from, ANY_TAG)?;
+                check_eq!((got[0], got_other[0]), (1, 2), "what came on the communicator and on its dup");
+            }
+            Role::Nobody => {}
+        }
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use treepie::{Comm, MAX_TAG, wait_all};
+use treepie::{ANY_SOURCE, ANY_TAG, Comm, MAX_TAG, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::meeting::{Role, be_told, hear, neighbours, tell};
@@ -12,6 +12,9 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("matching/the-ends-of-the-tag-range", 1, ends_of_the_tag_range),
     Case::new("matching/another-tag-stays", 1, another_tag_stays),
     Case::new("matching/by-source-in-any-order", 1, by_source_in_any_order),
+    Case::new("matching/a-waiting-receive-lets-other-tags-pass", 2, waiting_lets_other_tags_pass),
+    Case::new("matching/a-waiting-receive-lets-other-sources-pass", 3, waiting_lets_other_sources_pass),
+    Case::new("matching/a-waiting-receive-comes-after-posted-ones", 2, waiting_comes_after_posted),
     Case::new("matching/posted-receives-in-their-order", 1, posted_in_their_order),
     Case::new("matching/posted-by-tag-in-reverse", 1, posted_by_tag_in_reverse),
     Case::new("matching/ten-thousand-posted", 2, ten_thousand_posted),
@@ -61,6 +64,83 @@ fn by_source_in_any_order(comm: &Comm) -> Outcome {
         }
     }
     wait_all(sends)?;
+    Ok(())
+}
+
+/// The sender waits a little, so that the receives of the next three cases are likely to wait already.
+fn a_moment() {
+    std::thread::sleep(Duration::from_millis(2));
+}
+
+fn waiting_lets_other_tags_pass(comm: &Comm) -> Outcome {
+    for len in [1, 30_000] {
+        match Role::of(comm) {
+            Role::First(to) => {
+                be_told(comm, to)?;
+                a_moment();
+                let sends: Result<Vec<_>, _> = (1..=3).map(|tag| comm.isend(vec![tag; len], to, tag)).collect();
+                wait_all(sends?)?;
+            }
+            Role::Second(from) => {
+                tell(comm, from)?;
+                let mut got = vec![0u32; len];
+                for tag in [3, 1, 2] {
+                    comm.recv(&mut got, from, tag)?;
+                    check_eq!(got, vec![tag; len], "message of tag {tag}");
+                }
+            }
+            Role::Nobody => {}
+        }
+    }
+    Ok(())
+}
+
+fn waiting_lets_other_sources_pass(comm: &Comm) -> Outcome {
+    match comm.rank() {
+        0 => {
+            tell(comm, 1)?;
+            let mut got = [0u8];
+            comm.recv(&mut got, 2, ANY_TAG)?;
+            check_eq!(got, [2], "message from rank 2");
+            comm.recv(&mut got, 1, ANY_TAG)?;
+            check_eq!(got, [1], "message from rank 1");
+        }
+        1 => {
+            be_told(comm, 0)?;
+            a_moment();
+            comm.send(&[1u8], 0, 1)?;
+            tell(comm, 2)?;
+        }
+        2 => {
+            be_told(comm, 1)?;
+            comm.send(&[2u8], 0, 1)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn waiting_comes_after_posted(comm: &Comm) -> Outcome {
+    for len in [1, 30_000] {
+        match Role::of(comm) {
+            Role::First(to) => {
+                be_told(comm, to)?;
+                a_moment();
+                let sends: Result<Vec<_>, _> = (1..=3).map(|number| comm.isend(vec![number; len], to, 5)).collect();
+                wait_all(sends?)?;
+            }
+            Role::Second(from) => {
+                let posted = [comm.irecv_vec::<u32>(from, 5)?, comm.irecv_vec::<u32>(ANY_SOURCE, ANY_TAG)?];
+                tell(comm, from)?;
+                let mut got = vec![0u32; len];
+                comm.recv(&mut got, from, 5)?;
+                check_eq!(got, vec![3; len], "message of the receive that was begun last");
+                let numbers: Vec<u32> = wait_all(posted)?.iter().map(|(got, _)| got[0]).collect();
+                check_eq!(numbers, [1, 2], "messages of the posted receives");
+            }
+            Role::Nobody => {}
+        }
+    }
     Ok(())
 }
 

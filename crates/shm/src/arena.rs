@@ -198,6 +198,11 @@ impl Arena {
         matches!(self.control(rank).life(), Life::Left | Life::Dead)
     }
 
+    /// Whether a rank has said itself that it failed.
+    pub(crate) fn has_failed(&self, rank: u32) -> bool {
+        matches!(self.control(rank).life(), Life::Failing | Life::Dead)
+    }
+
     pub(crate) fn wake_all(&self) {
         (0..self.layout.ranks).for_each(|rank| self.control(rank).bell.ring());
     }

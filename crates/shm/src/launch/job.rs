@@ -60,9 +60,19 @@ pub(super) struct Job<'a> {
     signals: Signals,
 }
 
+/// A rank that did not end well.
+struct Failure {
+    rank: u32,
+    end: End,
+    /// It was killed, or said itself that it failed; others exit because they lost a peer.
+    is_cause: bool,
+}
+
 /// Why and since when a job is being ended.
 struct Ending {
     outcome: Outcome,
+    /// Whether the outcome is known to be the cause, and not itself the consequence of another failure.
+    is_cause: bool,
     since: Instant,
     stage: Stage,
 }
@@ -237,33 +247,41 @@ impl<'a> Job<'a> {
 
     /// Finds out who has ended, tells the others, and begins to end the job if somebody failed.
     fn note_ends(&mut self) -> io::Result<()> {
-        let mut failure: Option<(u32, End)> = None;
+        let mut failure: Option<Failure> = None;
         let mut still = Vec::with_capacity(self.living.capacity());
         for &rank in &self.living {
             let Some(end) = how_ended(self.started[rank as usize])? else {
                 still.push(rank);
                 continue;
             };
+            // A rank that panics says so before it ends, and others may hear of it and exit before it has.
+            let is_cause = matches!(end, End::Killed(_)) || self.arena.has_failed(rank);
             self.arena.report(rank, if end == End::Exited(0) { Life::Left } else { Life::Dead });
-            // Of failures seen together a killed rank is the cause: ranks exit because they lost a peer, but nothing
-            // in the library kills one.
-            match (end, failure) {
-                (End::Exited(0), _) | (_, Some((_, End::Killed(_)))) | (End::Exited(_), Some(_)) => {}
-                _ => failure = Some((rank, end)),
+            if end != End::Exited(0) && failure.as_ref().is_none_or(|first| is_cause && !first.is_cause) {
+                failure = Some(Failure { rank, end, is_cause });
             }
         }
         self.living = still;
-        if let Some((rank, end)) = failure
-            && self.ending.is_none()
-        {
-            let others_ended = !self.living.is_empty();
-            self.begin_to_end(Outcome::Failed { rank, end, others_ended });
+        if let Some(Failure { rank, end, is_cause }) = failure {
+            let outcome = Outcome::Failed { rank, end, others_ended: !self.living.is_empty() };
+            match &mut self.ending {
+                None => self.begin_to_end(outcome, is_cause),
+                // Nobody has been ended by the launcher yet, so this was the cause of the exit that was seen first.
+                Some(ending) if is_cause && !ending.is_cause && ending.stage == Stage::Waiting => {
+                    ending.outcome = match ending.outcome {
+                        Outcome::Failed { .. } => Outcome::Failed { rank, end, others_ended: true },
+                        _ => return Ok(()),
+                    };
+                    ending.is_cause = true;
+                }
+                Some(_) => {}
+            }
         }
         Ok(())
     }
 
-    fn begin_to_end(&mut self, outcome: Outcome) {
-        self.ending = Some(Ending { outcome, since: Instant::now(), stage: Stage::Waiting });
+    fn begin_to_end(&mut self, outcome: Outcome, is_cause: bool) {
+        self.ending = Some(Ending { outcome, is_cause, since: Instant::now(), stage: Stage::Waiting });
     }
 
     /// The launcher was asked to end: passes the signal on at once, then goes on as after a failure. A second Ctrl-C is
@@ -271,7 +289,7 @@ impl<'a> Job<'a> {
     fn interrupt(&mut self, signal: i32) {
         match &mut self.ending {
             None => {
-                self.begin_to_end(Outcome::Interrupted { signal });
+                self.begin_to_end(Outcome::Interrupted { signal }, true);
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.signal_all(signal);
                 }

@@ -1,0 +1,183 @@
+//! A rank that dies or leaves while others wait for it: they hear of it, all end within two seconds, nothing is left.
+//!
+//! This program is both the test and, started by the launcher, a rank: `faults RANK-PROGRAM fault wait`.
+
+use std::collections::BTreeSet;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use treepie::{ANY_SOURCE, Comm, Error};
+
+const FAULTS: [&str; 4] = ["killed", "panic", "exit", "return"];
+const WAITS: [&str; 9] =
+    ["recv", "recv-any", "ssend", "large-send", "barrier", "probe", "irecv", "window", "full-ring"];
+
+/// The one that fails; the others wait for it.
+const VICTIM: usize = 1;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, role, fault, wait] = &args[..]
+        && role == "rank"
+    {
+        let world = treepie::init().expect("a rank of the launcher");
+        return be_rank(&world, fault, wait);
+    }
+    // Other arguments are the test runner's; there is nothing to select here.
+    let mut failed = 0;
+    let mut cases = 0;
+    for wait in WAITS {
+        // Two that wait for anybody after a third has left in order wait for each other: nobody is lost then.
+        let endless = |fault: &&str| !(*fault == "return" && wait == "recv-any");
+        for fault in FAULTS.into_iter().filter(endless) {
+            cases += 1;
+            failed += usize::from(!report(&format!("shm {fault} {wait}"), processes(fault, wait)));
+        }
+        for fault in ["panic", "return"].into_iter().filter(endless) {
+            cases += 1;
+            failed += usize::from(!report(&format!("threads {fault} {wait}"), threads(fault, wait)));
+        }
+    }
+    println!(
+        "\ntest result: {}. {} passed; {failed} failed",
+        if failed == 0 { "ok" } else { "FAILED" },
+        cases - failed
+    );
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn report(name: &str, result: Result<Duration, String>) -> bool {
+    match &result {
+        Ok(time) => println!("test {name} ... ok ({} ms)", time.as_millis()),
+        Err(why) => println!("test {name} ... FAILED\n    {why}"),
+    }
+    result.is_ok()
+}
+
+/// What a rank does: the victim its fault, the others their wait. They say what became of it.
+fn be_rank(world: &Comm, fault: &str, wait: &str) -> ExitCode {
+    println!("rank {} pid {}", world.rank(), std::process::id());
+    world.barrier().expect("all are there");
+    if world.rank() == VICTIM {
+        // So that the others wait already, mostly; it must hold in any case.
+        std::thread::sleep(Duration::from_millis(20));
+        match fault {
+            "killed" => {
+                let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
+                unreachable!("still there after {kill:?}");
+            }
+            "panic" => panic!("the fault that this test is about"),
+            "exit" => std::process::exit(3),
+            _ => return ExitCode::SUCCESS,
+        }
+    }
+    let outcome = wait_for_victim(world, wait);
+    println!("rank {} outcome {outcome:?}", world.rank());
+    ExitCode::from(if outcome == Err(Error::PeerLost { rank: VICTIM }) { 7 } else { 8 })
+}
+
+fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
+    match wait {
+        "recv" => world.recv(&mut [0u8; 4], VICTIM, 5).map(drop),
+        "recv-any" => {
+            // The other rank that waits may leave before the victim is noticed.
+            let result = world.recv(&mut [0u8; 4], ANY_SOURCE, 5).map(drop);
+            result.map_err(|_| Error::PeerLost { rank: VICTIM })
+        }
+        "ssend" => world.ssend(&[0u8; 4], VICTIM, 5),
+        "large-send" => world.send(&vec![0u8; 3 << 20], VICTIM, 5),
+        "barrier" => world.barrier().map_err(|_| Error::PeerLost { rank: VICTIM }),
+        "probe" => world.probe(VICTIM, 5).map(drop),
+        "irecv" => world.irecv(vec![0u8; 4], VICTIM, 5)?.wait().map(drop),
+        "window" => {
+            let window = world.window::<u64>(1).map_err(|_| Error::PeerLost { rank: VICTIM })?;
+            window.fence()
+        }
+        _ => loop {
+            world.send(&[0u8; 1000], VICTIM, 5)?;
+        },
+    }
+}
+
+fn processes(fault: &str, wait: &str) -> Result<Duration, String> {
+    let before = shared_memory();
+    let start = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_treepie"))
+        .args(["run", "-n", "3"])
+        .arg(std::env::current_exe().map_err(|e| e.to_string())?)
+        .args(["rank", fault, wait])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    let time = start.elapsed();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let fail = |why: &str| Err(format!("{why} (after {} ms)\n{said}{errors}", time.as_millis()));
+    if time > Duration::from_secs(2) {
+        return fail("took longer than two seconds");
+    }
+    // A rank that merely returned is no failure of the job; those who waited for it fail then.
+    let status = match fault {
+        "killed" => 128 + 9,
+        "panic" => 101,
+        "exit" => 3,
+        _ => 7,
+    };
+    if output.status.code() != Some(status) {
+        return fail(&format!("exit status {:?}, not {status}", output.status.code()));
+    }
+    if fault == "killed" && !errors.contains("rank 1 was killed by signal 9 (SIGKILL)") {
+        return fail("the launcher does not name rank and signal");
+    }
+    if fault == "return" && said.matches("PeerLost { rank: 1 }").count() == 0 {
+        return fail("nobody got PeerLost");
+    }
+    if said.contains("outcome Ok") {
+        return fail("a wait succeeded");
+    }
+    for pid in said.lines().filter_map(|line| line.split(" pid ").nth(1)) {
+        if std::path::Path::new("/proc").join(pid.trim()).exists() {
+            return fail(&format!("process {pid} is left"));
+        }
+    }
+    if shared_memory() != before {
+        return fail("something is left under /dev/shm");
+    }
+    Ok(time)
+}
+
+fn shared_memory() -> BTreeSet<String> {
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().to_string()).filter(|n| n.contains("treepie")).collect()
+}
+
+fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
+    let start = Instant::now();
+    let outcomes = std::sync::Mutex::new(Vec::new());
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = std::panic::catch_unwind(|| {
+        treepie::launch(3, |world| {
+            world.barrier().expect("all are there");
+            if world.rank() == VICTIM {
+                std::thread::sleep(Duration::from_millis(20));
+                assert!(fault != "panic", "the fault that this test is about");
+                return;
+            }
+            let outcome = wait_for_victim(&world, wait);
+            outcomes.lock().expect("nobody panics with it").push(outcome);
+        })
+    });
+    std::panic::set_hook(quiet);
+    let time = start.elapsed();
+    let outcomes = outcomes.into_inner().expect("nobody panics with it");
+    if result.is_err() != (fault == "panic") {
+        return Err(format!("the launch ended with {result:?}"));
+    }
+    if outcomes != [Err(Error::PeerLost { rank: VICTIM }), Err(Error::PeerLost { rank: VICTIM })] {
+        return Err(format!("outcomes {outcomes:?}"));
+    }
+    if time > Duration::from_secs(2) {
+        return Err(format!("took {} ms", time.as_millis()));
+    }
+    Ok(time)
+}
