@@ -137,6 +137,7 @@ impl Reader {
         }
         let len = valid as usize - 1;
         self.held = record_bytes(len) as u32;
+        self.area.prefetch_for_read((at + self.held as usize) & (self.area.bytes() - 1));
         Some(self.area.read(at, len))
     }
 
