@@ -36,7 +36,7 @@ else
 fi
 
 step "tests"
-[ $long = 1 ] && export TREEPIE_SEEDS=${TREEPIE_SEEDS:-20000}
+if [ $long = 1 ]; then export TREEPIE_SEEDS="${TREEPIE_SEEDS:-20000}" TREEPIE_LONG=1; fi
 cargo test --workspace --quiet
 
 step "models of what several ranks touch at once (loom)"

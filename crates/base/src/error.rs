@@ -5,7 +5,7 @@ use crate::{Rank, Tag};
 /// Result of an operation of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An operation that could not be done. Nothing was half done: the rank can go on.
+/// An operation that could not be done. The rank can go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

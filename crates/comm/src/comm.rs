@@ -127,6 +127,10 @@ impl Comm {
 }
 
 impl Inner {
+    pub(crate) fn same_world(&self, other: &Inner) -> bool {
+        Rc::ptr_eq(&self.endpoint, &other.endpoint)
+    }
+
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
         self.endpoint.borrow_mut()
     }

@@ -151,7 +151,9 @@ impl Comm {
 /// Refuses a message that is no whole number of elements.
 pub(crate) fn whole<T>(status: Status) -> Result<Status> {
     match size_of::<T>() as u64 {
-        0 | 1 => Ok(status),
+        1 => Ok(status),
+        0 if status.bytes == 0 => Ok(status),
+        0 => Err(Error::Mismatch { bytes: status.bytes, element: 0 }),
         size if status.bytes.is_multiple_of(size) => Ok(status),
         _ => Err(Error::Mismatch { bytes: status.bytes, element: size_of::<T>() }),
     }

@@ -220,5 +220,7 @@ fn first_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
     }
     let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
     let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();
+    let first = pending.first()?;
+    assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "requests of one world are waited for");
     Some(pending.first()?.comm.endpoint().wait_any(&ids))
 }

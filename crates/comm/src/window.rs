@@ -65,13 +65,14 @@ impl Comm {
         // Its barriers must not meet those of the communicator it was made on.
         let comm = self.dup()?;
         let lens = comm.all_gather_words(len as u64)?;
-        let part = |len: &u64| (len * size_of::<T>() as u64).next_multiple_of(WORD);
+        let part = |len: &u64| len.saturating_mul(size_of::<T>() as u64).saturating_add(WORD - 1) / WORD * WORD;
         let shared = comm.endpoint().fabric().shared().is_some();
         let reach = if shared {
             let mut bytes = WORD;
             let starts = lens.iter().map(|len| {
-                bytes += part(len);
-                bytes - part(len)
+                let start = bytes;
+                bytes = bytes.saturating_add(part(len));
+                start
             });
             let starts = starts.collect();
             let at = comm.reserve(bytes)?;

@@ -62,7 +62,7 @@ fn copy(into: &mut [u8], from: &[u8]) {
 /// What an eager message costs of the credit: its bytes, and something for its place in the queue.
 #[inline]
 pub(crate) fn cost(bytes: usize) -> u32 {
-    bytes as u32 + 64
+    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(64)
 }
 
 pub(crate) struct Core {
@@ -306,7 +306,7 @@ impl Core {
     #[inline]
     pub(crate) fn received(&mut self, from: u32, bytes: usize, answer: Answer) {
         let peer = &mut self.peers[from as usize];
-        peer.untold += cost(bytes);
+        peer.untold = peer.untold.saturating_add(cost(bytes));
         // Seldom: a quarter of the credit at a time.
         if peer.untold >= self.credit / 4 {
             self.give_credit(from);

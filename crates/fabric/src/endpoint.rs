@@ -53,6 +53,12 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// Something has come: stay awake again. What is waited for has not, so the time goes on.
+    #[inline]
+    pub(crate) fn stir(&mut self) {
+        self.round = 0;
+    }
+
     pub(crate) fn waited(&self, now: Duration) -> Duration {
         self.since.map_or(Duration::ZERO, |since| now - since)
     }
@@ -70,7 +76,7 @@ impl Endpoint {
             news: fabric.news().wrapping_sub(1),
             fabric,
             tasks: Vec::new(),
-            stall: stall.filter(|s| *s > 0.0).map(Duration::from_secs_f64),
+            stall: stall.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()),
             settling: Patience::default(),
             ended: false,
             next_context: 2,
@@ -389,7 +395,7 @@ impl Endpoint {
                 return i;
             }
             if self.progress() {
-                patience = Patience::default();
+                patience.stir();
             } else if !self.fail_if_circular(ids) {
                 let what = self.core.describe(ids[0]).expect(EXISTS);
                 self.pause(&mut patience, what);
@@ -452,13 +458,7 @@ impl Endpoint {
         }
         if !self.fabric.knows_life() && waited >= Duration::from_millis(500) * (patience.asked + 1) {
             patience.asked += 1;
-            if let Waiting::Op(What::Receive, key) = what
-                && key.source != crate::bins::ANY
-                && key.source != self.core.rank
-            {
-                // If there is no room now, it is asked again later.
-                self.fabric.try_send(key.source, Head { kind: kind::ASK, ..Head::default() }, &[]);
-            }
+            self.ask_whether_they_are_there(what);
         }
     }
 }

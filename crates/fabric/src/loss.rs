@@ -8,7 +8,8 @@ use treepie_base::{Error, Result};
 
 use crate::bins::{ANY, Key};
 use crate::endpoint::{Endpoint, Patience};
-use crate::engine::Life;
+use crate::engine::{Head, Life};
+use crate::kind;
 use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
 use crate::slab::Id;
@@ -86,7 +87,7 @@ impl Endpoint {
             Some(State::Posted(_)) => {
                 self.core.unpost(id);
             }
-            Some(State::Running) => self.core.gatherings.clear(),
+            Some(State::Running) => return self.fail_gatherings(),
             _ => return,
         }
         self.core.fail(id, Error::PeerLost { rank: rank as usize });
@@ -162,6 +163,26 @@ impl Endpoint {
         }
     }
 
+    /// Asks all ranks that a message is waited from whether they still will send any; those who leave answer. For
+    /// engines that cannot know.
+    pub(crate) fn ask_whether_they_are_there(&mut self, what: Waiting) {
+        let mut sources: Vec<u32> = self.posted().into_iter().map(|(_, key)| key.source).collect();
+        if let Waiting::Op(What::Receive, key) = what {
+            sources.push(key.source);
+        }
+        if sources.contains(&ANY) {
+            sources = (0..self.size()).collect();
+        }
+        sources.sort_unstable();
+        sources.dedup();
+        for source in sources {
+            if source != self.core.rank && !self.core.lives.contains_key(&source) {
+                // If there is no room now, it is asked again later.
+                self.fabric.try_send(source, Head { kind: kind::ASK, ..Head::default() }, &[]);
+            }
+        }
+    }
+
     /// Brings operations that hold borrowed memory nearer to their end; called until none does.
     pub fn settle(&mut self, panicked: bool) {
         if panicked && !self.core.leaving {
@@ -220,7 +241,7 @@ impl Endpoint {
                 return;
             }
             if any {
-                patience = Patience::default();
+                patience.stir();
             } else {
                 self.pause(&mut patience, Waiting::For("the end of the world, for what was sent to be received"));
             }
@@ -233,6 +254,7 @@ impl Endpoint {
         let offered: Vec<Id> = self.core.ops.iter().map(|(id, _)| id).collect();
         for id in offered {
             std::mem::forget(self.core.ops.get_mut(id).and_then(|op| op.span.take()));
+            self.core.fail(id, Error::Cancelled);
         }
     }
 

@@ -48,7 +48,7 @@ impl Endpoint {
                 Some(Outcome::Offered(envelope, offer)) => {
                     return self.recv_offered(envelope, offer, foreground.expect("set above").into);
                 }
-                None if any => patience = Patience::default(),
+                None if any => patience.stir(),
                 None => {
                     self.refuse_self_wait(key)?;
                     self.pause(&mut patience, Waiting::Op(What::Receive, key));
@@ -212,7 +212,7 @@ impl Endpoint {
                 return Ok(id);
             }
             if self.progress() {
-                patience = Patience::default();
+                patience.stir();
                 continue;
             }
             self.refuse_self_wait(key)?;

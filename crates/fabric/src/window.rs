@@ -147,10 +147,14 @@ impl Endpoint {
                 return Ok(value);
             }
             if self.progress() {
-                patience = Patience::default();
+                patience.stir();
                 continue;
             }
             self.pause(&mut patience, Waiting::For("an access to a window"));
+            // The answer may have come while this looked for losses; it must not be left for the next question.
+            if let Some(value) = ready(self) {
+                return Ok(value);
+            }
             let lost = self.core.lives.keys().find(|lost| rank.is_none_or(|rank| rank == **lost));
             if let Some(&lost) = lost {
                 return Err(treepie_base::Error::PeerLost { rank: lost as usize });

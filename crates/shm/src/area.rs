@@ -100,29 +100,14 @@ mod memory {
             }
         }
 
-        /// Asks for the lines of the record at `at`, which is read next if it is there already.
-        #[inline]
-        pub(crate) fn prefetch_for_read(&self, at: usize) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                for ahead in [0, 64] {
-                    let at = (at + ahead) & (self.bytes - 1);
-                    // SAFETY: prefetching has no effect on memory, and the address lies in the area.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(at).cast()) };
-                }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = at;
-        }
-
-        /// Asks for the lines after `at`, where the next records will be written.
+        /// Asks for lines after `at`, where coming records will be written. They lie in the reader's cache since the last
+        /// lap, and getting them takes as long as writing several records.
         #[inline]
         pub(crate) fn prefetch_for_write(&self, at: usize) {
             #[cfg(target_arch = "x86_64")]
             {
                 use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-                for ahead in [64, 128] {
+                for ahead in [128, 256, 384] {
                     let at = (at + ahead) & (self.bytes - 1);
                     // SAFETY: prefetching has no effect on memory, and the address lies in the area.
                     unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.as_ptr().add(at).cast()) };
@@ -178,8 +163,6 @@ mod memory {
         }
 
         pub(crate) fn prefetch_for_write(&self, _at: usize) {}
-
-        pub(crate) fn prefetch_for_read(&self, _at: usize) {}
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Header {
     pub(crate) ranks: u32,
     /// Cores that the creator could use; its ranks may be pinned to one each.
     pub(crate) cores: u32,
+    /// Whether ranks that go to sleep fence the others; see `barrier`.
+    pub(crate) sleeper_fences: u32,
     /// Changes when the life of any rank changes.
     pub(crate) news: AtomicU32,
     /// Where the next piece of the heap begins.
@@ -65,8 +67,8 @@ struct AckBoard([AtomicU64; ACK_SLOTS as usize / 64]);
 impl Control {
     /// Acknowledges this rank's operation `slot`.
     pub(crate) fn ack(&self, slot: u32) {
-        self.acks.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::SeqCst);
-        self.bell.ring_after_publish();
+        self.acks.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::AcqRel);
+        self.bell.ring();
     }
 
     pub(crate) fn any_acks(&self) -> bool {
@@ -121,8 +123,10 @@ impl Arena {
     pub fn create(ranks: u32) -> io::Result<Self> {
         let layout = Layout::of(ranks);
         let fd = memfd_create("treepie", MemfdFlags::CLOEXEC)?;
-        // Nothing is allocated before it is touched. Where a limit on file sizes forbids so much, windows get less.
-        ftruncate(&fd, 1 << 40).or_else(|_| ftruncate(&fd, layout.bytes() as u64 + (1 << 32)))?;
+        // Nothing is allocated before it is touched. Where a limit on file sizes forbids so much, windows get less: to
+        // try beyond the limit would end the process by SIGXFSZ.
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
+        ftruncate(&fd, limit.min(1 << 40))?;
         let arena = Self::map(fd, layout)?;
         // SAFETY: the memory is mapped, big enough, aligned to a page, and nobody else has it yet.
         unsafe {
@@ -131,6 +135,9 @@ impl Arena {
             (&raw mut (*header).ranks).write(ranks);
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             (&raw mut (*header).cores).write(cores);
+            // With more ranks than cores they sleep all the time, and fencing all others costs more than it saves.
+            let sleeper_fences = ranks <= cores && crate::barrier::is_supported();
+            (&raw mut (*header).sleeper_fences).write(sleeper_fences.into());
         }
         arena.header().heap.store(layout.bytes() as u64, Ordering::Release);
         Ok(arena)
@@ -196,6 +203,12 @@ impl Arena {
     /// Whether a rank has ended and touches no memory any more.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         matches!(self.control(rank).life(), Life::Left | Life::Dead)
+    }
+
+    /// Makes this process the one that is `rank`; false if there was one before.
+    pub(crate) fn claim_rank(&self, rank: u32) -> bool {
+        let pid = &self.control(rank).pid;
+        pid.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Whether a rank has said itself that it failed.

@@ -21,6 +21,17 @@ impl Bell {
         Self { asleep: AtomicU32::new(0) }
     }
 
+    /// A sleep that does not say so: for the model that shows that saying so is needed.
+    #[cfg(loom)]
+    pub(crate) fn sleep_unflagged(&self, fence: impl FnOnce(), mut anything: impl FnMut() -> bool) {
+        fence();
+        if !anything() {
+            // Only a ring would end it.
+            let rung = self.asleep.load(Ordering::Acquire);
+            futex::wait(&self.asleep, rung, Duration::MAX);
+        }
+    }
+
     /// Wakes the rank if it sleeps. The caller has ordered its own writes before this by [`publish`] or a fence.
     ///
     /// [`publish`]: crate::primitive::publish
@@ -46,10 +57,11 @@ impl Bell {
         }
     }
 
-    /// Sleeps until rung, at most `limit`, unless `anything` says that there is something to do already.
-    pub(crate) fn sleep(&self, limit: Duration, mut anything: impl FnMut() -> bool) {
+    /// Sleeps until rung, at most `limit`, unless `anything` says that there is something to do already. `fence` is to
+    /// order all that others did before all that they do after, as far as they do not do it themselves.
+    pub(crate) fn sleep(&self, limit: Duration, fence: impl FnOnce(), mut anything: impl FnMut() -> bool) {
         self.asleep.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        fence();
         if !anything() {
             futex::wait(&self.asleep, 1, limit);
         }

@@ -106,7 +106,8 @@ impl Bulk {
         slot: u32,
         span: Span,
     ) -> Result<Option<Invite>, Span> {
-        if !self.reach.works(arena.pid(from), remote) {
+        // An empty message needs no reach, and its address none to be tried at.
+        if !span.is_empty() && !self.reach.works(arena.pid(from), remote) {
             return Err(span);
         }
         let chunk = chunk_bytes(span.len());
@@ -156,11 +157,11 @@ impl Bulk {
             {
                 left -= 1;
                 let (first, len) = pull.extent(chunk);
-                let into = &mut pull.span.as_mut_slice()[first..first + len];
-                if !self.reach.read(arena.pid(pull.peer), pull.remote + first as u64, into) {
-                    return Some(self.failed(i));
+                // If this fails the sender is going; the chunk stays unfinished, and the transfer ends below once it
+                // is gone and cannot be in the middle of a chunk of its own.
+                if self.reach.read(arena.pid(pull.peer), pull.remote + first as u64, &mut pull.span, first, len) {
+                    pull.claims.finish_one();
                 }
-                pull.claims.finish_one();
             }
             if pull.claims.finished() == pull.chunks {
                 let pull = self.end(i);
@@ -178,7 +179,7 @@ impl Bulk {
                 left -= 1;
                 let (first, len) = help.extent(chunk);
                 let from = &help.span.as_slice()[first..first + len];
-                // If the receiver is gone, its loss is noticed below.
+                // A receiver that lives can be written to: that was tried before any chunk was taken.
                 if self.reach.write(arena.pid(help.peer), help.remote + first as u64, from) {
                     help.claims.finish_one();
                     arena.control(help.peer).bell.ring();
@@ -215,10 +216,10 @@ impl Bulk {
 }
 
 impl Drop for Bulk {
-    /// A peer may be writing to memory of a transfer in flight. An endpoint ends them all before it drops its engine;
+    /// A peer may be writing to, or reading, memory of a transfer in flight. An endpoint ends them all before it drops its engine;
     /// if it could not (a panic), the memory is kept for ever rather than given back too early.
     fn drop(&mut self) {
-        for part in self.pulls.drain(..) {
+        for part in self.pulls.drain(..).chain(self.helps.drain(..)) {
             std::mem::forget(part.span);
         }
     }

@@ -12,10 +12,12 @@ use treepie_base::Span;
 use treepie_fabric::{Event, Fabric, Head, Invite, Life, SharedHeap};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
+use crate::barrier;
 use crate::bell::Bell;
 use crate::bulk::Bulk;
 use crate::heap::Heap;
 use crate::inbox::{Inbox, Slot};
+use crate::primitive::Fencing;
 use crate::reach::Reach;
 use crate::ring::{Reader, Writer};
 use crate::wait::Patience;
@@ -41,6 +43,15 @@ enum Held {
     Ring(usize),
 }
 
+/// What lies first in the inbox.
+#[derive(PartialEq)]
+enum Mail {
+    Nothing,
+    Record,
+    /// Was there: a peer goes on in a ring, which is looked at from now on.
+    NewRing,
+}
+
 /// A barrier that this rank has arrived at.
 struct Gathering {
     cell: u32,
@@ -63,10 +74,17 @@ pub struct Shm {
     bulk: Bulk,
     gatherings: Vec<Gathering>,
     barriers: Vec<u64>,
-    /// Peers that a record did not fit for, and how long its body was, since the last wait.
+    /// Peers that a record did not fit for since the last sleep, and the shortest body it was.
     full: Vec<(u32, usize)>,
     patience: Patience,
     polls: u32,
+    /// Whether this rank's writers fence.
+    fencing: Fencing,
+    /// Whether those of others may not, so that this rank fences them when it sleeps; and whether that has failed.
+    sleeper_fences: bool,
+    barrier_failed: bool,
+    /// The engine's news when there was last nothing to poll.
+    news_seen: u32,
     start: Instant,
     heap: Heap,
     /// Last, as everything above refers into it.
@@ -84,6 +102,8 @@ impl Shm {
         if !threads {
             crate::reach::permit_peers();
         }
+        let sleeper_fences = arena.header().sleeper_fences != 0;
+        let fencing = if sleeper_fences && barrier::register() { Fencing::Sleeper } else { Fencing::Writer };
         // With a ring for everybody there is no reason to wait for a pair to prove itself.
         let first = if size - 1 <= layout.rings { 0 } else { 16 };
         Self {
@@ -101,6 +121,10 @@ impl Shm {
             full: Vec::new(),
             patience: Patience::for_ranks(size, arena.header().cores),
             polls: 0,
+            fencing,
+            sleeper_fences,
+            barrier_failed: false,
+            news_seen: 0,
             start: Instant::now(),
             heap: Heap::new(arena.clone()),
             arena,
@@ -152,8 +176,9 @@ impl Shm {
     }
 
     fn note_full(&mut self, to: u32, body: usize) {
-        if !self.full.contains(&(to, body)) {
-            self.full.push((to, body));
+        match self.full.iter_mut().find(|(peer, _)| *peer == to) {
+            Some((_, least)) => *least = body.min(*least),
+            None => self.full.push((to, body)),
         }
     }
 
@@ -178,7 +203,7 @@ impl Shm {
     #[inline]
     fn ready_ring(&mut self) -> Option<usize> {
         // The ring that had something last is likely to have more.
-        if let Some((_, reader)) = self.readers.get(self.favourite)
+        if let Some((_, reader)) = self.readers.get_mut(self.favourite)
             && reader.ready()
         {
             return Some(self.favourite);
@@ -187,10 +212,37 @@ impl Shm {
         Some(self.favourite)
     }
 
-    fn other_ready_ring(&self) -> Option<usize> {
+    fn other_ready_ring(&mut self) -> Option<usize> {
         let n = self.readers.len();
         let after = (self.favourite + 1).min(n);
         (after..n).chain(0..after.min(n)).find(|i| self.readers[*i].1.ready())
+    }
+
+    /// Reads what concerns the engine itself, up to a record for others.
+    #[inline]
+    fn look_into_inbox(&mut self) -> Mail {
+        if self.inbox.ready() { self.open_mail() } else { Mail::Nothing }
+    }
+
+    #[cold]
+    fn open_mail(&mut self) -> Mail {
+        let (prefix, _) = self.inbox.next().expect("it is ready");
+        if prefix.head.kind != MOVED {
+            self.inbox.keep();
+            return Mail::Record;
+        }
+        let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
+        let bell = &self.arena.control(prefix.from).bell;
+        self.readers.push((bell, Reader::new(header, area)));
+        self.held = Held::Inbox;
+        self.release();
+        Mail::NewRing
+    }
+
+    fn take_from_inbox(&mut self) -> Option<Event<'_>> {
+        self.held = Held::Inbox;
+        let (prefix, body) = self.inbox.next()?;
+        Some(Event::Record { from: prefix.from, head: prefix.head, body })
     }
 
     /// What is not a record: acknowledgements, barriers, large messages.
@@ -214,13 +266,13 @@ impl Shm {
     }
 
     /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
-    fn anything(&mut self, news: u32) -> bool {
+    fn anything(&mut self) -> bool {
         self.inbox.ready()
-            || self.readers.iter().any(|(_, reader)| reader.ready())
+            || self.readers.iter_mut().any(|(_, reader)| reader.ready())
             || self.arena.control(self.rank).any_acks()
             || self.gatherings.iter().any(|g| self.has_gathered(g))
             || self.bulk.has_work(&self.arena)
-            || self.news() != news
+            || self.news() != self.news_seen
             || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
                 Route::Ring(i) => self.writers[i as usize].1.has_room(body),
                 _ => Slot::new(&self.arena.control(to).inbox, self.arena.inbox_area(to)).has_room_or_block(body),
@@ -254,7 +306,7 @@ impl Fabric for Shm {
         match self.routes[to as usize] {
             Route::Ring(i) => {
                 let (reader, ring) = &mut self.writers[i as usize];
-                let sent = ring.push(self.rank, head, body, reader);
+                let sent = ring.push(self.rank, head, body, reader, self.fencing);
                 if !sent {
                     self.note_full(to, body.len());
                 }
@@ -268,25 +320,31 @@ impl Fabric for Shm {
     fn poll(&mut self) -> Option<Event<'_>> {
         self.release();
         // Records first, as they are what is waited for mostly, and from the ring that had some last; but a flood of
-        // them must starve neither the other rings nor the rest.
+        // them must starve neither the other rings, nor the inbox, nor the rest.
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(64) {
             self.favourite += 1;
+            if self.look_into_inbox() == Mail::Record {
+                return self.take_from_inbox();
+            }
             if let Some(event) = self.poll_rest() {
                 return Some(event);
             }
         }
-        if let Some(i) = self.ready_ring() {
-            // A lap's rest may be all there was.
-            if let Some((prefix, body)) = self.readers[i].1.next() {
+        loop {
+            if let Some(i) = self.ready_ring() {
                 self.held = Held::Ring(i);
+                let (prefix, body) = self.readers[i].1.next().expect("it is ready");
                 return Some(Event::Record { from: prefix.from, head: prefix.head, body });
             }
-            return None;
+            match self.look_into_inbox() {
+                Mail::Record => return self.take_from_inbox(),
+                // There is a ring more to look at, and it may have something.
+                Mail::NewRing => {}
+                Mail::Nothing => break,
+            }
         }
-        if self.inbox.ready() {
-            return self.poll_inbox();
-        }
+        self.news_seen = self.news();
         self.poll_rest()
     }
 
@@ -296,8 +354,12 @@ impl Fabric for Shm {
             return false;
         }
         let bell = &self.arena.control(self.rank).bell;
-        let news = self.news();
-        bell.sleep(Duration::from_millis(100), || self.anything(news));
+        // If the others cannot be fenced, a wake-up may be missed; then look again soon.
+        let limit = Duration::from_millis(if self.barrier_failed { 1 } else { 100 });
+        let (asked, mut failed) = (self.sleeper_fences, false);
+        let fence = || failed = if asked { !barrier::everywhere() } else { full_fence() };
+        bell.sleep(limit, fence, || self.anything());
+        self.barrier_failed |= failed;
         self.full.clear();
         true
     }
@@ -369,19 +431,10 @@ impl Fabric for Shm {
     }
 }
 
-impl Shm {
-    #[cold]
-    fn poll_inbox(&mut self) -> Option<Event<'_>> {
-        let (prefix, body) = self.inbox.next()?;
-        self.held = Held::Inbox;
-        if prefix.head.kind == MOVED {
-            let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
-            let bell = &self.arena.control(prefix.from).bell;
-            self.readers.push((bell, Reader::new(header, area)));
-            return None;
-        }
-        Some(Event::Record { from: prefix.from, head: prefix.head, body })
-    }
+/// Orders this rank's accesses; cannot fail.
+fn full_fence() -> bool {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    false
 }
 
 impl Drop for Shm {

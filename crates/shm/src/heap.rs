@@ -13,7 +13,7 @@ use treepie_fabric::{SharedHeap, SharedMemory};
 use crate::arena::Arena;
 
 /// Gives out pieces in order and never the same place twice: the file is sparse, so a piece that was given back costs
-/// no memory, only numbers.
+/// no memory, only numbers: a terabyte of them over the life of a world.
 pub(crate) struct Heap {
     arena: Arc<Arena>,
 }
@@ -28,13 +28,11 @@ const PAGE: u64 = 4096;
 
 impl SharedHeap for Heap {
     fn reserve(&mut self, bytes: u64) -> Result<u64> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE);
-        let at = self.arena.header().heap.fetch_add(bytes, Ordering::AcqRel);
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let room = rustix::fs::fstat(self.arena.fd()).map_or(0, |stat| stat.st_size as u64);
-        if at.saturating_add(bytes) > room {
-            return Err(Error::Engine(format!("no shared memory for a window of {bytes} bytes")));
-        }
-        Ok(at)
+        let take = |at: u64| at.checked_add(bytes).filter(|end| *end <= room);
+        let taken = self.arena.header().heap.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken.map_err(|_| Error::Engine(format!("no shared memory for a window of {bytes} bytes")))
     }
 
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>> {

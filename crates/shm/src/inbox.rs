@@ -8,7 +8,7 @@ use treepie_fabric::Head;
 
 use crate::area::{Area, Body, GRANULE, PAD, Prefix, record_bytes};
 use crate::bell::Bell;
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, publish};
+use crate::primitive::{AtomicU32, AtomicU64, Fencing, Ordering, fence, publish};
 
 /// What all sides share beside the area.
 #[repr(C, align(64))]
@@ -75,7 +75,7 @@ impl Slot {
         }
         debug_assert!(at + record <= self.area.bytes());
         self.area.write(at, Prefix { from, head }, body);
-        publish(self.area.valid(at), body.len() as u32 + 1);
+        publish(self.area.valid(at), body.len() as u32 + 1, Fencing::Writer);
         reader.ring_after_publish();
         true
     }
@@ -100,27 +100,34 @@ impl Inbox {
     }
 
     /// Whether a record is there.
-    #[cfg(not(loom))]
     #[inline]
-    pub(crate) fn ready(&self) -> bool {
-        self.area.valid(self.at()).load(Ordering::Acquire) != 0
+    pub(crate) fn ready(&mut self) -> bool {
+        match self.area.valid(self.at()).load(Ordering::Acquire) {
+            0 => false,
+            PAD => {
+                let rest = self.area.bytes() - self.at();
+                self.clear(self.at(), rest);
+                self.head += rest as u64;
+                self.area.valid(0).load(Ordering::Acquire) != 0
+            }
+            _ => true,
+        }
+    }
+
+    /// Leaves the record that was handed out where it is, to be handed out again.
+    #[cfg(not(loom))]
+    pub(crate) fn keep(&mut self) {
+        self.held = 0;
     }
 
     /// The next record, if there is one. It stays until [`free`](Self::free).
     pub(crate) fn next(&mut self) -> Option<(Prefix, Body<'_>)> {
         debug_assert_eq!(self.held, 0);
-        let mut at = self.at();
-        let mut valid = self.area.valid(at).load(Ordering::Acquire);
-        if valid == PAD {
-            let rest = self.area.bytes() - at;
-            self.clear(at, rest);
-            self.head += rest as u64;
-            at = 0;
-            valid = self.area.valid(at).load(Ordering::Acquire);
-        }
-        if valid == 0 {
+        if !self.ready() {
             return None;
         }
+        let at = self.at();
+        let valid = self.area.valid(at).load(Ordering::Acquire);
         let len = valid as usize - 1;
         self.held = record_bytes(len) as u32;
         Some(self.area.read(at, len))

@@ -14,7 +14,8 @@ pub const SIZE: &str = "TREEPIE_SIZE";
 /// Name of the variable with the descriptor of the world's shared memory.
 pub const ARENA: &str = "TREEPIE_ARENA";
 
-/// This process's end of the world that the launcher made for it; nothing if there is no launcher.
+/// This process's end of the world that the launcher made for it; nothing if there is no launcher, or if this is not
+/// the process that it started as a rank but a child of that one.
 pub fn join_launched() -> io::Result<Option<Shm>> {
     let Ok(fd) = std::env::var(ARENA) else { return Ok(None) };
     let bad = |what: &str| io::Error::other(format!("{what}: this is no rank of treepie run"));
@@ -25,14 +26,25 @@ pub fn join_launched() -> io::Result<Option<Shm>> {
     let number = |text: &str, name: &str| text.parse::<u32>().map_err(|_| bad(&format!("{name} is {text:?}")));
     let rank = number(&std::env::var(RANK).map_err(|_| bad("TREEPIE_RANK is not set"))?, RANK)?;
     let fd = number(&fd, ARENA)? as i32;
-    // SAFETY: the launcher passed this descriptor for this one use, which the flag above holds. If it is something
-    // else after all, opening the arena below finds out.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let arena = Arena::open(fd).map_err(|e| bad(&format!("descriptor in {ARENA}: {e}")))?;
+    // A child of a rank inherits the variable but not the descriptor; the number may be another file's then, so it is
+    // opened anew and only looked at.
+    let Ok(file) = std::fs::File::options().read(true).write(true).open(format!("/proc/self/fd/{fd}")) else {
+        return Ok(None);
+    };
+    let Ok(arena) = Arena::open(file.into()) else { return Ok(None) };
     if rank >= arena.ranks() {
         return Err(bad(&format!("{RANK} is {rank}, of {}", arena.ranks())));
     }
-    // A child of this process must not take its place.
-    let _ = rustix::io::fcntl_setfd(arena.fd(), rustix::io::FdFlags::CLOEXEC);
+    if !arena.claim_rank(rank) {
+        return Err(io::Error::other(format!("rank {rank} is, or was, another process: each is joined once")));
+    }
+    // The launcher's descriptor is of no more use, and a child of this process must not take its place.
+    close_inherited(fd);
     Ok(Some(Shm::join(Arc::new(arena), rank, false)))
+}
+
+fn close_inherited(fd: i32) {
+    // SAFETY: the launcher passed this descriptor for this one use (it was found to be an arena), so nothing else in
+    // this process refers to it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `arena`, `layout` | the shared memory and what lies where in it |
 //! | `area`, `ring`, `inbox` | records: of a pair, and of everybody to one |
-//! | `bell`, `wait` | sleeping and waking; how long to stay awake before |
+//! | `bell`, `barrier`, `wait` | sleeping and waking; how long to stay awake before |
 //! | `claim`, `bulk`, `reach` | large messages in one copy, made by both ends |
 //! | `heap` | memory for windows |
 //! | `engine` | the [`Fabric`](treepie_fabric::Fabric) made of these |
@@ -19,6 +19,8 @@ mod ring;
 
 #[cfg(not(loom))]
 mod arena;
+#[cfg(not(loom))]
+mod barrier;
 #[cfg(not(loom))]
 mod bulk;
 #[cfg(not(loom))]

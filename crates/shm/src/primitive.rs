@@ -6,16 +6,30 @@ pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+/// Who orders a record's publication before the look whether its reader sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fencing {
+    /// The writer, each time.
+    Writer,
+    /// The reader, when it goes to sleep; see `barrier`.
+    Sleeper,
+}
+
 /// Publishes `value` and orders the store before every later load, so that "publish, then look whether somebody
 /// sleeps" and "say that I sleep, then look whether something was published" cannot both miss.
 ///
-/// On x86 one `xchg` is cheaper than a store and an `mfence`. Loom knows the order of fences but not of sequentially
-/// consistent accesses, so there it is spelled out.
+/// On x86 one `xchg` is cheaper than a store and an `mfence`. Elsewhere, and for loom, which knows the order of fences
+/// but not of sequentially consistent accesses, it is spelled out.
 #[inline]
-pub(crate) fn publish(word: &AtomicU32, value: u32) {
-    #[cfg(not(loom))]
+pub(crate) fn publish(word: &AtomicU32, value: u32, fencing: Fencing) {
+    if fencing == Fencing::Sleeper {
+        word.store(value, Ordering::Release);
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        return;
+    }
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     word.swap(value, Ordering::SeqCst);
-    #[cfg(loom)]
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
     {
         word.store(value, Ordering::Release);
         fence(Ordering::SeqCst);

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use treepie_base::Span;
+
 /// How the memory of peers is reached.
 pub(crate) enum Reach {
     /// Peers are processes: by the kernel, which asks for the right to trace them.
@@ -15,6 +17,10 @@ pub(crate) enum Reach {
 /// What trying has shown.
 pub(crate) struct Permission(AtomicU8);
 
+const UNKNOWN: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
 impl Reach {
     /// As far as known before trying: `TREEPIE_SINGLE_COPY=off` forbids it.
     pub(crate) fn new(threads: bool) -> Self {
@@ -23,33 +29,45 @@ impl Reach {
         } else if threads {
             Self::Thread
         } else {
-            Self::Process(Permission(AtomicU8::new(0)))
+            Self::Process(Permission(AtomicU8::new(UNKNOWN)))
         }
     }
 
-    /// Whether the memory of the process `pid` can be read; asked of the kernel once, at the address given.
+    /// Whether the memory of the process `pid` can be read; the kernel is asked, at the address given, until it has
+    /// said yes or that it never will.
     pub(crate) fn works(&self, pid: i32, address: u64) -> bool {
         match self {
             Self::Thread => true,
             Self::Nowhere => false,
             Self::Process(Permission(known)) => {
-                if known.load(Ordering::Relaxed) == 0 {
-                    let yes = process_vm(Direction::Read, pid, address, std::slice::from_mut(&mut 0u8).as_mut_ptr(), 1);
-                    known.store(if yes { 1 } else { 2 }, Ordering::Relaxed);
+                if known.load(Ordering::Relaxed) == UNKNOWN {
+                    let mut byte = 0u8;
+                    let answer = match process_vm(Direction::Read, pid, address, &raw mut byte, 1) {
+                        Ok(()) => YES,
+                        // Not of the peer, but of the system or the permission.
+                        Err(libc::EPERM | libc::ENOSYS) => NO,
+                        Err(_) => return false,
+                    };
+                    known.store(answer, Ordering::Relaxed);
                 }
-                known.load(Ordering::Relaxed) == 1
+                known.load(Ordering::Relaxed) == YES
             }
         }
     }
 
-    /// Reads a peer's memory. False if the peer is gone.
-    pub(crate) fn read(&self, pid: i32, address: u64, into: &mut [u8]) -> bool {
+    /// Reads a peer's memory into `len` bytes of `span` from `first` on; the peer may write to others of its bytes at
+    /// the same time. False if the peer is gone.
+    pub(crate) fn read(&self, pid: i32, address: u64, span: &mut Span, first: usize, len: usize) -> bool {
+        assert!(first + len <= span.len());
+        // SAFETY: in bounds, as just tested.
+        let into = unsafe { span.address().add(first) }.as_ptr();
         match self {
-            Self::Process(_) => process_vm(Direction::Read, pid, address, into.as_mut_ptr(), into.len()),
+            Self::Process(_) => process_vm(Direction::Read, pid, address, into, len).is_ok(),
             _ => {
                 // SAFETY: a peer thread offered this memory for reading (its engine holds the span until this rank
-                // acknowledges) and it has at least this many bytes from there on.
-                unsafe { into.as_mut_ptr().copy_from_nonoverlapping(address as *const u8, into.len()) };
+                // acknowledges) and it has at least this many bytes from there on. The bytes of the span are claimed by
+                // this rank, so nobody else touches them.
+                unsafe { into.copy_from_nonoverlapping(address as *const u8, len) };
                 true
             }
         }
@@ -58,7 +76,9 @@ impl Reach {
     /// Writes a peer's memory. False if the peer is gone.
     pub(crate) fn write(&self, pid: i32, address: u64, from: &[u8]) -> bool {
         match self {
-            Self::Process(_) => process_vm(Direction::Write, pid, address, from.as_ptr().cast_mut(), from.len()),
+            Self::Process(_) => {
+                process_vm(Direction::Write, pid, address, from.as_ptr().cast_mut(), from.len()).is_ok()
+            }
             _ => {
                 // SAFETY: a peer thread invited this rank to write there (its engine holds the span until every chunk
                 // that was claimed is finished), and the claim of this chunk is this rank's alone.
@@ -75,10 +95,11 @@ enum Direction {
     Write,
 }
 
-fn process_vm(direction: Direction, pid: i32, address: u64, local: *mut u8, len: usize) -> bool {
+/// Moves bytes, or tells why not, as `errno`.
+fn process_vm(direction: Direction, pid: i32, address: u64, local: *mut u8, len: usize) -> Result<(), i32> {
     let mut done = 0;
     while done < len {
-        // SAFETY: `local` is valid for `len` bytes, for writing if this is a read (both callers pass a slice). The
+        // SAFETY: `local` is valid for `len` bytes, for writing if this is a read (the callers see to it). The
         // other address is the peer's matter: the kernel checks it.
         let moved = unsafe {
             let mine = libc::iovec { iov_base: local.add(done).cast(), iov_len: len - done };
@@ -90,10 +111,11 @@ fn process_vm(direction: Direction, pid: i32, address: u64, local: *mut u8, len:
         };
         match moved {
             1.. => done += moved as usize,
-            _ => return false,
+            0 => return Err(libc::EFAULT),
+            _ => return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EFAULT)),
         }
     }
-    true
+    Ok(())
 }
 
 /// Lets the other ranks of this user's job reach this process where the kernel only allows parents to.

@@ -13,7 +13,7 @@ use treepie_fabric::Head;
 
 use crate::area::{Area, Body, GRANULE, PAD, Prefix, record_bytes};
 use crate::bell::Bell;
-use crate::primitive::{AtomicU64, Ordering, publish};
+use crate::primitive::{AtomicU64, Fencing, Ordering, publish};
 
 /// What the two sides share beside the area, on a line of its own.
 #[repr(C, align(64))]
@@ -76,7 +76,7 @@ impl Writer {
 
     /// Writes a record and wakes the reader if it sleeps; false if there is no room.
     #[inline]
-    pub(crate) fn push(&mut self, from: u32, head: Head, body: &[u8], reader: &Bell) -> bool {
+    pub(crate) fn push(&mut self, from: u32, head: Head, body: &[u8], reader: &Bell, fencing: Fencing) -> bool {
         let record = record_bytes(body.len());
         let mut at = self.at();
         if at + record > self.area.bytes() || self.tail + (record + GRANULE) as u64 > self.limit {
@@ -88,7 +88,7 @@ impl Writer {
         let next = (at + record) & (self.area.bytes() - 1);
         self.area.valid(next).store(0, Ordering::Relaxed);
         self.area.write(at, Prefix { from, head }, body);
-        publish(self.area.valid(at), body.len() as u32 + 1);
+        publish(self.area.valid(at), body.len() as u32 + 1, fencing);
         self.tail += record as u64;
         reader.ring_after_publish();
         self.area.prefetch_for_write(next);
@@ -117,27 +117,28 @@ impl Reader {
 
     /// Whether a record is there.
     #[inline]
-    pub(crate) fn ready(&self) -> bool {
-        self.area.valid(self.at()).load(Ordering::Acquire) != 0
+    pub(crate) fn ready(&mut self) -> bool {
+        match self.area.valid(self.at()).load(Ordering::Acquire) {
+            0 => false,
+            PAD => {
+                self.head += (self.area.bytes() - self.at()) as u64;
+                self.area.valid(0).load(Ordering::Acquire) != 0
+            }
+            _ => true,
+        }
     }
 
     /// The next record, if there is one. It stays until [`free`](Self::free).
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(Prefix, Body<'_>)> {
         debug_assert_eq!(self.held, 0);
-        let mut at = self.at();
-        let mut valid = self.area.valid(at).load(Ordering::Acquire);
-        if valid == PAD {
-            self.head += (self.area.bytes() - at) as u64;
-            at = 0;
-            valid = self.area.valid(at).load(Ordering::Acquire);
-        }
-        if valid == 0 {
+        if !self.ready() {
             return None;
         }
+        let at = self.at();
+        let valid = self.area.valid(at).load(Ordering::Acquire);
         let len = valid as usize - 1;
         self.held = record_bytes(len) as u32;
-        self.area.prefetch_for_read((at + self.held as usize) & (self.area.bytes() - 1));
         Some(self.area.read(at, len))
     }
 
