@@ -29,7 +29,7 @@ pub trait Task {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>>;
 }
 
-/// One rank's end. See the [module](self).
+/// One rank's end: the engine, and matching and protocols above it.
 pub struct Endpoint {
     pub(crate) fabric: Box<dyn Fabric>,
     pub(crate) core: Core,

@@ -1,6 +1,6 @@
 //! Numbered things, with numbers used again.
 
-/// A number in a [`Slab`] that is never mistaken for a later thing with the same number.
+/// The name of an operation; never mistaken for that of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     pub(crate) index: u32,

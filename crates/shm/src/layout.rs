@@ -80,8 +80,8 @@ mod tests {
         for ranks in [1, 2, 3, 5, 8, 16, 17, 64, 65, 256, 1024, 4096] {
             let l = Layout::of(ranks);
             assert!(l.control(0) >= size_of::<Header>());
-            assert!(l.inbox(0) >= l.barrier_cell(BARRIER_CELLS) && l.inbox(0) % 64 == 0);
-            assert!(l.ring_header(0, 0) >= l.inbox(ranks) && l.ring(0, 0) % 64 == 0);
+            assert!(l.inbox(0) >= l.barrier_cell(BARRIER_CELLS) && l.inbox(0).is_multiple_of(64));
+            assert!(l.ring_header(0, 0) >= l.inbox(ranks) && l.ring(0, 0).is_multiple_of(64));
             assert!(l.max_body() >= 1024);
             assert!(l.bytes() / ranks as usize <= 5 << 20, "{ranks} ranks: {} bytes", l.bytes());
         }

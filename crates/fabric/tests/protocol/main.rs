@@ -70,7 +70,7 @@ fn exchange(seed: u64) {
     let (mut sent, mut posted) = (0, 0);
     let mut sends: Vec<(usize, Id)> = Vec::new();
     let mut waiting: Vec<(usize, u64, Id)> = Vec::new();
-    let mut got: HashMap<(u32, Select4), Vec<(u64, u32, u32, u64)>> = HashMap::new();
+    let mut got: HashMap<(u32, Selected), Vec<Got>> = HashMap::new();
     let mut steps = 0u64;
     while sent < planned.len() || posted < planned.len() || !sends.is_empty() || !waiting.is_empty() {
         steps += 1;
@@ -145,7 +145,11 @@ fn exchange(seed: u64) {
     }
 }
 
-type Select4 = (u32, Option<u32>, Option<u32>);
+/// Context, source and tag that a receive asked for.
+type Selected = (u32, Option<u32>, Option<u32>);
+
+/// The order of the receive; source, tag and sequence number of what it got.
+type Got = (u64, u32, u32, u64);
 
 #[test]
 fn messages_arrive_once_whole_and_in_order_for_every_seed() {

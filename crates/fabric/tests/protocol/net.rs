@@ -22,6 +22,8 @@ impl Rng {
     }
 }
 
+type Record = (Head, Vec<u8>);
+
 /// What the engine offers beyond channels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offers {
@@ -39,7 +41,7 @@ pub(crate) struct Net {
     pub(crate) rng: Rng,
     offers: Offers,
     size: u32,
-    channels: HashMap<(u32, u32), VecDeque<(Head, Vec<u8>)>>,
+    channels: HashMap<(u32, u32), VecDeque<Record>>,
     acks: HashMap<u32, VecDeque<u32>>,
     /// Memory that senders offered, by number.
     offered: Vec<Vec<u8>>,
