@@ -97,7 +97,10 @@ impl Bulk {
         self.pulls.is_empty() && self.helps.is_empty()
     }
 
-    /// Begins to receive. Gives the span back if the sender's memory cannot be reached, or all claims are in use.
+    /// Begins to receive. Gives the span back if the sender's memory cannot be reached.
+    ///
+    /// Also for 64 KiB, where the ring carries a stream of messages faster (8.7 against 7.2 GB/s) but a single one takes
+    /// twice as long through it (9.3 against 4.7 us).
     pub(crate) fn pull(
         &mut self,
         arena: &Arena,
