@@ -336,9 +336,8 @@ impl Endpoint {
 
     /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such.
     pub fn gather(&mut self, cell: u32) -> Option<Id> {
-        let queue: &mut VecDeque<Id> = self.core.gatherings.entry(cell).or_default();
         // A rank arrives once at a time; the next barrier begins when this one has ended.
-        let first = queue.is_empty();
+        let first = self.core.gatherings.get(&cell).is_none_or(VecDeque::is_empty);
         if first && !self.fabric.arrive(cell) {
             return None;
         }

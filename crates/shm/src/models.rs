@@ -194,13 +194,13 @@ fn each_chunk_is_copied_once_and_a_late_helper_takes_none() {
 }
 
 /// A record for a reader that sleeps, with a step left out: shows that the models above would see it missing.
-fn record_for_a_sleeper(fence: fn()) {
+fn record_for_a_sleeper(fencing: Fencing, sleep: fn(&Bell, &mut Reader)) {
     loom::model(move || {
         let (mut writer, mut reader) = ring(4);
         let readers_bell = leaked_bell();
-        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, Fencing::Writer)));
+        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, fencing)));
         while !reader.ready() {
-            readers_bell.sleep(std::time::Duration::MAX, fence, || reader.ready());
+            sleep(readers_bell, &mut reader);
         }
         sender.join().unwrap();
     });
@@ -209,34 +209,22 @@ fn record_for_a_sleeper(fence: fn()) {
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
 fn without_the_sleepers_fence_a_wake_up_is_lost() {
-    record_for_a_sleeper(|| {});
+    record_for_a_sleeper(Fencing::Writer, |bell, reader| {
+        bell.sleep(std::time::Duration::MAX, || {}, || reader.ready());
+    });
 }
 
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
 fn without_the_writers_fence_a_wake_up_is_lost() {
-    loom::model(|| {
-        let (mut writer, mut reader) = ring(4);
-        let readers_bell = leaked_bell();
-        // This fencing is right only if the sleeper fences the writer, too, which this one does not.
-        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, Fencing::Sleeper)));
-        while !reader.ready() {
-            readers_bell.sleep(std::time::Duration::MAX, full_fence, || reader.ready());
-        }
-        sender.join().unwrap();
+    // This fencing is right only if the sleeper fences the writer, too, which this one does not.
+    record_for_a_sleeper(Fencing::Sleeper, |bell, reader| {
+        bell.sleep(std::time::Duration::MAX, full_fence, || reader.ready());
     });
 }
 
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
 fn without_the_flag_a_wake_up_is_lost() {
-    loom::model(|| {
-        let (mut writer, mut reader) = ring(4);
-        let readers_bell = leaked_bell();
-        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, Fencing::Writer)));
-        while !reader.ready() {
-            readers_bell.sleep_unflagged(full_fence, || reader.ready());
-        }
-        sender.join().unwrap();
-    });
+    record_for_a_sleeper(Fencing::Writer, |bell, reader| bell.sleep_unflagged(full_fence, || reader.ready()));
 }
