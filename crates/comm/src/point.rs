@@ -74,11 +74,11 @@ impl Comm {
     ) -> Result<Request<'static, Vec<T>>> {
         let address = self.address(to, tag, synchronous)?;
         if self.endpoint().send_now(address, cast_slice(&data)) {
-            return Ok(Request::ready(data));
+            return Ok(Request::ready(Ok(data)));
         }
         let started = self.endpoint().start_send(address, Span::from(Bytes::from(data)))?;
         Ok(match started {
-            Started::Done(span) => Request::ready(vector(span)),
+            Started::Done(span) => Request::ready(Ok(vector(span))),
             Started::Pending(id) => {
                 Request::new(self, id, Finish::Memory(|_, completion| Ok(vector(memory(completion)))))
             }
@@ -88,10 +88,16 @@ impl Comm {
     /// Begins to receive into the front of `into`, which comes back, in its full length, when the request is done.
     pub fn irecv<T: Pod>(
         &self,
-        into: Vec<T>,
+        mut into: Vec<T>,
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'static, (Vec<T>, Status)>> {
+        let (from, tag) = (from.into(), tag.into());
+        let select = self.select(from, tag)?;
+        let now = self.endpoint().recv_now(select, cast_slice_mut(&mut into));
+        if let Some(envelope) = now {
+            return Ok(Request::ready(whole::<T>(self.status(envelope)).map(|status| (into, status))));
+        }
         self.start_recv(Target::Into(Span::from(Bytes::from(into))), from, tag)
     }
 

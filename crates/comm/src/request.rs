@@ -21,7 +21,7 @@ pub struct Request<'a, T> {
 
 enum State<T> {
     /// It was over at once.
-    Ready(T),
+    Ready(Result<T>),
     Pending(Pending<T>),
     /// Its result was taken.
     Spent,
@@ -76,8 +76,8 @@ impl<T> Request<'_, T> {
     }
 
     /// A request of an operation that is over.
-    pub(crate) fn ready(value: T) -> Self {
-        Self { state: State::Ready(value), memory: PhantomData }
+    pub(crate) fn ready(result: Result<T>) -> Self {
+        Self { state: State::Ready(result), memory: PhantomData }
     }
 
     /// A request whose operation goes on when it is dropped.
@@ -113,7 +113,7 @@ impl<T> Request<'_, T> {
             return result;
         }
         match self.take() {
-            State::Ready(value) => Ok(value),
+            State::Ready(result) => result,
             _ => panic!("{SPENT}"),
         }
     }
@@ -122,7 +122,7 @@ impl<T> Request<'_, T> {
     /// be dropped.
     pub fn test(&mut self) -> Option<Result<T>> {
         match self.take() {
-            State::Ready(value) => Some(Ok(value)),
+            State::Ready(result) => Some(result),
             State::Pending(pending) => {
                 let completion = pending.comm.endpoint().test(pending.id);
                 match completion {

@@ -56,12 +56,12 @@ impl<'scope> Scope<'scope, '_> {
         let data = cast_slice(data);
         let mut endpoint = self.comm.endpoint();
         if endpoint.send_now(address, data) {
-            return Ok(Request::ready(()));
+            return Ok(Request::ready(Ok(())));
         }
         let started = endpoint.start_send(address, self.lending.lend(data))?;
         drop(endpoint);
         Ok(match started {
-            Started::Done(_) => Request::ready(()),
+            Started::Done(_) => Request::ready(Ok(())),
             Started::Pending(id) => Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).kept(),
         })
     }
@@ -74,7 +74,12 @@ impl<'scope> Scope<'scope, '_> {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope, Status>> {
         let select = self.comm.select(from, tag)?;
-        let span = self.lending.lend_mut(cast_slice_mut(into));
+        let into = cast_slice_mut(into);
+        let now = self.comm.endpoint().recv_now(select, into);
+        if let Some(envelope) = now {
+            return Ok(Request::ready(whole::<T>(self.comm.status(envelope))));
+        }
+        let span = self.lending.lend_mut(into);
         let id = self.comm.endpoint().start_recv(select, Target::Into(span));
         let finish = Finish::Envelope(|comm, envelope| whole::<T>(comm.status(envelope)));
         Ok(Request::new(&self.comm, id, finish).kept())

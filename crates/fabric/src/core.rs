@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 
 /// Copies; a word without a call, as it costs as much as the rest of receiving it.
 #[inline]
-fn copy(into: &mut [u8], from: &[u8]) {
+pub(crate) fn copy(into: &mut [u8], from: &[u8]) {
     match (<&mut [u8; 8]>::try_from(&mut *into), <&[u8; 8]>::try_from(from)) {
         (Ok(into), Ok(from)) => *into = *from,
         _ => into.copy_from_slice(from),
@@ -168,7 +168,7 @@ impl Core {
 
     /// Puts a whole message into the oldest receive that has room for it; those before it fail. False if none has.
     #[inline]
-    fn eager_posted(&mut self, key: Key, body: &[u8]) -> bool {
+    pub(crate) fn eager_posted(&mut self, key: Key, body: &[u8]) -> bool {
         while let Some(index) = self.take_posted(key) {
             let op = self.ops.at_mut(index).expect("posted receives exist");
             // What nearly every message does, without looking anything up again.

@@ -16,10 +16,11 @@ use crate::kind::{self, Accept, Body};
 use crate::matching::Offer;
 use crate::op::{Completion, Envelope, Op, State, Waiting, What};
 use crate::outbox::Item;
+use crate::receive::Looking;
 use crate::slab::Id;
 
 /// Events handled before whoever waits looks at its own matter again.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 const EXISTS: &str = "an operation that is waited for exists";
 
@@ -35,12 +36,13 @@ pub struct Endpoint {
     pub(crate) core: Core,
     pub(crate) eager_limit: usize,
     pub(crate) news: u32,
-    tasks: Vec<(Id, Box<dyn Task>)>,
+    pub(crate) tasks: Vec<(Id, Box<dyn Task>)>,
     stall: Option<Duration>,
     pub(crate) settling: Patience,
     /// This rank has left, and there is no engine any more.
     pub(crate) ended: bool,
     next_context: u32,
+    pub(crate) looking: Looking,
 }
 
 /// How long somebody has waited.
@@ -80,6 +82,7 @@ impl Endpoint {
             settling: Patience::default(),
             ended: false,
             next_context: 2,
+            looking: Looking::default(),
         }
     }
 

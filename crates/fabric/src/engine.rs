@@ -124,6 +124,13 @@ pub trait Fabric {
     /// Does what can be done now and reports one event.
     fn poll(&mut self) -> Option<Event<'_>>;
 
+    /// Shows a record that is there, if it costs nothing to look, to `take`, which says whether it has taken it. Returns
+    /// whether it has. Never serves instead of [`poll`](Self::poll): it may show only some records, and nothing else.
+    fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
+        let _ = take;
+        false
+    }
+
     /// Waits a little, after `round` (0, 1, 2, ...) polls in a row that brought nothing: spin, yield, then sleep. Must
     /// return at once if an event, or room after a `try_send` that failed, has come since; must return after about
     /// 100 ms in any case. Returns whether it slept.

@@ -106,11 +106,12 @@ mod memory {
         pub(crate) fn prefetch_for_write(&self, at: usize) {
             #[cfg(target_arch = "x86_64")]
             {
-                use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
                 for ahead in [128, 256, 384] {
-                    let at = (at + ahead) & (self.bytes - 1);
-                    // SAFETY: prefetching has no effect on memory, and the address lies in the area.
-                    unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.as_ptr().add(at).cast()) };
+                    let line = self.base.as_ptr().wrapping_add((at + ahead) & (self.bytes - 1));
+                    // Spelled out: for the intrinsic the compiler takes the prefetch for reading unless it is told that
+                    // the processor has this one, and a line fetched for reading has to be fetched again for writing.
+                    // SAFETY: prefetching has no effect on memory; processors that do not know this instruction skip it.
+                    unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
                 }
             }
             #[cfg(not(target_arch = "x86_64"))]

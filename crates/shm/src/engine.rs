@@ -348,6 +348,15 @@ impl Fabric for Shm {
         self.poll_rest()
     }
 
+    #[inline]
+    fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
+        self.release();
+        match self.readers.get_mut(self.favourite) {
+            Some((writer, reader)) => reader.next_if(writer, |prefix, body| take(prefix.from, prefix.head, body)),
+            None => false,
+        }
+    }
+
     fn idle(&mut self, round: u32) -> bool {
         self.release();
         if self.patience.wait_awake(round) {

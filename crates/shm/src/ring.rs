@@ -142,6 +142,19 @@ impl Reader {
         Some(self.area.read(at, len))
     }
 
+    /// Shows the next record, if there is one, and frees it if it was taken.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn next_if(&mut self, writer: &Bell, take: impl FnOnce(Prefix, Body<'_>) -> bool) -> bool {
+        let Some((prefix, body)) = self.next() else { return false };
+        let taken = take(prefix, body);
+        if !taken {
+            self.held = 0;
+        }
+        self.free(writer);
+        taken
+    }
+
     /// Gives up the record that was handed out, and tells the writer of the room once a quarter of the ring has come
     /// together.
     #[inline]

@@ -150,6 +150,18 @@ impl Fabric for Port {
         None
     }
 
+    fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
+        let mut net = self.net.borrow_mut();
+        let size = net.size.into();
+        let from = net.rng.below(size) as u32;
+        let channel = net.channels.entry((from, self.rank)).or_default();
+        let taken = channel.front().is_some_and(|(head, body)| take(from, *head, body));
+        if taken {
+            channel.pop_front();
+        }
+        taken
+    }
+
     fn idle(&mut self, _round: u32) -> bool {
         false
     }
