@@ -4,12 +4,14 @@
 //! engines and protocols can hold, so that the crates above can forbid it.
 
 pub mod bytes;
+mod copy;
 pub mod error;
 pub mod rank;
 pub mod span;
 
 pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
+pub use copy::copy_short;
 pub use error::{Error, Result};
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
 pub use span::{Lender, Lending, Span, lending};

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, copy_short as copy};
 
 use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
@@ -48,15 +48,6 @@ pub(crate) enum Outcome {
     Received(Envelope),
     TooLong { bytes: u64 },
     Offered(Envelope, Offer),
-}
-
-/// Copies; a word without a call, as it costs as much as the rest of receiving it.
-#[inline]
-pub(crate) fn copy(into: &mut [u8], from: &[u8]) {
-    match (<&mut [u8; 8]>::try_from(&mut *into), <&[u8; 8]>::try_from(from)) {
-        (Ok(into), Ok(from)) => *into = *from,
-        _ => into.copy_from_slice(from),
-    }
 }
 
 /// What an eager message costs of the credit: its bytes, and something for its place in the queue.

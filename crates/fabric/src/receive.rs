@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
-use treepie_base::{Bytes, Error, Result, lending};
+use treepie_base::{Bytes, Error, Result, copy_short, lending};
 
 use crate::bins::Key;
-use crate::core::{Core, Foreground, Outcome, copy};
+use crate::core::{Core, Foreground, Outcome};
 use crate::endpoint::{BATCH, Endpoint, Patience};
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
@@ -182,7 +182,7 @@ impl Endpoint {
                 let key = Key { context: head.context, source: from, tag: head.tag };
                 let taken = head.kind == kind::EAGER && wanted.takes(key) && body.len() <= into.len();
                 if taken {
-                    copy(&mut into[..body.len()], body);
+                    copy_short(&mut into[..body.len()], body);
                     got = Some(Envelope { source: from, tag: head.tag, bytes: body.len() as u64 });
                 }
                 taken

@@ -36,6 +36,8 @@ pub(crate) struct Prefix {
 mod memory {
     use std::ptr::NonNull;
 
+    use treepie_base::copy_short;
+
     use super::*;
 
     /// Memory of a ring, shared with other processes.
@@ -79,13 +81,7 @@ mod memory {
             unsafe {
                 let to = self.base.as_ptr().add(at);
                 to.add(4).cast::<Prefix>().write(prefix);
-                let to = to.add(PREFIX);
-                // Short bodies are the common case, and a call of memcpy costs as much as the rest of the record.
-                if body.len() == 8 {
-                    to.cast::<[u8; 8]>().write(body.try_into().expect("length was tested"));
-                } else {
-                    to.copy_from_nonoverlapping(body.as_ptr(), body.len());
-                }
+                copy_short(std::slice::from_raw_parts_mut(to.add(PREFIX), body.len()), body);
             }
         }
 
