@@ -31,6 +31,27 @@ pub enum Error {
         /// The size of the element asked for.
         element: usize,
     },
+    /// A slice given to a collective operation has the wrong length.
+    #[error("{what} has {got} elements where the operation needs {expected}")]
+    BadLength {
+        /// Which slice.
+        what: &'static str,
+        /// Its length.
+        got: usize,
+        /// What it must be.
+        expected: usize,
+    },
+    /// An algorithm that does not exist, or not for this call.
+    #[error("{0}")]
+    Algorithm(String),
+    /// Ranks called a collective operation with lengths that do not fit each other.
+    #[error("ranks disagree about a collective operation: {got} bytes came where {expected} were expected")]
+    Disagreement {
+        /// Bytes that came.
+        got: u64,
+        /// Bytes that this rank's call asked for.
+        expected: u64,
+    },
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {

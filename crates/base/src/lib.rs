@@ -7,6 +7,7 @@ pub mod bytes;
 mod copy;
 pub mod error;
 pub mod rank;
+pub mod reduction;
 pub mod span;
 
 pub use bytemuck::{Pod, Zeroable};
@@ -14,4 +15,5 @@ pub use bytes::Bytes;
 pub use copy::copy_short;
 pub use error::{Error, Result};
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
-pub use span::{Lender, Lending, Span, lending};
+pub use reduction::{And, Commutative, Located, Max, MaxLoc, Min, MinLoc, Or, Prod, Reduction, Sum, Xor, commutative};
+pub use span::{Lender, Lending, Region, Span, lending};

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 
+use crate::collective::{Choice, Collectives};
+
 /// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
 ///
 /// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) makes another one with the same
@@ -15,6 +17,7 @@ use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 pub struct Comm {
     pub(crate) inner: Rc<Inner>,
     world: Rc<World>,
+    pub(crate) collectives: Rc<Collectives>,
 }
 
 /// Ends the world with the last communicator. Requests do not hold it, so that forgetting one does not keep the rank
@@ -33,8 +36,8 @@ pub(crate) struct Inner {
     context: u32,
     rank: Rank,
     size: usize,
-    /// Barriers begun so far.
-    pub(crate) barriers: Cell<u32>,
+    /// Collective operations begun so far.
+    pub(crate) instances: Cell<u32>,
 }
 
 impl Comm {
@@ -46,8 +49,13 @@ impl Comm {
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, size: usize) -> Self {
-        let inner = Inner { endpoint: world.0.clone(), context, rank, size, barriers: Cell::new(0) };
-        Self { inner: Rc::new(inner), world: world.clone() }
+        let inner = Inner { endpoint: world.0.clone(), context, rank, size, instances: Cell::new(0) };
+        Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
+    }
+
+    pub(crate) fn with_choice(&self, choice: Choice) -> Self {
+        let collectives = Rc::new(Collectives::new(choice));
+        Self { inner: self.inner.clone(), world: self.world.clone(), collectives }
     }
 
     /// This rank's number, from 0 to `size() - 1`.
@@ -68,14 +76,15 @@ impl Comm {
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
         let context = self.agree_on_context()?;
-        Ok(Self::with_context(&self.world, context, self.rank(), self.size()))
+        let new = Self::with_context(&self.world, context, self.rank(), self.size());
+        Ok(new.with_choice(self.collectives.choice.clone()))
     }
 
     /// A context that none of these ranks has used: the highest of what each of them would take. A rank never goes
     /// back to a lower one, so two communicators that share a rank never share a context.
     pub(crate) fn agree_on_context(&self) -> Result<u32> {
         let mine = u64::from(self.endpoint().next_context());
-        let context = self.all_gather_words(mine)?.into_iter().max().expect("there is at least this rank") as u32;
+        let context = self.all_gather(&[mine])?.into_iter().max().expect("there is at least this rank") as u32;
         self.endpoint().use_contexts_below(context + 2);
         Ok(context)
     }

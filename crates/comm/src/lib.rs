@@ -1,21 +1,23 @@
-//! Communicators: point-to-point messages, requests, barriers and windows, typed and in the terms of one group of
+//! Communicators: point-to-point messages, requests, collective operations and windows, typed and in the terms of one group of
 //! ranks.
 #![forbid(unsafe_code)]
 
 mod barrier;
+mod collective;
 mod comm;
 mod message;
 mod point;
 mod request;
 mod scope;
-mod small;
 mod window;
 
+pub use collective::Persistent;
 pub use comm::Comm;
 pub use message::Message;
 pub use request::{Request, wait_all, wait_any, wait_some};
 pub use scope::Scope;
 pub use treepie_base::{
-    ANY_SOURCE, ANY_TAG, Error, MAX_TAG, Pod, Rank, Result, Source, Status, Tag, TagMatch, Zeroable,
+    ANY_SOURCE, ANY_TAG, And, Commutative, Error, Located, MAX_TAG, Max, MaxLoc, Min, MinLoc, Or, Pod, Prod, Rank,
+    Reduction, Result, Source, Status, Sum, Tag, TagMatch, Xor, Zeroable, commutative,
 };
 pub use window::{Counter, Window};

@@ -36,12 +36,13 @@ struct Pending<T> {
 }
 
 /// How the result is made of what the operation leaves.
-#[derive(Clone, Copy)]
 pub(crate) enum Finish<T> {
     /// Its memory is part of the result.
     Memory(fn(&Inner, Completion) -> Result<T>),
     /// Its memory is somebody else's.
     Envelope(fn(&Inner, Envelope) -> Result<T>),
+    /// It is kept elsewhere, and taken from there once.
+    Kept(Box<dyn Fn() -> T>),
 }
 
 impl<T> Finish<T> {
@@ -49,6 +50,7 @@ impl<T> Finish<T> {
         match self {
             Finish::Memory(finish) => finish(comm, completion),
             Finish::Envelope(finish) => finish(comm, completion.envelope),
+            Finish::Kept(take) => Ok(take()),
         }
     }
 }
@@ -56,7 +58,7 @@ impl<T> Finish<T> {
 impl<T> Pending<T> {
     #[inline]
     fn wait(&self) -> Result<T> {
-        match self.finish {
+        match &self.finish {
             Finish::Memory(finish) => {
                 let completion = self.comm.endpoint().wait(self.id);
                 finish(&self.comm, completion?)
@@ -64,6 +66,10 @@ impl<T> Pending<T> {
             Finish::Envelope(finish) => {
                 let envelope = self.comm.endpoint().wait_envelope(self.id);
                 finish(&self.comm, envelope?)
+            }
+            Finish::Kept(take) => {
+                let envelope = self.comm.endpoint().wait_envelope(self.id);
+                envelope.map(|_| take())
             }
         }
     }

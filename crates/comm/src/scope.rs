@@ -35,6 +35,14 @@ impl Comm {
 }
 
 impl<'scope> Scope<'scope, '_> {
+    pub(crate) fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    pub(crate) fn lending(&self) -> &'scope Lending<'scope> {
+        self.lending
+    }
+
     /// Begins to send `data`.
     pub fn isend<T: Pod>(&self, data: &'scope [T], to: Rank, tag: Tag) -> Result<Request<'scope, ()>> {
         self.start_send(data, to, tag, false)

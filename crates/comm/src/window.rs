@@ -64,7 +64,7 @@ impl Comm {
     pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
         // Its barriers must not meet those of the communicator it was made on.
         let comm = self.dup()?;
-        let lens = comm.all_gather_words(len as u64)?;
+        let lens = comm.all_gather(&[len as u64])?;
         let part = |len: &u64| len.saturating_mul(size_of::<T>() as u64).saturating_add(WORD - 1) / WORD * WORD;
         let shared = comm.endpoint().fabric().shared().is_some();
         let reach = if shared {
@@ -98,7 +98,7 @@ impl Comm {
                 Err(error) => failure = Some(error),
             }
         }
-        let place = self.all_gather_words(place)?[0];
+        let place = self.all_gather(&[place])?[0];
         match (failure, place) {
             (Some(error), _) => Err(error),
             (None, 0) => Err(Error::Engine(format!("rank 0 found no shared memory for a window of {bytes} bytes"))),

@@ -29,7 +29,7 @@ fn many_in_a_row(comm: &Comm) -> Outcome {
 }
 
 /// Counts arrivals apart from the barrier.
-fn separates(comm: &Comm, rounds: u64) -> Outcome {
+pub(crate) fn separates(comm: &Comm, rounds: u64) -> Outcome {
     let arrivals = comm.window::<u64>(1)?;
     let size = comm.size() as u64;
     for round in 1..=rounds {

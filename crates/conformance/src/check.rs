@@ -19,6 +19,11 @@ impl Failure {
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), place: Location::caller() }
     }
+
+    /// The same, and during what.
+    pub(crate) fn during(self, what: impl fmt::Display) -> Self {
+        Self { what: format!("{what}: {}", self.what), ..self }
+    }
 }
 
 impl fmt::Display for Failure {

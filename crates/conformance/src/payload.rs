@@ -79,6 +79,12 @@ impl Element for f64 {
     }
 }
 
+impl Element for [i32; 3] {
+    fn of(number: u64) -> Self {
+        [number as i32, word(2, number) as i32, -(number as i32)]
+    }
+}
+
 /// Plain data of several types.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]

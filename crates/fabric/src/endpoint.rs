@@ -5,7 +5,9 @@
 //! data waits here. The receiver's [`progress`](Endpoint::progress) polls its engine and matches what comes. A message
 //! that was announced moves once it is matched: by the engine, memory to memory, or else in records.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::{Error, Lender, Result};
@@ -36,7 +38,7 @@ pub struct Endpoint {
     pub(crate) core: Core,
     pub(crate) eager_limit: usize,
     pub(crate) news: u32,
-    pub(crate) tasks: Vec<(Id, Box<dyn Task>)>,
+    pub(crate) tasks: Vec<(Id, Rc<RefCell<dyn Task>>)>,
     stall: Option<Duration>,
     pub(crate) settling: Patience,
     /// This rank has left, and there is no engine any more.
@@ -104,6 +106,16 @@ impl Endpoint {
     /// The engine's name.
     pub fn engine(&self) -> &'static str {
         self.fabric.name()
+    }
+
+    /// How many cores all ranks share, if they are on one machine.
+    pub fn cores(&self) -> Option<u32> {
+        self.fabric.cores()
+    }
+
+    /// The longest message that is sent without asking the receiver.
+    pub fn eager_limit(&self) -> usize {
+        self.eager_limit
     }
 
     /// The lowest context that this rank has never used.
@@ -300,13 +312,29 @@ impl Endpoint {
     }
 
     /// Lets a task run beside the caller until it ends.
-    pub fn spawn(&mut self, mut task: Box<dyn Task>) -> Id {
+    pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>) -> Id {
         let id = self.core.ops.insert(Op::other(What::Task));
-        match task.step(self) {
+        let first = task.borrow_mut().step(self);
+        match first {
             Some(result) => self.end_task(id, result),
             None => self.tasks.push((id, task)),
         }
         id
+    }
+
+    /// Lets a task run until it ends.
+    pub fn run(&mut self, task: &mut dyn Task) -> Result<()> {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(result) = task.step(self) {
+                return result;
+            }
+            if self.progress() {
+                patience.stir();
+            } else {
+                self.pause(&mut patience, Waiting::For("a collective operation"));
+            }
+        }
     }
 
     fn end_task(&mut self, id: Id, result: Result<()>) {
@@ -326,7 +354,7 @@ impl Endpoint {
     pub(crate) fn step_tasks(&mut self) {
         // Taken out while they run, as they use the endpoint; none of them steps the others.
         let mut running = std::mem::take(&mut self.tasks);
-        running.retain_mut(|(id, task)| match task.step(self) {
+        running.retain(|(id, task)| match task.borrow_mut().step(self) {
             Some(result) => {
                 self.end_task(*id, result);
                 false
@@ -371,6 +399,12 @@ impl Endpoint {
     /// The result of an operation, if it is over; makes no progress.
     pub fn result(&mut self, id: Id) -> Option<Result<Completion>> {
         self.core.take_result(id)
+    }
+
+    /// The same for an operation whose memory nobody asks for.
+    #[inline]
+    pub fn result_envelope(&mut self, id: Id) -> Option<Result<Envelope>> {
+        self.core.take_envelope(id)
     }
 
     /// Waits for an operation to end.

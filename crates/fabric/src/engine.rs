@@ -208,6 +208,11 @@ pub trait Fabric {
         false
     }
 
+    /// How many cores all ranks share, if they are on one machine. The same on all ranks.
+    fn cores(&self) -> Option<u32> {
+        None
+    }
+
     /// Whether [`life`](Self::life) knows.
     fn knows_life(&self) -> bool {
         true

@@ -431,6 +431,10 @@ impl Fabric for Shm {
         self.arena.header().news.load(Ordering::Acquire)
     }
 
+    fn cores(&self) -> Option<u32> {
+        Some(self.arena.header().cores.max(1))
+    }
+
     fn rank_is_process(&self) -> bool {
         self.name == "shm"
     }

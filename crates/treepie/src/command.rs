@@ -9,18 +9,14 @@ macro_rules! say {
 }
 
 mod bench;
-mod case;
 mod demo;
 mod doctor;
 mod job;
 mod machine;
 mod mpi;
-mod p2p;
-mod peer;
 mod record;
 mod run;
 mod single_copy;
-mod statistics;
 
 use std::fmt;
 use std::io::{ErrorKind as IoErrorKind, Write};
@@ -51,7 +47,9 @@ enum Command {
     #[command(hide = true)]
     DemoRank,
     #[command(hide = true)]
-    P2pRank(p2p::P2pRank),
+    P2pRank(bench::p2p::P2pRank),
+    #[command(hide = true)]
+    CollectivesRank(bench::collectives::CollectivesRank),
     /// One of the two ranks that try whether they reach each other's memory.
     #[command(hide = true)]
     SingleCopyRank,
@@ -71,6 +69,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::DemoRank => demo::rank(),
         Command::P2pRank(rank) => rank.run(),
+        Command::CollectivesRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
     };
     done.unwrap_or_else(|error| {

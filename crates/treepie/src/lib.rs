@@ -18,15 +18,17 @@ mod start;
 
 pub use start::{init, launch};
 pub use treepie_comm::{
-    ANY_SOURCE, ANY_TAG, Comm, Counter, Error, MAX_TAG, Message, Pod, Rank, Request, Result, Scope, Source, Status,
-    Tag, TagMatch, Window, Zeroable, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, And, Comm, Commutative, Counter, Error, Located, MAX_TAG, Max, MaxLoc, Message, Min, MinLoc, Or,
+    Persistent, Pod, Prod, Rank, Reduction, Request, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor,
+    Zeroable, commutative, wait_all, wait_any, wait_some,
 };
 
 /// What most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        ANY_SOURCE, ANY_TAG, Comm, Message, Pod, Rank, Request, Scope, Source, Status, Tag, TagMatch, Window, Zeroable,
-        wait_all, wait_any, wait_some,
+        ANY_SOURCE, ANY_TAG, And, Comm, Located, Max, MaxLoc, Message, Min, MinLoc, Or, Persistent, Pod, Prod, Rank,
+        Reduction, Request, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, commutative, wait_all,
+        wait_any, wait_some,
     };
 }
 
@@ -41,4 +43,6 @@ mod book {
     struct Messages;
     #[doc = include_str!("../../../docs/windows.md")]
     struct Windows;
+    #[doc = include_str!("../../../docs/collectives.md")]
+    struct Collectives;
 }

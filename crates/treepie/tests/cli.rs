@@ -71,6 +71,10 @@ fn mistakes_get_one_line_and_a_status() {
         (&["bench", "p2p", "--repeat", "0"], "'0'"),
         (&["bench", "p2p", "--against", "nobody"], "'nobody'"),
         (&["bench", "p2p", "--json", "/no/such/place"], "/no/such/place"),
+        (&["bench", "collectives", "-n", "1"], "'1'"),
+        (&["bench", "collectives", "--algorithm", "walk/ring"], "'walk/ring'"),
+        (&["bench", "collectives", "--algorithm", "allgather/no_such"], "no_such"),
+        (&["bench", "collectives", "--json", "/no/such/place"], "/no/such/place"),
         (&["doctor", "--json", "/no/such/place"], "/no/such/place"),
         (&["demo", "--json", "/no/such/place"], "/no/such/place"),
         (&["fly"], "'fly'"),
@@ -183,13 +187,57 @@ fn the_benchmark_writes_records() {
 }
 
 #[test]
-fn a_comparison_names_its_peer_and_leaves_nothing() {
+fn collective_operations_are_measured_by_the_algorithm_asked_for() {
+    let scratch = Scratch::new();
+    let arguments = ["bench", "collectives", "-n", "3", "--algorithm", "allgather/ring", "--repeat", "1"];
+    let shown = succeeds(run(&[&arguments[..], &["--json", scratch.path()]].concat()));
+    let cases: Vec<Value> = scratch.lines().into_iter().map(|record| record["case"].clone()).collect();
+    assert_eq!(cases, [8, 1024, 65536, 1048576].map(|bytes| Value::from(format!("allgather/ring/{bytes}"))));
+    assert!(shown.contains("the slowest rank counts") && !shown.contains("worst cell"), "{shown}");
+    let output = treepie(&arguments).env("TREEPIE_ALGORITHM", "allgather/bruck").output().unwrap();
+    assert!(!output.status.success() && err(&output).contains("--algorithm"), "{}", err(&output));
+}
+
+/// Whether there is an MPI to compare with; says so if not.
+fn has_mpi() -> bool {
     let has = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
     };
-    if !(has("mpicc") && has("mpirun")) {
+    let found = has("mpicc") && has("mpirun");
+    if !found {
         eprintln!("SKIPPED: no mpicc and mpirun, so there is nothing to compare with");
+    }
+    found
+}
+
+#[test]
+fn collective_operations_are_compared_in_all_cells() {
+    if !has_mpi() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let arguments = ["bench", "collectives", "--against", "mpi", "--repeat", "1", "--json", scratch.path()];
+    let shown = succeeds(run(&arguments));
+    for said in ["collectives_peer", "same calls", "all cells", "(21 cells)", "(10 cells)", "worst cell: "] {
+        assert!(shown.contains(said), "no {said:?} in\n{shown}");
+    }
+    let records = scratch.lines();
+    assert_eq!(records.len(), 21);
+    for operation in ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall"] {
+        for bytes in [8, 1024, 65536, 1048576] {
+            let case = format!("{operation}/auto/{bytes}");
+            let record = records.iter().find(|record| record["case"] == case).expect(&case);
+            assert!(record["value"].as_f64().unwrap() > 0.0 && record["ratio"].as_f64().unwrap() > 0.0, "{record}");
+            assert_eq!((&record["unit"], &record["better"]), (&Value::from("us"), &Value::from("low")));
+        }
+    }
+    assert_eq!(records[20]["case"], "barrier/auto/0");
+}
+
+#[test]
+fn a_comparison_names_its_peer_and_leaves_nothing() {
+    if !has_mpi() {
         return;
     }
     let scratch = Scratch::new();

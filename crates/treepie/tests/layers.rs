@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("treepie-base", &[]),
+    ("treepie-topology", &[]),
+    ("treepie-schedule", &["treepie-topology"]),
+    ("treepie-collectives", &["treepie-schedule"]),
     ("treepie-fabric", &["treepie-base"]),
     ("treepie-shm", &["treepie-fabric"]),
     ("treepie-mpi", &["treepie-fabric"]),
-    ("treepie-comm", &["treepie-fabric"]),
+    ("treepie-comm", &["treepie-fabric", "treepie-collectives"]),
     ("treepie", &["treepie-shm", "treepie-mpi", "treepie-comm"]),
     ("treepie-conformance", &["treepie"]),
 ];

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::bench::number;
-use super::case::{Case, Measure, Pattern, stream};
+use super::bench::p2p::case::{Case, Pattern, stream};
+use super::bench::{Measure, number, parse};
 use super::job::Job;
 use super::machine;
 use super::mpi::{HOW_TO_GET, Launcher};
-use super::p2p::parse;
 use super::record::{Better, Record, Records};
 
 /// Ranks of each world but that of the speed.
@@ -167,8 +166,8 @@ fn speed(report: &mut Report) -> anyhow::Result<()> {
     const BYTES: usize = 1 << 20;
     let latency = Case { pattern: Pattern::PingPong, bytes: 8, outstanding: 1, count: 2000, batches: 9 };
     let cases = [latency, stream(Pattern::Stream, 8, 300), stream(Pattern::Stream, BYTES, 10)];
-    let job = Job::ranks(2, ["p2p-rank"])?.with(cases.iter().map(Case::to_string));
-    let printed = parse(&job.output(PART_WITHIN)?, &cases)?;
+    let texts = cases.map(|case| case.to_string());
+    let printed = parse(&Job::ranks(2, ["p2p-rank"])?.with(&texts).output(PART_WITHIN)?, &texts)?;
     let rows = [("latency/8", Measure::Time), ("rate/8", Measure::Rate), ("bandwidth/1048576", Measure::Bandwidth)];
     let mut values = Vec::new();
     for (((name, measure), case), micros) in rows.into_iter().zip(&cases).zip(&printed.micros) {

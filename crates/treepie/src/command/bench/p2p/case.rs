@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::record::Better;
+use super::super::figure::{BATCHES, Figure, KI, MI, Measure, name_and_numbers};
 
 /// How messages go in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +59,8 @@ impl FromStr for Case {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (name, numbers) = text.split_once(':')?;
+            let (name, [bytes, outstanding, count, batches]) = name_and_numbers(text)?;
             let (pattern, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-            let numbers: Vec<usize> = numbers.split(':').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-            let [bytes, outstanding, count, batches] = numbers[..] else { return None };
             let positive = outstanding > 0 && count > 0 && batches > 0;
             positive.then_some(Self { pattern: *pattern, bytes, outstanding, count, batches })
         };
@@ -70,89 +68,37 @@ impl FromStr for Case {
     }
 }
 
-/// A case and what is made of its time.
-#[derive(Clone, Debug)]
-pub(crate) struct Figure {
-    /// As in records: `p2p/latency/8`.
-    pub(crate) name: String,
-    pub(crate) case: Case,
-    pub(crate) measure: Measure,
-    /// Whether Treepie's ranks run without single copy, so that large messages go through rings.
-    pub(crate) through_rings: bool,
-}
-
-/// What is stated of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
-    /// Microseconds per operation.
-    Time,
-    /// Million messages per second.
-    Rate,
-    /// Gigabytes per second.
-    Bandwidth,
-}
-
-impl Measure {
-    pub(crate) fn unit(self) -> &'static str {
-        match self {
-            Measure::Time => "us",
-            Measure::Rate => "M/s",
-            Measure::Bandwidth => "GB/s",
-        }
-    }
-
-    pub(crate) fn better(self) -> Better {
-        if self == Measure::Time { Better::Low } else { Better::High }
-    }
-
-    /// From microseconds per operation on so many bytes.
-    pub(crate) fn value(self, micros: f64, bytes: usize) -> f64 {
-        match self {
-            Measure::Time => micros,
-            Measure::Rate => 1.0 / micros,
-            Measure::Bandwidth => bytes as f64 / micros / 1e3,
-        }
-    }
-}
-
-const KI: usize = 1 << 10;
-const MI: usize = 1 << 20;
-
-/// Batches of a case. The median of nine is not moved by two or three that were disturbed.
-const BATCHES: usize = 9;
-
 /// What is measured between two ranks. The counts make a batch of about 3 ms.
-pub(crate) fn of_two_ranks() -> Vec<Figure> {
+pub(in super::super) fn of_two_ranks() -> Vec<Figure> {
     let mut figures = Vec::new();
     for (bytes, count) in [(0, 3000), (8, 3000), (64, 3000), (KI, 1500), (8 * KI, 800), (64 * KI, 200), (MI, 20)] {
         let case = Case { pattern: Pattern::PingPong, bytes, outstanding: 1, count, batches: BATCHES };
-        figures.push(Figure::new("latency", case, Measure::Time));
+        figures.push(figure("latency", case, Measure::Time));
     }
     for (bytes, count) in [(8, 500), (64, 500), (KI, 250)] {
-        figures.push(Figure::new("rate", stream(Pattern::Stream, bytes, count), Measure::Rate));
+        figures.push(figure("rate", stream(Pattern::Stream, bytes, count), Measure::Rate));
     }
     let sizes = [(1, 500), (64, 500), (KI, 250), (8 * KI, 60), (64 * KI, 10), (256 * KI, 10), (MI, 10)];
     for (bytes, count) in sizes.into_iter().chain([(4 * MI, 5), (16 * MI, 2)]) {
-        figures.push(Figure::new("bandwidth", stream(Pattern::Stream, bytes, count), Measure::Bandwidth));
+        figures.push(figure("bandwidth", stream(Pattern::Stream, bytes, count), Measure::Bandwidth));
     }
     let large = [(64 * KI, 10), (MI, 10), (16 * MI, 2)];
     for (bytes, count) in large {
-        figures.push(Figure::new("bandwidth_fresh", stream(Pattern::Fresh, bytes, count), Measure::Bandwidth));
+        figures.push(figure("bandwidth_fresh", stream(Pattern::Fresh, bytes, count), Measure::Bandwidth));
     }
     for (bytes, count) in large {
-        let figure = Figure::new("bandwidth_ring", stream(Pattern::Stream, bytes, count), Measure::Bandwidth);
+        let figure = figure("bandwidth_ring", stream(Pattern::Stream, bytes, count), Measure::Bandwidth);
         figures.push(Figure { through_rings: true, ..figure });
     }
     figures
 }
 
 /// What is measured among all ranks.
-pub(crate) fn of_all_ranks(ranks: u32) -> Vec<Figure> {
+pub(in super::super) fn of_all_ranks(ranks: u32) -> Vec<Figure> {
     // About 3 ms where each rank has a core, about 10 ms where many share one.
     let count = if ranks <= 2 { 3000 } else { (2000 / ranks as usize).max(10) };
     let case = |pattern, bytes| Case { pattern, bytes, outstanding: 1, count, batches: BATCHES };
-    let named =
-        |name: &str, case| Figure { name: format!("p2p/{name}/{ranks}"), ..Figure::new("", case, Measure::Time) };
+    let named = |name: &str, case| Figure { name: format!("p2p/{name}/{ranks}"), ..figure("", case, Measure::Time) };
     vec![named("ring", case(Pattern::Ring, 8)), named("barrier", case(Pattern::Barrier, 0))]
 }
 
@@ -162,10 +108,9 @@ pub(crate) fn stream(pattern: Pattern, bytes: usize, count: usize) -> Case {
     Case { pattern, bytes, outstanding, count, batches: BATCHES }
 }
 
-impl Figure {
-    fn new(name: &str, case: Case, measure: Measure) -> Self {
-        Self { name: format!("p2p/{name}/{}", case.bytes), case, measure, through_rings: false }
-    }
+fn figure(name: &str, case: Case, measure: Measure) -> Figure {
+    let (name, bytes) = (format!("p2p/{name}/{}", case.bytes), case.bytes);
+    Figure { name, case: case.to_string(), bytes, measure, through_rings: false }
 }
 
 #[cfg(test)]
@@ -175,7 +120,7 @@ mod tests {
     #[test]
     fn cases_are_read_as_they_are_written() {
         for figure in of_two_ranks().into_iter().chain(of_all_ranks(16)) {
-            assert_eq!(figure.case.to_string().parse(), Ok(figure.case));
+            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
         }
         for bad in ["", "stream", "stream:1:2:3", "stream:1:2:3:4:5", "walk:1:2:3:4", "stream:1:2:0:4", "ring:-8:1:1:1"]
         {

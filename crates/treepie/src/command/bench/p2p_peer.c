@@ -1,40 +1,19 @@
-/* The point-to-point benchmark with plain MPI. It does what p2p.rs does, call for call, and prints the same lines;
-   whoever changes one changes the other. Arguments: cases as stream:65536:64:10:9 (case.rs). */
+/* The point-to-point benchmark with plain MPI. It does what p2p/rank.rs does, call for call, and prints the same lines;
+   whoever changes one changes the other. Arguments: cases as stream:65536:64:10:9 (p2p/case.rs). */
 
-#define _POSIX_C_SOURCE 200809L
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "peer.h"
 
-enum { DATA = 1, ACK = 2, GO_ON = 3, ENOUGH = 3, LINE = 64, MOST_OUTSTANDING = 4096 };
-static const double LONG = 300e3;
+enum { DATA = 1, ACK = 2, LINE = 64, MOST_OUTSTANDING = 4096 };
 static const size_t FRESH_BYTES = (size_t)256 << 20;
 
-typedef struct {
+struct Case {
     char pattern[16];
     size_t bytes, outstanding, count, batches;
-} Case;
+};
 
-static int rank, size;
 static unsigned char *memory;
 static size_t window_number;
 static MPI_Request requests[MOST_OUTSTANDING];
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "%s\n", what);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double micros(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
-}
 
 static int is(const Case *c, const char *pattern)
 {
@@ -125,39 +104,9 @@ static double batch(const Case *c)
     return (micros() - begun) / ((double)c->count * operations);
 }
 
-static void tell_others(uint64_t go_on)
-{
-    for (int other = 1; other < size; other++)
-        MPI_Send(&go_on, 8, MPI_BYTE, other, GO_ON, MPI_COMM_WORLD);
-}
-
-static void measure(const Case *c, const char *name)
-{
-    if (rank != 0) {
-        for (;;) {
-            uint64_t go_on;
-            MPI_Recv(&go_on, 8, MPI_BYTE, 0, GO_ON, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            if (!go_on) return;
-            batch(c);
-        }
-    }
-    double begun = micros();
-    printf("case %s", name);
-    for (size_t i = 0; i <= c->batches; i++) {
-        if (i > ENOUGH && micros() - begun > LONG) break;
-        tell_others(1);
-        double time = batch(c);
-        if (i > 0) printf(" %.5f", time);
-    }
-    tell_others(0);
-    printf("\n");
-}
-
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    begin(&argc, &argv);
     Case *cases = calloc((size_t)argc, sizeof(Case));
     size_t most = 1;
     for (int i = 1; i < argc; i++) {
@@ -170,7 +119,7 @@ int main(int argc, char **argv)
     memory = malloc(most);
     if (!memory) fail("no memory for the buffers");
     memset(memory, 1, most);
-    for (int i = 1; i < argc; i++) measure(&cases[i], argv[i]);
+    for (int i = 1; i < argc; i++) measure(&cases[i], cases[i].batches, argv[i]);
     fflush(stdout);
     MPI_Finalize();
     return 0;

@@ -1,12 +1,12 @@
 //! Figures of repeated measurements that one disturbed run does not spoil.
 
 /// A value that at most half of the samples lie below and at most half above. NaN if there are none.
-pub(crate) fn median(samples: &[f64]) -> f64 {
+pub(super) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
 /// From the lower to the upper quartile.
-pub(crate) fn spread(samples: &[f64]) -> f64 {
+pub(super) fn spread(samples: &[f64]) -> f64 {
     quantile(samples, 0.75) - quantile(samples, 0.25)
 }
 
@@ -22,7 +22,7 @@ fn quantile(samples: &[f64], part: f64) -> f64 {
 /// The samples between which the median of what they were drawn from lies with at least 95 % confidence, whatever its
 /// distribution: each sample is below that median with probability 1/2, so how many are is binomial. Nothing if there
 /// are too few samples, that is fewer than 6.
-pub(crate) fn interval(samples: &[f64]) -> Option<(f64, f64)> {
+pub(super) fn interval(samples: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(samples);
     let count = sorted.len();
     // Probability that exactly `k` of `count` are below, then that at most `k` are.
@@ -39,6 +39,11 @@ pub(crate) fn interval(samples: &[f64]) -> Option<(f64, f64)> {
     }
     let k = outside?;
     Some((sorted[k], sorted[count - 1 - k]))
+}
+
+/// Of ratios: that of twice as good and half as good is 1.
+pub(super) fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
 fn sorted(samples: &[f64]) -> Vec<f64> {
@@ -58,6 +63,13 @@ mod tests {
         assert_eq!(spread(&[5.0, 1.0, 2.0, 3.0, 4.0]), 2.0);
         assert_eq!((median(&[7.0]), spread(&[7.0])), (7.0, 0.0));
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn twice_and_half_as_good_is_as_good() {
+        assert!((geometric_mean(&[2.0, 0.5]) - 1.0).abs() < 1e-12);
+        assert!((geometric_mean(&[1.0, 4.0]) - 2.0).abs() < 1e-12);
+        assert!(geometric_mean(&[]).is_nan());
     }
 
     /// The places in tables of the sign test: 9 pairs 2nd and 8th, 31 pairs 10th and 22nd.

@@ -1,26 +1,20 @@
 //! Measures cases between the ranks of a world. `p2p_peer.c` does the same with MPI, call for call; whoever changes one
 //! changes the other.
 //!
-//! Rank 0 has the clock. Before each batch it tells the others whether there is one more: a case ends early when it has
-//! taken long, as on a machine that is busy. The first batch of a case and the first operation of a batch are not timed.
-//! Each message carries a byte that changes, and each answer depends on those received: what was timed has arrived.
+//! Rank 0 has the clock. The first operation of a batch is not timed. Each message carries a byte that changes, and each
+//! answer depends on those received: what was timed has arrived.
 
-use std::io::Write;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::ensure;
 use treepie::{Comm, wait_all};
 
+use super::super::{batches, output};
 use super::case::{Case, FRESH_BYTES, Pattern};
 
 const DATA: u32 = 1;
 const ACK: u32 = 2;
-const GO_ON: u32 = 3;
-
-/// A case that has taken so long ends when it has enough batches.
-const LONG: Duration = Duration::from_millis(300);
-const ENOUGH: usize = 3;
 
 /// Buffers begin at multiples of this.
 const LINE: usize = 64;
@@ -36,68 +30,20 @@ pub(crate) struct P2pRank {
 
 impl P2pRank {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        match self.threads {
-            None => print(&treepie::init()?, &self.cases)?,
-            Some(ranks) => {
-                let printed = treepie::launch(ranks, |world| print(&world, &self.cases))?;
-                printed.into_iter().collect::<anyhow::Result<()>>()?;
-            }
-        }
+        batches::on_ranks(self.threads, |world| {
+            let times = measure(&world, &self.cases)?;
+            if world.rank() == 0 { output::print(world.engine(), &self.cases, &times) } else { Ok(()) }
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Measures, and on rank 0 prints the engine and a line of microseconds for each case, for [`parse`].
-fn print(comm: &Comm, cases: &[Case]) -> anyhow::Result<()> {
-    let times = measure(comm, cases)?;
-    if comm.rank() == 0 {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "engine {}", comm.engine())?;
-        for (case, times) in cases.iter().zip(times) {
-            let times: Vec<String> = times.iter().map(|time| format!("{time:.5}")).collect();
-            writeln!(out, "case {case} {}", times.join(" "))?;
-        }
-    }
-    Ok(())
-}
-
-/// What a job has printed.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Printed {
-    /// The engine, if it was Treepie.
-    pub(crate) engine: Option<String>,
-    /// Microseconds per operation, for each case that was asked for the median of its batches.
-    pub(crate) micros: Vec<f64>,
-}
-
-/// Reads what a job printed for these cases. Other lines may come from anywhere and are passed over.
-pub(crate) fn parse(output: &str, cases: &[Case]) -> anyhow::Result<Printed> {
-    let mut engine = None;
-    let mut found: Vec<(&str, f64)> = Vec::new();
-    for line in output.lines() {
-        let mut words = line.split_whitespace();
-        match (words.next(), words.next()) {
-            (Some("engine"), Some(name)) => engine = Some(name.to_owned()),
-            (Some("case"), Some(case)) => {
-                let times: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-                ensure!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "no times in the line {line:?}");
-                found.push((case, super::statistics::median(&times)));
-            }
-            _ => {}
-        }
-    }
-    let names: Vec<String> = cases.iter().map(Case::to_string).collect();
-    let same = names.iter().eq(found.iter().map(|(case, _)| case));
-    ensure!(same, "the job did not measure what it was told to, its output was: {}", super::one_line(output));
-    Ok(Printed { engine, micros: found.into_iter().map(|(_, micros)| micros).collect() })
-}
-
 /// Measures each case. Rank 0 returns microseconds per operation, one for each batch; the others return nothing.
-pub(crate) fn measure(comm: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
+fn measure(comm: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
     let most = cases.iter().map(|case| case.memory()).max().unwrap_or(0);
     // Written once, so that the pages exist.
     let mut rank = Rank { comm, memory: vec![1; most], window: 0 };
-    cases.iter().map(|case| rank.batches(case)).collect()
+    cases.iter().map(|case| batches::repeat(comm, case.batches, || rank.batch(case))).collect()
 }
 
 impl Case {
@@ -132,36 +78,6 @@ struct Rank<'a> {
 }
 
 impl Rank<'_> {
-    fn batches(&mut self, case: &Case) -> anyhow::Result<Vec<f64>> {
-        let mut times = Vec::new();
-        if self.comm.rank() != 0 {
-            while self.comm.recv_vec::<u64>(0, GO_ON)?.0 == [1] {
-                self.batch(case)?;
-            }
-            return Ok(times);
-        }
-        let begun = Instant::now();
-        for batch in 0..=case.batches {
-            if times.len() >= ENOUGH && begun.elapsed() > LONG {
-                break;
-            }
-            self.tell_others(1)?;
-            let time = self.batch(case)?;
-            if batch > 0 {
-                times.push(time);
-            }
-        }
-        self.tell_others(0)?;
-        Ok(times)
-    }
-
-    fn tell_others(&self, go_on: u64) -> anyhow::Result<()> {
-        for rank in 1..self.comm.size() {
-            self.comm.send(&[go_on], rank, GO_ON)?;
-        }
-        Ok(())
-    }
-
     /// Microseconds per operation, on rank 0.
     fn batch(&mut self, case: &Case) -> anyhow::Result<f64> {
         let mut begun = Instant::now();
@@ -270,22 +186,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_is_measured_and_read_back() {
+    fn every_pattern_is_measured() {
         let texts = ["pingpong:0:1:5:2", "pingpong:100:1:5:2", "stream:1:64:2:2", "stream:100000:3:2:2"];
         let texts = texts.into_iter().chain(["fresh:9000000:2:300:1", "ring:8:1:5:2", "barrier:0:1:5:2"]);
         let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
         let times = treepie::launch(2, |world| measure(&world, &cases).unwrap()).unwrap();
-        let mut output = "engine threads\nsomebody else's line\n".to_owned();
         for (case, times) in cases.iter().zip(&times[0]) {
-            assert_eq!(times.len(), case.batches);
-            output += &format!("case {case} {}\n", times.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
+            assert_eq!(times.len(), case.batches, "{case}");
+            assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
         }
         assert!(times[1].iter().all(Vec::is_empty));
-        let printed = parse(&output, &cases).unwrap();
-        assert_eq!(printed.engine.as_deref(), Some("threads"));
-        assert_eq!(printed.micros.len(), cases.len());
-        assert!(parse(&output, &cases[1..]).is_err());
-        assert!(parse("case pingpong:0:1:5:2 fast", &cases[..1]).is_err());
     }
 
     #[test]

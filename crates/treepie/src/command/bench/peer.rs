@@ -1,4 +1,4 @@
-//! The project's own benchmark with plain MPI, compiled for one run.
+//! The project's own benchmarks with plain MPI, compiled for one run.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::fd::AsRawFd;
@@ -8,21 +8,32 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use super::job::Job;
+use super::super::job::Job;
 
-const SOURCE: &str = include_str!("p2p_peer.c");
+/// What all of them include.
+const HEADER: &str = include_str!("peer.h");
 
 const COMPILED_WITHIN: Duration = Duration::from_secs(60);
 
+/// A program in C.
+pub(super) struct Source {
+    pub(super) name: &'static str,
+    pub(super) text: &'static str,
+}
+
 /// The compiled program. Its file has no name any more: nothing is left of it when this process ends, in whatever way.
-pub(crate) struct Peer(File);
+pub(super) struct Peer(File);
 
 impl Peer {
     /// Compiles the program.
-    pub(crate) fn compile(mpicc: &Path) -> anyhow::Result<Self> {
+    pub(super) fn compile(mpicc: &Path, source: &Source) -> anyhow::Result<Self> {
         let directory = Temporary::new()?;
-        let (source, program) = (directory.0.join("p2p_peer.c"), directory.0.join("p2p_peer"));
-        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
+        let write = |name: &str, text: &str| {
+            let path = directory.0.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display())).map(|()| path)
+        };
+        write("peer.h", HEADER)?;
+        let (source, program) = (write(&format!("{}.c", source.name), source.text)?, directory.0.join(source.name));
         let compiler = Job::new([mpicc]).with(["-std=c99", "-O2"]).with([&source]).with(["-o"]).with([&program]);
         compiler.output(COMPILED_WITHIN)?;
         let program = File::open(&program).with_context(|| format!("{} wrote no program", mpicc.display()))?;
@@ -30,7 +41,7 @@ impl Peer {
     }
 
     /// Where it can be started from, while this value exists.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }

@@ -1,0 +1,229 @@
+//! How algorithms can be adjusted, and how that is written in an id.
+
+use super::cores;
+use crate::trees::Layer;
+
+/// How blocks come to be in order, where an algorithm collects them in another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// They are received at their places, which are scattered in memory.
+    #[default]
+    Strided,
+    /// Ranks exchange their blocks first, so that all that is received is consecutive (the thesis's shuffle).
+    Moved,
+    /// They are collected in scratch memory, and put in order at the end.
+    Reordered,
+}
+
+/// Values of the parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Pieces of a pipeline.
+    pub segments: u32,
+    /// Pieces that are on the way on a rank at once.
+    pub window: u32,
+    /// Children of a rank in a k-ary tree.
+    pub degree: u32,
+    /// Radix of a k-nomial tree.
+    pub radix: u32,
+    /// Time between two messages of a rank, for the greedy tree.
+    pub gap: f64,
+    /// Time of a message until it can be sent on, for the greedy tree.
+    pub time: f64,
+    /// The tree over clusters.
+    pub wan: Layer,
+    /// The tree within a cluster.
+    pub lan: Layer,
+    /// Buckets at once; 0 for as many as suit the network.
+    pub buckets: u32,
+    /// Dimensions of the grid of a store-and-forward all-to-all.
+    pub dimensions: u32,
+    /// Halvings before the exchange.
+    pub halvings: u32,
+    /// How blocks come to be in order.
+    pub order: Order,
+    /// The allgather core that another operation is made of.
+    pub core: &'static str,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            segments: 1,
+            window: 8,
+            degree: 4,
+            radix: 4,
+            gap: 1.0,
+            time: 3.5,
+            wan: Layer::Flat,
+            lan: Layer::Binomial,
+            buckets: 0,
+            dimensions: 2,
+            halvings: u32::MAX,
+            order: Order::default(),
+            core: "ring",
+        }
+    }
+}
+
+/// A parameter of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// [`Parameters::segments`].
+    Segments,
+    /// [`Parameters::window`].
+    Window,
+    /// [`Parameters::degree`].
+    Degree,
+    /// [`Parameters::radix`].
+    Radix,
+    /// [`Parameters::gap`].
+    Gap,
+    /// [`Parameters::time`].
+    Time,
+    /// [`Parameters::wan`].
+    Wan,
+    /// [`Parameters::lan`].
+    Lan,
+    /// [`Parameters::buckets`].
+    Buckets,
+    /// [`Parameters::dimensions`].
+    Dimensions,
+    /// [`Parameters::halvings`].
+    Halvings,
+    /// [`Parameters::order`]: strided or moved.
+    Order,
+    /// The same, or reordered.
+    AnyOrder,
+    /// [`Parameters::core`].
+    Core,
+}
+
+impl Parameter {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Parameter::Segments => "segments",
+            Parameter::Window => "window",
+            Parameter::Degree => "degree",
+            Parameter::Radix => "radix",
+            Parameter::Gap => "gap",
+            Parameter::Time => "time",
+            Parameter::Wan => "wan",
+            Parameter::Lan => "lan",
+            Parameter::Buckets => "buckets",
+            Parameter::Dimensions => "dimensions",
+            Parameter::Halvings => "halvings",
+            Parameter::Order | Parameter::AnyOrder => "order",
+            Parameter::Core => "core",
+        }
+    }
+
+    /// What can be written for it.
+    fn values(self) -> String {
+        match self {
+            Parameter::Order => "strided or moved".to_owned(),
+            Parameter::AnyOrder => "strided, moved or reordered".to_owned(),
+            Parameter::Core => cores::names().join(", "),
+            Parameter::Wan | Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
+            Parameter::Gap | Parameter::Time => "a time".to_owned(),
+            Parameter::Degree => "a number from 1 on".to_owned(),
+            Parameter::Radix => "a number from 2 on".to_owned(),
+            _ => "a number".to_owned(),
+        }
+    }
+
+    /// Puts a value in, if it is one.
+    fn set(self, to: &mut Parameters, value: &str) -> Option<()> {
+        let number = |least: u32| value.parse().ok().filter(|number| *number >= least);
+        let time = || value.parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
+        match self {
+            Parameter::Segments => to.segments = number(1)?,
+            Parameter::Window => to.window = number(1)?,
+            Parameter::Degree => to.degree = number(1)?,
+            Parameter::Radix => to.radix = number(2)?,
+            Parameter::Gap => to.gap = time()?,
+            Parameter::Time => to.time = time()?,
+            Parameter::Wan => to.wan = layer(value)?,
+            Parameter::Lan => to.lan = layer(value)?,
+            Parameter::Buckets => to.buckets = number(0)?,
+            Parameter::Dimensions => to.dimensions = number(1)?,
+            Parameter::Halvings => to.halvings = number(0)?,
+            Parameter::Order | Parameter::AnyOrder => {
+                to.order = match value {
+                    "strided" => Order::Strided,
+                    "moved" => Order::Moved,
+                    "reordered" if self == Parameter::AnyOrder => Order::Reordered,
+                    _ => return None,
+                }
+            }
+            Parameter::Core => to.core = cores::names().into_iter().find(|name| *name == value)?,
+        }
+        Some(())
+    }
+}
+
+fn layer(text: &str) -> Option<Layer> {
+    let number = |prefix, least: u32| text.strip_prefix(prefix)?.parse().ok().filter(|number| *number >= least);
+    Some(match text {
+        "flat" => Layer::Flat,
+        "chain" => Layer::Chain,
+        "binomial" => Layer::Binomial,
+        _ => match number("knomial", 2) {
+            Some(radix) => Layer::Knomial(radix),
+            None => Layer::Kary(number("kary", 1)?),
+        },
+    })
+}
+
+impl Parameters {
+    /// These with the arguments of an id: `name=value`, or a value alone for the first parameter that can have it. An
+    /// error says what can be written.
+    pub(super) fn with(mut self, known: &[Parameter], arguments: &str) -> Result<Self, String> {
+        for argument in arguments.split(',').filter(|argument| !argument.is_empty()) {
+            let done = match argument.split_once('=') {
+                Some((name, value)) => {
+                    known.iter().find(|parameter| parameter.name() == name).and_then(|it| it.set(&mut self, value))
+                }
+                None => {
+                    let own = known.iter().filter(|it| !matches!(it, Parameter::Segments | Parameter::Window));
+                    own.clone().find_map(|parameter| parameter.set(&mut self, argument))
+                }
+            };
+            if done.is_none() {
+                let can = known.iter().map(|it| format!("{}={}", it.name(), it.values())).collect::<Vec<_>>();
+                let can = if can.is_empty() { "it has no parameters".to_owned() } else { can.join("; ") };
+                return Err(can);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Arguments that show all kinds of values.
+pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for parameter in known {
+        let values: Vec<&str> = match parameter {
+            Parameter::Segments => vec!["", "segments=3,window=2"],
+            Parameter::Degree => vec!["2", "5"],
+            Parameter::Radix => vec!["2", "3"],
+            Parameter::Time => vec!["gap=1,time=1", "gap=2.87,time=10.03"],
+            Parameter::Lan => vec!["", "wan=binomial,lan=flat", "wan=kary2,lan=chain"],
+            Parameter::Buckets => vec!["", "1", "2", "3", "4"],
+            Parameter::Dimensions => vec!["1", "2", "3"],
+            Parameter::Halvings => vec!["", "0", "1", "2"],
+            Parameter::Order => vec!["strided", "moved"],
+            Parameter::AnyOrder => vec!["strided", "moved", "reordered"],
+            Parameter::Core => cores::names(),
+            Parameter::Window | Parameter::Gap | Parameter::Wan => vec![""],
+        };
+        let joined = |before: &String, value: &str| match (before.is_empty(), value.is_empty()) {
+            (true, _) => value.to_owned(),
+            (false, true) => before.clone(),
+            (false, false) => format!("{before},{value}"),
+        };
+        all = all.iter().flat_map(|before| values.iter().map(move |value| joined(before, value))).collect();
+    }
+    all
+}

@@ -1,0 +1,115 @@
+//! What tests over all algorithms share: which operations, networks and lengths there are.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub(crate) mod mutant;
+
+use treepie_schedule::{Layout, Layouts, Operation};
+use treepie_topology::Network;
+
+/// Whether the full range is asked for.
+pub(crate) fn long() -> bool {
+    std::env::var_os("TREEPIE_LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// An operation by its name, with a root.
+pub(crate) fn operation(name: &str, root: u32) -> Operation {
+    match name {
+        "barrier" => Operation::Barrier,
+        "bcast" => Operation::Bcast { root },
+        "scatter" => Operation::Scatter { root },
+        "gather" => Operation::Gather { root },
+        "allgather" => Operation::Allgather,
+        "reduce" => Operation::Reduce { root },
+        "allreduce" => Operation::Allreduce,
+        "reduce_scatter" => Operation::ReduceScatter,
+        "alltoall" => Operation::Alltoall,
+        "scan" => Operation::Scan,
+        "exscan" => Operation::Exscan,
+        _ => panic!("no operation is called {name}"),
+    }
+}
+
+/// How long blocks are in a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// All the same; of operations on one vector, so many for each block.
+    Each(usize),
+    /// So many elements in all, which nothing divides.
+    Total(usize),
+    /// All different, some of them empty.
+    Irregular,
+}
+
+impl Lengths {
+    /// Whether all blocks have the same length.
+    pub(crate) fn is_uniform(self) -> bool {
+        matches!(self, Lengths::Each(_))
+    }
+
+    /// Whether an operation can have such lengths: a vector that is cut is always cut evenly.
+    pub(crate) fn suit(self, operation: Operation) -> bool {
+        use Operation::{Allgather, Alltoall, Gather, ReduceScatter, Scatter};
+        let by_rank = matches!(operation, Allgather | Alltoall | Gather { .. } | ReduceScatter | Scatter { .. });
+        match self {
+            Lengths::Each(_) => true,
+            Lengths::Total(_) => !by_rank,
+            Lengths::Irregular => by_rank,
+        }
+    }
+
+    /// The layouts of a rank.
+    pub(crate) fn layouts(self, operation: Operation, blocks: u32) -> impl Fn(u32) -> Layouts {
+        let shared = match self {
+            Lengths::Each(each) => Layout::uniform(each, blocks),
+            Lengths::Total(total) => Layout::Even { total, blocks },
+            Lengths::Irregular => {
+                Layout::of_counts(&(0..blocks).map(|block| irregular(block, block / 3)).collect::<Vec<_>>())
+            }
+        };
+        move |rank| {
+            if self != Lengths::Irregular || operation != Operation::Alltoall {
+                return Layouts::both(shared.clone());
+            }
+            let counts = |count: &dyn Fn(u32) -> usize| Layout::of_counts(&(0..blocks).map(count).collect::<Vec<_>>());
+            Layouts { input: counts(&|to| irregular(rank, to)), output: counts(&|from| irregular(from, rank)) }
+        }
+    }
+}
+
+/// 0 to 7, many of them 0 or 1, 7 seldom.
+fn irregular(a: u32, b: u32) -> usize {
+    [0, 3, 1, 7, 0, 2, 1, 0, 5][((a * 5 + b * 7 + a * b) % 9) as usize]
+}
+
+/// Networks of all kinds: wrapping, not, mixed; irregular partitions; leaves that are no powers of two; unequal clusters.
+pub(crate) const NETWORKS: [&str; 23] = [
+    "torus:2x3",
+    "mesh:2x3",
+    "torus:4x4",
+    "mesh:4x4",
+    "torus:4x4,wrap=yn",
+    "torus:3x3x3",
+    "mesh:3x3x3",
+    "torus:3x3x3,wrap=nyn",
+    "torus:2x4x8",
+    "mesh:2x4x8",
+    "torus:2x4x8,wrap=yny",
+    "torus:4x4x4",
+    "mesh:4x4x4",
+    "torus:4x4x4,wrap=nny",
+    "torus:1x5x1",
+    "torus:1x4x1",
+    "torus:5x5@24+0-6+9-11+17+20",
+    "mesh:3x4x3@35+1-4+6+11-19+22",
+    "torus:4x4x4@1-30+33+35-61",
+    "clos:r20,t12,n30",
+    "clos:r9,t5,n17",
+    "clusters:3+1+8+5",
+    "clusters:4x7@3-9+12+0+27+20-25",
+];
+
+/// A network by its text.
+pub(crate) fn network(text: &str) -> Network {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}

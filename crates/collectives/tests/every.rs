@@ -1,0 +1,410 @@
+//! Every registered algorithm is proved: for all numbers of ranks, roots and lengths, on all kinds of networks.
+//!
+//! The default run takes some of the roots and lengths in turn for larger numbers of ranks; `TREEPIE_LONG=1` takes all.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::mutant::{Change, Mutant, operations};
+use common::{Lengths, NETWORKS, long, network, operation};
+use treepie_collectives::registry::{self, Algorithm, Refusal, Request};
+use treepie_schedule::check::{Mode, check};
+use treepie_schedule::{Buf, Op, Rounds};
+use treepie_topology::Network;
+
+const LENGTHS: [Lengths; 6] =
+    [Lengths::Irregular, Lengths::Each(1), Lengths::Total(23), Lengths::Each(7), Lengths::Total(131), Lengths::Each(0)];
+
+/// What proofs of an algorithm have shown.
+#[derive(Default)]
+struct Shown {
+    proofs: u64,
+    unordered: u64,
+    /// Variants that were used at least once.
+    variants: BTreeSet<String>,
+}
+
+/// A case: how a schedule is asked for, and what it is proved with.
+struct Case<'a> {
+    network: &'a Network,
+    root: u32,
+    lengths: Lengths,
+    in_place: bool,
+    commutative: bool,
+}
+
+/// Proves one variant in one case, if it applies there.
+fn prove(algorithm: &Algorithm, variant: &str, case: &Case<'_>, shown: &mut Shown) {
+    let Case { network, root, lengths, in_place, commutative } = *case;
+    let operation = operation(algorithm.operation(), root);
+    let uniform = lengths.is_uniform();
+    let request = Request { commutative, uniform, in_place, ..Request::new(operation, network) };
+    if !lengths.suit(operation) || algorithm.applies(&request).is_err() {
+        return;
+    }
+    let schedule = match registry::build(variant, &request) {
+        Ok(schedule) => schedule,
+        // What depends on parameters, as the network that a core needs.
+        Err(Refusal::Inapplicable { .. }) => return,
+        Err(refusal) => panic!("{variant}: {refusal}"),
+    };
+    let context = || format!("{variant} on {network}, root {root}, {lengths:?}, in place {in_place}");
+    assert_eq!((schedule.operation(), schedule.ranks()), (operation, network.ranks()), "{}", context());
+    let layouts = lengths.layouts(operation, schedule.blocks());
+    let proof = check(&schedule, &layouts, Mode { in_place }).unwrap_or_else(|fault| panic!("{}: {fault}", context()));
+    assert!(proof.same, "{}: ranks combine in different ways", context());
+    if operation.reduces() && !commutative {
+        assert!(proof.ordered, "{}: the order of ranks is not kept", context());
+    }
+    shown.proofs += 1;
+    shown.unordered += u64::from(!proof.ordered);
+    if !shown.variants.contains(variant) {
+        shown.variants.insert(variant.to_owned());
+    }
+}
+
+/// All roots and lengths for few ranks or on request, otherwise some in turn; always both with and without the same memory
+/// and an operator that commutes.
+fn prove_on(algorithm: &Algorithm, variants: &[String], network: &Network, turn: usize, shown: &mut Shown) {
+    let ranks = network.ranks();
+    let any = operation(algorithm.operation(), 0);
+    let lengths: Vec<Lengths> = match algorithm.operation() {
+        "barrier" => vec![Lengths::Each(0)],
+        _ => LENGTHS.into_iter().filter(|lengths| lengths.suit(any)).collect(),
+    };
+    let in_place: &[bool] = if algorithm.requires.in_place { &[false, true] } else { &[false] };
+    let commutative: &[bool] = if any.reduces() { &[false, true] } else { &[true] };
+    for (number, variant) in variants.iter().enumerate() {
+        let turn = turn + number;
+        let roots: Vec<u32> = match (any.root(), ranks) {
+            (None, _) => vec![0],
+            (_, 1..=9) => (0..ranks).collect(),
+            _ if long() => vec![0, 1, ranks / 2, ranks - 1],
+            _ => vec![[0, ranks / 2, ranks - 1, turn as u32 % ranks][turn % 4]],
+        };
+        for (at, root) in roots.into_iter().enumerate() {
+            let some = if ranks <= 9 || long() { lengths.len() } else { 1 };
+            for lengths in lengths.iter().cycle().skip((turn + at) % lengths.len()).take(some).copied() {
+                for (in_place, commutative) in in_place.iter().flat_map(|p| commutative.iter().map(move |c| (*p, *c))) {
+                    prove(algorithm, variant, &Case { network, root, lengths, in_place, commutative }, shown);
+                }
+            }
+        }
+    }
+}
+
+/// Never built: with so few halvings ranks would be left with different roundings.
+const REFUSED: [&str; 1] = ["allreduce/alternating_exchange:0"];
+
+fn prove_all(name: &str) {
+    let mut sizes: Vec<u32> = (1..=65).collect();
+    sizes.extend([96, 127, 128, 129]);
+    let networks: Vec<Network> = NETWORKS.iter().map(|text| network(text)).collect();
+    let begun = std::time::Instant::now();
+    let mut proofs = 0;
+    for algorithm in registry::all().iter().filter(|algorithm| algorithm.operation() == name) {
+        let mut shown = Shown::default();
+        let variants = algorithm.variants();
+        for &ranks in &sizes {
+            prove_on(algorithm, &variants, &Network::flat(ranks), ranks as usize, &mut shown);
+        }
+        for (number, network) in networks.iter().enumerate() {
+            prove_on(algorithm, &variants, network, number, &mut shown);
+        }
+        let is_proved =
+            |variant: &&String| shown.variants.contains(variant.as_str()) || REFUSED.contains(&variant.as_str());
+        let unproved: Vec<&String> = variants.iter().filter(|variant| !is_proved(variant)).collect();
+        assert!(unproved.is_empty(), "never proved: {unproved:?}");
+        // The table does not ask for more than it must.
+        let reduces = operation(name, 0).reduces();
+        assert!(
+            !reduces || !algorithm.requires.commutative || shown.unordered > 0,
+            "{} keeps the order of ranks, and the table says that the operator must commute",
+            algorithm.id
+        );
+        proofs += shown.proofs;
+    }
+    println!("{name}: {proofs} proofs in {:.1?}", begun.elapsed());
+}
+
+#[test]
+fn barrier() {
+    prove_all("barrier");
+}
+
+#[test]
+fn bcast() {
+    prove_all("bcast");
+}
+
+#[test]
+fn scatter() {
+    prove_all("scatter");
+}
+
+#[test]
+fn gather() {
+    prove_all("gather");
+}
+
+#[test]
+fn allgather() {
+    prove_all("allgather");
+}
+
+#[test]
+fn reduce() {
+    prove_all("reduce");
+}
+
+#[test]
+fn allreduce() {
+    prove_all("allreduce");
+}
+
+#[test]
+fn reduce_scatter() {
+    prove_all("reduce_scatter");
+}
+
+#[test]
+fn alltoall() {
+    prove_all("alltoall");
+}
+
+#[test]
+fn scan() {
+    prove_all("scan");
+}
+
+#[test]
+fn exscan() {
+    prove_all("exscan");
+}
+
+/// Any one operation of any algorithm is changed, and the proof fails.
+#[test]
+fn a_changed_operation_is_found() {
+    let networks = ["flat:6", "torus:3x2", "clusters:2+4", "torus:2x4"].map(network);
+    let (mut changed, begun) = (0, std::time::Instant::now());
+    for algorithm in registry::all() {
+        for (number, variant) in algorithm.variants().into_iter().enumerate() {
+            let root = number as u32 % 6;
+            let built = networks.iter().find_map(|network| {
+                let request = Request::new(operation(algorithm.operation(), root), network);
+                registry::build(&variant, &request).ok()
+            });
+            let Some(schedule) = built else { continue };
+            let lengths = Lengths::Each(6).layouts(schedule.operation(), schedule.blocks());
+            let ordered = check(&schedule, &lengths, Mode::default()).unwrap().ordered;
+            for (at, (spot, op)) in operations(&*schedule).into_iter().enumerate() {
+                for change in [Change::Dropped, Change::OtherPeer, Change::OtherSide] {
+                    // Of long schedules every third, unless all are asked for.
+                    let shows = change != Change::OtherSide || ordered;
+                    if !shows || !change.changes(op) || at > 60 && at % 3 != 0 && !long() {
+                        continue;
+                    }
+                    changed += 1;
+                    let mutant = Mutant { schedule: &*schedule, spot, change };
+                    let result = check(&mutant, &lengths, Mode::default());
+                    let found = match change {
+                        Change::OtherSide => result.is_ok_and(|proof| !proof.ordered),
+                        _ => result.is_err(),
+                    };
+                    // Some ranks have or bring up to date a total that nobody asks for.
+                    let idle = algorithm.name() == "recursive_doubling" && variant.contains("scan/");
+                    let idle = idle
+                        && match op {
+                            Op::Reduce { into: to, .. } | Op::Copy { to, .. } => matches!(to.buf, Buf::Tmp(_)),
+                            _ => false,
+                        };
+                    assert!(found || idle, "{variant}: {change:?} of {op:?} at {spot:?} is not found");
+                }
+            }
+        }
+    }
+    println!("{changed} changes found in {:.1?}", begun.elapsed());
+}
+
+/// How long the generation of operations takes, for each algorithm at 1024 ranks, in batches of eight rounds:
+/// `cargo test --release -p treepie-collectives --test every -- --ignored --nocapture generation`.
+#[test]
+#[ignore = "a measurement, for a release build"]
+fn generation() {
+    const BATCH: u32 = 8;
+    const OPERATIONS: usize = 200_000;
+    let networks = ["flat:1024", "torus:8x8x16", "torus:32x32", "clusters:16x64"].map(network);
+    let mut into = Rounds::new();
+    let mut slow = Vec::new();
+    for algorithm in registry::all() {
+        for variant in algorithm.variants() {
+            let built = networks.iter().find_map(|network| {
+                let request = Request::new(operation(algorithm.operation(), 0), network);
+                registry::build(&variant, &request).ok()
+            });
+            let Some(schedule) = built else { continue };
+            let mut best = f64::INFINITY;
+            for _ in 0..9 {
+                let mut operations = 0;
+                let begun = std::time::Instant::now();
+                // Ranks from all over the network, until there are enough.
+                'ranks: for rank in (0..1024).map(|k| k * 389 % 1024) {
+                    for phase in 0..schedule.phases() {
+                        for lane in 0..schedule.phase(phase).lanes {
+                            let rounds = schedule.rounds(rank, phase, lane);
+                            for first in (0..rounds).step_by(BATCH as usize) {
+                                into.clear();
+                                schedule.emit(rank, phase, lane, first..rounds.min(first + BATCH), &mut into);
+                                operations += into.iter().map(<[_]>::len).sum::<usize>();
+                            }
+                        }
+                    }
+                    if operations > OPERATIONS {
+                        break 'ranks;
+                    }
+                }
+                best = best.min(begun.elapsed().as_nanos() as f64 / operations.max(1) as f64);
+            }
+            println!("{best:7.1} ns  {variant}");
+            if best >= 20.0 {
+                slow.push(format!("{variant} {best:.1}"));
+            }
+        }
+    }
+    println!("{} take 20 ns or more: {slow:#?}", slow.len());
+}
+
+mod the_table {
+    use treepie_schedule::Operation;
+
+    use super::*;
+
+    fn refusal(id: &str, request: &Request<'_>) -> String {
+        registry::build(id, request).err().expect("it is refused").to_string()
+    }
+
+    #[test]
+    fn has_every_id_once() {
+        let ids: Vec<&str> = registry::all().iter().map(|algorithm| algorithm.id.as_str()).collect();
+        let different: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), different.len());
+        let well_formed = |id: &&str| {
+            id.matches('/').count() == 1
+                && id.chars().all(|letter| letter.is_ascii_lowercase() || "_/".contains(letter))
+        };
+        assert!(ids.iter().all(well_formed), "{ids:?}");
+    }
+
+    #[test]
+    fn is_printed_as_it_is() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/registry/algorithms.md");
+        let now = registry::markdown();
+        if std::env::var_os("TREEPIE_REGENERATE").is_some() {
+            std::fs::write(path, &now).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap();
+        assert!(
+            written == now,
+            "src/registry/algorithms.md is not what the table says; to write it again: \
+             TREEPIE_REGENERATE=1 cargo test -p treepie-collectives --test every the_table"
+        );
+        let text = registry::text(Some("scan"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines[0].starts_with("id ") && lines[1].starts_with("scan/linear "), "{text}");
+    }
+
+    #[test]
+    fn refuses_with_a_reason_and_what_applies() {
+        let flat = Network::flat(6);
+        let request = Request::new(Operation::Scan, &flat);
+        assert_eq!(
+            refusal("allgather/bucket", &request),
+            "`allgather/bucket` does not apply: it is for allgather, and scan is asked for; these do: scan/linear, \
+             scan/recursive_doubling"
+        );
+        let request = Request { uniform: false, ..Request::new(Operation::Alltoall, &flat) };
+        assert_eq!(
+            refusal("alltoall/bruck", &request),
+            "`alltoall/bruck` does not apply: it needs blocks of the same length; these do: alltoall/linear, \
+             alltoall/pairwise"
+        );
+        let request = Request { commutative: false, ..Request::new(Operation::ReduceScatter, &flat) };
+        assert_eq!(
+            refusal("reduce_scatter/ring", &request),
+            "`reduce_scatter/ring` does not apply: it needs an operator that commutes; these do: reduce_scatter/linear, \
+             reduce_scatter/pairwise, reduce_scatter/distance_halving"
+        );
+        let request = Request { commutative: false, ..Request::new(Operation::Reduce { root: 1 }, &flat) };
+        let message = refusal("reduce/reduce_scatter_gather:bruck", &request);
+        assert!(message.contains("its core bruck needs an operator that commutes; these do: reduce/"), "{message}");
+        let request = Request::new(Operation::Bcast { root: 0 }, &flat);
+        let message = refusal("bcast/scatter_allgather:bucket", &request);
+        assert!(
+            message.contains("its core bucket needs a torus or mesh with rank r at place r, and the network is flat:6")
+        );
+        let message = refusal("bcast/two_layer", &request);
+        assert!(message.contains("it needs clusters or a Clos network, and the network is flat:6"), "{message}");
+        let message = refusal("bcast/flat", &Request::new(Operation::Bcast { root: 6 }, &flat));
+        assert!(message.contains("the root is 6, and there are 6 ranks"), "{message}");
+        let mesh = network("mesh:2x4");
+        let message = refusal("allreduce/alternating_exchange:1", &Request::new(Operation::Allreduce, &mesh));
+        assert!(message.contains("with fewer than 2 halvings results are rounded differently"), "{message}");
+        let irregular = network("mesh:3x3@0-4+8");
+        let message = refusal("allgather/hybrid", &Request::new(Operation::Allgather, &irregular));
+        assert!(message.contains("with rank r at place r, and the network is mesh:3x3@0-4+8; these do: "), "{message}");
+        assert!(message.contains("allgather/hamiltonian"), "{message}");
+    }
+
+    #[test]
+    fn knows_near_ids() {
+        let near = |id| registry::find(id).err().expect("there is none").to_string();
+        assert!(
+            near("allgather/rnig").starts_with("there is no algorithm `allgather/rnig`; near it are allgather/ring, ")
+        );
+        assert!(near("allgather/buckets").contains("allgather/bucket,"), "{}", near("allgather/buckets"));
+        assert!(near("reduce_scater/ring").contains("reduce_scatter/ring"));
+        assert!(near("rabenseifner").contains("allreduce/rabenseifner"), "{}", near("rabenseifner"));
+    }
+
+    #[test]
+    fn takes_arguments() {
+        let flat = Network::flat(13);
+        let request = Request::new(Operation::Bcast { root: 2 }, &flat);
+        let lanes = |id: &str| registry::build(id, &request).unwrap().phase(0);
+        assert_eq!(lanes("bcast/chain").lanes, 1);
+        assert_eq!((lanes("bcast/chain:segments=16,window=4").lanes, lanes("bcast/kary:3,segments=5").lanes), (16, 5));
+        assert_eq!(lanes("bcast/chain:segments=16,window=4").window, 4);
+        assert_eq!(
+            refusal("bcast/kary:0", &request),
+            "`bcast/kary` cannot take `0`: degree=a number from 1 on; segments=a number; window=a number"
+        );
+        let request = Request::new(Operation::Allgather, &flat);
+        assert_eq!(refusal("allgather/ring:7", &request), "`allgather/ring` cannot take `7`: it has no parameters");
+        let message = refusal("allgather/hamiltonian_lanes:reordered", &request);
+        assert!(message.ends_with("order=strided or moved"), "{message}");
+        let torus = network("torus:3x3x3");
+        let request = Request::new(Operation::Allgather, &torus);
+        let lanes = |id: &str| registry::build(id, &request).unwrap().phase(1).lanes;
+        assert_eq!(["allgather/bucket_k", "allgather/bucket_k:2", "allgather/bucket_k:3,moved"].map(lanes), [6, 2, 3]);
+    }
+
+    #[test]
+    fn finds_something_for_everything() {
+        let networks: Vec<Network> = NETWORKS.iter().map(|text| network(text)).collect();
+        let names: BTreeSet<&str> = registry::all().iter().map(|algorithm| algorithm.operation()).collect();
+        assert_eq!(names.len(), 11);
+        for network in &networks {
+            for name in &names {
+                let request = Request {
+                    commutative: false,
+                    uniform: false,
+                    in_place: *name != "alltoall",
+                    ..Request::new(operation(name, 0), network)
+                };
+                assert!(registry::applicable(&request).len() >= 2, "{name} on {network}");
+            }
+        }
+    }
+}

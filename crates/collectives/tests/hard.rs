@@ -1,0 +1,125 @@
+//! The four that break weak representations: buckets with odd sizes, a pipeline over two layers, an order of ranks that
+//! is no power of two, and a reduction in place that must keep the order.
+
+use std::sync::Arc;
+
+use treepie_collectives::cores::{Bucket, Distance, Doubling, Parallel};
+use treepie_collectives::from_core::{Allgather, ReduceScatter};
+use treepie_schedule::check::{Mode, check};
+use treepie_schedule::count::count;
+use treepie_schedule::{Layout, Layouts};
+use treepie_topology::Network;
+
+fn six(dims: &[u32], moved: bool) -> Parallel<Bucket> {
+    let orders = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
+    let cores = orders.iter().flat_map(|order| [false, true].map(|minus| Bucket::new(dims, order, minus, moved)));
+    Parallel::new(cores.collect(), moved)
+}
+
+fn uniform(each: usize, blocks: u32) -> impl Fn(u32) -> Layouts {
+    move |_| Layouts::both(Layout::uniform(each, blocks))
+}
+
+#[test]
+fn six_buckets_on_a_torus_that_is_no_cube_with_sizes_that_six_does_not_divide() {
+    for dims in [[2, 3, 4], [3, 3, 3], [4, 1, 5]] {
+        let ranks = dims.iter().product();
+        for moved in [false, true] {
+            for in_place in [false, true] {
+                for each in [0, 1, 7, 12] {
+                    let schedule = Allgather::new(six(&dims, moved));
+                    check(&schedule, &uniform(each, ranks), Mode { in_place })
+                        .unwrap_or_else(|fault| panic!("{dims:?} moved {moved} in place {in_place} {each}: {fault}"));
+                    let schedule = ReduceScatter::new(six(&dims, moved));
+                    check(&schedule, &uniform(each, ranks), Mode { in_place })
+                        .unwrap_or_else(|fault| panic!("mirror {dims:?} {moved} {in_place} {each}: {fault}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn six_buckets_cost_what_the_thesis_says() {
+    let network = Network::torus(&[8, 16, 32], &[true; 3]).unwrap();
+    let schedule = Allgather::new(six(&[8, 16, 32], false));
+    let counted = count(&schedule, &uniform(6, 4096), &network);
+    let core: u64 = counted.phases[1..].iter().map(|phase| phase.messages).sum();
+    let times: Vec<f64> = counted.phases[1..].iter().map(|phase| phase.time).collect();
+    assert_eq!(core, 3 * 106);
+    assert_eq!(times, [31.0, 496.0, 3968.0]);
+}
+
+#[test]
+fn allgatherv_by_reordered_recursive_doubling() {
+    for ranks in [1u32, 2, 5, 6, 7, 12, 13] {
+        let counts: Vec<usize> = (0..ranks as usize).map(|rank| rank * 5 % 7).collect();
+        let layouts = |_| Layouts::both(Layout::of_counts(&counts));
+        let order: Vec<u32> = (0..ranks).map(|at| (at * 5 + 2) % ranks).collect();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        let order = if sorted.iter().copied().eq(0..ranks) { order } else { (0..ranks).rev().collect() };
+        for distance in [Distance::Doubling, Distance::Halving] {
+            for moved in [false, true] {
+                let core = Doubling::new(distance, order.clone(), moved);
+                check(&Allgather::new(core.clone()), &layouts, Mode::default())
+                    .unwrap_or_else(|fault| panic!("{ranks} {distance:?} {moved}: {fault}"));
+                check(&ReduceScatter::new(core.clone()), &layouts, Mode::default())
+                    .unwrap_or_else(|fault| panic!("mirror {ranks} {distance:?} {moved}: {fault}"));
+                if !moved {
+                    check(&Allgather::reordered(core), &layouts, Mode::default())
+                        .unwrap_or_else(|fault| panic!("reordered {ranks} {distance:?}: {fault}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reduce_scatter_in_place_with_an_operator_that_does_not_commute() {
+    for ranks in 1..40 {
+        let core = Doubling::new(Distance::Halving, (0..ranks).collect(), false);
+        let proof = check(&ReduceScatter::new(core), &uniform(3, ranks), Mode { in_place: true }).unwrap();
+        assert!(proof.ordered, "{ranks} ranks");
+    }
+    let core = Doubling::new(Distance::Doubling, (0..8).collect(), false);
+    assert!(!check(&ReduceScatter::new(core), &uniform(3, 8), Mode::default()).unwrap().ordered);
+}
+
+#[test]
+fn reordered_doubling_costs_what_the_thesis_says() {
+    let network = Network::torus(&[8; 3], &[true; 3]).unwrap();
+    let order = match network.kind() {
+        treepie_topology::Kind::Torus(torus) => torus.morton(),
+        _ => unreachable!(),
+    };
+    let schedule = Allgather::new(Doubling::new(Distance::Halving, order, true));
+    let counted = count(&schedule, &uniform(1, 512), &network);
+    let stages = &counted.phases[1].rounds;
+    assert_eq!(stages.iter().map(|round| round.hops).collect::<Vec<_>>(), [4, 4, 4, 2, 2, 2, 1, 1, 1]);
+    let congestion: Vec<f64> = stages.iter().map(|round| round.congestion()).collect();
+    assert_eq!(congestion, [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0]);
+    assert_eq!((counted.phases[1].messages, counted.phases[1].time), (9, 574.0));
+}
+
+#[test]
+fn a_broadcast_over_two_layers_in_a_pipeline() {
+    use treepie_collectives::trees::{Bcast, Layer, Placed};
+    let layouts = |_| Layouts::both(Layout::uniform(31, 1));
+    // Unequal clusters; in the second case their ranks are scattered.
+    for clusters in [&[0, 0, 0, 1, 2, 2, 2, 2, 2, 3, 3][..], &[2, 0, 1, 1, 3, 0, 2, 1, 1, 0, 3, 1, 0]] {
+        for root in 0..clusters.len() as u32 {
+            for (wan, lan) in [(Layer::Flat, Layer::Binomial), (Layer::Kary(2), Layer::Kary(3))] {
+                let tree = Arc::new(Placed::two_layer(clusters, root, wan, lan));
+                let cluster = |rank: u32| clusters[rank as usize];
+                let crossings = (0..tree.ranks()).filter(|rank| cluster(*rank) != cluster(tree.parent(*rank)));
+                assert_eq!(crossings.count(), 3, "the message comes to each other cluster once");
+                for segments in [1, 2, 7, 40] {
+                    for window in [1, 2, 8, u32::MAX] {
+                        check(&Bcast::new(tree.clone(), segments, window), &layouts, Mode::default()).unwrap();
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Operations of all ranks of a communicator.
+//!
+//! A call becomes a [`Call`]: the operation, the lengths of blocks, the element. An algorithm is chosen for it, by what
+//! all ranks know, and its schedule is run: short ones by [`straight`], all others by [`executor`]. What was found out for
+//! a call is kept for the next one like it.
+
+mod blocking;
+pub(crate) mod choose;
+mod cost;
+pub(crate) mod executor;
+mod nonblocking;
+mod persistent;
+mod straight;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use treepie_base::{Error, Region, Result, lending};
+use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
+
+use crate::comm::Comm;
+pub(crate) use choose::Choice;
+use executor::{Buffers, Execution, Fold, Job, Shared, instance_tag};
+use straight::Straight;
+
+pub use persistent::Persistent;
+
+/// What is asked of all ranks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) lengths: Lengths<'a>,
+    /// Bytes and alignment of an element.
+    pub(crate) element: usize,
+    pub(crate) align: usize,
+    /// Whether the order of operands does not matter.
+    pub(crate) commutes: bool,
+    /// Whether input and output are one buffer.
+    pub(crate) in_place: bool,
+}
+
+/// How long blocks are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lengths<'a> {
+    /// A block of so many elements for each rank.
+    Each(usize),
+    /// A vector of so many elements, however the algorithm cuts it.
+    Vector(usize),
+    /// As listed; all ranks know the list.
+    Listed(&'a [usize]),
+    /// As listed for input and output, and other ranks know other parts of it: nothing can be chosen by it.
+    Private(&'a [usize], &'a [usize]),
+}
+
+impl<'a> Lengths<'a> {
+    fn layouts(&self, blocks: u32) -> Layouts {
+        match self {
+            Lengths::Each(each) => Layouts::both(Layout::uniform(*each, blocks)),
+            Lengths::Vector(total) => Layouts::both(Layout::Even { total: *total, blocks }),
+            Lengths::Listed(counts) => Layouts::both(Layout::of_counts(counts)),
+            Lengths::Private(input, output) => {
+                Layouts { input: Layout::of_counts(input), output: Layout::of_counts(output) }
+            }
+        }
+    }
+
+    /// Elements of all blocks, if all ranks know.
+    pub(crate) fn total(&self, ranks: u32) -> Option<usize> {
+        match self {
+            Lengths::Each(each) => Some(each * ranks as usize),
+            Lengths::Vector(total) => Some(*total),
+            Lengths::Listed(counts) => Some(counts.iter().sum()),
+            Lengths::Private(..) => None,
+        }
+    }
+
+    /// What two calls of one operation must agree in to be the same.
+    fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
+        match *self {
+            Lengths::Each(elements) | Lengths::Vector(elements) => (elements, &[], &[]),
+            Lengths::Listed(counts) => (usize::MAX, counts, &[]),
+            Lengths::Private(input, output) => (usize::MAX, input, output),
+        }
+    }
+}
+
+/// What was found out for a call.
+struct Plan {
+    operation: Operation,
+    lengths: (usize, Box<[usize]>, Box<[usize]>),
+    element: usize,
+    commutes: bool,
+    in_place: bool,
+    /// Bytes that the caller must give.
+    input: usize,
+    output: usize,
+    job: Job,
+    straight: Option<Straight>,
+}
+
+impl Plan {
+    fn is_for(&self, call: &Call<'_>) -> bool {
+        let (elements, input, output) = call.lengths.key();
+        self.operation == call.operation
+            && self.lengths.0 == elements
+            && self.element == call.element
+            && self.commutes == call.commutes
+            && self.in_place == call.in_place
+            && *self.lengths.1 == *input
+            && *self.lengths.2 == *output
+    }
+}
+
+/// Plans of a communicator that were used last.
+const PLANS: usize = 32;
+
+/// What a handle of a communicator knows about collective operations.
+#[derive(Default)]
+pub(crate) struct Collectives {
+    /// The one used last comes first.
+    plans: RefCell<Vec<Plan>>,
+    /// Scratch memory that is not in use. Fresh memory would cost more than what is done with it.
+    scratch: RefCell<Vec<Region>>,
+    pub(crate) choice: Choice,
+}
+
+impl Collectives {
+    pub(crate) fn new(choice: Choice) -> Self {
+        Self { choice, ..Self::default() }
+    }
+}
+
+/// Combines the second into the first; the flag says that the second stands on the left.
+pub(crate) type Folding = dyn Fn(&mut [u8], &[u8], bool);
+
+/// An operation that combines nothing.
+pub(crate) const NO_FOLD: Option<NoFold> = None;
+pub(crate) type NoFold = fn(&mut [u8], &[u8], bool);
+
+impl Comm {
+    /// The number of the next collective operation of this communicator.
+    fn next_instance(&self) -> u32 {
+        let instance = self.inner.instances.get();
+        self.inner.instances.set(instance.wrapping_add(1));
+        instance
+    }
+
+    fn job(&self, call: &Call<'_>, fold: Option<Fold>) -> Result<Job> {
+        let schedule: Arc<dyn Schedule> = self.schedule_for(call)?;
+        Ok(Job {
+            layouts: call.lengths.layouts(schedule.blocks()),
+            schedule,
+            element: call.element,
+            align: call.align,
+            fold,
+            rank: self.rank() as u32,
+            context: self.own_context(),
+        })
+    }
+
+    /// Runs a collective operation on borrowed memory.
+    pub(crate) fn run_call<F>(&self, call: &Call<'_>, input: &[u8], output: &mut [u8], fold: Option<F>) -> Result<()>
+    where
+        F: Fn(&mut [u8], &[u8], bool) + 'static,
+    {
+        let mut plans = self.collectives.plans.borrow_mut();
+        match plans.iter().position(|plan| plan.is_for(call)) {
+            Some(0) => {}
+            Some(place) => plans[..=place].rotate_right(1),
+            None => {
+                let plan = self.plan(call)?;
+                plans.truncate(PLANS - 1);
+                plans.insert(0, plan);
+            }
+        }
+        let plan = &mut plans[0];
+        if (input.len(), output.len()) != (plan.input, plan.output) {
+            return Err(bad_length(call, plan, input.len(), output.len()));
+        }
+        if let Some(straight) = &mut plan.straight {
+            let tag = instance_tag(self.next_instance());
+            let fold = fold.as_ref().map(|fold| fold as &Folding);
+            return straight.run(&mut self.endpoint(), (plan.job.context, tag), input, output, fold);
+        }
+        let job = Job { fold: fold.map(|fold| Rc::new(fold) as Fold), ..plan.job.clone() };
+        drop(plans);
+        self.run_job(job, call.in_place, Given::Read(input), output)
+    }
+
+    #[cold]
+    fn plan(&self, call: &Call<'_>) -> Result<Plan> {
+        let job = self.job(call, None)?;
+        let (input, output) = needed(call, &job);
+        let straight = Straight::new(&job, call.in_place, self.endpoint().eager_limit());
+        let Call { operation, element, commutes, in_place, .. } = *call;
+        let (elements, in_counts, out_counts) = call.lengths.key();
+        let lengths = (elements, in_counts.into(), out_counts.into());
+        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight })
+    }
+
+    /// Runs a reduction whose input may be overwritten.
+    fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
+        let job = self.job(call, Some(fold))?;
+        check_lengths(call, &job, input.len(), output.len())?;
+        self.run_job(job, false, Given::Overwrite(input), output)
+    }
+
+    fn run_job(&self, job: Job, in_place: bool, input: Given<'_>, output: &mut [u8]) -> Result<()> {
+        let instance = self.next_instance();
+        lending(
+            |lending, _| {
+                let output = lending.region_mut(output);
+                let buffers = match input {
+                    _ if in_place && job.shared() != Shared::Nothing => Buffers::shared(&job, output),
+                    Given::Read(input) => Buffers::new(lending.region(input), output),
+                    Given::Overwrite(input) => {
+                        Buffers::new(lending.region_mut(input), output).overwriting(job.may_overwrite_input())
+                    }
+                };
+                let scratch = self.collectives.scratch.take();
+                let mut execution = Execution::new(job, buffers, scratch);
+                execution.start(instance);
+                let result = self.endpoint().run(&mut execution);
+                self.collectives.scratch.replace(execution.into_scratch());
+                result
+            },
+            |panicked| self.endpoint().settle(panicked),
+        )
+    }
+}
+
+/// The input that a caller gives.
+enum Given<'a> {
+    Read(&'a [u8]),
+    /// It may be overwritten.
+    Overwrite(&'a mut [u8]),
+}
+
+/// Bytes of input and output that the caller must give.
+fn needed(call: &Call<'_>, job: &Job) -> (usize, usize) {
+    let size = |buf| job.places().size(buf) * call.element;
+    // Where both are one, the larger one is given as the output.
+    match job.shared() {
+        Shared::InputInOutput(_) if call.in_place => (0, size(Buf::Out)),
+        Shared::OutputInInput(_) if call.in_place => (0, size(Buf::In)),
+        _ => (size(Buf::In), size(Buf::Out)),
+    }
+}
+
+#[cold]
+fn bad_length(call: &Call<'_>, plan: &Plan, input: usize, output: usize) -> Error {
+    wrong_length(call.element, (plan.input, plan.output), input, output)
+}
+
+fn wrong_length(element: usize, needed: (usize, usize), input: usize, output: usize) -> Error {
+    let element = element.max(1);
+    let (what, got, expected) =
+        if input == needed.0 { ("the output", output, needed.1) } else { ("the input", input, needed.0) };
+    Error::BadLength { what, got: got / element, expected: expected / element }
+}
+
+/// Refuses slices of the wrong length.
+fn check_lengths(call: &Call<'_>, job: &Job, input: usize, output: usize) -> Result<()> {
+    let needed = needed(call, job);
+    if (input, output) == needed { Ok(()) } else { Err(wrong_length(call.element, needed, input, output)) }
+}

@@ -1,0 +1,236 @@
+//! Collective operations on borrowed slices, which return when this rank's part is done.
+
+use std::rc::Rc;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use treepie_base::{Pod, Rank, Reduction, Result};
+use treepie_schedule::Operation;
+
+use super::{Call, Lengths, NO_FOLD};
+use crate::comm::Comm;
+
+/// Combines bytes that are elements of a type.
+pub(crate) fn fold_bytes<T: Pod>(reduction: impl Reduction<T>) -> impl Fn(&mut [u8], &[u8], bool) + 'static {
+    move |into, operand, left| reduction.fold(cast_slice_mut(into), cast_slice(operand), left)
+}
+
+impl<'a> Call<'a> {
+    /// A call on elements of a type.
+    pub(crate) fn of<T: Pod>(operation: Operation, lengths: Lengths<'a>) -> Self {
+        Self { operation, lengths, element: size_of::<T>(), align: align_of::<T>(), commutes: true, in_place: false }
+    }
+
+    pub(crate) fn reducing<T: Pod>(self, reduction: &impl Reduction<T>) -> Self {
+        Self { commutes: reduction.commutes(), ..self }
+    }
+
+    pub(crate) fn in_place(self) -> Self {
+        Self { in_place: true, ..self }
+    }
+}
+
+impl Comm {
+    /// The root's `data` comes to everybody's `data`.
+    pub fn bcast<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
+        self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
+    }
+
+    /// Block r of the root's `data` comes to rank r's `into`. Others than the root give an empty `data`.
+    pub fn scatter<T: Pod>(&self, data: &[T], into: &mut [T], root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(into.len()));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// The same with a block of `counts[r]` elements for rank r. All ranks give the same counts.
+    pub fn scatterv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T], root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        self.check_counts(counts)?;
+        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// Rank r's `data` becomes block r of the root's `into`. Others than the root give an empty `into`.
+    pub fn gather<T: Pod>(&self, data: &[T], into: &mut [T], root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// The same with a block of `counts[r]` elements from rank r. All ranks give the same counts.
+    pub fn gatherv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T], root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        self.check_counts(counts)?;
+        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// A scatter without a block of the root to itself: the root gives all blocks in `data` and keeps its own where it is,
+    /// others give room for their block.
+    pub fn scatter_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
+        let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(each)).in_place();
+        self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
+    }
+
+    /// A gather into a `data` of the root that has its own block at its place already; others give their block.
+    pub fn gather_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
+        let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
+        let is_root = self.rank() == root;
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(each)).in_place();
+        if is_root {
+            return self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD);
+        }
+        self.run_call(&call, cast_slice(data), &mut [], NO_FOLD)
+    }
+
+    /// Rank r's `data` becomes block r of everybody's `into`.
+    pub fn all_gather_into<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
+        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len()));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// Everybody's `data`, one after the other. All have the same length.
+    pub fn all_gather<T: Pod>(&self, data: &[T]) -> Result<Vec<T>> {
+        let mut into = vec![T::zeroed(); data.len() * self.size()];
+        self.all_gather_into(data, &mut into)?;
+        Ok(into)
+    }
+
+    /// Block r of rank r's `data` becomes block r of everybody's `data`.
+    pub fn all_gather_in_place<T: Pod>(&self, data: &mut [T]) -> Result<()> {
+        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len() / self.size())).in_place();
+        self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
+    }
+
+    /// Rank r's `data`, of `counts[r]` elements, becomes block r of everybody's `into`.
+    pub fn all_gatherv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        self.check_counts(counts)?;
+        let call = Call::of::<T>(Operation::Allgather, Lengths::Listed(counts));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// The combination of everybody's `data`, element by element, comes to the root's `into`. Others give an empty one.
+    pub fn reduce<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>, root: Rank) -> Result<()> {
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The root's `data` becomes the combination of everybody's; that of others is left as it is.
+    pub fn reduce_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>, root: Rank) -> Result<()> {
+        let is_root = self.rank() == root;
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op).in_place();
+        if is_root {
+            return self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)));
+        }
+        self.run_call(&call, cast_slice(data), &mut [], Some(fold_bytes(op)))
+    }
+
+    /// The combination of everybody's `data`, element by element, comes to everybody's `into`.
+    pub fn all_reduce_into<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The combination of everybody's `data`, element by element.
+    pub fn all_reduce<T: Pod>(&self, data: &[T], op: impl Reduction<T>) -> Result<Vec<T>> {
+        let mut into = data.to_vec();
+        self.all_reduce_in_place(&mut into, op)?;
+        Ok(into)
+    }
+
+    /// Everybody's `data` becomes their combination, element by element.
+    pub fn all_reduce_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op).in_place();
+        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
+    }
+
+    /// Block r of the combination of everybody's `data` comes to rank r's `into`. All blocks have the length of `into`.
+    pub fn reduce_scatter<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(into.len())).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The same with a block of `counts[r]` elements for rank r.
+    pub fn reduce_scatterv<T: Pod>(
+        &self,
+        data: &[T],
+        counts: &[usize],
+        into: &mut [T],
+        op: impl Reduction<T>,
+    ) -> Result<()> {
+        self.check_counts(counts)?;
+        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Listed(counts)).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The front of rank r's `data` becomes block r of the combination of everybody's. All blocks have the same length;
+    /// what lies behind the front is of no use afterwards.
+    pub fn reduce_scatter_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let each = data.len() / self.size();
+        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(each)).reducing(&op).in_place();
+        let mut own = vec![T::zeroed(); each];
+        self.run_overwriting(&call, cast_slice_mut(data), cast_slice_mut(&mut own), Rc::new(fold_bytes(op)))?;
+        data[..each].copy_from_slice(&own);
+        Ok(())
+    }
+
+    /// Block j of rank i's `data` becomes block i of rank j's `into`. All blocks have the same length.
+    pub fn all_to_all<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
+        let call = Call::of::<T>(Operation::Alltoall, Lengths::Each(data.len() / self.size()));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// Block j of rank i's `data` becomes block i of rank j's `data`. All blocks have the same length. The blocks are
+    /// copied first.
+    pub fn all_to_all_in_place<T: Pod>(&self, data: &mut [T]) -> Result<()> {
+        let blocks = data.to_vec();
+        self.all_to_all(&blocks, data)
+    }
+
+    /// The same with `to[j]` elements to rank j, and `from[i]` elements from rank i.
+    pub fn all_to_allv<T: Pod>(&self, data: &[T], to: &[usize], into: &mut [T], from: &[usize]) -> Result<()> {
+        self.check_counts(to)?;
+        self.check_counts(from)?;
+        let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
+    }
+
+    /// The combination of `data` of ranks 0 to r comes to rank r's `into`.
+    pub fn scan<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(data.len())).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The combination of `data` of ranks 0 to r - 1 comes to rank r's `into`. Rank 0's is left as it is.
+    pub fn exscan<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op);
+        self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
+    }
+
+    /// The `data` of rank r becomes the combination of that of ranks 0 to r.
+    pub fn scan_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(data.len())).reducing(&op).in_place();
+        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
+    }
+
+    /// The `data` of rank r becomes the combination of that of ranks 0 to r - 1. Rank 0's is left as it is.
+    pub fn exscan_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
+        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op).in_place();
+        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
+    }
+
+    pub(crate) fn check_counts(&self, counts: &[usize]) -> Result<()> {
+        let (got, expected) = (counts.len(), self.size());
+        if got == expected {
+            return Ok(());
+        }
+        Err(treepie_base::Error::BadLength { what: "the list of counts", got, expected })
+    }
+}

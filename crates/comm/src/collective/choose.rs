@@ -1,0 +1,145 @@
+//! Which algorithm a call gets: the one that its handle was told to use, or else the one that the environment names, or
+//! else the cheapest by the model. All ranks come to the same answer, as it depends on nothing that only some know.
+
+use std::sync::{Arc, OnceLock};
+
+use treepie_base::{Error, Result};
+use treepie_collectives::registry::{self, Request};
+use treepie_schedule::{Operation, Schedule};
+use treepie_topology::Network;
+
+use super::cost::{Candidate, Prices, candidates};
+use super::{Call, Lengths};
+use crate::comm::Comm;
+
+/// Segments of a pipeline have about this many bytes.
+const SEGMENT: usize = 64 << 10;
+
+/// What a handle of a communicator says about the choice of algorithms.
+#[derive(Clone, Default)]
+pub(crate) struct Choice {
+    /// Ids to use for their operations.
+    ids: Vec<String>,
+    /// Where the ranks are, if that was said.
+    network: Option<Network>,
+}
+
+impl Choice {
+    fn id_for(&self, operation: Operation) -> Option<&str> {
+        let is_for = |id: &&String| id.split('/').next() == Some(operation.name());
+        self.ids.iter().rev().find(is_for).or_else(|| from_environment().iter().find(is_for)).map(String::as_str)
+    }
+}
+
+/// Ids that `TREEPIE_ALGORITHM` names.
+fn from_environment() -> &'static [String] {
+    static IDS: OnceLock<Vec<String>> = OnceLock::new();
+    IDS.get_or_init(|| {
+        let text = std::env::var("TREEPIE_ALGORITHM").unwrap_or_default();
+        let ids = text.split([',', ' ']).filter(|id| !id.is_empty()).map(str::to_owned);
+        // `bcast/chain:segments=4,window=8` has commas of its own.
+        ids.fold(Vec::new(), |mut ids: Vec<String>, part| {
+            match ids.last_mut() {
+                Some(last) if !part.contains('/') => *last = format!("{last},{part}"),
+                _ => ids.push(part),
+            }
+            ids
+        })
+    })
+}
+
+fn log_choices() -> bool {
+    static LOG: OnceLock<bool> = OnceLock::new();
+    *LOG.get_or_init(|| std::env::var("TREEPIE_LOG").is_ok_and(|log| log.split(',').any(|what| what == "choices")))
+}
+
+impl Comm {
+    /// A handle of the same communicator whose collective operations use this algorithm, as `allgather/ring`, where it is
+    /// for that operation. `treepie algorithms` lists them. One that does not exist is refused here, one that does not
+    /// apply to a call is refused there. All ranks that take part in a call must use the same.
+    pub fn using(&self, id: &str) -> Result<Comm> {
+        registry::find(id).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
+        let mut choice = self.collectives.choice.clone();
+        choice.ids.push(id.to_owned());
+        Ok(self.with_choice(choice))
+    }
+
+    /// A handle of the same communicator whose collective operations take its ranks to be on this network: a short text,
+    /// as `torus:4x4`, or the path of a TOML file. All ranks that take part in a call must say the same.
+    pub fn on(&self, network: &str) -> Result<Comm> {
+        let network = Network::load(network).and_then(|network| network.for_ranks(self.size() as u32));
+        let mut choice = self.collectives.choice.clone();
+        choice.network = Some(network.map_err(|error| Error::Algorithm(error.to_string()))?);
+        Ok(self.with_choice(choice))
+    }
+
+    /// Where the ranks are: as was said, or as `TREEPIE_NETWORK` says, or all alike.
+    fn network(&self) -> Result<Network> {
+        let ranks = self.size() as u32;
+        if let Some(network) = &self.collectives.choice.network {
+            return Ok(network.clone());
+        }
+        static TEXT: OnceLock<Option<String>> = OnceLock::new();
+        let Some(text) = TEXT.get_or_init(|| std::env::var("TREEPIE_NETWORK").ok()) else {
+            return Ok(Network::flat(ranks));
+        };
+        let network = Network::load(text).and_then(|network| network.for_ranks(ranks));
+        network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
+    }
+
+    /// The schedule of the algorithm to be used for a call.
+    pub(crate) fn schedule_for(&self, call: &Call<'_>) -> Result<Arc<dyn Schedule>> {
+        let network = self.network()?;
+        let mut request = Request::new(call.operation, &network);
+        request.commutative = call.commutes;
+        request.uniform = !matches!(call.lengths, Lengths::Listed(_) | Lengths::Private(..));
+        request.in_place = call.in_place;
+        let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
+        request.parameters.segments = bytes.map_or(1, |bytes| (bytes / SEGMENT).clamp(1, 1024) as u32);
+        let id = match self.collectives.choice.id_for(call.operation) {
+            Some(id) => id.to_owned(),
+            None => self.cheapest(&request, bytes),
+        };
+        if log_choices() && self.rank() == 0 {
+            let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+            eprintln!("treepie: {id} for {} ranks, {bytes} bytes", self.size());
+        }
+        let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
+        Ok(Arc::from(schedule))
+    }
+
+    /// The id of the cheapest algorithm that applies; if only each rank's own part of the lengths is known, for no bytes.
+    fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>) -> String {
+        let (prices, ranks) = (self.prices(), self.size() as u32);
+        let applies =
+            |candidate: &&Candidate| registry::find(candidate.id).is_ok_and(|found| found.applies(request).is_ok());
+        let time = |candidate: &Candidate| candidate.time(&prices, ranks, bytes.unwrap_or(0));
+        let applicable = candidates(request.operation).iter().filter(applies);
+        let cheapest = applicable.min_by(|a, b| time(a).total_cmp(&time(b)));
+        // Some algorithm of each operation applies to everything.
+        cheapest.map_or_else(
+            || registry::applicable(request).first().map(|algorithm| algorithm.id.clone()).unwrap_or_default(),
+            |candidate| candidate.id.to_owned(),
+        )
+    }
+
+    fn prices(&self) -> Prices {
+        let endpoint = self.endpoint();
+        match endpoint.cores() {
+            Some(cores) => Prices::shared_memory(f64::from(endpoint.size()) / f64::from(cores), endpoint.eager_limit()),
+            None => Prices::network(endpoint.eager_limit()),
+        }
+    }
+
+    /// Whether the engine's counter is the barrier to take, if there is one.
+    pub(crate) fn prefers_central_barrier(&self) -> bool {
+        if let Some(id) = self.collectives.choice.id_for(Operation::Barrier) {
+            return id == CENTRAL;
+        }
+        // On cores of their own ranks tell each other faster than they can take turns at a counter.
+        let endpoint = self.endpoint();
+        endpoint.cores().is_some_and(|cores| endpoint.size() > cores)
+    }
+}
+
+const CENTRAL: &str = "barrier/central";

@@ -1,0 +1,443 @@
+//! Runs a schedule on one rank: the cursor says which rounds may begin, their operations become sends and receives of
+//! the endpoint, and a round ends when all of them have.
+//!
+//! A message is known by its tag: which collective of the communicator, which phase, which lane. Within a lane messages
+//! of a pair meet in the order in which they were begun, as everywhere.
+//!
+//! A part that is one range is sent and received where it lies. A part of several ranges goes through staging memory, as
+//! do operands that are to be combined. Operands of a round are combined in the order in which they are listed, so that
+//! the result does not depend on who was faster.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use treepie_base::{Bytes, Error, Region, Result, Span};
+use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
+use treepie_schedule::{Buf, Cursor, Held, Layouts, Op, Operation, Part, Places, Schedule, Side, held};
+
+/// Combines the second into the first; the flag says that the second stands on the left.
+pub(crate) type Fold = Rc<super::Folding>;
+
+/// Everything that a collective operation is, apart from its buffers.
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub(crate) schedule: Arc<dyn Schedule>,
+    pub(crate) layouts: Layouts,
+    /// Bytes of an element, and its alignment.
+    pub(crate) element: usize,
+    pub(crate) align: usize,
+    pub(crate) fold: Option<Fold>,
+    pub(crate) rank: u32,
+    pub(crate) context: u32,
+}
+
+impl Job {
+    pub(crate) fn places(&self) -> Places<'_> {
+        Places { schedule: &*self.schedule, layouts: &self.layouts, rank: self.rank }
+    }
+
+    /// How the buffers of this rank lie in the one that its caller has, where the operation is done in place.
+    pub(crate) fn shared(&self) -> Shared {
+        let own = self.layouts.output.offset(self.rank) * self.element;
+        match self.schedule.operation() {
+            Operation::Allreduce | Operation::Scan | Operation::Exscan => Shared::InputInOutput(0),
+            Operation::Allgather => Shared::InputInOutput(own),
+            Operation::Gather { root } if root == self.rank => Shared::InputInOutput(own),
+            Operation::Reduce { root } if root == self.rank => Shared::InputInOutput(0),
+            Operation::Scatter { root } if root == self.rank => Shared::OutputInInput(own),
+            _ => Shared::Nothing,
+        }
+    }
+
+    /// Whether the input can serve as the first scratch memory.
+    pub(crate) fn may_overwrite_input(&self) -> bool {
+        let schedule = &*self.schedule;
+        schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
+    }
+
+    pub(crate) fn tag(&self, instance: u32, phase: u32, lane: u32) -> u32 {
+        // Ranks are never so far apart that the remainders could be mistaken: messages of one tag meet in order, and
+        // both sides go through phases and lanes in order.
+        instance_tag(instance) | ((phase % (1 << 6)) << 12) | (lane % (1 << 12))
+    }
+}
+
+/// Where one buffer lies in the other, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// They are apart.
+    Nothing,
+    InputInOutput(usize),
+    OutputInInput(usize),
+}
+
+/// The part of a message's tag that tells the collectives of a communicator apart.
+pub(crate) fn instance_tag(instance: u32) -> u32 {
+    (instance % (1 << 12)) << 18
+}
+
+/// The memory of a collective operation; what it does not have is empty.
+pub(crate) struct Buffers {
+    pub(crate) input: Region,
+    pub(crate) output: Region,
+    /// Whether the input serves as the first scratch memory.
+    overwrite: bool,
+}
+
+impl Buffers {
+    /// Lets the input serve as the first scratch memory.
+    pub(crate) fn overwriting(self, overwrite: bool) -> Self {
+        Self { overwrite, ..self }
+    }
+
+    /// Of an operation that leaves its input as it is.
+    pub(crate) fn new(input: Region, output: Region) -> Self {
+        Self { input, output, overwrite: false }
+    }
+
+    /// Both in one.
+    pub(crate) fn shared(job: &Job, both: Region) -> Self {
+        let part = |begin: usize, buf| both.sub(begin..begin + job.places().size(buf) * job.element);
+        match job.shared() {
+            Shared::InputInOutput(begin) => Self::new(part(begin, Buf::In), both),
+            Shared::OutputInInput(begin) => Self::new(both.share(), part(begin, Buf::Out)),
+            Shared::Nothing => unreachable!("asked for only where buffers are shared"),
+        }
+    }
+}
+
+/// A collective operation of one rank that goes on, or that can be started.
+pub(crate) struct Execution {
+    job: Job,
+    instance: u32,
+    buffers: Buffers,
+    temporaries: Vec<Region>,
+    cursor: Cursor,
+    rounds: Vec<Round>,
+    /// Rounds that have ended, for their memory.
+    spare: Vec<Round>,
+    /// Staging memory that is not in use.
+    staging: Vec<Region>,
+}
+
+/// A round that goes on.
+#[derive(Default)]
+struct Round {
+    slot: u32,
+    pending: Vec<Pending>,
+    left: usize,
+}
+
+/// An operation of the endpoint, and what is to be done when it and all of its round are over.
+struct Pending {
+    id: Option<Id>,
+    /// Bytes that a receive must get.
+    expected: u64,
+    then: Then,
+}
+
+enum Then {
+    Nothing,
+    /// What was staged is put to its ranges.
+    Place(Part, Region),
+    /// What was staged is combined.
+    Combine(Part, Region, Side),
+    /// What was staged for sending is used again.
+    Release(Region),
+}
+
+/// Scratch memory longer than this is not kept.
+const MOST_KEPT: usize = 64 << 20;
+
+/// Memory of at least so many bytes, mostly some that has been used before.
+fn take_scratch(scratch: &mut Vec<Region>, bytes: usize, align: usize) -> Region {
+    let fits = |region: &Region| region.len() >= bytes && region.is_aligned(align);
+    match scratch.iter().position(fits) {
+        Some(place) => scratch.swap_remove(place),
+        None => Region::from(Bytes::zeroed(bytes.next_power_of_two(), align.max(64))),
+    }
+}
+
+impl Execution {
+    /// `scratch` is memory that it may use.
+    pub(crate) fn new(job: Job, buffers: Buffers, mut scratch: Vec<Region>) -> Self {
+        let places = job.places();
+        let mut temporaries = Vec::new();
+        for tmp in 0..job.schedule.temporaries() {
+            temporaries.push(match tmp {
+                0 if buffers.overwrite => buffers.input.share(),
+                tmp => take_scratch(&mut scratch, places.size(Buf::Tmp(tmp)) * job.element, job.align),
+            });
+        }
+        let cursor = Cursor::new(&*job.schedule, job.rank);
+        let (rounds, spare) = (Vec::new(), Vec::new());
+        Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch }
+    }
+
+    /// Gives the scratch memory back, as much of it as is worth keeping.
+    pub(crate) fn into_scratch(mut self) -> Vec<Region> {
+        let own = if self.buffers.overwrite { 1 } else { 0 };
+        self.staging.extend(self.temporaries.drain(..).skip(own));
+        self.staging.retain(|region| region.len() <= MOST_KEPT);
+        self.staging.truncate(8);
+        self.staging
+    }
+
+    /// Makes it begin from the start, under this number among the collectives of its communicator.
+    pub(crate) fn start(&mut self, instance: u32) {
+        self.instance = instance;
+        self.cursor.restart(&*self.job.schedule);
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Takes the output out; nothing is left in its place.
+    pub(crate) fn take_output(&mut self) -> Region {
+        std::mem::replace(&mut self.buffers.output, Region::from(Bytes::zeroed(0, 1)))
+    }
+
+    fn region(&self, buf: Buf) -> &Region {
+        match buf {
+            Buf::In => &self.buffers.input,
+            Buf::Out => &self.buffers.output,
+            Buf::Tmp(tmp) => &self.temporaries[tmp as usize],
+        }
+    }
+
+    /// Calls `each` with the ranges of bytes of a part.
+    fn ranges(&self, part: Part, mut each: impl FnMut(Range<usize>)) {
+        let element = self.job.element;
+        self.job.places().ranges(part, |range| each(range.start * element..range.end * element));
+    }
+
+    /// The bytes of a part: where they lie if that is one range, and how many they are.
+    fn bytes(&self, part: Part) -> (Option<Range<usize>>, usize) {
+        let (mut one, mut count, mut all) = (None, 0, 0);
+        self.ranges(part, |range| {
+            all += range.len();
+            count += 1;
+            one = Some(range);
+        });
+        match count {
+            0 => (Some(0..0), 0),
+            1 => (one, all),
+            _ => (None, all),
+        }
+    }
+
+    /// Staging memory of at least so many bytes.
+    fn stage(&mut self, bytes: usize) -> Region {
+        take_scratch(&mut self.staging, bytes, self.job.align)
+    }
+
+    /// Copies the ranges of a part one after the other into staging memory.
+    fn gather(&mut self, part: Part, bytes: usize) -> Region {
+        let staged = self.stage(bytes);
+        let region = self.region(part.buf);
+        let mut at = 0;
+        self.ranges(part, |range| {
+            let len = range.len();
+            staged.copy(at..at + len, region, range);
+            at += len;
+        });
+        staged
+    }
+
+    fn begin_round(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
+        let begun = self.cursor.begin(&*self.job.schedule)?;
+        let tag = self.job.tag(self.instance, begun.phase, begun.lane);
+        let mut round = self.spare.pop().unwrap_or_default();
+        (round.slot, round.left) = (begun.slot, 0);
+        let count = self.cursor.ops(begun.slot).len();
+        for i in 0..count {
+            let op = self.cursor.ops(begun.slot)[i];
+            if let Err(error) = self.issue(op, tag, &mut round, endpoint) {
+                self.rounds.push(round);
+                return Some(Err(error));
+            }
+        }
+        if round.left == 0 {
+            self.end_round(round);
+        } else {
+            self.rounds.push(round);
+        }
+        Some(Ok(()))
+    }
+
+    fn issue(&mut self, op: Op, tag: u32, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
+        match op {
+            Op::Send { to, part } => {
+                let address = Address { context: self.job.context, to, tag, synchronous: false };
+                let (range, bytes) = self.bytes(part);
+                let (region, range, then) = match range {
+                    Some(range) => (self.region(part.buf).share(), range, Then::Nothing),
+                    None => {
+                        let staged = self.gather(part, bytes);
+                        (staged.share(), 0..bytes, Then::Release(staged))
+                    }
+                };
+                if region.read(range.clone(), |data| endpoint.send_now(address, data)) {
+                    if let Then::Release(staged) = then {
+                        self.staging.push(staged);
+                    }
+                } else if let Started::Pending(id) = endpoint.start_send(address, region.part(range))? {
+                    round.pending.push(Pending { id: Some(id), expected: 0, then });
+                    round.left += 1;
+                }
+            }
+            Op::Recv { from, part } => {
+                let (range, bytes) = self.bytes(part);
+                let (span, then) = match range {
+                    Some(range) => (self.region(part.buf).part(range), Then::Nothing),
+                    None => {
+                        let staged = self.stage(bytes);
+                        (staged.part(0..bytes), Then::Place(part, staged))
+                    }
+                };
+                self.receive(from, tag, span, then, round, endpoint);
+            }
+            Op::RecvReduce { from, part, side } => {
+                let bytes = self.bytes(part).1;
+                let staged = self.stage(bytes);
+                let span = staged.part(0..bytes);
+                self.receive(from, tag, span, Then::Combine(part, staged, side), round, endpoint);
+            }
+            Op::Copy { from, to } => self.copy(from, to),
+            Op::Reduce { from, into, side } => {
+                let bytes = self.bytes(from).1;
+                let staged = self.gather(from, bytes);
+                round.pending.push(Pending { id: None, expected: 0, then: Then::Combine(into, staged, side) });
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&self, from: u32, tag: u32, span: Span, then: Then, round: &mut Round, endpoint: &mut Endpoint) {
+        let select = Select { context: self.job.context, source: Some(from), tag: Some(tag) };
+        let expected = span.len() as u64;
+        let id = endpoint.start_recv(select, Target::Into(span));
+        round.pending.push(Pending { id: Some(id), expected, then });
+        round.left += 1;
+    }
+
+    fn copy(&mut self, from: Part, to: Part) {
+        let ((one, bytes), (other, _)) = (self.bytes(from), self.bytes(to));
+        if let (Some(from_range), Some(to_range)) = (&one, other) {
+            self.region(to.buf).copy(to_range, self.region(from.buf), from_range.clone());
+            return;
+        }
+        // Both are lists of ranges: one after the other, whichever ends first.
+        let mut source: Vec<Range<usize>> = Vec::new();
+        self.ranges(from, |range| source.push(range));
+        let (mut source, mut rest) = (source.into_iter(), 0..0);
+        let (target, origin) = (self.region(to.buf), self.region(from.buf));
+        let mut copied = 0;
+        self.ranges(to, |mut range| {
+            while !range.is_empty() {
+                if rest.is_empty() {
+                    rest = source.next().expect("both sides of a copy have one length");
+                }
+                let len = rest.len().min(range.len());
+                target.copy(range.start..range.start + len, origin, rest.start..rest.start + len);
+                (range.start, rest.start, copied) = (range.start + len, rest.start + len, copied + len);
+            }
+        });
+        debug_assert_eq!(copied, bytes);
+    }
+
+    /// Looks which operations are over, and ends rounds.
+    fn look(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        let mut i = 0;
+        while i < self.rounds.len() {
+            let round = &mut self.rounds[i];
+            for pending in &mut round.pending {
+                let Some(id) = pending.id else { continue };
+                let Some(result) = endpoint.result_envelope(id) else { continue };
+                pending.id = None;
+                round.left -= 1;
+                let got = result?.bytes;
+                if got != pending.expected {
+                    return Err(Error::Disagreement { got, expected: pending.expected });
+                }
+            }
+            if round.left == 0 {
+                let round = self.rounds.swap_remove(i);
+                self.end_round(round);
+            } else {
+                i += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// All operations of a round are over: what was staged is put where it belongs, in the order it was listed.
+    fn end_round(&mut self, mut round: Round) {
+        for pending in round.pending.drain(..) {
+            match pending.then {
+                Then::Nothing => {}
+                Then::Release(staged) => self.staging.push(staged),
+                Then::Place(part, staged) => {
+                    let region = self.region(part.buf);
+                    let mut at = 0;
+                    self.ranges(part, |range| {
+                        let len = range.len();
+                        region.copy(range, &staged, at..at + len);
+                        at += len;
+                    });
+                    self.staging.push(staged);
+                }
+                Then::Combine(part, staged, side) => {
+                    let fold = self.job.fold.as_ref().expect("an operation that combines has an operator");
+                    let region = self.region(part.buf);
+                    let mut at = 0;
+                    self.ranges(part, |range| {
+                        let len = range.len();
+                        region.write_by(range, &staged, at..at + len, |into, operand| {
+                            fold(into, operand, side == Side::Left);
+                        });
+                        at += len;
+                    });
+                    self.staging.push(staged);
+                }
+            }
+        }
+        self.cursor.end(round.slot);
+        self.spare.push(round);
+    }
+
+    /// Gives up what goes on.
+    fn abandon(&mut self, endpoint: &mut Endpoint) {
+        for mut round in self.rounds.drain(..) {
+            round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
+        }
+    }
+
+    fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
+        loop {
+            self.look(endpoint)?;
+            let Some(begun) = self.begin_round(endpoint) else {
+                return Ok(self.rounds.is_empty() && self.cursor.is_done(&*self.job.schedule));
+            };
+            begun?;
+            while let Some(begun) = self.begin_round(endpoint) {
+                begun?;
+            }
+        }
+    }
+}
+
+impl Task for Execution {
+    fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
+        match self.advance(endpoint) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(())),
+            Err(error) => {
+                self.abandon(endpoint);
+                Some(Err(error))
+            }
+        }
+    }
+}

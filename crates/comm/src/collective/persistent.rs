@@ -1,0 +1,235 @@
+//! Collective operations that are prepared once and started many times.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use treepie_base::{Bytes, Pod, Rank, Reduction, Region, Result};
+use treepie_fabric::Id;
+use treepie_schedule::{Held, Operation, Phase, Rounds, Run, Schedule};
+use treepie_topology::Tie;
+
+use super::blocking::fold_bytes;
+use super::executor::{Buffers, Execution, Fold, Job};
+use super::{Call, Lengths};
+use crate::comm::Comm;
+
+/// A collective operation that was prepared: its algorithm is chosen, its operations are listed, its memory is there.
+///
+/// It owns its buffers: fill the input, [`start`](Self::start), do something else, [`wait`](Self::wait), read the output.
+/// For a broadcast the output is the input of the root. All ranks start it equally often, in the same order among the
+/// collectives of the communicator.
+pub struct Persistent<T> {
+    comm: Comm,
+    execution: Rc<RefCell<Execution>>,
+    going: Option<Id>,
+    elements: PhantomData<T>,
+}
+
+impl<T: Pod> Persistent<T> {
+    fn new(comm: &Comm, call: &Call<'_>, fold: Option<Fold>) -> Result<Self> {
+        let (job, input, output) = comm.prepare(call, fold)?;
+        let region = |elements| Region::from(Bytes::from(vec![T::zeroed(); elements]));
+        let schedule = Collected::new(job.schedule.clone(), job.rank);
+        let job = Job { schedule: Arc::new(schedule), ..job };
+        let execution = Execution::new(job, Buffers::new(region(input), region(output)), Vec::new());
+        let execution = Rc::new(RefCell::new(execution));
+        Ok(Self { comm: comm.clone(), execution, going: None, elements: PhantomData })
+    }
+
+    /// Changes the input. Panics while the operation goes on.
+    pub fn with_input<R>(&mut self, change: impl FnOnce(&mut [T]) -> R) -> R {
+        assert!(self.going.is_none(), "the input of an operation that goes on is not touched");
+        let execution = self.execution.borrow();
+        let input = &execution.buffers().input;
+        input.write(0..input.len(), |bytes| change(cast_slice_mut(bytes)))
+    }
+
+    /// Reads or changes the output. Panics while the operation goes on.
+    pub fn with_output<R>(&mut self, use_it: impl FnOnce(&mut [T]) -> R) -> R {
+        assert!(self.going.is_none(), "the output of an operation that goes on is not touched");
+        let execution = self.execution.borrow();
+        let output = &execution.buffers().output;
+        output.write(0..output.len(), |bytes| use_it(cast_slice_mut(bytes)))
+    }
+
+    /// A copy of the output.
+    pub fn output(&mut self) -> Vec<T> {
+        assert!(self.going.is_none(), "the output of an operation that goes on is not touched");
+        let execution = self.execution.borrow();
+        let output = &execution.buffers().output;
+        output.read(0..output.len(), |bytes| cast_slice(bytes).to_vec())
+    }
+
+    /// Starts it. Panics if it goes on.
+    pub fn start(&mut self) {
+        assert!(self.going.is_none(), "an operation that goes on is not started again");
+        self.going = Some(self.comm.begin_again(&self.execution));
+    }
+
+    /// Waits until it is done; returns at once if it was not started.
+    pub fn wait(&mut self) -> Result<()> {
+        match self.going.take() {
+            Some(id) => self.comm.endpoint().wait_envelope(id).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is done; then its result, once. True if it was not started.
+    pub fn test(&mut self) -> Result<bool> {
+        let Some(id) = self.going else { return Ok(true) };
+        let result = self.comm.endpoint().test(id);
+        match result {
+            None => Ok(false),
+            Some(result) => {
+                self.going = None;
+                result.map(|_| true)
+            }
+        }
+    }
+}
+
+impl<T> Drop for Persistent<T> {
+    fn drop(&mut self) {
+        if let Some(id) = self.going {
+            // It goes on without being heeded, as others wait for this rank's part.
+            self.comm.endpoint().abandon(id);
+        }
+    }
+}
+
+impl Comm {
+    /// Prepares a broadcast of `count` elements.
+    pub fn bcast_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
+        let root = self.check_rank(root)?;
+        Persistent::new(self, &Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(count)), None)
+    }
+
+    /// Prepares a scatter of `count` elements to each rank.
+    pub fn scatter_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
+        let root = self.check_rank(root)?;
+        Persistent::new(self, &Call::of::<T>(Operation::Scatter { root }, Lengths::Each(count)), None)
+    }
+
+    /// Prepares a gather of `count` elements from each rank.
+    pub fn gather_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
+        let root = self.check_rank(root)?;
+        Persistent::new(self, &Call::of::<T>(Operation::Gather { root }, Lengths::Each(count)), None)
+    }
+
+    /// Prepares an allgather of `count` elements from each rank.
+    pub fn all_gather_init<T: Pod>(&self, count: usize) -> Result<Persistent<T>> {
+        Persistent::new(self, &Call::of::<T>(Operation::Allgather, Lengths::Each(count)), None)
+    }
+
+    /// Prepares an allgather of `counts[r]` elements from rank r.
+    pub fn all_gatherv_init<T: Pod>(&self, counts: &[usize]) -> Result<Persistent<T>> {
+        self.check_counts(counts)?;
+        Persistent::new(self, &Call::of::<T>(Operation::Allgather, Lengths::Listed(counts)), None)
+    }
+
+    /// Prepares a reduction of `count` elements to the root.
+    pub fn reduce_init<T: Pod>(&self, count: usize, op: impl Reduction<T>, root: Rank) -> Result<Persistent<T>> {
+        let root = self.check_rank(root)?;
+        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(count)).reducing(&op);
+        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
+    }
+
+    /// Prepares a reduction of `count` elements for everybody.
+    pub fn all_reduce_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
+        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(count)).reducing(&op);
+        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
+    }
+
+    /// Prepares a reduction of blocks of `count` elements, one for each rank.
+    pub fn reduce_scatter_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
+        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(count)).reducing(&op);
+        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
+    }
+
+    /// Prepares an all-to-all of blocks of `count` elements.
+    pub fn all_to_all_init<T: Pod>(&self, count: usize) -> Result<Persistent<T>> {
+        Persistent::new(self, &Call::of::<T>(Operation::Alltoall, Lengths::Each(count)), None)
+    }
+
+    /// Prepares a scan of `count` elements.
+    pub fn scan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
+        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(count)).reducing(&op);
+        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
+    }
+
+    /// Prepares a scan of the ranks before each rank, of `count` elements.
+    pub fn exscan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
+        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(count)).reducing(&op);
+        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
+    }
+}
+
+/// One rank's part of a schedule, written down: it is generated once, and read out each time.
+struct Collected {
+    schedule: Arc<dyn Schedule>,
+    /// By phase and lane.
+    rounds: Vec<Vec<Rounds>>,
+}
+
+impl Collected {
+    fn new(schedule: Arc<dyn Schedule>, rank: u32) -> Self {
+        let lane = |phase, lane| {
+            let mut rounds = Rounds::new();
+            schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
+            rounds
+        };
+        let lanes = |phase| (0..schedule.phase(phase).lanes).map(|number| lane(phase, number)).collect();
+        let rounds = (0..schedule.phases()).map(lanes).collect();
+        Self { schedule, rounds }
+    }
+}
+
+impl Schedule for Collected {
+    fn operation(&self) -> Operation {
+        self.schedule.operation()
+    }
+
+    fn ranks(&self) -> u32 {
+        self.schedule.ranks()
+    }
+
+    fn blocks(&self) -> u32 {
+        self.schedule.blocks()
+    }
+
+    fn temporaries(&self) -> u8 {
+        self.schedule.temporaries()
+    }
+
+    fn temporary(&self, tmp: u8, rank: u32) -> Held {
+        self.schedule.temporary(tmp, rank)
+    }
+
+    fn phases(&self) -> u32 {
+        self.rounds.len() as u32
+    }
+
+    fn phase(&self, phase: u32) -> Phase {
+        self.schedule.phase(phase)
+    }
+
+    fn rounds(&self, _rank: u32, phase: u32, lane: u32) -> u32 {
+        self.rounds[phase as usize][lane as usize].len() as u32
+    }
+
+    fn emit(&self, _rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
+        into.append(&self.rounds[phase as usize][lane as usize], rounds);
+    }
+
+    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
+        self.schedule.runs(view, lo, len, run);
+    }
+
+    fn tie(&self, phase: u32, lane: u32) -> Tie {
+        self.schedule.tie(phase, lane)
+    }
+}

@@ -1,0 +1,243 @@
+//! The short way: a schedule of short messages, turned once into a list of sends and receives of ranges of bytes, and
+//! run on the caller's own slices.
+//!
+//! Nothing is allocated, nothing is looked up, and as short messages need no answer, nothing has to be watched: each
+//! send is over when it was begun, and receives are waited for one after the other.
+
+use std::ops::Range;
+
+use treepie_base::{Bytes, Error, Result, Span};
+use treepie_fabric::{Address, Endpoint, Select, Started};
+use treepie_schedule::{Buf, Op, Part, Places, Rounds, Side};
+
+use super::Folding;
+use super::executor::{Job, Shared};
+
+/// More operations than this are not worth the memory of the list.
+const MOST_STEPS: usize = 512;
+
+/// Which memory: the caller's input or output, or scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Input,
+    Output,
+    Scratch,
+}
+
+#[derive(Clone, Debug)]
+struct Bit {
+    memory: Memory,
+    range: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send { to: u32, tag: u32, bit: Bit },
+    Recv { from: u32, tag: u32, bit: Bit },
+    RecvReduce { from: u32, tag: u32, bit: Bit, left: bool },
+    Copy { from: Bit, to: Bit },
+    Reduce { from: Bit, into: Bit, left: bool },
+}
+
+/// A schedule of one rank as a list.
+pub(crate) struct Straight {
+    steps: Vec<Step>,
+    /// Scratch memory, in units that align any element it is used for; its end is for operands that have come.
+    scratch: Vec<u128>,
+    staging: Range<usize>,
+}
+
+/// The most that an element may be aligned to.
+pub(crate) const MOST_ALIGN: usize = align_of::<u128>();
+
+impl Straight {
+    /// The list, if there is a short way: one lane, parts that are single ranges, messages of at most `short` bytes.
+    pub(crate) fn new(job: &Job, in_place: bool, short: usize) -> Option<Self> {
+        let schedule = &*job.schedule;
+        let places = job.places();
+        if job.align > MOST_ALIGN {
+            return None;
+        }
+        // Where each scratch buffer begins.
+        let mut begins = Vec::new();
+        let mut scratch = 0usize;
+        for tmp in 0..schedule.temporaries() {
+            begins.push(scratch);
+            scratch += (places.size(Buf::Tmp(tmp)) * job.element).next_multiple_of(MOST_ALIGN);
+        }
+        let own = Own::new(if in_place { job.shared() } else { Shared::Nothing });
+        let bit = |part: Part| own.bit(places, part, job.element, &begins);
+        let mut steps = Vec::new();
+        let mut staging = 0;
+        for phase in 0..schedule.phases() {
+            if schedule.phase(phase).lanes > 1 {
+                return None;
+            }
+            for lane in 0..schedule.phase(phase).lanes {
+                let tag = job.tag(0, phase, lane);
+                let mut rounds = Rounds::new();
+                schedule.emit(job.rank, phase, lane, 0..schedule.rounds(job.rank, phase, lane), &mut rounds);
+                for round in rounds.iter() {
+                    // What others wait for comes first.
+                    for op in round {
+                        if let Op::Send { to, part } = *op {
+                            let bit = bit(part)?;
+                            if bit.range.len() > short {
+                                return None;
+                            }
+                            steps.push(Step::Send { to, tag, bit });
+                        }
+                    }
+                    for op in round {
+                        match *op {
+                            Op::Send { .. } => {}
+                            Op::Recv { from, part } => steps.push(Step::Recv { from, tag, bit: bit(part)? }),
+                            Op::RecvReduce { from, part, side } => {
+                                let bit = bit(part)?;
+                                staging = staging.max(bit.range.len());
+                                steps.push(Step::RecvReduce { from, tag, bit, left: side == Side::Left });
+                            }
+                            Op::Copy { from, to } => {
+                                let (from, to) = (bit(from)?, bit(to)?);
+                                if from.memory != to.memory || from.range != to.range {
+                                    steps.push(Step::Copy { from, to });
+                                }
+                            }
+                            Op::Reduce { from, into, side } => {
+                                let (from, into) = (bit(from)?, bit(into)?);
+                                staging = staging.max(from.range.len());
+                                steps.push(Step::Reduce { from, into, left: side == Side::Left });
+                            }
+                        }
+                    }
+                    if steps.len() > MOST_STEPS {
+                        return None;
+                    }
+                }
+            }
+        }
+        let units = (scratch + staging).div_ceil(MOST_ALIGN);
+        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging })
+    }
+
+    /// Runs the list, as the collective of this number in its communicator.
+    pub(crate) fn run(
+        &mut self,
+        endpoint: &mut Endpoint,
+        (context, instance_tag): (u32, u32),
+        input: &[u8],
+        output: &mut [u8],
+        fold: Option<&Folding>,
+    ) -> Result<()> {
+        let Self { steps, scratch, staging } = self;
+        let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
+        let fold = |into: &mut [u8], operand: &[u8], left: bool| {
+            fold.expect("an operation that combines has an operator")(into, operand, left);
+        };
+        for step in steps.iter() {
+            match step {
+                Step::Send { to, tag, bit } => {
+                    let data = match bit.memory {
+                        Memory::Input => &input[bit.range.clone()],
+                        Memory::Output => &output[bit.range.clone()],
+                        Memory::Scratch => &scratch[bit.range.clone()],
+                    };
+                    send(endpoint, Address { context, to: *to, tag: tag | instance_tag, synchronous: false }, data)?;
+                }
+                Step::Recv { from, tag, bit } => {
+                    let into = match bit.memory {
+                        Memory::Output => &mut output[bit.range.clone()],
+                        Memory::Scratch => &mut scratch[bit.range.clone()],
+                        Memory::Input => unreachable!("nothing is received into the input"),
+                    };
+                    receive(endpoint, Select { context, source: Some(*from), tag: Some(tag | instance_tag) }, into)?;
+                }
+                Step::RecvReduce { from, tag, bit, left } => {
+                    let operand = &mut operands[..bit.range.len()];
+                    receive(endpoint, Select { context, source: Some(*from), tag: Some(tag | instance_tag) }, operand)?;
+                    match bit.memory {
+                        Memory::Output => fold(&mut output[bit.range.clone()], operand, *left),
+                        Memory::Scratch => fold(&mut scratch[bit.range.clone()], operand, *left),
+                        Memory::Input => unreachable!("nothing is combined into the input"),
+                    }
+                }
+                Step::Copy { from, to } => {
+                    let (begin, range) = (to.range.start, from.range.clone());
+                    match (from.memory, to.memory) {
+                        (Memory::Input, Memory::Output) => output[to.range.clone()].copy_from_slice(&input[range]),
+                        (Memory::Input, Memory::Scratch) => scratch[to.range.clone()].copy_from_slice(&input[range]),
+                        (Memory::Output, Memory::Output) => output.copy_within(range, begin),
+                        (Memory::Scratch, Memory::Scratch) => scratch.copy_within(range, begin),
+                        (Memory::Output, Memory::Scratch) => scratch[to.range.clone()].copy_from_slice(&output[range]),
+                        (Memory::Scratch, Memory::Output) => output[to.range.clone()].copy_from_slice(&scratch[range]),
+                        (_, Memory::Input) => unreachable!("nothing is copied into the input"),
+                    }
+                }
+                Step::Reduce { from, into, left } => {
+                    let operand = &mut operands[..from.range.len()];
+                    operand.copy_from_slice(match from.memory {
+                        Memory::Input => &input[from.range.clone()],
+                        Memory::Output => &output[from.range.clone()],
+                        Memory::Scratch => &scratch[from.range.clone()],
+                    });
+                    match into.memory {
+                        Memory::Output => fold(&mut output[into.range.clone()], operand, *left),
+                        Memory::Scratch => fold(&mut scratch[into.range.clone()], operand, *left),
+                        Memory::Input => unreachable!("nothing is combined into the input"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn send(endpoint: &mut Endpoint, address: Address, data: &[u8]) -> Result<()> {
+    if endpoint.send_now(address, data) {
+        return Ok(());
+    }
+    // No room, or the receiver has too much unreceived. Waiting here could be waiting in a circle, so a copy goes on by
+    // itself.
+    if let Started::Pending(id) = endpoint.start_send(address, Span::from(Bytes::from(data.to_vec())))? {
+        endpoint.abandon(id);
+    }
+    Ok(())
+}
+
+#[inline]
+fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<()> {
+    let expected = into.len() as u64;
+    let got = endpoint.recv(select, into)?.bytes;
+    if got == expected { Ok(()) } else { Err(Error::Disagreement { got, expected }) }
+}
+
+/// Where a rank's buffers lie in the memory that it is given. A buffer that both are in is given as the output.
+struct Own {
+    input: (Memory, usize),
+    output: usize,
+}
+
+impl Own {
+    fn new(shared: Shared) -> Self {
+        match shared {
+            Shared::Nothing => Self { input: (Memory::Input, 0), output: 0 },
+            Shared::InputInOutput(begin) => Self { input: (Memory::Output, begin), output: 0 },
+            Shared::OutputInInput(begin) => Self { input: (Memory::Output, 0), output: begin },
+        }
+    }
+
+    fn bit(&self, places: Places<'_>, part: Part, element: usize, begins: &[usize]) -> Option<Bit> {
+        let (memory, begin) = match part.buf {
+            Buf::In => self.input,
+            Buf::Out => (Memory::Output, self.output),
+            Buf::Tmp(tmp) => (Memory::Scratch, begins[tmp as usize]),
+        };
+        let (mut found, mut several) = (0..0, false);
+        places.ranges(part, |range| {
+            several |= !found.is_empty();
+            found = begin + range.start * element..begin + range.end * element;
+        });
+        (!several).then_some(Bit { memory, range: found })
+    }
+}

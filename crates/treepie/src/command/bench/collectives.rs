@@ -1,0 +1,85 @@
+//! `treepie bench collectives`: collective operations among all ranks.
+
+mod case;
+mod rank;
+
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use case::Algorithm;
+pub(crate) use rank::CollectivesRank;
+
+use super::super::record::Record;
+use super::Settings;
+use super::comparison::Comparison;
+use super::figure::Figure;
+use super::peer::Source;
+use super::statistics::geometric_mean;
+use super::table::interval_of;
+
+/// Collective operations: bcast, allgather, allreduce, reduce_scatter, alltoall at 8 B to 1 MiB, and barrier
+#[derive(clap::Args)]
+pub(crate) struct Collectives {
+    #[command(flatten)]
+    settings: Settings,
+    /// Measure this algorithm alone, as `allgather/ring` [default: all operations, each by the algorithm that is chosen]
+    #[arg(long, value_name = "ID")]
+    algorithm: Option<Algorithm>,
+}
+
+const PEER: Source = Source { name: "collectives_peer", text: include_str!("collectives_peer.c") };
+
+/// Names algorithms to all ranks of Treepie.
+const CHOICE: &str = "TREEPIE_ALGORITHM";
+
+impl Collectives {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        // Records would call it the algorithm that is chosen.
+        ensure!(std::env::var_os(CHOICE).is_none(), "{CHOICE} is set: unset it, and choose by --algorithm");
+        let mut rank = vec!["collectives-rank"];
+        if let Some(Algorithm { id, .. }) = &self.algorithm {
+            // One that does not exist is refused once, instead of by each rank.
+            treepie::launch(1, |world| world.using(id).map(drop))?.into_iter().collect::<treepie::Result<()>>()?;
+            rank.extend(["--algorithm", id]);
+        }
+        let comparison = Comparison::new(&self.settings, &rank, &PEER)?;
+        let figures = case::figures(self.settings.ranks, self.algorithm.as_ref());
+        comparison.print_sides("Collective operations");
+        print_rules();
+        let records = comparison.run(&figures)?;
+        print_summary(&figures, &records);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_rules() {
+    say!(
+        "  A batch: a barrier, one operation that is not timed, then the timed ones, between which nobody waits. Each"
+    );
+    say!(
+        "  rank takes its own time, and that of the slowest rank counts. All use the same buffers, only bcast in place;"
+    );
+    say!("  the input changes each time, and what the last operation of a batch brought is checked.");
+    say!("  Buffers are of doubles. Their bytes are, for");
+    say!("  bcast                the message of rank 0, which runs ahead as far as buffers let it: a rate, no latency");
+    say!("  allgather, alltoall  the block of each rank; that from each rank to each");
+    say!("  allreduce            the vector of each rank; the operator is the sum");
+    say!("  reduce_scatter       the same; ranks get parts that differ by at most one double (the irregular call)");
+    say!("");
+}
+
+/// The comparison in three lines, if it is one.
+fn print_summary(figures: &[Figure], records: &[Record]) {
+    let cells: Vec<_> = figures.iter().zip(records).filter_map(|(f, r)| Some((f, r.against.as_ref()?))).collect();
+    let Some((worst, against)) = cells.iter().min_by(|(_, a), (_, b)| a.ratio.total_cmp(&b.ratio)) else { return };
+    let mean = |what: &str, is_in: fn(&Figure) -> bool| {
+        let ratios: Vec<f64> = cells.iter().filter(|(f, _)| is_in(f)).map(|(_, against)| against.ratio).collect();
+        if !ratios.is_empty() {
+            say!("geometric mean of ratios, {what:<20} {:.2} ({} cells)", geometric_mean(&ratios), ratios.len());
+        }
+    };
+    say!("");
+    mean("all cells", |_| true);
+    mean("8 B and 1 KiB alone", |figure| (1..=case::SMALL).contains(&figure.bytes));
+    say!("worst cell: {} with {:.2} ({})", worst.name, against.ratio, interval_of(against));
+}

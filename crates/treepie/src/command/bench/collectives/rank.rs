@@ -1,0 +1,267 @@
+//! Measures collective operations among the ranks of a world. `collectives_peer.c` does the same with MPI, call for call;
+//! whoever changes one changes the other.
+//!
+//! Before a batch all wait in a barrier; its first operation is not timed. Between operations nobody waits for anybody,
+//! so a rank may run ahead as far as the operation lets it: each takes its own time of the batch, and the longest counts.
+//! That does not undo the overlap: broadcasts of one root follow each other as fast as buffers take them.
+//! In every operation the edges of each block of the input carry the number of the operation, and what the last one of a
+//! batch brought is compared with what it should.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::ensure;
+use treepie::{Comm, Sum};
+
+use super::super::{batches, output};
+use super::case::{Case, Operation, WORD};
+
+const TIME: u32 = 4;
+
+/// Of a broadcast.
+const ROOT: usize = 0;
+
+/// One rank of the benchmark of collective operations.
+#[derive(clap::Args)]
+pub(crate) struct CollectivesRank {
+    /// Make a world of so many threads instead of joining one.
+    #[arg(long, value_name = "P")]
+    threads: Option<usize>,
+    /// Use this algorithm for its operation.
+    #[arg(long, value_name = "ID")]
+    algorithm: Option<String>,
+    cases: Vec<Case>,
+}
+
+impl CollectivesRank {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        batches::on_ranks(self.threads, |world| {
+            let comm = match &self.algorithm {
+                Some(id) => world.using(id)?,
+                None => world,
+            };
+            let times = measure(&comm, &self.cases)?;
+            if comm.rank() == 0 { output::print(comm.engine(), &self.cases, &times) } else { Ok(()) }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Measures each case. Rank 0 returns microseconds per operation, one for each batch; the others return nothing.
+fn measure(comm: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
+    let shapes: Vec<Shape> = cases.iter().map(|case| Shape::of(case, comm.rank(), comm.size())).collect();
+    // The same memory for all cases, written once, so that the pages exist.
+    let memory = |words: fn(&Shape) -> usize| vec![1.0; shapes.iter().map(words).max().unwrap_or(0)];
+    let mut rank = Rank { comm, data: memory(|shape| shape.data), into: memory(|shape| shape.into), turn: 0.0 };
+    let measured = cases.iter().zip(&shapes).map(|(case, shape)| {
+        rank.prepare(case, shape);
+        batches::repeat(comm, case.batches, || rank.batch(case, shape))
+    });
+    measured.collect()
+}
+
+/// What the buffers of a case are on a rank, in words.
+struct Shape {
+    /// Length of the input, or for a broadcast of the only buffer.
+    data: usize,
+    /// Length of the result, if it has a buffer of its own.
+    into: usize,
+    /// Which part of a reduced vector each rank gets.
+    counts: Vec<usize>,
+    /// First and last word of each block of the input.
+    edges: Vec<usize>,
+    /// The result: how many blocks of which length, and where in its rank's input the first began.
+    blocks: usize,
+    block: usize,
+    origin: usize,
+}
+
+impl Shape {
+    fn of(case: &Case, rank: usize, ranks: usize) -> Self {
+        let words = case.bytes / WORD;
+        let counts: Vec<usize> = (0..ranks).map(|rank| words / ranks + usize::from(rank < words % ranks)).collect();
+        let origin = counts[..rank].iter().sum();
+        let (data, into, blocks, block, origin) = match case.operation {
+            Operation::Bcast => (words, 0, 1, words, 0),
+            Operation::Allgather => (words, ranks * words, ranks, words, 0),
+            Operation::Allreduce => (words, words, 1, words, 0),
+            Operation::ReduceScatter => (words, counts[rank], 1, counts[rank], origin),
+            Operation::Alltoall => (ranks * words, ranks * words, ranks, words, rank * words),
+            Operation::Barrier => (0, 0, 0, 0, 0),
+        };
+        let inputs = match case.operation {
+            Operation::Bcast if rank != ROOT => Vec::new(),
+            Operation::ReduceScatter => counts.clone(),
+            Operation::Alltoall => vec![words; ranks],
+            _ => vec![data],
+        };
+        let mut edges = Vec::new();
+        let mut begin = 0;
+        for count in inputs {
+            if count > 0 {
+                edges.extend([begin, begin + count - 1]);
+            }
+            begin += count;
+        }
+        Self { data, into, counts, edges, blocks, block, origin }
+    }
+}
+
+struct Rank<'a> {
+    comm: &'a Comm,
+    data: Vec<f64>,
+    into: Vec<f64>,
+    /// Number of the operation, which is what edges of blocks have beside the rank.
+    turn: f64,
+}
+
+/// What a word of a rank's input has, unless it is at the edge of a block.
+fn inner(rank: usize, index: usize) -> f64 {
+    (rank + index % 1000) as f64
+}
+
+impl Rank<'_> {
+    /// Writes all of the input but the edges of its blocks, and into all results what they cannot be.
+    fn prepare(&mut self, case: &Case, shape: &Shape) {
+        let rank = self.comm.rank();
+        let is_result = case.operation == Operation::Bcast && rank != ROOT;
+        for (index, word) in self.data[..shape.data].iter_mut().enumerate() {
+            *word = if is_result { -1.0 } else { inner(rank, index) };
+        }
+        self.into[..shape.into].fill(-1.0);
+    }
+
+    /// Microseconds per operation, on rank 0.
+    fn batch(&mut self, case: &Case, shape: &Shape) -> anyhow::Result<f64> {
+        self.comm.barrier()?;
+        let mut begun = Instant::now();
+        for turn in 0..=case.count {
+            if turn == 1 {
+                begun = Instant::now();
+            }
+            self.operation(case.operation, shape)?;
+        }
+        let mine = begun.elapsed().as_secs_f64() * 1e6;
+        self.check(case, shape)?;
+        Ok(self.slowest(mine)? / case.count as f64)
+    }
+
+    #[inline]
+    fn operation(&mut self, operation: Operation, shape: &Shape) -> anyhow::Result<()> {
+        let (data, into) = (&mut self.data[..shape.data], &mut self.into[..shape.into]);
+        self.turn += 1.0;
+        let edge = self.comm.rank() as f64 + self.turn;
+        for index in &shape.edges {
+            data[*index] = edge;
+        }
+        match operation {
+            Operation::Bcast => self.comm.bcast(data, ROOT)?,
+            Operation::Allgather => self.comm.all_gather_into(data, into)?,
+            Operation::Allreduce => self.comm.all_reduce_into(data, into, Sum)?,
+            Operation::ReduceScatter => self.comm.reduce_scatterv(data, &shape.counts, into, Sum)?,
+            Operation::Alltoall => self.comm.all_to_all(data, into)?,
+            Operation::Barrier => self.comm.barrier()?,
+        }
+        Ok(())
+    }
+
+    /// Looks at the edges and the middle of each block of the result.
+    fn check(&self, case: &Case, shape: &Shape) -> anyhow::Result<()> {
+        if shape.block == 0 {
+            return Ok(());
+        }
+        let result = if case.operation == Operation::Bcast { &self.data } else { &self.into };
+        let last = shape.block - 1;
+        for block in 0..shape.blocks {
+            for place in [0, last / 2, last] {
+                let is_edge = place == 0 || place == last;
+                let word_of = |rank: usize| {
+                    if is_edge { rank as f64 + self.turn } else { inner(rank, shape.origin + place) }
+                };
+                let expected = match case.operation {
+                    Operation::Allreduce | Operation::ReduceScatter => (0..self.comm.size()).map(word_of).sum(),
+                    Operation::Bcast => word_of(ROOT),
+                    _ => word_of(block),
+                };
+                let found = result[block * shape.block + place];
+                ensure!(
+                    found == expected,
+                    "{case}: rank {} has {found} instead of {expected} at place {place} of block {block}",
+                    self.comm.rank()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest of all ranks' times, on rank 0.
+    fn slowest(&self, mine: f64) -> anyhow::Result<f64> {
+        if self.comm.rank() != 0 {
+            self.comm.send(&[mine], 0, TIME)?;
+            return Ok(mine);
+        }
+        let mut slowest = mine;
+        for rank in 1..self.comm.size() {
+            let mut time = [0.0];
+            self.comm.recv(&mut time, rank, TIME)?;
+            slowest = slowest.max(time[0]);
+        }
+        Ok(slowest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(texts: &[&str]) -> Vec<Case> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_operation_is_measured_and_checked() {
+        let operations = ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"];
+        let sizes = [0, 8, 16, 40, 8000, 100_000];
+        let texts = operations.iter().flat_map(|name| sizes.map(|bytes| format!("{name}:{bytes}:5:2")));
+        let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
+        for ranks in [2, 3, 5] {
+            let times = treepie::launch(ranks, |world| measure(&world, &cases).unwrap()).unwrap();
+            for (case, times) in cases.iter().zip(&times[0]) {
+                assert_eq!(times.len(), case.batches, "{case}");
+                assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
+            }
+            assert!(times[1..].iter().flatten().all(Vec::is_empty));
+        }
+    }
+
+    #[test]
+    fn an_old_or_wrong_result_is_found() {
+        let failures = treepie::launch(2, |world| {
+            let [case] = cases(&["allgather:24:1:1"])[..] else { unreachable!() };
+            let shape = Shape::of(&case, world.rank(), world.size());
+            let mut rank = Rank { comm: &world, data: vec![1.0; 3], into: vec![1.0; 6], turn: 0.0 };
+            rank.prepare(&case, &shape);
+            rank.operation(case.operation, &shape).unwrap();
+            rank.check(&case, &shape).unwrap();
+            rank.turn += 1.0;
+            let old = rank.check(&case, &shape).unwrap_err();
+            rank.turn -= 1.0;
+            rank.into[4] += 1.0;
+            (old.to_string(), rank.check(&case, &shape).unwrap_err().to_string())
+        });
+        for (rank, (old, wrong)) in failures.unwrap().into_iter().enumerate() {
+            assert!(old.contains("has 1 instead of 2 at place 0 of block 0"), "{old}");
+            assert!(wrong.contains(&format!("rank {rank} has 3 instead of 2 at place 1 of block 1")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_vector_differ_by_at_most_one_word() {
+        let [short, long] = cases(&["reduce_scatter:8:1:1", "reduce_scatter:88:1:1"])[..] else { unreachable!() };
+        assert_eq!(Shape::of(&short, 0, 3).counts, [1, 0, 0]);
+        assert_eq!(Shape::of(&short, 0, 3).edges, [0, 0]);
+        let shape = Shape::of(&long, 2, 3);
+        assert_eq!((shape.counts, shape.edges), (vec![4, 4, 3], vec![0, 3, 4, 7, 8, 10]));
+        assert_eq!((shape.data, shape.into, shape.origin), (11, 3, 8));
+    }
+}
