@@ -382,7 +382,8 @@ mod the_table {
         );
         let request = Request::new(Operation::Allgather, &flat);
         assert_eq!(refusal("allgather/ring:7", &request), "`allgather/ring` cannot take `7`: it has no parameters");
-        let message = refusal("allgather/hamiltonian_lanes:reordered", &request);
+        let request = Request::new(Operation::Allreduce, &flat);
+        let message = refusal("allreduce/hamiltonian_lanes:reordered", &request);
         assert!(message.ends_with("order=strided or moved"), "{message}");
         let torus = network("torus:3x3x3");
         let request = Request::new(Operation::Allgather, &torus);

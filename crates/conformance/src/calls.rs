@@ -181,12 +181,7 @@ pub(crate) fn all_to_allv<T: Element>(comm: &Comm, count: usize) -> Outcome {
 pub(crate) trait Operand: Pod + PartialEq + std::fmt::Debug {}
 impl<T: Pod + PartialEq + std::fmt::Debug> Operand for T {}
 
-pub(crate) fn reduce<T: Operand, R: Reduction<T>>(
-    comm: &Comm,
-    fold: &Fold<T, R>,
-    count: usize,
-    root: Rank,
-) -> Outcome {
+pub(crate) fn reduce<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize, root: Rank) -> Outcome {
     let is_root = comm.rank() == root;
     let want = if is_root { fold.result(0..comm.size(), count) } else { Vec::new() };
     let data = fold.data(comm.rank(), count);

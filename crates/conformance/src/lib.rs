@@ -12,27 +12,37 @@
 //! | `nonblocking`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
 //! | `truncation`, `errors` | what is refused, and that one can go on |
 //! | `windows` | memory that all ranks reach |
+//! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
+//! | `in_flight`, `persistent` | many of them at once, or again and again |
+//! | `algorithms` | every algorithm of the table |
 //! | `floods`, `random`, `sparse` | much of everything |
-//! | `suite`, `check`, `payload`, `meeting` | what they are made of |
+//! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
 //!
 //! What cases may not assume: that a send of any length returns before its receive, that a message arrives before
 //! something is received that was sent after it by the same rank, or that ranks have cores of their own.
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod barriers;
+mod calls;
 mod check;
+mod collectives;
 mod contexts;
 mod elements;
 mod errors;
 mod exchange;
 mod floods;
+mod folds;
+mod in_flight;
 mod matching;
 mod meeting;
 mod nonblocking;
 mod order;
 mod payload;
+mod persistent;
 mod probes;
 mod random;
+mod refusals;
 mod scopes;
 mod sizes;
 mod sparse;
@@ -64,6 +74,11 @@ pub fn cases() -> Vec<Case> {
         truncation::CASES,
         errors::CASES,
         windows::CASES,
+        collectives::CASES,
+        refusals::CASES,
+        in_flight::CASES,
+        persistent::CASES,
+        algorithms::CASES,
         floods::CASES,
         sparse::CASES,
         random::CASES,
@@ -80,6 +95,6 @@ mod tests {
         let cases = super::cases();
         let names: HashSet<&str> = cases.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), cases.len());
-        assert!(cases.len() >= 70, "{} cases", cases.len());
+        assert!(cases.len() >= 110, "{} cases", cases.len());
     }
 }

@@ -86,7 +86,7 @@ const ENTRIES: [Entry; 11] = [
         name: "hamiltonian_lanes",
         networks: Networks::Any,
         ordered: false,
-        order: Some(Parameter::Order),
+        order: Some(Parameter::AnyOrder),
         more: &[],
         cost: "k paths: k lg P alpha (*) + 1/k of hamiltonian's n delta where routes share no link",
         citation: "thesis 3.4.3",
@@ -96,7 +96,7 @@ const ENTRIES: [Entry; 11] = [
         name: "bucket",
         networks: Networks::WholeGrid,
         ordered: false,
-        order: Some(Parameter::Order),
+        order: Some(Parameter::AnyOrder),
         more: &[],
         cost: "(X+Y+Z-3) alpha + (P-1) n delta",
         citation: "thesis 3.3.2",
@@ -110,7 +110,7 @@ const ENTRIES: [Entry; 11] = [
         name: "bucket_k",
         networks: Networks::WholeGrid,
         ordered: false,
-        order: Some(Parameter::Order),
+        order: Some(Parameter::AnyOrder),
         more: &[Parameter::Buckets],
         cost: "k buckets on p^3: 3k(p-1) alpha + (P-1)/k n delta, k up to 6 on a torus, 3 on a mesh",
         citation: "thesis 3.4.2",
@@ -125,7 +125,7 @@ const ENTRIES: [Entry; 11] = [
         name: "hybrid",
         networks: Networks::WholeGrid,
         ordered: false,
-        order: Some(Parameter::Order),
+        order: Some(Parameter::AnyOrder),
         more: &[],
         cost: "p^3 torus: (2 lg P + 6(p-1)) alpha + P/6 n delta for large p (8^3: 1.22 times that)",
         citation: "thesis 3.6.1",
@@ -135,7 +135,7 @@ const ENTRIES: [Entry; 11] = [
         name: "alternating",
         networks: Networks::PowersOfTwo,
         ordered: false,
-        order: Some(Parameter::Order),
+        order: Some(Parameter::AnyOrder),
         more: &[],
         cost: "p x p mesh: lg P alpha + (9/8 - 3/(4p)) P n delta",
         citation: "thesis 3.2.1",
@@ -152,6 +152,11 @@ impl Entry {
     fn core(&self, request: &Request<'_>) -> Result<Box<dyn Core>, String> {
         let moved = request.parameters.order == Order::Moved && self.order.is_some();
         (self.build)(request, moved).ok_or_else(|| format!("it needs {}", self.networks.needs()))
+    }
+
+    /// Whether blocks are put in order in memory; a core without a choice of order has none to restore.
+    fn reorders(&self, request: &Request<'_>) -> bool {
+        request.parameters.order == Order::Reordered && self.order.is_some()
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -185,22 +190,30 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             costs,
             |request| {
                 let core = entry.core(request)?;
-                Ok(match request.parameters.order {
-                    Order::Reordered => Box::new(Allgather::reordered(core)) as Box<dyn Schedule>,
-                    _ => Box::new(Allgather::new(core)),
+                Ok(if entry.reorders(request) {
+                    Box::new(Allgather::reordered(core)) as Box<dyn Schedule>
+                } else {
+                    Box::new(Allgather::new(core))
                 })
             },
         ));
-        // Backwards there is no order to be restored in memory.
-        let order = entry.order.map(|_| Parameter::Order);
-        let parameters: Vec<Parameter> = entry.more.iter().copied().chain(order).collect();
         all.push(Algorithm::new(
             format!("reduce_scatter/{}", entry.name),
             reducing,
-            &parameters,
+            &entry.parameters(),
             (entry.cost, entry.citation),
-            |request| Ok(Box::new(ReduceScatter::new(entry.core(request)?))),
+            |request| {
+                let core = entry.core(request)?;
+                Ok(if entry.reorders(request) {
+                    Box::new(ReduceScatter::reordered(core)) as Box<dyn Schedule>
+                } else {
+                    Box::new(ReduceScatter::new(core))
+                })
+            },
         ));
+        // Forwards and backwards, there is no order to be restored in memory.
+        let order = entry.order.map(|_| Parameter::Order);
+        let parameters: Vec<Parameter> = entry.more.iter().copied().chain(order).collect();
         let (name, citation) = match entry.name {
             "distance_halving" => ("rabenseifner", "Rabenseifner 2004; thesis 3.4.4"),
             name => (name, entry.citation),

@@ -61,7 +61,7 @@ fn print_rules() {
     );
     say!("  the input changes each time, and what the last operation of a batch brought is checked.");
     say!("  Buffers are of doubles. Their bytes are, for");
-    say!("  bcast                the message of rank 0, which runs ahead as far as buffers let it: a rate, no latency");
+    say!("  bcast                a message of one rank after the other, so that each needs the one before");
     say!("  allgather, alltoall  the block of each rank; that from each rank to each");
     say!("  allreduce            the vector of each rank; the operator is the sum");
     say!("  reduce_scatter       the same; ranks get parts that differ by at most one double (the irregular call)");

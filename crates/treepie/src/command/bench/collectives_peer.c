@@ -3,7 +3,7 @@
 
 #include "peer.h"
 
-enum { TIME = 4, ROOT = 0, WORD = sizeof(double) };
+enum { TIME = 4, WORD = sizeof(double) };
 
 typedef enum { BCAST, ALLGATHER, ALLREDUCE, REDUCE_SCATTER, ALLTOALL, BARRIER, OPERATIONS } Operation;
 static const char *const NAMES[OPERATIONS] = {"bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"};
@@ -51,8 +51,7 @@ static void shape(Case *c)
     c->into = c->operation == BCAST ? 0 : c->blocks * c->block;
     c->origin = is_scatter ? first : c->operation == ALLTOALL ? me * words : 0;
 
-    int is_input = c->operation != BCAST || rank == ROOT;
-    size_t inputs = !is_input ? 0 : c->operation == ALLTOALL || is_scatter ? ranks : 1;
+    size_t inputs = c->operation == ALLTOALL || is_scatter ? ranks : 1;
     c->edge_count = 0;
     for (size_t i = 0; i < inputs; i++) {
         size_t count = is_scatter ? (size_t)c->counts[i] : c->operation == ALLTOALL ? words : c->data;
@@ -71,18 +70,24 @@ static double inner(size_t of_rank, size_t index)
 
 static void prepare(const Case *c)
 {
-    int is_result = c->operation == BCAST && rank != ROOT;
-    for (size_t i = 0; i < c->data; i++) data[i] = is_result ? -1 : inner((size_t)rank, i);
+    size_t of_rank = c->operation == BCAST ? 0 : (size_t)rank;
+    for (size_t i = 0; i < c->data; i++) data[i] = inner(of_rank, i);
     for (size_t i = 0; i < c->into; i++) into[i] = -1;
+}
+
+static int root(void)
+{
+    return (int)((size_t)turn_number % (size_t)size);
 }
 
 static void operation(const Case *c)
 {
     int words = (int)c->words;
     turn_number += 1;
-    for (size_t i = 0; i < c->edge_count; i++) data[c->edges[i]] = rank + turn_number;
+    if (c->operation != BCAST || rank == root())
+        for (size_t i = 0; i < c->edge_count; i++) data[c->edges[i]] = rank + turn_number;
     switch (c->operation) {
-    case BCAST: MPI_Bcast(data, words, MPI_DOUBLE, ROOT, MPI_COMM_WORLD); break;
+    case BCAST: MPI_Bcast(data, words, MPI_DOUBLE, root(), MPI_COMM_WORLD); break;
     case ALLGATHER: MPI_Allgather(data, words, MPI_DOUBLE, into, words, MPI_DOUBLE, MPI_COMM_WORLD); break;
     case ALLREDUCE: MPI_Allreduce(data, into, words, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); break;
     case REDUCE_SCATTER: MPI_Reduce_scatter(data, into, c->counts, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); break;
@@ -100,7 +105,8 @@ static double word_of(const Case *c, size_t of_rank, size_t place)
 static double expected(const Case *c, size_t block, size_t place)
 {
     double sum = 0;
-    if (c->operation == BCAST) return word_of(c, ROOT, place);
+    int is_edge = place == 0 || place == c->block - 1;
+    if (c->operation == BCAST) return word_of(c, is_edge ? (size_t)root() : 0, place);
     if (c->operation != ALLREDUCE && c->operation != REDUCE_SCATTER) return word_of(c, block, place);
     for (int r = 0; r < size; r++) sum += word_of(c, (size_t)r, place);
     return sum;

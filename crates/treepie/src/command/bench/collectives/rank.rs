@@ -3,7 +3,8 @@
 //!
 //! Before a batch all wait in a barrier; its first operation is not timed. Between operations nobody waits for anybody,
 //! so a rank may run ahead as far as the operation lets it: each takes its own time of the batch, and the longest counts.
-//! That does not undo the overlap: broadcasts of one root follow each other as fast as buffers take them.
+//! Broadcasts come from one rank after the other, as those of one root would follow each other as fast as buffers take
+//! them, and measure the buffers.
 //! In every operation the edges of each block of the input carry the number of the operation, and what the last one of a
 //! batch brought is compared with what it should.
 
@@ -17,9 +18,6 @@ use super::super::{batches, output};
 use super::case::{Case, Operation, WORD};
 
 const TIME: u32 = 4;
-
-/// Of a broadcast.
-const ROOT: usize = 0;
 
 /// One rank of the benchmark of collective operations.
 #[derive(clap::Args)]
@@ -90,7 +88,6 @@ impl Shape {
             Operation::Barrier => (0, 0, 0, 0, 0),
         };
         let inputs = match case.operation {
-            Operation::Bcast if rank != ROOT => Vec::new(),
             Operation::ReduceScatter => counts.clone(),
             Operation::Alltoall => vec![words; ranks],
             _ => vec![data],
@@ -123,10 +120,10 @@ fn inner(rank: usize, index: usize) -> f64 {
 impl Rank<'_> {
     /// Writes all of the input but the edges of its blocks, and into all results what they cannot be.
     fn prepare(&mut self, case: &Case, shape: &Shape) {
-        let rank = self.comm.rank();
-        let is_result = case.operation == Operation::Bcast && rank != ROOT;
+        // What a broadcast brings is sent on by the next, so apart from the edges all have the same.
+        let rank = if case.operation == Operation::Bcast { 0 } else { self.comm.rank() };
         for (index, word) in self.data[..shape.data].iter_mut().enumerate() {
-            *word = if is_result { -1.0 } else { inner(rank, index) };
+            *word = inner(rank, index);
         }
         self.into[..shape.into].fill(-1.0);
     }
@@ -150,12 +147,15 @@ impl Rank<'_> {
     fn operation(&mut self, operation: Operation, shape: &Shape) -> anyhow::Result<()> {
         let (data, into) = (&mut self.data[..shape.data], &mut self.into[..shape.into]);
         self.turn += 1.0;
-        let edge = self.comm.rank() as f64 + self.turn;
-        for index in &shape.edges {
-            data[*index] = edge;
+        let (rank, root) = (self.comm.rank(), self.turn as usize % self.comm.size());
+        if operation != Operation::Bcast || rank == root {
+            let edge = rank as f64 + self.turn;
+            for index in &shape.edges {
+                data[*index] = edge;
+            }
         }
         match operation {
-            Operation::Bcast => self.comm.bcast(data, ROOT)?,
+            Operation::Bcast => self.comm.bcast(data, root)?,
             Operation::Allgather => self.comm.all_gather_into(data, into)?,
             Operation::Allreduce => self.comm.all_reduce_into(data, into, Sum)?,
             Operation::ReduceScatter => self.comm.reduce_scatterv(data, &shape.counts, into, Sum)?,
@@ -180,7 +180,8 @@ impl Rank<'_> {
                 };
                 let expected = match case.operation {
                     Operation::Allreduce | Operation::ReduceScatter => (0..self.comm.size()).map(word_of).sum(),
-                    Operation::Bcast => word_of(ROOT),
+                    Operation::Bcast if is_edge => word_of(self.turn as usize % self.comm.size()),
+                    Operation::Bcast => word_of(0),
                     _ => word_of(block),
                 };
                 let found = result[block * shape.block + place];

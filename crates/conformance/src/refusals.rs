@@ -1,0 +1,172 @@
+//! Collective operations that are refused, and ranks that disagree about one.
+
+use treepie::{Comm, Error, Sum};
+
+use crate::check::{Outcome, check, check_eq};
+use crate::folds::{MAPS, SUM};
+use crate::suite::Case;
+
+pub(crate) const CASES: &[Case] = &[
+    Case::new("refusals/slices-of-the-wrong-length", 1, wrong_lengths),
+    Case::new("refusals/roots-that-do-not-exist", 1, bad_roots),
+    Case::new("refusals/ranks-that-disagree-about-lengths-are-told", 2, disagreement),
+    Case::new("refusals/ranks-that-disagree-about-long-blocks-are-told", 2, disagreement_about_long_blocks),
+    Case::new("refusals/algorithms-that-do-not-exist", 1, unknown_algorithms),
+    Case::new("refusals/algorithms-that-do-not-apply", 1, inapplicable_algorithms),
+    Case::new("refusals/networks-that-do-not-fit", 1, unfit_networks),
+];
+
+/// That the communicator can be used.
+fn works(comm: &Comm) -> Outcome {
+    let want = SUM.result(0..comm.size(), 5);
+    check_eq!(comm.all_reduce(&SUM.data(comm.rank(), 5), Sum)?, want, "all_reduce after a refusal");
+    Ok(())
+}
+
+fn wrong_lengths(comm: &Comm) -> Outcome {
+    let size = comm.size();
+    let data = vec![1u64; 2 * size];
+    let mut room = vec![0u64; 2 * size + 1];
+    let (mut short, many) = (vec![0u64; 1], vec![1; size + 1]);
+    let results = [
+        ("all_gather_into", comm.all_gather_into(&data[..2], &mut room).err()),
+        ("all_gatherv", comm.all_gatherv(&data[..2], &vec![2; size], &mut room).err()),
+        ("all_gatherv with too many counts", comm.all_gatherv(&data[..1], &many, &mut room).err()),
+        ("scatterv with too many counts", comm.scatterv(&data, &many, &mut short, 0).err()),
+        ("gatherv with too many counts", comm.gatherv(&data, &many, &mut room, 0).err()),
+        ("all_reduce_into", comm.all_reduce_into(&data, &mut room, Sum).err()),
+        ("reduce_scatter", comm.reduce_scatter(&room.clone(), &mut short, Sum).err()),
+        ("reduce_scatterv", comm.reduce_scatterv(&data, &vec![2; size], &mut room, Sum).err()),
+        ("all_to_all", comm.all_to_all(&data, &mut room).err()),
+        ("all_to_allv", comm.all_to_allv(&data, &vec![2; size], &mut room, &vec![2; size]).err()),
+        ("all_to_allv with too many counts", comm.all_to_allv(&data, &many, &mut room, &vec![2; size]).err()),
+        ("scan", comm.scan(&data, &mut room, Sum).err()),
+        ("exscan", comm.exscan(&data, &mut room, Sum).err()),
+        ("iall_gatherv", comm.iall_gatherv(vec![1u64; 3], &vec![2; size]).err()),
+        ("iall_to_allv", comm.iall_to_allv(vec![1u64; 3 * size], &vec![2; size], &vec![2; size]).err()),
+        ("all_gatherv_init with too many counts", comm.all_gatherv_init::<u64>(&many).err()),
+    ];
+    for (call, error) in results {
+        check!(matches!(error, Some(Error::BadLength { .. })), "{call} with a wrong length: {error:?}");
+    }
+    if size > 1 {
+        // In a world of one they divide.
+        let results = [
+            ("all_gather_in_place", comm.all_gather_in_place(&mut room).err()),
+            ("reduce_scatter_in_place", comm.reduce_scatter_in_place(&mut room, Sum).err()),
+            ("all_to_all_in_place", comm.all_to_all_in_place(&mut room).err()),
+            ("iall_to_all", comm.iall_to_all(room.clone()).err()),
+            ("ireduce_scatter", comm.ireduce_scatter(room.clone(), Sum).err()),
+        ];
+        for (call, error) in results {
+            check!(matches!(error, Some(Error::BadLength { .. })), "{call} of blocks that do not divide: {error:?}");
+        }
+    }
+    works(comm)
+}
+
+fn bad_roots(comm: &Comm) -> Outcome {
+    let size = comm.size();
+    let mut data = [0u64; 4];
+    let results = [
+        ("bcast", comm.bcast(&mut data, size).err()),
+        ("scatter", comm.scatter(&[], &mut data, size).err()),
+        ("scatter_in_place", comm.scatter_in_place(&mut data, size).err()),
+        ("gather", comm.gather(&data, &mut [], size).err()),
+        ("gather_in_place", comm.gather_in_place(&mut data, size).err()),
+        ("reduce", comm.reduce(&data, &mut [], Sum, size).err()),
+        ("reduce_in_place", comm.reduce_in_place(&mut data, Sum, size).err()),
+        ("ibcast", comm.ibcast(data.to_vec(), size + 7).err()),
+        ("igather", comm.igather(data.to_vec(), usize::MAX).err()),
+        ("bcast_init", comm.bcast_init::<u64>(4, size).err()),
+    ];
+    for (call, error) in results {
+        check!(matches!(error, Some(Error::BadRank { .. })), "{call} with a root that does not exist: {error:?}");
+    }
+    works(comm)
+}
+
+/// Rank 0 is one element short of the others. All exchange with all at once, so everybody must notice, and nobody waits
+/// for what a rank that has noticed does not send.
+fn disagree(comm: &Comm, len: usize) -> Outcome {
+    let other = comm.dup()?;
+    let mine = if comm.rank() == 0 { len - 1 } else { len };
+    let told = |call: &str, error: Option<Error>| {
+        let told = matches!(error, Some(Error::Disagreement { .. } | Error::Truncated { .. }));
+        // Ranks other than 0 agree with each other: they notice by its message alone.
+        check!(told, "{call} of {mine} elements where others have another number: {error:?}");
+        Ok(())
+    };
+    let handles = [
+        other.dup()?.using("allgather/linear")?,
+        other.dup()?.using("allgather/linear")?,
+        other.dup()?.using("allreduce/linear")?,
+        other.dup()?.using("bcast/flat")?,
+    ];
+    told("all_gather", handles[0].all_gather(&vec![1u64; mine]).err())?;
+    told("iall_gather", handles[1].iall_gather(vec![1u64; mine])?.wait().err())?;
+    told("all_reduce", handles[2].all_reduce(&vec![1u64; mine], Sum).err())?;
+    let from_root = handles[3].bcast(&mut vec![1u64; mine], 0).err();
+    if comm.rank() != 0 {
+        told("bcast", from_root)?;
+    }
+    works(&other)
+}
+
+fn disagreement(comm: &Comm) -> Outcome {
+    disagree(comm, 4)
+}
+
+fn disagreement_about_long_blocks(comm: &Comm) -> Outcome {
+    disagree(comm, 40_000)
+}
+
+/// The text of the refusal.
+fn refusal<T>(what: &str, result: treepie::Result<T>) -> Outcome<String> {
+    match result.err() {
+        Some(Error::Algorithm(text)) => Ok(text),
+        error => Err(crate::Failure::new(format!("{what}: {error:?} instead of a refusal"))),
+    }
+}
+
+fn unknown_algorithms(comm: &Comm) -> Outcome {
+    for id in ["allgather/quick", "quick", "", "allgather", "allgather/", "all_gather/ring", "/ring"] {
+        refusal(id, comm.using(id))?;
+    }
+    let text = refusal("allgather/quick", comm.using("allgather/quick"))?;
+    check!(text.contains("allgather/quick") && text.contains("ring"), "a refusal that names no others: {text}");
+    for id in ["bcast/kary:0", "bcast/kary:x", "bcast/chain:segments=0", "bcast/binomial:degree=2"] {
+        // The arguments are looked at when it is used, if not before.
+        let used = comm.using(id).and_then(|comm| comm.bcast(&mut [1u64; 3], 0));
+        refusal(id, used)?;
+    }
+    works(comm)
+}
+
+fn inapplicable_algorithms(comm: &Comm) -> Outcome {
+    let size = comm.size();
+    let flat = comm.on("flat")?;
+    let text = refusal("bucket", flat.using("allgather/bucket")?.all_gather(&[1u64]))?;
+    check!(text.contains("torus") && text.contains("allgather/ring"), "why not, and what instead: {text}");
+    let text = refusal("two_layer", flat.using("bcast/two_layer")?.ibcast(vec![1u64], 0))?;
+    check!(text.contains("clusters") && text.contains("bcast/binomial"), "why not, and what instead: {text}");
+    let ring = flat.using("allreduce/ring")?;
+    let text = refusal("ring", ring.all_reduce(&MAPS.data(0, 2), (MAPS.operator)()))?;
+    check!(text.contains("commutes") && text.contains("allreduce/recursive_doubling"), "why not, what instead: {text}");
+    refusal("ring", ring.all_reduce_init(2, (MAPS.operator)()))?;
+    let (mut into, all) = (vec![1u64; size], vec![1; size]);
+    let bruck = flat.using("alltoall/bruck")?;
+    let text = refusal("bruck", bruck.all_to_allv(&into.clone(), &all, &mut into, &all))?;
+    check!(text.contains("same length") && text.contains("alltoall/pairwise"), "why not, what instead: {text}");
+    // They stay of use for what they apply to, and for other operations.
+    works(&ring)?;
+    works(&bruck)
+}
+
+fn unfit_networks(comm: &Comm) -> Outcome {
+    let too_many = format!("torus:{}", comm.size() + 1);
+    for text in ["ring:3", "torus", "torus:0x2", "clusters:x", &too_many, "/no/such/file.toml"] {
+        refusal(text, comm.on(text))?;
+    }
+    works(comm)
+}
