@@ -125,7 +125,9 @@ runs! {
     threads_1: threads(1);
     threads_2: threads(2);
     threads_3: threads(3);
+    threads_4: threads(4);
     threads_5: threads(5);
+    threads_7: threads(7);
     threads_8: threads(8);
     threads_16: threads(16);
     shm_1: shm(1);

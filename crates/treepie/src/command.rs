@@ -8,6 +8,7 @@ macro_rules! say {
     };
 }
 
+mod algorithms;
 mod bench;
 mod demo;
 mod doctor;
@@ -43,6 +44,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Mpi(mpi::Mpi),
     Bench(bench::Bench),
+    Algorithms(algorithms::Algorithms),
     /// One rank of the demo.
     #[command(hide = true)]
     DemoRank,
@@ -67,6 +69,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Mpi(mpi) => mpi.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Algorithms(algorithms) => algorithms.run(),
         Command::DemoRank => demo::rank(),
         Command::P2pRank(rank) => rank.run(),
         Command::CollectivesRank(rank) => rank.run(),

@@ -6,11 +6,26 @@ use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use treepie::{ANY_SOURCE, Comm, Error};
+use treepie::{ANY_SOURCE, Comm, Error, Sum};
 
 const FAULTS: [&str; 4] = ["killed", "panic", "exit", "return"];
-const WAITS: [&str; 9] =
-    ["recv", "recv-any", "ssend", "large-send", "barrier", "probe", "irecv", "window", "full-ring"];
+const WAITS: [&str; 15] = [
+    "recv",
+    "recv-any",
+    "ssend",
+    "large-send",
+    "barrier",
+    "probe",
+    "irecv",
+    "window",
+    "full-ring",
+    "bcast",
+    "all_gather",
+    "all_gather-long",
+    "all_reduce",
+    "all_reduce-long",
+    "iall_reduce",
+];
 
 /// The one that fails; the others wait for it.
 const VICTIM: usize = 1;
@@ -93,10 +108,21 @@ fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
             let window = world.window::<u64>(1).map_err(|_| Error::PeerLost { rank: VICTIM })?;
             window.fence()
         }
+        "bcast" => world.bcast(&mut [0u8; 4], VICTIM).map_err(any_is_lost),
+        "all_gather" => world.all_gather(&[0u8; 4]).map(drop).map_err(any_is_lost),
+        "all_gather-long" => world.all_gather(&vec![0u8; 1 << 20]).map(drop).map_err(any_is_lost),
+        "all_reduce" => world.all_reduce(&[0u64; 4], Sum).map(drop).map_err(any_is_lost),
+        "all_reduce-long" => world.all_reduce(&vec![0u64; 100_000], Sum).map(drop).map_err(any_is_lost),
+        "iall_reduce" => world.iall_reduce(vec![0u64; 4], Sum)?.wait().map(drop).map_err(any_is_lost),
         _ => loop {
             world.send(&[0u8; 1000], VICTIM, 5)?;
         },
     }
+}
+
+/// In a collective the other rank that waits may leave before the victim is noticed, and is what this one misses.
+fn any_is_lost(error: Error) -> Error {
+    if matches!(error, Error::PeerLost { .. }) { Error::PeerLost { rank: VICTIM } } else { error }
 }
 
 fn processes(fault: &str, wait: &str) -> Result<Duration, String> {

@@ -1,7 +1,7 @@
 //! What all ranks of a world do together in the demo, each checked by who receives it.
 
 use anyhow::{Context, ensure};
-use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
+use treepie::{ANY_SOURCE, ANY_TAG, Comm, Max, Sum, wait_all};
 
 type Check = fn(&Comm) -> anyhow::Result<()>;
 
@@ -11,6 +11,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("synchronous sends", synchronous),
     ("shared counter", counter),
     ("barriers", barrier),
+    ("collectives", collectives),
 ];
 
 /// What [`run`] checks, for people.
@@ -63,6 +64,35 @@ fn exchange(world: &Comm) -> anyhow::Result<()> {
         let is_whole = data.len() == len && data.iter().all(|element| *element == other as u32);
         ensure!(is_whole && status.source == other, "{} elements of {other} are wrong", data.len());
     }
+    Ok(())
+}
+
+/// Each operation once as it comes, and one by several algorithms.
+fn collectives(world: &Comm) -> anyhow::Result<()> {
+    let (rank, size) = (world.rank() as u64, world.size() as u64);
+    let sum = world.all_reduce(&[rank, 1], Sum)?;
+    ensure!(sum == [size * (size - 1) / 2, size], "the sum is {sum:?}");
+    let all: Vec<u64> = (0..size).collect();
+    for id in ["allgather/ring", "allgather/bruck", "allgather/distance_halving"] {
+        let gathered = world.using(id)?.all_gather(&[rank])?;
+        ensure!(gathered == all, "{id} gathered {gathered:?}");
+    }
+    let mut long = vec![rank; 100_000];
+    world.bcast(&mut long, world.size() - 1)?;
+    ensure!(long.iter().all(|element| *element == size - 1), "a broadcast brought something else");
+    let to_each: Vec<u64> = (0..size).map(|to| rank * 100 + to).collect();
+    let mut from_each = vec![0; world.size()];
+    world.all_to_all(&to_each, &mut from_each)?;
+    ensure!(from_each.iter().zip(0..).all(|(got, from)| *got == from * 100 + rank), "blocks are {from_each:?}");
+    let mut own = [0];
+    world.reduce_scatter(&to_each, &mut own, Max)?;
+    ensure!(own == [(size - 1) * 100 + rank], "the greatest is {own:?}");
+    // An operator that does not commute, while something else goes on.
+    let last = world.iall_reduce(vec![rank], |_, later| later)?;
+    let mut before = [0];
+    world.exscan(&[1u64], &mut before, Sum)?;
+    ensure!(rank == 0 || before == [rank], "{before:?} ranks before rank {rank}");
+    ensure!(last.wait()? == [size - 1], "contributions were combined out of order");
     Ok(())
 }
 

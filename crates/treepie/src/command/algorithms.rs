@@ -1,0 +1,60 @@
+//! `treepie algorithms`: the table of collective algorithms.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use treepie_collectives::registry::{self, Request};
+use treepie_schedule::Operation;
+use treepie_topology::Network;
+
+/// List the algorithms of collective operations: what they need, what they cost, where they come from
+#[derive(clap::Args)]
+pub(crate) struct Algorithms {
+    /// Only those of this operation, as allgather
+    operation: Option<String>,
+    /// Only those that can be used on this network, as torus:8x8x8, with so many ranks
+    #[arg(long, value_name = "NETWORK")]
+    network: Option<String>,
+}
+
+/// All operations, for one root where they have any.
+const OPERATIONS: [Operation; 11] = [
+    Operation::Barrier,
+    Operation::Bcast { root: 0 },
+    Operation::Scatter { root: 0 },
+    Operation::Gather { root: 0 },
+    Operation::Allgather,
+    Operation::Reduce { root: 0 },
+    Operation::Allreduce,
+    Operation::ReduceScatter,
+    Operation::Alltoall,
+    Operation::Scan,
+    Operation::Exscan,
+];
+
+impl Algorithms {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let named = |operation: &&Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
+        let operations: Vec<&Operation> = OPERATIONS.iter().filter(named).collect();
+        let names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name()).collect();
+        ensure!(
+            !operations.is_empty(),
+            "there is no operation {}; there are {}",
+            self.operation.as_deref().unwrap_or_default(),
+            names.join(", ")
+        );
+        let Some(network) = &self.network else {
+            registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let network = Network::load(network).with_context(|| format!("network {network}"))?;
+        ensure!(network.ranks() > 0, "how many ranks are on the network? Say for example flat:64");
+        for operation in operations {
+            let request = Request::new(*operation, &network);
+            for algorithm in registry::applicable(&request) {
+                say!("{:<36} {}", algorithm.id, algorithm.cost);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
