@@ -334,7 +334,7 @@ mod the_table {
         assert_eq!(
             refusal("reduce_scatter/ring", &request),
             "`reduce_scatter/ring` does not apply: it needs an operator that commutes; these do: reduce_scatter/linear, \
-             reduce_scatter/pairwise, reduce_scatter/distance_halving"
+             reduce_scatter/pairwise, reduce_scatter/direct, reduce_scatter/distance_halving"
         );
         let request = Request { commutative: false, ..Request::new(Operation::Reduce { root: 1 }, &flat) };
         let message = refusal("reduce/reduce_scatter_gather:bruck", &request);

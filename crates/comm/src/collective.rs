@@ -112,6 +112,9 @@ impl Plan {
     }
 }
 
+/// Most bytes that go over a board where ranks have cores of their own.
+const SHORT: usize = 8 << 10;
+
 /// Plans of a communicator that were used last.
 const PLANS: usize = 32;
 
@@ -146,8 +149,8 @@ impl Comm {
         instance
     }
 
-    fn job(&self, call: &Call<'_>, fold: Option<Fold>) -> Result<Job> {
-        let schedule: Arc<dyn Schedule> = self.schedule_for(call)?;
+    fn job(&self, call: &Call<'_>, fold: Option<Fold>, board: Option<usize>) -> Result<Job> {
+        let schedule: Arc<dyn Schedule> = self.schedule_for(call, board)?;
         Ok(Job {
             layouts: call.lengths.layouts(schedule.blocks()),
             schedule,
@@ -188,11 +191,25 @@ impl Comm {
         self.run_job(job, call.in_place, Given::Read(input), output)
     }
 
+    /// How much a rank can write on the engine's board for a call, if the call can be made over it. Only one communicator
+    /// uses it, as all ranks must come to its meetings in the same order.
+    fn board(&self, call: &Call<'_>) -> Option<usize> {
+        let endpoint = self.endpoint();
+        let all = self.context() == 0 && self.size() == endpoint.size() as usize;
+        let known = !matches!(call.lengths, Lengths::Private(..));
+        // With cores of their own, ranks copy longer messages at once on both sides.
+        let is_crowded = endpoint.cores().is_some_and(|cores| endpoint.size() > cores);
+        let most = if is_crowded { usize::MAX } else { SHORT };
+        (all && known).then(|| endpoint.board().min(most)).filter(|capacity| *capacity > 0)
+    }
+
     #[cold]
     fn plan(&self, call: &Call<'_>) -> Result<Plan> {
-        let job = self.job(call, None)?;
+        let board = self.board(call);
+        let job = self.job(call, None, board)?;
         let (input, output) = needed(call, &job);
-        let straight = Straight::new(&job, call.in_place, self.endpoint().eager_limit());
+        let over_board = board.and_then(|capacity| Straight::over_board(&job, call.in_place, capacity));
+        let straight = over_board.or_else(|| Straight::new(&job, call.in_place, self.endpoint().eager_limit()));
         let Call { operation, element, commutes, in_place, .. } = *call;
         let (elements, in_counts, out_counts) = call.lengths.key();
         let lengths = (elements, in_counts.into(), out_counts.into());
@@ -201,7 +218,7 @@ impl Comm {
 
     /// Runs a reduction whose input may be overwritten.
     fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
-        let job = self.job(call, Some(fold))?;
+        let job = self.job(call, Some(fold), None)?;
         check_lengths(call, &job, input.len(), output.len())?;
         self.run_job(job, false, Given::Overwrite(input), output)
     }

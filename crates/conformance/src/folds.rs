@@ -33,8 +33,9 @@ impl<T: Pod, R: Reduction<T>> Fold<T, R> {
 pub(crate) const SUM: Fold<u64, Sum> = Fold { operator: || Sum, of: u64::of };
 
 /// Affine maps x -> ax + b modulo a prime, one after the other: the order of operands matters, and each of them.
-pub(crate) const MAPS: Fold<[u64; 2], fn([u64; 2], [u64; 2]) -> [u64; 2]> =
-    Fold { operator: || one_after_the_other, of: map_of };
+pub(crate) const MAPS: Fold<[u64; 2], OfMaps> = Fold { operator: || one_after_the_other, of: map_of };
+
+type OfMaps = fn([u64; 2], [u64; 2]) -> [u64; 2];
 
 const PRIME: u64 = (1 << 31) - 1;
 

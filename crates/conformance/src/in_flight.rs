@@ -141,7 +141,7 @@ fn beside_messages_and_a_dup(comm: &Comm) -> Outcome {
         let (got, _) = comm.recv_vec::<u8>(left, tag as u32)?;
         check_bytes(&got, seed(left, comm.rank(), tag), len)?;
     }
-    if comm.rank() % 2 == 0 {
+    if comm.rank().is_multiple_of(2) {
         end_scrambled(comm, begun)?;
         end_scrambled(comm, others)?;
     } else {

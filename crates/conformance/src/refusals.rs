@@ -9,8 +9,13 @@ use crate::suite::Case;
 pub(crate) const CASES: &[Case] = &[
     Case::new("refusals/slices-of-the-wrong-length", 1, wrong_lengths),
     Case::new("refusals/roots-that-do-not-exist", 1, bad_roots),
-    Case::new("refusals/ranks-that-disagree-about-lengths-are-told", 2, disagreement),
-    Case::new("refusals/ranks-that-disagree-about-long-blocks-are-told", 2, disagreement_about_long_blocks),
+    Case::new("refusals/ranks-that-disagree-about-lengths-are-told", 2, |comm| disagree(comm, 4)),
+    Case::new("refusals/ranks-that-disagree-with-the-root-are-told", 2, disagree_with_the_root),
+    Case::new("refusals/ranks-that-disagree-nonblocking-are-told", 2, |comm| disagree_nonblocking(comm, 4)),
+    Case::new("refusals/ranks-that-disagree-nonblocking-and-long-are-told", 2, |comm| {
+        disagree_nonblocking(comm, 40_000)
+    }),
+    Case::new("refusals/ranks-that-disagree-about-long-blocks-are-told", 2, |comm| disagree(comm, 40_000)),
     Case::new("refusals/algorithms-that-do-not-exist", 1, unknown_algorithms),
     Case::new("refusals/algorithms-that-do-not-apply", 1, inapplicable_algorithms),
     Case::new("refusals/networks-that-do-not-fit", 1, unfit_networks),
@@ -86,39 +91,47 @@ fn bad_roots(comm: &Comm) -> Outcome {
     works(comm)
 }
 
-/// Rank 0 is one element short of the others. All exchange with all at once, so everybody must notice, and nobody waits
-/// for what a rank that has noticed does not send.
+/// Rank 0 is one element short of the others.
+fn own_length(comm: &Comm, len: usize) -> usize {
+    if comm.rank() == 0 { len - 1 } else { len }
+}
+
+/// That a rank heard that another one has another length.
+#[track_caller]
+fn told(call: &str, error: Option<Error>) -> Outcome {
+    let told = matches!(error, Some(Error::Disagreement { .. } | Error::Truncated { .. }));
+    check!(told, "{call} where ranks have blocks of different lengths: {error:?}");
+    Ok(())
+}
+
+// All exchange with all at once below, or get from the root alone: everybody must notice, and nobody waits for what a
+// rank that has noticed does not send on. Each call has a communicator of its own, which is of no use after it.
+
 fn disagree(comm: &Comm, len: usize) -> Outcome {
-    let other = comm.dup()?;
-    let mine = if comm.rank() == 0 { len - 1 } else { len };
-    let told = |call: &str, error: Option<Error>| {
-        let told = matches!(error, Some(Error::Disagreement { .. } | Error::Truncated { .. }));
-        // Ranks other than 0 agree with each other: they notice by its message alone.
-        check!(told, "{call} of {mine} elements where others have another number: {error:?}");
-        Ok(())
-    };
-    let handles = [
-        other.dup()?.using("allgather/linear")?,
-        other.dup()?.using("allgather/linear")?,
-        other.dup()?.using("allreduce/linear")?,
-        other.dup()?.using("bcast/flat")?,
-    ];
-    told("all_gather", handles[0].all_gather(&vec![1u64; mine]).err())?;
-    told("iall_gather", handles[1].iall_gather(vec![1u64; mine])?.wait().err())?;
-    told("all_reduce", handles[2].all_reduce(&vec![1u64; mine], Sum).err())?;
-    let from_root = handles[3].bcast(&mut vec![1u64; mine], 0).err();
-    if comm.rank() != 0 {
-        told("bcast", from_root)?;
+    let mine = own_length(comm, len);
+    told("all_gather", comm.dup()?.using("allgather/linear")?.all_gather(&vec![1u64; mine]).err())?;
+    told("all_reduce", comm.dup()?.using("allreduce/linear")?.all_reduce(&vec![1u64; mine], Sum).err())?;
+    works(comm)
+}
+
+fn disagree_nonblocking(comm: &Comm, len: usize) -> Outcome {
+    let mine = own_length(comm, len);
+    let (gather, reduce) = (comm.dup()?.using("allgather/linear")?, comm.dup()?.using("allreduce/linear")?);
+    told("iall_gather", gather.iall_gather(vec![1u64; mine])?.wait().err())?;
+    told("iall_reduce", reduce.iall_reduce(vec![1u64; mine], Sum)?.wait().err())?;
+    works(comm)
+}
+
+/// The root is the one that is short: it does not hear of it.
+fn disagree_with_the_root(comm: &Comm) -> Outcome {
+    for len in [4, 40_000] {
+        let mut data = vec![1u64; own_length(comm, len)];
+        let error = comm.dup()?.using("bcast/flat")?.bcast(&mut data, 0).err();
+        if comm.rank() != 0 {
+            told("bcast", error)?;
+        }
     }
-    works(&other)
-}
-
-fn disagreement(comm: &Comm) -> Outcome {
-    disagree(comm, 4)
-}
-
-fn disagreement_about_long_blocks(comm: &Comm) -> Outcome {
-    disagree(comm, 40_000)
+    works(comm)
 }
 
 /// The text of the refusal.

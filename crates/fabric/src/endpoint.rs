@@ -113,6 +113,11 @@ impl Endpoint {
         self.fabric.cores()
     }
 
+    /// Bytes that each rank can write on a board that all ranks see; 0 if there is none.
+    pub fn board(&self) -> usize {
+        self.fabric.board()
+    }
+
     /// The longest message that is sent without asking the receiver.
     pub fn eager_limit(&self) -> usize {
         self.eager_limit
@@ -320,6 +325,29 @@ impl Endpoint {
             None => self.tasks.push((id, task)),
         }
         id
+    }
+
+    /// Waits for something at the board that all ranks see. An error if a rank is lost.
+    #[inline]
+    pub fn wait_at_board<R>(&mut self, mut look: impl FnMut(&mut dyn Fabric) -> Option<R>) -> Result<R> {
+        if let Some(found) = look(&mut *self.fabric) {
+            return Ok(found);
+        }
+        let mut patience = Patience::default();
+        loop {
+            if self.progress() {
+                patience.stir();
+            } else {
+                self.pause(&mut patience, Waiting::For("a collective operation"));
+            }
+            if let Some(found) = look(&mut *self.fabric) {
+                return Ok(found);
+            }
+            // It was known to be lost before the board was looked at, so what it did before counts.
+            if let Some(rank) = self.fabric.board_awaited().filter(|rank| self.core.lives.contains_key(rank)) {
+                return Err(Error::PeerLost { rank: rank as usize });
+            }
+        }
     }
 
     /// Lets a task run until it ends.

@@ -165,6 +165,11 @@ impl Rounds {
         &self.ops[from..self.ends[k] as usize]
     }
 
+    /// The operations of one of them, none if there are not so many.
+    pub fn round_or_none(&self, k: usize) -> &[Op] {
+        if k < self.len() { self.round(k) } else { &[] }
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &[Op]> {
         (0..self.len()).map(|k| self.round(k))

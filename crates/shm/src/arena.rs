@@ -178,6 +178,13 @@ impl Arena {
         self.layout.ranks
     }
 
+    /// A rank's first or second place on the board. Only where the layout has any.
+    pub(crate) fn board_place(&self, rank: u32, second: u64) -> NonNull<u8> {
+        assert!(rank < self.layout.ranks && second < 2 && self.layout.place_bytes > 0, "no such place");
+        // SAFETY: the place lies inside the mapping.
+        unsafe { self.base.add(self.layout.board_place(rank, second as usize)) }
+    }
+
     /// Makes known what has become of a rank, and wakes everybody.
     pub fn report(&self, rank: u32, life: Life) {
         let word = match life {

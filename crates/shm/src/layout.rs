@@ -19,6 +19,8 @@ pub(crate) struct Layout {
     pub(crate) rings: u32,
     /// Bytes of each ring.
     pub(crate) ring_bytes: usize,
+    /// Bytes of each place on the board, of which each rank has two; nothing for many ranks.
+    pub(crate) place_bytes: usize,
 }
 
 impl Layout {
@@ -31,7 +33,8 @@ impl Layout {
             _ => (32, 32 << 10),
         };
         let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
-        Self { ranks, inbox_bytes, rings, ring_bytes }
+        let place_bytes = if ranks <= 64 { 256 << 10 } else { 0 };
+        Self { ranks, inbox_bytes, rings, ring_bytes, place_bytes }
     }
 
     /// The longest body that fits every channel: a record takes at most an eighth of a ring.
@@ -61,9 +64,13 @@ impl Layout {
             + (rank as usize * self.rings as usize + index as usize) * self.ring_bytes
     }
 
+    pub(crate) fn board_place(&self, rank: u32, second: usize) -> usize {
+        self.ring(self.ranks, 0) + (rank as usize * 2 + second) * self.place_bytes
+    }
+
     /// Bytes of all of it.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring(self.ranks, 0)
+        self.board_place(self.ranks, 0)
     }
 }
 
@@ -83,7 +90,7 @@ mod tests {
             assert!(l.inbox(0) >= l.barrier_cell(BARRIER_CELLS) && l.inbox(0).is_multiple_of(64));
             assert!(l.ring_header(0, 0) >= l.inbox(ranks) && l.ring(0, 0).is_multiple_of(64));
             assert!(l.max_body() >= 1024);
-            assert!(l.bytes() / ranks as usize <= 5 << 20, "{ranks} ranks: {} bytes", l.bytes());
+            assert!(l.bytes() / ranks as usize <= 6 << 20, "{ranks} ranks: {} bytes", l.bytes());
         }
         assert!(Layout::of(1024).bytes() / 1024 <= 2 << 20);
     }

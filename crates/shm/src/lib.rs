@@ -12,6 +12,8 @@
 
 mod area;
 mod bell;
+#[cfg(not(loom))]
+mod board;
 mod claim;
 mod inbox;
 mod primitive;

@@ -21,7 +21,17 @@ struct Entry {
     build: fn(&Request<'_>, bool) -> Option<Box<dyn Core>>,
 }
 
-const ENTRIES: [Entry; 11] = [
+const ENTRIES: [Entry; 12] = [
+    Entry {
+        name: "direct",
+        networks: Networks::Any,
+        ordered: true,
+        order: None,
+        more: &[],
+        cost: "(P-1)(alpha + n beta)",
+        citation: "",
+        build: |request, _| Some(Box::new(cores::Direct { ranks: request.ranks })),
+    },
     Entry {
         name: "ring",
         networks: Networks::Any,

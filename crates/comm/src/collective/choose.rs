@@ -87,8 +87,8 @@ impl Comm {
         network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
     }
 
-    /// The schedule of the algorithm to be used for a call.
-    pub(crate) fn schedule_for(&self, call: &Call<'_>) -> Result<Arc<dyn Schedule>> {
+    /// The schedule of the algorithm to be used for a call; `board` is what a rank can write on a board, if there is one.
+    pub(crate) fn schedule_for(&self, call: &Call<'_>, board: Option<usize>) -> Result<Arc<dyn Schedule>> {
         let network = self.network()?;
         let mut request = Request::new(call.operation, &network);
         request.commutative = call.commutes;
@@ -98,7 +98,7 @@ impl Comm {
         request.parameters.segments = bytes.map_or(1, |bytes| (bytes / SEGMENT).clamp(1, 1024) as u32);
         let id = match self.collectives.choice.id_for(call.operation) {
             Some(id) => id.to_owned(),
-            None => self.cheapest(&request, bytes),
+            None => self.cheapest(&request, bytes, board),
         };
         if log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
@@ -109,11 +109,11 @@ impl Comm {
     }
 
     /// The id of the cheapest algorithm that applies; if only each rank's own part of the lengths is known, for no bytes.
-    fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>) -> String {
+    fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>, board: Option<usize>) -> String {
         let (prices, ranks) = (self.prices(), self.size() as u32);
         let applies =
             |candidate: &&Candidate| registry::find(candidate.id).is_ok_and(|found| found.applies(request).is_ok());
-        let time = |candidate: &Candidate| candidate.time(&prices, ranks, bytes.unwrap_or(0));
+        let time = |candidate: &Candidate| candidate.time(&prices, ranks, bytes.unwrap_or(0), board);
         let applicable = candidates(request.operation).iter().filter(applies);
         let cheapest = applicable.min_by(|a, b| time(a).total_cmp(&time(b)));
         // Some algorithm of each operation applies to everything.

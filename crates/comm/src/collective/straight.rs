@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use treepie_base::{Bytes, Error, Result, Span};
+use treepie_base::{Bytes, Error, Result, Span, copy_short};
 use treepie_fabric::{Address, Endpoint, Select, Started};
 use treepie_schedule::{Buf, Op, Part, Places, Rounds, Side};
 
@@ -32,11 +32,48 @@ struct Bit {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { to: u32, tag: u32, bit: Bit },
-    Recv { from: u32, tag: u32, bit: Bit },
-    RecvReduce { from: u32, tag: u32, bit: Bit, left: bool },
-    Copy { from: Bit, to: Bit },
-    Reduce { from: Bit, into: Bit, left: bool },
+    Send {
+        to: u32,
+        tag: u32,
+        bit: Bit,
+    },
+    Recv {
+        from: u32,
+        tag: u32,
+        bit: Bit,
+    },
+    RecvReduce {
+        from: u32,
+        tag: u32,
+        bit: Bit,
+        left: bool,
+    },
+    Copy {
+        from: Bit,
+        to: Bit,
+    },
+    Reduce {
+        from: Bit,
+        into: Bit,
+        left: bool,
+    },
+    /// Writes on the board, reads from it, and combines what is there.
+    Write {
+        at: usize,
+        bit: Bit,
+    },
+    Meet,
+    Read {
+        from: u32,
+        at: usize,
+        bit: Bit,
+    },
+    ReadReduce {
+        from: u32,
+        at: usize,
+        bit: Bit,
+        left: bool,
+    },
 }
 
 /// A schedule of one rank as a list.
@@ -58,13 +95,7 @@ impl Straight {
         if job.align > MOST_ALIGN {
             return None;
         }
-        // Where each scratch buffer begins.
-        let mut begins = Vec::new();
-        let mut scratch = 0usize;
-        for tmp in 0..schedule.temporaries() {
-            begins.push(scratch);
-            scratch += (places.size(Buf::Tmp(tmp)) * job.element).next_multiple_of(MOST_ALIGN);
-        }
+        let (begins, scratch) = scratch_of(job);
         let own = Own::new(if in_place { job.shared() } else { Shared::Nothing });
         let bit = |part: Part| own.bit(places, part, job.element, &begins);
         let mut steps = Vec::new();
@@ -120,6 +151,81 @@ impl Straight {
         Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging })
     }
 
+    /// The list over a board, if there is one: one lane, parts that are single ranges, messages that are received in the
+    /// round in which they are sent, and room on the board.
+    pub(crate) fn over_board(job: &Job, in_place: bool, capacity: usize) -> Option<Self> {
+        let schedule = &*job.schedule;
+        if job.align > MOST_ALIGN {
+            return None;
+        }
+        let (begins, scratch) = scratch_of(job);
+        let own = Own::new(if in_place { job.shared() } else { Shared::Nothing });
+        let bit = |part: Part| own.bit(job.places(), part, job.element, &begins);
+        let mut steps = Vec::new();
+        let mut staging = 0;
+        for phase in 0..schedule.phases() {
+            if schedule.phase(phase).lanes != 1 {
+                return None;
+            }
+            let of_ranks: Vec<Rounds> = (0..schedule.ranks())
+                .map(|rank| {
+                    let mut rounds = Rounds::new();
+                    schedule.emit(rank, phase, 0, 0..schedule.rounds(rank, phase, 0), &mut rounds);
+                    rounds
+                })
+                .collect();
+            let most = of_ranks.iter().map(Rounds::len).max().unwrap_or(0);
+            for k in 0..most {
+                let ops = |rank: u32| of_ranks[rank as usize].round_or_none(k);
+                let writings: Vec<Writing> =
+                    (0..schedule.ranks()).map(|rank| Writing::new(job, rank, ops(rank))).collect();
+                // All ranks must come to the same answer, so what holds for one is asked of all.
+                let is_straight =
+                    (0..schedule.ranks()).all(|rank| ops(rank).iter().all(|op| is_single(job, rank, *op)));
+                let fits = writings.iter().all(|writing| writing.bytes <= capacity);
+                if !is_straight || !fits || !meets(&writings, schedule.ranks(), ops) {
+                    return None;
+                }
+                for (part, at) in &writings[job.rank as usize].parts {
+                    steps.push(Step::Write { at: *at, bit: bit(*part)? });
+                }
+                let mut reads = Vec::new();
+                let mut taken = vec![0usize; schedule.ranks() as usize];
+                let mut next = |from: u32| {
+                    taken[from as usize] += 1;
+                    writings[from as usize].sent_to(job.rank).nth(taken[from as usize] - 1)
+                };
+                for op in ops(job.rank) {
+                    match *op {
+                        Op::Send { .. } => {}
+                        Op::Recv { from, part } => reads.push(Step::Read { from, at: next(from)?, bit: bit(part)? }),
+                        Op::RecvReduce { from, part, side } => {
+                            let bit = bit(part)?;
+                            reads.push(Step::ReadReduce { from, at: next(from)?, bit, left: side == Side::Left });
+                        }
+                        Op::Copy { from, to } => {
+                            let (from, to) = (bit(from)?, bit(to)?);
+                            if from.memory != to.memory || from.range != to.range {
+                                steps.push(Step::Copy { from, to });
+                            }
+                        }
+                        Op::Reduce { from, into, side } => {
+                            let (from, into) = (bit(from)?, bit(into)?);
+                            staging = staging.max(from.range.len());
+                            reads.push(Step::Reduce { from, into, left: side == Side::Left });
+                        }
+                    }
+                }
+                if writings.iter().any(|writing| !writing.sends.is_empty()) {
+                    steps.push(Step::Meet);
+                }
+                steps.append(&mut reads);
+            }
+        }
+        let units = (scratch + staging).div_ceil(MOST_ALIGN);
+        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging })
+    }
+
     /// Runs the list, as the collective of this number in its communicator.
     pub(crate) fn run(
         &mut self,
@@ -136,6 +242,37 @@ impl Straight {
         };
         for step in steps.iter() {
             match step {
+                Step::Write { at, bit } => {
+                    let data = match bit.memory {
+                        Memory::Input => &input[bit.range.clone()],
+                        Memory::Output => &output[bit.range.clone()],
+                        Memory::Scratch => &scratch[bit.range.clone()],
+                    };
+                    endpoint.wait_at_board(|fabric| fabric.board_is_free().then_some(()))?;
+                    endpoint.fabric().board_write(*at, data);
+                }
+                Step::Meet => {
+                    endpoint.wait_at_board(|fabric| fabric.board_is_free().then_some(()))?;
+                    endpoint.fabric().board_publish(instance_tag.into());
+                }
+                Step::Read { from, at, bit } => {
+                    let into = match bit.memory {
+                        Memory::Output => &mut output[bit.range.clone()],
+                        Memory::Scratch => &mut scratch[bit.range.clone()],
+                        Memory::Input => unreachable!("nothing is received into the input"),
+                    };
+                    await_board(endpoint, *from, instance_tag)?;
+                    endpoint.fabric().board_read(*from, *at, into.len(), &mut |data| copy_short(into, data));
+                }
+                Step::ReadReduce { from, at, bit, left } => {
+                    let into = match bit.memory {
+                        Memory::Output => &mut output[bit.range.clone()],
+                        Memory::Scratch => &mut scratch[bit.range.clone()],
+                        Memory::Input => unreachable!("nothing is combined into the input"),
+                    };
+                    await_board(endpoint, *from, instance_tag)?;
+                    endpoint.fabric().board_read(*from, *at, into.len(), &mut |operand| fold(into, operand, *left));
+                }
                 Step::Send { to, tag, bit } => {
                     let data = match bit.memory {
                         Memory::Input => &input[bit.range.clone()],
@@ -192,6 +329,16 @@ impl Straight {
     }
 }
 
+/// Waits until a rank has come to the meeting, and makes sure that it is there for the same operation.
+#[inline]
+fn await_board(endpoint: &mut Endpoint, from: u32, about: u32) -> Result<()> {
+    let its = endpoint.wait_at_board(|fabric| fabric.board_about(from))?;
+    if its == u64::from(about) {
+        return Ok(());
+    }
+    Err(Error::Disagreement { got: its, expected: about.into() })
+}
+
 #[inline]
 fn send(endpoint: &mut Endpoint, address: Address, data: &[u8]) -> Result<()> {
     if endpoint.send_now(address, data) {
@@ -210,6 +357,78 @@ fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<(
     let expected = into.len() as u64;
     let got = endpoint.recv(select, into)?.bytes;
     if got == expected { Ok(()) } else { Err(Error::Disagreement { got, expected }) }
+}
+
+/// Where each scratch buffer begins, and how long they are together.
+fn scratch_of(job: &Job) -> (Vec<usize>, usize) {
+    let mut begins = Vec::new();
+    let mut scratch = 0usize;
+    for tmp in 0..job.schedule.temporaries() {
+        begins.push(scratch);
+        scratch += (job.places().size(Buf::Tmp(tmp)) * job.element).next_multiple_of(MOST_ALIGN);
+    }
+    (begins, scratch)
+}
+
+/// What a rank writes on the board in a round: each part once, whoever reads it.
+struct Writing {
+    parts: Vec<(Part, usize)>,
+    /// To whom, and where it lies.
+    sends: Vec<(u32, usize)>,
+    bytes: usize,
+}
+
+impl Writing {
+    fn new(job: &Job, rank: u32, ops: &[Op]) -> Self {
+        let places = Places { rank, ..job.places() };
+        let mut writing = Self { parts: Vec::new(), sends: Vec::new(), bytes: 0 };
+        for op in ops {
+            let Op::Send { to, part } = *op else { continue };
+            let at = match writing.parts.iter().rev().find(|(other, _)| *other == part) {
+                Some((_, at)) => *at,
+                None => {
+                    let at = writing.bytes;
+                    writing.bytes += (places.len(part) * job.element).next_multiple_of(MOST_ALIGN);
+                    writing.parts.push((part, at));
+                    at
+                }
+            };
+            writing.sends.push((to, at));
+        }
+        writing
+    }
+
+    /// Where the messages to a rank lie, in order.
+    fn sent_to(&self, rank: u32) -> impl Iterator<Item = usize> + '_ {
+        self.sends.iter().filter(move |(to, _)| *to == rank).map(|(_, at)| *at)
+    }
+}
+
+/// Whether the parts of an operation are single ranges.
+fn is_single(job: &Job, rank: u32, op: Op) -> bool {
+    let places = Places { rank, ..job.places() };
+    let single = |part: Part| {
+        let mut ranges = 0;
+        places.ranges(part, |_| ranges += 1);
+        ranges < 2
+    };
+    match op {
+        Op::Send { part, .. } | Op::Recv { part, .. } | Op::RecvReduce { part, .. } => single(part),
+        Op::Copy { from, to } | Op::Reduce { from, into: to, .. } => single(from) && single(to),
+    }
+}
+
+/// Whether all messages of a round are received in it.
+fn meets<'a>(writings: &[Writing], ranks: u32, ops: impl Fn(u32) -> &'a [Op]) -> bool {
+    (0..ranks).all(|rank| {
+        let mut expected = vec![0usize; ranks as usize];
+        for op in ops(rank) {
+            if let Op::Recv { from, .. } | Op::RecvReduce { from, .. } = op {
+                expected[*from as usize] += 1;
+            }
+        }
+        expected.iter().zip(writings).all(|(count, writing)| *count == writing.sent_to(rank).count())
+    })
 }
 
 /// Where a rank's buffers lie in the memory that it is given. A buffer that both are in is given as the output.
