@@ -52,6 +52,12 @@ pub enum Error {
         /// Bytes that this rank's call asked for.
         expected: u64,
     },
+    /// A rank has given up the collective operation that this message was for.
+    #[error("rank {rank} gave up the collective operation")]
+    GaveUp {
+        /// The rank, as a rank of the world.
+        rank: Rank,
+    },
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {

@@ -102,7 +102,9 @@ impl<'scope> Scope<'scope, '_> {
         let mut endpoint = self.comm.endpoint();
         for id in endpoint.lent_by(self.lending.lender()) {
             if result.is_err() {
-                endpoint.abandon(id);
+                if !endpoint.give_up(id) {
+                    endpoint.abandon(id);
+                }
             } else if let Err(error) = endpoint.wait_envelope(id) {
                 first_error.get_or_insert(error);
             }

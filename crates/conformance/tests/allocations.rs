@@ -98,6 +98,8 @@ fn measure(world: &Comm) -> Result<Allocated> {
             one.with_input(|input| input.fill(start as u64));
             one.start();
             one.wait()?;
+            // Nobody runs ahead: how many messages can wait for a slower rank is not bounded by the first starts.
+            world.barrier()?;
         }
         // On threads, nobody goes on to what allocates before all have looked.
         world.barrier()?;

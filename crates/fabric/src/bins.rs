@@ -69,6 +69,8 @@ const EMPTY: Bin = Bin { key: Key { context: 0, source: 0, tag: 0 }, head: NIL, 
 /// the table is rebuilt, since the same key mostly comes again.
 pub(crate) struct Bins {
     table: Vec<Bin>,
+    /// The table before the last rebuilding, for its memory.
+    other: Vec<Bin>,
     used: usize,
     /// The bin that was pushed to last: mostly it is the next one to be used, too, and need not be looked for.
     last: usize,
@@ -77,7 +79,7 @@ pub(crate) struct Bins {
 
 impl Bins {
     pub(crate) fn new() -> Self {
-        Self { table: vec![EMPTY; 16], used: 0, last: 0, links: Vec::new() }
+        Self { table: vec![EMPTY; 16], other: Vec::new(), used: 0, last: 0, links: Vec::new() }
     }
 
     /// Where the key's bin is, or would be.
@@ -119,15 +121,19 @@ impl Bins {
 
     /// Forgets empty queues, and makes room if few were.
     fn rebuild(&mut self) {
-        let live: Vec<Bin> = self.table.iter().filter(|bin| bin.head != NIL).copied().collect();
-        let size = (live.len() * 4).next_power_of_two().max(16);
+        // The old table's memory becomes that of the next one.
+        std::mem::swap(&mut self.table, &mut self.other);
+        let live = |bin: &&Bin| bin.head != NIL;
+        self.used = self.other.iter().filter(live).count();
         self.last = 0;
         self.table.clear();
-        self.table.resize(size, EMPTY);
-        self.used = live.len();
-        for bin in live {
-            let at = self.probe(bin.key);
-            self.table[at] = bin;
+        self.table.resize((self.used * 4).next_power_of_two().max(16), EMPTY);
+        for place in 0..self.other.len() {
+            let bin = self.other[place];
+            if live(&&bin) {
+                let at = self.probe(bin.key);
+                self.table[at] = bin;
+            }
         }
     }
 

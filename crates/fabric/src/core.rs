@@ -28,6 +28,22 @@ pub(crate) enum Action {
     Acked { slot: u32 },
 }
 
+/// Tag of a refusal by a rank that has given up what the message was for, and goes on.
+const GAVE_UP: u32 = 1;
+
+/// Messages that nobody will receive: those of a context whose tags have these bits.
+pub(crate) struct GivenUp {
+    pub(crate) context: u32,
+    pub(crate) mask: u32,
+    pub(crate) bits: u32,
+}
+
+impl GivenUp {
+    pub(crate) fn is_for(&self, key: Key) -> bool {
+        key.context == self.context && key.tag & self.mask == self.bits
+    }
+}
+
 /// What is known of the traffic with one rank.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Peer {
@@ -64,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) posted: Posted,
     pub(crate) waiting: Waiting,
     pub(crate) peers: Vec<Peer>,
+    /// Memory of messages that had to be kept until they were asked for.
+    spare: Vec<Vec<u8>>,
     /// Bytes of eager messages that one peer may have unreceived at another.
     pub(crate) credit: u32,
     pub(crate) outbox: Outbox,
@@ -75,6 +93,8 @@ pub(crate) struct Core {
     pub(crate) gone_said: bool,
     /// Nothing is received any more.
     pub(crate) leaving: bool,
+    /// What nobody here will receive; the latest few.
+    pub(crate) given_up: VecDeque<GivenUp>,
 }
 
 impl Core {
@@ -86,6 +106,7 @@ impl Core {
             posted: Posted::new(),
             waiting: Waiting::new(),
             peers: vec![Peer::default(); size as usize],
+            spare: Vec::new(),
             // All peers together can make a rank hold at most 64 MiB, or 64 KiB each if there are many.
             credit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
             outbox: Outbox::default(),
@@ -95,6 +116,7 @@ impl Core {
             lives: HashMap::new(),
             gone_said: false,
             leaving: false,
+            given_up: VecDeque::new(),
         }
     }
 
@@ -115,7 +137,7 @@ impl Core {
             kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
             kind::DATA => self.data(head.slot, body),
             kind::ACK => self.actions.push(Action::Acked { slot: head.slot }),
-            kind::REFUSE => self.refused(head.slot, from),
+            kind::REFUSE => self.refused(head.slot, from, head.tag == GAVE_UP),
             kind::CREDIT => {
                 let peer = &mut self.peers[from as usize];
                 peer.unreceived = peer.unreceived.saturating_sub(head.slot);
@@ -154,7 +176,9 @@ impl Core {
             }
             foreground.outcome = Some(Outcome::TooLong { bytes: body.len() as u64 });
         }
-        self.keep(key, Arrived::Eager { data: body.to_vec(), answer });
+        let mut data = self.spare.pop().unwrap_or_default();
+        data.extend_from_slice(body);
+        self.keep(key, Arrived::Eager { data, answer });
     }
 
     /// Puts a whole message into the oldest receive that has room for it; those before it fail. False if none has.
@@ -233,9 +257,17 @@ impl Core {
         true
     }
 
+    /// Keeps the memory of a message that was kept, for the next one.
+    pub(crate) fn use_again(&mut self, mut data: Vec<u8>) {
+        if self.spare.len() < 256 && data.capacity() <= 4 << 10 {
+            data.clear();
+            self.spare.push(data);
+        }
+    }
+
     /// Queues a message that nobody has asked for yet.
     fn keep(&mut self, key: Key, what: Arrived) {
-        if self.leaving {
+        if self.leaving || self.given_up.iter().any(|given_up| given_up.is_for(key)) {
             self.refuse(key.source, &what);
             return;
         }
@@ -254,7 +286,8 @@ impl Core {
             }
             Arrived::Eager { answer: Answer::Nobody, .. } => return,
         };
-        let head = Head { kind: kind::REFUSE, slot, ..Head::default() };
+        let tag = if self.leaving { 0 } else { GAVE_UP };
+        let head = Head { kind: kind::REFUSE, slot, tag, ..Head::default() };
         self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
     }
 
@@ -362,9 +395,10 @@ impl Core {
     }
 
     /// A send will never have its answer.
-    pub(crate) fn refused(&mut self, slot: u32, by: u32) {
+    pub(crate) fn refused(&mut self, slot: u32, by: u32, gave_up: bool) {
         if let Some(op) = self.end_answer(slot) {
-            self.fail(op, Error::PeerLost { rank: by as usize });
+            let rank = by as usize;
+            self.fail(op, if gave_up { Error::GaveUp { rank } } else { Error::PeerLost { rank } });
         }
     }
 

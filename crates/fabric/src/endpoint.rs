@@ -30,6 +30,11 @@ const EXISTS: &str = "an operation that is waited for exists";
 pub trait Task {
     /// Does what can be done now. Must not wait.
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>>;
+
+    /// Ends it before it is done: gives up the operations that it has begun.
+    fn give_up(&mut self, endpoint: &mut Endpoint) {
+        let _ = endpoint;
+    }
 }
 
 /// One rank's end: the engine, and matching and protocols above it.
@@ -45,6 +50,8 @@ pub struct Endpoint {
     pub(crate) ended: bool,
     next_context: u32,
     pub(crate) looking: Looking,
+    /// A task is being stepped.
+    pub(crate) in_task: bool,
 }
 
 /// How long somebody has waited.
@@ -85,6 +92,7 @@ impl Endpoint {
             ended: false,
             next_context: 2,
             looking: Looking::default(),
+            in_task: false,
         }
     }
 
@@ -141,10 +149,8 @@ impl Endpoint {
 
     #[inline]
     pub(crate) fn progress_for(&mut self, foreground: &mut Option<Foreground<'_>>) -> bool {
-        if !self.core.outbox.is_empty() {
-            self.flush();
-        }
-        let mut any = false;
+        // A send that ends by this is what a task may wait for.
+        let mut any = !self.core.outbox.is_empty() && self.flush();
         for _ in 0..BATCH {
             let Some(event) = self.fabric.poll() else { break };
             any = true;
@@ -269,9 +275,10 @@ impl Endpoint {
         self.send_short(from, Head { kind: kind::ACCEPT, slot: offer.slot, ..Head::default() }, accept.to_body());
     }
 
-    /// Sends what has waited for room, as far as there is room now.
+    /// Sends what has waited for room, as far as there is room now. Returns whether anything got through.
     #[cold]
-    fn flush(&mut self) {
+    fn flush(&mut self) -> bool {
+        let mut any = false;
         for to in self.core.outbox.destinations() {
             let mut queue = self.core.outbox.take(to);
             while let Some(item) = queue.pop_front() {
@@ -287,6 +294,7 @@ impl Endpoint {
                         Some((item, true)) => {
                             // Nothing waits for the order of data: let others pass between two pieces.
                             queue.push_back(item);
+                            any = true;
                             None
                         }
                         left => left.map(|(item, _)| item),
@@ -296,9 +304,11 @@ impl Endpoint {
                     queue.push_front(item);
                     break;
                 }
+                any = true;
             }
             self.core.outbox.put_back(to, queue);
         }
+        any
     }
 
     /// Sends the next piece of an accepted message. Returns the rest, and whether this piece got through.
@@ -317,9 +327,10 @@ impl Endpoint {
     }
 
     /// Lets a task run beside the caller until it ends.
-    pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>) -> Id {
-        let id = self.core.ops.insert(Op::other(What::Task));
-        let first = task.borrow_mut().step(self);
+    /// `lender` is whose memory it uses, if that is lent; the operations that it begins are its own matter.
+    pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>, lender: Option<Lender>) -> Id {
+        let id = self.core.ops.insert(Op { lender, ..Op::other(What::Task) });
+        let first = self.step(&mut *task.borrow_mut());
         match first {
             Some(result) => self.end_task(id, result),
             None => self.tasks.push((id, task)),
@@ -350,11 +361,28 @@ impl Endpoint {
         }
     }
 
+    /// Steps a task. What it begins meanwhile is its own: nobody who looks for operations on lent memory sees it.
+    fn step(&mut self, task: &mut dyn Task) -> Option<Result<()>> {
+        let before = std::mem::replace(&mut self.in_task, true);
+        let result = task.step(self);
+        self.in_task = before;
+        result
+    }
+
+    /// Ends a task that goes on. False if it is none.
+    pub fn give_up(&mut self, id: Id) -> bool {
+        let Some(place) = self.tasks.iter().position(|(task, _)| *task == id) else { return false };
+        let (_, task) = self.tasks.swap_remove(place);
+        task.borrow_mut().give_up(self);
+        self.core.ops.remove(id);
+        true
+    }
+
     /// Lets a task run until it ends.
     pub fn run(&mut self, task: &mut dyn Task) -> Result<()> {
         let mut patience = Patience::default();
         loop {
-            if let Some(result) = task.step(self) {
+            if let Some(result) = self.step(task) {
                 return result;
             }
             if self.progress() {
@@ -382,7 +410,7 @@ impl Endpoint {
     pub(crate) fn step_tasks(&mut self) {
         // Taken out while they run, as they use the endpoint; none of them steps the others.
         let mut running = std::mem::take(&mut self.tasks);
-        running.retain(|(id, task)| match task.borrow_mut().step(self) {
+        running.retain(|(id, task)| match self.step(&mut *task.borrow_mut()) {
             Some(result) => {
                 self.end_task(*id, result);
                 false

@@ -162,6 +162,12 @@ impl Op {
         }
     }
 
+    /// The same as a task's own matter.
+    #[inline]
+    pub(crate) fn of_task(self) -> Self {
+        Self { lender: None, ..self }
+    }
+
     pub(crate) fn is_send(&self) -> bool {
         matches!(self.what, What::Send | What::SynchronousSend)
     }

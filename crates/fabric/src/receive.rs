@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use treepie_base::{Bytes, Error, Result, copy_short, lending};
 
 use crate::bins::Key;
-use crate::core::{Core, Foreground, Outcome};
+use crate::core::{Core, Foreground, GivenUp, Outcome};
 use crate::endpoint::{BATCH, Endpoint, Patience};
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
@@ -126,6 +126,7 @@ impl Endpoint {
             Arrived::Eager { data, answer } => {
                 into[..data.len()].copy_from_slice(&data);
                 self.core.received(envelope.source, data.len(), answer);
+                self.core.use_again(data);
                 self.act();
                 Ok(envelope)
             }
@@ -156,7 +157,8 @@ impl Endpoint {
     }
 
     fn new_receive(&mut self, key: Key, target: Target) -> Id {
-        self.core.ops.insert(Op::receive(key, State::Queued, target))
+        let op = Op::receive(key, State::Queued, target);
+        self.core.ops.insert(if self.in_task { op.of_task() } else { op })
     }
 
     fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
@@ -230,7 +232,11 @@ impl Endpoint {
             return self.start_recv_found(key, target, found);
         }
         let Core { ops, posted, .. } = &mut self.core;
-        let id = ops.insert_with(|index| Op::receive(key, State::Posted(posted.post(key, index)), target));
+        let in_task = self.in_task;
+        let id = ops.insert_with(|index| {
+            let op = Op::receive(key, State::Posted(posted.post(key, index)), target);
+            if in_task { op.of_task() } else { op }
+        });
         self.fail_if_hopeless(id);
         id
     }
@@ -248,6 +254,7 @@ impl Endpoint {
             Arrived::Eager { data, answer } => {
                 self.core.fill(id, message.key, &data);
                 self.core.received(message.key.source, data.len(), answer);
+                self.core.use_again(data);
             }
             Arrived::Offered(offer) => {
                 self.core.begin_move(id, message.key, offer);
@@ -255,6 +262,21 @@ impl Endpoint {
         }
         self.act();
         id
+    }
+
+    /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
+    /// that will come, are thrown away, and senders that wait are told.
+    pub fn give_up_messages(&mut self, context: u32, mask: u32, bits: u32) {
+        let given_up = GivenUp { context, mask, bits };
+        for id in self.core.waiting.select(|message| given_up.is_for(message.key)) {
+            let message = self.core.waiting.take(id);
+            self.core.refuse(message.key.source, &message.what);
+        }
+        if self.core.given_up.len() == 64 {
+            self.core.given_up.pop_front();
+        }
+        self.core.given_up.push_back(given_up);
+        self.act();
     }
 
     /// Looks whether a message is there.

@@ -65,7 +65,8 @@ impl Endpoint {
         if to != self.core.rank && self.core.lives.get(&to).is_some_and(|life| *life != Life::Here) {
             return Err(Error::PeerLost { rank: to as usize });
         }
-        let id = self.core.ops.insert(Op::send(address, span));
+        let op = Op::send(address, span);
+        let id = self.core.ops.insert(if self.in_task { op.of_task() } else { op });
         if to == self.core.rank {
             self.send_to_self(id, address);
         } else if self.core.outbox.holds_for(to) || !self.dispatch(id) {

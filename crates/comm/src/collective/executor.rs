@@ -72,6 +72,9 @@ pub(crate) enum Shared {
     OutputInInput(usize),
 }
 
+/// Bits of a tag that tell the collectives of a communicator apart.
+pub(crate) const INSTANCE_MASK: u32 = ((1 << 12) - 1) << 18;
+
 /// The part of a message's tag that tells the collectives of a communicator apart.
 pub(crate) fn instance_tag(instance: u32) -> u32 {
     (instance % (1 << 12)) << 18
@@ -119,6 +122,8 @@ pub(crate) struct Execution {
     spare: Vec<Round>,
     /// Staging memory that is not in use.
     staging: Vec<Region>,
+    /// Memory of a list of ranges.
+    list: Vec<Range<usize>>,
 }
 
 /// A round that goes on.
@@ -172,7 +177,7 @@ impl Execution {
         }
         let cursor = Cursor::new(&*job.schedule, job.rank);
         let (rounds, spare) = (Vec::new(), Vec::new());
-        Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch }
+        Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
     }
 
     /// Gives the scratch memory back, as much of it as is worth keeping.
@@ -330,9 +335,10 @@ impl Execution {
             return;
         }
         // Both are lists of ranges: one after the other, whichever ends first.
-        let mut source: Vec<Range<usize>> = Vec::new();
-        self.ranges(from, |range| source.push(range));
-        let (mut source, mut rest) = (source.into_iter(), 0..0);
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        self.ranges(from, |range| list.push(range));
+        let (mut source, mut rest) = (list.iter().cloned(), 0..0);
         let (target, origin) = (self.region(to.buf), self.region(from.buf));
         let mut copied = 0;
         self.ranges(to, |mut range| {
@@ -346,6 +352,7 @@ impl Execution {
             }
         });
         debug_assert_eq!(copied, bytes);
+        self.list = list;
     }
 
     /// Looks which operations are over, and ends rounds.
@@ -358,6 +365,9 @@ impl Execution {
                 let Some(result) = endpoint.result_envelope(id) else { continue };
                 pending.id = None;
                 round.left -= 1;
+                if let Err(Error::Truncated { got, .. }) = result {
+                    return Err(Error::Disagreement { got, expected: pending.expected });
+                }
                 let got = result?.bytes;
                 if got != pending.expected {
                     return Err(Error::Disagreement { got, expected: pending.expected });
@@ -408,8 +418,9 @@ impl Execution {
         self.spare.push(round);
     }
 
-    /// Gives up what goes on.
+    /// Gives up what goes on. Whoever still sends something for it is told.
     fn abandon(&mut self, endpoint: &mut Endpoint) {
+        endpoint.give_up_messages(self.job.context, INSTANCE_MASK, instance_tag(self.instance));
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
@@ -439,5 +450,9 @@ impl Task for Execution {
                 Some(Err(error))
             }
         }
+    }
+
+    fn give_up(&mut self, endpoint: &mut Endpoint) {
+        self.abandon(endpoint);
     }
 }

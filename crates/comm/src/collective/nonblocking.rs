@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Bytes, Pod, Rank, Reduction, Region, Result};
+use treepie_base::{Bytes, Lender, Pod, Rank, Reduction, Region, Result};
 use treepie_fabric::Id;
 use treepie_schedule::Operation;
 
@@ -25,9 +25,9 @@ fn take_output<T: Pod>(execution: &Rc<RefCell<Execution>>) -> Vec<T> {
 }
 
 impl Comm {
-    fn begin(&self, execution: &Rc<RefCell<Execution>>) -> Id {
+    fn begin(&self, execution: &Rc<RefCell<Execution>>, lender: Option<Lender>) -> Id {
         execution.borrow_mut().start(self.next_instance());
-        self.endpoint().spawn(execution.clone())
+        self.endpoint().spawn(execution.clone(), lender)
     }
 
     /// Begins an operation that owns its buffers.
@@ -42,7 +42,7 @@ impl Comm {
         check_lengths(call, &job, size_of_val(&input[..]), size_of_val(&output[..]))?;
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = self.begin(&execution);
+        let id = self.begin(&execution, None);
         Ok(Request::new(self, id, Finish::Kept(Box::new(move || take_output(&execution)))))
     }
 
@@ -50,7 +50,7 @@ impl Comm {
     pub(crate) fn start_without_data(&self, call: &Call<'_>) -> Result<Request<'static, ()>> {
         let empty = || Region::from(Bytes::zeroed(0, 1));
         let execution = Execution::new(self.job(call, None, None)?, Buffers::new(empty(), empty()), Vec::new());
-        let id = self.begin(&Rc::new(RefCell::new(execution)));
+        let id = self.begin(&Rc::new(RefCell::new(execution)), None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 
@@ -181,7 +181,7 @@ impl Comm {
     }
 
     pub(super) fn begin_again(&self, execution: &Rc<RefCell<Execution>>) -> Id {
-        self.begin(execution)
+        self.begin(execution, None)
     }
 }
 
@@ -203,8 +203,8 @@ impl<'scope> Scope<'scope, '_> {
             Buffers::new(self.lending().region(cast_slice(input)), output)
         };
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = comm.begin(&execution);
-        Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))))
+        let id = comm.begin(&execution, Some(self.lending().lender()));
+        Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).kept())
     }
 
     /// Begins to bring the root's `data` to everybody's.

@@ -11,7 +11,7 @@ use treepie_fabric::{Address, Endpoint, Select, Started};
 use treepie_schedule::{Buf, Op, Part, Places, Rounds, Side};
 
 use super::Folding;
-use super::executor::{Job, Shared};
+use super::executor::{INSTANCE_MASK, Job, Shared};
 
 /// More operations than this are not worth the memory of the list.
 const MOST_STEPS: usize = 512;
@@ -82,6 +82,8 @@ pub(crate) struct Straight {
     /// Scratch memory, in units that align any element it is used for; its end is for operands that have come.
     scratch: Vec<u128>,
     staging: Range<usize>,
+    /// What all ranks must have in common to meet at a board: how much there is of what.
+    about: u32,
 }
 
 /// The most that an element may be aligned to.
@@ -148,7 +150,7 @@ impl Straight {
             }
         }
         let units = (scratch + staging).div_ceil(MOST_ALIGN);
-        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging })
+        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging, about: about(job) })
     }
 
     /// The list over a board, if there is one: one lane, parts that are single ranges, messages that are received in the
@@ -223,7 +225,7 @@ impl Straight {
             }
         }
         let units = (scratch + staging).div_ceil(MOST_ALIGN);
-        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging })
+        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging, about: about(job) })
     }
 
     /// Runs the list, as the collective of this number in its communicator.
@@ -235,7 +237,23 @@ impl Straight {
         output: &mut [u8],
         fold: Option<&Folding>,
     ) -> Result<()> {
-        let Self { steps, scratch, staging } = self;
+        let result = self.run_steps(endpoint, (context, instance_tag), input, output, fold);
+        if result.is_err() {
+            endpoint.give_up_messages(context, INSTANCE_MASK, instance_tag);
+        }
+        result
+    }
+
+    fn run_steps(
+        &mut self,
+        endpoint: &mut Endpoint,
+        (context, instance_tag): (u32, u32),
+        input: &[u8],
+        output: &mut [u8],
+        fold: Option<&Folding>,
+    ) -> Result<()> {
+        let Self { steps, scratch, staging, about } = self;
+        let about = u64::from(instance_tag) << 32 | u64::from(*about);
         let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
         let fold = |into: &mut [u8], operand: &[u8], left: bool| {
             fold.expect("an operation that combines has an operator")(into, operand, left);
@@ -253,7 +271,7 @@ impl Straight {
                 }
                 Step::Meet => {
                     endpoint.wait_at_board(|fabric| fabric.board_is_free().then_some(()))?;
-                    endpoint.fabric().board_publish(instance_tag.into());
+                    endpoint.fabric().board_publish(about);
                 }
                 Step::Read { from, at, bit } => {
                     let into = match bit.memory {
@@ -261,7 +279,7 @@ impl Straight {
                         Memory::Scratch => &mut scratch[bit.range.clone()],
                         Memory::Input => unreachable!("nothing is received into the input"),
                     };
-                    await_board(endpoint, *from, instance_tag)?;
+                    await_board(endpoint, *from, about)?;
                     endpoint.fabric().board_read(*from, *at, into.len(), &mut |data| copy_short(into, data));
                 }
                 Step::ReadReduce { from, at, bit, left } => {
@@ -270,7 +288,7 @@ impl Straight {
                         Memory::Scratch => &mut scratch[bit.range.clone()],
                         Memory::Input => unreachable!("nothing is combined into the input"),
                     };
-                    await_board(endpoint, *from, instance_tag)?;
+                    await_board(endpoint, *from, about)?;
                     endpoint.fabric().board_read(*from, *at, into.len(), &mut |operand| fold(into, operand, *left));
                 }
                 Step::Send { to, tag, bit } => {
@@ -331,12 +349,21 @@ impl Straight {
 
 /// Waits until a rank has come to the meeting, and makes sure that it is there for the same operation.
 #[inline]
-fn await_board(endpoint: &mut Endpoint, from: u32, about: u32) -> Result<()> {
+fn await_board(endpoint: &mut Endpoint, from: u32, about: u64) -> Result<()> {
     let its = endpoint.wait_at_board(|fabric| fabric.board_about(from))?;
-    if its == u64::from(about) {
+    if its == about {
         return Ok(());
     }
-    Err(Error::Disagreement { got: its, expected: about.into() })
+    let bytes = |about: u64| about & u64::from(u32::MAX >> 4);
+    Err(Error::Disagreement { got: bytes(its), expected: bytes(about) })
+}
+
+/// Which operation, and how many bytes all blocks have together.
+fn about(job: &Job) -> u32 {
+    let operation = job.schedule.operation();
+    let kind = operation.name().bytes().map(u32::from).sum::<u32>() % 16;
+    let bytes = (job.layouts.output.total() * job.element) as u32 & u32::MAX >> 4;
+    kind << 28 | bytes
 }
 
 #[inline]
@@ -355,7 +382,11 @@ fn send(endpoint: &mut Endpoint, address: Address, data: &[u8]) -> Result<()> {
 #[inline]
 fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<()> {
     let expected = into.len() as u64;
-    let got = endpoint.recv(select, into)?.bytes;
+    let got = match endpoint.recv(select, into) {
+        Ok(envelope) => envelope.bytes,
+        Err(Error::Truncated { got, .. }) => got,
+        Err(error) => return Err(error),
+    };
     if got == expected { Ok(()) } else { Err(Error::Disagreement { got, expected }) }
 }
 
