@@ -39,6 +39,7 @@ mod memory {
     use treepie_base::copy_short;
 
     use super::*;
+    use crate::primitive::fetch_for_write;
 
     /// Memory of a ring, shared with other processes.
     #[derive(Clone, Copy)]
@@ -100,18 +101,9 @@ mod memory {
         /// lap, and getting them takes as long as writing several records.
         #[inline]
         pub(crate) fn prefetch_for_write(&self, at: usize) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                for ahead in [128, 256, 384] {
-                    let line = self.base.as_ptr().wrapping_add((at + ahead) & (self.bytes - 1));
-                    // Spelled out: for the intrinsic the compiler takes the prefetch for reading unless it is told that
-                    // the processor has this one, and a line fetched for reading has to be fetched again for writing.
-                    // SAFETY: prefetching has no effect on memory; processors that do not know this instruction skip it.
-                    unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
-                }
+            for ahead in [128, 256, 384] {
+                fetch_for_write(self.base.as_ptr().wrapping_add((at + ahead) & (self.bytes - 1)));
             }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = at;
         }
     }
 }

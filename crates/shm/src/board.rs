@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::arena::Arena;
-use crate::primitive::Fencing;
+use crate::primitive::{Fencing, fetch_for_write};
 
 /// Bytes before the data of a place.
 pub(crate) const HEAD: usize = 16;
@@ -101,6 +101,8 @@ impl Board {
         } else {
             place.meeting.swap(self.meeting, Ordering::SeqCst);
         }
+        // The place of the next meeting lies in the caches of those who read it last; it comes while others are waited for.
+        fetch_for_write(arena.board_place(self.rank, (self.meeting + 1) % 2).as_ptr());
     }
 
     /// What a rank says the last meeting is about, if it has published it.

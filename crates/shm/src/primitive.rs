@@ -35,3 +35,19 @@ pub(crate) fn publish(word: &AtomicU32, value: u32, fencing: Fencing) {
         fence(Ordering::SeqCst);
     }
 }
+
+/// Asks for the line of an address, to be written soon.
+///
+/// Spelled out: for the intrinsic the compiler takes the prefetch for reading unless it is told that the processor has
+/// this one, and a line fetched for reading has to be fetched again for writing.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn fetch_for_write(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching has no effect on memory; processors that do not know this instruction skip it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
