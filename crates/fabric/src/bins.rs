@@ -63,6 +63,9 @@ struct Link {
     next: u32,
 }
 
+/// Bins of a table, at least: so many that tables of programs with few keys at a time never grow.
+const LEAST: usize = 64;
+
 const EMPTY: Bin = Bin { key: Key { context: 0, source: 0, tag: 0 }, head: NIL, tail: NIL, used: false };
 
 /// Queues of numbers by key, in a hash table with open addressing. A queue that has become empty keeps its place until
@@ -79,7 +82,7 @@ pub(crate) struct Bins {
 
 impl Bins {
     pub(crate) fn new() -> Self {
-        Self { table: vec![EMPTY; 16], other: Vec::new(), used: 0, last: 0, links: Vec::new() }
+        Self { table: vec![EMPTY; LEAST], other: Vec::with_capacity(LEAST), used: 0, last: 0, links: Vec::new() }
     }
 
     /// Where the key's bin is, or would be.
@@ -127,7 +130,7 @@ impl Bins {
         self.used = self.other.iter().filter(live).count();
         self.last = 0;
         self.table.clear();
-        self.table.resize((self.used * 4).next_power_of_two().max(16), EMPTY);
+        self.table.resize((self.used * 4).next_power_of_two().max(LEAST), EMPTY);
         for place in 0..self.other.len() {
             let bin = self.other[place];
             if live(&&bin) {

@@ -28,6 +28,9 @@ pub(crate) enum Action {
     Acked { slot: u32 },
 }
 
+/// So many pieces of memory of kept messages are used again.
+const SPARE: usize = 256;
+
 /// Tag of a refusal by a rank that has given up what the message was for, and goes on.
 const GAVE_UP: u32 = 1;
 
@@ -106,11 +109,11 @@ impl Core {
             posted: Posted::new(),
             waiting: Waiting::new(),
             peers: vec![Peer::default(); size as usize],
-            spare: Vec::new(),
+            spare: Vec::with_capacity(SPARE),
             // All peers together can make a rank hold at most 64 MiB, or 64 KiB each if there are many.
             credit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
             outbox: Outbox::default(),
-            actions: Vec::new(),
+            actions: Vec::with_capacity(16),
             gatherings: HashMap::new(),
             memories: Memories::default(),
             lives: HashMap::new(),
@@ -176,7 +179,7 @@ impl Core {
             }
             foreground.outcome = Some(Outcome::TooLong { bytes: body.len() as u64 });
         }
-        let mut data = self.spare.pop().unwrap_or_default();
+        let mut data = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(body.len().max(256)));
         data.extend_from_slice(body);
         self.keep(key, Arrived::Eager { data, answer });
     }
@@ -259,7 +262,7 @@ impl Core {
 
     /// Keeps the memory of a message that was kept, for the next one.
     pub(crate) fn use_again(&mut self, mut data: Vec<u8>) {
-        if self.spare.len() < 256 && data.capacity() <= 4 << 10 {
+        if self.spare.len() < SPARE && data.capacity() <= 4 << 10 {
             data.clear();
             self.spare.push(data);
         }

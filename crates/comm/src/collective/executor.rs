@@ -180,6 +180,15 @@ impl Execution {
         Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
     }
 
+    /// Makes the lists that it needs as long as they can become: so many rounds at once, of so many operations.
+    pub(crate) fn reserve(&mut self, rounds: usize, ops: usize) {
+        self.rounds.reserve(rounds);
+        self.spare.extend((0..rounds).map(|_| Round { pending: Vec::with_capacity(ops), ..Round::default() }));
+        // All staging memory of the rounds may be in use, and all of it free.
+        self.staging.reserve(rounds * ops);
+        self.list.reserve(16);
+    }
+
     /// Gives the scratch memory back, as much of it as is worth keeping.
     pub(crate) fn into_scratch(mut self) -> Vec<Region> {
         let own = if self.buffers.overwrite { 1 } else { 0 };

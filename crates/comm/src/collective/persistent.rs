@@ -34,9 +34,11 @@ impl<T: Pod> Persistent<T> {
         let (job, input, output) = comm.prepare(call, fold)?;
         let region = |elements| Region::from(Bytes::from(vec![T::zeroed(); elements]));
         let schedule = Collected::new(job.schedule.clone(), job.rank);
+        let (rounds, ops) = schedule.most();
         let job = Job { schedule: Arc::new(schedule), ..job };
         let execution = Execution::new(job, Buffers::new(region(input), region(output)), Vec::new());
         let execution = Rc::new(RefCell::new(execution));
+        execution.borrow_mut().reserve(rounds, ops);
         Ok(Self { comm: comm.clone(), execution, going: None, elements: PhantomData })
     }
 
@@ -185,6 +187,16 @@ impl Collected {
         let lanes = |phase| (0..schedule.phase(phase).lanes).map(|number| lane(phase, number)).collect();
         let rounds = (0..schedule.phases()).map(lanes).collect();
         Self { schedule, rounds }
+    }
+
+    /// The most rounds that can go on at once, and the most operations of a round.
+    fn most(&self) -> (usize, usize) {
+        let open = (0..self.phases()).map(|phase| {
+            let Phase { lanes, window, .. } = self.phase(phase);
+            lanes.min(window.max(1)) as usize
+        });
+        let lanes = self.rounds.iter().flatten();
+        (open.max().unwrap_or(0), lanes.flat_map(Rounds::iter).map(<[_]>::len).max().unwrap_or(0))
     }
 }
 
