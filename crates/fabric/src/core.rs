@@ -280,6 +280,12 @@ impl Core {
 
     /// Tells a sender that waits for an answer that there will be none.
     pub(crate) fn refuse(&mut self, from: u32, what: &Arrived) {
+        if let Arrived::Eager { data, .. } = what
+            && !self.leaving
+        {
+            // It is out of the way: the sender may send as much again.
+            self.received(from, data.len(), Answer::Nobody);
+        }
         let slot = match what {
             Arrived::Offered(offer) => offer.slot,
             Arrived::Eager { answer: Answer::Peer(slot), .. } => *slot,
