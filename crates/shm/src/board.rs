@@ -55,7 +55,8 @@ impl Board {
     }
 
     fn data(&self, arena: &Arena, rank: u32, meeting: u64, offset: usize, len: usize) -> NonNull<u8> {
-        assert!(offset + len <= self.capacity, "{offset} + {len} bytes in a place of {}", self.capacity);
+        let fits = offset.checked_add(len).is_some_and(|end| end <= self.capacity);
+        assert!(fits, "{len} bytes at {offset} in a place of {}", self.capacity);
         // SAFETY: in bounds of the place, as was tested.
         unsafe { arena.board_place(rank, meeting % 2).add(HEAD + offset) }
     }
