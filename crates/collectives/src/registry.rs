@@ -63,12 +63,15 @@ pub struct Requires {
     pub commutative: bool,
     /// All blocks must have the same length.
     pub uniform: bool,
+    /// Where they have not, communicators run it as a reactor instead of a schedule.
+    pub routed: bool,
     /// The caller may have the input where the result goes.
     pub in_place: bool,
 }
 
 impl Requires {
-    const NOTHING: Self = Self { networks: Networks::Any, commutative: false, uniform: false, in_place: true };
+    const NOTHING: Self =
+        Self { networks: Networks::Any, commutative: false, uniform: false, routed: false, in_place: true };
 
     const fn on(self, networks: Networks) -> Self {
         Self { networks, ..self }
@@ -80,6 +83,10 @@ impl Requires {
 
     const fn equal_counts(self) -> Self {
         Self { uniform: true, ..self }
+    }
+
+    const fn routed(self) -> Self {
+        Self { uniform: true, routed: true, ..self }
     }
 
     const fn not_in_place(self) -> Self {
@@ -166,7 +173,7 @@ impl Algorithm {
         if let Some(root) = request.operation.root().filter(|root| *root >= request.ranks) {
             return Err(format!("the root is {root}, and there are {} ranks", request.ranks));
         }
-        let Requires { networks, commutative, uniform, in_place } = self.requires;
+        let Requires { networks, commutative, uniform, in_place, .. } = self.requires;
         if let Some(needed) = networks.lacking(request.network) {
             return Err(format!("it needs {needed}, and the network is {}", request.network));
         }

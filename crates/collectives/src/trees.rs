@@ -1,19 +1,17 @@
 //! Operations along trees.
 
 pub mod bcast;
-pub mod gather;
+pub mod blocks;
 pub mod mesh;
 pub mod placed;
 pub mod reduce;
-pub mod scatter;
 pub mod shape;
 pub mod tree;
 pub mod two_layer;
 
 pub use bcast::Bcast;
-pub use gather::Gather;
+pub use blocks::Blocks;
 pub use placed::{Placed, Stand, Turn};
 pub use reduce::Reduce;
-pub use scatter::Scatter;
 pub use shape::{Layer, Shape, Unfit};
 pub use tree::Tree;

@@ -6,11 +6,11 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::mutant::{Change, Mutant, operations};
+use common::mutant::{Change, mutant, operations};
 use common::{Lengths, NETWORKS, long, network, operation};
 use treepie_collectives::registry::{self, Algorithm, Refusal, Request};
 use treepie_schedule::check::{Mode, check};
-use treepie_schedule::{Buf, Op, Rounds};
+use treepie_schedule::{Rounds, Schedule};
 use treepie_topology::Network;
 
 const LENGTHS: [Lengths; 6] =
@@ -52,7 +52,7 @@ fn prove(algorithm: &Algorithm, variant: &str, case: &Case<'_>, shown: &mut Show
     let context = || format!("{variant} on {network}, root {root}, {lengths:?}, in place {in_place}");
     assert_eq!((schedule.operation(), schedule.ranks()), (operation, network.ranks()), "{}", context());
     let layouts = lengths.layouts(operation, schedule.blocks());
-    let proof = check(&schedule, &layouts, Mode { in_place }).unwrap_or_else(|fault| panic!("{}: {fault}", context()));
+    let proof = check(&*schedule, &layouts, Mode { in_place }).unwrap_or_else(|fault| panic!("{}: {fault}", context()));
     assert!(proof.same, "{}: ranks combine in different ways", context());
     if operation.reduces() && !commutative {
         assert!(proof.ordered, "{}: the order of ranks is not kept", context());
@@ -197,7 +197,7 @@ fn a_changed_operation_is_found() {
             });
             let Some(schedule) = built else { continue };
             let lengths = Lengths::Each(6).layouts(schedule.operation(), schedule.blocks());
-            let ordered = check(&schedule, &lengths, Mode::default()).unwrap().ordered;
+            let ordered = check(&*schedule, &lengths, Mode::default()).unwrap().ordered;
             for (at, (spot, op)) in operations(&*schedule).into_iter().enumerate() {
                 for change in [Change::Dropped, Change::OtherPeer, Change::OtherSide] {
                     // Of long schedules every third, unless all are asked for.
@@ -206,20 +206,13 @@ fn a_changed_operation_is_found() {
                         continue;
                     }
                     changed += 1;
-                    let mutant = Mutant { schedule: &*schedule, spot, change };
+                    let mutant = mutant(&*schedule, spot, change);
                     let result = check(&mutant, &lengths, Mode::default());
                     let found = match change {
                         Change::OtherSide => result.is_ok_and(|proof| !proof.ordered),
                         _ => result.is_err(),
                     };
-                    // Some ranks have or bring up to date a total that nobody asks for.
-                    let idle = algorithm.name() == "recursive_doubling" && variant.contains("scan/");
-                    let idle = idle
-                        && match op {
-                            Op::Reduce { into: to, .. } | Op::Copy { to, .. } => matches!(to.buf, Buf::Tmp(_)),
-                            _ => false,
-                        };
-                    assert!(found || idle, "{variant}: {change:?} of {op:?} at {spot:?} is not found");
+                    assert!(found, "{variant}: {change:?} of {op:?} at {spot:?} is not found");
                 }
             }
         }
@@ -229,50 +222,65 @@ fn a_changed_operation_is_found() {
 
 /// How long the generation of operations takes, for each algorithm at 1024 ranks, in batches of eight rounds:
 /// `cargo test --release -p treepie-collectives --test every -- --ignored --nocapture generation`.
+///
+/// The least of several runs counts. They lie apart from each other, all algorithms in turn, so that somebody else who
+/// uses the machine for a while does not meet all runs of one.
 #[test]
 #[ignore = "a measurement, for a release build"]
 fn generation() {
-    const BATCH: u32 = 8;
-    const OPERATIONS: usize = 200_000;
+    const PASSES: usize = 40;
+    const MOST: f64 = 20.0;
     let networks = ["flat:1024", "torus:8x8x16", "torus:32x32", "clusters:16x64"].map(network);
-    let mut into = Rounds::new();
-    let mut slow = Vec::new();
+    let mut all = Vec::new();
     for algorithm in registry::all() {
         for variant in algorithm.variants() {
             let built = networks.iter().find_map(|network| {
                 let request = Request::new(operation(algorithm.operation(), 0), network);
                 registry::build(&variant, &request).ok()
             });
-            let Some(schedule) = built else { continue };
-            let mut best = f64::INFINITY;
-            for _ in 0..9 {
-                let mut operations = 0;
-                let begun = std::time::Instant::now();
-                // Ranks from all over the network, until there are enough.
-                'ranks: for rank in (0..1024).map(|k| k * 389 % 1024) {
-                    for phase in 0..schedule.phases() {
-                        for lane in 0..schedule.phase(phase).lanes {
-                            let rounds = schedule.rounds(rank, phase, lane);
-                            for first in (0..rounds).step_by(BATCH as usize) {
-                                into.clear();
-                                schedule.emit(rank, phase, lane, first..rounds.min(first + BATCH), &mut into);
-                                operations += into.iter().map(<[_]>::len).sum::<usize>();
-                            }
-                        }
-                    }
-                    if operations > OPERATIONS {
-                        break 'ranks;
-                    }
-                }
-                best = best.min(begun.elapsed().as_nanos() as f64 / operations.max(1) as f64);
-            }
-            println!("{best:7.1} ns  {variant}");
-            if best >= 20.0 {
-                slow.push(format!("{variant} {best:.1}"));
-            }
+            all.extend(built.map(|schedule| (variant, schedule, f64::INFINITY)));
         }
     }
-    println!("{} take 20 ns or more: {slow:#?}", slow.len());
+    for _ in 0..PASSES {
+        for (_, schedule, best) in &mut all {
+            *best = best.min(nanoseconds(&**schedule));
+        }
+    }
+    for (variant, _, best) in &all {
+        println!("{best:7.1} ns  {variant}");
+    }
+    let slow: Vec<String> = all
+        .iter()
+        .filter(|(.., best)| *best >= MOST)
+        .map(|(variant, _, best)| format!("{variant} {best:.1}"))
+        .collect();
+    println!("{} of {} take {MOST} ns or more: {slow:#?}", slow.len(), all.len());
+}
+
+/// How long an operation takes to be generated, over some of the ranks.
+fn nanoseconds(schedule: &dyn Schedule) -> f64 {
+    const BATCH: u32 = 8;
+    const OPERATIONS: usize = 20_000;
+    let mut into = Rounds::new();
+    let mut operations = 0;
+    let begun = std::time::Instant::now();
+    // Ranks from all over the network, until there are enough operations.
+    for rank in (0..200 * 1024).map(|k| k * 389 % 1024) {
+        for phase in 0..schedule.phases() {
+            for lane in 0..schedule.phase(phase).lanes {
+                let rounds = schedule.rounds(rank, phase, lane);
+                for first in (0..rounds).step_by(BATCH as usize) {
+                    into.clear();
+                    schedule.emit(rank, phase, lane, first..rounds.min(first + BATCH), &mut into);
+                    operations += into.operations();
+                }
+            }
+        }
+        if operations > OPERATIONS {
+            break;
+        }
+    }
+    begun.elapsed().as_nanos() as f64 / operations.max(1) as f64
 }
 
 mod the_table {
@@ -334,7 +342,7 @@ mod the_table {
         assert_eq!(
             refusal("reduce_scatter/ring", &request),
             "`reduce_scatter/ring` does not apply: it needs an operator that commutes; these do: reduce_scatter/linear, \
-             reduce_scatter/pairwise, reduce_scatter/direct, reduce_scatter/distance_halving"
+             reduce_scatter/pairwise, reduce_scatter/distance_halving"
         );
         let request = Request { commutative: false, ..Request::new(Operation::Reduce { root: 1 }, &flat) };
         let message = refusal("reduce/reduce_scatter_gather:bruck", &request);

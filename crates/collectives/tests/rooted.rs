@@ -1,16 +1,18 @@
 //! Trees and what goes along them, barriers, scans, and operations with a root by allgather cores.
 
-use std::ops::Range;
+mod common;
+
 use std::sync::Arc;
 
+use common::mutant::{Change, mutant, operations, planted};
 use treepie_collectives::barrier::{Dissemination, FanInOut, RecursiveDoubling};
 use treepie_collectives::cores::{Bruck, Bucket, Distance, Doubling, Parallel};
 use treepie_collectives::rooted::{GatherBcast, ReduceScatterGather, ScatterAllgather};
 use treepie_collectives::scan::{self, Own};
-use treepie_collectives::trees::{Bcast, Gather, Layer, Placed, Reduce, Scatter, Shape};
+use treepie_collectives::trees::{Bcast, Blocks, Layer, Placed, Reduce, Shape};
 use treepie_schedule::check::{Fault, Mode, Proof, check};
 use treepie_schedule::count::count;
-use treepie_schedule::{Buf, Core, Held, Layout, Layouts, Op, Operation, Part, Phase, Rounds, Run, Schedule, Side};
+use treepie_schedule::{Buf, Core, Held, Layout, Layouts, Op, Operation, Part, Schedule, Side};
 use treepie_topology::Network;
 
 const LAYERS: [Layer; 9] = [
@@ -174,7 +176,7 @@ fn scratch_memory_is_only_where_it_is_needed() {
     let has: Vec<u32> = (0..8).filter(|rank| reduce.temporary(0, *rank) != Held::Nothing).collect();
     assert_eq!(has, [0, 4, 6]);
     // Places 4 (rank 6) to 7 (rank 1) are the largest subtree.
-    let scatter = Scatter::new(tree, 1, 1);
+    let scatter = Blocks::scatter(tree, 1, 1);
     assert_eq!(scatter.temporary(0, 6), Held::Positions { view: 1, lo: 4, len: 4 });
     assert_eq!(scatter.temporary(0, 0), Held::Positions { view: 1, lo: 6, len: 2 });
     assert_eq!([2, 1, 3].map(|rank| scatter.temporary(0, rank)), [Held::Nothing; 3]);
@@ -184,8 +186,8 @@ fn scratch_memory_is_only_where_it_is_needed() {
 fn scatters_and_gathers_along_all_trees() {
     each_tree(|name, tree| {
         for (segments, window) in [(1, 1), (3, 2)] {
-            prove(name, &Scatter::new(tree.clone(), segments, window));
-            prove(name, &Gather::new(tree.clone(), segments, window));
+            prove(name, &Blocks::scatter(tree.clone(), segments, window));
+            prove(name, &Blocks::gather(tree.clone(), segments, window));
         }
     });
 }
@@ -325,8 +327,8 @@ fn binomial_scatter_and_gather_cost_what_is_said() {
         let tree = Arc::new(Placed::rooted(Layer::Binomial.tree(ranks), 3 % ranks).stepped());
         let layouts = both(Layout::uniform(5, ranks));
         let expected = (u64::from(ranks.trailing_zeros()), 5.0 * f64::from(ranks - 1));
-        let scatter = count(&Scatter::new(tree.clone(), 1, 1), &layouts, &network);
-        let gather = count(&Gather::new(tree, 1, 1), &layouts, &network);
+        let scatter = count(&Blocks::scatter(tree.clone(), 1, 1), &layouts, &network);
+        let gather = count(&Blocks::gather(tree, 1, 1), &layouts, &network);
         assert_eq!((scatter.alpha(), scatter.delta()), expected);
         assert_eq!((gather.alpha(), gather.delta()), expected);
     }
@@ -340,44 +342,18 @@ fn shapes_say_what_they_need() {
     assert_eq!(Shape::Mesh.place(&flat, 0).unwrap_err().to_string(), "a tree of shape mesh needs a mesh or torus");
 }
 
-/// A schedule with one operation changed.
-struct Planted<S, F> {
-    inner: S,
-    change: F,
-}
-
-impl<S: Schedule, F: Fn(u32, Op) -> Op + Send + Sync> Schedule for Planted<S, F> {
-    fn operation(&self) -> Operation {
-        self.inner.operation()
-    }
-    fn ranks(&self) -> u32 {
-        self.inner.ranks()
-    }
-    fn blocks(&self) -> u32 {
-        self.inner.blocks()
-    }
-    fn temporaries(&self) -> u8 {
-        self.inner.temporaries()
-    }
-    fn temporary(&self, tmp: u8, rank: u32) -> Held {
-        self.inner.temporary(tmp, rank)
-    }
-    fn phases(&self) -> u32 {
-        self.inner.phases()
-    }
-    fn phase(&self, phase: u32) -> Phase {
-        self.inner.phase(phase)
-    }
-    fn rounds(&self, rank: u32, phase: u32, lane: u32) -> u32 {
-        self.inner.rounds(rank, phase, lane)
-    }
-    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let mark = into.mark();
-        self.inner.emit(rank, phase, lane, rounds, into);
-        into.map_since(mark, |op| (self.change)(rank, op));
-    }
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        self.inner.runs(view, lo, len, run);
+/// Whatever a rank leaves out of a scan is missed by somebody: no total is made or sent in vain.
+#[test]
+fn scans_by_recursive_doubling_do_nothing_in_vain() {
+    let seven = both(Layout::uniform(7, 1));
+    for (own, ranks) in
+        [Own::Included, Own::Excluded].into_iter().flat_map(|own| (2..=17).map(move |ranks| (own, ranks)))
+    {
+        let scan = scan::RecursiveDoubling::new(own, ranks);
+        for (spot, op) in operations(&scan) {
+            let result = check(&mutant(&scan, spot, Change::Dropped), &seven, Mode::default());
+            assert!(result.is_err(), "{own:?}, {ranks} ranks: nobody misses {op:?} at {spot:?}");
+        }
     }
 }
 
@@ -391,7 +367,7 @@ fn planted_faults_are_found() {
         Op::Send { to: 5, part } if rank == 4 => Op::Send { to: 6, part },
         op => op,
     };
-    let found = fault(&Planted { inner: Scatter::new(binomial(0), 1, 1), change: wrong_peer });
+    let found = fault(&planted(&Blocks::scatter(binomial(0), 1, 1), wrong_peer));
     assert!(
         matches!(found, Fault::Length { peer: 4, .. } | Fault::Unpaired { .. } | Fault::Deadlock { .. }),
         "{found}"
@@ -402,7 +378,7 @@ fn planted_faults_are_found() {
         Op::Send { to: 4, part } if rank == 0 => Op::Send { to: 4, part: Part { len: part.len - 1, ..part } },
         op => op,
     };
-    let found = fault(&Planted { inner: Scatter::new(binomial(0), 1, 1), change: too_few });
+    let found = fault(&planted(&Blocks::scatter(binomial(0), 1, 1), too_few));
     assert_eq!(
         found.to_string(),
         "rank 4, phase 0, lane 0, round 0: 21 elements from rank 0 for 28 (block 4 of Tmp(0))"
@@ -413,11 +389,8 @@ fn planted_faults_are_found() {
         Op::RecvReduce { from, part, .. } if rank == 4 => Op::RecvReduce { from, part, side: Side::Left },
         op => op,
     };
-    let proof = check(
-        &Planted { inner: Reduce::new(binomial(0), 1, 1), change: wrong_side },
-        &both(Layout::uniform(7, 1)),
-        Mode::default(),
-    );
+    let proof =
+        check(&planted(&Reduce::new(binomial(0), 1, 1), wrong_side), &both(Layout::uniform(7, 1)), Mode::default());
     assert!(!proof.unwrap().ordered);
 
     // An exscan that takes its own contribution from the result: right in place only.
@@ -425,7 +398,8 @@ fn planted_faults_are_found() {
         Op::Copy { from, to } => Op::Copy { from: from.of_buf(Buf::Out), to },
         op => op,
     };
-    let exscan = Planted { inner: scan::Linear::new(Own::Excluded, 8, 1, 1), change: from_result };
+    let linear = scan::Linear::new(Own::Excluded, 8, 1, 1);
+    let exscan = planted(&linear, from_result);
     check(&exscan, &both(Layout::uniform(7, 1)), Mode { in_place: true }).unwrap();
     let found = check(&exscan, &both(Layout::uniform(7, 1)), Mode::default()).unwrap_err();
     assert!(matches!(found, Fault::Undefined { .. }), "{found}");
@@ -435,17 +409,15 @@ fn planted_faults_are_found() {
         Op::Send { to, part } if rank == 3 => Op::Send { to, part: part.of_buf(Buf::In) },
         op => op,
     };
-    let found = fault(&Planted { inner: scan::RecursiveDoubling::new(Own::Excluded, 8), change: early });
+    let found = fault(&planted(&scan::RecursiveDoubling::new(Own::Excluded, 8), early));
     assert!(matches!(found, Fault::Twice { .. } | Fault::Result { .. }), "{found}");
 
     // A barrier whose messages come from the wrong distance.
-    let found = fault(&Planted {
-        inner: Dissemination::new(8),
-        change: |rank, op| match op {
-            Op::Send { to, part } if to == (rank + 4) % 8 => Op::Send { to: (rank + 1) % 8, part },
-            Op::Recv { from, part } if from == (rank + 4) % 8 => Op::Recv { from: (rank + 7) % 8, part },
-            op => op,
-        },
-    });
+    let near = |rank, op| match op {
+        Op::Send { to, part } if to == (rank + 4) % 8 => Op::Send { to: (rank + 1) % 8, part },
+        Op::Recv { from, part } if from == (rank + 4) % 8 => Op::Recv { from: (rank + 7) % 8, part },
+        op => op,
+    };
+    let found = fault(&planted(&Dissemination::new(8), near));
     assert_eq!(found.to_string(), "rank 0 leaves the barrier without knowing that rank 1 has come");
 }

@@ -55,6 +55,25 @@ pub trait Core: Send + Sync {
     /// Writes some rounds: sends and receives of parts of [`Buf::Out`] only.
     fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds);
 
+    /// Writes some rounds of the mirror image of a phase, on any buffer. The phases of a mirror image come in the
+    /// opposite order: the caller counts them down.
+    ///
+    /// What was sent comes back and is combined; what was received goes back. Everything is turned around, so operands
+    /// that come into one part in one round are combined in the opposite order of the sends. A core that keeps the order
+    /// of ranks backwards, and sends a part to several in a round, either sends to the farthest first on each side or
+    /// writes its mirror image itself.
+    fn emit_mirrored(&self, buf: Buf, rank: u32, (phase, lane): (u32, u32), rounds: Range<u32>, into: &mut Rounds) {
+        let all = self.rounds(rank, phase, lane);
+        let mark = into.mark();
+        self.emit(rank, phase, lane, all - rounds.end..all - rounds.start, into);
+        into.reverse_since(mark);
+        into.map_since(mark, |op| match op {
+            Op::Send { to, part } => Op::RecvReduce { from: to, part: part.of_buf(buf), side: Side::of(to, rank) },
+            Op::Recv { from, part } => Op::Send { to: from, part: part.of_buf(buf) },
+            _ => unreachable!("cores send and receive only"),
+        });
+    }
+
     /// Turns positions of a view into blocks, as [`Schedule::runs`](crate::Schedule::runs).
     fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
         let _ = (view, lo, len, run);
@@ -101,6 +120,10 @@ impl<C: Core + ?Sized> Core for Box<C> {
         (**self).emit(rank, phase, lane, rounds, into);
     }
 
+    fn emit_mirrored(&self, buf: Buf, rank: u32, lane: (u32, u32), rounds: Range<u32>, into: &mut Rounds) {
+        (**self).emit_mirrored(buf, rank, lane, rounds, into);
+    }
+
     fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
         (**self).runs(view, lo, len, run);
     }
@@ -122,37 +145,6 @@ pub fn emit_on(core: &dyn Core, buf: Buf, rank: u32, (phase, lane): (u32, u32), 
         Op::Recv { from, part } => Op::Recv { from, part: part.of_buf(buf) },
         _ => unreachable!("cores send and receive only"),
     });
-}
-
-/// The mirror image of a core's phase. Its phases come in the opposite order: the caller counts them down.
-///
-/// What was sent comes back and is combined; what was received goes back. The operands of a round are combined nearest
-/// first, so that ranks which hold neighbouring intervals stay in order.
-pub fn emit_mirrored(
-    core: &dyn Core,
-    buf: Buf,
-    rank: u32,
-    (phase, lane): (u32, u32),
-    rounds: Range<u32>,
-    into: &mut Rounds,
-) {
-    let all = core.rounds(rank, phase, lane);
-    let mark = into.mark();
-    core.emit(rank, phase, lane, all - rounds.end..all - rounds.start, into);
-    into.reverse_since(mark);
-    into.map_since(mark, |op| match op {
-        Op::Send { to, part } => Op::RecvReduce { from: to, part: part.of_buf(buf), side: Side::of(to, rank) },
-        Op::Recv { from, part } => Op::Send { to: from, part: part.of_buf(buf) },
-        _ => unreachable!("cores send and receive only"),
-    });
-    for round in into.rounds_since(mark) {
-        if round.len() > 2 {
-            round.sort_by_key(|op| match op {
-                Op::RecvReduce { from, .. } => from.abs_diff(rank),
-                _ => 0,
-            });
-        }
-    }
 }
 
 /// How a mirrored core's phase ends: what lay before it in the core lies behind it now.

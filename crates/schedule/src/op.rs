@@ -143,6 +143,12 @@ impl Rounds {
         self.ends.push(self.ops.len() as u32);
     }
 
+    /// Adds so many rounds in which there is nothing to do.
+    #[inline]
+    pub fn idle(&mut self, rounds: u32) {
+        self.ends.resize(self.ends.len() + rounds as usize, self.ops.len() as u32);
+    }
+
     /// Forgets everything, and keeps the memory.
     pub fn clear(&mut self) {
         self.ops.clear();
@@ -152,6 +158,11 @@ impl Rounds {
     /// How many rounds there are.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// How many operations all of them have.
+    pub fn operations(&self) -> usize {
+        self.ops.len()
     }
 
     /// Whether there is none.
@@ -206,17 +217,6 @@ impl Rounds {
             *last = both - mark.ops as u32;
         }
     }
-
-    /// The operations of each round written since then, to be put into another order.
-    pub fn rounds_since(&mut self, mark: Mark) -> impl Iterator<Item = &mut [Op]> {
-        let mut rest = &mut self.ops[mark.ops..];
-        let mut at = mark.ops as u32;
-        self.ends[mark.rounds..].iter().map(move |end| {
-            let (round, after) = std::mem::take(&mut rest).split_at_mut((end - at) as usize);
-            (rest, at) = (after, *end);
-            round
-        })
-    }
 }
 
 /// A place in [`Rounds`].
@@ -237,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn idle_rounds_have_no_operations() {
+        let mut rounds = Rounds::new();
+        rounds.push(Op::Send { to: 9, part: Part::NOTHING });
+        rounds.end();
+        rounds.idle(0);
+        rounds.idle(2);
+        let lengths: Vec<usize> = rounds.iter().map(<[_]>::len).collect();
+        assert_eq!((lengths, rounds.operations()), (vec![1, 0, 0], 1));
+    }
+
+    #[test]
     fn reversing_turns_rounds_and_operations_around() {
         let send = |to| Op::Send { to, part: Part::NOTHING };
         let mut rounds = Rounds::new();
@@ -251,6 +262,5 @@ mod tests {
         let expected: [&[u32]; 4] = [&[9], &[5, 4], &[], &[3, 2, 1]];
         let expected: Vec<Vec<Op>> = expected.iter().map(|round| round.iter().map(|to| send(*to)).collect()).collect();
         assert!(rounds.iter().eq(expected.iter().map(Vec::as_slice)));
-        assert_eq!(rounds.rounds_since(mark).map(|round| round.len()).collect::<Vec<_>>(), [2, 0, 3]);
     }
 }

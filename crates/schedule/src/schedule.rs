@@ -253,52 +253,6 @@ pub trait Schedule: Send + Sync {
     }
 }
 
-impl<S: Schedule + ?Sized> Schedule for Box<S> {
-    fn operation(&self) -> Operation {
-        (**self).operation()
-    }
-
-    fn ranks(&self) -> u32 {
-        (**self).ranks()
-    }
-
-    fn blocks(&self) -> u32 {
-        (**self).blocks()
-    }
-
-    fn temporaries(&self) -> u8 {
-        (**self).temporaries()
-    }
-
-    fn temporary(&self, tmp: u8, rank: u32) -> Held {
-        (**self).temporary(tmp, rank)
-    }
-
-    fn phases(&self) -> u32 {
-        (**self).phases()
-    }
-
-    fn phase(&self, phase: u32) -> Phase {
-        (**self).phase(phase)
-    }
-
-    fn rounds(&self, rank: u32, phase: u32, lane: u32) -> u32 {
-        (**self).rounds(rank, phase, lane)
-    }
-
-    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        (**self).emit(rank, phase, lane, rounds, into);
-    }
-
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        (**self).runs(view, lo, len, run);
-    }
-
-    fn tie(&self, phase: u32, lane: u32) -> Tie {
-        (**self).tie(phase, lane)
-    }
-}
-
 /// Which blocks a buffer of a rank has room for.
 pub fn held(schedule: &dyn Schedule, rank: u32, buf: Buf) -> Held {
     match buf {

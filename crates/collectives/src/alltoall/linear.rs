@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule};
 
+use crate::cores::Direct;
+
 /// Everything at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
@@ -39,12 +41,9 @@ impl Schedule for Linear {
     fn emit(&self, rank: u32, _phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut Rounds) {
         let block = |buf, peer| Part::blocks(buf, peer, 1);
         into.push(Op::Copy { from: block(Buf::In, rank), to: block(Buf::Out, rank) });
-        for from in (0..rank).rev().chain((rank + 1..self.ranks).rev()) {
-            into.push(Op::Recv { from, part: block(Buf::Out, from) });
-        }
-        for to in (rank + 1..self.ranks).chain(0..rank) {
-            into.push(Op::Send { to, part: block(Buf::In, to) });
-        }
+        let others = || Direct { ranks: self.ranks }.others(rank);
+        others().rev().for_each(|from| into.push(Op::Recv { from, part: block(Buf::Out, from) }));
+        others().for_each(|to| into.push(Op::Send { to, part: block(Buf::In, to) }));
         into.end();
     }
 }

@@ -50,16 +50,11 @@ impl Schedule for FanInOut {
         if phase == 1 {
             return emit_bcast(tree, part, rank, rounds, into);
         }
-        let stand = tree.stand(rank);
-        for round in rounds {
-            match stand.up(round) {
-                Turn::Nobody => {}
-                Turn::Parent(to) => into.push(Op::Send { to, part }),
-                Turn::Children(places) => {
-                    places.iter().for_each(|place| into.push(Op::Recv { from: tree.rank_at(*place), part }));
-                }
+        tree.stand(rank).up(rounds, into, |into, _, turn| match turn {
+            Turn::Parent(to) => into.push(Op::Send { to, part }),
+            Turn::Children(places) => {
+                places.iter().for_each(|place| into.push(Op::Recv { from: tree.rank_at(*place), part }));
             }
-            into.end();
-        }
+        });
     }
 }

@@ -1,7 +1,11 @@
-//! The hybrid of recursive doublings and rings: fewer messages than buckets, and still all links of a torus at once.
+//! The hybrid of recursive doublings and rings: fewer messages than buckets, and in its last phase still all links of a
+//! torus at once.
 //!
-//! Cost on a p x p x p torus: (2 lg P + 6(p-1)) alpha + about n P/6 delta, the last phase of six buckets.   Any dimensions
-//! with a rank at every place; in a dimension that does not wrap there is one ring instead of two.   [thesis 3.6.1]
+//! Cost on a p x p x p torus, p a power of two from 4 on: (2 lg P + 6(p-1)) alpha + (P/6 + p^2/3 - 3p/4) n delta. Of that
+//! the six rings are (P - p^2)/6, exactly the last phase of six buckets, and the three doublings p^2/2 - 3p/4. Six buckets
+//! take (P-1)/6, the least there can be: this takes 1.24 times that for p = 4, 1.18 for 8, 1.11 for 16, about 1 + 2/p for
+//! more. Moved blocks have to be brought to their keepers before.   Any dimensions with a rank at every place; in a
+//! dimension that does not wrap there is one ring instead of two.   [thesis 3.6.1]
 //!
 //! There is a core for each dimension, with a share of every block: it doubles over all other dimensions, and goes round
 //! its own last, half of its share each way. Cores begin with different dimensions, so on a cube no two use the same

@@ -1,4 +1,4 @@
-//! Allgather in one round: everybody sends its block to all others, beginning with the next rank.
+//! Allgather in one round: the core `direct`, straight from what the ranks are given.
 //!
 //! Cost: (P-1)(alpha + n beta).   Any P.
 
@@ -6,16 +6,18 @@ use std::ops::Range;
 
 use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule};
 
+use crate::cores::Direct;
+
 /// Each block straight to all ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct AllgatherLinear {
-    ranks: u32,
+    core: Direct,
 }
 
 impl AllgatherLinear {
     /// Over so many ranks.
     pub fn new(ranks: u32) -> Self {
-        Self { ranks }
+        Self { core: Direct { ranks } }
     }
 }
 
@@ -25,26 +27,23 @@ impl Schedule for AllgatherLinear {
     }
 
     fn ranks(&self) -> u32 {
-        self.ranks
+        self.core.ranks
     }
 
     fn blocks(&self) -> u32 {
-        self.ranks
+        self.core.ranks
     }
 
     fn rounds(&self, _rank: u32, _phase: u32, _lane: u32) -> u32 {
         1
     }
 
-    fn emit(&self, rank: u32, _phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut Rounds) {
+    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
         let own = |buf| Part::blocks(buf, rank, 1);
-        into.push(Op::Copy { from: own(Buf::In), to: own(Buf::Out) });
-        for peer in (0..rank).rev().chain((rank + 1..self.ranks).rev()) {
-            into.push(Op::Recv { from: peer, part: Part::blocks(Buf::Out, peer, 1) });
+        for _ in rounds {
+            into.push(Op::Copy { from: own(Buf::In), to: own(Buf::Out) });
+            self.core.emit_spread(rank, Buf::In, Buf::Out, into);
+            into.end();
         }
-        for peer in (rank + 1..self.ranks).chain(0..rank) {
-            into.push(Op::Send { to: peer, part: own(Buf::In) });
-        }
-        into.end();
     }
 }

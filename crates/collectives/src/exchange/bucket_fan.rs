@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use treepie_schedule::core::{emit_mirrored, emit_on};
+use treepie_schedule::core::emit_on;
 use treepie_schedule::{Buf, Core, Op, Operation, Part, Rounds, Run, Schedule};
 use treepie_topology::Tie;
 
@@ -71,20 +71,12 @@ impl Schedule for BucketFan {
                 into.push(Op::Copy { from: whole(Buf::In), to: whole(Buf::Out) });
                 into.end();
             }
-            FAN_IN | FAN_OUT => {
-                for round in rounds {
-                    let op = match phase {
-                        FAN_IN => emit_fan_in(self.rows, row, round, own, in_column),
-                        _ => emit_fan_out(self.rows, row, round, own, in_column),
-                    };
-                    op.into_iter().for_each(|op| into.push(op));
-                    into.end();
-                }
-            }
+            FAN_IN => emit_fan_in(self.rows, row, rounds, own, in_column, into),
+            FAN_OUT => emit_fan_out(self.rows, row, rounds, own, in_column, into),
             _ => {
                 let mark = into.mark();
                 match phase {
-                    RING_BACKWARDS => emit_mirrored(&self.ring, Buf::Out, column, (0, 0), rounds, into),
+                    RING_BACKWARDS => self.ring.emit_mirrored(Buf::Out, column, (0, 0), rounds, into),
                     _ => emit_on(&self.ring, Buf::Out, column, (0, 0), rounds, into),
                 }
                 let first = rank - column;

@@ -51,21 +51,45 @@ pub(super) fn fan_in(ranks: u32, rank: u32, stage: u32) -> Fan {
     }
 }
 
-/// The round of a fan-in, on the part that is reduced.
-pub(super) fn emit_fan_in(ranks: u32, rank: u32, stage: u32, part: Part, name: impl Fn(u32) -> u32) -> Option<Op> {
-    match fan_in(ranks, rank, stage) {
-        Fan::Takes(from) => Some(Op::RecvReduce { from: name(from), part, side: Side::Right }),
-        Fan::Gives(to) => Some(Op::Send { to: name(to), part }),
-        Fan::Idle => None,
+/// Writes rounds of a fan-in, on the part that is reduced. `name` gives the ranks of those who take part.
+pub(super) fn emit_fan_in(
+    ranks: u32,
+    rank: u32,
+    rounds: Range<u32>,
+    part: Part,
+    name: impl Fn(u32) -> u32,
+    into: &mut Rounds,
+) {
+    for stage in rounds {
+        match fan_in(ranks, rank, stage) {
+            Fan::Takes(from) => into.push(Op::RecvReduce { from: name(from), part, side: Side::Right }),
+            Fan::Gives(to) => into.push(Op::Send { to: name(to), part }),
+            Fan::Idle => {}
+        }
+        into.end();
     }
 }
 
-/// The round of a fan-out, whose stages are those of the fan-in backwards.
-pub(super) fn emit_fan_out(ranks: u32, rank: u32, round: u32, part: Part, name: impl Fn(u32) -> u32) -> Option<Op> {
-    match fan_in(ranks, rank, stages(ranks) - 1 - round) {
-        Fan::Takes(to) => Some(Op::Send { to: name(to), part }),
-        Fan::Gives(from) => Some(Op::Recv { from: name(from), part }),
-        Fan::Idle => None,
+/// Writes rounds of a fan-out, whose stages are those of the fan-in backwards.
+pub(super) fn emit_fan_out(
+    ranks: u32,
+    rank: u32,
+    rounds: Range<u32>,
+    part: Part,
+    name: impl Fn(u32) -> u32,
+    into: &mut Rounds,
+) {
+    // Nothing to do before the stage in which it gave what it had.
+    let stages = stages(ranks);
+    let begins = (stages - stages_in(ranks, rank)).clamp(rounds.start, rounds.end);
+    into.idle(begins - rounds.start);
+    for round in begins..rounds.end {
+        match fan_in(ranks, rank, stages - 1 - round) {
+            Fan::Takes(to) => into.push(Op::Send { to: name(to), part }),
+            Fan::Gives(from) => into.push(Op::Recv { from: name(from), part }),
+            Fan::Idle => {}
+        }
+        into.end();
     }
 }
 
@@ -97,14 +121,14 @@ impl Schedule for FanInFanOut {
 
     fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
         let whole = |buf| Part::blocks(buf, 0, 1);
-        for round in rounds {
-            let op = match phase {
-                0 => Some(Op::Copy { from: whole(Buf::In), to: whole(Buf::Out) }),
-                1 => emit_fan_in(self.ranks, rank, round, whole(Buf::Out), |rank| rank),
-                _ => emit_fan_out(self.ranks, rank, round, whole(Buf::Out), |rank| rank),
-            };
-            op.into_iter().for_each(|op| into.push(op));
-            into.end();
+        let (ranks, part) = (self.ranks, whole(Buf::Out));
+        match phase {
+            0 => {
+                into.push(Op::Copy { from: whole(Buf::In), to: part });
+                into.end();
+            }
+            1 => emit_fan_in(ranks, rank, rounds, part, |rank| rank, into),
+            _ => emit_fan_out(ranks, rank, rounds, part, |rank| rank, into),
         }
     }
 }

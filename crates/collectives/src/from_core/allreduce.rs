@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use treepie_schedule::core::{emit_mirrored, emit_on, mirrored_phase};
+use treepie_schedule::core::{emit_on, mirrored_phase};
 use treepie_schedule::{Buf, Core, Op, Operation, Part, Phase, Rounds, Run, Schedule};
 use treepie_topology::Tie;
 
@@ -74,7 +74,7 @@ impl<C: Core> Schedule for Allreduce<C> {
                 into.push(Op::Copy { from: all(Buf::In), to: all(Buf::Out) });
                 into.end();
             }
-            Step::Backwards(phase) => emit_mirrored(&self.core, Buf::Out, rank, (phase, lane), rounds, into),
+            Step::Backwards(phase) => self.core.emit_mirrored(Buf::Out, rank, (phase, lane), rounds, into),
             Step::Forwards(phase) => emit_on(&self.core, Buf::Out, rank, (phase, lane), rounds, into),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use treepie_schedule::core::{emit_mirrored, mirrored_phase};
+use treepie_schedule::core::mirrored_phase;
 use treepie_schedule::{Buf, Core, Held, Op, Operation, Part, Phase, Rounds, Run, Schedule};
 use treepie_topology::Tie;
 
@@ -72,7 +72,7 @@ impl<C: Core> Schedule for ReduceScatter<C> {
     fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
         if let Some(phase) = self.mirrored(phase) {
             let mark = into.mark();
-            emit_mirrored(&self.core, WORK, rank, (phase, lane), rounds, into);
+            self.core.emit_mirrored(WORK, rank, (phase, lane), rounds, into);
             if self.order.is_some() {
                 into.map_since(mark, in_order);
             }

@@ -21,7 +21,7 @@ struct Entry {
     build: fn(&Request<'_>, bool) -> Option<Box<dyn Core>>,
 }
 
-const ENTRIES: [Entry; 12] = [
+static ENTRIES: [Entry; 12] = [
     Entry {
         name: "direct",
         networks: Networks::Any,
@@ -29,7 +29,7 @@ const ENTRIES: [Entry; 12] = [
         order: None,
         more: &[],
         cost: "(P-1)(alpha + n beta)",
-        citation: "",
+        citation: "all at once",
         build: |request, _| Some(Box::new(cores::Direct { ranks: request.ranks })),
     },
     Entry {
@@ -137,7 +137,7 @@ const ENTRIES: [Entry; 12] = [
         ordered: false,
         order: Some(Parameter::AnyOrder),
         more: &[],
-        cost: "p^3 torus: (2 lg P + 6(p-1)) alpha + P/6 n delta for large p (8^3: 1.22 times that)",
+        cost: "p^3 torus, p a power of two from 4 on: (2 lg P + 6(p-1)) alpha + (P/6 + p^2/3 - 3p/4) n delta",
         citation: "thesis 3.6.1",
         build: |request, moved| Some(Box::new(cores::hybrid(request.network, moved)?)),
     },
@@ -187,57 +187,66 @@ fn named(request: &Request<'_>) -> Result<Box<dyn Core>, String> {
     entry.core(request)
 }
 
+/// What an operation by this core needs of the operator, backwards.
+fn reducing(entry: &Entry) -> Requires {
+    let requires = Requires::NOTHING.on(entry.networks);
+    if entry.ordered { requires } else { requires.commuting() }
+}
+
+fn allgather(entry: &'static Entry) -> Algorithm {
+    let requires = Requires::NOTHING.on(entry.networks);
+    let costs = (entry.cost, entry.citation);
+    Algorithm::new(format!("allgather/{}", entry.name), requires, &entry.parameters(), costs, |request| {
+        let core = entry.core(request)?;
+        Ok(if entry.reorders(request) {
+            Box::new(Allgather::reordered(core)) as Box<dyn Schedule>
+        } else {
+            Box::new(Allgather::new(core))
+        })
+    })
+}
+
+fn reduce_scatter(entry: &'static Entry) -> Algorithm {
+    let costs = (entry.cost, entry.citation);
+    Algorithm::new(format!("reduce_scatter/{}", entry.name), reducing(entry), &entry.parameters(), costs, |request| {
+        let core = entry.core(request)?;
+        Ok(if entry.reorders(request) {
+            Box::new(ReduceScatter::reordered(core)) as Box<dyn Schedule>
+        } else {
+            Box::new(ReduceScatter::new(core))
+        })
+    })
+}
+
+fn allreduce(entry: &'static Entry) -> Algorithm {
+    // Forwards and backwards, there is no order to be restored in memory.
+    let order = entry.order.map(|_| Parameter::Order);
+    let parameters: Vec<Parameter> = entry.more.iter().copied().chain(order).collect();
+    let (name, citation) = match entry.name {
+        "distance_halving" => ("rabenseifner", "Rabenseifner 2004; thesis 3.4.4"),
+        name => (name, entry.citation),
+    };
+    let cost = match entry.name {
+        "direct" => "2(P-1)(alpha + n/P beta), two rounds",
+        "ring" => "2(P-1)(alpha + n/P delta)",
+        "bucket" => "2(X+Y+Z-3) alpha + 2(P-1)/P n delta",
+        "distance_halving" => "2 lg P alpha (*) + 2(P-1)/P n beta",
+        "alternating" => "p x p mesh: 2 lg P alpha + (9/4 - 3/(2p)) n delta",
+        _ => "twice that of the allgather with n/P from each rank",
+    };
+    Algorithm::new(format!("allreduce/{name}"), reducing(entry), &parameters, (cost, citation), |request| {
+        Ok(Box::new(Allreduce::new(entry.core(request)?)))
+    })
+}
+
 pub(super) fn algorithms() -> Vec<Algorithm> {
     let mut all = Vec::new();
     for entry in &ENTRIES {
-        let requires = Requires::NOTHING.on(entry.networks);
-        let reducing = if entry.ordered { requires } else { requires.commuting() };
-        let costs = (entry.cost, entry.citation);
-        all.push(Algorithm::new(
-            format!("allgather/{}", entry.name),
-            requires,
-            &entry.parameters(),
-            costs,
-            |request| {
-                let core = entry.core(request)?;
-                Ok(if entry.reorders(request) {
-                    Box::new(Allgather::reordered(core)) as Box<dyn Schedule>
-                } else {
-                    Box::new(Allgather::new(core))
-                })
-            },
-        ));
-        all.push(Algorithm::new(
-            format!("reduce_scatter/{}", entry.name),
-            reducing,
-            &entry.parameters(),
-            (entry.cost, entry.citation),
-            |request| {
-                let core = entry.core(request)?;
-                Ok(if entry.reorders(request) {
-                    Box::new(ReduceScatter::reordered(core)) as Box<dyn Schedule>
-                } else {
-                    Box::new(ReduceScatter::new(core))
-                })
-            },
-        ));
-        // Forwards and backwards, there is no order to be restored in memory.
-        let order = entry.order.map(|_| Parameter::Order);
-        let parameters: Vec<Parameter> = entry.more.iter().copied().chain(order).collect();
-        let (name, citation) = match entry.name {
-            "distance_halving" => ("rabenseifner", "Rabenseifner 2004; thesis 3.4.4"),
-            name => (name, entry.citation),
-        };
-        let cost = match entry.name {
-            "ring" => "2(P-1)(alpha + n/P delta)",
-            "bucket" => "2(X+Y+Z-3) alpha + 2(P-1)/P n delta",
-            "distance_halving" => "2 lg P alpha (*) + 2(P-1)/P n beta",
-            "alternating" => "p x p mesh: 2 lg P alpha + (9/4 - 3/(2p)) n delta",
-            _ => "twice that of the allgather with n/P from each rank",
-        };
-        all.push(Algorithm::new(format!("allreduce/{name}"), reducing, &parameters, (cost, citation), |request| {
-            Ok(Box::new(Allreduce::new(entry.core(request)?)))
-        }));
+        // By the core `direct` these are `allgather/linear` and `reduce_scatter/linear`, which work on the caller's memory.
+        if entry.name != "direct" {
+            all.extend([allgather(entry), reduce_scatter(entry)]);
+        }
+        all.push(allreduce(entry));
     }
     let parameters = [Parameter::Core, Parameter::Order];
     all.push(Algorithm::new(

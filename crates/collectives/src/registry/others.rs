@@ -159,16 +159,19 @@ fn alltoalls() -> Vec<Algorithm> {
         ),
         Algorithm::new(
             "alltoall/grid",
-            any.equal_counts(),
+            any.routed(),
             &[Parameter::Dimensions],
             ("d dimensions: d(P^(1/d)-1) alpha + d n (P^(1/d)-1)/P^(1/d) beta", "RandomAccess paper"),
             |request| Ok(Box::new(Grid::balanced(request.ranks, request.parameters.dimensions))),
         ),
         Algorithm::new(
             "alltoall/hypercube",
-            any.equal_counts(),
+            any.routed(),
             &[],
-            ("P a power of two: lg P (alpha + n/2 beta); else a grid of P's prime factors", "RandomAccess paper"),
+            (
+                "P a power of two, or unequal counts: ceil(lg P)(alpha + n/2 beta); else a grid of P's prime factors",
+                "RandomAccess paper",
+            ),
             |request| Ok(Box::new(Grid::balanced(request.ranks, u32::BITS))),
         ),
     ]

@@ -14,7 +14,7 @@ fn requirement(algorithm: &Algorithm) -> String {
     if requires.commutative {
         needs.push("a commutative operator");
     }
-    if requires.uniform {
+    if requires.uniform && !requires.routed {
         needs.push("equal counts");
     }
     if !requires.in_place {

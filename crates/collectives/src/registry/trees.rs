@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use treepie_schedule::Schedule;
+
 use super::cores::root;
-use super::{Algorithm, Networks, Parameter, Request, Requires};
+use super::{Algorithm, Networks, Parameter, Parameters, Request, Requires};
 use crate::barrier::FanInOut;
 use crate::rooted::GatherBcast;
-use crate::trees::{Bcast, Gather, Layer, Placed, Reduce, Scatter, Shape};
+use crate::trees::{Bcast, Blocks, Layer, Placed, Reduce, Shape};
 
 /// A shape of trees.
 struct Entry {
@@ -117,6 +119,17 @@ impl Entry {
         Ok(Arc::new(if shape == Shape::Mesh { placed.stepped() } else { placed }))
     }
 
+    /// What goes along the tree in segments.
+    fn along<S: Schedule + 'static>(
+        &self,
+        request: &Request<'_>,
+        root: u32,
+        make: impl Fn(Arc<Placed>, u32, u32) -> S,
+    ) -> Result<Box<dyn Schedule>, String> {
+        let Parameters { segments, window, .. } = request.parameters;
+        Ok(Box::new(make(self.placed(request, root)?, segments, window)))
+    }
+
     /// A shape over ranks as they are numbered keeps their order if rank 0 is the root.
     fn keeps_order(&self) -> bool {
         self.networks == Networks::Any
@@ -134,26 +147,21 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         let requires = Requires::NOTHING.on(entry.networks);
         let pipeline = entry.with_pipeline();
         all.push(Algorithm::new(format!("bcast/{name}"), requires, &pipeline, (bcast, citation), |request| {
-            let (segments, window) = (request.parameters.segments, request.parameters.window);
-            Ok(Box::new(Bcast::new(entry.placed(request, root(request))?, segments, window)))
+            entry.along(request, root(request), Bcast::new)
         }));
         all.push(Algorithm::new(format!("scatter/{name}"), requires, &pipeline, (scatter, citation), |request| {
-            let (segments, window) = (request.parameters.segments, request.parameters.window);
-            Ok(Box::new(Scatter::new(entry.placed(request, root(request))?, segments, window)))
+            entry.along(request, root(request), Blocks::scatter)
         }));
         all.push(Algorithm::new(format!("gather/{name}"), requires, &pipeline, (scatter, citation), |request| {
-            let (segments, window) = (request.parameters.segments, request.parameters.window);
-            Ok(Box::new(Gather::new(entry.placed(request, root(request))?, segments, window)))
+            entry.along(request, root(request), Blocks::gather)
         }));
         let reducing = if entry.keeps_order() { requires } else { requires.commuting() };
         let reduce = if *name == "mesh" { "fan_in" } else { name };
         all.push(Algorithm::new(format!("reduce/{reduce}"), reducing, &pipeline, (bcast, citation), |request| {
-            let (segments, window) = (request.parameters.segments, request.parameters.window);
-            Ok(Box::new(if request.commutative {
-                Reduce::new(entry.placed(request, root(request))?, segments, window)
-            } else {
-                Reduce::ordered(entry.placed(request, 0)?, root(request), segments, window)
-            }))
+            if request.commutative {
+                return entry.along(request, root(request), Reduce::new);
+            }
+            entry.along(request, 0, |tree, segments, window| Reduce::ordered(tree, root(request), segments, window))
         }));
         // Of barriers, and of allgathers over a root, only shapes that differ in more than a number.
         let (barrier, cost) = match *name {
@@ -182,10 +190,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             requires,
             &pipeline,
             (cost, "thesis 3.2.2"),
-            |request| {
-                let (segments, window) = (request.parameters.segments, request.parameters.window);
-                Ok(Box::new(GatherBcast::new(entry.placed(request, 0)?, segments, window)))
-            },
+            |request| entry.along(request, 0, GatherBcast::new),
         ));
     }
     all

@@ -12,7 +12,7 @@ use treepie_schedule::{Buf, Operation, Part, Phase, Rounds, Run, Schedule};
 
 use crate::trees::Placed;
 use crate::trees::bcast::emit_bcast;
-use crate::trees::gather::emit_gather;
+use crate::trees::blocks::emit_gather;
 
 /// An allgather by a gather and a broadcast.
 pub struct GatherBcast {

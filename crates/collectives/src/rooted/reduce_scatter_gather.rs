@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use treepie_schedule::core::{emit_mirrored, mirrored_phase};
+use treepie_schedule::core::mirrored_phase;
 use treepie_schedule::{Buf, Core, Held, Op, Operation, Part, Phase, Rounds, Run, Schedule};
 use treepie_topology::Tie;
 
@@ -77,7 +77,7 @@ impl<C: Core> Schedule for ReduceScatterGather<C> {
     fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
         let work = self.work(rank);
         if let Some(phase) = self.mirrored(phase) {
-            return emit_mirrored(&self.core, work, rank, (phase, lane), rounds, into);
+            return self.core.emit_mirrored(work, rank, (phase, lane), rounds, into);
         }
         if phase == 0 {
             let all = |buf| Part::blocks(buf, 0, self.blocks());
@@ -87,16 +87,12 @@ impl<C: Core> Schedule for ReduceScatterGather<C> {
         let tree = &self.tree;
         let share = |place| kept::subtree(tree, work, place);
         let stand = tree.stand(rank);
-        for round in rounds {
-            match stand.up(round) {
-                Turn::Nobody => {}
-                Turn::Parent(to) => into.push(Op::Send { to, part: share(stand.place()) }),
-                Turn::Children(places) => places.iter().for_each(|place| {
-                    into.push(Op::Recv { from: tree.rank_at(*place), part: share(*place) });
-                }),
-            }
-            into.end();
-        }
+        stand.up(rounds, into, |into, _, turn| match turn {
+            Turn::Parent(to) => into.push(Op::Send { to, part: share(stand.place()) }),
+            Turn::Children(places) => places.iter().for_each(|place| {
+                into.push(Op::Recv { from: tree.rank_at(*place), part: share(*place) });
+            }),
+        });
     }
 
     fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {

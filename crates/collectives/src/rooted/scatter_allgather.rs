@@ -60,16 +60,12 @@ impl<C: Core> Schedule for ScatterAllgather<C> {
         let tree = &self.tree;
         let share = |place| kept::subtree(tree, Buf::Out, place);
         let stand = tree.stand(rank);
-        for round in rounds {
-            match stand.down(round) {
-                Turn::Nobody => {}
-                Turn::Parent(from) => into.push(Op::Recv { from, part: share(stand.place()) }),
-                Turn::Children(places) => places.iter().for_each(|place| {
-                    into.push(Op::Send { to: tree.rank_at(*place), part: share(*place) });
-                }),
-            }
-            into.end();
-        }
+        stand.down(rounds, into, |into, _, turn| match turn {
+            Turn::Parent(from) => into.push(Op::Recv { from, part: share(stand.place()) }),
+            Turn::Children(places) => places.iter().for_each(|place| {
+                into.push(Op::Send { to: tree.rank_at(*place), part: share(*place) });
+            }),
+        });
     }
 
     fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {

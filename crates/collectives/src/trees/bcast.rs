@@ -53,15 +53,10 @@ impl Schedule for Bcast {
 
 /// Writes rounds in which a part comes from the root to all.
 pub fn emit_bcast(tree: &Placed, part: Part, rank: u32, rounds: Range<u32>, into: &mut Rounds) {
-    let stand = tree.stand(rank);
-    for round in rounds {
-        match stand.down(round) {
-            Turn::Nobody => {}
-            Turn::Parent(from) => into.push(Op::Recv { from, part }),
-            Turn::Children(places) => {
-                places.iter().for_each(|place| into.push(Op::Send { to: tree.rank_at(*place), part }));
-            }
+    tree.stand(rank).down(rounds, into, |into, _, turn| match turn {
+        Turn::Parent(from) => into.push(Op::Recv { from, part }),
+        Turn::Children(places) => {
+            places.iter().for_each(|place| into.push(Op::Send { to: tree.rank_at(*place), part }));
         }
-        into.end();
-    }
+    });
 }

@@ -1,6 +1,8 @@
 //! A tree on the ranks of a communicator, and what each rank does in which round when something goes down or up it.
 
-use treepie_schedule::Run;
+use std::ops::Range;
+
+use treepie_schedule::{Rounds, Run};
 
 use super::tree::Tree;
 
@@ -8,22 +10,33 @@ use super::tree::Tree;
 #[derive(Clone, Debug)]
 pub struct Placed {
     tree: Tree,
-    /// Rank at each place of the tree, and the other way round.
+    /// Rank at each place of the tree.
     ranks: Vec<u32>,
-    places: Vec<u32>,
+    /// What each rank has to know, in one place: a round is asked for in less time than several tables take to look up.
+    seats: Vec<Seat>,
     /// The root, if the ranks stand in turn.
     in_turn: Option<u32>,
     stepped: bool,
 }
 
+/// Where a rank stands in the tree.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    place: u32,
+    /// As a rank.
+    parent: u32,
+    /// Where the tree lists its children.
+    children: (u32, u32),
+    /// The step in which it can begin to serve.
+    step: u32,
+}
+
 /// Whom a rank has to do with in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn<'a> {
-    /// Nobody.
-    Nobody,
     /// Its parent, as a rank.
     Parent(u32),
-    /// Some of its children, as places of the tree.
+    /// Some of its children, as places of the tree; none if there is nothing to do.
     Children(&'a [u32]),
 }
 
@@ -37,11 +50,15 @@ impl Placed {
     /// With the ranks in this order, the root first.
     pub fn ordered(tree: Tree, ranks: Vec<u32>) -> Self {
         let count = ranks.len() as u32;
-        let mut places = vec![0; ranks.len()];
-        (0..).zip(&ranks).for_each(|(place, rank)| places[*rank as usize] = place);
+        let seat = |place: u32| {
+            let parent = ranks[tree.parent(place) as usize];
+            Seat { place, parent, children: tree.children_at(place), step: tree.first_step(place) }
+        };
+        let mut seats = vec![seat(0); ranks.len()];
+        (0..).zip(&ranks).for_each(|(place, rank)| seats[*rank as usize] = seat(place));
         let root = ranks[0];
         let in_turn = (0..).zip(&ranks).all(|(place, rank)| (place + root) % count == *rank).then_some(root);
-        Self { tree, ranks, places, in_turn, stepped: false }
+        Self { tree, ranks, seats, in_turn, stepped: false }
     }
 
     /// The same, with one message of a rank in a round, and all ranks in step: for trees where each rank that has been
@@ -79,7 +96,7 @@ impl Placed {
 
     /// Where a rank stands.
     pub fn place(&self, rank: u32) -> u32 {
-        self.places[rank as usize]
+        self.seats[rank as usize].place
     }
 
     /// Who stands at a place.
@@ -131,25 +148,30 @@ impl Placed {
     }
 
     /// A rank's part in what goes along the tree.
+    #[inline]
     pub fn stand(&self, rank: u32) -> Stand<'_> {
-        let place = self.place(rank);
-        Stand {
-            tree: &self.tree,
-            place,
-            parent: self.rank_at(self.tree.parent(place)),
-            served: self.tree.children(place),
-            stepped: self.stepped,
-        }
+        let Seat { place, parent, children, step } = self.seats[rank as usize];
+        let (served, nearest) = self.tree.listed(children);
+        let count = served.len() as u32;
+        // In step, everybody has a round for each step before its own.
+        let (serves_from, collects_from) = match self.stepped {
+            true => (step, self.tree.steps() - step - count),
+            false => (u32::from(place != 0), 0),
+        };
+        Stand { place, parent, served, nearest, serves_from, collects_from, stepped: self.stepped }
     }
 }
 
-/// A rank's part in what goes along a tree.
+/// A rank's part in what goes along a tree. Rounds come in this order: some with nothing to do if all go in step, those
+/// with its parent and its children on the way down, or with its children and its parent on the way up.
 #[derive(Clone, Copy, Debug)]
 pub struct Stand<'a> {
-    tree: &'a Tree,
     place: u32,
     parent: u32,
     served: &'a [u32],
+    nearest: &'a [u32],
+    serves_from: u32,
+    collects_from: u32,
     stepped: bool,
 }
 
@@ -164,50 +186,80 @@ impl<'a> Stand<'a> {
         !self.served.is_empty()
     }
 
+    /// Rounds with children: one for each in step, otherwise one for all.
+    fn children_rounds(&self) -> u32 {
+        let children = self.served.len() as u32;
+        if self.stepped { children } else { children.min(1) }
+    }
+
     /// How many rounds it has when something goes down the tree.
     pub fn down_rounds(&self) -> u32 {
-        let children = self.served.len() as u32;
-        self.serves_from() + if self.stepped { children } else { children.min(1) }
+        self.serves_from + self.children_rounds()
     }
 
     /// In which of those rounds it serves its first child.
     pub fn serves_from(&self) -> u32 {
-        if self.stepped { self.tree.first_step(self.place) } else { u32::from(self.place != 0) }
+        self.serves_from
     }
 
-    /// What it does in such a round.
+    /// Writes such rounds: `write` gets the number of the round and whom the rank has to do with, and writes what it does.
     #[inline]
-    pub fn down(&self, round: u32) -> Turn<'a> {
-        let first = self.serves_from();
-        if round >= first {
-            return if self.stepped { self.one_child(round - first) } else { Turn::Children(self.served) };
+    pub fn down(&self, rounds: Range<u32>, into: &mut Rounds, mut write: impl FnMut(&mut Rounds, u32, Turn<'a>)) {
+        let first = self.serves_from;
+        for round in idle_before(first.saturating_sub(1), rounds, into) {
+            write(
+                into,
+                round,
+                match round.checked_sub(first) {
+                    None => Turn::Parent(self.parent),
+                    Some(number) if self.stepped => Turn::Children(self.one_child(number)),
+                    Some(_) => Turn::Children(self.served),
+                },
+            );
+            into.end();
         }
-        if round + 1 == first { Turn::Parent(self.parent) } else { Turn::Nobody }
     }
 
     /// How many rounds it has when something goes up the tree.
     pub fn up_rounds(&self) -> u32 {
-        let sends = u32::from(self.place != 0);
-        match self.stepped {
-            true => self.tree.steps() + sends - self.tree.first_step(self.place),
-            false => sends + u32::from(self.has_children()),
-        }
+        self.collects_from + self.children_rounds() + u32::from(self.place != 0)
     }
 
-    /// What it does in such a round; several children come nearest first.
+    /// In which of those rounds it hears from its first child.
+    pub fn collects_from(&self) -> u32 {
+        self.collects_from
+    }
+
+    /// Writes such rounds, as [`down`](Self::down) does; several children come nearest first.
     #[inline]
-    pub fn up(&self, round: u32) -> Turn<'a> {
-        if !self.stepped {
-            let collects = round == 0 && self.has_children();
-            return if collects { Turn::Children(self.tree.nearest(self.place)) } else { Turn::Parent(self.parent) };
+    pub fn up(&self, rounds: Range<u32>, into: &mut Rounds, mut write: impl FnMut(&mut Rounds, u32, Turn<'a>)) {
+        let last = self.collects_from + self.children_rounds();
+        for round in idle_before(self.collects_from, rounds, into) {
+            write(
+                into,
+                round,
+                match last.checked_sub(round + 1) {
+                    // Somebody alone may have a round, and has neither parent nor children.
+                    None if self.place == 0 => Turn::Children(&[]),
+                    None => Turn::Parent(self.parent),
+                    // The steps of the way down, backwards.
+                    Some(number) if self.stepped => Turn::Children(self.one_child(number)),
+                    Some(_) => Turn::Children(self.nearest),
+                },
+            );
+            into.end();
         }
-        // The steps of the way down, backwards.
-        let (step, first) = (self.tree.steps() - 1 - round, self.tree.first_step(self.place));
-        if step < first { Turn::Parent(self.parent) } else { self.one_child(step - first) }
     }
 
-    fn one_child(&self, number: u32) -> Turn<'a> {
-        let child = self.served.get(number as usize);
-        child.map_or(Turn::Nobody, |child| Turn::Children(std::slice::from_ref(child)))
+    fn one_child(&self, number: u32) -> &'a [u32] {
+        self.served.get(number as usize).map_or(&[], std::slice::from_ref)
     }
+}
+
+/// Writes those of some rounds that come before the first with anything to do, and returns the others.
+#[inline]
+fn idle_before(first: u32, rounds: Range<u32>, into: &mut Rounds) -> Range<u32> {
+    let start = rounds.end.min(first).max(rounds.start);
+    into.idle(start - rounds.start);
+    start..rounds.end
 }

@@ -89,18 +89,26 @@ impl Schedule for Reduce {
         let part = of_buf(self.buffer(rank, &stand));
         let loads = self.loads(&stand);
         let last = loads + stand.up_rounds();
-        for round in rounds {
-            if round < loads {
-                if collects(&stand) {
-                    into.push(Op::Copy { from: of_buf(Buf::In), to: part });
-                }
-            } else if round < last {
-                emit_fan_in(&self.tree, part, &stand, round - loads, into);
-            } else if rank == self.root {
-                into.push(Op::Recv { from: self.tree.root(), part: of_buf(Buf::Out) });
-            } else {
-                into.push(Op::Send { to: self.root, part });
+        // Of the rounds that are asked for, those of a stretch, counted from its beginning.
+        let within = |from: u32, to: u32| rounds.start.clamp(from, to) - from..rounds.end.clamp(from, to) - from;
+        for _ in within(0, loads) {
+            if collects(&stand) {
+                into.push(Op::Copy { from: of_buf(Buf::In), to: part });
             }
+            into.end();
+        }
+        stand.up(within(loads, last), into, |into, _, turn| match turn {
+            Turn::Parent(to) => into.push(Op::Send { to, part }),
+            // Subtrees come after their root in the tree.
+            Turn::Children(places) => places.iter().for_each(|place| {
+                into.push(Op::RecvReduce { from: self.tree.rank_at(*place), part, side: Side::Right });
+            }),
+        });
+        for _ in within(last, u32::MAX) {
+            into.push(match rank == self.root {
+                true => Op::Recv { from: self.tree.root(), part: of_buf(Buf::Out) },
+                false => Op::Send { to: self.root, part },
+            });
             into.end();
         }
     }
@@ -109,16 +117,4 @@ impl Schedule for Reduce {
 /// Whether a rank combines anything, or is the only one.
 fn collects(stand: &Stand<'_>) -> bool {
     stand.place() == 0 || stand.has_children()
-}
-
-/// Writes the operations of one round of a rank in which contributions go up a tree and are combined on the way.
-pub fn emit_fan_in(tree: &Placed, part: Part, stand: &Stand<'_>, round: u32, into: &mut Rounds) {
-    match stand.up(round) {
-        Turn::Nobody => {}
-        Turn::Parent(to) => into.push(Op::Send { to, part }),
-        // Subtrees come after their root in the tree.
-        Turn::Children(places) => places.iter().for_each(|place| {
-            into.push(Op::RecvReduce { from: tree.rank_at(*place), part, side: Side::Right });
-        }),
-    }
 }

@@ -67,14 +67,24 @@ impl Tree {
         self.parents[place as usize]
     }
 
+    /// Where a place's children are listed.
+    pub(super) fn children_at(&self, place: u32) -> (u32, u32) {
+        (self.begins[place as usize], self.begins[place as usize + 1])
+    }
+
+    /// The children listed there: as they are served, and the nearest subtree first.
+    pub(super) fn listed(&self, (begin, end): (u32, u32)) -> (&[u32], &[u32]) {
+        (&self.served[begin as usize..end as usize], &self.nearest[begin as usize..end as usize])
+    }
+
     /// A place's children, in the order in which they are served.
     pub fn children(&self, place: u32) -> &[u32] {
-        &self.served[self.begins[place as usize] as usize..self.begins[place as usize + 1] as usize]
+        self.listed(self.children_at(place)).0
     }
 
     /// A place's children, the nearest subtree first.
     pub fn nearest(&self, place: u32) -> &[u32] {
-        &self.nearest[self.begins[place as usize] as usize..self.begins[place as usize + 1] as usize]
+        self.listed(self.children_at(place)).1
     }
 
     /// How many places the subtree of a place has.

@@ -1,4 +1,4 @@
-//! A schedule with one operation changed.
+//! A schedule with operations changed.
 
 use std::ops::Range;
 
@@ -18,11 +18,28 @@ pub(crate) enum Change {
 /// Where: rank, phase, lane, round, number in the round.
 pub(crate) type Spot = (u32, u32, u32, u32, usize);
 
-/// A schedule with one operation changed.
-pub(crate) struct Mutant<'a> {
+/// A schedule with operations changed: `change` gets each of them and where it is, and says what is there instead.
+pub(crate) struct Changed<'a, F> {
     pub(crate) schedule: &'a dyn Schedule,
-    pub(crate) spot: Spot,
-    pub(crate) change: Change,
+    pub(crate) change: F,
+}
+
+/// With the operation at one spot changed.
+pub(crate) fn mutant(
+    schedule: &dyn Schedule,
+    spot: Spot,
+    change: Change,
+) -> Changed<'_, impl Fn(Spot, Op) -> Option<Op> + Send + Sync> {
+    let ranks = schedule.ranks();
+    Changed { schedule, change: move |here, op| if here == spot { change.apply(op, ranks) } else { Some(op) } }
+}
+
+/// With what each rank does changed.
+pub(crate) fn planted(
+    schedule: &dyn Schedule,
+    change: impl Fn(u32, Op) -> Op + Send + Sync,
+) -> Changed<'_, impl Fn(Spot, Op) -> Option<Op> + Send + Sync> {
+    Changed { schedule, change: move |(rank, ..): Spot, op| Some(change(rank, op)) }
 }
 
 /// All operations of a schedule, and where they are.
@@ -68,7 +85,7 @@ impl Change {
     }
 }
 
-impl Schedule for Mutant<'_> {
+impl<F: Fn(Spot, Op) -> Option<Op> + Send + Sync> Schedule for Changed<'_, F> {
     fn operation(&self) -> Operation {
         self.schedule.operation()
     }
@@ -106,9 +123,7 @@ impl Schedule for Mutant<'_> {
         self.schedule.emit(rank, phase, lane, rounds.clone(), &mut whole);
         for (round, ops) in rounds.zip(whole.iter()) {
             for (at, &op) in ops.iter().enumerate() {
-                let here = self.spot == (rank, phase, lane, round, at);
-                let op = if here { self.change.apply(op, self.ranks()) } else { Some(op) };
-                op.into_iter().for_each(|op| into.push(op));
+                (self.change)((rank, phase, lane, round, at), op).into_iter().for_each(|op| into.push(op));
             }
             into.end();
         }

@@ -10,9 +10,12 @@
 //!
 //! A proof is for given block lengths, which should include 0, 1 and some that nothing divides.
 
+mod batches;
 mod contract;
 mod memory;
+mod named;
 mod run;
+mod staging;
 mod value;
 
 pub use value::MOST_RANKS;

@@ -1,13 +1,18 @@
 //! The run of a proof.
 
+mod verdict;
+
+use super::batches::same_in_batches;
 use super::contract;
 use super::memory::{Access, Cells, Memory, outside};
+use super::named::{Named, block_of, name, named, what};
+use super::staging::Staging;
 use super::value::{Contributions, Set, Unfit, Value};
 use super::{At, Fault, Mode, Proof};
 use crate::cursor::{Begun, Cursor};
 use crate::layout::{Layouts, Places};
-use crate::op::{Buf, Op, Part, Rounds, Side};
-use crate::schedule::{Operation, Schedule};
+use crate::op::{Buf, Op, Part, Side};
+use crate::schedule::Schedule;
 
 /// Where something lies in a vector of its round.
 type Span = (u32, u32);
@@ -140,7 +145,7 @@ impl<'a> Run<'a> {
             touched.map_err(|k| Fault::Race { at, buf: name(part.buf), block: block_of(places, part, k) })
         };
         for &op in cursor.ops(slot) {
-            let Ends { peer, reads, writes, combines } = ends(op);
+            let Named { peer, reads, writes, combines } = named(op);
             if let Some(peer) = peer.filter(|peer| *peer >= ranks || *peer == rank) {
                 return Err(Fault::Peer { at, peer, ranks });
             }
@@ -187,7 +192,7 @@ impl<'a> Run<'a> {
         }
         // Only now, since what is undefined because another operation of the round writes it is a race.
         for going in &this.ops {
-            let Some(part) = ends(going.op).reads else { continue };
+            let Some(part) = named(going.op).reads else { continue };
             if let Some(k) = span(&this.data, going.data).iter().position(|value| value.is_nothing()) {
                 return Err(Fault::Undefined { at, buf: name(part.buf), block: block_of(places, part, k) });
             }
@@ -273,99 +278,6 @@ impl<'a> Run<'a> {
         self.ready.push(rank);
         Ok(())
     }
-
-    /// Everybody must have come to the end. A message that nobody knows of explains more than those who wait because of
-    /// it, so it is looked for first.
-    fn all_ended(&self) -> Result<(), Fault> {
-        let mut deadlock = None;
-        for (rank, this) in (0..).zip(&self.ranks) {
-            for active in this.active.iter().filter(|active| active.going) {
-                let waiting = active.ops.iter().find(|op| !op.done).expect("it waits for something");
-                let (direction, peer) = match waiting.op {
-                    Op::Send { to, .. } => ("to", to),
-                    Op::Recv { from, .. } | Op::RecvReduce { from, .. } => ("from", from),
-                    _ => unreachable!("only messages are waited for"),
-                };
-                let (at, what) = (active.at, what(self.places(rank), waiting.op));
-                if self.ranks[peer as usize].active.iter().all(|active| !active.going) {
-                    return Err(Fault::Unpaired { at, direction, peer, what });
-                }
-                deadlock.get_or_insert(Fault::Deadlock { at, direction, peer, what });
-            }
-        }
-        deadlock.map_or(Ok(()), Err)
-    }
-
-    /// Compares what is there with what must be. Returns whether all was combined in order, and whether in the same way
-    /// on all ranks.
-    fn results(&self) -> Result<(bool, bool), Fault> {
-        let (mut ordered, mut same) = (true, true);
-        let everybody = self.schedule.operation() == Operation::Allreduce;
-        // How the first rank combined each element.
-        let mut ways = Vec::new();
-        for (rank, this) in (0..).zip(&self.ranks) {
-            let places = self.places(rank);
-            if self.schedule.operation() == Operation::Barrier
-                && let Some(missing) = Set::below(self.schedule.ranks()).without(this.knows).first()
-            {
-                return Err(Fault::Early { rank, missing });
-            }
-            let mut fault = None;
-            contract::expected(places, |expected| {
-                let contract::Expected { block, at, len, first, set } = expected;
-                let mut right = Value::NOTHING;
-                for k in 0..len {
-                    let value = this.memory.get(Buf::Out, at + k);
-                    let whose = self.contributions.of(value);
-                    if everybody && rank == 0 {
-                        ways.push(whose.way);
-                    } else if everybody {
-                        same &= ways[at + k] == whose.way;
-                    }
-                    if value.item == first + k as u32 && value.whose == right.whose && !right.is_nothing() {
-                        continue;
-                    }
-                    let what = if value.is_nothing() {
-                        "nothing".to_owned()
-                    } else if value.item != first + k as u32 {
-                        "another element".to_owned()
-                    } else if let Some(missing) = set.without(whose.set).first() {
-                        format!("rank {missing}'s contribution missing")
-                    } else if let Some(extra) = whose.set.without(set).first() {
-                        format!("rank {extra}'s contribution, which does not belong there,")
-                    } else {
-                        ordered &= whose.is_ordered();
-                        right = value;
-                        continue;
-                    };
-                    fault.get_or_insert(Fault::Result { rank, block, what });
-                }
-            });
-            if let Some(fault) = fault {
-                return Err(fault);
-            }
-        }
-        Ok((ordered, same))
-    }
-}
-
-/// What an operation names.
-struct Ends {
-    peer: Option<u32>,
-    reads: Option<Part>,
-    writes: Option<Part>,
-    combines: bool,
-}
-
-fn ends(op: Op) -> Ends {
-    let (peer, reads, writes, combines) = match op {
-        Op::Send { to, part } => (Some(to), Some(part), None, false),
-        Op::Recv { from, part } => (Some(from), None, Some(part), false),
-        Op::RecvReduce { from, part, .. } => (Some(from), None, Some(part), true),
-        Op::Copy { from, to } => (None, Some(from), Some(to), false),
-        Op::Reduce { from, into, .. } => (None, Some(from), Some(into), true),
-    };
-    Ends { peer, reads, writes, combines }
 }
 
 fn span<T>(all: &[T], (from, to): Span) -> &[T] {
@@ -403,92 +315,4 @@ fn combine(
         }
     });
     fault.map_or(Ok(()), Err)
-}
-
-/// The block that the k-th element of a part belongs to.
-fn block_of(places: Places<'_>, part: Part, k: usize) -> u32 {
-    let (mut before, mut first, mut found) = (0, None, None);
-    places.blocks(part, |block, len| {
-        before += len;
-        first.get_or_insert(block);
-        if before > k {
-            found.get_or_insert(block);
-        }
-    });
-    found.or(first).unwrap_or(part.lo)
-}
-
-fn name(buf: Buf) -> String {
-    format!("{buf:?}")
-}
-
-/// What a message is about.
-fn what(places: Places<'_>, op: Op) -> String {
-    let Ends { reads, writes, .. } = ends(op);
-    match reads.or(writes) {
-        Some(part) if part.len > 0 => format!("block {} of {}", block_of(places, part, 0), name(part.buf)),
-        _ => "no data".to_owned(),
-    }
-}
-
-/// A schedule must write the same rounds whether they are asked for one by one or together.
-fn same_in_batches(schedule: &dyn Schedule) -> Result<(), Fault> {
-    let (mut all, mut one) = (Rounds::new(), Rounds::new());
-    for rank in 0..schedule.ranks() {
-        for phase in 0..schedule.phases() {
-            for lane in 0..schedule.phase(phase).lanes {
-                let rounds = schedule.rounds(rank, phase, lane);
-                all.clear();
-                one.clear();
-                schedule.emit(rank, phase, lane, 0..rounds, &mut all);
-                (0..rounds).for_each(|round| schedule.emit(rank, phase, lane, round..round + 1, &mut one));
-                if all == one && all.len() == rounds as usize {
-                    continue;
-                }
-                let differs = |k: &u32| {
-                    let k = *k as usize;
-                    k >= all.len() || k >= one.len() || all.round(k) != one.round(k)
-                };
-                let round = (0..rounds).find(differs).unwrap_or(rounds);
-                return Err(Fault::Batches { at: At { rank, phase, lane, round } });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Elements of operands that a rank has received and not yet combined.
-#[derive(Default)]
-struct Staging {
-    phase: u32,
-    /// The most of each lane of the phase.
-    lanes: Vec<usize>,
-    most: usize,
-}
-
-impl Staging {
-    fn add(&mut self, schedule: &dyn Schedule, at: At, elements: usize) {
-        if elements == 0 {
-            return;
-        }
-        if self.phase != at.phase {
-            self.most(schedule);
-            (self.phase, self.lanes) = (at.phase, Vec::new());
-        }
-        let lane = at.lane as usize;
-        if self.lanes.len() <= lane {
-            self.lanes.resize(lane + 1, 0);
-        }
-        self.lanes[lane] = self.lanes[lane].max(elements);
-    }
-
-    /// The most at once: lanes that may be open together may all be in their largest round.
-    fn most(&mut self, schedule: &dyn Schedule) -> usize {
-        if !self.lanes.is_empty() {
-            let window = (schedule.phase(self.phase).window.max(1) as usize).min(self.lanes.len());
-            let sums = self.lanes.windows(window).map(|lanes| lanes.iter().sum());
-            self.most = self.most.max(sums.max().unwrap_or(0));
-        }
-        self.most
-    }
 }
