@@ -13,6 +13,11 @@ use crate::request::{Finish, Request};
 impl Comm {
     /// Waits until all ranks of the communicator have called it.
     pub fn barrier(&self) -> Result<()> {
+        if self.prefers_central_barrier()
+            && let Some(result) = self.barrier_at_board()
+        {
+            return result;
+        }
         match self.central_barrier() {
             Some(request) => request.wait(),
             None => self.run_call(&barrier(), &[], &mut [], NO_FOLD),

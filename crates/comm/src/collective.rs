@@ -8,12 +8,15 @@ mod blocking;
 pub(crate) mod choose;
 mod cost;
 pub(crate) mod executor;
+mod meetings;
 mod nonblocking;
 mod persistent;
+mod plan;
+mod steps;
+mod store_and_forward;
 mod straight;
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::{Error, Region, Result, lending};
@@ -21,8 +24,8 @@ use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
 
 use crate::comm::Comm;
 pub(crate) use choose::Choice;
-use executor::{Buffers, Execution, Fold, Job, Shared, instance_tag};
-use straight::Straight;
+use executor::{Buffers, Execution, Fold, Job, Shared};
+use plan::Plan;
 
 pub use persistent::Persistent;
 
@@ -85,39 +88,6 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// What was found out for a call.
-struct Plan {
-    operation: Operation,
-    lengths: (usize, Box<[usize]>, Box<[usize]>),
-    element: usize,
-    commutes: bool,
-    in_place: bool,
-    /// Bytes that the caller must give.
-    input: usize,
-    output: usize,
-    job: Job,
-    straight: Option<Straight>,
-}
-
-impl Plan {
-    fn is_for(&self, call: &Call<'_>) -> bool {
-        let (elements, input, output) = call.lengths.key();
-        self.operation == call.operation
-            && self.lengths.0 == elements
-            && self.element == call.element
-            && self.commutes == call.commutes
-            && self.in_place == call.in_place
-            && *self.lengths.1 == *input
-            && *self.lengths.2 == *output
-    }
-}
-
-/// Most bytes that go over a board where ranks have cores of their own.
-const SHORT: usize = 8 << 10;
-
-/// Plans of a communicator that were used last.
-const PLANS: usize = 32;
-
 /// What a handle of a communicator knows about collective operations.
 #[derive(Default)]
 pub(crate) struct Collectives {
@@ -146,12 +116,16 @@ impl Comm {
     fn next_instance(&self) -> u32 {
         let instance = self.inner.instances.get();
         self.inner.instances.set(instance.wrapping_add(1));
+        executor::forget_given_up(&mut self.endpoint(), self.own_context(), instance);
         instance
     }
 
-    fn job(&self, call: &Call<'_>, fold: Option<Fold>, board: Option<usize>) -> Result<Job> {
-        let schedule: Arc<dyn Schedule> = self.schedule_for(call, board)?;
-        Ok(Job {
+    fn job(&self, call: &Call<'_>, fold: Option<Fold>) -> Result<Job> {
+        Ok(self.job_by(call, fold, self.schedule_for(call, None)?.0))
+    }
+
+    fn job_by(&self, call: &Call<'_>, fold: Option<Fold>, schedule: Arc<dyn Schedule>) -> Job {
+        Job {
             layouts: call.lengths.layouts(schedule.blocks()),
             schedule,
             element: call.element,
@@ -159,66 +133,12 @@ impl Comm {
             fold,
             rank: self.rank() as u32,
             context: self.own_context(),
-        })
-    }
-
-    /// Runs a collective operation on borrowed memory.
-    pub(crate) fn run_call<F>(&self, call: &Call<'_>, input: &[u8], output: &mut [u8], fold: Option<F>) -> Result<()>
-    where
-        F: Fn(&mut [u8], &[u8], bool) + 'static,
-    {
-        let mut plans = self.collectives.plans.borrow_mut();
-        match plans.iter().position(|plan| plan.is_for(call)) {
-            Some(0) => {}
-            Some(place) => plans[..=place].rotate_right(1),
-            None => {
-                let plan = self.plan(call)?;
-                plans.truncate(PLANS - 1);
-                plans.insert(0, plan);
-            }
         }
-        let plan = &mut plans[0];
-        if (input.len(), output.len()) != (plan.input, plan.output) {
-            return Err(bad_length(call, plan, input.len(), output.len()));
-        }
-        if let Some(straight) = &mut plan.straight {
-            let tag = instance_tag(self.next_instance());
-            let fold = fold.as_ref().map(|fold| fold as &Folding);
-            return straight.run(&mut self.endpoint(), (plan.job.context, tag), input, output, fold);
-        }
-        let job = Job { fold: fold.map(|fold| Rc::new(fold) as Fold), ..plan.job.clone() };
-        drop(plans);
-        self.run_job(job, call.in_place, Given::Read(input), output)
-    }
-
-    /// How much a rank can write on the engine's board for a call, if the call can be made over it. Only one communicator
-    /// uses it, as all ranks must come to its meetings in the same order.
-    fn board(&self, call: &Call<'_>) -> Option<usize> {
-        let endpoint = self.endpoint();
-        let all = self.context() == 0 && self.size() == endpoint.size() as usize;
-        let known = !matches!(call.lengths, Lengths::Private(..));
-        // With cores of their own, ranks copy longer messages at once on both sides.
-        let is_crowded = endpoint.cores().is_some_and(|cores| endpoint.size() > cores);
-        let most = if is_crowded { usize::MAX } else { SHORT };
-        (all && known).then(|| endpoint.board().min(most)).filter(|capacity| *capacity > 0)
-    }
-
-    #[cold]
-    fn plan(&self, call: &Call<'_>) -> Result<Plan> {
-        let board = self.board(call);
-        let job = self.job(call, None, board)?;
-        let (input, output) = needed(call, &job);
-        let over_board = board.and_then(|capacity| Straight::over_board(&job, call.in_place, capacity));
-        let straight = over_board.or_else(|| Straight::new(&job, call.in_place, self.endpoint().eager_limit()));
-        let Call { operation, element, commutes, in_place, .. } = *call;
-        let (elements, in_counts, out_counts) = call.lengths.key();
-        let lengths = (elements, in_counts.into(), out_counts.into());
-        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight })
     }
 
     /// Runs a reduction whose input may be overwritten.
     fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
-        let job = self.job(call, Some(fold), None)?;
+        let job = self.job(call, Some(fold))?;
         check_lengths(call, &job, input.len(), output.len())?;
         self.run_job(job, false, Given::Overwrite(input), output)
     }
@@ -263,11 +183,6 @@ fn needed(call: &Call<'_>, job: &Job) -> (usize, usize) {
         Shared::OutputInInput(_) if call.in_place => (0, size(Buf::In)),
         _ => (size(Buf::In), size(Buf::Out)),
     }
-}
-
-#[cold]
-fn bad_length(call: &Call<'_>, plan: &Plan, input: usize, output: usize) -> Error {
-    wrong_length(call.element, (plan.input, plan.output), input, output)
 }
 
 fn wrong_length(element: usize, needed: (usize, usize), input: usize, output: usize) -> Error {

@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     size: usize,
     /// Collective operations begun so far.
     pub(crate) instances: Cell<u32>,
+    /// Whether all ranks can read each other's memory, once they have found out.
+    pub(crate) shows: Cell<Option<bool>>,
 }
 
 impl Comm {
@@ -49,7 +51,8 @@ impl Comm {
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, size: usize) -> Self {
-        let inner = Inner { endpoint: world.0.clone(), context, rank, size, instances: Cell::new(0) };
+        let inner =
+            Inner { endpoint: world.0.clone(), context, rank, size, instances: Cell::new(0), shows: Cell::new(None) };
         Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
     }
 

@@ -32,14 +32,14 @@ fn roots(comm: &Comm) -> Vec<Rank> {
     if size <= 8 { (0..size).collect() } else { vec![0, size / 2 - 1, size - 1] }
 }
 
-fn bcast(comm: &Comm) -> Outcome {
+pub(crate) fn bcast(comm: &Comm) -> Outcome {
     for root in roots(comm) {
         COUNTS.into_iter().try_for_each(|count| calls::bcast::<u64>(comm, count, root))?;
     }
     Ok(())
 }
 
-fn scatter(comm: &Comm) -> Outcome {
+pub(crate) fn scatter(comm: &Comm) -> Outcome {
     for root in roots(comm) {
         for count in COUNTS {
             calls::scatter::<u64>(comm, count, root)?;
@@ -50,7 +50,7 @@ fn scatter(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn gather(comm: &Comm) -> Outcome {
+pub(crate) fn gather(comm: &Comm) -> Outcome {
     for root in roots(comm) {
         for count in COUNTS {
             calls::gather::<u64>(comm, count, root)?;
@@ -61,7 +61,7 @@ fn gather(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn all_gather(comm: &Comm) -> Outcome {
+pub(crate) fn all_gather(comm: &Comm) -> Outcome {
     for count in COUNTS {
         calls::all_gather::<u64>(comm, count)?;
         calls::all_gather_in_place::<u64>(comm, count)?;
@@ -70,7 +70,7 @@ fn all_gather(comm: &Comm) -> Outcome {
     calls::all_gatherv::<u64>(comm, &vec![0; comm.size()])
 }
 
-fn all_to_all(comm: &Comm) -> Outcome {
+pub(crate) fn all_to_all(comm: &Comm) -> Outcome {
     for count in COUNTS {
         calls::all_to_all::<u64>(comm, count)?;
         calls::all_to_allv::<u64>(comm, count)?;
@@ -78,7 +78,7 @@ fn all_to_all(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn reduce(comm: &Comm) -> Outcome {
+pub(crate) fn reduce(comm: &Comm) -> Outcome {
     for root in roots(comm) {
         for count in COUNTS {
             calls::reduce(comm, &SUM, count, root)?;
@@ -90,7 +90,7 @@ fn reduce(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn all_reduce(comm: &Comm) -> Outcome {
+pub(crate) fn all_reduce(comm: &Comm) -> Outcome {
     for count in COUNTS {
         calls::all_reduce(comm, &SUM, count)?;
         calls::all_reduce(comm, &MAPS, count)?;
@@ -100,7 +100,7 @@ fn all_reduce(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn reduce_scatter(comm: &Comm) -> Outcome {
+pub(crate) fn reduce_scatter(comm: &Comm) -> Outcome {
     for count in COUNTS {
         calls::reduce_scatter(comm, &SUM, count)?;
         calls::reduce_scatter(comm, &MAPS, count)?;
@@ -112,7 +112,7 @@ fn reduce_scatter(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn scan(comm: &Comm) -> Outcome {
+pub(crate) fn scan(comm: &Comm) -> Outcome {
     for count in COUNTS {
         calls::scan(comm, &SUM, count)?;
         calls::scan(comm, &MAPS, count)?;
@@ -125,7 +125,7 @@ fn scan(comm: &Comm) -> Outcome {
 }
 
 /// All operations that only move data.
-fn moves<T: Element>(comm: &Comm, count: usize) -> Outcome {
+pub(crate) fn moves<T: Element>(comm: &Comm, count: usize) -> Outcome {
     let last = comm.size() - 1;
     calls::bcast::<T>(comm, count, last)?;
     calls::scatter::<T>(comm, count, last)?;
@@ -139,7 +139,7 @@ fn moves<T: Element>(comm: &Comm, count: usize) -> Outcome {
     calls::all_to_allv::<T>(comm, count)
 }
 
-fn all_kinds_of_elements(comm: &Comm) -> Outcome {
+pub(crate) fn all_kinds_of_elements(comm: &Comm) -> Outcome {
     for count in [1, 13] {
         moves::<u8>(comm, count)?;
         moves::<u16>(comm, count)?;
@@ -151,7 +151,7 @@ fn all_kinds_of_elements(comm: &Comm) -> Outcome {
 }
 
 /// All operations that combine.
-fn combines<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
+pub(crate) fn combines<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
     let last = comm.size() - 1;
     calls::reduce(comm, fold, count, last)?;
     calls::reduce_in_place(comm, fold, count, last)?;
@@ -166,7 +166,7 @@ fn combines<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: 
     calls::exscan_in_place(comm, fold, count)
 }
 
-fn all_kinds_of_operators(comm: &Comm) -> Outcome {
+pub(crate) fn all_kinds_of_operators(comm: &Comm) -> Outcome {
     for count in [1, 13, 300] {
         combines(comm, &Fold { operator: || treepie::Sum, of: u8::of }, count)?;
         combines(comm, &Fold { operator: || Min, of: u64::of }, count)?;
@@ -185,13 +185,13 @@ fn long(comm: &Comm) -> usize {
     if comm.size() <= 8 { 300_000 } else { 70_000 }
 }
 
-fn long_blocks(comm: &Comm) -> Outcome {
+pub(crate) fn long_blocks(comm: &Comm) -> Outcome {
     moves::<u8>(comm, long(comm))?;
     moves::<Particle>(comm, long(comm) / size_of::<Particle>())?;
     calls::bcast::<u8>(comm, 5_000_001, 0)
 }
 
-fn long_blocks_in_order(comm: &Comm) -> Outcome {
+pub(crate) fn long_blocks_in_order(comm: &Comm) -> Outcome {
     combines(comm, &SUM, long(comm) / 8)?;
     combines(comm, &MAPS, long(comm) / 16)
 }

@@ -1,5 +1,7 @@
 //! Many collective operations on the way at once.
 
+mod failing;
+
 use treepie::{Comm, Request, Sum, wait_all};
 
 use crate::check::{Outcome, check_eq};
@@ -18,6 +20,9 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("in-flight/borrowed-in-a-scope", 1, borrowed_in_a_scope),
     Case::new("in-flight/a-scope-waits-for-what-nobody-waited-for", 1, scope_waits),
     Case::new("in-flight/five-thousand-in-a-row", 1, five_thousand),
+    Case::new("in-flight/one-is-short-and-nobody-waits-for-ever", 2, failing::one_is_short),
+    Case::new("in-flight/four-thousand-after-ranks-have-disagreed", 2, failing::long_after),
+    Case::new("in-flight/an-operator-that-panics", 2, failing::operator_panics),
 ];
 
 const MANY: usize = 20;

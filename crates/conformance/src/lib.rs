@@ -14,7 +14,7 @@
 //! | `windows` | memory that all ranks reach |
 //! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
 //! | `in_flight`, `persistent` | many of them at once, or again and again |
-//! | `algorithms` | every algorithm of the table |
+//! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
 //! | `floods`, `random`, `sparse` | much of everything |
 //! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
 //!
@@ -43,6 +43,7 @@ mod persistent;
 mod probes;
 mod random;
 mod refusals;
+mod routed;
 mod scopes;
 mod sizes;
 mod sparse;
@@ -51,6 +52,7 @@ mod synchronous;
 mod truncation;
 mod wildcards;
 mod windows;
+mod world;
 
 pub use check::Failure;
 pub use suite::{Case, Entry, Summary, Verdict, run_all};
@@ -75,10 +77,12 @@ pub fn cases() -> Vec<Case> {
         errors::CASES,
         windows::CASES,
         collectives::CASES,
+        world::CASES,
         refusals::CASES,
         in_flight::CASES,
         persistent::CASES,
         algorithms::CASES,
+        routed::CASES,
         floods::CASES,
         sparse::CASES,
         random::CASES,

@@ -1,6 +1,6 @@
 //! Collective operations that are prepared once and started many times.
 
-use treepie::{Comm, Max, Persistent, Sum};
+use treepie::{Comm, Error, Max, Persistent, Sum};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::folds::MAPS;
@@ -14,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("persistent/long-ones", 1, long_ones),
     Case::new("persistent/a-dropped-one-still-counts", 1, dropped),
     Case::new("persistent/waiting-without-start-returns", 1, not_started),
+    Case::new("persistent/after-an-error-it-can-be-started-again", 2, after_an_error),
 ];
 
 const STARTS: u64 = 1000;
@@ -169,5 +170,32 @@ fn not_started(comm: &Comm) -> Outcome {
     one.wait()?;
     one.wait()?;
     check_eq!(one.output(), [2 * comm.size() as u64], "sum");
+    Ok(())
+}
+
+/// Rank 0 has prepared another length than the others.
+fn after_an_error(comm: &Comm) -> Outcome {
+    let (rank, size) = (comm.rank(), comm.size() as u64);
+    for len in [4, 40_000] {
+        for id in ["allgather/linear", "allgather/ring"] {
+            let dup = comm.dup()?;
+            let mut one = dup.using(id)?.all_gather_init::<u64>(if rank == 0 { len - 1 } else { len })?;
+            for start in 0..3 {
+                one.start();
+                let told = matches!(one.wait(), Err(Error::Disagreement { .. } | Error::GaveUp { .. }));
+                check!(told, "{id} of {len} where ranks disagree, start {start}");
+                if start == 1 {
+                    until(comm, "the end of what a failed operation has begun", || Ok(one.test()?))?;
+                } else {
+                    one.wait()?;
+                }
+                // Nobody uses its buffers any more.
+                one.with_input(|input| input.fill(start));
+                one.with_output(|output| output.fill(start));
+                check!(one.output().iter().all(|it| *it == start), "{id}: an output that is not its owner's");
+                check_eq!(dup.all_reduce(&[1u64], Sum)?, [size], "sum after {id} of {len} has failed");
+            }
+        }
+    }
     Ok(())
 }

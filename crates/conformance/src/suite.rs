@@ -15,13 +15,19 @@ pub struct Case {
     pub name: &'static str,
     /// It says nothing about fewer ranks than this, and is not run there.
     pub min_ranks: usize,
-    /// Called by all ranks, with a communicator that no other case uses.
+    /// Called by all ranks, with a communicator that no other case uses, or with that of the world.
     pub run: fn(&Comm) -> Result<(), Failure>,
+    /// Whether it is about the communicator of the world: engines may treat that in a special way.
+    pub of_world: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
-        Self { name, min_ranks, run }
+        Self { name, min_ranks, run, of_world: false }
+    }
+
+    pub(crate) const fn of_world(self) -> Self {
+        Self { of_world: true, ..self }
     }
 }
 
@@ -117,7 +123,7 @@ fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case]) -> Result<(), E
         let verdict = if world.size() < case.min_ranks {
             Verdict::NotApplicable(case.min_ranks)
         } else {
-            let own = control.dup()?;
+            let own = if case.of_world { world.clone() } else { control.dup()? };
             let failure = (case.run)(&own).err().map(|failure| format!("rank {}: {failure}", world.rank()));
             match agree(&control, case.name, failure)? {
                 failures if failures.is_empty() => Verdict::Passed,

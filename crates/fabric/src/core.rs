@@ -9,6 +9,7 @@ use treepie_base::{Error, Result, copy_short as copy};
 
 use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
+use crate::given_up::GivenUp;
 use crate::kind::{self, Accept, Body};
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
 use crate::op::{self, Completion, Envelope, Moving, Op, State};
@@ -32,20 +33,7 @@ pub(crate) enum Action {
 const SPARE: usize = 256;
 
 /// Tag of a refusal by a rank that has given up what the message was for, and goes on.
-const GAVE_UP: u32 = 1;
-
-/// Messages that nobody will receive: those of a context whose tags have these bits.
-pub(crate) struct GivenUp {
-    pub(crate) context: u32,
-    pub(crate) mask: u32,
-    pub(crate) bits: u32,
-}
-
-impl GivenUp {
-    pub(crate) fn is_for(&self, key: Key) -> bool {
-        key.context == self.context && key.tag & self.mask == self.bits
-    }
-}
+const REFUSED_BY_GIVING_UP: u32 = 1;
 
 /// What is known of the traffic with one rank.
 #[derive(Clone, Copy, Default)]
@@ -96,8 +84,7 @@ pub(crate) struct Core {
     pub(crate) gone_said: bool,
     /// Nothing is received any more.
     pub(crate) leaving: bool,
-    /// What nobody here will receive; the latest few.
-    pub(crate) given_up: VecDeque<GivenUp>,
+    pub(crate) given_up: GivenUp,
 }
 
 impl Core {
@@ -119,7 +106,7 @@ impl Core {
             lives: HashMap::new(),
             gone_said: false,
             leaving: false,
-            given_up: VecDeque::new(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -140,7 +127,7 @@ impl Core {
             kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
             kind::DATA => self.data(head.slot, body),
             kind::ACK => self.actions.push(Action::Acked { slot: head.slot }),
-            kind::REFUSE => self.refused(head.slot, from, head.tag == GAVE_UP),
+            kind::REFUSE => self.refused(head.slot, from, head.tag == REFUSED_BY_GIVING_UP),
             kind::CREDIT => {
                 let peer = &mut self.peers[from as usize];
                 peer.unreceived = peer.unreceived.saturating_sub(head.slot);
@@ -151,6 +138,7 @@ impl Core {
                     self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
                 }
             }
+            kind::GAVE_UP => self.peer_gave_up(from, head),
             kind::GONE => {
                 self.lives.insert(from, Life::Leaving);
                 self.gone_said = true;
@@ -270,7 +258,7 @@ impl Core {
 
     /// Queues a message that nobody has asked for yet.
     fn keep(&mut self, key: Key, what: Arrived) {
-        if self.leaving || self.given_up.iter().any(|given_up| given_up.is_for(key)) {
+        if self.leaving || self.given_up.is_unwanted(key) {
             self.refuse(key.source, &what);
             return;
         }
@@ -295,7 +283,7 @@ impl Core {
             }
             Arrived::Eager { answer: Answer::Nobody, .. } => return,
         };
-        let tag = if self.leaving { 0 } else { GAVE_UP };
+        let tag = if self.leaving { 0 } else { REFUSED_BY_GIVING_UP };
         let head = Head { kind: kind::REFUSE, slot, tag, ..Head::default() };
         self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
     }

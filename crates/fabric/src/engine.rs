@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use treepie_base::{Result, Span};
 
+use crate::board::Board;
+
 /// The fixed part of a record. The engine carries it and does not look inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -186,43 +188,8 @@ pub trait Fabric {
         false
     }
 
-    /// Bytes that each rank can write on a board that all ranks see, for one meeting; 0 if there is no board. All ranks
-    /// take part in all meetings, in order. The other functions of the board are called only if there is one.
-    fn board(&self) -> usize {
-        0
-    }
-
-    /// Whether this rank can write for the coming meeting: all have published the last one.
-    fn board_is_free(&mut self) -> bool {
-        unreachable!("this engine has no board");
-    }
-
-    /// Writes for the coming meeting. Panics if that is not free.
-    fn board_write(&mut self, offset: usize, data: &[u8]) {
-        let _ = (offset, data);
-        unreachable!("this engine has no board");
-    }
-
-    /// Publishes what was written, and what the meeting is about. The board must have been free.
-    fn board_publish(&mut self, about: u64) {
-        let _ = about;
-        unreachable!("this engine has no board");
-    }
-
-    /// What the meeting that this rank has published last is about for another rank, if that has published it.
-    fn board_about(&mut self, rank: u32) -> Option<u64> {
-        let _ = rank;
-        unreachable!("this engine has no board");
-    }
-
-    /// Shows what a rank has written for that meeting. Panics if it has not published it.
-    fn board_read(&mut self, rank: u32, offset: usize, len: usize, read: &mut dyn FnMut(&[u8])) {
-        let _ = (rank, offset, len, read);
-        unreachable!("this engine has no board");
-    }
-
-    /// Who was missing at the board when it was last looked at.
-    fn board_awaited(&self) -> Option<u32> {
+    /// A board that all ranks of the engine see, if there is one.
+    fn board(&mut self) -> Option<&mut dyn Board> {
         None
     }
 

@@ -14,7 +14,7 @@ pub(crate) const ACCEPT: u32 = 4;
 pub(crate) const DATA: u32 = 5;
 /// The operation `slot` has been answered; where the engine has no shorter way.
 pub(crate) const ACK: u32 = 6;
-/// The operation `slot` will never be answered: this rank leaves.
+/// The operation `slot` will never be answered: this rank leaves, or has given up what it belongs to.
 pub(crate) const REFUSE: u32 = 7;
 /// `slot` more bytes of eager messages may be sent.
 pub(crate) const CREDIT: u32 = 8;
@@ -31,6 +31,8 @@ pub(crate) const WINDOW_GET: u32 = 13;
 pub(crate) const WINDOW_ADD: u32 = 14;
 /// What was asked for.
 pub(crate) const WINDOW_GOT: u32 = 15;
+/// No messages of `context` whose tags have the bits `tag` under the mask `slot` will be sent any more.
+pub(crate) const GAVE_UP: u32 = 16;
 
 /// Bodies that are a few words.
 pub(crate) fn words<const N: usize>(body: &[u8]) -> [u64; N] {

@@ -3,32 +3,45 @@
 //! | file | what |
 //! |---|---|
 //! | `engine` | what an engine must and may do |
-//! | `endpoint` | progress, waiting, what joins the rest |
+//! | `endpoint` | the endpoint itself; progress |
+//! | `acting` | what events and records ask for: answers, transfers |
+//! | `waiting`, `tasks`, `board` | waiting for operations; what goes on beside the caller; the board |
 //! | `core`, `kind` | what records mean and what they do |
 //! | `send`, `receive`, `window` | operations |
 //! | `matching`, `bins` | which message meets which receive, at any queue length |
 //! | `outbox` | what waits for room |
+//! | `reactor` | protocols whose messages depend on data |
+//! | `given_up` | messages that nobody will receive, or send |
 //! | `loss` | ranks that end, and how this one leaves |
 #![forbid(unsafe_code)]
 
+mod acting;
 mod alone;
 mod bins;
+mod board;
 mod core;
 mod endpoint;
 pub mod engine;
+mod given_up;
 mod kind;
 mod loss;
 mod matching;
 mod op;
 mod outbox;
+mod reactor;
 mod receive;
 mod send;
 mod slab;
+mod tasks;
+mod waiting;
 mod window;
 
 pub use alone::Alone;
-pub use endpoint::{Endpoint, Task};
+pub use board::{Board, Room};
+pub use endpoint::Endpoint;
 pub use engine::{Event, Fabric, Head, Invite, Life, SharedHeap, SharedMemory};
 pub use op::{Address, Completion, Envelope, Select, Started, Target};
+pub use reactor::{Expect, Reactor, Transmit};
 pub use receive::Found;
 pub use slab::Id;
+pub use tasks::Task;

@@ -7,12 +7,13 @@
 use treepie_base::{Error, Result};
 
 use crate::bins::{ANY, Key};
-use crate::endpoint::{Endpoint, Patience};
+use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
 use crate::kind;
 use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
 use crate::slab::Id;
+use crate::waiting::Patience;
 
 impl Endpoint {
     /// Notices ranks that have ended, and fails what waits for them.

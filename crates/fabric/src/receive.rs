@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use treepie_base::{Bytes, Error, Result, copy_short, lending};
 
 use crate::bins::Key;
-use crate::core::{Core, Foreground, GivenUp, Outcome};
-use crate::endpoint::{BATCH, Endpoint, Patience};
+use crate::core::{Core, Foreground, Outcome};
+use crate::endpoint::{BATCH, Endpoint};
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
 use crate::op::{Envelope, Op, Select, State, Target, Waiting, What};
 use crate::slab::Id;
+use crate::waiting::Patience;
 
 /// A message that was found by a probe and taken out of the queue: only its holder can receive it.
 #[derive(Debug)]
@@ -37,16 +38,20 @@ pub(crate) struct Looking {
 }
 
 impl Looking {
-    /// Whether the next one is to look.
+    /// One more is begun. Returns whether everything else is to get on first: those who find their message at once
+    /// might never come to it, and answers and other peers would wait for ever.
+    #[inline]
+    fn begin(&mut self) -> bool {
+        self.begun = self.begun.wrapping_add(1);
+        self.begun.is_multiple_of(64)
+    }
+
+    /// Whether this one is to look.
     #[inline]
     fn now(&mut self) -> bool {
-        self.begun = self.begun.wrapping_add(1);
-        if self.skip > 0 {
-            self.skip -= 1;
-            return false;
-        }
-        // Now and then one goes the longer way, on which everything else gets on.
-        !self.begun.is_multiple_of(64)
+        let looks = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        looks
     }
 
     /// A look takes the line that the sender is about to write away from it, so the next ones do not; by then there
@@ -78,7 +83,10 @@ impl Endpoint {
                 Some(Outcome::Offered(envelope, offer)) => {
                     return self.recv_offered(envelope, offer, foreground.expect("set above").into);
                 }
-                None if any => patience.stir(),
+                None if any => {
+                    patience.stir();
+                    self.fail_given_up(key)?;
+                }
                 None => {
                     self.refuse_self_wait(key)?;
                     self.pause(&mut patience, Waiting::Op(What::Receive, key));
@@ -91,12 +99,17 @@ impl Endpoint {
                     if self.core.waiting.find(key).is_some() {
                         return self.recv_waiting(select, foreground.expect("set above").into);
                     }
+                    self.fail_given_up(key)?;
                     if let Some(lost) = lost {
                         return Err(Error::PeerLost { rank: lost as usize });
                     }
                 }
             }
         }
+    }
+
+    fn fail_given_up(&self, key: Key) -> Result<()> {
+        if self.core.given_up.will_not_come(key) { Err(Error::GaveUp { rank: key.source as usize }) } else { Ok(()) }
     }
 
     /// Receives a message that is already there.
@@ -174,6 +187,9 @@ impl Endpoint {
     /// nobody has asked for yet is better left where it is than kept as a copy.
     #[inline]
     pub fn recv_now(&mut self, select: Select, into: &mut [u8]) -> Option<Envelope> {
+        if self.looking.begin() {
+            self.progress();
+        }
         if !self.looking.now() || !self.core.waiting.is_empty() || !self.tasks.is_empty() {
             return None;
         }
@@ -237,6 +253,7 @@ impl Endpoint {
             let op = Op::receive(key, State::Posted(posted.post(key, index)), target);
             if in_task { op.of_task() } else { op }
         });
+        self.core.fail_if_given_up(id, key);
         self.fail_if_hopeless(id);
         id
     }
@@ -262,21 +279,6 @@ impl Endpoint {
         }
         self.act();
         id
-    }
-
-    /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
-    /// that will come, are thrown away, and senders that wait are told.
-    pub fn give_up_messages(&mut self, context: u32, mask: u32, bits: u32) {
-        let given_up = GivenUp { context, mask, bits };
-        for id in self.core.waiting.select(|message| given_up.is_for(message.key)) {
-            let message = self.core.waiting.take(id);
-            self.core.refuse(message.key.source, &message.what);
-        }
-        if self.core.given_up.len() == 64 {
-            self.core.given_up.pop_front();
-        }
-        self.core.given_up.push_back(given_up);
-        self.act();
     }
 
     /// Looks whether a message is there.

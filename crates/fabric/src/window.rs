@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use treepie_base::Result;
 
 use crate::core::{Action, Core};
-use crate::endpoint::{Endpoint, Patience};
+use crate::endpoint::Endpoint;
 use crate::engine::Head;
 use crate::kind::{self, words};
 use crate::op::Waiting;
+use crate::waiting::Patience;
 
 /// The parts of windows that lie at this rank, and answers to what this rank asked of others.
 #[derive(Default)]

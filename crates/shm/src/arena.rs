@@ -1,7 +1,7 @@
 //! The shared memory of one world, and what lies where in it.
 //!
 //! ```text
-//! Header | Control of each rank | barrier cells | inboxes | ring headers | rings | heap for windows ...
+//! Header | Control of each rank | barrier cells | inboxes | ring headers | rings | board | heap for windows ...
 //! ```
 //! One memfd, sparse: what nobody touches costs nothing, and it vanishes with the last process that holds it, so there
 //! is never a name to clean up. Each rank maps everything but the heap, whose pieces are mapped when they are used.
@@ -17,6 +17,7 @@ use treepie_fabric::Life;
 
 use crate::area::Area;
 use crate::bell::Bell;
+use crate::board::Shape;
 use crate::claim::Claim;
 use crate::inbox::InboxHeader;
 use crate::layout::Layout;
@@ -178,11 +179,11 @@ impl Arena {
         self.layout.ranks
     }
 
-    /// A rank's first or second place on the board. Only where the layout has any.
-    pub(crate) fn board_place(&self, rank: u32, second: u64) -> NonNull<u8> {
-        assert!(rank < self.layout.ranks && second < 2 && self.layout.place_bytes > 0, "no such place");
-        // SAFETY: the place lies inside the mapping.
-        unsafe { self.base.add(self.layout.board_place(rank, second as usize)) }
+    /// Where the board lies, and how, if there is one.
+    pub(crate) fn board(&self) -> Option<(NonNull<u8>, Shape)> {
+        let shape = self.layout.board?;
+        // SAFETY: the board lies inside the mapping.
+        Some((unsafe { self.base.add(self.layout.board()) }, shape))
     }
 
     /// Makes known what has become of a rank, and wakes everybody.

@@ -87,7 +87,7 @@ pub struct Shm {
     /// The engine's news when there was last nothing to poll.
     news_seen: u32,
     start: Instant,
-    board: Board,
+    board: Option<Board>,
     heap: Heap,
     /// Last, as everything above refers into it.
     arena: Arc<Arena>,
@@ -128,7 +128,7 @@ impl Shm {
             barrier_failed: false,
             news_seen: 0,
             start: Instant::now(),
-            board: Board::new(rank, size, layout.place_bytes),
+            board: Board::new(arena.clone(), rank, fencing, Reach::new(threads)),
             heap: Heap::new(arena.clone()),
             arena,
         }
@@ -275,7 +275,7 @@ impl Shm {
             || self.arena.control(self.rank).any_acks()
             || self.gatherings.iter().any(|g| self.has_gathered(g))
             || self.bulk.has_work(&self.arena)
-            || self.board.has_news(&self.arena)
+            || self.board.as_ref().is_some_and(Board::has_news)
             || self.news() != self.news_seen
             || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
                 Route::Ring(i) => self.writers[i as usize].1.has_room(body),
@@ -427,40 +427,9 @@ impl Fabric for Shm {
         true
     }
 
-    fn board(&self) -> usize {
-        self.board.capacity()
-    }
-
     #[inline]
-    fn board_is_free(&mut self) -> bool {
-        self.board.is_free(&self.arena)
-    }
-
-    #[inline]
-    fn board_write(&mut self, offset: usize, data: &[u8]) {
-        self.board.write(&self.arena, offset, data);
-    }
-
-    #[inline]
-    fn board_publish(&mut self, about: u64) {
-        self.board.publish(&self.arena, about, self.fencing);
-        for rank in 0..self.routes.len() as u32 {
-            self.arena.control(rank).bell.ring_after_publish();
-        }
-    }
-
-    #[inline]
-    fn board_about(&mut self, rank: u32) -> Option<u64> {
-        self.board.about(&self.arena, rank)
-    }
-
-    #[inline]
-    fn board_read(&mut self, rank: u32, offset: usize, len: usize, read: &mut dyn FnMut(&[u8])) {
-        self.board.read(&self.arena, rank, offset, len, read);
-    }
-
-    fn board_awaited(&self) -> Option<u32> {
-        self.board.awaited()
+    fn board(&mut self) -> Option<&mut dyn treepie_fabric::Board> {
+        Some(self.board.as_mut()?)
     }
 
     fn shared(&mut self) -> Option<&mut dyn SharedHeap> {

@@ -5,6 +5,7 @@
 //! more costs latency, as a lap no longer stays in the cache) and small for many.
 
 use crate::arena::{BARRIER_CELLS, BarrierCell, Control, Header};
+use crate::board::Shape;
 use crate::ring::RingHeader;
 
 const PAGE: usize = 4096;
@@ -19,8 +20,8 @@ pub(crate) struct Layout {
     pub(crate) rings: u32,
     /// Bytes of each ring.
     pub(crate) ring_bytes: usize,
-    /// Bytes of each place on the board, of which each rank has two; nothing for many ranks.
-    pub(crate) place_bytes: usize,
+    /// Of the board; none for many ranks.
+    pub(crate) board: Option<Shape>,
 }
 
 impl Layout {
@@ -33,8 +34,7 @@ impl Layout {
             _ => (32, 32 << 10),
         };
         let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
-        let place_bytes = if ranks <= 64 { 256 << 10 } else { 0 };
-        Self { ranks, inbox_bytes, rings, ring_bytes, place_bytes }
+        Self { ranks, inbox_bytes, rings, ring_bytes, board: Shape::of(ranks) }
     }
 
     /// The longest body that fits every channel: a record takes at most an eighth of a ring.
@@ -64,13 +64,13 @@ impl Layout {
             + (rank as usize * self.rings as usize + index as usize) * self.ring_bytes
     }
 
-    pub(crate) fn board_place(&self, rank: u32, second: usize) -> usize {
-        self.ring(self.ranks, 0) + (rank as usize * 2 + second) * self.place_bytes
+    pub(crate) fn board(&self) -> usize {
+        pages(self.ring(self.ranks, 0))
     }
 
     /// Bytes of all of it.
     pub(crate) fn bytes(&self) -> usize {
-        self.board_place(self.ranks, 0)
+        self.board() + self.board.map_or(0, |shape| shape.bytes())
     }
 }
 

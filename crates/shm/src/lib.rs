@@ -6,6 +6,7 @@
 //! | `area`, `ring`, `inbox` | records: of a pair, and of everybody to one |
 //! | `bell`, `barrier`, `wait` | sleeping and waking; how long to stay awake before |
 //! | `claim`, `bulk`, `reach` | large messages in one copy, made by both ends |
+//! | `board`, `meetings` | what all ranks read; when it may be written and read |
 //! | `heap` | memory for windows |
 //! | `engine` | the [`Fabric`](treepie_fabric::Fabric) made of these |
 //! | `launch` | processes as ranks |
@@ -16,6 +17,7 @@ mod bell;
 mod board;
 mod claim;
 mod inbox;
+mod meetings;
 mod primitive;
 mod ring;
 

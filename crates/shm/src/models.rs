@@ -10,7 +10,8 @@ use crate::area::Area;
 use crate::bell::Bell;
 use crate::claim::Claim;
 use crate::inbox::{Inbox, InboxHeader, Slot};
-use crate::primitive::{AtomicU32, Fencing, Ordering, fence};
+use crate::meetings::{Meetings, Words};
+use crate::primitive::{AtomicU32, AtomicU64, Fencing, Ordering, fence};
 use crate::ring::{Reader, RingHeader, Writer};
 
 fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -190,6 +191,138 @@ fn each_chunk_is_copied_once_and_a_late_helper_takes_none() {
         // The receiver sees what the helper wrote, as it has seen it finish.
         assert!(copies.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         helper.join().unwrap();
+    });
+}
+
+/// A board of which a place is one cell: loom reports two that are at a place at once, if one of them writes.
+struct Paper {
+    words: Vec<AtomicU64>,
+    places: Vec<loom::cell::UnsafeCell<u64>>,
+    ranks: u32,
+    depth: u64,
+}
+
+// SAFETY: loom watches over the cells.
+unsafe impl Sync for Paper {}
+
+impl Paper {
+    fn leaked(ranks: u32, depth: u64) -> &'static Self {
+        let count = u64::from(ranks) * depth;
+        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let places = (0..count).map(|_| loom::cell::UnsafeCell::new(0)).collect();
+        Box::leak(Box::new(Self { words, places, ranks, depth }))
+    }
+
+    fn index(&self, rank: u32, meeting: u64) -> usize {
+        (meeting % self.depth) as usize * self.ranks as usize + rank as usize
+    }
+
+    /// Writes and publishes for the next meeting.
+    fn say(&self, meetings: &mut Meetings, rank: u32, in_hall: bool, value: u64) {
+        while !meetings.is_free(self, in_hall) {
+            thread::yield_now();
+        }
+        let place = if in_hall { meetings.next_hall() } else { meetings.last() + 1 };
+        // SAFETY: loom watches over the cell.
+        self.places[self.index(rank, place)].with_mut(|place| unsafe { *place = value });
+        meetings.publish(self, in_hall, value, Fencing::Writer);
+    }
+
+    fn hear(&self, meetings: &mut Meetings, rank: u32, in_hall: bool) -> u64 {
+        let about = loop {
+            match meetings.about(self, rank) {
+                Some(about) => break about,
+                None => thread::yield_now(),
+            }
+        };
+        let place = if in_hall { meetings.last_hall() } else { meetings.last() };
+        // SAFETY: loom watches over the cell.
+        let value = self.places[self.index(rank, place)].with(|place| unsafe { *place });
+        assert_eq!(value, about, "a place is that of its word");
+        value
+    }
+}
+
+impl Words for Paper {
+    fn word(&self, rank: u32, meeting: u64) -> &AtomicU64 {
+        &self.words[self.index(rank, meeting)]
+    }
+}
+
+fn exchange_at_a_board(depth: u64, meetings: u64, in_hall: bool) {
+    bounded(3, move || {
+        let paper = Paper::leaked(2, depth);
+        let exchange = move |rank: u32| {
+            let mut mine = Meetings::new(rank, 2, depth);
+            for number in 1..=meetings {
+                paper.say(&mut mine, rank, in_hall, 10 * number + u64::from(rank));
+                assert_eq!(paper.hear(&mut mine, 1 - rank, in_hall), 10 * number + u64::from(1 - rank));
+            }
+        };
+        let other = thread::spawn(move || exchange(1));
+        exchange(0);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_read_at_a_board_is_of_its_meeting() {
+    exchange_at_a_board(2, 4, false);
+}
+
+#[test]
+fn halls_of_a_board_are_written_again_when_all_have_read_them() {
+    exchange_at_a_board(4, 4, true);
+}
+
+#[test]
+fn who_only_writes_at_a_board_is_at_most_its_depth_ahead() {
+    bounded(3, || {
+        let paper = Paper::leaked(2, 2);
+        let writer = thread::spawn(move || {
+            let mut mine = Meetings::new(0, 2, 2);
+            (1..=4).for_each(|number| paper.say(&mut mine, 0, false, number));
+        });
+        let mut mine = Meetings::new(1, 2, 2);
+        for number in 1..=4 {
+            paper.say(&mut mine, 1, false, 0);
+            assert_eq!(paper.hear(&mut mine, 0, false), number);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_sleeps_at_a_board_is_woken() {
+    loom::model(|| {
+        let (paper, bell) = (Paper::leaked(2, 2), leaked_bell());
+        let other = thread::spawn(move || {
+            paper.say(&mut Meetings::new(0, 2, 2), 0, false, 7);
+            bell.ring_after_publish();
+        });
+        let mut mine = Meetings::new(1, 2, 2);
+        paper.say(&mut mine, 1, false, 0);
+        while mine.about(paper, 0).is_none() {
+            bell.sleep(std::time::Duration::MAX, full_fence, || mine.has_news(paper));
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn without_waiting_for_those_who_read_a_place_is_written_too_early() {
+    bounded(3, || {
+        let paper = Paper::leaked(2, 2);
+        let writer = thread::spawn(move || {
+            // It takes the board for deeper than it is.
+            let mut mine = Meetings::new(0, 2, 4);
+            (1..=3).for_each(|number| paper.say(&mut mine, 0, false, number));
+        });
+        let mut mine = Meetings::new(1, 2, 2);
+        paper.say(&mut mine, 1, false, 0);
+        paper.hear(&mut mine, 0, false);
+        writer.join().unwrap();
     });
 }
 

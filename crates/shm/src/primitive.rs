@@ -22,16 +22,30 @@ pub(crate) enum Fencing {
 /// but not of sequentially consistent accesses, it is spelled out.
 #[inline]
 pub(crate) fn publish(word: &AtomicU32, value: u32, fencing: Fencing) {
+    let swap = |order| {
+        word.swap(value, order);
+    };
+    publish_by(fencing, |order| word.store(value, order), swap);
+}
+
+/// The same for a longer word.
+#[inline]
+pub(crate) fn publish_word(word: &AtomicU64, value: u64, fencing: Fencing) {
+    let swap = |order| {
+        word.swap(value, order);
+    };
+    publish_by(fencing, |order| word.store(value, order), swap);
+}
+
+#[inline]
+fn publish_by(fencing: Fencing, store: impl FnOnce(Ordering), swap: impl FnOnce(Ordering)) {
     if fencing == Fencing::Sleeper {
-        word.store(value, Ordering::Release);
+        store(Ordering::Release);
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        return;
-    }
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    word.swap(value, Ordering::SeqCst);
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    {
-        word.store(value, Ordering::Release);
+    } else if cfg!(all(target_arch = "x86_64", not(loom))) {
+        swap(Ordering::SeqCst);
+    } else {
+        store(Ordering::Release);
         fence(Ordering::SeqCst);
     }
 }

@@ -58,7 +58,7 @@ impl Reach {
     /// Reads a peer's memory into `len` bytes of `span` from `first` on; the peer may write to others of its bytes at
     /// the same time. False if the peer is gone.
     pub(crate) fn read(&self, pid: i32, address: u64, span: &mut Span, first: usize, len: usize) -> bool {
-        assert!(first + len <= span.len());
+        assert!(span.is_writable() && first + len <= span.len());
         // SAFETY: in bounds, as just tested.
         let into = unsafe { span.address().add(first) }.as_ptr();
         match self {
@@ -71,6 +71,12 @@ impl Reach {
                 true
             }
         }
+    }
+
+    /// Reads the memory of a peer that is a process. False if it is a thread, or gone, or may not be read.
+    pub(crate) fn read_process(&self, pid: i32, address: u64, into: &mut [u8]) -> bool {
+        matches!(self, Self::Process(_))
+            && process_vm(Direction::Read, pid, address, into.as_mut_ptr(), into.len()).is_ok()
     }
 
     /// Writes a peer's memory. False if the peer is gone.

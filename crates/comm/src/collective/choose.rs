@@ -8,7 +8,7 @@ use treepie_collectives::registry::{self, Request};
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::Network;
 
-use super::cost::{Candidate, Prices, candidates};
+use super::cost::{Candidate, Prices, Rooms, Way, candidates};
 use super::{Call, Lengths};
 use crate::comm::Comm;
 
@@ -25,7 +25,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    fn id_for(&self, operation: Operation) -> Option<&str> {
+    pub(super) fn id_for(&self, operation: Operation) -> Option<&str> {
         let is_for = |id: &&String| id.split('/').next() == Some(operation.name());
         self.ids.iter().rev().find(is_for).or_else(|| from_environment().iter().find(is_for)).map(String::as_str)
     }
@@ -48,7 +48,7 @@ fn from_environment() -> &'static [String] {
     })
 }
 
-fn log_choices() -> bool {
+pub(super) fn log_choices() -> bool {
     static LOG: OnceLock<bool> = OnceLock::new();
     *LOG.get_or_init(|| std::env::var("TREEPIE_LOG").is_ok_and(|log| log.split(',').any(|what| what == "choices")))
 }
@@ -87,8 +87,9 @@ impl Comm {
         network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
     }
 
-    /// The schedule of the algorithm to be used for a call; `board` is what a rank can write on a board, if there is one.
-    pub(crate) fn schedule_for(&self, call: &Call<'_>, board: Option<usize>) -> Result<Arc<dyn Schedule>> {
+    /// The schedule of the algorithm to be used for a call, and how it is carried out; `rooms` are those of a board, if
+    /// there is one.
+    pub(crate) fn schedule_for(&self, call: &Call<'_>, rooms: Option<&Rooms>) -> Result<(Arc<dyn Schedule>, Way)> {
         let network = self.network()?;
         let mut request = Request::new(call.operation, &network);
         request.commutative = call.commutes;
@@ -96,31 +97,45 @@ impl Comm {
         request.in_place = call.in_place;
         let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
         request.parameters.segments = bytes.map_or(1, |bytes| (bytes / SEGMENT).clamp(1, 1024) as u32);
-        let id = match self.collectives.choice.id_for(call.operation) {
-            Some(id) => id.to_owned(),
-            None => self.cheapest(&request, bytes, board),
+        let (id, way) = match self.collectives.choice.id_for(call.operation) {
+            Some(id) => (id.to_owned(), self.way_of(id, call.operation, bytes, rooms)),
+            None => self.cheapest(&request, bytes, rooms),
         };
         if log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-            eprintln!("treepie: {id} for {} ranks, {bytes} bytes", self.size());
+            eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {way}", self.size());
         }
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
-        Ok(Arc::from(schedule))
+        Ok((Arc::from(schedule), way))
     }
 
-    /// The id of the cheapest algorithm that applies; if only each rank's own part of the lengths is known, for no bytes.
-    fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>, board: Option<usize>) -> String {
+    /// The id of the cheapest algorithm that applies, and the way to carry it out; if only each rank's own part of the
+    /// lengths is known, for no bytes.
+    fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>, rooms: Option<&Rooms>) -> (String, Way) {
         let (prices, ranks) = (self.prices(), self.size() as u32);
         let applies =
             |candidate: &&Candidate| registry::find(candidate.id).is_ok_and(|found| found.applies(request).is_ok());
-        let time = |candidate: &Candidate| candidate.time(&prices, ranks, bytes.unwrap_or(0), board);
         let applicable = candidates(request.operation).iter().filter(applies);
-        let cheapest = applicable.min_by(|a, b| time(a).total_cmp(&time(b)));
+        let priced = applicable.map(|candidate| (candidate, candidate.best(&prices, ranks, bytes.unwrap_or(0), rooms)));
+        let cheapest = priced.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0));
         // Some algorithm of each operation applies to everything.
         cheapest.map_or_else(
-            || registry::applicable(request).first().map(|algorithm| algorithm.id.clone()).unwrap_or_default(),
-            |candidate| candidate.id.to_owned(),
+            || {
+                let first = registry::applicable(request).first().map(|algorithm| algorithm.id.clone());
+                (first.unwrap_or_default(), Way::Messages)
+            },
+            |(candidate, (_, way))| (candidate.id.to_owned(), way),
         )
+    }
+
+    /// The way to carry out an algorithm that was asked for.
+    fn way_of(&self, id: &str, operation: Operation, bytes: Option<usize>, rooms: Option<&Rooms>) -> Way {
+        let (Some(rooms), Some(bytes)) = (rooms, bytes) else { return Way::Messages };
+        if let Some(candidate) = candidates(operation).iter().find(|candidate| candidate.id == id) {
+            return candidate.best(&self.prices(), self.size() as u32, bytes, Some(rooms)).1;
+        }
+        // Nothing is known of it. If it can be carried out over a board, that is faster for what is short.
+        if bytes <= rooms.page { Way::Written } else { Way::Messages }
     }
 
     fn prices(&self) -> Prices {

@@ -8,13 +8,14 @@
 //! do operands that are to be combined. Operands of a round are combined in the order in which they are listed, so that
 //! the result does not depend on who was faster.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Region, Result, Span};
 use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
-use treepie_schedule::{Buf, Cursor, Held, Layouts, Op, Operation, Part, Places, Schedule, Side, held};
+use treepie_schedule::{Buf, Cursor, Held, Layouts, Op, Operation, Part, Places, Rounds, Schedule, Side, held};
 
 /// Combines the second into the first; the flag says that the second stands on the left.
 pub(crate) type Fold = Rc<super::Folding>;
@@ -56,6 +57,23 @@ impl Job {
         schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
     }
 
+    /// All ranks that this rank sends something to.
+    pub(crate) fn receivers(&self) -> BTreeSet<u32> {
+        let mut receivers = BTreeSet::new();
+        let mut list = Rounds::new();
+        for phase in 0..self.schedule.phases() {
+            for lane in 0..self.schedule.phase(phase).lanes {
+                list.clear();
+                self.schedule.emit(self.rank, phase, lane, 0..self.schedule.rounds(self.rank, phase, lane), &mut list);
+                receivers.extend(list.iter().flatten().filter_map(|op| match op {
+                    Op::Send { to, .. } => Some(*to),
+                    _ => None,
+                }));
+            }
+        }
+        receivers
+    }
+
     pub(crate) fn tag(&self, instance: u32, phase: u32, lane: u32) -> u32 {
         // Ranks are never so far apart that the remainders could be mistaken: messages of one tag meet in order, and
         // both sides go through phases and lanes in order.
@@ -72,12 +90,23 @@ pub(crate) enum Shared {
     OutputInInput(usize),
 }
 
+/// So many collectives of a communicator have tags of their own.
+const INSTANCES: u32 = 1 << 12;
+
 /// Bits of a tag that tell the collectives of a communicator apart.
-pub(crate) const INSTANCE_MASK: u32 = ((1 << 12) - 1) << 18;
+pub(crate) const INSTANCE_MASK: u32 = (INSTANCES - 1) << 18;
 
 /// The part of a message's tag that tells the collectives of a communicator apart.
 pub(crate) fn instance_tag(instance: u32) -> u32 {
-    (instance % (1 << 12)) << 18
+    (instance % INSTANCES) << 18
+}
+
+/// Forgets what was given up under tags that are to be used again: those of this collective, which begins now, and those
+/// that are as far from now as possible, so that neither late messages nor early ones are mistaken.
+#[inline]
+pub(crate) fn forget_given_up(endpoint: &mut Endpoint, context: u32, instance: u32) {
+    let far = instance.wrapping_add(INSTANCES / 2);
+    endpoint.forget_given_up(context, instance_tag(instance), instance_tag(far));
 }
 
 /// The memory of a collective operation; what it does not have is empty.
@@ -186,6 +215,9 @@ impl Execution {
         self.spare.extend((0..rounds).map(|_| Round { pending: Vec::with_capacity(ops), ..Round::default() }));
         // All staging memory of the rounds may be in use, and all of it free.
         self.staging.reserve(rounds * ops);
+        for region in self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]) {
+            region.reserve_parts(rounds * ops);
+        }
         self.list.reserve(16);
     }
 
@@ -193,7 +225,8 @@ impl Execution {
     pub(crate) fn into_scratch(mut self) -> Vec<Region> {
         let own = if self.buffers.overwrite { 1 } else { 0 };
         self.staging.extend(self.temporaries.drain(..).skip(own));
-        self.staging.retain(|region| region.len() <= MOST_KEPT);
+        // Operations that were given up may still use some of it.
+        self.staging.retain(|region| region.len() <= MOST_KEPT && region.is_alone());
         self.staging.truncate(8);
         self.staging
     }
@@ -206,6 +239,11 @@ impl Execution {
 
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
+    }
+
+    /// Whether no operation uses its memory any more; those that were given up may do so for a while.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]).all(Region::is_alone)
     }
 
     /// Takes the output out; nothing is left in its place.
@@ -305,10 +343,10 @@ impl Execution {
             Op::Recv { from, part } => {
                 let (range, bytes) = self.bytes(part);
                 let (span, then) = match range {
-                    Some(range) => (self.region(part.buf).part(range), Then::Nothing),
+                    Some(range) => (self.region(part.buf).part_mut(range), Then::Nothing),
                     None => {
                         let staged = self.stage(bytes);
-                        (staged.part(0..bytes), Then::Place(part, staged))
+                        (staged.part_mut(0..bytes), Then::Place(part, staged))
                     }
                 };
                 self.receive(from, tag, span, then, round, endpoint);
@@ -316,7 +354,7 @@ impl Execution {
             Op::RecvReduce { from, part, side } => {
                 let bytes = self.bytes(part).1;
                 let staged = self.stage(bytes);
-                let span = staged.part(0..bytes);
+                let span = staged.part_mut(0..bytes);
                 self.receive(from, tag, span, Then::Combine(part, staged, side), round, endpoint);
             }
             Op::Copy { from, to } => self.copy(from, to),
@@ -427,12 +465,15 @@ impl Execution {
         self.spare.push(round);
     }
 
-    /// Gives up what goes on. Whoever still sends something for it is told.
+    /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
+    #[cold]
     fn abandon(&mut self, endpoint: &mut Endpoint) {
-        endpoint.give_up_messages(self.job.context, INSTANCE_MASK, instance_tag(self.instance));
+        let (context, bits) = (self.job.context, instance_tag(self.instance));
+        endpoint.give_up_messages(context, INSTANCE_MASK, bits);
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
+        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, self.job.receivers().into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {

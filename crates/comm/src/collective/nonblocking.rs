@@ -38,7 +38,7 @@ impl Comm {
         output: Vec<T>,
         fold: Option<Fold>,
     ) -> Result<Request<'static, Vec<T>>> {
-        let job = self.job(call, fold, None)?;
+        let job = self.job(call, fold)?;
         check_lengths(call, &job, size_of_val(&input[..]), size_of_val(&output[..]))?;
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
@@ -49,7 +49,7 @@ impl Comm {
     /// Begins an operation without data.
     pub(crate) fn start_without_data(&self, call: &Call<'_>) -> Result<Request<'static, ()>> {
         let empty = || Region::from(Bytes::zeroed(0, 1));
-        let execution = Execution::new(self.job(call, None, None)?, Buffers::new(empty(), empty()), Vec::new());
+        let execution = Execution::new(self.job(call, None)?, Buffers::new(empty(), empty()), Vec::new());
         let id = self.begin(&Rc::new(RefCell::new(execution)), None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
@@ -154,6 +154,9 @@ impl Comm {
     pub fn iall_to_allv<T: Pod>(&self, data: Vec<T>, to: &[usize], from: &[usize]) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(to)?;
         self.check_counts(from)?;
+        if let Some(dimensions) = self.asked_dimensions()? {
+            return self.start_blocks(dimensions, (data, to), from);
+        }
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
         self.start_call(&call, data, vec![T::zeroed(); from.iter().sum()], None)
     }
@@ -174,7 +177,7 @@ impl Comm {
 
     /// A prepared execution of a call.
     pub(super) fn prepare(&self, call: &Call<'_>, fold: Option<Fold>) -> Result<(Job, usize, usize)> {
-        let job = self.job(call, fold, None)?;
+        let job = self.job(call, fold)?;
         let places = job.places();
         let sizes = (places.size(treepie_schedule::Buf::In), places.size(treepie_schedule::Buf::Out));
         Ok((job, sizes.0, sizes.1))
@@ -194,7 +197,7 @@ impl<'scope> Scope<'scope, '_> {
         fold: Option<Fold>,
     ) -> Result<Request<'scope, ()>> {
         let comm = self.comm();
-        let job = comm.job(call, fold, None)?;
+        let job = comm.job(call, fold)?;
         check_lengths(call, &job, size_of_val(input), size_of_val(output))?;
         let output = self.lending().region_mut(cast_slice_mut(output));
         let buffers = if call.in_place {

@@ -22,10 +22,15 @@ use crate::comm::Comm;
 /// It owns its buffers: fill the input, [`start`](Self::start), do something else, [`wait`](Self::wait), read the output.
 /// For a broadcast the output is the input of the root. All ranks start it equally often, in the same order among the
 /// collectives of the communicator.
+///
+/// After an error, peers may still read or write its buffers for a while: until then they cannot be touched, nor the
+/// operation be started again. [`wait`](Self::wait) once more returns when that is over, [`test`](Self::test) tells.
 pub struct Persistent<T> {
     comm: Comm,
     execution: Rc<RefCell<Execution>>,
     going: Option<Id>,
+    /// It has failed, and its buffers may still be in use.
+    failed: bool,
     elements: PhantomData<T>,
 }
 
@@ -39,12 +44,30 @@ impl<T: Pod> Persistent<T> {
         let execution = Execution::new(job, Buffers::new(region(input), region(output)), Vec::new());
         let execution = Rc::new(RefCell::new(execution));
         execution.borrow_mut().reserve(rounds, ops);
-        Ok(Self { comm: comm.clone(), execution, going: None, elements: PhantomData })
+        Ok(Self { comm: comm.clone(), execution, going: None, failed: false, elements: PhantomData })
+    }
+
+    /// Whether its buffers are its own; after an error, looks whether they are by now.
+    fn is_free(&mut self) -> bool {
+        if self.failed {
+            self.failed = !self.execution.borrow().is_alone();
+        }
+        self.going.is_none() && !self.failed
+    }
+
+    #[track_caller]
+    fn must_be_free(&mut self, what: &str) {
+        if self.failed && self.going.is_none() && !self.is_free() {
+            self.comm.progress();
+        }
+        let free = self.is_free();
+        let why = if self.failed { "has failed and whose buffers are still in use" } else { "goes on" };
+        assert!(free, "{what} an operation that {why}");
     }
 
     /// Changes the input. Panics while the operation goes on.
     pub fn with_input<R>(&mut self, change: impl FnOnce(&mut [T]) -> R) -> R {
-        assert!(self.going.is_none(), "the input of an operation that goes on is not touched");
+        self.must_be_free("touches the input of");
         let execution = self.execution.borrow();
         let input = &execution.buffers().input;
         input.write(0..input.len(), |bytes| change(cast_slice_mut(bytes)))
@@ -52,15 +75,15 @@ impl<T: Pod> Persistent<T> {
 
     /// Reads or changes the output. Panics while the operation goes on.
     pub fn with_output<R>(&mut self, use_it: impl FnOnce(&mut [T]) -> R) -> R {
-        assert!(self.going.is_none(), "the output of an operation that goes on is not touched");
+        self.must_be_free("touches the output of");
         let execution = self.execution.borrow();
         let output = &execution.buffers().output;
         output.write(0..output.len(), |bytes| use_it(cast_slice_mut(bytes)))
     }
 
-    /// A copy of the output.
+    /// A copy of the output. Panics while the operation goes on.
     pub fn output(&mut self) -> Vec<T> {
-        assert!(self.going.is_none(), "the output of an operation that goes on is not touched");
+        self.must_be_free("touches the output of");
         let execution = self.execution.borrow();
         let output = &execution.buffers().output;
         output.read(0..output.len(), |bytes| cast_slice(bytes).to_vec())
@@ -68,26 +91,41 @@ impl<T: Pod> Persistent<T> {
 
     /// Starts it. Panics if it goes on.
     pub fn start(&mut self) {
-        assert!(self.going.is_none(), "an operation that goes on is not started again");
+        self.must_be_free("starts");
         self.going = Some(self.comm.begin_again(&self.execution));
     }
 
-    /// Waits until it is done; returns at once if it was not started.
+    /// Waits until it is done; returns at once if it was not started. After an error, waits until nobody uses its buffers
+    /// any more.
     pub fn wait(&mut self) -> Result<()> {
-        match self.going.take() {
-            Some(id) => self.comm.endpoint().wait_envelope(id).map(drop),
-            None => Ok(()),
-        }
+        let Some(id) = self.going.take() else {
+            while !self.is_free() {
+                self.comm.endpoint().settle(false);
+            }
+            return Ok(());
+        };
+        // So it stays if an operator panics.
+        self.failed = true;
+        let result = self.comm.endpoint().wait_envelope(id);
+        self.failed = result.is_err();
+        result.map(drop)
     }
 
-    /// Whether it is done; then its result, once. True if it was not started.
+    /// Whether it is done; then its result, once. True if it was not started. After an error, whether nobody uses its
+    /// buffers any more.
     pub fn test(&mut self) -> Result<bool> {
-        let Some(id) = self.going else { return Ok(true) };
+        let Some(id) = self.going else {
+            if !self.is_free() {
+                self.comm.progress();
+            }
+            return Ok(self.is_free());
+        };
         let result = self.comm.endpoint().test(id);
         match result {
             None => Ok(false),
             Some(result) => {
                 self.going = None;
+                self.failed = result.is_err();
                 result.map(|_| true)
             }
         }

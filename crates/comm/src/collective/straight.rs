@@ -1,80 +1,25 @@
-//! The short way: a schedule of short messages, turned once into a list of sends and receives of ranges of bytes, and
-//! run on the caller's own slices.
+//! The short ways: a schedule, turned once into a list of steps ([`steps`](super::steps)), and run on the caller's own
+//! slices. Nothing is allocated, nothing is looked up, and nothing has to be watched: a step is over when the next begins.
 //!
-//! Nothing is allocated, nothing is looked up, and as short messages need no answer, nothing has to be watched: each
-//! send is over when it was begun, and receives are waited for one after the other.
+//! By messages, these are short: they need no answer, each send is over when it was begun, and receives are waited for one
+//! after the other. Over a board, see [`meetings`](super::meetings).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Result, Span, copy_short};
-use treepie_fabric::{Address, Endpoint, Select, Started};
-use treepie_schedule::{Buf, Op, Part, Places, Rounds, Side};
+use treepie_fabric::{Address, Board, Endpoint, Room, Select, Started};
+use treepie_schedule::{Op, Rounds, Side};
 
 use super::Folding;
-use super::executor::{INSTANCE_MASK, Job, Shared};
+use super::executor::{INSTANCE_MASK, Job};
+use super::steps::{Bits, MOST_ALIGN, Memories, Step};
 
 /// More operations than this are not worth the memory of the list.
 const MOST_STEPS: usize = 512;
 
-/// Which memory: the caller's input or output, or scratch memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    Input,
-    Output,
-    Scratch,
-}
-
-#[derive(Clone, Debug)]
-struct Bit {
-    memory: Memory,
-    range: Range<usize>,
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Send {
-        to: u32,
-        tag: u32,
-        bit: Bit,
-    },
-    Recv {
-        from: u32,
-        tag: u32,
-        bit: Bit,
-    },
-    RecvReduce {
-        from: u32,
-        tag: u32,
-        bit: Bit,
-        left: bool,
-    },
-    Copy {
-        from: Bit,
-        to: Bit,
-    },
-    Reduce {
-        from: Bit,
-        into: Bit,
-        left: bool,
-    },
-    /// Writes on the board, reads from it, and combines what is there.
-    Write {
-        at: usize,
-        bit: Bit,
-    },
-    Meet,
-    Read {
-        from: u32,
-        at: usize,
-        bit: Bit,
-    },
-    ReadReduce {
-        from: u32,
-        at: usize,
-        bit: Bit,
-        left: bool,
-    },
-}
+/// Bytes that are fetched at a time to be combined: few enough to be in the nearest cache when they are.
+pub(super) const PIECE: usize = 32 << 10;
 
 /// A schedule of one rank as a list.
 pub(crate) struct Straight {
@@ -82,26 +27,46 @@ pub(crate) struct Straight {
     /// Scratch memory, in units that align any element it is used for; its end is for operands that have come.
     scratch: Vec<u128>,
     staging: Range<usize>,
+    /// Bytes of an element.
+    element: usize,
     /// What all ranks must have in common to meet at a board: how much there is of what.
-    about: u32,
+    about: u64,
 }
 
-/// The most that an element may be aligned to.
-pub(crate) const MOST_ALIGN: usize = align_of::<u128>();
+/// What a meeting is about for a rank that has given up the operation.
+const GAVE_UP: u64 = (1 << 48) - 1;
+
+/// A collective operation: the context of its messages, its tag among them, its number.
+#[derive(Clone, Copy)]
+pub(crate) struct Instance {
+    pub(crate) context: u32,
+    pub(crate) tag: u32,
+    pub(crate) number: u32,
+}
 
 impl Straight {
-    /// The list, if there is a short way: one lane, parts that are single ranges, messages of at most `short` bytes.
-    pub(crate) fn new(job: &Job, in_place: bool, short: usize) -> Option<Self> {
-        let schedule = &*job.schedule;
-        let places = job.places();
-        if job.align > MOST_ALIGN {
-            return None;
+    pub(super) fn of(job: &Job, bits: &Bits<'_>, steps: Vec<Step>) -> Self {
+        let operand = |step: &Step| match step {
+            Step::RecvReduce { bit, .. } | Step::Reduce { from: bit, .. } => bit.range.len(),
+            Step::FetchReduce { bit, .. } => bit.range.len().min(PIECE.max(job.element)),
+            _ => 0,
+        };
+        let staging = steps.iter().map(operand).max().unwrap_or(0);
+        let units = (bits.scratch + staging).div_ceil(MOST_ALIGN);
+        Self {
+            steps,
+            scratch: vec![0; units],
+            staging: bits.scratch..bits.scratch + staging,
+            element: job.element,
+            about: about(job),
         }
-        let (begins, scratch) = scratch_of(job);
-        let own = Own::new(if in_place { job.shared() } else { Shared::Nothing });
-        let bit = |part: Part| own.bit(places, part, job.element, &begins);
+    }
+
+    /// The list, if there is a short way: one lane, parts that are single ranges, messages of at most `short` bytes.
+    pub(crate) fn by_messages(job: &Job, in_place: bool, short: usize) -> Option<Self> {
+        let schedule = &*job.schedule;
+        let bits = Bits::new(job, in_place)?;
         let mut steps = Vec::new();
-        let mut staging = 0;
         for phase in 0..schedule.phases() {
             if schedule.phase(phase).lanes > 1 {
                 return None;
@@ -114,33 +79,18 @@ impl Straight {
                     // What others wait for comes first.
                     for op in round {
                         if let Op::Send { to, part } = *op {
-                            let bit = bit(part)?;
-                            if bit.range.len() > short {
-                                return None;
-                            }
+                            let bit = bits.bit(part).filter(|bit| bit.range.len() <= short)?;
                             steps.push(Step::Send { to, tag, bit });
                         }
                     }
                     for op in round {
                         match *op {
-                            Op::Send { .. } => {}
-                            Op::Recv { from, part } => steps.push(Step::Recv { from, tag, bit: bit(part)? }),
+                            Op::Recv { from, part } => steps.push(Step::Recv { from, tag, bit: bits.bit(part)? }),
                             Op::RecvReduce { from, part, side } => {
-                                let bit = bit(part)?;
-                                staging = staging.max(bit.range.len());
-                                steps.push(Step::RecvReduce { from, tag, bit, left: side == Side::Left });
+                                let (bit, left) = (bits.bit(part)?, side == Side::Left);
+                                steps.push(Step::RecvReduce { from, tag, bit, left });
                             }
-                            Op::Copy { from, to } => {
-                                let (from, to) = (bit(from)?, bit(to)?);
-                                if from.memory != to.memory || from.range != to.range {
-                                    steps.push(Step::Copy { from, to });
-                                }
-                            }
-                            Op::Reduce { from, into, side } => {
-                                let (from, into) = (bit(from)?, bit(into)?);
-                                staging = staging.max(from.range.len());
-                                steps.push(Step::Reduce { from, into, left: side == Side::Left });
-                            }
+                            op => steps.extend(bits.local(op)?),
                         }
                     }
                     if steps.len() > MOST_STEPS {
@@ -149,221 +99,204 @@ impl Straight {
                 }
             }
         }
-        let units = (scratch + staging).div_ceil(MOST_ALIGN);
-        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging, about: about(job) })
+        Some(Self::of(job, &bits, steps))
     }
 
-    /// The list over a board, if there is one: one lane, parts that are single ranges, messages that are received in the
-    /// round in which they are sent, and room on the board.
-    pub(crate) fn over_board(job: &Job, in_place: bool, capacity: usize) -> Option<Self> {
-        let schedule = &*job.schedule;
-        if job.align > MOST_ALIGN {
-            return None;
-        }
-        let (begins, scratch) = scratch_of(job);
-        let own = Own::new(if in_place { job.shared() } else { Shared::Nothing });
-        let bit = |part: Part| own.bit(job.places(), part, job.element, &begins);
-        let mut steps = Vec::new();
-        let mut staging = 0;
-        for phase in 0..schedule.phases() {
-            if schedule.phase(phase).lanes != 1 {
-                return None;
-            }
-            let of_ranks: Vec<Rounds> = (0..schedule.ranks())
-                .map(|rank| {
-                    let mut rounds = Rounds::new();
-                    schedule.emit(rank, phase, 0, 0..schedule.rounds(rank, phase, 0), &mut rounds);
-                    rounds
-                })
-                .collect();
-            let most = of_ranks.iter().map(Rounds::len).max().unwrap_or(0);
-            for k in 0..most {
-                let ops = |rank: u32| of_ranks[rank as usize].round_or_none(k);
-                let writings: Vec<Writing> =
-                    (0..schedule.ranks()).map(|rank| Writing::new(job, rank, ops(rank))).collect();
-                // All ranks must come to the same answer, so what holds for one is asked of all.
-                let is_straight =
-                    (0..schedule.ranks()).all(|rank| ops(rank).iter().all(|op| is_single(job, rank, *op)));
-                let fits = writings.iter().all(|writing| writing.bytes <= capacity);
-                if !is_straight || !fits || !meets(&writings, schedule.ranks(), ops) {
-                    return None;
-                }
-                for (part, at) in &writings[job.rank as usize].parts {
-                    steps.push(Step::Write { at: *at, bit: bit(*part)? });
-                }
-                let mut reads = Vec::new();
-                let mut taken = vec![0usize; schedule.ranks() as usize];
-                let mut next = |from: u32| {
-                    taken[from as usize] += 1;
-                    writings[from as usize].sent_to(job.rank).nth(taken[from as usize] - 1)
-                };
-                for op in ops(job.rank) {
-                    match *op {
-                        Op::Send { .. } => {}
-                        Op::Recv { from, part } => reads.push(Step::Read { from, at: next(from)?, bit: bit(part)? }),
-                        Op::RecvReduce { from, part, side } => {
-                            let bit = bit(part)?;
-                            reads.push(Step::ReadReduce { from, at: next(from)?, bit, left: side == Side::Left });
-                        }
-                        Op::Copy { from, to } => {
-                            let (from, to) = (bit(from)?, bit(to)?);
-                            if from.memory != to.memory || from.range != to.range {
-                                steps.push(Step::Copy { from, to });
-                            }
-                        }
-                        Op::Reduce { from, into, side } => {
-                            let (from, into) = (bit(from)?, bit(into)?);
-                            staging = staging.max(from.range.len());
-                            reads.push(Step::Reduce { from, into, left: side == Side::Left });
-                        }
-                    }
-                }
-                if writings.iter().any(|writing| !writing.sends.is_empty()) {
-                    steps.push(Step::Meet);
-                }
-                steps.append(&mut reads);
-            }
-        }
-        let units = (scratch + staging).div_ceil(MOST_ALIGN);
-        Some(Self { steps, scratch: vec![0; units], staging: scratch..scratch + staging, about: about(job) })
-    }
-
-    /// Runs the list, as the collective of this number in its communicator.
+    /// Runs the list.
     pub(crate) fn run(
         &mut self,
         endpoint: &mut Endpoint,
-        (context, instance_tag): (u32, u32),
+        instance: Instance,
         input: &[u8],
         output: &mut [u8],
         fold: Option<&Folding>,
     ) -> Result<()> {
-        let result = self.run_steps(endpoint, (context, instance_tag), input, output, fold);
-        if result.is_err() {
-            endpoint.give_up_messages(context, INSTANCE_MASK, instance_tag);
-        }
-        result
-    }
-
-    fn run_steps(
-        &mut self,
-        endpoint: &mut Endpoint,
-        (context, instance_tag): (u32, u32),
-        input: &[u8],
-        output: &mut [u8],
-        fold: Option<&Folding>,
-    ) -> Result<()> {
-        let Self { steps, scratch, staging, about } = self;
-        let about = u64::from(instance_tag) << 32 | u64::from(*about);
+        let Self { steps, scratch, staging, element, about } = self;
         let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
-        let fold = |into: &mut [u8], operand: &[u8], left: bool| {
-            fold.expect("an operation that combines has an operator")(into, operand, left);
-        };
-        for step in steps.iter() {
-            match step {
-                Step::Write { at, bit } => {
-                    let data = match bit.memory {
-                        Memory::Input => &input[bit.range.clone()],
-                        Memory::Output => &output[bit.range.clone()],
-                        Memory::Scratch => &scratch[bit.range.clone()],
-                    };
-                    endpoint.wait_at_board(|fabric| fabric.board_is_free().then_some(()))?;
-                    endpoint.fabric().board_write(*at, data);
-                }
-                Step::Meet => {
-                    endpoint.wait_at_board(|fabric| fabric.board_is_free().then_some(()))?;
-                    endpoint.fabric().board_publish(about);
-                }
-                Step::Read { from, at, bit } => {
-                    let into = match bit.memory {
-                        Memory::Output => &mut output[bit.range.clone()],
-                        Memory::Scratch => &mut scratch[bit.range.clone()],
-                        Memory::Input => unreachable!("nothing is received into the input"),
-                    };
-                    await_board(endpoint, *from, about)?;
-                    endpoint.fabric().board_read(*from, *at, into.len(), &mut |data| copy_short(into, data));
-                }
-                Step::ReadReduce { from, at, bit, left } => {
-                    let into = match bit.memory {
-                        Memory::Output => &mut output[bit.range.clone()],
-                        Memory::Scratch => &mut scratch[bit.range.clone()],
-                        Memory::Input => unreachable!("nothing is combined into the input"),
-                    };
-                    await_board(endpoint, *from, about)?;
-                    endpoint.fabric().board_read(*from, *at, into.len(), &mut |operand| fold(into, operand, *left));
-                }
-                Step::Send { to, tag, bit } => {
-                    let data = match bit.memory {
-                        Memory::Input => &input[bit.range.clone()],
-                        Memory::Output => &output[bit.range.clone()],
-                        Memory::Scratch => &scratch[bit.range.clone()],
-                    };
-                    send(endpoint, Address { context, to: *to, tag: tag | instance_tag, synchronous: false }, data)?;
-                }
-                Step::Recv { from, tag, bit } => {
-                    let into = match bit.memory {
-                        Memory::Output => &mut output[bit.range.clone()],
-                        Memory::Scratch => &mut scratch[bit.range.clone()],
-                        Memory::Input => unreachable!("nothing is received into the input"),
-                    };
-                    receive(endpoint, Select { context, source: Some(*from), tag: Some(tag | instance_tag) }, into)?;
-                }
-                Step::RecvReduce { from, tag, bit, left } => {
-                    let operand = &mut operands[..bit.range.len()];
-                    receive(endpoint, Select { context, source: Some(*from), tag: Some(tag | instance_tag) }, operand)?;
-                    match bit.memory {
-                        Memory::Output => fold(&mut output[bit.range.clone()], operand, *left),
-                        Memory::Scratch => fold(&mut scratch[bit.range.clone()], operand, *left),
-                        Memory::Input => unreachable!("nothing is combined into the input"),
-                    }
-                }
-                Step::Copy { from, to } => {
-                    let (begin, range) = (to.range.start, from.range.clone());
-                    match (from.memory, to.memory) {
-                        (Memory::Input, Memory::Output) => output[to.range.clone()].copy_from_slice(&input[range]),
-                        (Memory::Input, Memory::Scratch) => scratch[to.range.clone()].copy_from_slice(&input[range]),
-                        (Memory::Output, Memory::Output) => output.copy_within(range, begin),
-                        (Memory::Scratch, Memory::Scratch) => scratch.copy_within(range, begin),
-                        (Memory::Output, Memory::Scratch) => scratch[to.range.clone()].copy_from_slice(&output[range]),
-                        (Memory::Scratch, Memory::Output) => output[to.range.clone()].copy_from_slice(&scratch[range]),
-                        (_, Memory::Input) => unreachable!("nothing is copied into the input"),
-                    }
-                }
-                Step::Reduce { from, into, left } => {
-                    let operand = &mut operands[..from.range.len()];
-                    operand.copy_from_slice(match from.memory {
-                        Memory::Input => &input[from.range.clone()],
-                        Memory::Output => &output[from.range.clone()],
-                        Memory::Scratch => &scratch[from.range.clone()],
-                    });
-                    match into.memory {
-                        Memory::Output => fold(&mut output[into.range.clone()], operand, *left),
-                        Memory::Scratch => fold(&mut scratch[into.range.clone()], operand, *left),
-                        Memory::Input => unreachable!("nothing is combined into the input"),
-                    }
-                }
+        let about = u64::from(instance.number as u8) << 40 | *about;
+        let memories = Memories { input, output, scratch };
+        let mut run = Run { endpoint, instance, memories, operands, element: *element, about, fold };
+        for (place, step) in steps.iter().enumerate() {
+            if let Err(error) = run.step(step) {
+                run.give_up(steps, place, &error);
+                return Err(error);
             }
         }
         Ok(())
     }
 }
 
-/// Waits until a rank has come to the meeting, and makes sure that it is there for the same operation.
-#[inline]
-fn await_board(endpoint: &mut Endpoint, from: u32, about: u64) -> Result<()> {
-    let its = endpoint.wait_at_board(|fabric| fabric.board_about(from))?;
-    if its == about {
-        return Ok(());
-    }
-    let bytes = |about: u64| about & u64::from(u32::MAX >> 4);
-    Err(Error::Disagreement { got: bytes(its), expected: bytes(about) })
+/// A list while it is run.
+struct Run<'a> {
+    endpoint: &'a mut Endpoint,
+    instance: Instance,
+    memories: Memories<'a>,
+    operands: &'a mut [u8],
+    element: usize,
+    about: u64,
+    fold: Option<&'a Folding>,
 }
 
-/// Which operation, and how many bytes all blocks have together.
-fn about(job: &Job) -> u32 {
-    let operation = job.schedule.operation();
-    let kind = operation.name().bytes().map(u32::from).sum::<u32>() % 16;
-    let bytes = (job.layouts.output.total() * job.element) as u32 & u32::MAX >> 4;
-    kind << 28 | bytes
+impl Run<'_> {
+    #[inline]
+    fn step(&mut self, step: &Step) -> Result<()> {
+        let Self { endpoint, memories, operands, about, .. } = self;
+        let fold = self.fold.unwrap_or(&|_, _, _| unreachable!("an operation that combines has an operator"));
+        match step {
+            Step::Copy { from, to } => memories.copy(from, to),
+            Step::Reduce { from, into, left } => {
+                let operand = &mut operands[..from.range.len()];
+                operand.copy_from_slice(memories.get(from));
+                fold(memories.get_mut(into), operand, *left);
+            }
+            Step::Send { to, tag, bit } => {
+                let Instance { context, tag: instance, .. } = self.instance;
+                let address = Address { context, to: *to, tag: tag | instance, synchronous: false };
+                send(endpoint, address, memories.get(bit))?;
+            }
+            Step::Recv { from, tag, bit } => {
+                receive(endpoint, self.instance.select(*from, *tag), memories.get_mut(bit))?;
+            }
+            Step::RecvReduce { from, tag, bit, left } => {
+                let operand = &mut operands[..bit.range.len()];
+                receive(endpoint, self.instance.select(*from, *tag), operand)?;
+                fold(memories.get_mut(bit), operand, *left);
+            }
+            Step::Write { room, at, bit } => {
+                wait_until_free(endpoint, *room)?;
+                board(endpoint).write(*room, *at, memories.get(bit));
+            }
+            Step::Show { room, at, bit } => {
+                wait_until_free(endpoint, *room)?;
+                let address = memories.get(bit).as_ptr().expose_provenance() as u64;
+                board(endpoint).write(*room, *at, &address.to_ne_bytes());
+            }
+            Step::Meet { room, all } => {
+                meet(endpoint, *room, *about)?;
+                if *all {
+                    await_all(endpoint, *about)?;
+                }
+            }
+            Step::Read { from, room, at, bit } => {
+                await_rank(endpoint, *from, *about)?;
+                let into = memories.get_mut(bit);
+                board(endpoint).read(*from, *room, *at, into.len(), &mut |data| copy_short(into, data));
+            }
+            Step::ReadReduce { from, room, at, bit, left } => {
+                await_rank(endpoint, *from, *about)?;
+                let into = memories.get_mut(bit);
+                board(endpoint).read(*from, *room, *at, into.len(), &mut |operand| fold(into, operand, *left));
+            }
+            Step::Fetch { from, room, at, bit } => {
+                let board = board(endpoint);
+                let address = shown(board, *from, *room, *at);
+                fetch(board, *from, address, memories.get_mut(bit))?;
+            }
+            Step::FetchReduce { from, room, at, bit, left } => {
+                let board = board(endpoint);
+                let mut address = shown(board, *from, *room, *at);
+                let piece = (PIECE / self.element).max(1) * self.element;
+                for into in memories.get_mut(bit).chunks_mut(piece) {
+                    let operand = &mut operands[..into.len()];
+                    fetch(board, *from, address, operand)?;
+                    fold(into, operand, *left);
+                    address += into.len() as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what others may wait for after the step at `failed`: messages for this operation are refused, those that will
+    /// not come are said not to, and the meetings that are left are published, so that all ranks stay in step.
+    #[cold]
+    fn give_up(&mut self, steps: &[Step], failed: usize, error: &Error) {
+        let Instance { context, tag, .. } = self.instance;
+        self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
+        let receivers: BTreeSet<u32> = steps.iter().filter_map(Step::receiver).collect();
+        self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, receivers.into_iter());
+        if matches!(error, Error::PeerLost { .. }) {
+            return;
+        }
+        // One that failed while it waited for others has published its part.
+        let published = usize::from(matches!(steps[failed], Step::Meet { .. }));
+        for step in &steps[failed + published..] {
+            if let Step::Meet { room, .. } = step
+                && meet(self.endpoint, *room, GAVE_UP).is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl Instance {
+    fn select(&self, from: u32, tag: u32) -> Select {
+        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag) }
+    }
+}
+
+#[inline]
+fn board(endpoint: &mut Endpoint) -> &mut dyn Board {
+    endpoint.board().expect("a list over a board is run where there is one")
+}
+
+#[inline]
+fn wait_until_free(endpoint: &mut Endpoint, room: Room) -> Result<()> {
+    endpoint.wait_at_board(|board| board.is_free(room).then_some(()))
+}
+
+/// Publishes this rank's part of the next meeting.
+#[inline]
+pub(super) fn meet(endpoint: &mut Endpoint, room: Room, about: u64) -> Result<()> {
+    wait_until_free(endpoint, room)?;
+    board(endpoint).publish(room, about);
+    Ok(())
+}
+
+/// Waits until all have come to the meeting.
+#[inline]
+pub(super) fn await_all(endpoint: &mut Endpoint, about: u64) -> Result<()> {
+    let this = endpoint.rank();
+    (0..endpoint.size()).filter(|rank| *rank != this).try_for_each(|rank| await_rank(endpoint, rank, about))
+}
+
+/// Waits until a rank has come to the meeting, and makes sure that it is there for the same operation.
+#[inline]
+fn await_rank(endpoint: &mut Endpoint, from: u32, about: u64) -> Result<()> {
+    let its = endpoint.wait_at_board(|board| board.about(from))?;
+    if its == about { Ok(()) } else { Err(disagreement(from, its, about)) }
+}
+
+#[cold]
+fn disagreement(rank: u32, its: u64, about: u64) -> Error {
+    let bytes = |about: u64| about & ((1 << BYTES) - 1);
+    match its {
+        GAVE_UP => Error::GaveUp { rank: rank as usize },
+        its => Error::Disagreement { got: bytes(its), expected: bytes(about) },
+    }
+}
+
+/// Bits of what a meeting is about that tell the bytes of it.
+const BYTES: u32 = 36;
+
+/// Which operation, and how many bytes all blocks have together; the number of the operation comes before that.
+fn about(job: &Job) -> u64 {
+    let kind = job.schedule.operation().name().bytes().map(u64::from).sum::<u64>() % 15;
+    let bytes = (job.layouts.output.total() * job.element) as u64 & ((1 << BYTES) - 1);
+    kind << BYTES | bytes
+}
+
+/// Where a rank says that its data lies.
+fn shown(board: &mut dyn Board, from: u32, room: Room, at: usize) -> u64 {
+    let mut address = [0; 8];
+    board.read(from, room, at, 8, &mut |data| address.copy_from_slice(data));
+    u64::from_ne_bytes(address)
+}
+
+fn fetch(board: &mut dyn Board, from: u32, address: u64, into: &mut [u8]) -> Result<()> {
+    // That this can be done was found out before; a rank that is gone now is all that can keep it from being done.
+    if board.fetch(from, address, into) { Ok(()) } else { Err(Error::PeerLost { rank: from as usize }) }
 }
 
 #[inline]
@@ -388,106 +321,4 @@ fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<(
         Err(error) => return Err(error),
     };
     if got == expected { Ok(()) } else { Err(Error::Disagreement { got, expected }) }
-}
-
-/// Where each scratch buffer begins, and how long they are together.
-fn scratch_of(job: &Job) -> (Vec<usize>, usize) {
-    let mut begins = Vec::new();
-    let mut scratch = 0usize;
-    for tmp in 0..job.schedule.temporaries() {
-        begins.push(scratch);
-        scratch += (job.places().size(Buf::Tmp(tmp)) * job.element).next_multiple_of(MOST_ALIGN);
-    }
-    (begins, scratch)
-}
-
-/// What a rank writes on the board in a round: each part once, whoever reads it.
-struct Writing {
-    parts: Vec<(Part, usize)>,
-    /// To whom, and where it lies.
-    sends: Vec<(u32, usize)>,
-    bytes: usize,
-}
-
-impl Writing {
-    fn new(job: &Job, rank: u32, ops: &[Op]) -> Self {
-        let places = Places { rank, ..job.places() };
-        let mut writing = Self { parts: Vec::new(), sends: Vec::new(), bytes: 0 };
-        for op in ops {
-            let Op::Send { to, part } = *op else { continue };
-            let at = match writing.parts.iter().rev().find(|(other, _)| *other == part) {
-                Some((_, at)) => *at,
-                None => {
-                    let at = writing.bytes;
-                    writing.bytes += (places.len(part) * job.element).next_multiple_of(MOST_ALIGN);
-                    writing.parts.push((part, at));
-                    at
-                }
-            };
-            writing.sends.push((to, at));
-        }
-        writing
-    }
-
-    /// Where the messages to a rank lie, in order.
-    fn sent_to(&self, rank: u32) -> impl Iterator<Item = usize> + '_ {
-        self.sends.iter().filter(move |(to, _)| *to == rank).map(|(_, at)| *at)
-    }
-}
-
-/// Whether the parts of an operation are single ranges.
-fn is_single(job: &Job, rank: u32, op: Op) -> bool {
-    let places = Places { rank, ..job.places() };
-    let single = |part: Part| {
-        let mut ranges = 0;
-        places.ranges(part, |_| ranges += 1);
-        ranges < 2
-    };
-    match op {
-        Op::Send { part, .. } | Op::Recv { part, .. } | Op::RecvReduce { part, .. } => single(part),
-        Op::Copy { from, to } | Op::Reduce { from, into: to, .. } => single(from) && single(to),
-    }
-}
-
-/// Whether all messages of a round are received in it.
-fn meets<'a>(writings: &[Writing], ranks: u32, ops: impl Fn(u32) -> &'a [Op]) -> bool {
-    (0..ranks).all(|rank| {
-        let mut expected = vec![0usize; ranks as usize];
-        for op in ops(rank) {
-            if let Op::Recv { from, .. } | Op::RecvReduce { from, .. } = op {
-                expected[*from as usize] += 1;
-            }
-        }
-        expected.iter().zip(writings).all(|(count, writing)| *count == writing.sent_to(rank).count())
-    })
-}
-
-/// Where a rank's buffers lie in the memory that it is given. A buffer that both are in is given as the output.
-struct Own {
-    input: (Memory, usize),
-    output: usize,
-}
-
-impl Own {
-    fn new(shared: Shared) -> Self {
-        match shared {
-            Shared::Nothing => Self { input: (Memory::Input, 0), output: 0 },
-            Shared::InputInOutput(begin) => Self { input: (Memory::Output, begin), output: 0 },
-            Shared::OutputInInput(begin) => Self { input: (Memory::Output, 0), output: begin },
-        }
-    }
-
-    fn bit(&self, places: Places<'_>, part: Part, element: usize, begins: &[usize]) -> Option<Bit> {
-        let (memory, begin) = match part.buf {
-            Buf::In => self.input,
-            Buf::Out => (Memory::Output, self.output),
-            Buf::Tmp(tmp) => (Memory::Scratch, begins[tmp as usize]),
-        };
-        let (mut found, mut several) = (0..0, false);
-        places.ranges(part, |range| {
-            several |= !found.is_empty();
-            found = begin + range.start * element..begin + range.end * element;
-        });
-        (!several).then_some(Bit { memory, range: found })
-    }
 }

@@ -1,7 +1,9 @@
 //! Endpoints against each other in one thread, over an engine whose delays, order and room come from a seed: every
 //! message arrives once, whole, at a receive that takes it, in order; everything ends.
 
+mod given_up;
 mod net;
+mod tasks;
 
 use std::collections::HashMap;
 
@@ -42,6 +44,7 @@ fn offers(rng: &mut Rng) -> Offers {
         bulk: rng.chance(50),
         arrive: rng.chance(50),
         capacity: 1 + rng.below(6) as usize,
+        overlooks: rng.chance(50),
     }
 }
 
@@ -240,7 +243,7 @@ fn pair(offers: Offers) -> (Endpoint, Endpoint) {
     (Endpoint::new(Box::new(Port::new(&net, 0))), Endpoint::new(Box::new(Port::new(&net, 1))))
 }
 
-const PLAIN: Offers = Offers { ack_slots: 0, bulk: false, arrive: false, capacity: 4 };
+const PLAIN: Offers = Offers { ack_slots: 0, bulk: false, arrive: false, capacity: 4, overlooks: false };
 
 fn bytes(len: usize) -> Span {
     Span::from(Bytes::zeroed(len, 1))
@@ -281,6 +284,35 @@ fn a_flood_turns_into_offers_when_the_credit_is_used() {
     while !sends.iter().all(|id| a.is_over(*id)) {
         a.progress();
         b.progress();
+    }
+}
+
+/// One peer sends without end, and all of it is received at once; other things must get on meanwhile.
+#[test]
+fn a_flood_that_is_received_at_once_keeps_nothing_waiting() {
+    for ack_slots in [0, 512] {
+        let (mut a, mut b) = pair(Offers { ack_slots, capacity: 100, ..PLAIN });
+        // One waits for an acknowledgement, others for room in the channel.
+        let mut sends = vec![pending(&mut b, to(0, true), 10).unwrap()];
+        sends.extend((0..150).filter_map(|_| pending(&mut b, to(0, false), 10)));
+        assert!(sends.len() > 10, "there was room for all");
+        for _ in 0..151 {
+            a.start_recv(from(1), Target::Fresh { align: 1 });
+        }
+        let mut at_once = 0;
+        for _ in 0..100_000 {
+            a.progress();
+            while a.send_now(to(1, false), &[7; 10]) {}
+            match b.recv_now(from(0), &mut [0; 10]) {
+                Some(_) => at_once += 1,
+                None => {
+                    b.start_recv(from(0), Target::Into(bytes(10)));
+                }
+            }
+        }
+        let left = sends.iter().filter(|id| !b.is_over(**id)).count();
+        assert_eq!(left, 0, "sends that never end beside a flood, of {}", sends.len());
+        assert!(at_once > 10_000, "only {at_once} were received at once");
     }
 }
 

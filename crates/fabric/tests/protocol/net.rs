@@ -35,6 +35,8 @@ pub(crate) struct Offers {
     pub(crate) arrive: bool,
     /// Records that a channel holds.
     pub(crate) capacity: usize,
+    /// Whether those who look for one record may overlook it.
+    pub(crate) overlooks: bool,
 }
 
 pub(crate) struct Net {
@@ -152,8 +154,11 @@ impl Fabric for Port {
 
     fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
         let mut net = self.net.borrow_mut();
-        let size = net.size.into();
-        let from = net.rng.below(size) as u32;
+        let size = net.size;
+        let first = net.rng.below(size.into()) as u32;
+        let mut order = (0..if net.offers.overlooks { 1 } else { size }).map(|i| (first + i) % size);
+        let is_there = |from: &u32| net.channels.get(&(*from, self.rank)).is_some_and(|channel| !channel.is_empty());
+        let Some(from) = order.find(is_there) else { return false };
         let channel = net.channels.entry((from, self.rank)).or_default();
         let taken = channel.front().is_some_and(|(head, body)| take(from, *head, body));
         if taken {

@@ -1,0 +1,178 @@
+//! What was found out for a call, kept for the next one like it, and the way that it runs.
+
+use std::rc::Rc;
+
+use treepie_base::Result;
+use treepie_fabric::{Board, Room};
+use treepie_schedule::Operation;
+
+use super::cost::{Rooms, Way};
+use super::executor::{Fold, Job, instance_tag};
+use super::straight::{Instance, Straight, await_all, meet};
+use super::{Call, Folding, Given, needed, wrong_length};
+use crate::comm::Comm;
+
+/// What was found out for a call.
+pub(super) struct Plan {
+    operation: Operation,
+    lengths: (usize, Box<[usize]>, Box<[usize]>),
+    element: usize,
+    commutes: bool,
+    in_place: bool,
+    /// Bytes that the caller must give.
+    input: usize,
+    output: usize,
+    job: Job,
+    straight: Option<Straight>,
+}
+
+impl Plan {
+    fn is_for(&self, call: &Call<'_>) -> bool {
+        let (elements, input, output) = call.lengths.key();
+        self.operation == call.operation
+            && self.lengths.0 == elements
+            && self.element == call.element
+            && self.commutes == call.commutes
+            && self.in_place == call.in_place
+            && are_equal(&self.lengths.1, input)
+            && are_equal(&self.lengths.2, output)
+    }
+}
+
+/// Compares lists that are mostly empty. The C library's `memcmp` reads nothing of them, but does so by a masked load from
+/// an address where nothing is, which costs 80 ns: as much as the rest of a short operation.
+#[inline]
+fn are_equal(one: &[usize], other: &[usize]) -> bool {
+    one.len() == other.len() && (one.is_empty() || one == other)
+}
+
+/// Plans of a communicator that were used last.
+const PLANS: usize = 32;
+
+/// Where less is moved it is not worth asking whether it can be shown.
+const LEAST_SHOWN: usize = 8 << 10;
+
+impl Comm {
+    /// Runs a collective operation on borrowed memory.
+    pub(crate) fn run_call<F>(&self, call: &Call<'_>, input: &[u8], output: &mut [u8], fold: Option<F>) -> Result<()>
+    where
+        F: Fn(&mut [u8], &[u8], bool) + 'static,
+    {
+        let mut plans = self.collectives.plans.borrow_mut();
+        match plans.iter().position(|plan| plan.is_for(call)) {
+            Some(0) => {}
+            Some(place) => plans[..=place].rotate_right(1),
+            None => {
+                let plan = self.plan(call)?;
+                plans.truncate(PLANS - 1);
+                plans.insert(0, plan);
+            }
+        }
+        let plan = &mut plans[0];
+        let given = (input.len(), output.len());
+        if given != (plan.input, plan.output) {
+            return Err(wrong_length(call.element, (plan.input, plan.output), given.0, given.1));
+        }
+        if let Some(straight) = &mut plan.straight {
+            let number = self.next_instance();
+            let instance = Instance { context: plan.job.context, tag: instance_tag(number), number };
+            let fold = fold.as_ref().map(|fold| fold as &Folding);
+            return straight.run(&mut self.endpoint(), instance, input, output, fold);
+        }
+        let job = Job { fold: fold.map(|fold| Rc::new(fold) as Fold), ..plan.job.clone() };
+        drop(plans);
+        self.run_job(job, call.in_place, Given::Read(input), output)
+    }
+
+    #[cold]
+    fn plan(&self, call: &Call<'_>) -> Result<Plan> {
+        let rooms = self.rooms(call)?;
+        let (schedule, way) = self.schedule_for(call, rooms.as_ref())?;
+        let job = self.job_by(call, None, schedule);
+        let (input, output) = needed(call, &job);
+        let over_board = |showing| Straight::over_board(&job, call.in_place, rooms.as_ref()?, showing);
+        let straight = match way {
+            Way::Messages => None,
+            Way::Written => over_board(false),
+            Way::Shown => over_board(true),
+        };
+        let eager_limit = self.endpoint().eager_limit();
+        let straight = straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit));
+        let Call { operation, element, commutes, in_place, .. } = *call;
+        let (elements, in_counts, out_counts) = call.lengths.key();
+        let lengths = (elements, in_counts.into(), out_counts.into());
+        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight })
+    }
+
+    /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
+    /// all must come to its meetings in the same order.
+    fn has_board(&self) -> bool {
+        let mut endpoint = self.endpoint();
+        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.board().is_some()
+    }
+
+    /// The rooms of the board for a call, if the call can be made over it.
+    fn rooms(&self, call: &Call<'_>) -> Result<Option<Rooms>> {
+        let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
+        // What only some ranks know must not decide.
+        let Some(bytes) = bytes.filter(|_| self.has_board()) else { return Ok(None) };
+        let shows = bytes >= LEAST_SHOWN && self.agree_whether_to_show()?;
+        let mut endpoint = self.endpoint();
+        Ok(endpoint.board().map(|board| Rooms {
+            line: board.capacity(Room::Line),
+            page: board.capacity(Room::Page),
+            hall: board.capacity(Room::Hall),
+            shows,
+        }))
+    }
+
+    /// Whether all ranks can read each other's memory. They find out together, in the first call that could use it.
+    fn agree_whether_to_show(&self) -> Result<bool> {
+        if let Some(known) = self.inner.shows.get() {
+            return Ok(known);
+        }
+        let mut endpoint = self.endpoint();
+        let (this, ranks) = (endpoint.rank(), endpoint.size());
+        // Not mistaken for that of an operation: those have no kind 15.
+        let about = 15 << 36;
+        let word = 0x7265_6570_6965_u64 ^ u64::from(this);
+        let address = std::ptr::from_ref(&word).expose_provenance() as u64;
+        meet_with(&mut endpoint, &address.to_ne_bytes(), about)?;
+        let mut all = true;
+        for rank in (0..ranks).filter(|rank| *rank != this) {
+            let board = endpoint.board().expect("it has met there");
+            let (mut address, mut got) = ([0; 8], [0; 8]);
+            board.read(rank, Room::Line, 0, 8, &mut |data| address.copy_from_slice(data));
+            let fetched = board.fetch(rank, u64::from_ne_bytes(address), &mut got);
+            all &= fetched && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
+        }
+        meet_with(&mut endpoint, &[u8::from(all)], about)?;
+        for rank in (0..ranks).filter(|rank| *rank != this) {
+            let board = endpoint.board().expect("it has met there");
+            board.read(rank, Room::Line, 0, 1, &mut |data| all &= data == [1]);
+        }
+        // A place is read until the next meeting; `word` was, until this one.
+        std::hint::black_box(&word);
+        self.inner.shows.set(Some(all));
+        Ok(all)
+    }
+
+    /// Waits until all ranks have come, over the board. None if there is none.
+    #[inline]
+    pub(crate) fn barrier_at_board(&self) -> Option<Result<()>> {
+        if !self.has_board() {
+            return None;
+        }
+        let number = self.next_instance();
+        let about = u64::from(number as u8) << 40;
+        let endpoint = &mut self.endpoint();
+        Some(meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about)))
+    }
+}
+
+fn meet_with(endpoint: &mut treepie_fabric::Endpoint, data: &[u8], about: u64) -> Result<()> {
+    endpoint.wait_at_board(|board: &mut dyn Board| board.is_free(Room::Line).then_some(()))?;
+    endpoint.board().expect("it has waited there").write(Room::Line, 0, data);
+    meet(endpoint, Room::Line, about)?;
+    await_all(endpoint, about)
+}

@@ -1,0 +1,259 @@
+//! All ranks of an exchange in one thread, on a network that delays and reorders by a seed.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use treepie_base::{Bytes, Error, Region};
+use treepie_fabric::{Expect, Reactor, Transmit};
+
+use super::routes::{sides, stages};
+use super::{HEAD, StoreAndForward};
+
+/// Numbers that follow from a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % limit as u64) as usize
+    }
+}
+
+/// Who sends to whom, under which tag.
+type Way = (u32, u32, u32);
+
+/// Something that goes wrong on the way: how many messages before it, and what.
+type Fault<'a> = Option<(usize, &'a dyn Fn(Transmit) -> Option<Transmit>)>;
+
+/// What ranks sent: messages and bytes of each.
+struct Traffic {
+    messages: Vec<usize>,
+    bytes: Vec<usize>,
+}
+
+/// Messages that are under way.
+#[derive(Default)]
+struct Wires {
+    queues: HashMap<Way, VecDeque<Bytes>>,
+    /// The ways with messages.
+    busy: Vec<Way>,
+}
+
+impl Wires {
+    fn put(&mut self, from: u32, transmit: Transmit) {
+        let way = (from, transmit.to, transmit.tag);
+        let queue = self.queues.entry(way).or_default();
+        if queue.is_empty() {
+            self.busy.push(way);
+        }
+        queue.push_back(transmit.bytes);
+    }
+
+    /// Takes the first message of any way.
+    fn take(&mut self, random: &mut Random) -> Option<(Way, Bytes)> {
+        if self.busy.is_empty() {
+            return None;
+        }
+        let place = random.below(self.busy.len());
+        let way = self.busy[place];
+        let queue = self.queues.get_mut(&way).expect("a busy way has a queue");
+        let bytes = queue.pop_front().expect("a busy way has messages");
+        if queue.is_empty() {
+            self.busy.swap_remove(place);
+        }
+        Some((way, bytes))
+    }
+}
+
+/// Runs all ranks until nothing more happens. Ranks are also late in giving out what they have to send.
+fn simulate(all: &mut [StoreAndForward], random: &mut Random, fault: Fault<'_>) -> Result<Traffic, Error> {
+    let mut traffic = Traffic { messages: vec![0; all.len()], bytes: vec![0; all.len()] };
+    let (mut wires, mut late, mut sent): (Wires, Vec<u32>, _) = (Wires::default(), (0..all.len() as u32).collect(), 0);
+    let mut now = Duration::ZERO;
+    loop {
+        now += Duration::from_nanos(random.below(1000) as u64);
+        if !late.is_empty() && (wires.busy.is_empty() || random.below(3) == 0) {
+            let rank = late.swap_remove(random.below(late.len()));
+            while let Some(transmit) = all[rank as usize].poll_transmit() {
+                traffic.messages[rank as usize] += 1;
+                traffic.bytes[rank as usize] += transmit.bytes.as_slice().len();
+                let transmit = match fault {
+                    Some((before, spoil)) if before == sent => spoil(transmit),
+                    _ => Some(transmit),
+                };
+                sent += 1;
+                transmit.into_iter().for_each(|transmit| wires.put(rank, transmit));
+            }
+        } else if let Some(((from, to, tag), bytes)) = wires.take(random) {
+            all[to as usize].on_message(now, from, tag, bytes)?;
+            late.push(to);
+        } else {
+            return Ok(traffic);
+        }
+    }
+}
+
+/// What one rank sends to another: several items, or none.
+fn items(from: u32, to: u32, lengths: &dyn Fn(u32, u32) -> Vec<usize>) -> Vec<Vec<u8>> {
+    let item = |(i, len): (usize, usize)| (0..len).map(|at| (from * 7 + to * 31 + (i + at) as u32) as u8).collect();
+    lengths(from, to).into_iter().enumerate().map(item).collect()
+}
+
+fn region(bytes: Vec<u8>) -> Region {
+    Region::from(Bytes::from(bytes))
+}
+
+fn exchange(
+    ranks: u32,
+    dimensions: u32,
+    lengths: &dyn Fn(u32, u32) -> Vec<usize>,
+    random: &mut Random,
+    fault: Fault<'_>,
+) -> Result<Traffic, String> {
+    let of = |from: u32| {
+        (0..ranks).flat_map(move |to| items(from, to, lengths).into_iter().map(move |item| (to, region(item))))
+    };
+    let mut all: Vec<_> = (0..ranks).map(|rank| StoreAndForward::new(rank, ranks, dimensions, of(rank))).collect();
+    let traffic = simulate(&mut all, random, fault).map_err(|error| error.to_string())?;
+    for (rank, reactor) in all.iter_mut().enumerate() {
+        if !reactor.is_done() {
+            return Err(format!("rank {rank} waits for ever"));
+        }
+        let got = reactor.take_items();
+        let got = got.iter().map(|(origin, bytes)| (*origin, bytes.read(0..bytes.len(), <[u8]>::to_vec)));
+        let want = (0..ranks).flat_map(|from| {
+            items(from, rank as u32, lengths).into_iter().map(move |item| (from, item)).collect::<Vec<_>>()
+        });
+        if !got.eq(want) {
+            return Err(format!("rank {rank} has not what was sent to it"));
+        }
+    }
+    Ok(traffic)
+}
+
+/// The dimensions of the grids that are tried.
+const DIMENSIONS: [u32; 4] = [1, 2, 3, 32];
+
+/// Each pair has some items, mostly few and short, of lengths that follow from the seed.
+fn random_lengths(seed: u64) -> impl Fn(u32, u32) -> Vec<usize> {
+    move |from, to| {
+        let mut random = Random(seed ^ (u64::from(from) << 32 | u64::from(to)));
+        let count = [1, 1, 0, 2, 1, 5, 0][random.below(7)];
+        (0..count).map(|_| [0, 1, 8, random.below(40), random.below(400)][random.below(5)]).collect()
+    }
+}
+
+/// Messages that the routes of a rank ask for.
+fn messages(ranks: u32, rank: u32, dimensions: u32) -> usize {
+    stages(rank, ranks, dimensions).iter().map(|stage| stage.parts.len() - 1).sum()
+}
+
+fn check(ranks: u32, dimensions: u32, seed: u64) {
+    let context = format!("{ranks} ranks, {dimensions} dimensions, seed {seed}");
+    let traffic = exchange(ranks, dimensions, &random_lengths(seed), &mut Random(seed), None);
+    let traffic = traffic.unwrap_or_else(|what| panic!("{context}: {what}"));
+    let sides = sides(ranks, dimensions);
+    let most: u32 = sides.iter().map(|side| side - 1).sum();
+    for (rank, sent) in traffic.messages.iter().enumerate() {
+        assert_eq!(*sent, messages(ranks, rank as u32, dimensions), "{context}: messages of rank {rank}");
+        assert!(*sent <= most as usize, "{context}: messages of rank {rank}");
+        let whole = sides.iter().product::<u32>() == ranks;
+        assert!(!whole || *sent == most as usize, "{context}: messages of rank {rank}");
+    }
+}
+
+#[test]
+fn everything_arrives_in_any_order_of_messages() {
+    for dimensions in DIMENSIONS {
+        for ranks in 1..34 {
+            (0..if ranks < 12 { 60 } else { 12 }).for_each(|seed| check(ranks, dimensions, seed));
+        }
+        (0..2).for_each(|seed| check(64, dimensions, seed));
+        check(100, dimensions, 0);
+    }
+}
+
+#[test]
+fn thousands_of_seeds() {
+    for seed in 0..4000 {
+        let ranks = [5, 6, 7, 8, 9, 3][seed as usize % 6];
+        check(ranks, DIMENSIONS[1 + seed as usize / 6 % 3], seed);
+    }
+}
+
+#[test]
+fn one_huge_item_and_nothing_else() {
+    for dimensions in DIMENSIONS {
+        let lengths = |from, to| if (from, to) == (3, 11) { vec![3 << 20] } else { Vec::new() };
+        let traffic = exchange(13, dimensions, &lengths, &mut Random(1), None).expect("it arrives");
+        let carried = traffic.bytes.iter().filter(|bytes| **bytes > 3 << 20).count();
+        assert!((1..=4).contains(&carried), "{carried} ranks sent it on");
+        assert!(traffic.bytes.iter().all(|bytes| *bytes == 0 || *bytes == (3 << 20) + HEAD), "others sent nothing");
+    }
+}
+
+#[test]
+fn equal_blocks_are_sent_as_often_as_theory_says() {
+    // d n (s-1)/s for n = P blocks, s the side.
+    for (ranks, dimensions, side, stages) in
+        [(64, 1, 64, 1), (64, 2, 8, 2), (64, 3, 4, 3), (64, 32, 2, 6), (100, 2, 10, 2), (27, 3, 3, 3), (8, 32, 2, 3)]
+    {
+        let traffic = exchange(ranks, dimensions, &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
+        let blocks = stages * (ranks as usize / side) * (side - 1);
+        assert_eq!(traffic.bytes, vec![blocks * (24 + HEAD); ranks as usize], "{ranks} ranks, {dimensions} dimensions");
+        assert_eq!(traffic.messages, vec![stages * (side - 1); ranks as usize]);
+    }
+}
+
+#[test]
+fn load_stays_even_where_the_grid_has_gaps() {
+    for ranks in (2..40).chain([55, 63, 95, 100, 111, 127, 128, 129]) {
+        for dimensions in DIMENSIONS {
+            let traffic = exchange(ranks, dimensions, &|_, _| vec![8], &mut Random(5), None).expect("all arrive");
+            let most = *traffic.bytes.iter().max().expect("there are ranks");
+            let blocks: f64 =
+                sides(ranks, dimensions).iter().map(|side| f64::from(ranks * (side - 1)) / f64::from(*side)).sum();
+            let ratio = most as f64 / (blocks * (8 + HEAD) as f64);
+            assert!(ratio < 1.25, "{ranks} ranks, {dimensions} dimensions: one sends {ratio:.2} of what theory says");
+        }
+    }
+}
+
+/// The simulation would see what it is there for.
+#[test]
+fn faults_are_noticed() {
+    for dimensions in DIMENSIONS {
+        let run = |fault: Fault<'_>| exchange(9, dimensions, &|_, _| vec![4], &mut Random(2), fault);
+        let sent: usize = run(None).expect("nothing is wrong").messages.iter().sum();
+        let lost = run(Some((sent - 1, &|_| None))).err().expect("the last bundle is missed");
+        assert!(lost.contains("waits for ever"), "{lost}");
+        let with = |change: fn(&mut [u8])| {
+            move |transmit: Transmit| {
+                let mut bytes = transmit.bytes.as_slice().to_vec();
+                change(&mut bytes);
+                Some(Transmit { bytes: Bytes::from(bytes), ..transmit })
+            }
+        };
+        let origin = run(Some((sent - 1, &with(|bytes| bytes[4] = (bytes[4] + 1) % 9)))).err();
+        assert!(origin.expect("another origin is seen").contains("not what was sent"));
+        let cut = run(Some((0, &with(|bytes| bytes[8] = 200)))).err();
+        assert!(cut.expect("a length that cannot be is seen").contains("disagree"));
+        let astray = run(Some((0, &with(|bytes| bytes[0] = 9)))).err();
+        assert!(astray.expect("a destination that cannot be is seen").contains("disagree"));
+    }
+}
+
+#[test]
+fn a_message_that_nobody_should_send_is_refused() {
+    let mut reactor = StoreAndForward::new(0, 4, 2, []);
+    let expected: Vec<Expect> = std::iter::from_fn(|| reactor.poll_expect()).collect();
+    assert_eq!(expected, [Expect { from: Some(2), tag: 0 }, Expect { from: Some(1), tag: 1 }]);
+    assert_eq!(reactor.receivers(), [2, 1]);
+    let mut hand = |from, tag| reactor.on_message(Duration::ZERO, from, tag, Bytes::zeroed(0, 1));
+    assert_eq!(hand(3, 0), Err(Error::Disagreement { got: 0, expected: 0 }));
+    assert_eq!(hand(1, 7), Err(Error::Disagreement { got: 0, expected: 0 }));
+    assert_eq!(hand(2, 0), Ok(()));
+    assert_eq!(hand(2, 0), Err(Error::Disagreement { got: 0, expected: 0 }));
+}

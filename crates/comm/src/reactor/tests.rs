@@ -1,0 +1,228 @@
+//! Two ranks in one thread, whose engine carries short records only: long messages are announced, and come in pieces.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use treepie_base::Error;
+use treepie_fabric::{Event, Fabric, Head, Life};
+
+use super::*;
+
+const SHORT: usize = 64;
+
+/// What the two ranks share.
+#[derive(Default)]
+struct Wire {
+    /// Records for each.
+    records: [VecDeque<(Head, Vec<u8>)>; 2],
+    /// Whether rank 1 is gone.
+    lost: bool,
+}
+
+struct Port {
+    rank: u32,
+    wire: Rc<RefCell<Wire>>,
+    /// The record that was handed out last.
+    current: Vec<u8>,
+}
+
+impl Fabric for Port {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        2
+    }
+
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn max_body(&self) -> usize {
+        SHORT
+    }
+
+    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+        self.wire.borrow_mut().records[to as usize].push_back((head, body.to_vec()));
+        true
+    }
+
+    fn poll(&mut self) -> Option<Event<'_>> {
+        let (head, body) = self.wire.borrow_mut().records[self.rank as usize].pop_front()?;
+        self.current = body;
+        Some(Event::Record { from: 1 - self.rank, head, body: &self.current })
+    }
+
+    fn idle(&mut self, _round: u32) -> bool {
+        false
+    }
+
+    fn depart(&mut self) {}
+
+    fn departed(&mut self) -> bool {
+        true
+    }
+
+    fn fail(&mut self) {}
+
+    fn news(&self) -> u32 {
+        u32::from(self.wire.borrow().lost)
+    }
+
+    fn life(&self, rank: u32) -> Life {
+        if rank == 1 && self.wire.borrow().lost { Life::Dead } else { Life::Here }
+    }
+}
+
+/// Sends what it was told to, and is done when it has got so many messages.
+#[derive(Default)]
+struct Script {
+    sends: VecDeque<Transmit>,
+    expects: VecDeque<Expect>,
+    /// Tags and lengths of what came.
+    got: Vec<(u32, usize)>,
+    needs: usize,
+    /// It refuses messages of this length.
+    refuses: Option<usize>,
+}
+
+impl Reactor for Script {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.sends.pop_front()
+    }
+
+    fn poll_expect(&mut self) -> Option<Expect> {
+        self.expects.pop_front()
+    }
+
+    fn on_message(&mut self, _now: Duration, _from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        let len = bytes.as_slice().len();
+        self.got.push((tag, len));
+        let refused = self.refuses == Some(len);
+        if refused { Err(Error::Disagreement { got: len as u64, expected: 0 }) } else { Ok(()) }
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        vec![0, 1]
+    }
+
+    fn is_done(&self) -> bool {
+        self.got.len() >= self.needs
+    }
+}
+
+/// A script that sends messages of these tags and lengths to the other rank.
+fn sending(to: u32, messages: &[(u32, usize)]) -> Script {
+    let transmit = |(tag, len): &(u32, usize)| Transmit { to, tag: *tag, bytes: Bytes::zeroed(*len, 1) };
+    Script { sends: messages.iter().map(transmit).collect(), ..Script::default() }
+}
+
+/// A script that needs so many messages of those that it expects.
+fn expecting(needs: usize, expects: &[(Option<u32>, u32)]) -> Script {
+    let expects = expects.iter().map(|(from, tag)| Expect { from: *from, tag: *tag }).collect();
+    Script { expects, needs, ..Script::default() }
+}
+
+/// How a script ended, and what it had got.
+type Ended = (Result<()>, Vec<(u32, usize)>);
+
+struct World {
+    wire: Rc<RefCell<Wire>>,
+    endpoints: [Endpoint; 2],
+}
+
+impl World {
+    fn new() -> Self {
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let port = |rank| Endpoint::new(Box::new(Port { rank, wire: wire.clone(), current: Vec::new() }));
+        Self { endpoints: [port(0), port(1)], wire }
+    }
+
+    /// Runs a script on each rank until both have ended, and says how.
+    fn run(&mut self, scripts: [Script; 2]) -> [Ended; 2] {
+        let mut running = scripts.map(|script| (Running::new(script, 1, 5), None));
+        for _ in 0..1000 {
+            for ((running, result), endpoint) in running.iter_mut().zip(&mut self.endpoints) {
+                endpoint.progress();
+                if result.is_none() {
+                    *result = running.step(endpoint);
+                }
+            }
+        }
+        running.map(|(running, result)| (result.expect("it ends"), running.reactor.got))
+    }
+}
+
+#[test]
+fn messages_of_a_pair_and_tag_come_in_order() {
+    // The short ones overtake the long ones on the way.
+    let sent = [(3, 1000), (3, 2), (4, 1), (3, 90_000), (3, 0)];
+    let all = [(Some(1), 3), (Some(1), 3), (None, 3), (Some(1), 4), (None, 3)];
+    let [(receiver, got), (sender, _)] = World::new().run([expecting(5, &all), sending(0, &sent)]);
+    assert_eq!((receiver, sender), (Ok(()), Ok(())));
+    let of_3: Vec<usize> = got.iter().filter(|(tag, _)| *tag == 3).map(|(_, len)| *len).collect();
+    assert_eq!(of_3, [1000, 2, 90_000, 0]);
+    assert_eq!(got[0], (4, 1), "another tag waits for nobody");
+}
+
+#[test]
+fn two_at_once_get_their_own_messages() {
+    let World { endpoints: [here, there], .. } = &mut World::new();
+    let receiving = |instance| Running::new(expecting(1, &[(Some(1), 0)]), 1, instance);
+    let (mut first, mut second) = (receiving(5), receiving(6));
+    assert!(first.step(here).is_none() && second.step(here).is_none());
+    // The second is faster there.
+    for (instance, len) in [(6, 6), (5, 5)] {
+        assert_eq!(Running::new(sending(0, &[(0, len)]), 1, instance).step(there), Some(Ok(())));
+    }
+    while here.progress() {}
+    assert_eq!((first.step(here), second.step(here)), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!((first.reactor.got, second.reactor.got), (vec![(0, 5)], vec![(0, 6)]));
+}
+
+#[test]
+fn what_is_expected_and_not_needed_is_left_alone() {
+    let mut world = World::new();
+    let expects = [(Some(1), 0), (None, 0), (None, 9)];
+    let [(receiver, got), _] = world.run([expecting(1, &expects), sending(0, &[(0, 5)])]);
+    assert_eq!((receiver, got), (Ok(()), vec![(0, 5)]));
+    // The next message under that tag is not taken by a receive of before.
+    let [(receiver, got), _] = world.run([expecting(1, &[(Some(1), 0)]), sending(0, &[(0, 6)])]);
+    assert_eq!((receiver, got), (Ok(()), vec![(0, 6)]));
+}
+
+#[test]
+fn an_error_of_the_reactor_ends_both_sides() {
+    let receiver = Script { refuses: Some(7), ..expecting(2, &[(Some(1), 0), (Some(1), 1)]) };
+    let [(receiver, _), (sender, _)] = World::new().run([receiver, sending(0, &[(0, 7), (1, 5000), (2, 5000)])]);
+    assert_eq!(receiver, Err(Error::Disagreement { got: 7, expected: 0 }));
+    assert_eq!(sender, Err(Error::GaveUp { rank: 0 }));
+}
+
+#[test]
+fn whoever_waits_for_one_that_gave_up_is_told() {
+    let refusing = Script { refuses: Some(7), ..expecting(2, &[(Some(1), 0)]) };
+    let waiting = Script { sends: sending(0, &[(0, 7)]).sends, ..expecting(1, &[(Some(0), 3)]) };
+    let [(refusing, _), (waiting, _)] = World::new().run([refusing, waiting]);
+    assert_eq!(refusing, Err(Error::Disagreement { got: 7, expected: 0 }));
+    assert_eq!(waiting, Err(Error::GaveUp { rank: 0 }));
+}
+
+#[test]
+fn a_lost_peer_ends_it() {
+    let mut world = World::new();
+    let running = Running::new(expecting(1, &[(Some(1), 0)]), 1, 5);
+    let endpoint = &mut world.endpoints[0];
+    let id = endpoint.spawn(Rc::new(RefCell::new(running)), None);
+    assert!(endpoint.test(id).is_none());
+    world.wire.borrow_mut().lost = true;
+    let result = (0..100).find_map(|_| endpoint.test(id)).expect("it ends");
+    assert_eq!(result.err(), Some(Error::PeerLost { rank: 1 }));
+}

@@ -1,0 +1,98 @@
+//! A board that all ranks of an engine see, and waiting at it.
+//!
+//! All ranks come to all meetings, in order. For a meeting a rank writes what it has to say, publishes it together with
+//! what the meeting is about, and reads what others have written once they have published theirs. A rank need not wait
+//! for those of whom it reads nothing.
+
+use treepie_base::{Error, Result};
+
+use crate::endpoint::Endpoint;
+use crate::op::Waiting;
+use crate::waiting::Patience;
+
+/// Where data lies for a meeting; the same for all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Beside the word by which a rank publishes: a few bytes.
+    Line,
+    /// A few thousand bytes.
+    Page,
+    /// Many thousand bytes, for few meetings at a time.
+    Hall,
+}
+
+/// A rank's end of the board.
+pub trait Board {
+    /// Bytes that a rank can write for a meeting.
+    fn capacity(&self, room: Room) -> usize;
+
+    /// Whether this rank can write and publish for the coming meeting.
+    fn is_free(&mut self, room: Room) -> bool;
+
+    /// Writes for the coming meeting. Panics if that is not free.
+    fn write(&mut self, room: Room, offset: usize, data: &[u8]);
+
+    /// Publishes what was written, and what the meeting is about, in 48 bits. Panics if it is not free.
+    fn publish(&mut self, room: Room, about: u64);
+
+    /// What the meeting that this rank has published last is about for another rank, if that has published it.
+    fn about(&mut self, rank: u32) -> Option<u64>;
+
+    /// Shows what a rank has written for that meeting. Panics if it has not published it.
+    fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize, read: &mut dyn FnMut(&[u8]));
+
+    /// Reads the memory of a rank that is a process, at an address that it has told. False if that cannot be done.
+    fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool;
+
+    /// Who was missing when it was last looked at.
+    fn awaited(&self) -> Option<u32>;
+}
+
+impl Endpoint {
+    /// The engine's board, if it has one.
+    #[inline]
+    pub fn board(&mut self) -> Option<&mut dyn Board> {
+        self.fabric.board()
+    }
+
+    /// Waits for something at the board. An error if the rank that is missing there is lost.
+    #[inline]
+    pub fn wait_at_board<R>(&mut self, mut look: impl FnMut(&mut dyn Board) -> Option<R>) -> Result<R> {
+        const HAS_ONE: &str = "waits only where there is a board";
+        let board = self.fabric.board().expect(HAS_ONE);
+        if let Some(found) = look(board) {
+            return Ok(found);
+        }
+        // With a core of its own, whoever is waited for is mostly less than a microsecond away.
+        if self.has_own_core() {
+            let board = self.fabric.board().expect(HAS_ONE);
+            for _ in 0..64 {
+                std::hint::spin_loop();
+                if let Some(found) = look(board) {
+                    return Ok(found);
+                }
+            }
+        }
+        let mut patience = Patience::default();
+        loop {
+            if self.progress() {
+                patience.stir();
+            } else {
+                self.pause(&mut patience, Waiting::For("a collective operation"));
+            }
+            let board = self.fabric.board().expect(HAS_ONE);
+            if let Some(found) = look(board) {
+                return Ok(found);
+            }
+            // It was known to be lost before the board was looked at, so what it did before counts.
+            if let Some(rank) = board.awaited().filter(|rank| self.core.lives.contains_key(rank)) {
+                return Err(Error::PeerLost { rank: rank as usize });
+            }
+        }
+    }
+
+    /// Whether ranks do not outnumber cores.
+    fn has_own_core(&self) -> bool {
+        self.fabric.cores().is_some_and(|cores| self.size() <= cores)
+    }
+}

@@ -1,0 +1,154 @@
+//! Waiting for operations, looking after them and giving them up.
+
+use std::time::Duration;
+
+use treepie_base::{Lender, Result};
+
+use crate::endpoint::Endpoint;
+use crate::op::{Completion, Envelope, Op, Waiting};
+use crate::slab::Id;
+
+const EXISTS: &str = "an operation that is waited for exists";
+
+/// How long somebody has waited.
+#[derive(Default)]
+pub(crate) struct Patience {
+    round: u32,
+    since: Option<Duration>,
+    told: u32,
+    asked: u32,
+}
+
+impl Patience {
+    /// Something has come: stay awake again. What is waited for has not, so the time goes on.
+    #[inline]
+    pub(crate) fn stir(&mut self) {
+        self.round = 0;
+    }
+
+    pub(crate) fn waited(&self, now: Duration) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now - since)
+    }
+}
+
+impl Endpoint {
+    /// The result of an operation, if it is over; makes progress once if not.
+    pub fn test(&mut self, id: Id) -> Option<Result<Completion>> {
+        if let Some(result) = self.core.take_result(id) {
+            return Some(result);
+        }
+        self.try_progress();
+        self.core.take_result(id)
+    }
+
+    /// Makes progress for somebody who only looks; if there was none, looks after what those who wait do, and lets
+    /// others run where ranks outnumber cores, as a loop of fruitless looks would keep them from it.
+    pub(crate) fn try_progress(&mut self) {
+        if !self.progress() {
+            self.look_for_losses();
+            self.fabric.idle(0);
+        }
+    }
+
+    /// The result of an operation, if it is over; makes no progress.
+    pub fn result(&mut self, id: Id) -> Option<Result<Completion>> {
+        self.core.take_result(id)
+    }
+
+    /// The same for an operation whose memory nobody asks for.
+    #[inline]
+    pub fn result_envelope(&mut self, id: Id) -> Option<Result<Envelope>> {
+        self.core.take_envelope(id)
+    }
+
+    /// Waits for an operation to end.
+    pub fn wait(&mut self, id: Id) -> Result<Completion> {
+        self.wait_any(&[id]);
+        self.core.take_result(id).expect(EXISTS)
+    }
+
+    /// Waits for an operation to end whose memory nobody asks for.
+    #[inline]
+    pub fn wait_envelope(&mut self, id: Id) -> Result<Envelope> {
+        if let Some(result) = self.core.take_envelope(id) {
+            return result;
+        }
+        self.wait_any(&[id]);
+        self.core.take_envelope(id).expect(EXISTS)
+    }
+
+    /// Waits until one of these is over and returns its place.
+    pub fn wait_any(&mut self, ids: &[Id]) -> usize {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(i) = ids.iter().position(|id| self.is_over(*id)) {
+                return i;
+            }
+            if self.progress() {
+                patience.stir();
+            } else if !self.fail_if_circular(ids) {
+                let what = self.core.describe(ids[0]).expect(EXISTS);
+                self.pause(&mut patience, what);
+            }
+        }
+    }
+
+    /// Whether an operation is over.
+    #[inline]
+    pub fn is_over(&self, id: Id) -> bool {
+        self.core.ops.get(id).is_none_or(Op::is_over)
+    }
+
+    /// The operations on memory of this lending whose result has not been taken.
+    pub fn lent_by(&self, lender: Lender) -> Vec<Id> {
+        self.core.ops.iter().filter(|(_, op)| op.lender == Some(lender)).map(|(id, _)| id).collect()
+    }
+
+    /// Takes back a receive that has no message yet. False if it has, or if it is no receive.
+    pub fn cancel(&mut self, id: Id) -> bool {
+        let cancelled = self.core.unpost(id);
+        if cancelled {
+            self.core.ops.remove(id);
+        }
+        cancelled
+    }
+
+    /// Gives up an operation: a receive without message is cancelled, anything else goes on unheeded.
+    pub fn abandon(&mut self, id: Id) {
+        if self.cancel(id) {
+            return;
+        }
+        match self.core.ops.get_mut(id) {
+            Some(op) if op.is_over() => self.core.ops.remove(id),
+            Some(op) => op.wanted = false,
+            None => {}
+        }
+    }
+
+    /// Waits a little after nothing has come, and looks after what only those who wait have time for.
+    #[cold]
+    pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
+        let slept = self.fabric.idle(patience.round);
+        patience.round += 1;
+        self.look_for_losses();
+        if slept || patience.round.is_multiple_of(256) {
+            self.watch(patience, what);
+        }
+    }
+
+    /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
+    fn watch(&mut self, patience: &mut Patience, what: Waiting) {
+        let now = self.fabric.now();
+        let waited = now - *patience.since.get_or_insert(now);
+        if let Some(stall) = self.stall
+            && waited >= stall * (patience.told + 1)
+        {
+            patience.told += 1;
+            eprintln!("treepie: rank {} has waited {:.1} s in {what}", self.core.rank, waited.as_secs_f64());
+        }
+        if !self.fabric.knows_life() && waited >= Duration::from_millis(500) * (patience.asked + 1) {
+            patience.asked += 1;
+            self.ask_whether_they_are_there(what);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Messages that one side has given up: senders are refused, receivers are told, and the same tags can be used again.
+
+use treepie_base::{Error, Span};
+use treepie_fabric::{Address, Endpoint, Id, Select, Target};
+
+use crate::{Offers, PLAIN, bytes, pair, pending};
+
+const MASK: u32 = 0xff00;
+
+fn to(rank: u32, tag: u32) -> Address {
+    Address { context: 1, to: rank, tag, synchronous: false }
+}
+
+fn from(rank: u32, tag: u32) -> Select {
+    Select { context: 1, source: Some(rank), tag: Some(tag) }
+}
+
+fn receive(end: &mut Endpoint, tag: u32) -> Id {
+    end.start_recv(from(0, tag), Target::Fresh { align: 1 })
+}
+
+fn both(a: &mut Endpoint, b: &mut Endpoint) {
+    for _ in 0..1000 {
+        a.progress();
+        b.progress();
+    }
+}
+
+#[test]
+fn what_was_given_up_is_thrown_away_until_it_is_forgotten() {
+    let (mut a, mut b) = pair(PLAIN);
+    b.give_up_messages(1, MASK, 0x300);
+    let long = pending(&mut a, to(1, 0x305), 100_000).unwrap();
+    pending(&mut a, to(1, 0x306), 10);
+    both(&mut a, &mut b);
+    assert_eq!(a.result(long).expect("an answer").unwrap_err(), Error::GaveUp { rank: 1 });
+    assert_eq!(b.iprobe(from(0, 0x306)), None);
+    // Other bits, and other contexts, are forgotten in vain.
+    b.forget_given_up(1, 0x400, 0x500);
+    b.forget_given_up(3, 0x300, 0x300);
+    pending(&mut a, to(1, 0x306), 10);
+    both(&mut a, &mut b);
+    assert_eq!(b.iprobe(from(0, 0x306)), None);
+    b.forget_given_up(1, 0x400, 0x300);
+    pending(&mut a, to(1, 0x306), 10);
+    both(&mut a, &mut b);
+    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().bytes, 10);
+}
+
+#[test]
+fn what_was_given_up_is_forgotten_when_its_bits_are_used() {
+    let (mut a, mut b) = pair(PLAIN);
+    b.give_up_messages(1, MASK, 0x300);
+    b.forget_given_up(1, 0x300, 0x900);
+    pending(&mut a, to(1, 0x306), 10);
+    both(&mut a, &mut b);
+    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().bytes, 10);
+}
+
+#[test]
+fn whoever_waits_for_what_a_peer_gave_up_is_told() {
+    for capacity in [1, 100] {
+        let (mut a, mut b) = pair(Offers { capacity, ..PLAIN });
+        let waiting: Vec<Id> = [0x305, 0x306, 0x405].map(|tag| receive(&mut b, tag)).to_vec();
+        let elsewhere = b.start_recv(Select { context: 3, ..from(0, 0x305) }, Target::Fresh { align: 1 });
+        let anything = b.start_recv(Select { tag: None, ..from(0, 0) }, Target::Fresh { align: 1 });
+        // What was sent before counts, also if its data is still here.
+        let long = pending(&mut a, to(1, 0x305), 100_000).unwrap();
+        let after = receive(&mut b, 0x305);
+        a.tell_gave_up(1, MASK, 0x300, [0, 1].into_iter());
+        both(&mut a, &mut b);
+        assert_eq!(b.result(waiting[0]).expect("over").unwrap().envelope.bytes, 100_000);
+        assert!(a.result(long).expect("over").is_ok());
+        for id in [waiting[1], after] {
+            assert_eq!(b.result(id).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
+        }
+        assert!(![waiting[2], elsewhere, anything].iter().any(|id| b.is_over(*id)), "others wait on");
+        [waiting[2], elsewhere, anything].into_iter().for_each(|id| b.abandon(id));
+        // Those that are begun later, of both kinds, until it is forgotten.
+        let late = receive(&mut b, 0x307);
+        assert_eq!(b.result(late).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
+        assert_eq!(b.recv(from(0, 0x307), &mut [0; 4]).unwrap_err(), Error::GaveUp { rank: 0 });
+        // The rank that begins it only now has not heard of an earlier one.
+        b.forget_given_up(1, 0x300, 0xb00);
+        let late = receive(&mut b, 0x307);
+        assert_eq!(b.result(late).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
+        b.forget_given_up(1, 0xb00, 0x300);
+        let again = receive(&mut b, 0x307);
+        pending(&mut a, to(1, 0x307), 10);
+        both(&mut a, &mut b);
+        assert_eq!(b.result(again).expect("over").unwrap().envelope.bytes, 10);
+    }
+}
+
+#[test]
+fn a_message_that_is_there_is_received_from_a_peer_that_gave_up_more() {
+    let (mut a, mut b) = pair(PLAIN);
+    pending(&mut a, to(1, 0x305), 10);
+    a.tell_gave_up(1, MASK, 0x300, std::iter::once(1));
+    both(&mut a, &mut b);
+    let first = receive(&mut b, 0x305);
+    assert_eq!(b.result(first).expect("over").unwrap().envelope.bytes, 10);
+    assert_eq!(b.recv(from(0, 0x305), &mut [0; 10]).unwrap_err(), Error::GaveUp { rank: 0 });
+}
+
+#[test]
+fn only_the_latest_of_a_peer_are_remembered() {
+    let (mut a, mut b) = pair(Offers { capacity: 1000, ..PLAIN });
+    for bits in 0..200 {
+        a.tell_gave_up(1, !0, bits, std::iter::once(1));
+    }
+    both(&mut a, &mut b);
+    let [old, new] = [receive(&mut b, 3), receive(&mut b, 199)];
+    assert!(!b.is_over(old) && b.is_over(new));
+    b.abandon(old);
+}
+
+#[test]
+#[should_panic(expected = "lent for reading")]
+fn memory_that_was_lent_for_reading_is_not_received_into() {
+    let (mut a, mut b) = pair(PLAIN);
+    a.send(to(1, 5), b"abc").unwrap();
+    let lent: Span = treepie_base::Region::from(treepie_base::Bytes::zeroed(3, 1)).part(0..3);
+    b.start_recv(from(0, 5), Target::Into(lent));
+    both(&mut a, &mut b);
+}
+
+/// An engine that moves data itself writes by the address alone.
+#[test]
+#[should_panic(expected = "may be written")]
+fn memory_that_was_lent_for_reading_is_not_given_to_an_engine() {
+    let (mut a, mut b) = pair(Offers { bulk: true, ..PLAIN });
+    let _send = a.start_send(to(1, 5), bytes(5000));
+    let lent: Span = treepie_base::Region::from(treepie_base::Bytes::zeroed(5000, 1)).part(0..5000);
+    b.start_recv(from(0, 5), Target::Into(lent));
+    both(&mut a, &mut b);
+}

@@ -1,0 +1,116 @@
+//! When a rank may write for a meeting, and when it may read: the words of a [`board`](crate::board), apart from the
+//! memory that they guard.
+//!
+//! A rank publishes a meeting by one word, which holds the number of the meeting and what it is about. The words of
+//! `depth` meetings lie beside each other, so a rank that has nothing to read can go ahead of the others. A word, and the
+//! place beside it, is written again when everybody has published a later meeting than the one it was last used for: by
+//! then they have read what was there. Whoever writes waits for that, mostly for nothing.
+
+use crate::primitive::{AtomicU64, Fencing, Ordering, publish_word};
+
+/// Where the words lie.
+pub(crate) trait Words {
+    fn word(&self, rank: u32, meeting: u64) -> &AtomicU64;
+}
+
+/// Places of a rank for much data: one to be read while the other is written.
+pub(crate) const HALLS: u64 = 2;
+
+/// Bits of a word that are the number of the meeting. No two ranks are further apart than the depth.
+const NUMBER: u32 = u16::BITS;
+
+/// What a rank knows of the meetings.
+pub(crate) struct Meetings {
+    rank: u32,
+    ranks: u32,
+    depth: u64,
+    /// The last meeting that this rank has published.
+    last: u64,
+    /// All are known to have published this one.
+    known: u64,
+    /// Meetings so far that had halls, and the last one that each hall was used for.
+    halls: u64,
+    used: [u64; HALLS as usize],
+    /// Somebody who is waited for, and the meeting that it has not published.
+    awaited: Option<(u32, u64)>,
+}
+
+impl Meetings {
+    pub(crate) fn new(rank: u32, ranks: u32, depth: u64) -> Self {
+        Self { rank, ranks, depth, last: 0, known: 0, halls: 0, used: [0; HALLS as usize], awaited: None }
+    }
+
+    /// The last meeting that this rank has published.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The hall of the coming meeting, if it has halls.
+    pub(crate) fn next_hall(&self) -> u64 {
+        self.halls % HALLS
+    }
+
+    /// The hall of the last meeting that had halls.
+    pub(crate) fn last_hall(&self) -> u64 {
+        self.halls.wrapping_sub(1) % HALLS
+    }
+
+    pub(crate) fn has_published(words: &impl Words, rank: u32, meeting: u64) -> bool {
+        let word = words.word(rank, meeting).load(Ordering::Acquire);
+        meeting == 0 || (word as u16).wrapping_sub(meeting as u16).cast_signed() >= 0
+    }
+
+    /// Whether this rank can write for the coming meeting, and publish it.
+    #[inline]
+    pub(crate) fn is_free(&mut self, words: &impl Words, in_hall: bool) -> bool {
+        let for_word = (self.last + 2).saturating_sub(self.depth);
+        let hall = self.used[self.next_hall() as usize];
+        let needed = if in_hall && hall > 0 { for_word.max(hall + 1) } else { for_word };
+        self.known >= needed || self.all_have_published(words, needed)
+    }
+
+    fn all_have_published(&mut self, words: &impl Words, meeting: u64) -> bool {
+        // If all are up to date, there is nothing to look at for as many meetings as there are words.
+        let up_to_date = (0..self.ranks).all(|rank| Self::has_published(words, rank, self.last));
+        let missing = (0..self.ranks).find(|rank| !up_to_date && !Self::has_published(words, *rank, meeting));
+        self.awaited = missing.map(|rank| (rank, meeting));
+        if missing.is_none() {
+            self.known = if up_to_date { self.last } else { meeting };
+        }
+        missing.is_none()
+    }
+
+    /// Publishes the coming meeting. Panics if it is not free.
+    #[inline]
+    pub(crate) fn publish(&mut self, words: &impl Words, in_hall: bool, about: u64, fencing: Fencing) {
+        assert!(self.is_free(words, in_hall), "a word is written that others may be reading");
+        assert!(about >> (u64::BITS - NUMBER) == 0, "{about:#x} is too much to say");
+        self.last += 1;
+        if in_hall {
+            self.used[self.next_hall() as usize] = self.last;
+            self.halls += 1;
+        }
+        publish_word(words.word(self.rank, self.last), about << NUMBER | u64::from(self.last as u16), fencing);
+    }
+
+    /// What the meeting that this rank has published last is about for another rank, if that has published it.
+    #[inline]
+    pub(crate) fn about(&mut self, words: &impl Words, rank: u32) -> Option<u64> {
+        let word = words.word(rank, self.last).load(Ordering::Acquire);
+        // Nobody is a whole depth ahead, so a word that is another meeting's is an earlier one's.
+        let is_there = word as u16 == self.last as u16;
+        self.awaited = (!is_there).then_some((rank, self.last));
+        is_there.then_some(word >> NUMBER)
+    }
+
+    /// Who was missing when it was last looked.
+    #[cfg(not(loom))]
+    pub(crate) fn awaited(&self) -> Option<u32> {
+        self.awaited.map(|(rank, _)| rank)
+    }
+
+    /// Whether whoever was missing has come.
+    pub(crate) fn has_news(&self, words: &impl Words) -> bool {
+        self.awaited.is_some_and(|(rank, meeting)| Self::has_published(words, rank, meeting))
+    }
+}
