@@ -13,9 +13,7 @@ use crate::request::{Finish, Request};
 impl Comm {
     /// Waits until all ranks of the communicator have called it.
     pub fn barrier(&self) -> Result<()> {
-        if self.prefers_central_barrier()
-            && let Some(result) = self.barrier_at_board()
-        {
+        if let Some(result) = self.barrier_at_board() {
             return result;
         }
         match self.central_barrier() {

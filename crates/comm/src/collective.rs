@@ -5,6 +5,7 @@
 //! a call is kept for the next one like it.
 
 mod blocking;
+mod candidates;
 pub(crate) mod choose;
 mod cost;
 pub(crate) mod executor;
@@ -16,7 +17,7 @@ mod steps;
 mod store_and_forward;
 mod straight;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use treepie_base::{Error, Region, Result, lending};
@@ -92,9 +93,11 @@ impl<'a> Lengths<'a> {
 #[derive(Default)]
 pub(crate) struct Collectives {
     /// The one used last comes first.
-    plans: RefCell<Vec<Plan>>,
+    plans: RefCell<Vec<Box<Plan>>>,
     /// Scratch memory that is not in use. Fresh memory would cost more than what is done with it.
     scratch: RefCell<Vec<Region>>,
+    /// Whether barriers are meetings at the board, once that is known.
+    meets: Cell<Option<bool>>,
     pub(crate) choice: Choice,
 }
 

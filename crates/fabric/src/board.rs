@@ -26,19 +26,17 @@ pub trait Board {
     /// Bytes that a rank can write for a meeting.
     fn capacity(&self, room: Room) -> usize;
 
-    /// Whether this rank can write and publish for the coming meeting.
-    fn is_free(&mut self, room: Room) -> bool;
+    /// Writes for the coming meeting, if others have read what was there before.
+    fn try_write(&mut self, room: Room, offset: usize, data: &[u8]) -> bool;
 
-    /// Writes for the coming meeting. Panics if that is not free.
-    fn write(&mut self, room: Room, offset: usize, data: &[u8]);
-
-    /// Publishes what was written, and what the meeting is about, in 48 bits. Panics if it is not free.
-    fn publish(&mut self, room: Room, about: u64);
+    /// Publishes what was written, and what the meeting is about, in 48 bits, if others have come as far as they must for
+    /// that.
+    fn try_publish(&mut self, room: Room, about: u64) -> bool;
 
     /// What the meeting that this rank has published last is about for another rank, if that has published it.
     fn about(&mut self, rank: u32) -> Option<u64>;
 
-    /// Shows what a rank has written for that meeting. Panics if it has not published it.
+    /// Shows what a rank has written for that meeting. Panics if it was not seen [to be there](Self::about).
     fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize, read: &mut dyn FnMut(&[u8]));
 
     /// Reads the memory of a rank that is a process, at an address that it has told. False if that cannot be done.
@@ -47,6 +45,9 @@ pub trait Board {
     /// Who was missing when it was last looked at.
     fn awaited(&self) -> Option<u32>;
 }
+
+/// How often a rank that shares its core gives others their turn before it looks after everything else.
+const TURNS: u32 = 3;
 
 impl Endpoint {
     /// The engine's board, if it has one.
@@ -69,6 +70,15 @@ impl Endpoint {
             for _ in 0..64 {
                 std::hint::spin_loop();
                 if let Some(found) = look(board) {
+                    return Ok(found);
+                }
+            }
+        } else {
+            // Whoever is waited for is mostly only waiting for its turn. Looking after everything else before that turn
+            // costs as much as giving it.
+            for _ in 0..TURNS {
+                self.fabric.idle(0);
+                if let Some(found) = look(self.fabric.board().expect(HAS_ONE)) {
                     return Ok(found);
                 }
             }

@@ -45,7 +45,13 @@ pub(crate) struct Header {
     pub(crate) news: AtomicU32,
     /// Where the next piece of the heap begins.
     pub(crate) heap: AtomicU64,
+    pub(crate) sleepers: Sleepers,
 }
+
+/// How many ranks sleep or are about to, on a line of its own: whoever does something that all may wait for, looks here
+/// before it looks at the bell of each. A rank that was killed in its sleep stays counted, which only costs those looks.
+#[repr(C, align(64))]
+pub(crate) struct Sleepers(pub(crate) AtomicU32);
 
 /// What a rank shows to the others.
 #[repr(C, align(64))]

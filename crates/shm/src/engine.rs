@@ -371,7 +371,10 @@ impl Fabric for Shm {
         let limit = Duration::from_millis(if self.barrier_failed { 1 } else { 100 });
         let (asked, mut failed) = (self.sleeper_fences, false);
         let fence = || failed = if asked { !barrier::everywhere() } else { full_fence() };
+        let sleepers = &self.arena.header().sleepers.0;
+        sleepers.fetch_add(1, Ordering::Relaxed);
         bell.sleep(limit, fence, || self.anything());
+        sleepers.fetch_sub(1, Ordering::Relaxed);
         self.barrier_failed |= failed;
         self.full.clear();
         true

@@ -13,8 +13,9 @@ pub(crate) trait Words {
     fn word(&self, rank: u32, meeting: u64) -> &AtomicU64;
 }
 
-/// Places of a rank for much data: one to be read while the other is written.
-pub(crate) const HALLS: u64 = 2;
+/// Places of a rank for much data: some to be read while others are written. With two of four times the size, ranks that
+/// share a core wait for each other as often, but what is written no longer stays in the cache until it is read.
+pub(crate) const HALLS: u64 = 4;
 
 /// Bits of a word that are the number of the meeting. No two ranks are further apart than the depth.
 const NUMBER: u32 = u16::BITS;
@@ -31,13 +32,17 @@ pub(crate) struct Meetings {
     /// Meetings so far that had halls, and the last one that each hall was used for.
     halls: u64,
     used: [u64; HALLS as usize],
+    /// Who has been seen to have published the last meeting, as bits.
+    seen: u64,
     /// Somebody who is waited for, and the meeting that it has not published.
     awaited: Option<(u32, u64)>,
 }
 
 impl Meetings {
+    /// Of a rank of at most 64.
     pub(crate) fn new(rank: u32, ranks: u32, depth: u64) -> Self {
-        Self { rank, ranks, depth, last: 0, known: 0, halls: 0, used: [0; HALLS as usize], awaited: None }
+        assert!(rank < ranks && ranks <= u64::BITS, "rank {rank} of {ranks}");
+        Self { rank, ranks, depth, last: 0, known: 0, halls: 0, used: [0; HALLS as usize], seen: 0, awaited: None }
     }
 
     /// The last meeting that this rank has published.
@@ -55,7 +60,7 @@ impl Meetings {
         self.halls.wrapping_sub(1) % HALLS
     }
 
-    pub(crate) fn has_published(words: &impl Words, rank: u32, meeting: u64) -> bool {
+    fn has_published(words: &impl Words, rank: u32, meeting: u64) -> bool {
         let word = words.word(rank, meeting).load(Ordering::Acquire);
         meeting == 0 || (word as u16).wrapping_sub(meeting as u16).cast_signed() >= 0
     }
@@ -80,17 +85,28 @@ impl Meetings {
         missing.is_none()
     }
 
-    /// Publishes the coming meeting. Panics if it is not free.
+    /// Publishes the coming meeting, if it is free.
     #[inline]
-    pub(crate) fn publish(&mut self, words: &impl Words, in_hall: bool, about: u64, fencing: Fencing) {
-        assert!(self.is_free(words, in_hall), "a word is written that others may be reading");
+    pub(crate) fn try_publish(&mut self, words: &impl Words, in_hall: bool, about: u64, fencing: Fencing) -> bool {
+        if !self.is_free(words, in_hall) {
+            return false;
+        }
         assert!(about >> (u64::BITS - NUMBER) == 0, "{about:#x} is too much to say");
         self.last += 1;
+        self.seen = 0;
         if in_hall {
             self.used[self.next_hall() as usize] = self.last;
             self.halls += 1;
         }
         publish_word(words.word(self.rank, self.last), about << NUMBER | u64::from(self.last as u16), fencing);
+        true
+    }
+
+    /// Whether a rank has been seen to have published the last meeting.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn has_seen(&self, rank: u32) -> bool {
+        self.seen & 1 << rank != 0
     }
 
     /// What the meeting that this rank has published last is about for another rank, if that has published it.
@@ -98,9 +114,18 @@ impl Meetings {
     pub(crate) fn about(&mut self, words: &impl Words, rank: u32) -> Option<u64> {
         let word = words.word(rank, self.last).load(Ordering::Acquire);
         // Nobody is a whole depth ahead, so a word that is another meeting's is an earlier one's.
-        let is_there = word as u16 == self.last as u16;
-        self.awaited = (!is_there).then_some((rank, self.last));
-        is_there.then_some(word >> NUMBER)
+        if word as u16 != self.last as u16 {
+            self.awaited = Some((rank, self.last));
+            return None;
+        }
+        self.awaited = None;
+        // Who has seen all others need not look again before it writes: with two ranks that would fetch the line once
+        // more, for reading, right before it is fetched for writing.
+        self.seen |= 1 << rank;
+        if (self.seen | 1 << self.rank).count_ones() == self.ranks {
+            self.known = self.last;
+        }
+        Some(word >> NUMBER)
     }
 
     /// Who was missing when it was last looked.

@@ -225,7 +225,7 @@ impl Paper {
         let place = if in_hall { meetings.next_hall() } else { meetings.last() + 1 };
         // SAFETY: loom watches over the cell.
         self.places[self.index(rank, place)].with_mut(|place| unsafe { *place = value });
-        meetings.publish(self, in_hall, value, Fencing::Writer);
+        assert!(meetings.try_publish(self, in_hall, value, Fencing::Writer));
     }
 
     fn hear(&self, meetings: &mut Meetings, rank: u32, in_hall: bool) -> u64 {

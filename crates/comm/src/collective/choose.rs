@@ -8,7 +8,9 @@ use treepie_collectives::registry::{self, Request};
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::Network;
 
-use super::cost::{Candidate, Prices, Rooms, Way, candidates};
+use super::candidates::candidates;
+use super::cost::{Candidate, Prices, Rooms, Way};
+use super::meetings::Manner;
 use super::{Call, Lengths};
 use crate::comm::Comm;
 
@@ -105,6 +107,10 @@ impl Comm {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {way}", self.size());
         }
+        if way != Way::Messages {
+            // A board has pieces of its own.
+            request.parameters.segments = 1;
+        }
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
         Ok((Arc::from(schedule), way))
     }
@@ -135,7 +141,7 @@ impl Comm {
             return candidate.best(&self.prices(), self.size() as u32, bytes, Some(rooms)).1;
         }
         // Nothing is known of it. If it can be carried out over a board, that is faster for what is short.
-        if bytes <= rooms.page { Way::Written } else { Way::Messages }
+        if bytes <= rooms.page { Way::Board(Manner::Writing) } else { Way::Messages }
     }
 
     fn prices(&self) -> Prices {

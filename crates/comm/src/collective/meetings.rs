@@ -5,18 +5,23 @@
 //! or combine from there. *Shown*: each rank writes the addresses of what it sends, and readers fetch it from its memory;
 //! all wait for all at each meeting and at one more at the end, so that nothing is changed while others read it.
 
+use std::ops::Range;
+
 use treepie_fabric::Room;
-use treepie_schedule::{Op, Part, Places, Rounds, Side};
+use treepie_schedule::{Op, Operation, Part, Places, Rounds, Side};
 
 use super::cost::Rooms;
 use super::executor::Job;
 use super::steps::{Bit, Bits, MOST_ALIGN, Memory, Step, single};
-use super::straight::Straight;
+use super::straight::{MOST_STEPS, Straight};
+
+/// What data beside a word is aligned to.
+const LINE_ALIGN: usize = align_of::<u64>();
 
 impl Straight {
     /// The list over a board: one lane, parts that are single ranges, and messages that are received in the round in
     /// which they are sent. All ranks come to the same answer, so what must hold for one is asked of all.
-    pub(crate) fn over_board(job: &Job, in_place: bool, rooms: &Rooms, showing: bool) -> Option<Self> {
+    pub(crate) fn over_board(job: &Job, in_place: bool, rooms: &Rooms, manner: Manner) -> Option<Self> {
         let schedule = &*job.schedule;
         let ranks = schedule.ranks();
         let bits = Bits::new(job, in_place)?;
@@ -34,60 +39,140 @@ impl Straight {
                 .collect();
             let most = of_ranks.iter().map(Rounds::len).max().unwrap_or(0);
             for k in 0..most {
-                let ops = |rank: u32| of_ranks[rank as usize].round_or_none(k);
-                let writings: Vec<Writing> =
-                    (0..ranks).map(|rank| Writing::new(job, rank, ops(rank), showing)).collect();
-                let is_straight = (0..ranks).all(|rank| ops(rank).iter().all(|op| is_single(job, rank, *op)));
-                if !is_straight || !all_meet(&writings, ranks, ops) {
-                    return None;
-                }
-                let room = rooms.for_bytes(writings.iter().map(|writing| writing.bytes).max().unwrap_or(0))?;
-                for (part, at) in &writings[job.rank as usize].parts {
-                    let (at, bit) = (*at, bits.bit(*part)?);
-                    steps.push(if showing { Step::Show { room, at, bit } } else { Step::Write { room, at, bit } });
-                }
-                let mut after = Vec::new();
-                let mut taken = vec![0usize; ranks as usize];
-                let mut next = |from: u32| {
-                    taken[from as usize] += 1;
-                    writings[from as usize].sent_to(job.rank).nth(taken[from as usize] - 1)
-                };
-                for op in ops(job.rank) {
-                    match *op {
-                        Op::Recv { from, part } => {
-                            let (at, bit) = (next(from)?, bits.bit(part)?);
-                            after.push(if showing {
-                                Step::Fetch { from, room, at, bit }
-                            } else {
-                                Step::Read { from, room, at, bit }
-                            });
-                        }
-                        Op::RecvReduce { from, part, side } => {
-                            let (at, bit, left) = (next(from)?, bits.bit(part)?, side == Side::Left);
-                            after.push(if showing {
-                                Step::FetchReduce { from, room, at, bit, left }
-                            } else {
-                                Step::ReadReduce { from, room, at, bit, left }
-                            });
-                        }
-                        // Nobody reads what a copy writes in its round, so it need not wait; a combination comes in order.
-                        op @ Op::Copy { .. } => steps.extend(bits.local(op)?),
-                        op => after.extend(bits.local(op)?),
-                    }
-                }
-                if writings.iter().any(|writing| !writing.sends.is_empty()) {
-                    steps.push(Step::Meet { room, all: showing });
-                }
-                steps.append(&mut after);
+                let round: Vec<&[Op]> = of_ranks.iter().map(|rounds| rounds.round_or_none(k)).collect();
+                Round::new(job, rooms, manner, &round)?.add_to(&mut steps, &bits)?;
             }
         }
-        if showing {
+        if manner == Manner::Showing {
             steps.push(Step::Meet { room: Room::Line, all: true });
         }
         let steps = without_idle_copies(steps);
         // If it were so, it would be for other ranks, too, but not for all.
         assert!(!changes_what_is_shown(&steps), "an algorithm whose ranks write what they send cannot be shown");
         Some(Self::of(job, &bits, steps))
+    }
+}
+
+/// How data gets to those who read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It is written on the board, as a whole.
+    Writing,
+    /// It is written in as many pieces as it takes. Only for algorithms whose ranks do not write what they send in the
+    /// same round.
+    WritingPieces,
+    /// It is told where it lies. For the same algorithms.
+    Showing,
+}
+
+/// A round of all ranks.
+struct Round<'a> {
+    job: &'a Job,
+    ops: &'a [&'a [Op]],
+    writings: Vec<Writing>,
+    manner: Manner,
+    room: Room,
+    /// Bytes of a piece of a part, and how many pieces the longest part has; everything in one if there is one.
+    piece: usize,
+    pieces: usize,
+}
+
+impl<'a> Round<'a> {
+    fn new(job: &'a Job, rooms: &Rooms, manner: Manner, ops: &'a [&'a [Op]]) -> Option<Self> {
+        let writings: Vec<Writing> =
+            (0..).zip(ops).map(|(rank, ops)| Writing::new(job, rank, ops, manner == Manner::Showing)).collect();
+        let is_straight = (0..).zip(ops).all(|(rank, ops)| ops.iter().all(|op| is_single(job, rank, *op)));
+        if !is_straight || !all_meet(&writings, ops) {
+            return None;
+        }
+        let most = writings.iter().map(|writing| writing.bytes).max().unwrap_or(0);
+        let mut round = Self { job, ops, writings, manner, room: Room::Line, piece: usize::MAX, pieces: 1 };
+        match rooms.for_bytes(most) {
+            Some(room) if room != Room::Line || job.align <= LINE_ALIGN => round.room = room,
+            Some(_) => round.room = Room::Page,
+            None if manner == Manner::WritingPieces => round.cut(rooms)?,
+            None => return None,
+        }
+        Some(round)
+    }
+
+    /// Cuts all parts into pieces, as many at a time as a hall holds.
+    fn cut(&mut self, rooms: &Rooms) -> Option<()> {
+        // A combination within a rank has its place among those with what comes, which is another one for each piece.
+        if self.ops.iter().any(|ops| ops.iter().any(|op| matches!(op, Op::Reduce { .. }))) {
+            return None;
+        }
+        let parts = self.writings.iter().map(|writing| writing.parts.len()).max()?;
+        let unit = self.job.element.checked_mul(MOST_ALIGN)?;
+        self.piece = rooms.hall / parts / unit * unit;
+        if self.piece == 0 {
+            return None;
+        }
+        let longest = self.writings.iter().map(|writing| writing.longest).max()?;
+        (self.room, self.pieces) = (Room::Hall, longest.div_ceil(self.piece));
+        Some(())
+    }
+
+    /// Where the part of this number lies on the board, and which of its bytes, if any, for a piece.
+    fn place(&self, writing: &Writing, part: usize, bit: &Bit, piece: usize) -> (usize, Bit) {
+        if self.pieces == 1 {
+            return (writing.parts[part].1, bit.clone());
+        }
+        let Range { start, end } = bit.range;
+        let cut = |at: usize| (start + at * self.piece).min(end);
+        (part * self.piece, Bit { memory: bit.memory, range: cut(piece)..cut(piece + 1) })
+    }
+
+    /// Adds this rank's steps.
+    fn add_to(&self, steps: &mut Vec<Step>, bits: &Bits<'_>) -> Option<()> {
+        let (rank, room) = (self.job.rank, self.room);
+        let (mine, ops) = (&self.writings[rank as usize], self.ops[rank as usize]);
+        // Nobody reads what a copy writes in its round, so it need not wait.
+        for op in ops.iter().filter(|op| matches!(op, Op::Copy { .. })) {
+            steps.extend(bits.local(*op)?);
+        }
+        for piece in 0..self.pieces {
+            for (number, (part, _)) in mine.parts.iter().enumerate() {
+                let (at, bit) = self.place(mine, number, &bits.bit(*part)?, piece);
+                match self.manner {
+                    Manner::Showing => steps.push(Step::Show { room, at, bit }),
+                    _ if bit.range.is_empty() && self.pieces > 1 => {}
+                    _ => steps.push(Step::Write { room, at, bit }),
+                }
+            }
+            if self.writings.iter().any(|writing| !writing.sends.is_empty()) {
+                steps.push(Step::Meet { room, all: self.manner == Manner::Showing });
+            }
+            let mut taken = vec![0usize; self.ops.len()];
+            for op in ops {
+                let (from, part, side) = match *op {
+                    Op::Recv { from, part } => (from, part, None),
+                    Op::RecvReduce { from, part, side } => (from, part, Some(side)),
+                    Op::Copy { .. } => continue,
+                    op => {
+                        steps.extend(bits.local(op)?);
+                        continue;
+                    }
+                };
+                let writing = &self.writings[from as usize];
+                let number = writing.sent_to(rank).nth(taken[from as usize])?;
+                taken[from as usize] += 1;
+                let (at, bit) = self.place(writing, number, &bits.bit(part)?, piece);
+                // Who gets nothing of a rank need not wait for it, unless waiting is all there is to do.
+                if bit.range.is_empty() && self.job.schedule.operation() != Operation::Barrier {
+                    continue;
+                }
+                steps.push(match (self.manner, side) {
+                    (Manner::Showing, None) => Step::Fetch { from, room, at, bit },
+                    (Manner::Showing, Some(side)) => {
+                        Step::FetchReduce { from, room, at, bit, left: side == Side::Left }
+                    }
+                    (_, None) => Step::Read { from, room, at, bit },
+                    (_, Some(side)) => Step::ReadReduce { from, room, at, bit, left: side == Side::Left },
+                });
+            }
+        }
+        (steps.len() <= MOST_STEPS).then_some(())
     }
 }
 
@@ -119,35 +204,40 @@ fn changes_what_is_shown(steps: &[Step]) -> bool {
 
 /// What a rank writes on the board in a round: each part once, whoever reads it.
 struct Writing {
+    /// The parts, and where they lie if they are not cut.
     parts: Vec<(Part, usize)>,
-    /// To whom, and where it lies.
+    /// To whom, and the number of the part.
     sends: Vec<(u32, usize)>,
+    /// Bytes of all, and of the longest.
     bytes: usize,
+    longest: usize,
 }
 
 impl Writing {
     fn new(job: &Job, rank: u32, ops: &[Op], showing: bool) -> Self {
         let places = Places { rank, ..job.places() };
-        let mut writing = Self { parts: Vec::new(), sends: Vec::new(), bytes: 0 };
+        let mut writing = Self { parts: Vec::new(), sends: Vec::new(), bytes: 0, longest: 0 };
         for op in ops {
             let Op::Send { to, part } = *op else { continue };
-            let at = match writing.parts.iter().rev().find(|(other, _)| *other == part) {
-                Some((_, at)) => *at,
+            let number = match writing.parts.iter().rposition(|(other, _)| *other == part) {
+                Some(number) => number,
                 None => {
-                    let at = if showing { writing.bytes } else { writing.bytes.next_multiple_of(MOST_ALIGN) };
-                    writing.bytes = at + if showing { size_of::<u64>() } else { places.len(part) * job.element };
+                    let len = if showing { size_of::<u64>() } else { places.len(part) * job.element };
+                    let at = writing.bytes.next_multiple_of(job.align.max(size_of::<u64>()));
+                    writing.bytes = at + len;
+                    writing.longest = writing.longest.max(len);
                     writing.parts.push((part, at));
-                    at
+                    writing.parts.len() - 1
                 }
             };
-            writing.sends.push((to, at));
+            writing.sends.push((to, number));
         }
         writing
     }
 
-    /// Where the messages to a rank lie, in order.
+    /// The parts for a rank, in order.
     fn sent_to(&self, rank: u32) -> impl Iterator<Item = usize> + '_ {
-        self.sends.iter().filter(move |(to, _)| *to == rank).map(|(_, at)| *at)
+        self.sends.iter().filter(move |(to, _)| *to == rank).map(|(_, number)| *number)
     }
 }
 
@@ -161,10 +251,10 @@ fn is_single(job: &Job, rank: u32, op: Op) -> bool {
 }
 
 /// Whether all messages of a round are received in it.
-fn all_meet<'a>(writings: &[Writing], ranks: u32, ops: impl Fn(u32) -> &'a [Op]) -> bool {
-    (0..ranks).all(|rank| {
-        let mut expected = vec![0usize; ranks as usize];
-        for op in ops(rank) {
+fn all_meet(writings: &[Writing], ops: &[&[Op]]) -> bool {
+    (0..).zip(ops).all(|(rank, ops)| {
+        let mut expected = vec![0usize; writings.len()];
+        for op in *ops {
             if let Op::Recv { from, .. } | Op::RecvReduce { from, .. } = op {
                 expected[*from as usize] += 1;
             }
@@ -231,12 +321,12 @@ impl Copied {
     }
 }
 
-fn covers(range: &std::ops::Range<usize>, bit: &Bit) -> bool {
+fn covers(range: &Range<usize>, bit: &Bit) -> bool {
     range.start <= bit.range.start && bit.range.end <= range.end
 }
 
 /// Takes what a bit of the output has in common with the ranges out of them, and into `into`.
-fn take(ranges: &mut Vec<std::ops::Range<usize>>, bit: &Bit, mut into: Option<&mut Vec<std::ops::Range<usize>>>) {
+fn take(ranges: &mut Vec<Range<usize>>, bit: &Bit, mut into: Option<&mut Vec<Range<usize>>>) {
     if bit.memory != Memory::Output {
         return;
     }

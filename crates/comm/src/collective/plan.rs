@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{Board, Room};
+use treepie_fabric::Room;
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
 use super::executor::{Fold, Job, instance_tag};
-use super::straight::{Instance, Straight, await_all, meet};
+use super::straight::{Instance, Straight, await_all, meet, write};
 use super::{Call, Folding, Given, needed, wrong_length};
 use crate::comm::Comm;
 
@@ -65,7 +65,7 @@ impl Comm {
             None => {
                 let plan = self.plan(call)?;
                 plans.truncate(PLANS - 1);
-                plans.insert(0, plan);
+                plans.insert(0, Box::new(plan));
             }
         }
         let plan = &mut plans[0];
@@ -90,11 +90,9 @@ impl Comm {
         let (schedule, way) = self.schedule_for(call, rooms.as_ref())?;
         let job = self.job_by(call, None, schedule);
         let (input, output) = needed(call, &job);
-        let over_board = |showing| Straight::over_board(&job, call.in_place, rooms.as_ref()?, showing);
-        let straight = match way {
-            Way::Messages => None,
-            Way::Written => over_board(false),
-            Way::Shown => over_board(true),
+        let straight = match (way, &rooms) {
+            (Way::Board(manner), Some(rooms)) => Straight::over_board(&job, call.in_place, rooms, manner),
+            _ => None,
         };
         let eager_limit = self.endpoint().eager_limit();
         let straight = straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit));
@@ -157,10 +155,18 @@ impl Comm {
         Ok(all)
     }
 
-    /// Waits until all ranks have come, over the board. None if there is none.
+    #[cold]
+    fn find_out_whether_it_meets(&self) -> bool {
+        let meets = self.prefers_central_barrier() && self.has_board();
+        self.collectives.meets.set(Some(meets));
+        meets
+    }
+
+    /// Waits until all ranks have come, over the board. None if that is not the barrier to take.
     #[inline]
     pub(crate) fn barrier_at_board(&self) -> Option<Result<()>> {
-        if !self.has_board() {
+        let known = self.collectives.meets.get();
+        if !known.unwrap_or_else(|| self.find_out_whether_it_meets()) {
             return None;
         }
         let number = self.next_instance();
@@ -171,8 +177,7 @@ impl Comm {
 }
 
 fn meet_with(endpoint: &mut treepie_fabric::Endpoint, data: &[u8], about: u64) -> Result<()> {
-    endpoint.wait_at_board(|board: &mut dyn Board| board.is_free(Room::Line).then_some(()))?;
-    endpoint.board().expect("it has waited there").write(Room::Line, 0, data);
+    write(endpoint, Room::Line, 0, data)?;
     meet(endpoint, Room::Line, about)?;
     await_all(endpoint, about)
 }

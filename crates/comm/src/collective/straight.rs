@@ -16,7 +16,7 @@ use super::executor::{INSTANCE_MASK, Job};
 use super::steps::{Bits, MOST_ALIGN, Memories, Step};
 
 /// More operations than this are not worth the memory of the list.
-const MOST_STEPS: usize = 512;
+pub(super) const MOST_STEPS: usize = 512;
 
 /// Bytes that are fetched at a time to be combined: few enough to be in the nearest cache when they are.
 pub(super) const PIECE: usize = 32 << 10;
@@ -163,13 +163,11 @@ impl Run<'_> {
                 fold(memories.get_mut(bit), operand, *left);
             }
             Step::Write { room, at, bit } => {
-                wait_until_free(endpoint, *room)?;
-                board(endpoint).write(*room, *at, memories.get(bit));
+                write(endpoint, *room, *at, memories.get(bit))?;
             }
             Step::Show { room, at, bit } => {
-                wait_until_free(endpoint, *room)?;
                 let address = memories.get(bit).as_ptr().expose_provenance() as u64;
-                board(endpoint).write(*room, *at, &address.to_ne_bytes());
+                write(endpoint, *room, *at, &address.to_ne_bytes())?;
             }
             Step::Meet { room, all } => {
                 meet(endpoint, *room, *about)?;
@@ -241,17 +239,16 @@ fn board(endpoint: &mut Endpoint) -> &mut dyn Board {
     endpoint.board().expect("a list over a board is run where there is one")
 }
 
+/// Writes for the next meeting.
 #[inline]
-fn wait_until_free(endpoint: &mut Endpoint, room: Room) -> Result<()> {
-    endpoint.wait_at_board(|board| board.is_free(room).then_some(()))
+pub(super) fn write(endpoint: &mut Endpoint, room: Room, at: usize, data: &[u8]) -> Result<()> {
+    endpoint.wait_at_board(|board| board.try_write(room, at, data).then_some(()))
 }
 
 /// Publishes this rank's part of the next meeting.
 #[inline]
 pub(super) fn meet(endpoint: &mut Endpoint, room: Room, about: u64) -> Result<()> {
-    wait_until_free(endpoint, room)?;
-    board(endpoint).publish(room, about);
-    Ok(())
+    endpoint.wait_at_board(|board| board.try_publish(room, about).then_some(()))
 }
 
 /// Waits until all have come to the meeting.
