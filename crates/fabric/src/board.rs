@@ -36,8 +36,8 @@ pub trait Board {
     /// What the meeting that this rank has published last is about for another rank, if that has published it.
     fn about(&mut self, rank: u32) -> Option<u64>;
 
-    /// Shows what a rank has written for that meeting. Panics if it was not seen [to be there](Self::about).
-    fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize, read: &mut dyn FnMut(&[u8]));
+    /// What a rank has written for that meeting. Panics if it was not seen [to be there](Self::about).
+    fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize) -> &[u8];
 
     /// Reads the memory of a rank that is a process, at an address that it has told. False if that cannot be done.
     fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool;

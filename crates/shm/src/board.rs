@@ -42,13 +42,21 @@ impl Shape {
         }
     }
 
+    /// Which of the meetings whose words lie beside each other. The depth is a power of two: a division would cost as much
+    /// as all else that is done to read a word.
+    #[inline]
+    fn turn(&self, meeting: u64) -> usize {
+        (meeting & (self.depth - 1)) as usize
+    }
+
+    #[inline]
     fn word(&self, rank: u32, meeting: u64) -> usize {
-        ((meeting % self.depth) as usize * self.ranks as usize + rank as usize) * self.stride
+        (self.turn(meeting) * self.ranks as usize + rank as usize) * self.stride
     }
 
     fn page(&self, rank: u32, meeting: u64) -> usize {
         let words = (self.depth as usize * self.ranks as usize * self.stride).next_multiple_of(4096);
-        words + (rank as usize * self.depth as usize + (meeting % self.depth) as usize) * self.page
+        words + (rank as usize * self.depth as usize + self.turn(meeting)) * self.page
     }
 
     fn hall(&self, rank: u32, hall: u64) -> usize {
@@ -60,6 +68,7 @@ impl Shape {
         self.hall(self.ranks, 0)
     }
 
+    #[inline]
     fn capacity(&self, room: Room) -> usize {
         match room {
             Room::Line => self.stride - self.head,
@@ -189,13 +198,13 @@ impl treepie_fabric::Board for Board {
     }
 
     #[inline]
-    fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize, read: &mut dyn FnMut(&[u8])) {
-        let (last, hall) = (self.meetings.last(), self.meetings.last_hall());
+    fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize) -> &[u8] {
         assert!(self.meetings.has_seen(rank), "a place is read before it is published");
+        let (last, hall) = (self.meetings.last(), self.meetings.last_hall());
         let from = self.memory.data(rank, last, hall, room, offset, len);
         // SAFETY: inside the place; its rank has published it and writes it again only when this rank has published the
-        // next meeting, which cannot happen during this call.
-        read(unsafe { std::slice::from_raw_parts(from.as_ptr(), len) });
+        // next meeting, for which it must borrow this board alone.
+        unsafe { std::slice::from_raw_parts(from.as_ptr(), len) }
     }
 
     fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool {

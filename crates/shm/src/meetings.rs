@@ -32,8 +32,9 @@ pub(crate) struct Meetings {
     /// Meetings so far that had halls, and the last one that each hall was used for.
     halls: u64,
     used: [u64; HALLS as usize],
-    /// Who has been seen to have published the last meeting, as bits.
+    /// Who has been seen to have published the last meeting, and all ranks, as bits.
     seen: u64,
+    all: u64,
     /// Somebody who is waited for, and the meeting that it has not published.
     awaited: Option<(u32, u64)>,
 }
@@ -42,7 +43,18 @@ impl Meetings {
     /// Of a rank of at most 64.
     pub(crate) fn new(rank: u32, ranks: u32, depth: u64) -> Self {
         assert!(rank < ranks && ranks <= u64::BITS, "rank {rank} of {ranks}");
-        Self { rank, ranks, depth, last: 0, known: 0, halls: 0, used: [0; HALLS as usize], seen: 0, awaited: None }
+        Self {
+            rank,
+            ranks,
+            depth,
+            last: 0,
+            known: 0,
+            halls: 0,
+            used: [0; HALLS as usize],
+            seen: 0,
+            all: u64::MAX >> (u64::BITS - ranks),
+            awaited: None,
+        }
     }
 
     /// The last meeting that this rank has published.
@@ -75,12 +87,16 @@ impl Meetings {
     }
 
     fn all_have_published(&mut self, words: &impl Words, meeting: u64) -> bool {
-        // If all are up to date, there is nothing to look at for as many meetings as there are words.
-        let up_to_date = (0..self.ranks).all(|rank| Self::has_published(words, rank, self.last));
-        let missing = (0..self.ranks).find(|rank| !up_to_date && !Self::has_published(words, *rank, meeting));
+        // If all have come further than they must, there is nothing to look at for some meetings.
+        let further = self.last.min(meeting + self.depth / 2);
+        let missing_at = |meeting| (0..self.ranks).find(|rank| !Self::has_published(words, *rank, meeting));
+        let (reached, missing) = match missing_at(further) {
+            None => (further, None),
+            Some(_) => (meeting, missing_at(meeting)),
+        };
         self.awaited = missing.map(|rank| (rank, meeting));
         if missing.is_none() {
-            self.known = if up_to_date { self.last } else { meeting };
+            self.known = reached;
         }
         missing.is_none()
     }
@@ -93,7 +109,7 @@ impl Meetings {
         }
         assert!(about >> (u64::BITS - NUMBER) == 0, "{about:#x} is too much to say");
         self.last += 1;
-        self.seen = 0;
+        self.seen = 1 << self.rank;
         if in_hall {
             self.used[self.next_hall() as usize] = self.last;
             self.halls += 1;
@@ -122,7 +138,7 @@ impl Meetings {
         // Who has seen all others need not look again before it writes: with two ranks that would fetch the line once
         // more, for reading, right before it is fetched for writing.
         self.seen |= 1 << rank;
-        if (self.seen | 1 << self.rank).count_ones() == self.ranks {
+        if self.seen == self.all {
             self.known = self.last;
         }
         Some(word >> NUMBER)

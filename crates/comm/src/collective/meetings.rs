@@ -135,8 +135,8 @@ impl<'a> Round<'a> {
             for (number, (part, _)) in mine.parts.iter().enumerate() {
                 let (at, bit) = self.place(mine, number, &bits.bit(*part)?, piece);
                 match self.manner {
+                    _ if bit.range.is_empty() => {}
                     Manner::Showing => steps.push(Step::Show { room, at, bit }),
-                    _ if bit.range.is_empty() && self.pieces > 1 => {}
                     _ => steps.push(Step::Write { room, at, bit }),
                 }
             }

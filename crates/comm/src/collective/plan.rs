@@ -8,7 +8,7 @@ use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
 use super::executor::{Fold, Job, instance_tag};
-use super::straight::{Instance, Straight, await_all, meet, write};
+use super::straight::{Instance, Straight, await_all, meet, read, shown, write};
 use super::{Call, Folding, Given, needed, wrong_length};
 use crate::comm::Comm;
 
@@ -138,16 +138,14 @@ impl Comm {
         meet_with(&mut endpoint, &address.to_ne_bytes(), about)?;
         let mut all = true;
         for rank in (0..ranks).filter(|rank| *rank != this) {
-            let board = endpoint.board().expect("it has met there");
-            let (mut address, mut got) = ([0; 8], [0; 8]);
-            board.read(rank, Room::Line, 0, 8, &mut |data| address.copy_from_slice(data));
-            let fetched = board.fetch(rank, u64::from_ne_bytes(address), &mut got);
+            let address = shown(&mut endpoint, rank, about, (Room::Line, 0))?;
+            let mut got = [0; 8];
+            let fetched = endpoint.board().expect("it has met there").fetch(rank, address, &mut got);
             all &= fetched && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
         }
         meet_with(&mut endpoint, &[u8::from(all)], about)?;
         for rank in (0..ranks).filter(|rank| *rank != this) {
-            let board = endpoint.board().expect("it has met there");
-            board.read(rank, Room::Line, 0, 1, &mut |data| all &= data == [1]);
+            all &= read(&mut endpoint, rank, about, (Room::Line, 0, 1))? == [1];
         }
         // A place is read until the next meeting; `word` was, until this one.
         std::hint::black_box(&word);

@@ -176,23 +176,20 @@ impl Run<'_> {
                 }
             }
             Step::Read { from, room, at, bit } => {
-                await_rank(endpoint, *from, *about)?;
-                let into = memories.get_mut(bit);
-                board(endpoint).read(*from, *room, *at, into.len(), &mut |data| copy_short(into, data));
+                let data = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
+                copy_short(memories.get_mut(bit), data);
             }
             Step::ReadReduce { from, room, at, bit, left } => {
-                await_rank(endpoint, *from, *about)?;
-                let into = memories.get_mut(bit);
-                board(endpoint).read(*from, *room, *at, into.len(), &mut |operand| fold(into, operand, *left));
+                let operand = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
+                fold(memories.get_mut(bit), operand, *left);
             }
             Step::Fetch { from, room, at, bit } => {
-                let board = board(endpoint);
-                let address = shown(board, *from, *room, *at);
-                fetch(board, *from, address, memories.get_mut(bit))?;
+                let address = shown(endpoint, *from, *about, (*room, *at))?;
+                fetch(board(endpoint), *from, address, memories.get_mut(bit))?;
             }
             Step::FetchReduce { from, room, at, bit, left } => {
+                let mut address = shown(endpoint, *from, *about, (*room, *at))?;
                 let board = board(endpoint);
-                let mut address = shown(board, *from, *room, *at);
                 let piece = (PIECE / self.element).max(1) * self.element;
                 for into in memories.get_mut(bit).chunks_mut(piece) {
                     let operand = &mut operands[..into.len()];
@@ -284,11 +281,20 @@ fn about(job: &Job) -> u64 {
     kind << BYTES | bytes
 }
 
+/// What a rank has written for the meeting, once it has come to it for the same operation.
+#[inline]
+pub(super) fn read(endpoint: &mut Endpoint, from: u32, about: u64, place: (Room, usize, usize)) -> Result<&[u8]> {
+    let (room, at, len) = place;
+    if board(endpoint).about(from) != Some(about) {
+        await_rank(endpoint, from, about)?;
+    }
+    Ok(board(endpoint).read(from, room, at, len))
+}
+
 /// Where a rank says that its data lies.
-fn shown(board: &mut dyn Board, from: u32, room: Room, at: usize) -> u64 {
-    let mut address = [0; 8];
-    board.read(from, room, at, 8, &mut |data| address.copy_from_slice(data));
-    u64::from_ne_bytes(address)
+pub(super) fn shown(endpoint: &mut Endpoint, from: u32, about: u64, (room, at): (Room, usize)) -> Result<u64> {
+    let address = read(endpoint, from, about, (room, at, 8))?;
+    Ok(u64::from_ne_bytes(address.try_into().expect("8 bytes")))
 }
 
 fn fetch(board: &mut dyn Board, from: u32, address: u64, into: &mut [u8]) -> Result<()> {
