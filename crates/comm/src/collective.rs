@@ -26,7 +26,7 @@ use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
 use crate::comm::Comm;
 pub(crate) use choose::Choice;
 use executor::{Buffers, Execution, Fold, Job, Shared};
-use plan::Plan;
+use plan::Plans;
 
 pub use persistent::Persistent;
 
@@ -92,8 +92,7 @@ impl<'a> Lengths<'a> {
 /// What a handle of a communicator knows about collective operations.
 #[derive(Default)]
 pub(crate) struct Collectives {
-    /// The one used last comes first.
-    plans: RefCell<Vec<Box<Plan>>>,
+    plans: RefCell<Plans>,
     /// Scratch memory that is not in use. Fresh memory would cost more than what is done with it.
     scratch: RefCell<Vec<Region>>,
     /// Whether barriers are meetings at the board, once that is known.

@@ -9,6 +9,7 @@ use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("persistent/moving-a-thousand-times", 1, moving),
+    Case::new("persistent/irregular-a-thousand-times", 1, irregular),
     Case::new("persistent/combining-a-thousand-times", 1, combining),
     Case::new("persistent/several-at-once-ended-in-any-order", 1, several_at_once),
     Case::new("persistent/long-ones", 1, long_ones),
@@ -71,6 +72,36 @@ fn moving(comm: &Comm) -> Outcome {
     let some = |round: u64, from: usize| vec![value(round, from, 0); from % 3];
     let want = |round| (0..size).flat_map(|from| some(round, from)).collect();
     again("all_gatherv", &mut comm.all_gatherv_init(&counts)?, |round| Some(some(round, rank)), want)
+}
+
+/// Those with a length for each rank, and the one without data.
+fn irregular(comm: &Comm) -> Outcome {
+    let (rank, size) = (comm.rank(), comm.size());
+    let (root, counts) = (size / 2, &(0..size).map(|rank| rank % 3).collect::<Vec<usize>>());
+    let at_root = |data: Vec<u64>| if rank == root { data } else { Vec::new() };
+    let some = |round: u64, from: usize, to: usize, len: usize| vec![value(round, from, to); len];
+    let all = |round| (0..size).flat_map(|from| some(round, from, 0, counts[from])).collect::<Vec<u64>>();
+    let mine = |round| Some(some(round, rank, 0, counts[rank]));
+    again("gatherv", &mut comm.gatherv_init(counts, root)?, mine, |round| at_root(all(round)))?;
+    let for_each = |round| (0..size).flat_map(|to| some(round, root, to, counts[to])).collect::<Vec<u64>>();
+    let from_root = |round| some(round, root, rank, counts[rank]);
+    again("scatterv", &mut comm.scatterv_init(counts, root)?, |round| Some(at_root(for_each(round))), from_root)?;
+    // What rank i has for rank j has the length (i + 2 j) % 3.
+    let len = |from: usize, to: usize| (from + 2 * to) % 3;
+    let to: Vec<usize> = (0..size).map(|to| len(rank, to)).collect();
+    let from: Vec<usize> = (0..size).map(|from| len(from, rank)).collect();
+    let to_each = |round| Some((0..size).flat_map(|to| some(round, rank, to, len(rank, to))).collect());
+    let from_each = |round| (0..size).flat_map(|from| some(round, from, rank, len(from, rank))).collect();
+    again("all_to_allv", &mut comm.all_to_allv_init(&to, &from)?, to_each, from_each)?;
+    let blocks = |round| Some((0..size).flat_map(|to| some(round, rank, to, counts[to])).collect());
+    let largest = |round| some(round, size - 1, rank, counts[rank]);
+    again("reduce_scatterv", &mut comm.reduce_scatterv_init(counts, Max)?, blocks, largest)?;
+    let mut barrier = comm.barrier_init()?;
+    for _ in 0..STARTS {
+        barrier.start();
+        barrier.wait()?;
+    }
+    Ok(())
 }
 
 fn combining(comm: &Comm) -> Outcome {

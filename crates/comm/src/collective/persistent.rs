@@ -1,21 +1,21 @@
 //! Collective operations that are prepared once and started many times.
 
+mod collected;
+mod prepare;
+
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Bytes, Pod, Rank, Reduction, Region, Result};
+use treepie_base::{Bytes, Pod, Region, Result};
 use treepie_fabric::Id;
-use treepie_schedule::{Held, Operation, Phase, Rounds, Run, Schedule};
-use treepie_topology::Tie;
 
-use super::blocking::fold_bytes;
+use super::Call;
 use super::executor::{Buffers, Execution, Fold, Job};
-use super::{Call, Lengths};
 use crate::comm::Comm;
+use collected::Collected;
 
 /// A collective operation that was prepared: its algorithm is chosen, its operations are listed, its memory is there.
 ///
@@ -138,148 +138,5 @@ impl<T> Drop for Persistent<T> {
             // It goes on without being heeded, as others wait for this rank's part.
             self.comm.endpoint().abandon(id);
         }
-    }
-}
-
-impl Comm {
-    /// Prepares a broadcast of `count` elements.
-    pub fn bcast_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
-        let root = self.check_rank(root)?;
-        Persistent::new(self, &Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(count)), None)
-    }
-
-    /// Prepares a scatter of `count` elements to each rank.
-    pub fn scatter_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
-        let root = self.check_rank(root)?;
-        Persistent::new(self, &Call::of::<T>(Operation::Scatter { root }, Lengths::Each(count)), None)
-    }
-
-    /// Prepares a gather of `count` elements from each rank.
-    pub fn gather_init<T: Pod>(&self, count: usize, root: Rank) -> Result<Persistent<T>> {
-        let root = self.check_rank(root)?;
-        Persistent::new(self, &Call::of::<T>(Operation::Gather { root }, Lengths::Each(count)), None)
-    }
-
-    /// Prepares an allgather of `count` elements from each rank.
-    pub fn all_gather_init<T: Pod>(&self, count: usize) -> Result<Persistent<T>> {
-        Persistent::new(self, &Call::of::<T>(Operation::Allgather, Lengths::Each(count)), None)
-    }
-
-    /// Prepares an allgather of `counts[r]` elements from rank r.
-    pub fn all_gatherv_init<T: Pod>(&self, counts: &[usize]) -> Result<Persistent<T>> {
-        self.check_counts(counts)?;
-        Persistent::new(self, &Call::of::<T>(Operation::Allgather, Lengths::Listed(counts)), None)
-    }
-
-    /// Prepares a reduction of `count` elements to the root.
-    pub fn reduce_init<T: Pod>(&self, count: usize, op: impl Reduction<T>, root: Rank) -> Result<Persistent<T>> {
-        let root = self.check_rank(root)?;
-        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(count)).reducing(&op);
-        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Prepares a reduction of `count` elements for everybody.
-    pub fn all_reduce_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(count)).reducing(&op);
-        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Prepares a reduction of blocks of `count` elements, one for each rank.
-    pub fn reduce_scatter_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(count)).reducing(&op);
-        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Prepares an all-to-all of blocks of `count` elements.
-    pub fn all_to_all_init<T: Pod>(&self, count: usize) -> Result<Persistent<T>> {
-        Persistent::new(self, &Call::of::<T>(Operation::Alltoall, Lengths::Each(count)), None)
-    }
-
-    /// Prepares a scan of `count` elements.
-    pub fn scan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
-        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(count)).reducing(&op);
-        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Prepares a scan of the ranks before each rank, of `count` elements.
-    pub fn exscan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<Persistent<T>> {
-        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(count)).reducing(&op);
-        Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
-    }
-}
-
-/// One rank's part of a schedule, written down: it is generated once, and read out each time.
-struct Collected {
-    schedule: Arc<dyn Schedule>,
-    /// By phase and lane.
-    rounds: Vec<Vec<Rounds>>,
-}
-
-impl Collected {
-    fn new(schedule: Arc<dyn Schedule>, rank: u32) -> Self {
-        let lane = |phase, lane| {
-            let mut rounds = Rounds::new();
-            schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
-            rounds
-        };
-        let lanes = |phase| (0..schedule.phase(phase).lanes).map(|number| lane(phase, number)).collect();
-        let rounds = (0..schedule.phases()).map(lanes).collect();
-        Self { schedule, rounds }
-    }
-
-    /// The most rounds that can go on at once, and the most operations of a round.
-    fn most(&self) -> (usize, usize) {
-        let open = (0..self.phases()).map(|phase| {
-            let Phase { lanes, window, .. } = self.phase(phase);
-            lanes.min(window.max(1)) as usize
-        });
-        let lanes = self.rounds.iter().flatten();
-        (open.max().unwrap_or(0), lanes.flat_map(Rounds::iter).map(<[_]>::len).max().unwrap_or(0))
-    }
-}
-
-impl Schedule for Collected {
-    fn operation(&self) -> Operation {
-        self.schedule.operation()
-    }
-
-    fn ranks(&self) -> u32 {
-        self.schedule.ranks()
-    }
-
-    fn blocks(&self) -> u32 {
-        self.schedule.blocks()
-    }
-
-    fn temporaries(&self) -> u8 {
-        self.schedule.temporaries()
-    }
-
-    fn temporary(&self, tmp: u8, rank: u32) -> Held {
-        self.schedule.temporary(tmp, rank)
-    }
-
-    fn phases(&self) -> u32 {
-        self.rounds.len() as u32
-    }
-
-    fn phase(&self, phase: u32) -> Phase {
-        self.schedule.phase(phase)
-    }
-
-    fn rounds(&self, _rank: u32, phase: u32, lane: u32) -> u32 {
-        self.rounds[phase as usize][lane as usize].len() as u32
-    }
-
-    fn emit(&self, _rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        into.append(&self.rounds[phase as usize][lane as usize], rounds);
-    }
-
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        self.schedule.runs(view, lo, len, run);
-    }
-
-    fn tie(&self, phase: u32, lane: u32) -> Tie {
-        self.schedule.tie(phase, lane)
     }
 }

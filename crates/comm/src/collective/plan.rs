@@ -24,6 +24,8 @@ pub(super) struct Plan {
     output: usize,
     job: Job,
     straight: Option<Straight>,
+    /// When it was used last.
+    used: u64,
 }
 
 impl Plan {
@@ -49,6 +51,40 @@ fn are_equal(one: &[usize], other: &[usize]) -> bool {
 /// Plans of a communicator that were used last.
 const PLANS: usize = 32;
 
+/// The plans of a handle of a communicator. They are large, so they stay where they are.
+#[derive(Default)]
+pub(super) struct Plans {
+    plans: Vec<Plan>,
+    /// The one that was used last.
+    last: usize,
+    /// Calls so far.
+    clock: u64,
+}
+
+impl Plans {
+    /// The plan for a call, if there is one.
+    #[inline]
+    fn find(&mut self, call: &Call<'_>) -> Option<&mut Plan> {
+        if self.plans.get(self.last).is_none_or(|plan| !plan.is_for(call)) {
+            self.last = self.plans.iter().position(|plan| plan.is_for(call))?;
+        }
+        self.clock += 1;
+        let plan = &mut self.plans[self.last];
+        plan.used = self.clock;
+        Some(plan)
+    }
+
+    /// Keeps a plan, instead of the one that was not used for the longest time if there are many.
+    fn keep(&mut self, plan: Plan) {
+        if self.plans.len() == PLANS
+            && let Some(oldest) = (0..PLANS).min_by_key(|place| self.plans[*place].used)
+        {
+            self.plans.swap_remove(oldest);
+        }
+        self.plans.push(plan);
+    }
+}
+
 /// Where less is moved it is not worth asking whether it can be shown.
 const LEAST_SHOWN: usize = 8 << 10;
 
@@ -59,16 +95,11 @@ impl Comm {
         F: Fn(&mut [u8], &[u8], bool) + 'static,
     {
         let mut plans = self.collectives.plans.borrow_mut();
-        match plans.iter().position(|plan| plan.is_for(call)) {
-            Some(0) => {}
-            Some(place) => plans[..=place].rotate_right(1),
-            None => {
-                let plan = self.plan(call)?;
-                plans.truncate(PLANS - 1);
-                plans.insert(0, Box::new(plan));
-            }
+        if plans.find(call).is_none() {
+            let plan = self.plan(call)?;
+            plans.keep(plan);
         }
-        let plan = &mut plans[0];
+        let plan = plans.find(call).expect("it was there or is now");
         let given = (input.len(), output.len());
         if given != (plan.input, plan.output) {
             return Err(wrong_length(call.element, (plan.input, plan.output), given.0, given.1));
@@ -99,7 +130,7 @@ impl Comm {
         let Call { operation, element, commutes, in_place, .. } = *call;
         let (elements, in_counts, out_counts) = call.lengths.key();
         let lengths = (elements, in_counts.into(), out_counts.into());
-        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight })
+        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight, used: 0 })
     }
 
     /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
