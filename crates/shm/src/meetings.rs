@@ -23,12 +23,12 @@ const NUMBER: u32 = u16::BITS;
 /// What a rank knows of the meetings.
 pub(crate) struct Meetings {
     rank: u32,
-    ranks: u32,
     depth: u64,
     /// The last meeting that this rank has published.
     last: u64,
-    /// All are known to have published this one.
+    /// All are known to have published this one, and each this one.
     known: u64,
+    reached: Vec<u64>,
     /// Meetings so far that had halls, and the last one that each hall was used for.
     halls: u64,
     used: [u64; HALLS as usize],
@@ -45,10 +45,10 @@ impl Meetings {
         assert!(rank < ranks && ranks <= u64::BITS, "rank {rank} of {ranks}");
         Self {
             rank,
-            ranks,
             depth,
             last: 0,
             known: 0,
+            reached: vec![0; ranks as usize],
             halls: 0,
             used: [0; HALLS as usize],
             seen: 0,
@@ -86,19 +86,26 @@ impl Meetings {
         self.known >= needed || self.all_have_published(words, needed)
     }
 
+    /// Looks at those of whom it is not known. A rank that has come further than it must need not be looked at again for
+    /// some meetings: each look may take a line from the core of that rank.
     fn all_have_published(&mut self, words: &impl Words, meeting: u64) -> bool {
-        // If all have come further than they must, there is nothing to look at for some meetings.
         let further = self.last.min(meeting + self.depth / 2);
-        let missing_at = |meeting| (0..self.ranks).find(|rank| !Self::has_published(words, *rank, meeting));
-        let (reached, missing) = match missing_at(further) {
-            None => (further, None),
-            Some(_) => (meeting, missing_at(meeting)),
-        };
-        self.awaited = missing.map(|rank| (rank, meeting));
-        if missing.is_none() {
-            self.known = reached;
+        for (rank, reached) in (0..).zip(&mut self.reached) {
+            if *reached >= meeting {
+                continue;
+            }
+            if Self::has_published(words, rank, further) {
+                *reached = further;
+            } else if Self::has_published(words, rank, meeting) {
+                *reached = meeting;
+            } else {
+                self.awaited = Some((rank, meeting));
+                return false;
+            }
         }
-        missing.is_none()
+        self.awaited = None;
+        self.known = meeting;
+        true
     }
 
     /// Publishes the coming meeting, if it is free.
