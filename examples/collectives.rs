@@ -20,7 +20,7 @@ fn main() -> treepie::Result<()> {
     world.exscan(&[numbers.len() as u64], &mut begin, Sum)?;
     assert_eq!(begin[0], 1000 * rank as u64);
 
-    // An operator that does not commute: the ranks' names in order, while something else is computed.
+    // The ranks' names in order, which are on their way while something else is computed.
     let names = world.iall_gather(vec![b'a' + rank as u8 % 26])?;
     let largest = world.all_reduce(&[numbers.iter().copied().max().unwrap_or(0)], Max)?;
     let names = names.wait()?;

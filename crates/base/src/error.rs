@@ -58,6 +58,18 @@ pub enum Error {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
+    /// A rank has called another collective operation, or this one with another root.
+    #[error("rank {rank} is in another collective operation than this one")]
+    OtherOperation {
+        /// The rank, as a rank of the world.
+        rank: Rank,
+    },
+    /// The system does not let this rank read a buffer of another one.
+    #[error("the system does not let this rank read a buffer of rank {rank}; TREEPIE_SINGLE_COPY=off does without")]
+    Unreadable {
+        /// The rank, as a rank of the world.
+        rank: Rank,
+    },
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {

@@ -7,8 +7,10 @@
 mod blocking;
 mod candidates;
 pub(crate) mod choose;
+mod chooser;
 mod cost;
 pub(crate) mod executor;
+mod idle_copies;
 mod meetings;
 mod nonblocking;
 mod persistent;
@@ -28,6 +30,7 @@ pub(crate) use choose::Choice;
 use executor::{Buffers, Execution, Fold, Job, Shared};
 use plan::Plans;
 
+pub use chooser::{Chooser, Question};
 pub use persistent::Persistent;
 
 /// What is asked of all ranks.
@@ -140,13 +143,13 @@ impl Comm {
 
     /// Runs a reduction whose input may be overwritten.
     fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
+        let instance = self.next_instance();
         let job = self.job(call, Some(fold))?;
         check_lengths(call, &job, input.len(), output.len())?;
-        self.run_job(job, false, Given::Overwrite(input), output)
+        self.run_job(job, instance, false, Given::Overwrite(input), output)
     }
 
-    fn run_job(&self, job: Job, in_place: bool, input: Given<'_>, output: &mut [u8]) -> Result<()> {
-        let instance = self.next_instance();
+    fn run_job(&self, job: Job, instance: u32, in_place: bool, input: Given<'_>, output: &mut [u8]) -> Result<()> {
         lending(
             |lending, _| {
                 let output = lending.region_mut(output);

@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) instances: Cell<u32>,
     /// Whether all ranks can read each other's memory, once they have found out.
     pub(crate) shows: Cell<Option<bool>>,
+    /// Whether the board is closed, as far as this rank has noticed.
+    pub(crate) left_board: Cell<bool>,
 }
 
 impl Comm {
@@ -51,8 +53,15 @@ impl Comm {
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, size: usize) -> Self {
-        let inner =
-            Inner { endpoint: world.0.clone(), context, rank, size, instances: Cell::new(0), shows: Cell::new(None) };
+        let inner = Inner {
+            endpoint: world.0.clone(),
+            context,
+            rank,
+            size,
+            instances: Cell::new(0),
+            shows: Cell::new(None),
+            left_board: Cell::new(false),
+        };
         Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
     }
 

@@ -12,7 +12,7 @@ mod request;
 mod scope;
 mod window;
 
-pub use collective::Persistent;
+pub use collective::{Chooser, Persistent, Question};
 pub use comm::Comm;
 pub use message::Message;
 pub use request::{Request, wait_all, wait_any, wait_some};
@@ -21,4 +21,6 @@ pub use treepie_base::{
     ANY_SOURCE, ANY_TAG, And, Commutative, Error, Located, MAX_TAG, Max, MaxLoc, Min, MinLoc, Or, Pod, Prod, Rank,
     Reduction, Result, Source, Status, Sum, Tag, TagMatch, Xor, Zeroable, commutative,
 };
+pub use treepie_schedule::Operation;
+pub use treepie_topology::Network;
 pub use window::{Counter, Window};

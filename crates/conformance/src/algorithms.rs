@@ -1,7 +1,8 @@
 //! Every algorithm of the table in every variant, on every network that fits the number of ranks, compared with a plain
 //! reference.
 //!
-//! On networks that are not flat, only those run that need one, or look at it.
+//! On networks that are not flat, only those run that need one, or look at it. All of it once more on the communicator of
+//! the world: there, what is short goes over memory that all ranks read, if the engine has such, and not by messages.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +32,25 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("algorithms/floating-point-is-the-same-everywhere", 1, |comm| {
         every(comm, Operation::Allreduce, floats_are_the_same)
     }),
+    Case::new("algorithms/world/barrier", 1, |comm| every_of_world(comm, Operation::Barrier, barrier)).of_world(),
+    Case::new("algorithms/world/bcast", 1, |comm| every_of_world(comm, Operation::Bcast { root: 0 }, bcast)).of_world(),
+    Case::new("algorithms/world/scatter", 1, |comm| every_of_world(comm, Operation::Scatter { root: 0 }, scatter))
+        .of_world(),
+    Case::new("algorithms/world/gather", 1, |comm| every_of_world(comm, Operation::Gather { root: 0 }, gather))
+        .of_world(),
+    Case::new("algorithms/world/allgather", 1, |comm| every_of_world(comm, Operation::Allgather, all_gather))
+        .of_world(),
+    Case::new("algorithms/world/reduce", 1, |comm| every_of_world(comm, Operation::Reduce { root: 0 }, reduce))
+        .of_world(),
+    Case::new("algorithms/world/allreduce", 1, |comm| every_of_world(comm, Operation::Allreduce, all_reduce))
+        .of_world(),
+    Case::new("algorithms/world/reduce-scatter", 1, |comm| {
+        every_of_world(comm, Operation::ReduceScatter, reduce_scatter)
+    })
+    .of_world(),
+    Case::new("algorithms/world/alltoall", 1, |comm| every_of_world(comm, Operation::Alltoall, all_to_all)).of_world(),
+    Case::new("algorithms/world/scan", 1, |comm| every_of_world(comm, Operation::Scan, scan)).of_world(),
+    Case::new("algorithms/world/exscan", 1, |comm| every_of_world(comm, Operation::Exscan, exscan)).of_world(),
 ];
 
 /// An algorithm on a communicator that uses it.
@@ -39,6 +59,9 @@ struct Trial<'a> {
     id: &'a str,
     network: &'a Network,
     operation: Operation,
+    counts: &'static [usize],
+    /// Whether each rank is the root once.
+    every_root: bool,
 }
 
 impl Trial<'_> {
@@ -61,21 +84,12 @@ impl Trial<'_> {
         self.can(|request| request.uniform = false)
     }
 
-    /// Whether there are so many ranks that less must do.
-    fn crowded(&self) -> bool {
-        self.comm.size() > 8
-    }
-
-    fn counts(&self) -> &'static [usize] {
-        if self.crowded() { &[7] } else { &[0, 1, 7, 1001] }
-    }
-
     /// Calls with these counts and roots: one root each, and all of them once.
     fn counts_and_roots(&self) -> Vec<(usize, Rank)> {
         let size = self.comm.size();
         let mut all: Vec<(usize, Rank)> =
-            self.counts().iter().enumerate().map(|(i, count)| (*count, (3 * i + size - 1) % size)).collect();
-        if !self.crowded() {
+            self.counts.iter().enumerate().map(|(i, count)| (*count, (3 * i + size - 1) % size)).collect();
+        if self.every_root {
             all.extend((0..size).map(|root| (5, root)));
         }
         all
@@ -105,8 +119,35 @@ fn networks(ranks: usize) -> Vec<String> {
     texts
 }
 
+/// Whether there are so many ranks that less must do.
+fn is_crowded(comm: &Comm) -> bool {
+    comm.size() > 8
+}
+
 /// Tries every variant of every algorithm for an operation.
 fn every(comm: &Comm, operation: Operation, works: fn(&Trial<'_>) -> Outcome) -> Outcome {
+    let counts: &[usize] = if is_crowded(comm) { &[7] } else { &[0, 1, 7, 1001] };
+    every_with(comm, operation, works, counts, !is_crowded(comm))
+}
+
+/// The same on the communicator of the world, with lengths around those at which the way changes. It is all blocks
+/// together that count, and of those two there are so many variants that their blocks must be shorter.
+fn every_of_world(comm: &Comm, operation: Operation, works: fn(&Trial<'_>) -> Outcome) -> Outcome {
+    let counts: &[usize] = match operation {
+        _ if is_crowded(comm) => &[7],
+        Operation::Allgather | Operation::ReduceScatter => &[1, 7, 60, 1300],
+        _ => &[1, 7, 500, 9000],
+    };
+    every_with(comm, operation, works, counts, false)
+}
+
+fn every_with(
+    comm: &Comm,
+    operation: Operation,
+    works: fn(&Trial<'_>) -> Outcome,
+    counts: &'static [usize],
+    every_root: bool,
+) -> Outcome {
     let flat = Network::flat(comm.size() as u32);
     let of_operation = || registry::all().iter().filter(|algorithm| algorithm.operation() == operation.name());
     let mut tried: BTreeSet<&str> = BTreeSet::new();
@@ -123,7 +164,7 @@ fn every(comm: &Comm, operation: Operation, works: fn(&Trial<'_>) -> Outcome) ->
                 if !applies || (text.is_some() && on_flat && !looks) {
                     continue;
                 }
-                let trial = Trial { comm: &comm.using(&id)?, id: &id, network, operation };
+                let trial = Trial { comm: &comm.using(&id)?, id: &id, network, operation, counts, every_root };
                 let place = text.map_or(String::new(), |text| format!(" on {text}"));
                 works(&trial).map_err(|failure| failure.during(format_args!("{id}{place}")))?;
                 tried.insert(&algorithm.id);
@@ -181,7 +222,7 @@ fn gather(trial: &Trial<'_>) -> Outcome {
 }
 
 fn all_gather(trial: &Trial<'_>) -> Outcome {
-    for count in trial.counts() {
+    for count in trial.counts {
         calls::all_gather::<u64>(trial.comm, *count)?;
         if trial.in_place() {
             calls::all_gather_in_place::<u64>(trial.comm, *count)?;
@@ -213,7 +254,7 @@ fn reduce(trial: &Trial<'_>) -> Outcome {
 
 fn all_reduce(trial: &Trial<'_>) -> Outcome {
     let (ordered, in_place) = (trial.without_commuting(), trial.in_place());
-    for count in trial.counts() {
+    for count in trial.counts {
         if ordered {
             calls::all_reduce(trial.comm, &MAPS, *count)?;
         } else {
@@ -231,7 +272,7 @@ fn all_reduce(trial: &Trial<'_>) -> Outcome {
 
 fn reduce_scatter(trial: &Trial<'_>) -> Outcome {
     let (ordered, in_place, uneven) = (trial.without_commuting(), trial.in_place(), trial.irregular());
-    for count in trial.counts() {
+    for count in trial.counts {
         let counts = irregular(trial.comm.size(), *count);
         if ordered {
             calls::reduce_scatter(trial.comm, &MAPS, *count)?;
@@ -253,7 +294,7 @@ fn reduce_scatter(trial: &Trial<'_>) -> Outcome {
 }
 
 fn all_to_all(trial: &Trial<'_>) -> Outcome {
-    for count in trial.counts() {
+    for count in trial.counts {
         calls::all_to_all::<u64>(trial.comm, *count)?;
         if trial.irregular() {
             calls::all_to_allv::<u64>(trial.comm, *count)?;
@@ -263,7 +304,7 @@ fn all_to_all(trial: &Trial<'_>) -> Outcome {
 }
 
 fn scan(trial: &Trial<'_>) -> Outcome {
-    for count in trial.counts() {
+    for count in trial.counts {
         calls::scan(trial.comm, &MAPS, *count)?;
         calls::scan_in_place(trial.comm, &MAPS, *count)?;
     }
@@ -271,7 +312,7 @@ fn scan(trial: &Trial<'_>) -> Outcome {
 }
 
 fn exscan(trial: &Trial<'_>) -> Outcome {
-    for count in trial.counts() {
+    for count in trial.counts {
         calls::exscan(trial.comm, &MAPS, *count)?;
         calls::exscan_in_place(trial.comm, &MAPS, *count)?;
     }
@@ -281,7 +322,7 @@ fn exscan(trial: &Trial<'_>) -> Outcome {
 /// Numbers whose sum depends on how they are grouped have one sum, on all ranks and each time.
 fn floats_are_the_same(trial: &Trial<'_>) -> Outcome {
     let comm = trial.comm;
-    let count = if trial.crowded() { 7 } else { 101 };
+    let count = if is_crowded(comm) { 7 } else { 101 };
     let number = |i: usize| (1.0 + comm.rank() as f64 / 3.0) * 10f64.powi((comm.rank() * 7 + i) as i32 % 31 - 15);
     let data: Vec<f64> = (0..count).map(number).collect();
     let bits = |sum: Vec<f64>| sum.into_iter().map(f64::to_bits).collect::<Vec<u64>>();

@@ -13,8 +13,10 @@
 //! | `truncation`, `errors` | what is refused, and that one can go on |
 //! | `windows` | memory that all ranks reach |
 //! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
+//! | `in_place` | the same in one slice, or on slices borrowed in a scope |
 //! | `in_flight`, `persistent` | many of them at once, or again and again |
 //! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
+//! | `floats` | sums whose bits show how they were grouped |
 //! | `floods`, `random`, `sparse` | much of everything |
 //! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
 //!
@@ -31,9 +33,11 @@ mod contexts;
 mod elements;
 mod errors;
 mod exchange;
+mod floats;
 mod floods;
 mod folds;
 mod in_flight;
+mod in_place;
 mod matching;
 mod meeting;
 mod nonblocking;
@@ -80,9 +84,11 @@ pub fn cases() -> Vec<Case> {
         world::CASES,
         refusals::CASES,
         in_flight::CASES,
+        in_place::CASES,
         persistent::CASES,
         algorithms::CASES,
         routed::CASES,
+        floats::CASES,
         floods::CASES,
         sparse::CASES,
         random::CASES,

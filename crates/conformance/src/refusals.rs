@@ -1,6 +1,8 @@
 //! Collective operations that are refused, and ranks that disagree about one.
 
-use treepie::{Comm, Error, Sum};
+use std::rc::Rc;
+
+use treepie::{Chooser, Comm, Error, Operation, Question, Sum};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::folds::{MAPS, SUM};
@@ -18,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("refusals/ranks-that-disagree-about-long-blocks-are-told", 2, |comm| disagree(comm, 40_000)),
     Case::new("refusals/algorithms-that-do-not-exist", 1, unknown_algorithms),
     Case::new("refusals/algorithms-that-do-not-apply", 1, inapplicable_algorithms),
+    Case::new("refusals/what-a-chooser-names-is-used-or-refused", 1, choosers),
     Case::new("refusals/networks-that-do-not-fit", 1, unfit_networks),
 ];
 
@@ -182,4 +185,25 @@ fn unfit_networks(comm: &Comm) -> Outcome {
         refusal(text, comm.on(text))?;
     }
     works(comm)
+}
+
+/// Names an algorithm for allgathers, and nothing else.
+struct ForAllgathers(&'static str);
+
+impl Chooser for ForAllgathers {
+    fn choose(&self, question: &Question<'_>) -> Option<String> {
+        matches!(question.operation, Operation::Allgather).then(|| self.0.to_owned())
+    }
+}
+
+fn choosers(comm: &Comm) -> Outcome {
+    let all: Vec<usize> = (0..comm.size()).collect();
+    check_eq!(comm.choosing(Rc::new(ForAllgathers("allgather/ring"))).all_gather(&[comm.rank()])?, all, "by a ring");
+    let quick = comm.choosing(Rc::new(ForAllgathers("allgather/quick")));
+    let error = quick.all_gather(&[comm.rank()]).err();
+    check!(matches!(error, Some(Error::Algorithm(_))), "an algorithm that does not exist: {error:?}");
+    works(&quick)?;
+    // What the handle is told to use goes before.
+    check_eq!(quick.using("allgather/bruck")?.all_gather(&[comm.rank()])?, all, "by what was said");
+    Ok(())
 }

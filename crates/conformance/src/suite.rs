@@ -19,15 +19,26 @@ pub struct Case {
     pub run: fn(&Comm) -> Result<(), Failure>,
     /// Whether it is about the communicator of the world: engines may treat that in a special way.
     pub of_world: bool,
+    /// Whether it runs after all others: what it does to the world may last.
+    pub last: bool,
 }
 
 impl Case {
     pub(crate) const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
-        Self { name, min_ranks, run, of_world: false }
+        Self { name, min_ranks, run, of_world: false, last: false }
     }
 
     pub(crate) const fn of_world(self) -> Self {
         Self { of_world: true, ..self }
+    }
+
+    pub(crate) const fn last(self) -> Self {
+        Self { last: true, ..self }
+    }
+
+    /// Whether its name contains one of the filter's words, which have commas between them.
+    pub fn is_chosen_by(&self, filter: &str) -> bool {
+        filter.split(',').any(|word| self.name.contains(word))
     }
 }
 
@@ -91,14 +102,15 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs all cases, or those whose name contains `filter`. All ranks of `world` call it; rank 0 prints a line per case.
+/// Runs all cases, or those that `filter` chooses. All ranks of `world` call it; rank 0 prints a line per case.
 ///
 /// A rank that fails leaves the case at once. The others come out of it too as long as they do not wait for what it
 /// did not do; if they do, it gives them ten seconds and then panics, so that they get `PeerLost` instead of waiting
 /// for ever.
 pub fn run_all(world: &Comm, filter: Option<&str>) -> Summary {
     let mut cases = crate::cases();
-    cases.retain(|case| case.name.contains(filter.unwrap_or_default()));
+    cases.retain(|case| case.is_chosen_by(filter.unwrap_or_default()));
+    cases.sort_by_key(|case| case.last);
     run(world, &cases)
 }
 
@@ -237,6 +249,13 @@ mod tests {
             let text = "conformance on threads, 5 ranks: 2 passed, 1 failed, 1 not applicable";
             assert_eq!(summary.to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_filter_has_several_words() {
+        let case = Case::new("matching/of-tags", 1, passes);
+        assert!(["", "of-t", "world/,match", "match,world/"].iter().all(|filter| case.is_chosen_by(filter)));
+        assert!(["world/", "world/,tagged"].iter().all(|filter| !case.is_chosen_by(filter)));
     }
 
     #[test]

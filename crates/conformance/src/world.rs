@@ -1,10 +1,13 @@
 //! Collective operations on the communicator of the world, for which engines may have ways of their own.
 
-use treepie::{Comm, Error, Sum};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use treepie::{Comm, Commutative, Error, Sum, commutative};
+
+use crate::calls;
 use crate::check::{Outcome, check, check_eq};
 use crate::collectives::{self, combines, moves};
-use crate::folds::{MAPS, SUM};
+use crate::folds::{FLOATS, Fold, MAPS, SUM};
 use crate::payload::series;
 use crate::suite::Case;
 
@@ -26,7 +29,17 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("world/one-rank-runs-ahead", 1, one_runs_ahead).of_world(),
     Case::new("world/operations-of-all-lengths-one-after-the-other", 1, one_after_the_other).of_world(),
     Case::new("world/messages-come-while-others-are-late", 2, messages_meanwhile).of_world(),
-    Case::new("world/ranks-that-disagree-about-lengths-are-told", 2, disagree).of_world(),
+    Case::new("world/gather-of-four-mebibytes-from-each", 1, gather_of_much).of_world(),
+    Case::new("world/scatter-of-much-to-each", 1, scatter_of_much).of_world(),
+    Case::new("world/reduce-scatter-of-a-single-block", 1, reduce_scatter_of_a_single_block).of_world(),
+    Case::new("world/elements-of-one-size-and-two-alignments", 1, two_alignments).of_world(),
+    Case::new("world/operators-that-panic-on-a-dup", 2, operator_panics_on_a_dup),
+    // After each of these, the world may go on without what its engine has for it. So each is also run alone.
+    Case::new("world/ranks-that-disagree-about-lengths-are-told", 2, disagree).of_world().last(),
+    Case::new("world/operators-that-panic-on-short-data", 2, |comm| operator_panics(comm, 4)).of_world().last(),
+    Case::new("world/operators-that-panic-on-long-data", 2, |comm| operator_panics(comm, 40_000)).of_world().last(),
+    Case::new("world/operators-that-panic-in-a-direct-exchange", 2, operator_panics_in_direct).of_world().last(),
+    Case::new("world/ranks-whose-lengths-are-far-apart", 2, far_apart).of_world().last(),
 ];
 
 /// Around the lengths at which the way changes.
@@ -126,4 +139,119 @@ fn disagree(comm: &Comm) -> Outcome {
         check_eq!(comm.all_reduce(&SUM.data(comm.rank(), 5), Sum)?, SUM.result(0..comm.size(), 5), "after {len}");
     }
     Ok(())
+}
+
+/// Blocks of many ranks are shorter, so that all together are as long.
+fn share(comm: &Comm, elements: usize) -> usize {
+    if comm.size() <= 8 { elements } else { elements * 8 / comm.size() }
+}
+
+fn gather_of_much(comm: &Comm) -> Outcome {
+    calls::gather::<u64>(comm, share(comm, (4 << 20) / 8), comm.size() - 1)
+}
+
+/// 700,000 bytes are no multiple of a page.
+fn scatter_of_much(comm: &Comm) -> Outcome {
+    calls::scatter::<u64>(comm, share(comm, 700_000 / 8), comm.size() - 1)
+}
+
+/// Everything is for rank 0, and blocks of the others are empty.
+fn reduce_scatter_of_a_single_block(comm: &Comm) -> Outcome {
+    let mut counts = vec![0; comm.size()];
+    counts[0] = 131_072;
+    calls::reduce_scatterv(comm, &FLOATS, &counts)
+}
+
+/// As long as four numbers, but it must lie at a multiple of its length.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(32))]
+struct Aligned([u64; 4]);
+
+type Adding<T> = Commutative<fn(T, T) -> T>;
+
+fn four(number: u64) -> [u64; 4] {
+    [number, number ^ 5, 3 * number, 1]
+}
+
+fn add_fours(a: [u64; 4], b: [u64; 4]) -> [u64; 4] {
+    std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+}
+
+/// What was found out for elements of a size must not serve others of that size which are aligned in another way.
+fn two_alignments(comm: &Comm) -> Outcome {
+    let loose: Fold<[u64; 4], Adding<[u64; 4]>> = Fold { operator: || commutative(add_fours), of: four };
+    let aligned: Fold<Aligned, Adding<Aligned>> = Fold {
+        operator: || commutative(|a: Aligned, b: Aligned| Aligned(add_fours(a.0, b.0))),
+        of: |number| Aligned(four(number)),
+    };
+    for count in [1, 3, 15, 100, 1000] {
+        calls::reduce_scatter(comm, &loose, count)?;
+        calls::reduce_scatter(comm, &aligned, count)?;
+        calls::all_reduce(comm, &loose, count)?;
+        calls::all_reduce(comm, &aligned, count)?;
+    }
+    Ok(())
+}
+
+/// That a result is right if there is one.
+fn right_if_any(comm: &Comm, what: &str, len: usize, result: treepie::Result<Vec<u64>>) -> Outcome {
+    match result {
+        Ok(sum) => check_eq!(sum, vec![comm.size() as u64; len], "a sum of {what}"),
+        Err(error) => {
+            check!(!matches!(error, Error::PeerLost { .. }), "{what}: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// Operations after one that went wrong: each comes to an end, if not to a good one.
+fn others_end(comm: &Comm, what: &str) -> Outcome {
+    for len in [1, 600, 20_000] {
+        right_if_any(comm, &format!("{len} after {what}"), len, comm.all_reduce(&vec![1u64; len], Sum))?;
+        // It may be refused, as above.
+        let _ = comm.barrier();
+        let _ = comm.bcast(&mut vec![1u64; len], comm.size() - 1);
+    }
+    Ok(())
+}
+
+/// A blocking call whose operator panics on one rank: the others get a result or an error.
+fn one_panics(comm: &Comm, what: &str, len: usize) -> Outcome {
+    let panics = comm.rank() == comm.size() / 2;
+    let operator = commutative(move |a: u64, b: u64| {
+        if panics {
+            // Without a word on the terminal.
+            resume_unwind(Box::new("the operator panics"));
+        }
+        a.wrapping_add(b)
+    });
+    match catch_unwind(AssertUnwindSafe(|| comm.all_reduce(&vec![1u64; len], operator))) {
+        Err(_) => check!(panics, "{what}: a panic of another rank's operator"),
+        Ok(result) => right_if_any(comm, what, len, result)?,
+    }
+    others_end(comm, what)
+}
+
+fn operator_panics_on_a_dup(comm: &Comm) -> Outcome {
+    for len in [4, 600, 20_000] {
+        one_panics(&comm.dup()?.using("allreduce/recursive_doubling")?, "recursive doubling with a panic", len)?;
+        one_panics(&comm.dup()?, "what is chosen, with a panic", len)?;
+    }
+    Ok(())
+}
+
+fn operator_panics(comm: &Comm, len: usize) -> Outcome {
+    one_panics(comm, "what is chosen, with a panic", len)
+}
+
+fn operator_panics_in_direct(comm: &Comm) -> Outcome {
+    one_panics(&comm.using("allreduce/direct")?, "a direct exchange with a panic", 4)
+}
+
+/// The root and the others come to different algorithms. Nobody waits for ever, in this call or in those after it.
+fn far_apart(comm: &Comm) -> Outcome {
+    let mut data = vec![1u8; if comm.rank() == 0 { 16 } else { 20_000 }];
+    // The root need not hear of it.
+    let _ = comm.bcast(&mut data, 0);
+    others_end(comm, "a bcast of different lengths")
 }

@@ -3,10 +3,14 @@
 //! All ranks come to all meetings, in order. For a meeting a rank writes what it has to say, publishes it together with
 //! what the meeting is about, and reads what others have written once they have published theirs. A rank need not wait
 //! for those of whom it reads nothing.
+//!
+//! A rank that cannot go on with an operation leaves the board, and with that it is closed for all: those who wait there
+//! fail, and nobody uses it any more.
 
 use treepie_base::{Error, Result};
 
 use crate::endpoint::Endpoint;
+use crate::engine::Life;
 use crate::op::Waiting;
 use crate::waiting::Patience;
 
@@ -41,6 +45,12 @@ pub trait Board {
 
     /// Reads the memory of a rank that is a process, at an address that it has told. False if that cannot be done.
     fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool;
+
+    /// Closes the board.
+    fn leave(&mut self);
+
+    /// Who has closed the board, if anybody has.
+    fn left(&self) -> Option<u32>;
 
     /// Who was missing when it was last looked at.
     fn awaited(&self) -> Option<u32>;
@@ -97,6 +107,14 @@ impl Endpoint {
             // It was known to be lost before the board was looked at, so what it did before counts.
             if let Some(rank) = board.awaited().filter(|rank| self.core.lives.contains_key(rank)) {
                 return Err(Error::PeerLost { rank: rank as usize });
+            }
+            if let Some(rank) = board.left() {
+                // Whoever closed it may have done so because of a rank that is lost.
+                let lost = self.core.lives.iter().find(|(_, life)| matches!(life, Life::Failing | Life::Dead));
+                return Err(match lost {
+                    Some((lost, _)) => Error::PeerLost { rank: *lost as usize },
+                    None => Error::GaveUp { rank: rank as usize },
+                });
             }
         }
     }

@@ -26,7 +26,7 @@ pub struct Transmit {
 /// One message that a reactor wants to be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expect {
-    /// Who sends it; nothing if that may be anybody.
+    /// Who sends it; nothing if that may be anybody. Those that wait for anybody are not told if one of them gives up.
     pub from: Option<u32>,
     /// What it is called within the protocol.
     pub tag: u32,

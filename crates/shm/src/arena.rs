@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use treepie_fabric::Life;
 
 use crate::area::Area;
-use crate::bell::Bell;
+use crate::bell::{Bell, Sleepers};
 use crate::board::Shape;
 use crate::claim::Claim;
 use crate::inbox::InboxHeader;
@@ -45,13 +45,16 @@ pub(crate) struct Header {
     pub(crate) news: AtomicU32,
     /// Where the next piece of the heap begins.
     pub(crate) heap: AtomicU64,
-    pub(crate) sleepers: Sleepers,
+    pub(crate) common: Common,
 }
 
-/// How many ranks sleep or are about to, on a line of its own: whoever does something that all may wait for, looks here
-/// before it looks at the bell of each. A rank that was killed in its sleep stays counted, which only costs those looks.
+/// What is looked at with each meeting at the board, on a line of its own.
 #[repr(C, align(64))]
-pub(crate) struct Sleepers(pub(crate) AtomicU32);
+pub(crate) struct Common {
+    pub(crate) sleepers: Sleepers,
+    /// One more than the rank that was the first to leave the board; 0 if none has.
+    pub(crate) left: AtomicU32,
+}
 
 /// What a rank shows to the others.
 #[repr(C, align(64))]
@@ -119,8 +122,8 @@ pub struct Arena {
     layout: Layout,
 }
 
-// SAFETY: the mapping is plain shared memory that is only accessed through atomics and the protocols of rings, inboxes
-// and claims, which are made for several processes and therefore threads.
+// SAFETY: the mapping is plain shared memory that is only accessed through atomics and the protocols of rings, inboxes,
+// claims and the board, which are made for several processes and therefore threads.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}

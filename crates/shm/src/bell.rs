@@ -69,6 +69,33 @@ impl Bell {
     }
 }
 
+/// How many ranks sleep or are about to: whoever does something that all may wait for looks here before it looks at the
+/// bell of each. A rank that was killed in its sleep stays counted, which only costs those looks.
+#[repr(C)]
+pub(crate) struct Sleepers(AtomicU32);
+
+impl Sleepers {
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Whether any rank may sleep. The caller has ordered its own writes before this, as for
+    /// [`ring_after_publish`](Bell::ring_after_publish).
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts the caller during `sleep`, which orders this before it looks for the last time: the fence of
+    /// [`Bell::sleep`] does.
+    pub(crate) fn during(&self, sleep: impl FnOnce()) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        sleep();
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(not(loom))]
 mod futex {
     use rustix::thread::futex::{self, Flags, Timespec};

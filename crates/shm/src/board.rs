@@ -86,7 +86,7 @@ pub(crate) struct Board {
     fencing: Fencing,
     /// How to read what others show where it lies.
     reach: Reach,
-    /// Bytes up to which the place for the coming meeting was written.
+    /// Bytes up to which the page for the coming meeting was written.
     written: usize,
     has_own_core: bool,
     /// The bells of the other ranks.
@@ -111,16 +111,16 @@ impl Words for Memory {
 }
 
 impl Memory {
-    /// Where a rank's data of a meeting lies, and in which hall if it is in one.
+    /// Where a rank's data of a meeting lies.
     #[inline]
-    fn data(&self, rank: u32, meeting: u64, hall: u64, room: Room, offset: usize, len: usize) -> NonNull<u8> {
+    fn data(&self, rank: u32, meeting: u64, room: Room, offset: usize, len: usize) -> NonNull<u8> {
         let capacity = self.shape.capacity(room);
         let fits = rank < self.shape.ranks && offset.checked_add(len).is_some_and(|end| end <= capacity);
         assert!(fits, "{len} bytes at {offset} of {capacity} of rank {rank}");
         let place = match room {
             Room::Line => self.shape.word(rank, meeting) + self.shape.head,
             Room::Page => self.shape.page(rank, meeting),
-            Room::Hall => self.shape.hall(rank, hall),
+            Room::Hall => self.shape.hall(rank, meeting % HALLS),
         };
         // SAFETY: inside the board, as was tested.
         unsafe { self.base.add(place + offset) }
@@ -148,15 +148,16 @@ impl Board {
         }
         let written = std::mem::take(&mut self.written);
         if room == Room::Page && self.has_own_core {
-            let page = self.memory.data(self.rank, next, 0, room, 0, written);
+            let page = self.memory.data(self.rank, next, room, 0, written);
             // SAFETY: inside the page.
             (0..written).step_by(64).for_each(|at| fetch_for_write(unsafe { page.add(at) }.as_ptr()));
         }
     }
 
     /// Whether whoever was waited for has come.
-    pub(crate) fn has_news(&self) -> bool {
-        self.meetings.has_news(&self.memory)
+    pub(crate) fn has_news(&mut self) -> bool {
+        use treepie_fabric::Board as _;
+        self.meetings.has_news(&self.memory) || self.awaited().is_some() && self.left().is_some()
     }
 }
 
@@ -170,13 +171,12 @@ impl treepie_fabric::Board for Board {
         if !self.meetings.is_free(&self.memory, room == Room::Hall) {
             return false;
         }
-        let (next, hall) = (self.meetings.last() + 1, self.meetings.next_hall());
-        let to = self.memory.data(self.rank, next, hall, room, offset, data.len());
+        let to = self.memory.data(self.rank, self.meetings.last() + 1, room, offset, data.len());
         // SAFETY: inside the place of this rank; all others have read what was there, as they have published a meeting
         // after it, and read again only when this one is published.
         let to = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), data.len()) };
         treepie_base::copy_short(to, data);
-        self.written = offset + data.len();
+        self.written = if room == Room::Page { offset + data.len() } else { 0 };
         true
     }
 
@@ -185,7 +185,7 @@ impl treepie_fabric::Board for Board {
         if !self.meetings.try_publish(&self.memory, room == Room::Hall, about, self.fencing) {
             return false;
         }
-        if self.arena.header().sleepers.0.load(Ordering::Relaxed) != 0 {
+        if self.arena.header().common.sleepers.any() {
             self.others.iter().for_each(|bell| bell.ring_after_publish());
         }
         self.fetch_next(room);
@@ -200,15 +200,26 @@ impl treepie_fabric::Board for Board {
     #[inline]
     fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize) -> &[u8] {
         assert!(self.meetings.has_seen(rank), "a place is read before it is published");
-        let (last, hall) = (self.meetings.last(), self.meetings.last_hall());
-        let from = self.memory.data(rank, last, hall, room, offset, len);
-        // SAFETY: inside the place; its rank has published it and writes it again only when this rank has published the
-        // next meeting, for which it must borrow this board alone.
+        let from = self.memory.data(rank, self.meetings.last(), room, offset, len);
+        // SAFETY: inside a place of this meeting, in whichever room its rank wrote. Its rank has published the meeting, and
+        // writes there again only for a later one that has the same place, after this rank has published the next meeting,
+        // for which it must borrow this board alone.
         unsafe { std::slice::from_raw_parts(from.as_ptr(), len) }
     }
 
     fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool {
         self.reach.read_process(self.arena.pid(rank), address, into)
+    }
+
+    fn leave(&mut self) {
+        let left = &self.arena.header().common.left;
+        let _ = left.compare_exchange(0, self.rank + 1, Ordering::SeqCst, Ordering::Relaxed);
+        self.arena.wake_all();
+    }
+
+    #[inline]
+    fn left(&self) -> Option<u32> {
+        self.arena.header().common.left.load(Ordering::Acquire).checked_sub(1)
     }
 
     fn awaited(&self) -> Option<u32> {

@@ -275,7 +275,7 @@ impl Shm {
             || self.arena.control(self.rank).any_acks()
             || self.gatherings.iter().any(|g| self.has_gathered(g))
             || self.bulk.has_work(&self.arena)
-            || self.board.as_ref().is_some_and(Board::has_news)
+            || self.board.as_mut().is_some_and(Board::has_news)
             || self.news() != self.news_seen
             || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
                 Route::Ring(i) => self.writers[i as usize].1.has_room(body),
@@ -371,10 +371,8 @@ impl Fabric for Shm {
         let limit = Duration::from_millis(if self.barrier_failed { 1 } else { 100 });
         let (asked, mut failed) = (self.sleeper_fences, false);
         let fence = || failed = if asked { !barrier::everywhere() } else { full_fence() };
-        let sleepers = &self.arena.header().sleepers.0;
-        sleepers.fetch_add(1, Ordering::Relaxed);
-        bell.sleep(limit, fence, || self.anything());
-        sleepers.fetch_sub(1, Ordering::Relaxed);
+        let sleepers = &self.arena.header().common.sleepers;
+        sleepers.during(|| bell.sleep(limit, fence, || self.anything()));
         self.barrier_failed |= failed;
         self.full.clear();
         true

@@ -13,8 +13,9 @@ pub(crate) trait Words {
     fn word(&self, rank: u32, meeting: u64) -> &AtomicU64;
 }
 
-/// Places of a rank for much data: some to be read while others are written. With two of four times the size, ranks that
-/// share a core wait for each other as often, but what is written no longer stays in the cache until it is read.
+/// Places of a rank for much data, used in turn: some to be read while others are written. They are fewer than words, so a
+/// meeting that has halls waits for more. With two of four times the size, ranks that share a core would wait for each
+/// other as often, but what is written would not stay in the cache until it is read.
 pub(crate) const HALLS: u64 = 4;
 
 /// Bits of a word that are the number of the meeting. No two ranks are further apart than the depth.
@@ -29,9 +30,6 @@ pub(crate) struct Meetings {
     /// All are known to have published this one, and each this one.
     known: u64,
     reached: Vec<u64>,
-    /// Meetings so far that had halls, and the last one that each hall was used for.
-    halls: u64,
-    used: [u64; HALLS as usize],
     /// Who has been seen to have published the last meeting, and all ranks, as bits.
     seen: u64,
     all: u64,
@@ -49,8 +47,6 @@ impl Meetings {
             last: 0,
             known: 0,
             reached: vec![0; ranks as usize],
-            halls: 0,
-            used: [0; HALLS as usize],
             seen: 0,
             all: u64::MAX >> (u64::BITS - ranks),
             awaited: None,
@@ -62,16 +58,6 @@ impl Meetings {
         self.last
     }
 
-    /// The hall of the coming meeting, if it has halls.
-    pub(crate) fn next_hall(&self) -> u64 {
-        self.halls % HALLS
-    }
-
-    /// The hall of the last meeting that had halls.
-    pub(crate) fn last_hall(&self) -> u64 {
-        self.halls.wrapping_sub(1) % HALLS
-    }
-
     fn has_published(words: &impl Words, rank: u32, meeting: u64) -> bool {
         let word = words.word(rank, meeting).load(Ordering::Acquire);
         meeting == 0 || (word as u16).wrapping_sub(meeting as u16).cast_signed() >= 0
@@ -80,9 +66,8 @@ impl Meetings {
     /// Whether this rank can write for the coming meeting, and publish it.
     #[inline]
     pub(crate) fn is_free(&mut self, words: &impl Words, in_hall: bool) -> bool {
-        let for_word = (self.last + 2).saturating_sub(self.depth);
-        let hall = self.used[self.next_hall() as usize];
-        let needed = if in_hall && hall > 0 { for_word.max(hall + 1) } else { for_word };
+        let depth = if in_hall { self.depth.min(HALLS) } else { self.depth };
+        let needed = (self.last + 2).saturating_sub(depth);
         self.known >= needed || self.all_have_published(words, needed)
     }
 
@@ -104,7 +89,7 @@ impl Meetings {
             }
         }
         self.awaited = None;
-        self.known = meeting;
+        self.known = self.reached.iter().copied().min().unwrap_or(meeting);
         true
     }
 
@@ -117,10 +102,6 @@ impl Meetings {
         assert!(about >> (u64::BITS - NUMBER) == 0, "{about:#x} is too much to say");
         self.last += 1;
         self.seen = 1 << self.rank;
-        if in_hall {
-            self.used[self.next_hall() as usize] = self.last;
-            self.halls += 1;
-        }
         publish_word(words.word(self.rank, self.last), about << NUMBER | u64::from(self.last as u16), fencing);
         true
     }
@@ -157,8 +138,12 @@ impl Meetings {
         self.awaited.map(|(rank, _)| rank)
     }
 
-    /// Whether whoever was missing has come.
-    pub(crate) fn has_news(&self, words: &impl Words) -> bool {
-        self.awaited.is_some_and(|(rank, meeting)| Self::has_published(words, rank, meeting))
+    /// Whether whoever was missing has come; it is not missing after that.
+    pub(crate) fn has_news(&mut self, words: &impl Words) -> bool {
+        let has_come = self.awaited.is_some_and(|(rank, meeting)| Self::has_published(words, rank, meeting));
+        if has_come {
+            self.awaited = None;
+        }
+        has_come
     }
 }

@@ -7,10 +7,10 @@ use loom::thread;
 use treepie_fabric::Head;
 
 use crate::area::Area;
-use crate::bell::Bell;
+use crate::bell::{Bell, Sleepers};
 use crate::claim::Claim;
 use crate::inbox::{Inbox, InboxHeader, Slot};
-use crate::meetings::{Meetings, Words};
+use crate::meetings::{HALLS, Meetings, Words};
 use crate::primitive::{AtomicU32, AtomicU64, Fencing, Ordering, fence};
 use crate::ring::{Reader, RingHeader, Writer};
 
@@ -222,10 +222,15 @@ impl Paper {
         while !meetings.is_free(self, in_hall) {
             thread::yield_now();
         }
-        let place = if in_hall { meetings.next_hall() } else { meetings.last() + 1 };
+        let place = if in_hall { (meetings.last() + 1) % HALLS } else { meetings.last() + 1 };
+        self.say_in(place, meetings, rank, value);
+    }
+
+    /// Writes to a place and publishes.
+    fn say_in(&self, place: u64, meetings: &mut Meetings, rank: u32, value: u64) {
         // SAFETY: loom watches over the cell.
         self.places[self.index(rank, place)].with_mut(|place| unsafe { *place = value });
-        assert!(meetings.try_publish(self, in_hall, value, Fencing::Writer));
+        assert!(meetings.try_publish(self, false, value, Fencing::Writer));
     }
 
     fn hear(&self, meetings: &mut Meetings, rank: u32, in_hall: bool) -> u64 {
@@ -235,7 +240,7 @@ impl Paper {
                 None => thread::yield_now(),
             }
         };
-        let place = if in_hall { meetings.last_hall() } else { meetings.last() };
+        let place = if in_hall { meetings.last() % HALLS } else { meetings.last() };
         // SAFETY: loom watches over the cell.
         let value = self.places[self.index(rank, place)].with(|place| unsafe { *place });
         assert_eq!(value, about, "a place is that of its word");
@@ -270,9 +275,39 @@ fn what_is_read_at_a_board_is_of_its_meeting() {
     exchange_at_a_board(2, 4, false);
 }
 
+/// One rank only writes in halls, the other reads all of it.
+fn stream_through_halls(waits_for_readers: bool) {
+    bounded(3, move || {
+        let paper = Paper::leaked(2, 8);
+        let writer = thread::spawn(move || {
+            let mut mine = Meetings::new(0, 2, 8);
+            for number in 1..=HALLS + 1 {
+                if waits_for_readers {
+                    while !mine.is_free(paper, true) {
+                        thread::yield_now();
+                    }
+                }
+                paper.say_in((mine.last() + 1) % HALLS, &mut mine, 0, number);
+            }
+        });
+        let mut mine = Meetings::new(1, 2, 8);
+        for number in 1..=HALLS + 1 {
+            paper.say_in((mine.last() + 1) % HALLS, &mut mine, 1, 0);
+            assert_eq!(paper.hear(&mut mine, 0, true), number);
+        }
+        writer.join().unwrap();
+    });
+}
+
 #[test]
 fn halls_of_a_board_are_written_again_when_all_have_read_them() {
-    exchange_at_a_board(4, 4, true);
+    stream_through_halls(true);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn without_waiting_for_those_who_read_a_hall_is_written_too_early() {
+    stream_through_halls(false);
 }
 
 #[test]
@@ -296,14 +331,17 @@ fn who_only_writes_at_a_board_is_at_most_its_depth_ahead() {
 fn who_sleeps_at_a_board_is_woken() {
     loom::model(|| {
         let (paper, bell) = (Paper::leaked(2, 2), leaked_bell());
+        let sleepers: &'static Sleepers = Box::leak(Box::new(Sleepers::new()));
         let other = thread::spawn(move || {
             paper.say(&mut Meetings::new(0, 2, 2), 0, false, 7);
-            bell.ring_after_publish();
+            if sleepers.any() {
+                bell.ring_after_publish();
+            }
         });
         let mut mine = Meetings::new(1, 2, 2);
         paper.say(&mut mine, 1, false, 0);
         while mine.about(paper, 0).is_none() {
-            bell.sleep(std::time::Duration::MAX, full_fence, || mine.has_news(paper));
+            sleepers.during(|| bell.sleep(std::time::Duration::MAX, full_fence, || mine.has_news(paper)));
         }
         other.join().unwrap();
     });

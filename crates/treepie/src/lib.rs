@@ -18,9 +18,9 @@ mod start;
 
 pub use start::{init, launch};
 pub use treepie_comm::{
-    ANY_SOURCE, ANY_TAG, And, Comm, Commutative, Counter, Error, Located, MAX_TAG, Max, MaxLoc, Message, Min, MinLoc,
-    Or, Persistent, Pod, Prod, Rank, Reduction, Request, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window,
-    Xor, Zeroable, commutative, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, And, Chooser, Comm, Commutative, Counter, Error, Located, MAX_TAG, Max, MaxLoc, Message, Min,
+    MinLoc, Network, Operation, Or, Persistent, Pod, Prod, Question, Rank, Reduction, Request, Result, Scope, Source,
+    Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, commutative, wait_all, wait_any, wait_some,
 };
 
 /// What most programs need: `use treepie::prelude::*`.

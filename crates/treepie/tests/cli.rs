@@ -75,6 +75,11 @@ fn mistakes_get_one_line_and_a_status() {
         (&["bench", "collectives", "--algorithm", "walk/ring"], "'walk/ring'"),
         (&["bench", "collectives", "--algorithm", "allgather/no_such"], "no_such"),
         (&["bench", "collectives", "--json", "/no/such/place"], "/no/such/place"),
+        (&["algorithms", "walk"], "there is no operation walk; there are barrier, bcast"),
+        (&["algorithms", "allgather", "bcast"], "'bcast'"),
+        (&["algorithms", "--network", "flat"], "how many ranks"),
+        (&["algorithms", "--network", "torus:4x"], "torus:8x16x32"),
+        (&["algorithms", "--network", "/no/such/file"], "/no/such/file"),
         (&["doctor", "--json", "/no/such/place"], "/no/such/place"),
         (&["demo", "--json", "/no/such/place"], "/no/such/place"),
         (&["fly"], "'fly'"),
@@ -184,6 +189,63 @@ fn the_benchmark_writes_records() {
         assert!(record["machine"].is_string() && record["version"].is_string() && record["spread"].is_number());
         assert!(record.get("peer").is_none() && record.get("ratio").is_none());
     }
+}
+
+/// The ids that lines begin with.
+fn ids(shown: &str) -> Vec<&str> {
+    shown.lines().filter_map(|line| line.split_whitespace().next()).filter(|word| word.contains('/')).collect()
+}
+
+#[test]
+fn algorithms_are_listed_of_all_operations_or_one() {
+    let all = succeeds(run(&["algorithms"]));
+    let head = all.lines().next().unwrap();
+    for column in ["id", "requires", "parameters", "cost", "from"] {
+        assert!(head.split_whitespace().any(|word| word == column), "{head}");
+    }
+    let all = ids(&all);
+    let operations = [
+        "barrier",
+        "bcast",
+        "scatter",
+        "gather",
+        "allgather",
+        "reduce",
+        "allreduce",
+        "reduce_scatter",
+        "alltoall",
+        "scan",
+        "exscan",
+    ];
+    let mut listed = 0;
+    for operation in operations {
+        let begin = format!("{operation}/");
+        let shown = succeeds(run(&["algorithms", operation]));
+        let expected: Vec<&str> = all.iter().copied().filter(|id| id.starts_with(&begin)).collect();
+        assert!(expected.len() >= 2, "{operation}: {expected:?}");
+        assert_eq!(ids(&shown), expected);
+        listed += expected.len();
+    }
+    assert_eq!(listed, all.len());
+}
+
+#[test]
+fn algorithms_are_listed_that_a_network_allows() {
+    let on = |network| succeeds(run(&["algorithms", "allgather", "--network", network]));
+    let (flat, torus, uneven) = (on("flat:64"), on("torus:4x4x4"), on("torus:3x5"));
+    let (flat, torus, uneven) = (ids(&flat), ids(&torus), ids(&uneven));
+    let all = succeeds(run(&["algorithms", "allgather"]));
+    for shown in [&flat, &torus, &uneven] {
+        assert!(shown.contains(&"allgather/ring") && shown.iter().all(|id| ids(&all).contains(id)), "{shown:?}");
+    }
+    assert!(!flat.contains(&"allgather/bucket_k") && torus.contains(&"allgather/bucket_k"), "{flat:?} {torus:?}");
+    // It needs sides that are powers of two.
+    assert!(
+        !uneven.contains(&"allgather/alternating") && torus.contains(&"allgather/alternating"),
+        "{uneven:?} {torus:?}"
+    );
+    let everything = succeeds(run(&["algorithms", "--network", "clusters:3+5"]));
+    assert!(ids(&everything).contains(&"bcast/two_layer"), "{everything}");
 }
 
 #[test]

@@ -9,9 +9,12 @@
 //! gets the result at the end. Nearest partners come first, so what a rank has reduced is from an interval of ranks. Both
 //! partners put their operands in the same order, so they compute exactly the same.
 //!
-//! With alternating dimensions the order of ranks is lost anyway. There the exchange begins with the farthest: as long as
-//! those who go X first and those who go Y first have nothing to do with each other, all members of a class that have the
-//! same partners add up in the same order; the last stages are the same for both. So all ranks still get exactly the same.
+//! With alternating dimensions the order of ranks is lost anyway. There halvings begin with the nearest, and the exchange
+//! with the farthest. Stages over more than one hop stay within a class (those who go X first, those who go Y first), so all
+//! who exchange a part there add up in the same order; the stages between neighbours are the same for both classes. So all
+//! ranks get exactly the same, with any number of halvings. An exchange that began with the nearest would not do that: with
+//! fewer halvings than dimensions both classes would have the same part, and go on with it in different orders. The registry
+//! asks for a halving in each dimension all the same.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Collective operations on borrowed slices, which return when this rank's part is done.
 
-use std::rc::Rc;
+mod in_place;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Pod, Rank, Reduction, Result};
@@ -67,27 +67,6 @@ impl Comm {
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
     }
 
-    /// A scatter without a block of the root to itself: the root gives all blocks in `data` and keeps its own where it is,
-    /// others give room for their block.
-    pub fn scatter_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
-        let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
-        let root = self.check_rank(root)?;
-        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(each)).in_place();
-        self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
-    }
-
-    /// A gather into a `data` of the root that has its own block at its place already; others give their block.
-    pub fn gather_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
-        let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
-        let is_root = self.rank() == root;
-        let root = self.check_rank(root)?;
-        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(each)).in_place();
-        if is_root {
-            return self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD);
-        }
-        self.run_call(&call, cast_slice(data), &mut [], NO_FOLD)
-    }
-
     /// Rank r's `data` becomes block r of everybody's `into`.
     pub fn all_gather_into<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
         let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len()));
@@ -99,12 +78,6 @@ impl Comm {
         let mut into = vec![T::zeroed(); data.len() * self.size()];
         self.all_gather_into(data, &mut into)?;
         Ok(into)
-    }
-
-    /// Block r of rank r's `data` becomes block r of everybody's `data`.
-    pub fn all_gather_in_place<T: Pod>(&self, data: &mut [T]) -> Result<()> {
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len() / self.size())).in_place();
-        self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
     }
 
     /// Rank r's `data`, of `counts[r]` elements, becomes block r of everybody's `into`.
@@ -121,17 +94,6 @@ impl Comm {
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
     }
 
-    /// The root's `data` becomes the combination of everybody's; that of others is left as it is.
-    pub fn reduce_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>, root: Rank) -> Result<()> {
-        let is_root = self.rank() == root;
-        let root = self.check_rank(root)?;
-        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op).in_place();
-        if is_root {
-            return self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)));
-        }
-        self.run_call(&call, cast_slice(data), &mut [], Some(fold_bytes(op)))
-    }
-
     /// The combination of everybody's `data`, element by element, comes to everybody's `into`.
     pub fn all_reduce_into<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
         let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op);
@@ -143,12 +105,6 @@ impl Comm {
         let mut into = data.to_vec();
         self.all_reduce_in_place(&mut into, op)?;
         Ok(into)
-    }
-
-    /// Everybody's `data` becomes their combination, element by element.
-    pub fn all_reduce_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op).in_place();
-        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
     }
 
     /// Block r of the combination of everybody's `data` comes to rank r's `into`. All blocks have the length of `into`.
@@ -170,28 +126,10 @@ impl Comm {
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
     }
 
-    /// The front of rank r's `data` becomes block r of the combination of everybody's. All blocks have the same length;
-    /// what lies behind the front is of no use afterwards.
-    pub fn reduce_scatter_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
-        let each = data.len() / self.size();
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(each)).reducing(&op).in_place();
-        let mut own = vec![T::zeroed(); each];
-        self.run_overwriting(&call, cast_slice_mut(data), cast_slice_mut(&mut own), Rc::new(fold_bytes(op)))?;
-        data[..each].copy_from_slice(&own);
-        Ok(())
-    }
-
     /// Block j of rank i's `data` becomes block i of rank j's `into`. All blocks have the same length.
     pub fn all_to_all<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Each(data.len() / self.size()));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
-    }
-
-    /// Block j of rank i's `data` becomes block i of rank j's `data`. All blocks have the same length. The blocks are
-    /// copied first.
-    pub fn all_to_all_in_place<T: Pod>(&self, data: &mut [T]) -> Result<()> {
-        let blocks = data.to_vec();
-        self.all_to_all(&blocks, data)
     }
 
     /// The same with `to[j]` elements to rank j, and `from[i]` elements from rank i.
@@ -215,18 +153,6 @@ impl Comm {
     pub fn exscan<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>) -> Result<()> {
         let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op);
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
-    }
-
-    /// The `data` of rank r becomes the combination of that of ranks 0 to r.
-    pub fn scan_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
-        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(data.len())).reducing(&op).in_place();
-        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
-    }
-
-    /// The `data` of rank r becomes the combination of that of ranks 0 to r - 1. Rank 0's is left as it is.
-    pub fn exscan_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>) -> Result<()> {
-        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op).in_place();
-        self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)))
     }
 
     pub(crate) fn check_counts(&self, counts: &[usize]) -> Result<()> {

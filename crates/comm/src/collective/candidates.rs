@@ -2,7 +2,7 @@
 
 use treepie_schedule::Operation;
 
-use super::cost::{Candidate, Meetings, Messages};
+use super::cost::{Candidate, Meetings, Messages, Prices};
 
 const fn candidate(id: &'static str, messages: fn(f64, f64, f64) -> Messages) -> Candidate {
     Candidate { id, messages, meetings: None }
@@ -109,6 +109,16 @@ const EXSCAN: [Candidate; 2] = [
 ];
 
 const BARRIER: [Candidate; 1] = [candidate("barrier/dissemination", |_, lg, _| way(lg, lg, 0.0, 0.0))];
+
+/// The dimensions of the grid over which blocks of unequal lengths go without being asked for, if they do: from the number
+/// of ranks alone, as nobody knows all lengths. Blocks are taken to be of 512 bytes, and store and forward must be
+/// cheaper by half, since with longer ones it costs twice as much.
+pub(crate) fn unequal_dimensions(prices: &Prices, ranks: u32) -> Option<u32> {
+    let (p, n) = (f64::from(ranks), 512.0 * f64::from(ranks));
+    let straight = way(1.0, p - 1.0, n, 0.0).time(prices);
+    let forwarded = way(2.0, 2.0 * (p.sqrt() - 1.0), 2.0 * n, 0.0).time(prices);
+    (1.5 * forwarded < straight).then_some(2)
+}
 
 /// The algorithms that may be chosen for an operation without being asked for.
 pub(crate) fn candidates(operation: Operation) -> &'static [Candidate] {

@@ -1,6 +1,8 @@
 //! Which algorithm a call gets: the one that its handle was told to use, or else the one that the environment names, or
-//! else the cheapest by the model. All ranks come to the same answer, as it depends on nothing that only some know.
+//! else the one that a chooser names, or else the cheapest by the model. All ranks come to the same answer, as it depends
+//! on nothing that only some know.
 
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use treepie_base::{Error, Result};
@@ -9,6 +11,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::Network;
 
 use super::candidates::candidates;
+use super::chooser::{Chooser, Question};
 use super::cost::{Candidate, Prices, Rooms, Way};
 use super::meetings::Manner;
 use super::{Call, Lengths};
@@ -24,29 +27,42 @@ pub(crate) struct Choice {
     ids: Vec<String>,
     /// Where the ranks are, if that was said.
     network: Option<Network>,
+    /// Who is asked instead of the model.
+    chooser: Option<Rc<dyn Chooser>>,
 }
 
 impl Choice {
-    pub(super) fn id_for(&self, operation: Operation) -> Option<&str> {
+    /// The id to use for an operation, if one was said. An error if the environment names one that does not exist.
+    pub(super) fn id_for(&self, operation: Operation) -> Result<Option<&str>> {
         let is_for = |id: &&String| id.split('/').next() == Some(operation.name());
-        self.ids.iter().rev().find(is_for).or_else(|| from_environment().iter().find(is_for)).map(String::as_str)
+        let here = self.ids.iter().rev().find(is_for);
+        let id = if here.is_some() { here } else { from_environment()?.iter().find(is_for) };
+        Ok(id.map(String::as_str))
     }
 }
 
 /// Ids that `TREEPIE_ALGORITHM` names.
-fn from_environment() -> &'static [String] {
-    static IDS: OnceLock<Vec<String>> = OnceLock::new();
-    IDS.get_or_init(|| {
-        let text = std::env::var("TREEPIE_ALGORITHM").unwrap_or_default();
-        let ids = text.split([',', ' ']).filter(|id| !id.is_empty()).map(str::to_owned);
-        // `bcast/chain:segments=4,window=8` has commas of its own.
-        ids.fold(Vec::new(), |mut ids: Vec<String>, part| {
-            match ids.last_mut() {
-                Some(last) if !part.contains('/') => *last = format!("{last},{part}"),
-                _ => ids.push(part),
-            }
-            ids
-        })
+fn from_environment() -> Result<&'static [String]> {
+    static IDS: OnceLock<Result<Vec<String>>> = OnceLock::new();
+    let ids = IDS.get_or_init(|| {
+        let ids = listed(&std::env::var("TREEPIE_ALGORITHM").unwrap_or_default());
+        match ids.iter().find_map(|id| registry::find(id).err()) {
+            Some(refusal) => Err(Error::Algorithm(format!("TREEPIE_ALGORITHM: {refusal}"))),
+            None => Ok(ids),
+        }
+    });
+    ids.as_deref().map_err(Clone::clone)
+}
+
+fn listed(text: &str) -> Vec<String> {
+    let ids = text.split([',', ' ']).filter(|id| !id.is_empty()).map(str::to_owned);
+    // `bcast/chain:segments=4,window=8` has commas of its own.
+    ids.fold(Vec::new(), |mut ids: Vec<String>, part| {
+        match ids.last_mut() {
+            Some(last) if !part.contains('/') => *last = format!("{last},{part}"),
+            _ => ids.push(part),
+        }
+        ids
     })
 }
 
@@ -75,6 +91,14 @@ impl Comm {
         Ok(self.with_choice(choice))
     }
 
+    /// A handle of the same communicator whose algorithms this one chooses, where neither [`using`](Self::using) nor the
+    /// environment does. All ranks that take part in a call must have one that answers alike.
+    pub fn choosing(&self, chooser: Rc<dyn Chooser>) -> Comm {
+        let mut choice = self.collectives.choice.clone();
+        choice.chooser = Some(chooser);
+        self.with_choice(choice)
+    }
+
     /// Where the ranks are: as was said, or as `TREEPIE_NETWORK` says, or all alike.
     fn network(&self) -> Result<Network> {
         let ranks = self.size() as u32;
@@ -99,8 +123,18 @@ impl Comm {
         request.in_place = call.in_place;
         let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
         request.parameters.segments = bytes.map_or(1, |bytes| (bytes / SEGMENT).clamp(1, 1024) as u32);
-        let (id, way) = match self.collectives.choice.id_for(call.operation) {
-            Some(id) => (id.to_owned(), self.way_of(id, call.operation, bytes, rooms)),
+        let choice = &self.collectives.choice;
+        let asked = || {
+            let Request { operation, ranks, commutative, uniform, .. } = request;
+            let question = Question { operation, ranks, bytes, commutative, uniform, network: &network };
+            choice.chooser.as_ref()?.choose(&question)
+        };
+        let id = choice.id_for(call.operation)?.map(str::to_owned).or_else(asked);
+        let (id, way) = match id {
+            Some(id) => {
+                let way = self.way_of(&id, call.operation, bytes, rooms);
+                (id, way)
+            }
             None => self.cheapest(&request, bytes, rooms),
         };
         if log_choices() && self.rank() == 0 {
@@ -144,7 +178,7 @@ impl Comm {
         if bytes <= rooms.page { Way::Board(Manner::Writing) } else { Way::Messages }
     }
 
-    fn prices(&self) -> Prices {
+    pub(super) fn prices(&self) -> Prices {
         let endpoint = self.endpoint();
         match endpoint.cores() {
             Some(cores) => Prices::shared_memory(f64::from(endpoint.size()) / f64::from(cores), endpoint.eager_limit()),
@@ -154,8 +188,11 @@ impl Comm {
 
     /// Whether the engine's counter is the barrier to take, if there is one.
     pub(crate) fn prefers_central_barrier(&self) -> bool {
-        if let Some(id) = self.collectives.choice.id_for(Operation::Barrier) {
-            return id == CENTRAL;
+        match self.collectives.choice.id_for(Operation::Barrier) {
+            Ok(Some(id)) => return id == CENTRAL,
+            // Said where the algorithm is looked up.
+            Err(_) => return false,
+            Ok(None) => {}
         }
         // Where ranks share memory nothing is faster: 0.34 us for 2 ranks on 2 cores, against 0.5 us by messages.
         self.endpoint().cores().is_some()

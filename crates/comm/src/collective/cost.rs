@@ -124,7 +124,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    fn time(self, prices: &Prices) -> f64 {
+    pub(super) fn time(self, prices: &Prices) -> f64 {
         let long = self.messages > 0.0 && self.bytes / self.messages > prices.long;
         let answer = if long { self.steps * prices.answer } else { 0.0 };
         // What is combined comes into memory of its own first.

@@ -5,15 +5,17 @@
 //! or combine from there. *Shown*: each rank writes the addresses of what it sends, and readers fetch it from its memory;
 //! all wait for all at each meeting and at one more at the end, so that nothing is changed while others read it.
 
-use std::ops::Range;
-
 use treepie_fabric::Room;
 use treepie_schedule::{Op, Operation, Part, Places, Rounds, Side};
 
 use super::cost::Rooms;
 use super::executor::Job;
-use super::steps::{Bit, Bits, MOST_ALIGN, Memory, Step, single};
-use super::straight::{MOST_STEPS, Straight};
+use super::idle_copies::without_idle_copies;
+use super::steps::{Bit, Bits, MOST_ALIGN, Step, single};
+use super::straight::{MOST_STEPS, Pieces, Straight};
+
+/// One piece, of any length.
+const WHOLE: (usize, usize) = (1, usize::MAX);
 
 /// What data beside a word is aligned to.
 const LINE_ALIGN: usize = align_of::<u64>();
@@ -25,7 +27,9 @@ impl Straight {
         let schedule = &*job.schedule;
         let ranks = schedule.ranks();
         let bits = Bits::new(job, in_place)?;
-        let mut steps = Vec::new();
+        // Lists of steps, and for each how many pieces of which length it is run for.
+        let (mut lists, mut pieces) = (Vec::new(), Vec::new());
+        let mut most_steps = 0;
         for phase in 0..schedule.phases() {
             if schedule.phase(phase).lanes != 1 {
                 return None;
@@ -40,16 +44,32 @@ impl Straight {
             let most = of_ranks.iter().map(Rounds::len).max().unwrap_or(0);
             for k in 0..most {
                 let round: Vec<&[Op]> = of_ranks.iter().map(|rounds| rounds.round_or_none(k)).collect();
-                Round::new(job, rooms, manner, &round)?.add_to(&mut steps, &bits)?;
+                // Each operation of a rank is at most two steps, and there is a meeting. What is asked of the rank that has
+                // most is asked of all.
+                most_steps += 1 + 2 * round.iter().map(|ops| ops.len()).max().unwrap_or(0);
+                if most_steps > MOST_STEPS {
+                    return None;
+                }
+                let round = Round::new(job, rooms, manner, &round)?;
+                lists.extend([round.copies(&bits)?, round.steps(&bits)?]);
+                pieces.extend([WHOLE, (round.pieces, round.piece)]);
             }
         }
         if manner == Manner::Showing {
-            steps.push(Step::Meet { room: Room::Line, all: true });
+            lists.push(vec![Step::Meet { room: Room::Line, all: true }]);
+            pieces.push(WHOLE);
         }
-        let steps = without_idle_copies(steps);
+        without_idle_copies(&mut lists);
+        let (mut runs, mut begin) = (Vec::new(), 0);
+        for (list, (count, len)) in lists.iter().zip(pieces) {
+            runs.push(Pieces { steps: begin..begin + list.len(), count, len });
+            begin += list.len();
+        }
+        runs.retain(|run| !run.steps.is_empty());
+        let steps = lists.concat();
         // If it were so, it would be for other ranks, too, but not for all.
         assert!(!changes_what_is_shown(&steps), "an algorithm whose ranks write what they send cannot be shown");
-        Some(Self::of(job, &bits, steps))
+        Some(Self::of(job, &bits, steps, runs))
     }
 }
 
@@ -113,66 +133,64 @@ impl<'a> Round<'a> {
         Some(())
     }
 
-    /// Where the part of this number lies on the board, and which of its bytes, if any, for a piece.
-    fn place(&self, writing: &Writing, part: usize, bit: &Bit, piece: usize) -> (usize, Bit) {
-        if self.pieces == 1 {
-            return (writing.parts[part].1, bit.clone());
-        }
-        let Range { start, end } = bit.range;
-        let cut = |at: usize| (start + at * self.piece).min(end);
-        (part * self.piece, Bit { memory: bit.memory, range: cut(piece)..cut(piece + 1) })
+    /// Where the part of this number lies on the board, for each piece.
+    fn place(&self, writing: &Writing, part: usize) -> usize {
+        if self.pieces == 1 { writing.parts[part].1 } else { part * self.piece }
     }
 
-    /// Adds this rank's steps.
-    fn add_to(&self, steps: &mut Vec<Step>, bits: &Bits<'_>) -> Option<()> {
-        let (rank, room) = (self.job.rank, self.room);
-        let (mine, ops) = (&self.writings[rank as usize], self.ops[rank as usize]);
-        // Nobody reads what a copy writes in its round, so it need not wait.
-        for op in ops.iter().filter(|op| matches!(op, Op::Copy { .. })) {
+    /// This rank's copies. Nobody reads what a copy writes in its round, so they come first.
+    fn copies(&self, bits: &Bits<'_>) -> Option<Vec<Step>> {
+        let mut steps = Vec::new();
+        for op in self.ops[self.job.rank as usize].iter().filter(|op| matches!(op, Op::Copy { .. })) {
             steps.extend(bits.local(*op)?);
         }
-        for piece in 0..self.pieces {
-            for (number, (part, _)) in mine.parts.iter().enumerate() {
-                let (at, bit) = self.place(mine, number, &bits.bit(*part)?, piece);
-                match self.manner {
-                    _ if bit.range.is_empty() => {}
-                    Manner::Showing => steps.push(Step::Show { room, at, bit }),
-                    _ => steps.push(Step::Write { room, at, bit }),
-                }
-            }
-            if self.writings.iter().any(|writing| !writing.sends.is_empty()) {
-                steps.push(Step::Meet { room, all: self.manner == Manner::Showing });
-            }
-            let mut taken = vec![0usize; self.ops.len()];
-            for op in ops {
-                let (from, part, side) = match *op {
-                    Op::Recv { from, part } => (from, part, None),
-                    Op::RecvReduce { from, part, side } => (from, part, Some(side)),
-                    Op::Copy { .. } => continue,
-                    op => {
-                        steps.extend(bits.local(op)?);
-                        continue;
-                    }
-                };
-                let writing = &self.writings[from as usize];
-                let number = writing.sent_to(rank).nth(taken[from as usize])?;
-                taken[from as usize] += 1;
-                let (at, bit) = self.place(writing, number, &bits.bit(part)?, piece);
-                // Who gets nothing of a rank need not wait for it, unless waiting is all there is to do.
-                if bit.range.is_empty() && self.job.schedule.operation() != Operation::Barrier {
-                    continue;
-                }
-                steps.push(match (self.manner, side) {
-                    (Manner::Showing, None) => Step::Fetch { from, room, at, bit },
-                    (Manner::Showing, Some(side)) => {
-                        Step::FetchReduce { from, room, at, bit, left: side == Side::Left }
-                    }
-                    (_, None) => Step::Read { from, room, at, bit },
-                    (_, Some(side)) => Step::ReadReduce { from, room, at, bit, left: side == Side::Left },
-                });
+        Some(steps)
+    }
+
+    /// This rank's other steps, which are run for each piece.
+    fn steps(&self, bits: &Bits<'_>) -> Option<Vec<Step>> {
+        let (rank, room) = (self.job.rank, self.room);
+        let (mine, ops) = (&self.writings[rank as usize], self.ops[rank as usize]);
+        let mut steps = Vec::new();
+        for (number, (part, _)) in mine.parts.iter().enumerate() {
+            let (at, bit) = (self.place(mine, number), bits.bit(*part)?);
+            match self.manner {
+                _ if bit.range.is_empty() => {}
+                Manner::Showing => steps.push(Step::Show { room, at, bit }),
+                _ => steps.push(Step::Write { room, at, bit }),
             }
         }
-        (steps.len() <= MOST_STEPS).then_some(())
+        if self.writings.iter().any(|writing| !writing.sends.is_empty()) {
+            steps.push(Step::Meet { room, all: self.manner == Manner::Showing });
+        }
+        let mut taken = vec![0usize; self.ops.len()];
+        for op in ops {
+            let (from, part, side) = match *op {
+                Op::Recv { from, part } => (from, part, None),
+                Op::RecvReduce { from, part, side } => (from, part, Some(side)),
+                Op::Copy { .. } => continue,
+                op => {
+                    steps.extend(bits.local(op)?);
+                    continue;
+                }
+            };
+            let writing = &self.writings[from as usize];
+            let number = writing.sent_to(rank).nth(taken[from as usize])?;
+            taken[from as usize] += 1;
+            let (at, bit) = (self.place(writing, number), bits.bit(part)?);
+            steps.push(match (self.manner, side) {
+                // Who gets nothing of a rank need not wait for it, unless waiting is all there is to do.
+                _ if bit.range.is_empty() => match self.job.schedule.operation() {
+                    Operation::Barrier => Step::Wait { from },
+                    _ => continue,
+                },
+                (Manner::Showing, None) => Step::Fetch { from, room, at, bit },
+                (Manner::Showing, Some(side)) => Step::FetchReduce { from, room, at, bit, left: side == Side::Left },
+                (_, None) => Step::Read { from, room, at, bit },
+                (_, Some(side)) => Step::ReadReduce { from, room, at, bit, left: side == Side::Left },
+            });
+        }
+        Some(steps)
     }
 }
 
@@ -261,86 +279,4 @@ fn all_meet(writings: &[Writing], ops: &[&[Op]]) -> bool {
         }
         expected.iter().zip(writings).all(|(count, writing)| *count == writing.sent_to(rank).count())
     })
-}
-
-/// Takes copies of the input to the output out as far as the output is written before anybody reads it, and lets those
-/// who only read what was copied read the input: a reduction that begins by copying its input everywhere then copies the
-/// part that it combines, and no other.
-fn without_idle_copies(mut steps: Vec<Step>) -> Vec<Step> {
-    for place in (0..steps.len()).rev() {
-        let Step::Copy { from, to } = &steps[place] else { continue };
-        if (from.memory, to.memory) != (Memory::Input, Memory::Output) {
-            continue;
-        }
-        let copy = Copied { input: from.range.start, output: to.range.start };
-        let mut fresh = vec![to.range.clone()];
-        let mut needed = Vec::new();
-        for step in &mut steps[place + 1..] {
-            match step {
-                Step::Write { bit, .. } | Step::Show { bit, .. } | Step::Send { bit, .. } => {
-                    match fresh.iter().find(|fresh| bit.memory == Memory::Output && covers(fresh, bit)) {
-                        Some(_) => *bit = copy.original(bit),
-                        None => take(&mut fresh, bit, Some(&mut needed)),
-                    }
-                }
-                Step::Copy { from, to } | Step::Reduce { from, into: to, .. } => {
-                    take(&mut fresh, from, Some(&mut needed));
-                    take(&mut fresh, to, Some(&mut needed));
-                }
-                Step::RecvReduce { bit, .. } | Step::ReadReduce { bit, .. } | Step::FetchReduce { bit, .. } => {
-                    take(&mut fresh, bit, Some(&mut needed));
-                }
-                Step::Recv { bit, .. } | Step::Read { bit, .. } | Step::Fetch { bit, .. } => {
-                    take(&mut fresh, bit, None);
-                }
-                Step::Meet { .. } => {}
-            }
-        }
-        needed.append(&mut fresh);
-        needed.sort_unstable_by_key(|range| range.start);
-        let copies = needed.into_iter().map(|range| {
-            let to = Bit { memory: Memory::Output, range };
-            Step::Copy { from: copy.original(&to), to }
-        });
-        steps.splice(place..=place, copies.collect::<Vec<_>>());
-    }
-    steps
-}
-
-/// Where a copy begins in the input and in the output.
-struct Copied {
-    input: usize,
-    output: usize,
-}
-
-impl Copied {
-    /// What a part of the copy was copied from.
-    fn original(&self, bit: &Bit) -> Bit {
-        let begin = bit.range.start - self.output + self.input;
-        Bit { memory: Memory::Input, range: begin..begin + bit.range.len() }
-    }
-}
-
-fn covers(range: &Range<usize>, bit: &Bit) -> bool {
-    range.start <= bit.range.start && bit.range.end <= range.end
-}
-
-/// Takes what a bit of the output has in common with the ranges out of them, and into `into`.
-fn take(ranges: &mut Vec<Range<usize>>, bit: &Bit, mut into: Option<&mut Vec<Range<usize>>>) {
-    if bit.memory != Memory::Output {
-        return;
-    }
-    let mut rest = Vec::new();
-    for range in ranges.drain(..) {
-        let common = range.start.max(bit.range.start)..range.end.min(bit.range.end);
-        if common.is_empty() {
-            rest.push(range);
-            continue;
-        }
-        rest.extend([range.start..common.start, common.end..range.end].into_iter().filter(|part| !part.is_empty()));
-        if let Some(into) = &mut into {
-            into.push(common);
-        }
-    }
-    *ranges = rest;
 }

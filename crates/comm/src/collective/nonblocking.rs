@@ -1,9 +1,10 @@
 //! Collective operations that go on while the program does something else.
 
+mod borrowed;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Bytes, Lender, Pod, Rank, Reduction, Region, Result};
 use treepie_fabric::Id;
 use treepie_schedule::Operation;
@@ -13,7 +14,6 @@ use super::executor::{Buffers, Execution, Fold, Job};
 use super::{Call, Lengths, check_lengths};
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
-use crate::scope::Scope;
 
 /// Fills a region with elements of the operation's output once it is over.
 fn take_output<T: Pod>(execution: &Rc<RefCell<Execution>>) -> Vec<T> {
@@ -25,8 +25,8 @@ fn take_output<T: Pod>(execution: &Rc<RefCell<Execution>>) -> Vec<T> {
 }
 
 impl Comm {
-    fn begin(&self, execution: &Rc<RefCell<Execution>>, lender: Option<Lender>) -> Id {
-        execution.borrow_mut().start(self.next_instance());
+    fn begin(&self, execution: &Rc<RefCell<Execution>>, instance: u32, lender: Option<Lender>) -> Id {
+        execution.borrow_mut().start(instance);
         self.endpoint().spawn(execution.clone(), lender)
     }
 
@@ -38,19 +38,22 @@ impl Comm {
         output: Vec<T>,
         fold: Option<Fold>,
     ) -> Result<Request<'static, Vec<T>>> {
+        // Taken first: a rank that is refused the call must not stay behind those that are not.
+        let instance = self.next_instance();
         let job = self.job(call, fold)?;
         check_lengths(call, &job, size_of_val(&input[..]), size_of_val(&output[..]))?;
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = self.begin(&execution, None);
+        let id = self.begin(&execution, instance, None);
         Ok(Request::new(self, id, Finish::Kept(Box::new(move || take_output(&execution)))))
     }
 
     /// Begins an operation without data.
     pub(crate) fn start_without_data(&self, call: &Call<'_>) -> Result<Request<'static, ()>> {
+        let instance = self.next_instance();
         let empty = || Region::from(Bytes::zeroed(0, 1));
         let execution = Execution::new(self.job(call, None)?, Buffers::new(empty(), empty()), Vec::new());
-        let id = self.begin(&Rc::new(RefCell::new(execution)), None);
+        let id = self.begin(&Rc::new(RefCell::new(execution)), instance, None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 
@@ -184,80 +187,6 @@ impl Comm {
     }
 
     pub(super) fn begin_again(&self, execution: &Rc<RefCell<Execution>>) -> Id {
-        self.begin(execution, None)
-    }
-}
-
-impl<'scope> Scope<'scope, '_> {
-    fn start_call<T: Pod>(
-        &self,
-        call: &Call<'_>,
-        input: &'scope [T],
-        output: &'scope mut [T],
-        fold: Option<Fold>,
-    ) -> Result<Request<'scope, ()>> {
-        let comm = self.comm();
-        let job = comm.job(call, fold)?;
-        check_lengths(call, &job, size_of_val(input), size_of_val(output))?;
-        let output = self.lending().region_mut(cast_slice_mut(output));
-        let buffers = if call.in_place {
-            Buffers::shared(&job, output)
-        } else {
-            Buffers::new(self.lending().region(cast_slice(input)), output)
-        };
-        let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = comm.begin(&execution, Some(self.lending().lender()));
-        Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).kept())
-    }
-
-    /// Begins to bring the root's `data` to everybody's.
-    pub fn ibcast<T: Pod>(&self, data: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
-        let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
-        self.start_call(&call, &[], data, None)
-    }
-
-    /// Begins to bring everybody's `data` into everybody's `into`.
-    pub fn iall_gather<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len()));
-        self.start_call(&call, data, into, None)
-    }
-
-    /// Begins to combine everybody's `data` into everybody's `into`.
-    pub fn iall_reduce<T: Pod>(
-        &self,
-        data: &'scope [T],
-        into: &'scope mut [T],
-        op: impl Reduction<T>,
-    ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Begins to make everybody's `data` their combination.
-    pub fn iall_reduce_in_place<T: Pod>(
-        &self,
-        data: &'scope mut [T],
-        op: impl Reduction<T>,
-    ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op).in_place();
-        self.start_call(&call, &[], data, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Begins to combine everybody's `data`, and to bring block r of it into rank r's `into`.
-    pub fn ireduce_scatter<T: Pod>(
-        &self,
-        data: &'scope [T],
-        into: &'scope mut [T],
-        op: impl Reduction<T>,
-    ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(into.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// Begins to bring block j of rank i's `data` into block i of rank j's `into`.
-    pub fn iall_to_all<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Alltoall, Lengths::Each(data.len() / self.comm().size()));
-        self.start_call(&call, data, into, None)
+        self.begin(execution, self.next_instance(), None)
     }
 }

@@ -98,16 +98,15 @@ impl<T: Pod> Persistent<T> {
     /// Waits until it is done; returns at once if it was not started. After an error, waits until nobody uses its buffers
     /// any more.
     pub fn wait(&mut self) -> Result<()> {
-        let Some(id) = self.going.take() else {
+        let Some(id) = self.going else {
             while !self.is_free() {
                 self.comm.endpoint().settle(false);
             }
             return Ok(());
         };
-        // So it stays if an operator panics.
-        self.failed = true;
+        // It goes on if an operator panics here, which may be that of another operation.
         let result = self.comm.endpoint().wait_envelope(id);
-        self.failed = result.is_err();
+        (self.going, self.failed) = (None, result.is_err());
         result.map(drop)
     }
 

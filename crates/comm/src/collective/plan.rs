@@ -7,8 +7,10 @@ use treepie_fabric::Room;
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
-use super::executor::{Fold, Job, instance_tag};
-use super::straight::{Instance, Straight, await_all, meet, read, shown, write};
+use super::executor::{Fold, Job};
+use super::straight::{
+    AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, shown, write,
+};
 use super::{Call, Folding, Given, needed, wrong_length};
 use crate::comm::Comm;
 
@@ -17,6 +19,7 @@ pub(super) struct Plan {
     operation: Operation,
     lengths: (usize, Box<[usize]>, Box<[usize]>),
     element: usize,
+    align: usize,
     commutes: bool,
     in_place: bool,
     /// Bytes that the caller must give.
@@ -24,16 +27,27 @@ pub(super) struct Plan {
     output: usize,
     job: Job,
     straight: Option<Straight>,
+    /// Whether that goes over the board.
+    meets: bool,
     /// When it was used last.
     used: u64,
 }
 
 impl Plan {
+    /// Whether it is for the same calls as another one.
+    fn is_like(&self, other: &Self) -> bool {
+        let alike = |plan: &Self| {
+            (plan.operation, plan.lengths.clone(), plan.element, plan.align, plan.commutes, plan.in_place)
+        };
+        alike(self) == alike(other)
+    }
+
     fn is_for(&self, call: &Call<'_>) -> bool {
         let (elements, input, output) = call.lengths.key();
         self.operation == call.operation
             && self.lengths.0 == elements
             && self.element == call.element
+            && self.align == call.align
             && self.commutes == call.commutes
             && self.in_place == call.in_place
             && are_equal(&self.lengths.1, input)
@@ -74,8 +88,12 @@ impl Plans {
         Some(plan)
     }
 
-    /// Keeps a plan, instead of the one that was not used for the longest time if there are many.
+    /// Keeps a plan, instead of the one that was not used for the longest time if there are many. Those that go over the
+    /// board are forgotten once none does any more.
     fn keep(&mut self, plan: Plan) {
+        if !plan.meets {
+            self.plans.retain(|other| !(other.meets && other.is_like(&plan)));
+        }
         if self.plans.len() == PLANS
             && let Some(oldest) = (0..PLANS).min_by_key(|place| self.plans[*place].used)
         {
@@ -94,9 +112,11 @@ impl Comm {
     where
         F: Fn(&mut [u8], &[u8], bool) + 'static,
     {
+        // Taken first: a rank that is refused the call must not stay behind those that are not.
+        let instance = Instance { context: self.own_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
-        if plans.find(call).is_none() {
-            let plan = self.plan(call)?;
+        if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed(instance)) {
+            let plan = self.plan(call, instance)?;
             plans.keep(plan);
         }
         let plan = plans.find(call).expect("it was there or is now");
@@ -105,19 +125,17 @@ impl Comm {
             return Err(wrong_length(call.element, (plan.input, plan.output), given.0, given.1));
         }
         if let Some(straight) = &mut plan.straight {
-            let number = self.next_instance();
-            let instance = Instance { context: plan.job.context, tag: instance_tag(number), number };
             let fold = fold.as_ref().map(|fold| fold as &Folding);
             return straight.run(&mut self.endpoint(), instance, input, output, fold);
         }
         let job = Job { fold: fold.map(|fold| Rc::new(fold) as Fold), ..plan.job.clone() };
         drop(plans);
-        self.run_job(job, call.in_place, Given::Read(input), output)
+        self.run_job(job, instance.number, call.in_place, Given::Read(input), output)
     }
 
     #[cold]
-    fn plan(&self, call: &Call<'_>) -> Result<Plan> {
-        let rooms = self.rooms(call)?;
+    fn plan(&self, call: &Call<'_>, instance: Instance) -> Result<Plan> {
+        let rooms = self.rooms(call, instance)?;
         let (schedule, way) = self.schedule_for(call, rooms.as_ref())?;
         let job = self.job_by(call, None, schedule);
         let (input, output) = needed(call, &job);
@@ -127,25 +145,56 @@ impl Comm {
         };
         let eager_limit = self.endpoint().eager_limit();
         let straight = straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit));
-        let Call { operation, element, commutes, in_place, .. } = *call;
+        let meets = straight.as_ref().is_some_and(Straight::meets);
+        let Call { operation, element, align, commutes, in_place, .. } = *call;
         let (elements, in_counts, out_counts) = call.lengths.key();
         let lengths = (elements, in_counts.into(), out_counts.into());
-        Ok(Plan { operation, lengths, element, commutes, in_place, input, output, job, straight, used: 0 })
+        Ok(Plan {
+            operation,
+            lengths,
+            element,
+            align,
+            commutes,
+            in_place,
+            input,
+            output,
+            job,
+            straight,
+            meets,
+            used: 0,
+        })
     }
 
     /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
     /// all must come to its meetings in the same order.
     fn has_board(&self) -> bool {
         let mut endpoint = self.endpoint();
-        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.board().is_some()
+        let all = self.context() == 0 && self.size() == endpoint.size() as usize;
+        all && !self.inner.left_board.get() && endpoint.board().is_some()
+    }
+
+    /// Whether somebody has closed the board. The first time, ranks that may wait for this one's messages of operations
+    /// that it has done over the board are told not to.
+    #[inline]
+    fn board_is_closed(&self, instance: Instance) -> bool {
+        let mut endpoint = self.endpoint();
+        if endpoint.board().is_none_or(|board| board.left().is_none()) {
+            return false;
+        }
+        if !self.inner.left_board.replace(true) {
+            leave_board(&mut endpoint, instance.before());
+        }
+        true
     }
 
     /// The rooms of the board for a call, if the call can be made over it.
-    fn rooms(&self, call: &Call<'_>) -> Result<Option<Rooms>> {
+    fn rooms(&self, call: &Call<'_>, instance: Instance) -> Result<Option<Rooms>> {
         let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
         // What only some ranks know must not decide.
-        let Some(bytes) = bytes.filter(|_| self.has_board()) else { return Ok(None) };
-        let shows = bytes >= LEAST_SHOWN && self.agree_whether_to_show()?;
+        let Some(bytes) = bytes.filter(|_| self.has_board() && !self.board_is_closed(instance)) else {
+            return Ok(None);
+        };
+        let shows = bytes >= LEAST_SHOWN && self.agree_whether_to_show(instance)?;
         let mut endpoint = self.endpoint();
         Ok(endpoint.board().map(|board| Rooms {
             line: board.capacity(Room::Line),
@@ -156,14 +205,21 @@ impl Comm {
     }
 
     /// Whether all ranks can read each other's memory. They find out together, in the first call that could use it.
-    fn agree_whether_to_show(&self) -> Result<bool> {
+    fn agree_whether_to_show(&self, instance: Instance) -> Result<bool> {
         if let Some(known) = self.inner.shows.get() {
             return Ok(known);
         }
+        let agreed = self.find_out_whether_to_show(numbered(instance, AGREEMENT));
+        match agreed {
+            Ok(agreed) => self.inner.shows.set(Some(agreed)),
+            Err(_) => leave_board(&mut self.endpoint(), instance),
+        }
+        agreed
+    }
+
+    fn find_out_whether_to_show(&self, about: u64) -> Result<bool> {
         let mut endpoint = self.endpoint();
         let (this, ranks) = (endpoint.rank(), endpoint.size());
-        // Not mistaken for that of an operation: those have no kind 15.
-        let about = 15 << 36;
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
         let address = std::ptr::from_ref(&word).expose_provenance() as u64;
         meet_with(&mut endpoint, &address.to_ne_bytes(), about)?;
@@ -178,9 +234,8 @@ impl Comm {
         for rank in (0..ranks).filter(|rank| *rank != this) {
             all &= read(&mut endpoint, rank, about, (Room::Line, 0, 1))? == [1];
         }
-        // A place is read until the next meeting; `word` was, until this one.
+        // Others read `word` before the second meeting.
         std::hint::black_box(&word);
-        self.inner.shows.set(Some(all));
         Ok(all)
     }
 
@@ -198,10 +253,19 @@ impl Comm {
         if !known.unwrap_or_else(|| self.find_out_whether_it_meets()) {
             return None;
         }
-        let number = self.next_instance();
-        let about = u64::from(number as u8) << 40;
+        let instance = Instance { context: self.own_context(), number: self.next_instance() };
+        if self.board_is_closed(instance) {
+            self.collectives.meets.set(Some(false));
+            self.inner.instances.set(instance.number);
+            return None;
+        }
+        let about = numbered(instance, about_call(Operation::Barrier, 0));
         let endpoint = &mut self.endpoint();
-        Some(meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about)))
+        let result = meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about));
+        if result.is_err() {
+            leave_board(endpoint, instance);
+        }
+        Some(result)
     }
 }
 

@@ -24,6 +24,16 @@ pub(super) struct Bit {
     pub(super) range: Range<usize>,
 }
 
+impl Bit {
+    /// A piece of it: the number of the piece, and how long pieces are.
+    #[inline]
+    pub(super) fn piece(&self, (number, len): (usize, usize)) -> Self {
+        let Range { start, end } = self.range;
+        let begin = start.saturating_add(number * len).min(end);
+        Self { memory: self.memory, range: begin..begin.saturating_add(len).min(end) }
+    }
+}
+
 /// `left`: what comes stands on the left of what is there.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -63,6 +73,10 @@ pub(super) enum Step {
         room: Room,
         at: usize,
         bit: Bit,
+    },
+    /// Waits until a rank has published.
+    Wait {
+        from: u32,
     },
     /// Publishes; `all` waits until all have.
     Meet {

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Result, Span, copy_short};
-use treepie_fabric::{Address, Board, Endpoint, Room, Select, Started};
-use treepie_schedule::{Op, Rounds, Side};
+use treepie_fabric::{Address, Board, Endpoint, Life, Room, Select, Started};
+use treepie_schedule::{Op, Operation, Rounds, Side};
 
 use super::Folding;
-use super::executor::{INSTANCE_MASK, Job};
+use super::executor::{INSTANCE_MASK, Job, instance_tag};
 use super::steps::{Bits, MOST_ALIGN, Memories, Step};
 
 /// More operations than this are not worth the memory of the list.
@@ -24,6 +24,8 @@ pub(super) const PIECE: usize = 32 << 10;
 /// A schedule of one rank as a list.
 pub(crate) struct Straight {
     steps: Vec<Step>,
+    /// Parts of the list that are run one after the other, each as often as its data has pieces.
+    runs: Vec<Pieces>,
     /// Scratch memory, in units that align any element it is used for; its end is for operands that have come.
     scratch: Vec<u128>,
     staging: Range<usize>,
@@ -33,19 +35,24 @@ pub(crate) struct Straight {
     about: u64,
 }
 
-/// What a meeting is about for a rank that has given up the operation.
-const GAVE_UP: u64 = (1 << 48) - 1;
+/// Steps that are run again and again, with another piece of their ranges each time.
+#[derive(Clone, Debug)]
+pub(super) struct Pieces {
+    pub(super) steps: Range<usize>,
+    pub(super) count: usize,
+    /// Bytes of a piece of a range.
+    pub(super) len: usize,
+}
 
 /// A collective operation: the context of its messages, its tag among them, its number.
 #[derive(Clone, Copy)]
 pub(crate) struct Instance {
     pub(crate) context: u32,
-    pub(crate) tag: u32,
     pub(crate) number: u32,
 }
 
 impl Straight {
-    pub(super) fn of(job: &Job, bits: &Bits<'_>, steps: Vec<Step>) -> Self {
+    pub(super) fn of(job: &Job, bits: &Bits<'_>, steps: Vec<Step>, runs: Vec<Pieces>) -> Self {
         let operand = |step: &Step| match step {
             Step::RecvReduce { bit, .. } | Step::Reduce { from: bit, .. } => bit.range.len(),
             Step::FetchReduce { bit, .. } => bit.range.len().min(PIECE.max(job.element)),
@@ -55,6 +62,7 @@ impl Straight {
         let units = (bits.scratch + staging).div_ceil(MOST_ALIGN);
         Self {
             steps,
+            runs,
             scratch: vec![0; units],
             staging: bits.scratch..bits.scratch + staging,
             element: job.element,
@@ -99,7 +107,13 @@ impl Straight {
                 }
             }
         }
-        Some(Self::of(job, &bits, steps))
+        let all = Pieces { steps: 0..steps.len(), count: 1, len: usize::MAX };
+        Some(Self::of(job, &bits, steps, vec![all]))
+    }
+
+    /// Whether it goes over a board.
+    pub(super) fn meets(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Meet { .. }))
     }
 
     /// Runs the list.
@@ -111,22 +125,26 @@ impl Straight {
         output: &mut [u8],
         fold: Option<&Folding>,
     ) -> Result<()> {
-        let Self { steps, scratch, staging, element, about } = self;
+        let Self { steps, runs, scratch, staging, element, about } = self;
         let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
-        let about = u64::from(instance.number as u8) << 40 | *about;
+        let about = numbered(instance, *about);
+        let fold = fold.unwrap_or(&|_, _, _| unreachable!("an operation that combines has an operator"));
         let memories = Memories { input, output, scratch };
-        let mut run = Run { endpoint, instance, memories, operands, element: *element, about, fold };
-        for (place, step) in steps.iter().enumerate() {
-            if let Err(error) = run.step(step) {
-                run.give_up(steps, place, &error);
-                return Err(error);
+        let element = *element;
+        let mut run = Run { endpoint, instance, memories, operands, element, about, fold, steps, is_over: false };
+        for Pieces { steps: range, count, len } in runs.iter() {
+            for piece in 0..*count {
+                for step in &steps[range.clone()] {
+                    run.step(step, (piece, *len))?;
+                }
             }
         }
+        run.is_over = true;
         Ok(())
     }
 }
 
-/// A list while it is run.
+/// A list while it is run. If it does not come to its end, by an error or by a panic of the operator, others are told.
 struct Run<'a> {
     endpoint: &'a mut Endpoint,
     instance: Instance,
@@ -134,14 +152,15 @@ struct Run<'a> {
     operands: &'a mut [u8],
     element: usize,
     about: u64,
-    fold: Option<&'a Folding>,
+    fold: &'a Folding,
+    steps: &'a [Step],
+    is_over: bool,
 }
 
 impl Run<'_> {
     #[inline]
-    fn step(&mut self, step: &Step) -> Result<()> {
-        let Self { endpoint, memories, operands, about, .. } = self;
-        let fold = self.fold.unwrap_or(&|_, _, _| unreachable!("an operation that combines has an operator"));
+    fn step(&mut self, step: &Step, piece: (usize, usize)) -> Result<()> {
+        let Self { endpoint, memories, operands, about, fold, .. } = self;
         match step {
             Step::Copy { from, to } => memories.copy(from, to),
             Step::Reduce { from, into, left } => {
@@ -150,8 +169,9 @@ impl Run<'_> {
                 fold(memories.get_mut(into), operand, *left);
             }
             Step::Send { to, tag, bit } => {
-                let Instance { context, tag: instance, .. } = self.instance;
-                let address = Address { context, to: *to, tag: tag | instance, synchronous: false };
+                let Instance { context, .. } = self.instance;
+                let tag = tag | self.instance.tag();
+                let address = Address { context, to: *to, tag, synchronous: false };
                 send(endpoint, address, memories.get(bit))?;
             }
             Step::Recv { from, tag, bit } => {
@@ -163,7 +183,10 @@ impl Run<'_> {
                 fold(memories.get_mut(bit), operand, *left);
             }
             Step::Write { room, at, bit } => {
-                write(endpoint, *room, *at, memories.get(bit))?;
+                let bit = bit.piece(piece);
+                if !bit.range.is_empty() {
+                    write(endpoint, *room, *at, memories.get(&bit))?;
+                }
             }
             Step::Show { room, at, bit } => {
                 let address = memories.get(bit).as_ptr().expose_provenance() as u64;
@@ -175,25 +198,31 @@ impl Run<'_> {
                     await_all(endpoint, *about)?;
                 }
             }
+            Step::Wait { from } => await_rank(endpoint, *from, *about)?,
             Step::Read { from, room, at, bit } => {
-                let data = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
-                copy_short(memories.get_mut(bit), data);
+                let bit = bit.piece(piece);
+                if !bit.range.is_empty() {
+                    let data = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
+                    copy_short(memories.get_mut(&bit), data);
+                }
             }
             Step::ReadReduce { from, room, at, bit, left } => {
-                let operand = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
-                fold(memories.get_mut(bit), operand, *left);
+                let bit = bit.piece(piece);
+                if !bit.range.is_empty() {
+                    let operand = read(endpoint, *from, *about, (*room, *at, bit.range.len()))?;
+                    fold(memories.get_mut(&bit), operand, *left);
+                }
             }
             Step::Fetch { from, room, at, bit } => {
                 let address = shown(endpoint, *from, *about, (*room, *at))?;
-                fetch(board(endpoint), *from, address, memories.get_mut(bit))?;
+                fetch(endpoint, *from, address, memories.get_mut(bit))?;
             }
             Step::FetchReduce { from, room, at, bit, left } => {
                 let mut address = shown(endpoint, *from, *about, (*room, *at))?;
-                let board = board(endpoint);
                 let piece = (PIECE / self.element).max(1) * self.element;
                 for into in memories.get_mut(bit).chunks_mut(piece) {
                     let operand = &mut operands[..into.len()];
-                    fetch(board, *from, address, operand)?;
+                    fetch(endpoint, *from, address, operand)?;
                     fold(into, operand, *left);
                     address += into.len() as u64;
                 }
@@ -202,32 +231,56 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends what others may wait for after the step at `failed`: messages for this operation are refused, those that will
-    /// not come are said not to, and the meetings that are left are published, so that all ranks stay in step.
+    /// Ends what others may wait for: messages for this operation are refused, and those that will not come are said not
+    /// to; the board is left.
     #[cold]
-    fn give_up(&mut self, steps: &[Step], failed: usize, error: &Error) {
-        let Instance { context, tag, .. } = self.instance;
+    fn give_up(&mut self) {
+        let (Instance { context, .. }, tag) = (self.instance, self.instance.tag());
         self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
-        let receivers: BTreeSet<u32> = steps.iter().filter_map(Step::receiver).collect();
+        let receivers: BTreeSet<u32> = self.steps.iter().filter_map(Step::receiver).collect();
         self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, receivers.into_iter());
-        if matches!(error, Error::PeerLost { .. }) {
-            return;
-        }
-        // One that failed while it waited for others has published its part.
-        let published = usize::from(matches!(steps[failed], Step::Meet { .. }));
-        for step in &steps[failed + published..] {
-            if let Step::Meet { room, .. } = step
-                && meet(self.endpoint, *room, GAVE_UP).is_err()
-            {
-                return;
-            }
+        if self.steps.iter().any(|step| matches!(step, Step::Meet { .. })) {
+            leave_board(self.endpoint, self.instance);
         }
     }
 }
 
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.give_up();
+        }
+    }
+}
+
+/// Leaves the board, which closes it for all. Others may take the way by messages for operations that this rank has done
+/// over the board, and are told not to wait for it: it was ahead of them by as many as the board is deep at most.
+#[cold]
+pub(super) fn leave_board(endpoint: &mut Endpoint, instance: Instance) {
+    board(endpoint).leave();
+    let (this, ranks) = (endpoint.rank(), endpoint.size());
+    for back in 0..MOST_AHEAD {
+        let number = instance.number.wrapping_sub(back);
+        let others = (0..ranks).filter(|rank| *rank != this);
+        endpoint.tell_gave_up(instance.context, INSTANCE_MASK, instance_tag(number), others);
+    }
+}
+
+/// Operations that a rank can be ahead of others at a board, at most.
+const MOST_AHEAD: u32 = 16;
+
 impl Instance {
+    /// The operation before it.
+    pub(super) fn before(self) -> Self {
+        Self { number: self.number.wrapping_sub(1), ..self }
+    }
+
+    pub(super) fn tag(&self) -> u32 {
+        instance_tag(self.number)
+    }
+
     fn select(&self, from: u32, tag: u32) -> Select {
-        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag) }
+        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag()) }
     }
 }
 
@@ -262,24 +315,52 @@ fn await_rank(endpoint: &mut Endpoint, from: u32, about: u64) -> Result<()> {
     if its == about { Ok(()) } else { Err(disagreement(from, its, about)) }
 }
 
+/// What a meeting is about, in 48 bits: the number of the operation, which one it is, its root, and how many bytes there
+/// are, as far as the bits go.
+const BYTES: u32 = 30;
+const ROOT: u32 = BYTES + 6;
+const KIND: u32 = ROOT + 4;
+
 #[cold]
 fn disagreement(rank: u32, its: u64, about: u64) -> Error {
-    let bytes = |about: u64| about & ((1 << BYTES) - 1);
-    match its {
-        GAVE_UP => Error::GaveUp { rank: rank as usize },
-        its => Error::Disagreement { got: bytes(its), expected: bytes(about) },
+    if its >> BYTES != about >> BYTES {
+        return Error::OtherOperation { rank: rank as usize };
     }
+    let bytes = |about: u64| about & ((1 << BYTES) - 1);
+    Error::Disagreement { got: bytes(its), expected: bytes(about) }
 }
 
-/// Bits of what a meeting is about that tell the bytes of it.
-const BYTES: u32 = 36;
-
-/// Which operation, and how many bytes all blocks have together; the number of the operation comes before that.
+/// What the meetings of an operation are about, apart from its number.
 fn about(job: &Job) -> u64 {
-    let kind = job.schedule.operation().name().bytes().map(u64::from).sum::<u64>() % 15;
-    let bytes = (job.layouts.output.total() * job.element) as u64 & ((1 << BYTES) - 1);
-    kind << BYTES | bytes
+    about_call(job.schedule.operation(), (job.layouts.output.total() * job.element) as u64)
 }
+
+/// The same for an operation on so many bytes.
+pub(super) fn about_call(operation: Operation, bytes: u64) -> u64 {
+    let (kind, root) = match operation {
+        Operation::Barrier => (0, 0),
+        Operation::Bcast { root } => (1, root),
+        Operation::Scatter { root } => (2, root),
+        Operation::Gather { root } => (3, root),
+        Operation::Allgather => (4, 0),
+        Operation::Reduce { root } => (5, root),
+        Operation::Allreduce => (6, 0),
+        Operation::ReduceScatter => (7, 0),
+        Operation::Alltoall => (8, 0),
+        Operation::Scan => (9, 0),
+        Operation::Exscan => (10, 0),
+    };
+    kind << ROOT | u64::from(root % 64) << BYTES | bytes & ((1 << BYTES) - 1)
+}
+
+/// That with the number of the operation.
+#[inline]
+pub(super) fn numbered(instance: Instance, about: u64) -> u64 {
+    u64::from(instance.number as u8) << KIND | about
+}
+
+/// What a meeting is about at which ranks agree about something before an operation.
+pub(super) const AGREEMENT: u64 = 15 << ROOT;
 
 /// What a rank has written for the meeting, once it has come to it for the same operation.
 #[inline]
@@ -297,9 +378,18 @@ pub(super) fn shown(endpoint: &mut Endpoint, from: u32, about: u64, (room, at): 
     Ok(u64::from_ne_bytes(address.try_into().expect("8 bytes")))
 }
 
-fn fetch(board: &mut dyn Board, from: u32, address: u64, into: &mut [u8]) -> Result<()> {
-    // That this can be done was found out before; a rank that is gone now is all that can keep it from being done.
-    if board.fetch(from, address, into) { Ok(()) } else { Err(Error::PeerLost { rank: from as usize }) }
+fn fetch(endpoint: &mut Endpoint, from: u32, address: u64, into: &mut [u8]) -> Result<()> {
+    if board(endpoint).fetch(from, address, into) {
+        return Ok(());
+    }
+    // That memory can be read was found out before. This rank is gone, or has left the operation, or it is memory of
+    // another kind.
+    let rank = from as usize;
+    Err(match endpoint.fabric().life(from) {
+        Life::Here if board(endpoint).left().is_some() => Error::GaveUp { rank },
+        Life::Here => Error::Unreadable { rank },
+        _ => Error::PeerLost { rank },
+    })
 }
 
 #[inline]

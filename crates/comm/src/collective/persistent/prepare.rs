@@ -97,7 +97,8 @@ impl Comm {
         Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
     }
 
-    /// Prepares an all-to-all of `to[j]` elements to rank j and `from[i]` elements from rank i.
+    /// Prepares an all-to-all of `to[j]` elements to rank j and `from[i]` elements from rank i. Not by an algorithm that stores
+    /// and forwards: what is on the way there depends on what others send.
     pub fn all_to_allv_init<T: Pod>(&self, to: &[usize], from: &[usize]) -> Result<Persistent<T>> {
         self.check_counts(to)?;
         self.check_counts(from)?;

@@ -11,6 +11,7 @@ use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::StoreAndForward;
+use crate::collective::candidates::unequal_dimensions;
 use crate::collective::choose::log_choices;
 use crate::collective::wrong_length;
 use crate::comm::Comm;
@@ -66,9 +67,11 @@ impl Task for Blocks {
 }
 
 impl Comm {
-    /// The dimensions of the grid over which blocks of unequal lengths are to go, if that was asked for.
+    /// The dimensions of the grid over which blocks of unequal lengths are to go, if that was asked for or is cheaper.
     pub(crate) fn asked_dimensions(&self) -> Result<Option<u32>> {
-        let Some(id) = self.collectives.choice.id_for(Operation::Alltoall) else { return Ok(None) };
+        let Some(id) = self.collectives.choice.id_for(Operation::Alltoall)? else {
+            return Ok(unequal_dimensions(&self.prices(), self.size() as u32));
+        };
         if !FAMILY.contains(&id.split(':').next().unwrap_or_default()) {
             return Ok(None);
         }
