@@ -87,6 +87,7 @@ impl Comm {
 
     /// `to` and `from` are numbers of elements.
     fn blocks<T>(&self, dimensions: u32, data: (Region, &[usize]), into: (Region, &[usize])) -> Result<Blocks> {
+        let instance = self.next_instance();
         let ((input, to), (output, from)) = (data, into);
         let size = size_of::<T>();
         let needed = (to.iter().sum::<usize>() * size, from.iter().sum::<usize>() * size);
@@ -101,7 +102,7 @@ impl Comm {
         });
         let items = items.filter(|(_, bytes)| !bytes.is_empty());
         let router = StoreAndForward::new(self.rank() as u32, self.size() as u32, dimensions, items);
-        let running = Running::new(router, self.own_context(), self.next_instance());
+        let running = Running::new(router, self.own_context(), instance);
         Ok(Blocks { running, output, from: from.iter().map(|count| count * size).collect() })
     }
 
