@@ -49,7 +49,7 @@ impl Endpoint {
             // A rank may have ended before this one began.
             news: fabric.news().wrapping_sub(1),
             fabric,
-            tasks: Vec::new(),
+            tasks: Vec::with_capacity(16),
             stall: stall.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()),
             settling: Patience::default(),
             ended: false,
