@@ -11,6 +11,7 @@ mod chooser;
 mod cost;
 pub(crate) mod executor;
 mod idle_copies;
+pub(crate) mod job;
 mod meetings;
 mod nonblocking;
 mod persistent;
@@ -27,7 +28,8 @@ use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
 
 use crate::comm::Comm;
 pub(crate) use choose::Choice;
-use executor::{Buffers, Execution, Fold, Job, Shared};
+use executor::Execution;
+use job::{Buffers, Fold, Job, Shared};
 use plan::Plans;
 
 pub use chooser::{Chooser, Question};
@@ -121,7 +123,7 @@ impl Comm {
     fn next_instance(&self) -> u32 {
         let instance = self.inner.instances.get();
         self.inner.instances.set(instance.wrapping_add(1));
-        executor::forget_given_up(&mut self.endpoint(), self.own_context(), instance);
+        job::forget_given_up(&mut self.endpoint(), self.own_context(), instance);
         instance
     }
 

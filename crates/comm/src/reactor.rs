@@ -9,7 +9,7 @@ mod tests;
 use treepie_base::{Bytes, Result, Span};
 use treepie_fabric::{Address, Endpoint, Envelope, Expect, Id, Reactor, Select, Started, Target, Task, Transmit};
 
-use crate::collective::executor::{INSTANCE_MASK, instance_tag};
+use crate::collective::job::{INSTANCE_MASK, instance_tag};
 
 /// A reactor that goes on over the endpoint.
 pub(crate) struct Running<R> {

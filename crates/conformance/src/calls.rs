@@ -7,22 +7,22 @@ use crate::folds::Fold;
 use crate::payload::{Element, series};
 
 /// What a rank has for another one.
-fn block<T: Element>(from: Rank, to: Rank, len: usize) -> Vec<T> {
+pub(crate) fn block<T: Element>(from: Rank, to: Rank, len: usize) -> Vec<T> {
     series(from * 64 + to, len)
 }
 
 /// What a rank has for each of all.
-fn blocks<T: Element>(from: Rank, counts: &[usize]) -> Vec<T> {
+pub(crate) fn blocks<T: Element>(from: Rank, counts: &[usize]) -> Vec<T> {
     counts.iter().enumerate().flat_map(|(to, count)| block(from, to, *count)).collect()
 }
 
 /// What everybody has for itself, one after the other.
-fn everybody<T: Element>(counts: &[usize]) -> Vec<T> {
+pub(crate) fn everybody<T: Element>(counts: &[usize]) -> Vec<T> {
     counts.iter().enumerate().flat_map(|(rank, count)| block(rank, rank, *count)).collect()
 }
 
 /// Where the block of a rank lies.
-fn range_of(counts: &[usize], rank: Rank) -> std::ops::Range<usize> {
+pub(crate) fn range_of(counts: &[usize], rank: Rank) -> std::ops::Range<usize> {
     let begin = counts[..rank].iter().sum();
     begin..begin + counts[rank]
 }
@@ -33,7 +33,7 @@ pub(crate) fn irregular(ranks: usize, count: usize) -> Vec<usize> {
 }
 
 /// As a vector that shows what was not written.
-fn untouched<T: Pod>(len: usize) -> Vec<T> {
+pub(crate) fn untouched<T: Pod>(len: usize) -> Vec<T> {
     let mut data = vec![T::zeroed(); len];
     bytemuck::cast_slice_mut::<T, u8>(&mut data).fill(0xa5);
     data

@@ -3,17 +3,15 @@
 mod borrowed;
 mod refused;
 
-use std::ops::Range;
-
-use treepie::{Comm, Pod, Rank, Reduction, Request, Scope};
+use treepie::{Comm, Rank, Reduction, Request, Scope};
 use treepie_collectives::registry;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
-use crate::calls::{Operand, irregular};
+use crate::calls::{Operand, block, blocks, everybody, irregular, range_of, untouched};
 use crate::check::{Outcome, check, check_eq};
 use crate::folds::{Fold, MAPS, SUM};
-use crate::payload::{Element, Particle, series};
+use crate::payload::{Element, Particle};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -51,37 +49,9 @@ fn roots(comm: &Comm) -> Vec<Rank> {
     if size <= 8 { (0..size).collect() } else { vec![0, size / 2 - 1, size - 1] }
 }
 
-/// What a rank has for another one.
-fn block<T: Element>(from: Rank, to: Rank, len: usize) -> Vec<T> {
-    series(from * 64 + to, len)
-}
-
-/// What a rank has for each of all.
-fn blocks<T: Element>(from: Rank, counts: &[usize]) -> Vec<T> {
-    counts.iter().enumerate().flat_map(|(to, count)| block(from, to, *count)).collect()
-}
-
-/// What everybody has for itself, one after the other.
-fn everybody<T: Element>(counts: &[usize]) -> Vec<T> {
-    counts.iter().enumerate().flat_map(|(rank, count)| block(rank, rank, *count)).collect()
-}
-
-/// Where the block of a rank lies.
-fn range_of(counts: &[usize], rank: Rank) -> Range<usize> {
-    let begin = counts[..rank].iter().sum();
-    begin..begin + counts[rank]
-}
-
 /// The length of the blocks, if they all have one.
 fn uniform(counts: &[usize]) -> Option<usize> {
     counts.iter().all(|count| *count == counts[0]).then_some(counts[0])
-}
-
-/// A vector that shows what was not written.
-fn untouched<T: Pod>(len: usize) -> Vec<T> {
-    let mut data = vec![T::zeroed(); len];
-    bytemuck::cast_slice_mut::<T, u8>(&mut data).fill(0xa5);
-    data
 }
 
 /// Does a call in place on copies of `data`, once blocking and once borrowed in a scope, and compares the front of what

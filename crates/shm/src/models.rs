@@ -218,12 +218,11 @@ impl Paper {
     }
 
     /// Writes and publishes for the next meeting.
-    fn say(&self, meetings: &mut Meetings, rank: u32, in_hall: bool, value: u64) {
-        while !meetings.is_free(self, in_hall) {
+    fn say(&self, meetings: &mut Meetings, rank: u32, value: u64) {
+        while !meetings.is_free(self, false) {
             thread::yield_now();
         }
-        let place = if in_hall { (meetings.last() + 1) % HALLS } else { meetings.last() + 1 };
-        self.say_in(place, meetings, rank, value);
+        self.say_in(meetings.last() + 1, meetings, rank, value);
     }
 
     /// Writes to a place and publishes.
@@ -254,14 +253,14 @@ impl Words for Paper {
     }
 }
 
-fn exchange_at_a_board(depth: u64, meetings: u64, in_hall: bool) {
+fn exchange_at_a_board(depth: u64, meetings: u64) {
     bounded(3, move || {
         let paper = Paper::leaked(2, depth);
         let exchange = move |rank: u32| {
             let mut mine = Meetings::new(rank, 2, depth);
             for number in 1..=meetings {
-                paper.say(&mut mine, rank, in_hall, 10 * number + u64::from(rank));
-                assert_eq!(paper.hear(&mut mine, 1 - rank, in_hall), 10 * number + u64::from(1 - rank));
+                paper.say(&mut mine, rank, 10 * number + u64::from(rank));
+                assert_eq!(paper.hear(&mut mine, 1 - rank, false), 10 * number + u64::from(1 - rank));
             }
         };
         let other = thread::spawn(move || exchange(1));
@@ -272,7 +271,7 @@ fn exchange_at_a_board(depth: u64, meetings: u64, in_hall: bool) {
 
 #[test]
 fn what_is_read_at_a_board_is_of_its_meeting() {
-    exchange_at_a_board(2, 4, false);
+    exchange_at_a_board(2, 4);
 }
 
 /// One rank only writes in halls, the other reads all of it.
@@ -316,11 +315,11 @@ fn who_only_writes_at_a_board_is_at_most_its_depth_ahead() {
         let paper = Paper::leaked(2, 2);
         let writer = thread::spawn(move || {
             let mut mine = Meetings::new(0, 2, 2);
-            (1..=4).for_each(|number| paper.say(&mut mine, 0, false, number));
+            (1..=4).for_each(|number| paper.say(&mut mine, 0, number));
         });
         let mut mine = Meetings::new(1, 2, 2);
         for number in 1..=4 {
-            paper.say(&mut mine, 1, false, 0);
+            paper.say(&mut mine, 1, 0);
             assert_eq!(paper.hear(&mut mine, 0, false), number);
         }
         writer.join().unwrap();
@@ -333,13 +332,13 @@ fn who_sleeps_at_a_board_is_woken() {
         let (paper, bell) = (Paper::leaked(2, 2), leaked_bell());
         let sleepers: &'static Sleepers = Box::leak(Box::new(Sleepers::new()));
         let other = thread::spawn(move || {
-            paper.say(&mut Meetings::new(0, 2, 2), 0, false, 7);
+            paper.say(&mut Meetings::new(0, 2, 2), 0, 7);
             if sleepers.any() {
                 bell.ring_after_publish();
             }
         });
         let mut mine = Meetings::new(1, 2, 2);
-        paper.say(&mut mine, 1, false, 0);
+        paper.say(&mut mine, 1, 0);
         while mine.about(paper, 0).is_none() {
             sleepers.during(|| bell.sleep(std::time::Duration::MAX, full_fence, || mine.has_news(paper)));
         }
@@ -355,10 +354,10 @@ fn without_waiting_for_those_who_read_a_place_is_written_too_early() {
         let writer = thread::spawn(move || {
             // It takes the board for deeper than it is.
             let mut mine = Meetings::new(0, 2, 4);
-            (1..=3).for_each(|number| paper.say(&mut mine, 0, false, number));
+            (1..=3).for_each(|number| paper.say(&mut mine, 0, number));
         });
         let mut mine = Meetings::new(1, 2, 2);
-        paper.say(&mut mine, 1, false, 0);
+        paper.say(&mut mine, 1, 0);
         paper.hear(&mut mine, 0, false);
         writer.join().unwrap();
     });

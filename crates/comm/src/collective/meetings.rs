@@ -9,8 +9,8 @@ use treepie_fabric::Room;
 use treepie_schedule::{Op, Operation, Part, Places, Rounds, Side};
 
 use super::cost::Rooms;
-use super::executor::Job;
 use super::idle_copies::without_idle_copies;
+use super::job::Job;
 use super::steps::{Bit, Bits, MOST_ALIGN, Step, single};
 use super::straight::{MOST_STEPS, Pieces, Straight};
 

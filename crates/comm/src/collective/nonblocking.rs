@@ -10,7 +10,8 @@ use treepie_fabric::Id;
 use treepie_schedule::Operation;
 
 use super::blocking::fold_bytes;
-use super::executor::{Buffers, Execution, Fold, Job};
+use super::executor::Execution;
+use super::job::{Buffers, Fold, Job};
 use super::{Call, Lengths, check_lengths};
 use crate::comm::Comm;
 use crate::request::{Finish, Request};

@@ -13,7 +13,8 @@ use treepie_base::{Bytes, Pod, Region, Result};
 use treepie_fabric::Id;
 
 use super::Call;
-use super::executor::{Buffers, Execution, Fold, Job};
+use super::executor::Execution;
+use super::job::{Buffers, Fold, Job};
 use crate::comm::Comm;
 use collected::Collected;
 

@@ -7,7 +7,7 @@ use treepie_fabric::Room;
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
-use super::executor::{Fold, Job};
+use super::job::{Fold, Job};
 use super::straight::{
     AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, shown, write,
 };

@@ -7,7 +7,7 @@ use treepie_base::copy_short;
 use treepie_fabric::Room;
 use treepie_schedule::{Buf, Op, Part, Places, Side};
 
-use super::executor::{Job, Shared};
+use super::job::{Job, Shared};
 
 /// Which memory: the caller's input or output, or scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

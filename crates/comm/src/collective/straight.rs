@@ -12,7 +12,7 @@ use treepie_fabric::{Address, Board, Endpoint, Life, Room, Select, Started};
 use treepie_schedule::{Op, Operation, Rounds, Side};
 
 use super::Folding;
-use super::executor::{INSTANCE_MASK, Job, instance_tag};
+use super::job::{INSTANCE_MASK, Job, instance_tag};
 use super::steps::{Bits, MOST_ALIGN, Memories, Step};
 
 /// More operations than this are not worth the memory of the list.

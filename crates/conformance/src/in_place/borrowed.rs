@@ -2,8 +2,9 @@
 
 use treepie::{Comm, Rank, Reduction, Request, Scope, Sum};
 
-use super::{block, blocks, everybody, lists_of_counts, range_of, roots, uniform, untouched};
+use super::{lists_of_counts, roots, uniform};
 use crate::calls::Operand;
+use crate::calls::{block, blocks, everybody, range_of, untouched};
 use crate::check::{Outcome, check_eq};
 use crate::folds::{Fold, MAPS, SUM};
 use crate::payload::series;

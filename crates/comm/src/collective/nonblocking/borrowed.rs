@@ -10,7 +10,8 @@ use treepie_base::{Pod, Rank, Reduction, Region, Result};
 use treepie_schedule::Operation;
 
 use crate::collective::blocking::fold_bytes;
-use crate::collective::executor::{Buffers, Execution, Fold, Shared};
+use crate::collective::executor::Execution;
+use crate::collective::job::{Buffers, Fold, Shared};
 use crate::collective::{Call, Lengths, check_lengths};
 use crate::request::{Finish, Request};
 use crate::scope::Scope;

@@ -6,7 +6,7 @@ use treepie_base::{Bytes, Pod, Rank, Reduction, Region, Result};
 use treepie_schedule::Operation;
 
 use crate::collective::blocking::fold_bytes;
-use crate::collective::executor::Fold;
+use crate::collective::job::Fold;
 use crate::collective::{Call, Lengths};
 use crate::request::Request;
 use crate::scope::Scope;
