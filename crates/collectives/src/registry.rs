@@ -61,17 +61,14 @@ pub struct Requires {
     pub networks: Networks,
     /// The operator must commute: contributions are not combined in the order of ranks.
     pub commutative: bool,
-    /// All blocks must have the same length.
-    pub uniform: bool,
-    /// Where they have not, communicators run it as a reactor instead of a schedule.
+    /// The schedule is for blocks of the same length. Where they differ, communicators store and forward by a reactor.
     pub routed: bool,
     /// The caller may have the input where the result goes.
     pub in_place: bool,
 }
 
 impl Requires {
-    const NOTHING: Self =
-        Self { networks: Networks::Any, commutative: false, uniform: false, routed: false, in_place: true };
+    const NOTHING: Self = Self { networks: Networks::Any, commutative: false, routed: false, in_place: true };
 
     const fn on(self, networks: Networks) -> Self {
         Self { networks, ..self }
@@ -81,12 +78,8 @@ impl Requires {
         Self { commutative: true, ..self }
     }
 
-    const fn equal_counts(self) -> Self {
-        Self { uniform: true, ..self }
-    }
-
     const fn routed(self) -> Self {
-        Self { uniform: true, routed: true, ..self }
+        Self { routed: true, ..self }
     }
 
     const fn not_in_place(self) -> Self {
@@ -173,14 +166,14 @@ impl Algorithm {
         if let Some(root) = request.operation.root().filter(|root| *root >= request.ranks) {
             return Err(format!("the root is {root}, and there are {} ranks", request.ranks));
         }
-        let Requires { networks, commutative, uniform, in_place, .. } = self.requires;
+        let Requires { networks, commutative, routed, in_place } = self.requires;
         if let Some(needed) = networks.lacking(request.network) {
             return Err(format!("it needs {needed}, and the network is {}", request.network));
         }
         if commutative && !request.commutative {
             return Err("it needs an operator that commutes".to_owned());
         }
-        if uniform && !request.uniform {
+        if routed && !request.uniform {
             return Err("it needs blocks of the same length".to_owned());
         }
         if !in_place && request.in_place {

@@ -170,9 +170,9 @@ fn inapplicable_algorithms(comm: &Comm) -> Outcome {
     let text = refusal("ring", ring.all_reduce(&MAPS.data(0, 2), (MAPS.operator)()))?;
     check!(text.contains("commutes") && text.contains("allreduce/recursive_doubling"), "why not, what instead: {text}");
     refusal("ring", ring.all_reduce_init(2, (MAPS.operator)()))?;
-    let (mut into, all) = (vec![1u64; size], vec![1; size]);
+    let all = vec![1; size];
     let bruck = flat.using("alltoall/bruck")?;
-    let text = refusal("bruck", bruck.all_to_allv(&into.clone(), &all, &mut into, &all))?;
+    let text = refusal("bruck", bruck.all_to_allv_init::<u64>(&all, &all))?;
     check!(text.contains("same length") && text.contains("alltoall/pairwise"), "why not, what instead: {text}");
     // They stay of use for what they apply to, and for other operations.
     works(&ring)?;

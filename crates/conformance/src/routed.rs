@@ -23,9 +23,10 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("routed/bad-calls-are-refused", 1, |comm| each_way(comm, refused)),
 ];
 
-/// Direct, over grids, and over the hypercube.
+/// Direct, over grids, over the hypercube, and around a ring.
 fn each_way(comm: &Comm, works: fn(&Comm) -> Outcome) -> Outcome {
-    for id in ["alltoall/grid:1", "alltoall/grid", "alltoall/grid:dimensions=3", "alltoall/hypercube"] {
+    for id in ["alltoall/grid:1", "alltoall/grid", "alltoall/grid:dimensions=3", "alltoall/hypercube", "alltoall/bruck"]
+    {
         works(&comm.using(id)?).map_err(|failure| failure.during(id))?;
     }
     Ok(())

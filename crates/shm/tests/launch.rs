@@ -379,13 +379,18 @@ fn rank_0_reads_standard_input_and_the_others_nothing() {
 }
 
 #[test]
-fn ranks_are_pinned_when_there_are_cores_enough() {
+fn ranks_are_pinned_when_there_are_cores_enough_or_they_share_them_evenly() {
     let cores = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
     let script = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/self/status";
     let places = |ranks: usize| run(launcher(ranks as u32, script).0).0;
     let pinned: BTreeSet<u32> = places(cores).iter().map(|list| list.parse().expect("one core")).collect();
     assert_eq!(pinned.len(), cores);
-    let free: BTreeSet<String> = places(cores + 1).into_iter().collect();
+    let mut shared: Vec<u32> = places(2 * cores).iter().map(|list| list.parse().expect("one core")).collect();
+    shared.sort_unstable();
+    assert!(
+        shared.chunks(2).all(|pair| pair[0] == pair[1]) && shared.iter().copied().collect::<BTreeSet<_>>() == pinned
+    );
+    let free: BTreeSet<String> = places(2 * cores + 1).into_iter().collect();
     assert_eq!(free.len(), 1, "all ranks may use the same cores");
 
     let (mut launch, _) = shell(1, &format!("test \"$({script})\" = \"{}\"", free.first().unwrap()));

@@ -13,8 +13,7 @@
 //! with the farthest. Stages over more than one hop stay within a class (those who go X first, those who go Y first), so all
 //! who exchange a part there add up in the same order; the stages between neighbours are the same for both classes. So all
 //! ranks get exactly the same, with any number of halvings. An exchange that began with the nearest would not do that: with
-//! fewer halvings than dimensions both classes would have the same part, and go on with it in different orders. The registry
-//! asks for a halving in each dimension all the same.
+//! fewer halvings than dimensions both classes would have the same part, and go on with it in different orders.
 
 use std::ops::Range;
 

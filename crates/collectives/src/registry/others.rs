@@ -107,11 +107,6 @@ fn allreduces() -> Vec<Algorithm> {
             ("p x p mesh, all halvings: 2 lg P alpha + (9/4 - 3/(2p)) n delta", "thesis 3.2.1"),
             |request| {
                 let dims = request.network.torus_kind().map_or(&[][..], |torus| torus.dims());
-                // With fewer halvings ranks would add up in different orders, and be left with different roundings.
-                let least = dims.iter().filter(|size| **size > 1).count() as u32;
-                if request.parameters.halvings < least {
-                    return Err(format!("with fewer than {least} halvings results are rounded differently on ranks"));
-                }
                 match HalvingExchange::alternating(dims, request.parameters.halvings) {
                     Some(schedule) => Ok(Box::new(schedule)),
                     None => Err(format!("it needs {}", Networks::PowersOfTwo.needs())),
@@ -152,7 +147,7 @@ fn alltoalls() -> Vec<Algorithm> {
         }),
         Algorithm::new(
             "alltoall/bruck",
-            any.equal_counts(),
+            any.routed(),
             &[],
             ("ceil(lg P)(alpha + n/2 beta)", "Bruck et al. 1997"),
             |request| Ok(Box::new(alltoall::Bruck::new(request.ranks))),

@@ -14,9 +14,6 @@ fn requirement(algorithm: &Algorithm) -> String {
     if requires.commutative {
         needs.push("a commutative operator");
     }
-    if requires.uniform && !requires.routed {
-        needs.push("equal counts");
-    }
     if !requires.in_place {
         needs.push("separate buffers");
     }

@@ -136,8 +136,8 @@ impl Comm {
     pub fn all_to_allv<T: Pod>(&self, data: &[T], to: &[usize], into: &mut [T], from: &[usize]) -> Result<()> {
         self.check_counts(to)?;
         self.check_counts(from)?;
-        if let Some(dimensions) = self.asked_dimensions()? {
-            return self.run_blocks(dimensions, (data, to), (into, from));
+        if let Some(route) = self.asked_route()? {
+            return self.run_blocks(route, (data, to), (into, from));
         }
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)

@@ -158,8 +158,8 @@ impl Comm {
     pub fn iall_to_allv<T: Pod>(&self, data: Vec<T>, to: &[usize], from: &[usize]) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(to)?;
         self.check_counts(from)?;
-        if let Some(dimensions) = self.asked_dimensions()? {
-            return self.start_blocks(dimensions, (data, to), from);
+        if let Some(route) = self.asked_route()? {
+            return self.start_blocks(route, (data, to), from);
         }
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
         self.start_call(&call, data, vec![T::zeroed(); from.iter().sum()], None)

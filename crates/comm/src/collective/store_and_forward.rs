@@ -1,13 +1,15 @@
-//! The store-and-forward exchange: items go to their ranks dimension by dimension of a grid, many in one message.
+//! The store-and-forward exchange: items go to their ranks dimension by dimension of a grid, or by powers of two around a
+//! ring, many in one message.
 //!
 //! Cost on sides of P^(1/d), n bytes of a rank: d(P^(1/d)-1) alpha + d n (P^(1/d)-1)/P^(1/d) beta. One dimension is the direct
-//! exchange, lg P dimensions the hypercube.   Any P, any lengths.   [RandomAccess paper]
+//! exchange, lg P dimensions the hypercube. Around a ring: ceil(lg P)(alpha + n/2 beta).   Any P, any lengths.
+//! [RandomAccess paper; Bruck et al.]
 //!
 //! A rank sends items to whom it likes and learns who sent to it. How long a message on the way is depends on all items in
 //! it, which is why this is a [`Reactor`] and no schedule. In each stage a rank sends one message, a bundle, to each rank
 //! that [`routes`] names, also where it has nothing to say: bundles are counted to know that a stage is complete. Bundles of
-//! later stages may come before that. Their items need no place of their own: they are for a part of the ranks that lies
-//! within this rank's part of all stages before, so those leave them here.
+//! later stages may come before that. Their items need no place of their own: what they are for lies within this rank's part
+//! of all stages before, so those leave them here.
 //!
 //! Memory: what this rank sends and gets, and what is for others on its way. An item is copied once for each time it is sent:
 //! it stays in the message that it came in until it is put into the next one. A bundle is a list of items, each with its
@@ -19,12 +21,12 @@ mod routes;
 mod tests;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Region, Result};
 use treepie_fabric::{Expect, Reactor, Transmit};
 
+pub(crate) use routes::Route;
 use routes::Stage;
 
 /// Something on its way from one rank to another.
@@ -52,8 +54,8 @@ pub(crate) struct StoreAndForward {
 
 impl StoreAndForward {
     /// With these items for ranks.
-    pub(crate) fn new(rank: u32, ranks: u32, dimensions: u32, items: impl IntoIterator<Item = (u32, Region)>) -> Self {
-        let stages = routes::stages(rank, ranks, dimensions);
+    pub(crate) fn new(rank: u32, ranks: u32, route: Route, items: impl IntoIterator<Item = (u32, Region)>) -> Self {
+        let stages = routes::stages(rank, ranks, route);
         let expect = |(tag, stage): (usize, &Stage)| {
             let tag = tag as u32;
             stage.sources.iter().map(move |from| Expect { from: Some(*from), tag }).collect::<Vec<_>>()
@@ -81,7 +83,7 @@ impl StoreAndForward {
     /// Puts what is not for this rank's part of the current stage into bundles.
     fn make_bundles(&mut self) {
         let Some(stage) = self.stages.get(self.current) else { return };
-        let mut sizes = vec![0; stage.parts.len()];
+        let mut sizes = vec![0; stage.receivers.len()];
         for item in &self.here {
             sizes[stage.part_of(item.to)] += HEAD + item.bytes.len();
         }
@@ -95,7 +97,8 @@ impl StoreAndForward {
             part == stage.own
         });
         let tag = self.current as u32;
-        let bundle = |(place, bytes): (usize, Vec<u8>)| Transmit { to: stage.parts[place].1, tag, bytes: bytes.into() };
+        let bundle =
+            |(place, bytes): (usize, Vec<u8>)| Transmit { to: stage.receivers[place], tag, bytes: bytes.into() };
         let mut bundles: VecDeque<_> = bundles.into_iter().enumerate().collect();
         // Everybody begins with the part after its own, so that not all send to the same rank first.
         bundles.rotate_left(stage.own);
@@ -127,15 +130,15 @@ impl Reactor for StoreAndForward {
         let Some(place) = place else { return Err(Error::Disagreement { got, expected: 0 }) };
         let stage = &mut self.stages[tag as usize];
         stage.sources.swap_remove(place);
-        read_items(bytes, stage.own_part(), self.ranks, &mut self.here)?;
+        read_items(bytes, stage, self.ranks, &mut self.here)?;
         self.advance();
         Ok(())
     }
 
     fn receivers(&self) -> Vec<u32> {
         let others = |stage: &Stage| {
-            let others = stage.parts.iter().enumerate().filter(|(place, _)| *place != stage.own);
-            others.map(|(_, (_, to))| *to).collect::<Vec<_>>()
+            let others = stage.receivers.iter().enumerate().filter(|(place, _)| *place != stage.own);
+            others.map(|(_, to)| *to).collect::<Vec<_>>()
         };
         self.stages.iter().flat_map(others).collect()
     }
@@ -153,8 +156,8 @@ fn append(bundle: &mut Vec<u8>, item: &Item) {
     item.bytes.read(0..len, |bytes| bundle.extend_from_slice(bytes));
 }
 
-/// Takes a bundle apart, whose items are for `receivers`.
-fn read_items(bundle: Bytes, receivers: Range<u32>, ranks: u32, into: &mut Vec<Item>) -> Result<()> {
+/// Takes a bundle of a stage apart.
+fn read_items(bundle: Bytes, stage: &Stage, ranks: u32, into: &mut Vec<Item>) -> Result<()> {
     let bundle = Region::from(bundle);
     let got = bundle.len() as u64;
     let mut at = 0;
@@ -167,7 +170,7 @@ fn read_items(bundle: Bytes, receivers: Range<u32>, ranks: u32, into: &mut Vec<I
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (to, origin) = (number(0), number(4));
         let len = u64::from(number(8)) | u64::from(number(12)) << 32;
-        if !receivers.contains(&to) || origin >= ranks {
+        if !stage.can_be_for(to) || origin >= ranks {
             // No bundle of this exchange: it made sense up to here.
             return Err(Error::Disagreement { got, expected: at as u64 });
         }

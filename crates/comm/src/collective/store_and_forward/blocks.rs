@@ -10,7 +10,7 @@ use treepie_fabric::{Endpoint, Task};
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
-use super::StoreAndForward;
+use super::{Route, StoreAndForward};
 use crate::collective::candidates::unequal_dimensions;
 use crate::collective::choose::log_choices;
 use crate::collective::wrong_length;
@@ -19,7 +19,8 @@ use crate::reactor::Running;
 use crate::request::{Finish, Request};
 
 /// The algorithms that are schedules for blocks of one length, and this for others.
-const FAMILY: [&str; 2] = ["alltoall/grid", "alltoall/hypercube"];
+const FAMILY: [&str; 3] = ["alltoall/grid", "alltoall/hypercube", BRUCK];
+const BRUCK: &str = "alltoall/bruck";
 
 /// An exchange of blocks that goes on.
 pub(crate) struct Blocks {
@@ -67,12 +68,13 @@ impl Task for Blocks {
 }
 
 impl Comm {
-    /// The dimensions of the grid over which blocks of unequal lengths are to go, if that was asked for or is cheaper.
-    pub(crate) fn asked_dimensions(&self) -> Result<Option<u32>> {
+    /// How blocks of unequal lengths are to be stored and forwarded, if that was asked for or is cheaper.
+    pub(crate) fn asked_route(&self) -> Result<Option<Route>> {
         let Some(id) = self.collectives.choice.id_for(Operation::Alltoall)? else {
-            return Ok(unequal_dimensions(&self.prices(), self.size() as u32));
+            return Ok(unequal_dimensions(&self.prices(), self.size() as u32).map(Route::Grid));
         };
-        if !FAMILY.contains(&id.split(':').next().unwrap_or_default()) {
+        let name = id.split(':').next().unwrap_or_default();
+        if !FAMILY.contains(&name) {
             return Ok(None);
         }
         // The schedule has as many dimensions as it was asked for only where the number of ranks can be divided so often.
@@ -82,11 +84,11 @@ impl Comm {
         if log_choices() && self.rank() == 0 {
             eprintln!("treepie: {id} for {} ranks, unknown bytes, by messages", self.size());
         }
-        Ok(Some(schedule.phases()))
+        Ok(Some(if name == BRUCK { Route::Bruck } else { Route::Grid(schedule.phases()) }))
     }
 
     /// `to` and `from` are numbers of elements.
-    fn blocks<T>(&self, dimensions: u32, data: (Region, &[usize]), into: (Region, &[usize])) -> Result<Blocks> {
+    fn blocks<T>(&self, route: Route, data: (Region, &[usize]), into: (Region, &[usize])) -> Result<Blocks> {
         let instance = self.next_instance();
         let ((input, to), (output, from)) = (data, into);
         let size = size_of::<T>();
@@ -101,15 +103,15 @@ impl Comm {
             (rank as u32, input.sub(begin..at))
         });
         let items = items.filter(|(_, bytes)| !bytes.is_empty());
-        let router = StoreAndForward::new(self.rank() as u32, self.size() as u32, dimensions, items);
+        let router = StoreAndForward::new(self.rank() as u32, self.size() as u32, route, items);
         let running = Running::new(router, self.own_context(), instance);
         Ok(Blocks { running, output, from: from.iter().map(|count| count * size).collect() })
     }
 
-    /// Exchanges blocks over a grid.
+    /// Exchanges blocks by store and forward.
     pub(crate) fn run_blocks<T: Pod>(
         &self,
-        dimensions: u32,
+        route: Route,
         (data, to): (&[T], &[usize]),
         (into, from): (&mut [T], &[usize]),
     ) -> Result<()> {
@@ -117,7 +119,7 @@ impl Comm {
             |lending, _| {
                 let input = lending.region(cast_slice(data));
                 let output = lending.region_mut(cast_slice_mut(into));
-                let mut blocks = self.blocks::<T>(dimensions, (input, to), (output, from))?;
+                let mut blocks = self.blocks::<T>(route, (input, to), (output, from))?;
                 self.endpoint().run(&mut blocks)
             },
             |panicked| self.endpoint().settle(panicked),
@@ -127,13 +129,13 @@ impl Comm {
     /// Begins to exchange blocks over a grid.
     pub(crate) fn start_blocks<T: Pod>(
         &self,
-        dimensions: u32,
+        route: Route,
         (data, to): (Vec<T>, &[usize]),
         from: &[usize],
     ) -> Result<Request<'static, Vec<T>>> {
         let input = Region::from(Bytes::from(data));
         let output = Region::from(Bytes::from(vec![T::zeroed(); from.iter().sum()]));
-        let blocks = Rc::new(RefCell::new(self.blocks::<T>(dimensions, (input, to), (output, from))?));
+        let blocks = Rc::new(RefCell::new(self.blocks::<T>(route, (input, to), (output, from))?));
         let id = self.endpoint().spawn(blocks.clone(), None);
         Ok(Request::new(self, id, Finish::Kept(Box::new(move || blocks.borrow_mut().take_output()))))
     }

@@ -1,47 +1,100 @@
-//! By which ranks an item gets to its destination: the grid of the store-and-forward exchange, for any number of ranks.
+//! By which ranks an item gets to its destination, for any number of ranks.
 //!
-//! All ranks are cut into as many parts as the first side says, each of these by the next side, and so on until a part is
+//! *On a grid*, all ranks are cut into as many parts as the first side says, each of these by the next side, and so on until a part is
 //! one rank. In a stage a rank sends what is for another part to one rank there, the one at its own position. On a grid
 //! without gaps that is the exchange along a dimension. Else parts differ by one in size, and the rank at a position that
 //! another part lacks sends to some other position there. So every rank sends one message to each other part of each stage;
 //! it gets one from each, and some ranks one more from some.
+//!
+//! *After Bruck et al.*, an item goes the distance from its origin to its destination around the ring of all ranks, by the
+//! powers of two that make it up, the smallest first: one message in each of ceil(lg P) stages.
 
 use std::ops::Range;
 
 use treepie_collectives::alltoall::balanced_factors;
 
+/// How items go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// On a grid of so many dimensions.
+    Grid(u32),
+    /// By powers of two around a ring.
+    Bruck,
+}
+
 /// One stage of a rank.
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// The parts in order, and who gets what is for them; for this rank's own part, itself.
-    pub(super) parts: Vec<(Range<u32>, u32)>,
-    /// The place of this rank's part.
+    parts: Parts,
+    /// Who gets what is for each part; for this rank's own part, itself.
+    pub(super) receivers: Vec<u32>,
+    /// The number of this rank's part.
     pub(super) own: usize,
     /// Who sends to this rank.
     pub(super) sources: Vec<u32>,
 }
 
+/// The parts of the ranks in a stage.
+#[derive(Debug)]
+enum Parts {
+    /// In order.
+    Ranges(Vec<Range<u32>>),
+    /// Those that stay, and those in whose distance from this rank there is this power of two. `lower`: the powers below it,
+    /// which the stages before have left in no distance.
+    Distances { rank: u32, ranks: u32, power: u32, lower: u32 },
+}
+
 impl Stage {
-    /// The place of the part with this rank; it must be in one of them.
-    pub(super) fn part_of(&self, rank: u32) -> usize {
-        self.parts.partition_point(|(part, _)| part.end <= rank)
+    /// The number of the part with this rank; it must be in one of them.
+    pub(super) fn part_of(&self, to: u32) -> usize {
+        match &self.parts {
+            Parts::Ranges(parts) => parts.partition_point(|part| part.end <= to),
+            Parts::Distances { rank, ranks, power, .. } => usize::from(distance(*rank, to, *ranks) & power != 0),
+        }
     }
 
-    /// The ranks that what is sent to this rank can be for.
-    pub(super) fn own_part(&self) -> Range<u32> {
-        self.parts[self.own].0.clone()
+    /// Whether what is sent to this rank can be for that one.
+    pub(super) fn can_be_for(&self, to: u32) -> bool {
+        match &self.parts {
+            Parts::Ranges(parts) => parts[self.own].contains(&to),
+            Parts::Distances { rank, ranks, power, lower } => {
+                to < *ranks && distance(*rank, to, *ranks) & (power | lower) == 0
+            }
+        }
     }
 }
 
+/// From one rank to another around the ring of all.
+fn distance(from: u32, to: u32, ranks: u32) -> u32 {
+    (to + ranks - from) % ranks
+}
+
 /// The stages of a rank.
-pub(super) fn stages(rank: u32, ranks: u32, dimensions: u32) -> Vec<Stage> {
+pub(super) fn stages(rank: u32, ranks: u32, route: Route) -> Vec<Stage> {
+    match route {
+        Route::Grid(dimensions) => on_grid(rank, ranks, dimensions),
+        Route::Bruck => (0..ranks.next_power_of_two().ilog2()).map(|bit| around_ring(rank, ranks, 1 << bit)).collect(),
+    }
+}
+
+fn around_ring(rank: u32, ranks: u32, power: u32) -> Stage {
+    Stage {
+        parts: Parts::Distances { rank, ranks, power, lower: power - 1 },
+        receivers: vec![rank, (rank + power) % ranks],
+        own: 0,
+        sources: vec![(rank + ranks - power) % ranks],
+    }
+}
+
+fn on_grid(rank: u32, ranks: u32, dimensions: u32) -> Vec<Stage> {
     let mut part = 0..ranks;
     let mut stages = Vec::new();
     for side in sides(ranks, dimensions) {
         // Where parts are of one rank and some of two, the former have nothing left to do.
         if part.len() > 1 {
-            let stage = stage(rank, &part, side);
-            part = stage.own_part();
+            let parts = cut(&part, side);
+            let stage = along_dimension(rank, parts.clone());
+            part = parts[stage.own].clone();
             stages.push(stage);
         }
     }
@@ -49,8 +102,7 @@ pub(super) fn stages(rank: u32, ranks: u32, dimensions: u32) -> Vec<Stage> {
     stages
 }
 
-fn stage(rank: u32, all: &Range<u32>, side: u32) -> Stage {
-    let parts = cut(all, side);
+fn along_dimension(rank: u32, parts: Vec<Range<u32>>) -> Stage {
     let own = parts.partition_point(|part| part.end <= rank);
     let position = (rank - parts[own].start) as usize;
     let receiver = |from: usize, position: usize, to: &Range<u32>| {
@@ -67,11 +119,9 @@ fn stage(rank: u32, all: &Range<u32>, side: u32) -> Stage {
         positions.dedup();
         sources.extend(positions.into_iter().filter(sends_here).map(|position| part.start + position as u32));
     }
-    let with_receiver = |(place, part): (usize, Range<u32>)| {
-        let to = if place == own { rank } else { receiver(own, position, &part) };
-        (part, to)
-    };
-    Stage { parts: parts.into_iter().enumerate().map(with_receiver).collect(), own, sources }
+    let to = |(place, part)| if place == own { rank } else { receiver(own, position, part) };
+    let receivers = parts.iter().enumerate().map(to).collect();
+    Stage { parts: Parts::Ranges(parts), receivers, own, sources }
 }
 
 /// So many parts of ranks, or one for each, with sizes that differ by at most one.
@@ -132,20 +182,23 @@ mod tests {
     #[test]
     fn sends_and_receives_fit_each_other() {
         for ranks in (1..70).chain([100, 127, 128, 129]) {
-            for dimensions in [1, 2, 3, 4, 8] {
-                let all: Vec<Vec<Stage>> = (0..ranks).map(|rank| stages(rank, ranks, dimensions)).collect();
+            for route in [1, 2, 3, 4, 8].map(Route::Grid).into_iter().chain([Route::Bruck]) {
+                let all: Vec<Vec<Stage>> = (0..ranks).map(|rank| stages(rank, ranks, route)).collect();
                 let (mut sent, mut expected) = (Vec::new(), Vec::new());
                 for (rank, stages) in all.iter().enumerate() {
                     let rank = rank as u32;
                     for (i, stage) in stages.iter().enumerate() {
-                        sent.extend(stage.parts.iter().filter(|part| part.1 != rank).map(|part| (i, rank, part.1)));
+                        sent.extend(stage.receivers.iter().filter(|to| **to != rank).map(|to| (i, rank, *to)));
                         expected.extend(stage.sources.iter().map(|source| (i, *source, rank)));
-                        assert!(stage.sources.len() <= 2 * (stage.parts.len() - 1), "too much comes to rank {rank}");
+                        assert!(
+                            stage.sources.len() <= 2 * (stage.receivers.len() - 1),
+                            "too much comes to rank {rank}"
+                        );
                     }
                 }
                 sent.sort_unstable();
                 expected.sort_unstable();
-                assert_eq!(sent, expected, "{ranks} ranks, {dimensions} dimensions");
+                assert_eq!(sent, expected, "{ranks} ranks, {route:?}");
             }
         }
     }

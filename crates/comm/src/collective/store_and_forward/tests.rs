@@ -7,7 +7,7 @@ use treepie_base::{Bytes, Error, Region};
 use treepie_fabric::{Expect, Reactor, Transmit};
 
 use super::routes::{sides, stages};
-use super::{HEAD, StoreAndForward};
+use super::{HEAD, Route, StoreAndForward};
 
 /// Numbers that follow from a seed (splitmix64).
 struct Random(u64);
@@ -107,7 +107,7 @@ fn region(bytes: Vec<u8>) -> Region {
 
 fn exchange(
     ranks: u32,
-    dimensions: u32,
+    route: Route,
     lengths: &dyn Fn(u32, u32) -> Vec<usize>,
     random: &mut Random,
     fault: Fault<'_>,
@@ -115,7 +115,7 @@ fn exchange(
     let of = |from: u32| {
         (0..ranks).flat_map(move |to| items(from, to, lengths).into_iter().map(move |item| (to, region(item))))
     };
-    let mut all: Vec<_> = (0..ranks).map(|rank| StoreAndForward::new(rank, ranks, dimensions, of(rank))).collect();
+    let mut all: Vec<_> = (0..ranks).map(|rank| StoreAndForward::new(rank, ranks, route, of(rank))).collect();
     let traffic = simulate(&mut all, random, fault).map_err(|error| error.to_string())?;
     for (rank, reactor) in all.iter_mut().enumerate() {
         if !reactor.is_done() {
@@ -133,8 +133,8 @@ fn exchange(
     Ok(traffic)
 }
 
-/// The dimensions of the grids that are tried.
-const DIMENSIONS: [u32; 4] = [1, 2, 3, 32];
+/// The ways that are tried.
+const ROUTES: [Route; 5] = [Route::Grid(1), Route::Grid(2), Route::Grid(3), Route::Grid(32), Route::Bruck];
 
 /// Each pair has some items, mostly few and short, of lengths that follow from the seed.
 fn random_lengths(seed: u64) -> impl Fn(u32, u32) -> Vec<usize> {
@@ -146,18 +146,26 @@ fn random_lengths(seed: u64) -> impl Fn(u32, u32) -> Vec<usize> {
 }
 
 /// Messages that the routes of a rank ask for.
-fn messages(ranks: u32, rank: u32, dimensions: u32) -> usize {
-    stages(rank, ranks, dimensions).iter().map(|stage| stage.parts.len() - 1).sum()
+fn messages(ranks: u32, rank: u32, route: Route) -> usize {
+    stages(rank, ranks, route).iter().map(|stage| stage.receivers.len() - 1).sum()
 }
 
-fn check(ranks: u32, dimensions: u32, seed: u64) {
-    let context = format!("{ranks} ranks, {dimensions} dimensions, seed {seed}");
-    let traffic = exchange(ranks, dimensions, &random_lengths(seed), &mut Random(seed), None);
+/// The sides of a grid. In a stage around the ring half of the ranks are for others, as on a side of two.
+fn sides_of(ranks: u32, route: Route) -> Vec<u32> {
+    match route {
+        Route::Grid(dimensions) => sides(ranks, dimensions),
+        Route::Bruck => vec![2; ranks.next_power_of_two().ilog2() as usize],
+    }
+}
+
+fn check(ranks: u32, route: Route, seed: u64) {
+    let context = format!("{ranks} ranks, {route:?}, seed {seed}");
+    let traffic = exchange(ranks, route, &random_lengths(seed), &mut Random(seed), None);
     let traffic = traffic.unwrap_or_else(|what| panic!("{context}: {what}"));
-    let sides = sides(ranks, dimensions);
+    let sides = sides_of(ranks, route);
     let most: u32 = sides.iter().map(|side| side - 1).sum();
     for (rank, sent) in traffic.messages.iter().enumerate() {
-        assert_eq!(*sent, messages(ranks, rank as u32, dimensions), "{context}: messages of rank {rank}");
+        assert_eq!(*sent, messages(ranks, rank as u32, route), "{context}: messages of rank {rank}");
         assert!(*sent <= most as usize, "{context}: messages of rank {rank}");
         let whole = sides.iter().product::<u32>() == ranks;
         assert!(!whole || *sent == most as usize, "{context}: messages of rank {rank}");
@@ -166,12 +174,12 @@ fn check(ranks: u32, dimensions: u32, seed: u64) {
 
 #[test]
 fn everything_arrives_in_any_order_of_messages() {
-    for dimensions in DIMENSIONS {
+    for route in ROUTES {
         for ranks in 1..34 {
-            (0..if ranks < 12 { 60 } else { 12 }).for_each(|seed| check(ranks, dimensions, seed));
+            (0..if ranks < 12 { 60 } else { 12 }).for_each(|seed| check(ranks, route, seed));
         }
-        (0..2).for_each(|seed| check(64, dimensions, seed));
-        check(100, dimensions, 0);
+        (0..2).for_each(|seed| check(64, route, seed));
+        check(100, route, 0);
     }
 }
 
@@ -179,15 +187,15 @@ fn everything_arrives_in_any_order_of_messages() {
 fn thousands_of_seeds() {
     for seed in 0..4000 {
         let ranks = [5, 6, 7, 8, 9, 3][seed as usize % 6];
-        check(ranks, DIMENSIONS[1 + seed as usize / 6 % 3], seed);
+        check(ranks, ROUTES[1 + seed as usize / 6 % 4], seed);
     }
 }
 
 #[test]
 fn one_huge_item_and_nothing_else() {
-    for dimensions in DIMENSIONS {
+    for route in ROUTES {
         let lengths = |from, to| if (from, to) == (3, 11) { vec![3 << 20] } else { Vec::new() };
-        let traffic = exchange(13, dimensions, &lengths, &mut Random(1), None).expect("it arrives");
+        let traffic = exchange(13, route, &lengths, &mut Random(1), None).expect("it arrives");
         let carried = traffic.bytes.iter().filter(|bytes| **bytes > 3 << 20).count();
         assert!((1..=4).contains(&carried), "{carried} ranks sent it on");
         assert!(traffic.bytes.iter().all(|bytes| *bytes == 0 || *bytes == (3 << 20) + HEAD), "others sent nothing");
@@ -200,7 +208,8 @@ fn equal_blocks_are_sent_as_often_as_theory_says() {
     for (ranks, dimensions, side, stages) in
         [(64, 1, 64, 1), (64, 2, 8, 2), (64, 3, 4, 3), (64, 32, 2, 6), (100, 2, 10, 2), (27, 3, 3, 3), (8, 32, 2, 3)]
     {
-        let traffic = exchange(ranks, dimensions, &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
+        let traffic =
+            exchange(ranks, Route::Grid(dimensions), &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
         let blocks = stages * (ranks as usize / side) * (side - 1);
         assert_eq!(traffic.bytes, vec![blocks * (24 + HEAD); ranks as usize], "{ranks} ranks, {dimensions} dimensions");
         assert_eq!(traffic.messages, vec![stages * (side - 1); ranks as usize]);
@@ -210,13 +219,13 @@ fn equal_blocks_are_sent_as_often_as_theory_says() {
 #[test]
 fn load_stays_even_where_the_grid_has_gaps() {
     for ranks in (2..40).chain([55, 63, 95, 100, 111, 127, 128, 129]) {
-        for dimensions in DIMENSIONS {
-            let traffic = exchange(ranks, dimensions, &|_, _| vec![8], &mut Random(5), None).expect("all arrive");
+        for route in ROUTES {
+            let traffic = exchange(ranks, route, &|_, _| vec![8], &mut Random(5), None).expect("all arrive");
             let most = *traffic.bytes.iter().max().expect("there are ranks");
             let blocks: f64 =
-                sides(ranks, dimensions).iter().map(|side| f64::from(ranks * (side - 1)) / f64::from(*side)).sum();
+                sides_of(ranks, route).iter().map(|side| f64::from(ranks * (side - 1)) / f64::from(*side)).sum();
             let ratio = most as f64 / (blocks * (8 + HEAD) as f64);
-            assert!(ratio < 1.25, "{ranks} ranks, {dimensions} dimensions: one sends {ratio:.2} of what theory says");
+            assert!(ratio < 1.25, "{ranks} ranks, {route:?}: one sends {ratio:.2} of what theory says");
         }
     }
 }
@@ -224,8 +233,8 @@ fn load_stays_even_where_the_grid_has_gaps() {
 /// The simulation would see what it is there for.
 #[test]
 fn faults_are_noticed() {
-    for dimensions in DIMENSIONS {
-        let run = |fault: Fault<'_>| exchange(9, dimensions, &|_, _| vec![4], &mut Random(2), fault);
+    for route in ROUTES {
+        let run = |fault: Fault<'_>| exchange(9, route, &|_, _| vec![4], &mut Random(2), fault);
         let sent: usize = run(None).expect("nothing is wrong").messages.iter().sum();
         let lost = run(Some((sent - 1, &|_| None))).err().expect("the last bundle is missed");
         assert!(lost.contains("waits for ever"), "{lost}");
@@ -247,7 +256,7 @@ fn faults_are_noticed() {
 
 #[test]
 fn a_message_that_nobody_should_send_is_refused() {
-    let mut reactor = StoreAndForward::new(0, 4, 2, []);
+    let mut reactor = StoreAndForward::new(0, 4, Route::Grid(2), []);
     let expected: Vec<Expect> = std::iter::from_fn(|| reactor.poll_expect()).collect();
     assert_eq!(expected, [Expect { from: Some(2), tag: 0 }, Expect { from: Some(1), tag: 1 }]);
     assert_eq!(reactor.receivers(), [2, 1]);

@@ -6,7 +6,7 @@ mod rank;
 use std::process::ExitCode;
 
 use anyhow::ensure;
-use case::Algorithm;
+use case::{Algorithm, Rule};
 pub(crate) use rank::CollectivesRank;
 
 use super::super::record::Record;
@@ -25,6 +25,9 @@ pub(crate) struct Collectives {
     /// Measure this algorithm alone, as `allgather/ring` [default: all operations, each by the algorithm that is chosen]
     #[arg(long, value_name = "ID")]
     algorithm: Option<Algorithm>,
+    /// What happens between operations
+    #[arg(long, value_enum, default_value_t)]
+    rule: Rule,
 }
 
 const PEER: Source = Source { name: "collectives_peer", text: include_str!("collectives_peer.c") };
@@ -43,23 +46,30 @@ impl Collectives {
             rank.extend(["--algorithm", id]);
         }
         let comparison = Comparison::new(&self.settings, &rank, &PEER)?;
-        let figures = case::figures(self.settings.ranks, self.algorithm.as_ref());
+        let figures = case::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
         comparison.print_sides("Collective operations");
-        print_rules();
+        print_rules(self.rule);
         let records = comparison.run(&figures)?;
         print_summary(&figures, &records);
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print_rules() {
+fn print_rules(rule: Rule) {
+    match rule {
+        Rule::Apart => {
+            say!("  A batch: operations, each after a barrier that is not timed; the first one is not timed either.");
+        }
+        Rule::Stream => {
+            say!(
+                "  A batch: a barrier, one operation that is not timed, then the timed ones, between which nobody waits."
+            );
+        }
+    }
     say!(
-        "  A batch: a barrier, one operation that is not timed, then the timed ones, between which nobody waits. Each"
+        "  Each rank takes its own time, and that of the slowest rank counts. All use the same buffers, only bcast in"
     );
-    say!(
-        "  rank takes its own time, and that of the slowest rank counts. All use the same buffers, only bcast in place;"
-    );
-    say!("  the input changes each time, and what the last operation of a batch brought is checked.");
+    say!("  place; the input changes each time, and what the last operation of a batch brought is checked.");
     say!("  Buffers are of doubles. Their bytes are, for");
     say!("  bcast                a message of one rank after the other, so that each needs the one before");
     say!("  allgather, alltoall  the block of each rank; that from each rank to each");

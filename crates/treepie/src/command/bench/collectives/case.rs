@@ -65,9 +65,32 @@ impl Operation {
     }
 }
 
-/// One thing to measure. As text: `allgather:65536:10:9`.
+/// What happens between the operations of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Rule {
+    /// All wait for each other before each operation, and each operation is timed alone
+    #[default]
+    Apart,
+    /// Nobody waits, and the operations are timed together
+    Stream,
+}
+
+const RULES: [(Rule, &str); 2] = [(Rule::Apart, "apart"), (Rule::Stream, "stream")];
+
+impl Rule {
+    fn name(self) -> &'static str {
+        RULES.iter().find(|(rule, _)| *rule == self).expect("all rules have names").1
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        RULES.iter().find(|(_, known)| *known == name).map(|(rule, _)| *rule)
+    }
+}
+
+/// One thing to measure. As text: `apart:allgather:65536:10:9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
+    pub(super) rule: Rule,
     pub(super) operation: Operation,
     /// A multiple of [`WORD`].
     pub(super) bytes: usize,
@@ -79,7 +102,8 @@ pub(crate) struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:{}", self.operation.name(), self.bytes, self.count, self.batches)
+        let Self { rule, operation, bytes, count, batches } = self;
+        write!(f, "{}:{}:{bytes}:{count}:{batches}", rule.name(), operation.name())
     }
 }
 
@@ -88,12 +112,13 @@ impl FromStr for Case {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (name, [bytes, count, batches]) = name_and_numbers(text)?;
-            let operation = Operation::named(name)?;
+            let (rule, rest) = text.split_once(':')?;
+            let (name, [bytes, count, batches]) = name_and_numbers(rest)?;
+            let (rule, operation) = (Rule::named(rule)?, Operation::named(name)?);
             let possible = bytes % WORD == 0 && count > 0 && batches > 0;
-            possible.then_some(Self { operation, bytes, count, batches })
+            possible.then_some(Self { rule, operation, bytes, count, batches })
         };
-        parse().ok_or_else(|| "not a case as allgather:65536:10:9".to_owned())
+        parse().ok_or_else(|| "not a case as apart:allgather:65536:10:9".to_owned())
     }
 }
 
@@ -115,7 +140,7 @@ impl FromStr for Algorithm {
 }
 
 /// What is measured among so many ranks: all operations, or the one that the algorithm is for.
-pub(super) fn figures(ranks: u32, algorithm: Option<&Algorithm>) -> Vec<Figure> {
+pub(super) fn figures(ranks: u32, rule: Rule, algorithm: Option<&Algorithm>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (operation, name) in NAMES {
         if algorithm.is_some_and(|algorithm| algorithm.operation != operation) {
@@ -124,7 +149,8 @@ pub(super) fn figures(ranks: u32, algorithm: Option<&Algorithm>) -> Vec<Figure> 
         let id = algorithm.map_or_else(|| format!("{name}/auto"), |algorithm| algorithm.id.clone());
         let sizes = if operation == Operation::Barrier { &[0][..] } else { &SIZES };
         for &bytes in sizes {
-            let case = Case { operation, bytes, count: count(operation, bytes, ranks as usize), batches: BATCHES };
+            let count = count(operation, bytes, ranks as usize);
+            let case = Case { rule, operation, bytes, count, batches: BATCHES };
             let (name, case) = (format!("{id}/{bytes}"), case.to_string());
             figures.push(Figure { name, case, bytes, measure: Measure::Time, through_rings: false });
         }
@@ -147,19 +173,21 @@ mod tests {
 
     #[test]
     fn cases_are_read_as_they_are_written() {
-        for figure in figures(2, None).into_iter().chain(figures(8, None)) {
+        for figure in figures(2, Rule::Apart, None).into_iter().chain(figures(8, Rule::Stream, None)) {
             assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
         }
         for bad in
             ["", "bcast", "bcast:8:1", "bcast:8:1:1:1", "walk:8:1:1", "bcast:8:0:1", "bcast:8:1:0", "bcast:9:1:1"]
         {
             assert!(bad.parse::<Case>().is_err(), "{bad}");
+            let bad = format!("apart:{bad}");
+            assert!(bad.parse::<Case>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn names_are_those_of_the_records() {
-        let names: Vec<_> = figures(2, None).into_iter().map(|figure| figure.name).collect();
+        let names: Vec<_> = figures(2, Rule::Apart, None).into_iter().map(|figure| figure.name).collect();
         assert_eq!(names.len(), 21);
         for name in ["bcast/auto/8", "allgather/auto/65536", "reduce_scatter/auto/1024", "alltoall/auto/1048576"] {
             assert!(names.iter().any(|found| found == name), "{name}");
@@ -170,7 +198,7 @@ mod tests {
     #[test]
     fn an_algorithm_is_measured_at_all_sizes_of_its_operation() {
         let ring: Algorithm = "allgather/ring".parse().unwrap();
-        let names: Vec<_> = figures(8, Some(&ring)).into_iter().map(|figure| figure.name).collect();
+        let names: Vec<_> = figures(8, Rule::Apart, Some(&ring)).into_iter().map(|figure| figure.name).collect();
         assert_eq!(names, [8, 1024, 65536, 1048576].map(|bytes| format!("allgather/ring/{bytes}")));
         assert!("ring".parse::<Algorithm>().is_err() && "walk/ring".parse::<Algorithm>().is_err());
     }

@@ -1,21 +1,22 @@
 //! Measures collective operations among the ranks of a world. `collectives_peer.c` does the same with MPI, call for call;
 //! whoever changes one changes the other.
 //!
-//! Before a batch all wait in a barrier; its first operation is not timed. Between operations nobody waits for anybody,
-//! so a rank may run ahead as far as the operation lets it: each takes its own time of the batch, and the longest counts.
+//! The first operation of a batch is not timed. By the rule `apart` a barrier goes before each operation, and each is timed
+//! alone. By the rule `stream` nobody waits for anybody after the barrier before the batch, so a rank may run ahead as far as
+//! the operation lets it. Each rank takes its own time of a batch, and the longest counts.
 //! Broadcasts come from one rank after the other, as those of one root would follow each other as fast as buffers take
 //! them, and measure the buffers.
 //! In every operation the edges of each block of the input carry the number of the operation, and what the last one of a
 //! batch brought is compared with what it should.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use treepie::{Comm, Sum};
 
 use super::super::{batches, output};
-use super::case::{Case, Operation, WORD};
+use super::case::{Case, Operation, Rule, WORD};
 
 const TIME: u32 = 4;
 
@@ -130,6 +131,30 @@ impl Rank<'_> {
 
     /// Microseconds per operation, on rank 0.
     fn batch(&mut self, case: &Case, shape: &Shape) -> anyhow::Result<f64> {
+        let mine = match case.rule {
+            Rule::Apart => self.apart(case, shape)?,
+            Rule::Stream => self.stream(case, shape)?,
+        };
+        self.check(case, shape)?;
+        Ok(self.slowest(mine.as_secs_f64() * 1e6)? / case.count as f64)
+    }
+
+    /// All wait for each other before each operation, which is timed alone.
+    fn apart(&mut self, case: &Case, shape: &Shape) -> anyhow::Result<Duration> {
+        let mut mine = Duration::ZERO;
+        for turn in 0..=case.count {
+            self.comm.barrier()?;
+            let begun = Instant::now();
+            self.operation(case.operation, shape)?;
+            if turn > 0 {
+                mine += begun.elapsed();
+            }
+        }
+        Ok(mine)
+    }
+
+    /// Nobody waits between operations, which are timed together.
+    fn stream(&mut self, case: &Case, shape: &Shape) -> anyhow::Result<Duration> {
         self.comm.barrier()?;
         let mut begun = Instant::now();
         for turn in 0..=case.count {
@@ -138,9 +163,7 @@ impl Rank<'_> {
             }
             self.operation(case.operation, shape)?;
         }
-        let mine = begun.elapsed().as_secs_f64() * 1e6;
-        self.check(case, shape)?;
-        Ok(self.slowest(mine)? / case.count as f64)
+        Ok(begun.elapsed())
     }
 
     #[inline]
@@ -223,7 +246,10 @@ mod tests {
     fn every_operation_is_measured_and_checked() {
         let operations = ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"];
         let sizes = [0, 8, 16, 40, 8000, 100_000];
-        let texts = operations.iter().flat_map(|name| sizes.map(|bytes| format!("{name}:{bytes}:5:2")));
+        let texts = operations.iter().flat_map(|name| {
+            let cases = |rule: &'static str| sizes.map(|bytes| format!("{rule}:{name}:{bytes}:5:2"));
+            [cases("apart"), cases("stream")].concat()
+        });
         let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
         for ranks in [2, 3, 5] {
             let times = treepie::launch(ranks, |world| measure(&world, &cases).unwrap()).unwrap();
@@ -238,7 +264,7 @@ mod tests {
     #[test]
     fn an_old_or_wrong_result_is_found() {
         let failures = treepie::launch(2, |world| {
-            let [case] = cases(&["allgather:24:1:1"])[..] else { unreachable!() };
+            let [case] = cases(&["apart:allgather:24:1:1"])[..] else { unreachable!() };
             let shape = Shape::of(&case, world.rank(), world.size());
             let mut rank = Rank { comm: &world, data: vec![1.0; 3], into: vec![1.0; 6], turn: 0.0 };
             rank.prepare(&case, &shape);
@@ -258,7 +284,9 @@ mod tests {
 
     #[test]
     fn parts_of_a_vector_differ_by_at_most_one_word() {
-        let [short, long] = cases(&["reduce_scatter:8:1:1", "reduce_scatter:88:1:1"])[..] else { unreachable!() };
+        let [short, long] = cases(&["apart:reduce_scatter:8:1:1", "apart:reduce_scatter:88:1:1"])[..] else {
+            unreachable!()
+        };
         assert_eq!(Shape::of(&short, 0, 3).counts, [1, 0, 0]);
         assert_eq!(Shape::of(&short, 0, 3).edges, [0, 0]);
         let shape = Shape::of(&long, 2, 3);
