@@ -64,7 +64,7 @@ pub struct Launch {
 /// Whether each rank is bound to a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pin {
-    /// If there is a core for each rank, or as many ranks for each core.
+    /// If there is a core for each rank, or the same number of ranks for each core.
     #[default]
     Auto,
     /// The ranks may use every core that the launcher may use.

@@ -295,6 +295,11 @@ fn collective_operations_are_compared_in_all_cells() {
         }
     }
     assert_eq!(records[20]["case"], "barrier/auto/0");
+    assert!(shown.contains("each after a barrier that is not timed"), "{shown}");
+    let streamed = ["--rule", "stream", "--algorithm", "bcast/binomial"];
+    let shown = succeeds(run(&[&arguments[..], &streamed].concat()));
+    assert!(shown.contains("between which nobody waits"), "{shown}");
+    assert_eq!(scratch.lines()[0]["case"], "bcast/binomial/8/stream");
 }
 
 #[test]

@@ -20,16 +20,23 @@ pub(super) fn places(ranks: u32, pin: Pin) -> Option<Vec<usize>> {
     }
     let allowed = sched_getaffinity(None).ok()?;
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    share_out(ranks as usize, &spread(&allowed, siblings))
+    share_out(ranks as usize, &allowed, siblings)
 }
 
-/// The ranks on these cores.
-fn share_out(ranks: usize, cores: &[usize]) -> Option<Vec<usize>> {
-    if ranks <= cores.len() {
-        return Some(cores[..ranks].to_vec());
+/// The ranks on these processors.
+fn share_out(ranks: usize, allowed: &[usize], core_of: impl Fn(usize) -> String) -> Option<Vec<usize>> {
+    let turns = turns(allowed, core_of);
+    if ranks <= allowed.len() {
+        // Those first that are the first of their physical core: two ranks share a core's units only when each core has one.
+        let mut spread = turns;
+        spread.sort_unstable_by_key(|&(turn, _, cpu)| (turn, cpu));
+        return Some(spread[..ranks].iter().map(|&(_, _, cpu)| cpu).collect());
     }
-    let share = ranks / cores.len();
-    ranks.is_multiple_of(cores.len()).then(|| (0..ranks).map(|rank| cores[rank / share]).collect())
+    // Processors of one physical core beside each other, as neighbours are to be near.
+    let mut near = turns;
+    near.sort_unstable_by_key(|&(turn, core, _)| (core, turn));
+    let share = ranks / allowed.len();
+    ranks.is_multiple_of(allowed.len()).then(|| (0..ranks).map(|rank| near[rank / share].2).collect())
 }
 
 /// The set that holds one processor.
@@ -39,18 +46,19 @@ pub(super) fn only(cpu: usize) -> CpuSet {
     set
 }
 
-/// The processors, those first that are the first of their physical core, then the second ones: two ranks share a core's
-/// units only when every core has one.
-fn spread(allowed: &[usize], core_of: impl Fn(usize) -> String) -> Vec<usize> {
-    let mut seen = Vec::new();
-    let mut turns: Vec<(usize, usize)> = Vec::new();
-    for &cpu in allowed {
+/// Of each processor: the how manieth it is of its physical core, the number of that core, and itself.
+fn turns(allowed: &[usize], core_of: impl Fn(usize) -> String) -> Vec<(usize, usize, usize)> {
+    let mut cores: Vec<(String, usize)> = Vec::new();
+    let turn = |&cpu: &usize| {
         let core = core_of(cpu);
-        turns.push((seen.iter().filter(|&other| *other == core).count(), cpu));
-        seen.push(core);
-    }
-    turns.sort_unstable();
-    turns.into_iter().map(|(_, cpu)| cpu).collect()
+        let place = cores.iter().position(|(known, _)| *known == core).unwrap_or_else(|| {
+            cores.push((core, 0));
+            cores.len() - 1
+        });
+        cores[place].1 += 1;
+        (cores[place].1, place, cpu)
+    };
+    allowed.iter().map(turn).collect()
 }
 
 /// The processors of a processor's physical core, as the kernel writes them; where it does not, a name of its own.
@@ -66,17 +74,19 @@ mod tests {
     #[test]
     fn cores_come_before_their_second_threads() {
         let neighbours = |cpu: usize| (cpu / 2).to_string();
-        assert_eq!(spread(&[0, 1, 2, 3, 4, 5], neighbours), [0, 2, 4, 1, 3, 5]);
-        assert_eq!(spread(&[1, 2, 3], neighbours), [1, 2, 3]);
+        assert_eq!(share_out(6, &[0, 1, 2, 3, 4, 5], neighbours), Some(vec![0, 2, 4, 1, 3, 5]));
+        assert_eq!(share_out(3, &[1, 2, 3], neighbours), Some(vec![1, 2, 3]));
         let far = |cpu: usize| (cpu % 3).to_string();
-        assert_eq!(spread(&[0, 1, 2, 3, 4, 5], far), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(share_out(4, &[0, 1, 2, 3, 4, 5], far), Some(vec![0, 1, 2, 3]));
     }
 
     #[test]
-    fn ranks_have_cores_of_their_own_or_share_them_evenly() {
+    fn processors_are_shared_evenly_or_not_at_all() {
+        let alone = |cpu: usize| cpu.to_string();
+        assert_eq!(share_out(8, &[3, 5], alone), Some(vec![3, 3, 3, 3, 5, 5, 5, 5]));
+        assert_eq!(share_out(5, &[0, 1], alone), None);
+        let far = |cpu: usize| (cpu % 2).to_string();
+        assert_eq!(share_out(8, &[0, 1, 2, 3], far), Some(vec![0, 0, 2, 2, 1, 1, 3, 3]), "neighbours share a core");
         assert_eq!(places(1, Pin::Never), None);
-        assert_eq!(share_out(2, &[4, 6, 8]), Some(vec![4, 6]));
-        assert_eq!(share_out(8, &[3, 5]), Some(vec![3, 3, 3, 3, 5, 5, 5, 5]));
-        assert_eq!(share_out(5, &[0, 1]), None);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Run {
     /// How many ranks
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
-    /// Do not bind each rank to a core; otherwise they are bound if there is a core for each, or as many ranks for each core
+    /// Do not bind each rank to a core; otherwise they are bound if there is a core for each, or the same number of ranks for each
     #[arg(long)]
     no_pin: bool,
     /// Whether lines of output begin with `[rank]`; auto: if they go to a terminal

@@ -126,7 +126,7 @@ impl Comm {
         )
     }
 
-    /// Begins to exchange blocks over a grid.
+    /// Begins to exchange blocks by store and forward.
     pub(crate) fn start_blocks<T: Pod>(
         &self,
         route: Route,

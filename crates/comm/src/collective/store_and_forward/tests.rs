@@ -7,7 +7,7 @@ use treepie_base::{Bytes, Error, Region};
 use treepie_fabric::{Expect, Reactor, Transmit};
 
 use super::routes::{sides, stages};
-use super::{HEAD, Route, StoreAndForward};
+use super::{HEAD, Item, Route, StoreAndForward, append};
 
 /// Numbers that follow from a seed (splitmix64).
 struct Random(u64);
@@ -265,4 +265,26 @@ fn a_message_that_nobody_should_send_is_refused() {
     assert_eq!(hand(1, 7), Err(Error::Disagreement { got: 0, expected: 0 }));
     assert_eq!(hand(2, 0), Ok(()));
     assert_eq!(hand(2, 0), Err(Error::Disagreement { got: 0, expected: 0 }));
+}
+
+#[test]
+fn an_item_for_a_rank_that_others_are_nearer_to_is_refused() {
+    for (route, from, wrong, right) in [(Route::Grid(2), 2, 3, 1), (Route::Bruck, 3, 3, 2)] {
+        for (to, is_right) in [(wrong, false), (right, true)] {
+            let mut reactor = StoreAndForward::new(0, 4, route, []);
+            let mut bundle = Vec::new();
+            append(&mut bundle, &Item { to, origin: from, bytes: region(vec![1]) });
+            let taken = reactor.on_message(Duration::ZERO, from, 0, Bytes::from(bundle));
+            assert_eq!(taken.is_ok(), is_right, "{route:?}, for rank {to}");
+        }
+    }
+}
+
+#[test]
+fn around_the_ring_blocks_are_sent_once_for_each_power_of_two_in_their_distance() {
+    for ranks in [1u32, 2, 5, 8, 13, 64, 129] {
+        let traffic = exchange(ranks, Route::Bruck, &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
+        let blocks: usize = (0..ranks).map(|distance| distance.count_ones() as usize).sum();
+        assert_eq!(traffic.bytes, vec![blocks * (24 + HEAD); ranks as usize], "{ranks} ranks");
+    }
 }

@@ -58,7 +58,10 @@ impl Collectives {
 fn print_rules(rule: Rule) {
     match rule {
         Rule::Apart => {
-            say!("  A batch: operations, each after a barrier that is not timed; the first one is not timed either.");
+            say!(
+                "  A batch: operations, each after a barrier that is not timed; the first one is not timed either. Where ranks"
+            );
+            say!("  share cores, a rank that leaves the barrier late begins late: its time runs from then.");
         }
         Rule::Stream => {
             say!(

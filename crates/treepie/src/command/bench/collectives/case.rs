@@ -151,15 +151,17 @@ pub(super) fn figures(ranks: u32, rule: Rule, algorithm: Option<&Algorithm>) -> 
         for &bytes in sizes {
             let count = count(operation, bytes, ranks as usize);
             let case = Case { rule, operation, bytes, count, batches: BATCHES };
-            let (name, case) = (format!("{id}/{bytes}"), case.to_string());
+            // Records of the two rules are not to be taken for each other.
+            let name = if rule == Rule::Stream { format!("{id}/{bytes}/stream") } else { format!("{id}/{bytes}") };
+            let case = case.to_string();
             figures.push(Figure { name, case, bytes, measure: Measure::Time, through_rings: false });
         }
     }
     figures
 }
 
-/// Operations of a batch of about 3 ms where each rank has a core, about 10 ms where many share one; by a guess of how
-/// long an operation takes, which is the same for both sides.
+/// Operations of a batch of about 3 ms where each rank has a core, about 10 ms where many share one, without what goes
+/// between them; by a guess of how long an operation takes, which is the same for both sides.
 fn count(operation: Operation, bytes: usize, ranks: usize) -> usize {
     const BYTES_PER_MICRO: usize = 5000;
     let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 5.0 * ranks as f64) };
@@ -193,6 +195,7 @@ mod tests {
             assert!(names.iter().any(|found| found == name), "{name}");
         }
         assert_eq!(names.last().map(String::as_str), Some("barrier/auto/0"));
+        assert_eq!(figures(2, Rule::Stream, None)[0].name, "bcast/auto/8/stream");
     }
 
     #[test]
