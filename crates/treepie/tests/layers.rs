@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("treepie-base", &[]),
     ("treepie-topology", &[]),
     ("treepie-schedule", &["treepie-topology"]),
     ("treepie-collectives", &["treepie-schedule"]),
+    ("treepie-model", &["treepie-schedule"]),
     ("treepie-fabric", &["treepie-base"]),
     ("treepie-shm", &["treepie-fabric"]),
     ("treepie-mpi", &["treepie-fabric"]),

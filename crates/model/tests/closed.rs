@@ -1,0 +1,198 @@
+//! Formulas against what is counted from the schedules, and of trees against ranks with one port, over many P, networks and
+//! variants of all algorithms of the registry.
+
+mod common;
+
+use common::one_port::play;
+use common::{counted, layouts, network, operation, schedule};
+use treepie_collectives::registry::{self, Algorithm};
+use treepie_model::{Prices, Terms, closed};
+use treepie_schedule::Operation;
+use treepie_topology::Network;
+
+/// Whose rounds of the same number do not go on at the same time on all ranks, so that they cannot be counted.
+fn is_played(algorithm: &Algorithm) -> bool {
+    const TREES: [&str; 10] =
+        ["flat", "chain", "binomial", "knomial", "kary", "two_layer", "in_turn", "gather_bcast", "tree", "central"];
+    TREES.contains(&algorithm.name()) || algorithm.id.ends_with("scan/linear")
+}
+
+fn ids(algorithm: &Algorithm) -> Vec<String> {
+    let mut ids = algorithm.variants();
+    ids.push(algorithm.id.clone());
+    ids.dedup();
+    ids
+}
+
+/// Bytes that everything divides.
+fn bytes(operation: Operation, ranks: u32) -> usize {
+    if operation == Operation::Barrier { 0 } else { 60 * 32 * ranks as usize }
+}
+
+fn same(id: &str, network: &Network, got: f64, expected: f64, what: &str) {
+    assert!((got - expected).abs() <= 1e-9 * expected.abs(), "{id} on {network}: {what} {got} instead of {expected}");
+}
+
+/// Compares one formula, if there is one.
+fn compare(algorithm: &Algorithm, id: &str, network: &Network, prices: &Prices) -> bool {
+    let operation = operation(id, 0);
+    let Some(schedule) = schedule(id, operation, network) else { return false };
+    let n = bytes(operation, network.ranks());
+    let Some(formula) = closed::terms(id, operation, network, n as f64) else { return false };
+    let time = prices.time(&formula, network);
+    same(id, network, closed::time(id, operation, network, n as f64, prices).unwrap(), time, "the time");
+    // A charge is no count; see `moving_blocks_is_charged_by_bisection`.
+    if id.contains("moved")
+        && !matches!(operation, Operation::Allreduce | Operation::Bcast { .. } | Operation::Reduce { .. })
+    {
+        return true;
+    }
+    if is_played(algorithm) {
+        same(id, network, time, play(&*schedule, &layouts(&*schedule, n), prices), "the time");
+        return true;
+    }
+    let Terms { alpha, delta, gamma, ports } = counted(&*schedule, n, network);
+    same(id, network, formula.alpha, alpha, "alpha");
+    // Binomial scatters and gathers around cores share links where sides are no powers of two.
+    let shared = id.contains("scatter_allgather") || id.contains("scatter_gather");
+    if !(shared && network.torus_kind().is_some() && !network.ranks().is_power_of_two()) {
+        same(id, network, formula.delta, delta, "delta");
+    }
+    if operation != Operation::Barrier {
+        assert_eq!(formula.ports, ports, "{id} on {network}: ports");
+    }
+    // Of folded ranks formulas have a bound; prefix and total of a scan are combined apart.
+    let folded = !network.ranks().is_power_of_two() && formula.gamma >= gamma;
+    if !folded && !matches!(operation, Operation::Scan | Operation::Exscan) {
+        same(id, network, formula.gamma, gamma, "gamma");
+    }
+    true
+}
+
+#[test]
+fn formulas_on_flat_networks() {
+    // Start-ups that matter, and such that hardly do.
+    let prices = [Prices::new(3000.0, 2.0).unwrap(), Prices::new(1.0, 0.5).unwrap()];
+    for algorithm in registry::all() {
+        let mut formulas = 0;
+        for id in ids(algorithm) {
+            for ranks in 1..=40 {
+                let found = compare(algorithm, &id, &Network::flat(ranks), &prices[ranks as usize % 2]);
+                // Alone, everything costs nothing.
+                formulas += usize::from(found && ranks > 1);
+            }
+        }
+        let elsewhere = schedule(&algorithm.id, operation(&algorithm.id, 0), &Network::flat(8)).is_none();
+        let without = elsewhere || algorithm.name() == "greedy";
+        assert!(without == (formulas == 0), "{}: {formulas} formulas", algorithm.id);
+    }
+}
+
+const NETWORKS: [&str; 24] = [
+    "torus:4x4",
+    "torus:4x4x8",
+    "torus:4x8x2",
+    "torus:4x4x4",
+    "torus:3x5",
+    "torus:6x4",
+    "torus:2x2x2",
+    "torus:1x8x4",
+    "torus:1x5x1",
+    "torus:16",
+    "torus:5x3x3",
+    "torus:12x4",
+    "mesh:2x4x8",
+    "mesh:4x4",
+    "mesh:8x8",
+    "mesh:3x4x5",
+    "mesh:16",
+    "torus:4x4x4,wrap=yny",
+    "torus:8x4,wrap=ny",
+    "torus:8x4x2,wrap=nyy",
+    "clos:r20,t16,n64",
+    "clos:r12,t8,n64",
+    "clos:r24,t12,n48",
+    "clos:r9,t5,n20",
+];
+
+#[test]
+fn formulas_on_grids_and_clos_networks() {
+    let prices = Prices::new(300.0, 2.0).unwrap();
+    let networks = NETWORKS.map(network);
+    for algorithm in registry::all() {
+        let mut formulas = 0;
+        for id in ids(algorithm) {
+            formulas += networks.iter().filter(|network| compare(algorithm, &id, network, &prices)).count();
+        }
+        println!("{}: {formulas} formulas", algorithm.id);
+        // Those that are made for grids and Clos networks have them there.
+        let made_for = ["bucket", "bucket_k", "torus_reordered", "alternating", "hybrid", "mesh", "in_turn", "ring"];
+        assert!(formulas > 0 || !made_for.contains(&algorithm.name()), "{}", algorithm.id);
+    }
+}
+
+#[test]
+fn large_trees() {
+    let prices = [Prices::new(3000.0, 2.0).unwrap(), Prices::new(1.0, 0.5).unwrap()];
+    for name in ["bcast/kary", "scatter/kary", "gather/kary", "reduce/kary", "scatter/knomial", "bcast/knomial"] {
+        let algorithm = registry::find(name).unwrap();
+        for ranks in [63, 64, 65, 100, 121, 127, 129, 200] {
+            for number in [2, 3, 6, 7] {
+                for prices in &prices {
+                    assert!(compare(algorithm, &format!("{name}:{number}"), &Network::flat(ranks), prices));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_root_of_a_flat_network() {
+    let prices = Prices::new(300.0, 2.0).unwrap();
+    let network = Network::flat(13);
+    for id in ["bcast/binomial", "bcast/chain:segments=5", "scatter/kary:3", "gather/knomial:3", "reduce/binomial"] {
+        for root in 0..13 {
+            let operation = operation(id, root);
+            let schedule = schedule(id, operation, &network).unwrap();
+            let time = closed::time(id, operation, &network, 4680.0, &prices).unwrap();
+            same(id, &network, time, play(&*schedule, &layouts(&*schedule, 4680), &prices), "the time");
+        }
+    }
+}
+
+#[test]
+fn moving_blocks_is_charged_by_bisection() {
+    for (text, charge) in [("torus:8x8x8", 2.0), ("torus:8x16x32", 8.0), ("mesh:8x8", 4.0), ("clos:r20,t16,n64", 4.0)] {
+        let network = network(text);
+        assert_eq!(closed::charge(&network), charge, "{text}");
+        for (id, messages) in [("allgather/distance_halving", 1.0), ("reduce_scatter/torus_reordered", 1.0)] {
+            let terms = |id: &str| closed::terms(id, operation(id, 0), &network, 10.0);
+            let (Some(moved), Some(strided)) = (terms(&format!("{id}:moved")), terms(id)) else { continue };
+            assert_eq!((moved.alpha - strided.alpha, moved.delta - strided.delta), (messages, 10.0 * charge), "{id}");
+        }
+    }
+    // Counted in the order of dimensions it takes no less.
+    let torus = network("torus:8x8x8");
+    for id in ["allgather/torus_reordered", "allgather/bucket_k", "allgather/hybrid"] {
+        let moved = format!("{id}:moved");
+        let counted = counted(&*schedule(&moved, Operation::Allgather, &torus).unwrap(), 12, &torus);
+        let charged = closed::terms(&moved, Operation::Allgather, &torus, 12.0).unwrap();
+        assert_eq!(charged.alpha, counted.alpha, "{moved}");
+        assert!(
+            charged.delta <= counted.delta && charged.delta > 0.9 * counted.delta,
+            "{moved}: {charged:?} {counted:?}"
+        );
+    }
+}
+
+#[test]
+fn what_has_no_formula_has_none() {
+    let terms = |id, network: &Network| closed::terms(id, operation(id, 0), network, 8.0);
+    assert_eq!(terms("bcast/greedy", &Network::flat(8)), None);
+    assert_eq!(terms("bcast/nothing", &Network::flat(8)), None);
+    assert_eq!(terms("bcast/kary:degree=0", &Network::flat(8)), None);
+    assert_eq!(terms("bcast/two_layer", &network("clusters:4x4")), None);
+    assert_eq!(terms("allgather/bucket", &network("mesh:4x4@0-2+9")), None);
+    assert_eq!(closed::terms("bcast/flat", Operation::Allgather, &Network::flat(8), 8.0), None);
+    assert_eq!(closed::terms("flat", Operation::Allgather, &Network::flat(8), 8.0), None);
+}
