@@ -14,6 +14,7 @@ mod idle_copies;
 pub(crate) mod job;
 mod meetings;
 mod nonblocking;
+mod on_network;
 mod persistent;
 mod plan;
 mod steps;

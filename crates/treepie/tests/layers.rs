@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("treepie-fabric", &["treepie-base"]),
     ("treepie-shm", &["treepie-fabric"]),
     ("treepie-mpi", &["treepie-fabric"]),
-    ("treepie-comm", &["treepie-fabric", "treepie-collectives"]),
+    ("treepie-comm", &["treepie-fabric", "treepie-collectives", "treepie-model"]),
     ("treepie", &["treepie-shm", "treepie-mpi", "treepie-comm"]),
     ("treepie-conformance", &["treepie"]),
 ];

@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 use treepie_base::{Error, Result};
 use treepie_collectives::registry::{self, Request};
 use treepie_schedule::{Operation, Schedule};
-use treepie_topology::Network;
+use treepie_topology::{Kind, Network};
 
 use super::candidates::candidates;
 use super::chooser::{Chooser, Question};
 use super::cost::{Candidate, Prices, Rooms, Way};
 use super::meetings::Manner;
+use super::on_network;
 use super::{Call, Lengths};
 use crate::comm::Comm;
 
@@ -153,6 +154,10 @@ impl Comm {
     /// lengths is known, for no bytes.
     fn cheapest(&self, request: &Request<'_>, bytes: Option<usize>, rooms: Option<&Rooms>) -> (String, Way) {
         let (prices, ranks) = (self.prices(), self.size() as u32);
+        let shares_links = !matches!(request.network.kind(), Kind::Flat(_)) && self.endpoint().cores().is_none();
+        if shares_links && let Some(id) = on_network::cheapest(request, bytes.unwrap_or(0), &prices.of_links()) {
+            return (id, Way::Messages);
+        }
         let applies =
             |candidate: &&Candidate| registry::find(candidate.id).is_ok_and(|found| found.applies(request).is_ok());
         let applicable = candidates(request.operation).iter().filter(applies);

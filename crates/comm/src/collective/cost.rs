@@ -71,6 +71,13 @@ impl Prices {
             fetched: f64::INFINITY,
         }
     }
+
+    /// As the models have them, in microseconds.
+    pub(super) fn of_links(&self) -> treepie_model::Prices {
+        let Self { step, message, byte, fold, .. } = *self;
+        let (alpha, beta) = ((step + message) * 1e6, byte * 1e6);
+        treepie_model::Prices { alpha, beta, delta: beta, gamma: fold * 1e6, ..treepie_model::Prices::FREE }
+    }
 }
 
 /// How a schedule is carried out.
