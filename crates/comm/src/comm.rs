@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
+use std::time::Duration;
 
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
@@ -80,7 +81,7 @@ impl Comm {
         self.inner.size
     }
 
-    /// The engine that carries the messages: `shm`, `threads`, `mpi`, `alone`.
+    /// The engine that carries the messages: `shm`, `threads`, `mpi`, `sim`, `alone`.
     pub fn engine(&self) -> &'static str {
         self.endpoint().engine()
     }
@@ -105,6 +106,17 @@ impl Comm {
     /// this in long computations so that peers need not wait for their end. Returns whether anything has come.
     pub fn progress(&self) -> bool {
         self.endpoint().progress()
+    }
+
+    /// States that this rank has computed for so long. Costs virtual time in a simulation and nothing elsewhere, where
+    /// computing takes its time by itself.
+    pub fn compute(&self, time: Duration) {
+        self.endpoint().fabric().compute(time);
+    }
+
+    /// The time since some moment in the past; virtual in a simulation.
+    pub fn now(&self) -> Duration {
+        self.endpoint().fabric().now()
     }
 
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {

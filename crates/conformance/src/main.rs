@@ -2,21 +2,25 @@
 
 use std::process::ExitCode;
 
+use treepie::Network;
+use treepie::simulate::{Clusters, Links, LogGP, PLogP, Settings, Wide};
 use treepie_conformance::{Summary, cases, run_all};
 use treepie_shm::launch::{Label, Launch};
 
 const USAGE: &str = "\
-usage: conformance [--threads N | --shm N] [FILTER]
+usage: conformance [--threads N | --shm N | --sim NETWORK] [FILTER]
        conformance --list [FILTER]
 
 Runs the cases whose name contains one of the words of FILTER (commas between them), or all: as a rank of the world it was started in (treepie run, mpirun); with
---threads on N threads of its own, with --shm on N processes that it starts.";
+--threads on N threads of its own, with --shm on N processes that it starts, with --sim on simulated ranks of a network:
+N of them, or a network's text as torus:4x4.";
 
 /// Where the ranks come from.
 enum World {
     Found,
     Threads(usize),
     Processes(u32),
+    Simulated(Network),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,11 @@ fn main() -> ExitCode {
             "--shm" => match args.next().and_then(|n| n.parse().ok()) {
                 Some(n) => world = World::Processes(n),
                 None => return usage("--shm needs a number"),
+            },
+            "--sim" => match args.next().map(|text| network(&text)) {
+                Some(Ok(network)) => world = World::Simulated(network),
+                Some(Err(error)) => return usage(&format!("--sim: {error}")),
+                None => return usage("--sim needs a number or a network"),
             },
             "--help" | "-h" => {
                 println!("{USAGE}");
@@ -76,6 +85,12 @@ fn run(world: World, filter: Option<&str>) -> Result<bool, Box<dyn std::error::E
             let passed = treepie::launch(ranks, |world| report(world.rank(), &run_all(&world, filter)))?;
             Ok(passed.into_iter().all(|passed| passed))
         }
+        World::Simulated(network) => {
+            let run_it = |world: treepie::Comm| report(world.rank(), &run_all(&world, filter));
+            let simulated = treepie::simulate(&network, &settings(&network), run_it)?;
+            println!("{} messages in {:.0} simulated us", simulated.messages, simulated.micros());
+            Ok(simulated.into_results().into_iter().all(|passed| passed))
+        }
         World::Processes(ranks) => {
             let mut launch = Launch::new(ranks, std::env::current_exe()?);
             launch.args = filter.into_iter().map(Into::into).collect();
@@ -87,6 +102,32 @@ fn run(world: World, filter: Option<&str>) -> Result<bool, Box<dyn std::error::E
             Ok(outcome.is_success())
         }
     }
+}
+
+/// So many ranks, or a network.
+fn network(text: &str) -> Result<Network, Box<dyn std::error::Error>> {
+    let network = match text.parse() {
+        Ok(ranks) if ranks > 0 => Network::flat(ranks),
+        Ok(_) => return Err("a world needs a rank".into()),
+        Err(_) => Network::load(text)?,
+    };
+    if network.ranks() == 0 {
+        return Err(format!("{text} does not say how many ranks there are").into());
+    }
+    Ok(network)
+}
+
+/// What messages cost on a network of its kind. The answers do not depend on it, but the order of things does.
+fn settings(network: &Network) -> Settings {
+    if let Some(clusters) = network.clusters_kind() {
+        let wide = Wide { latency: 1000.0, bandwidth: 1.0 };
+        let count = clusters.count();
+        return Clusters::uniform(PLogP::simple(20.0, 50.0), wide, count).into();
+    }
+    if network.torus_kind().is_some() || network.clos_kind().is_some() {
+        return Links::new(6.29, 1.0 / 375.0).into();
+    }
+    LogGP { latency: 4.29, overhead: 2.87, gap: 2.04, per_byte: 0.00267 }.into()
 }
 
 fn report(rank: usize, summary: &Summary) -> bool {

@@ -139,6 +139,42 @@ fn endings_on_shm(ranks: usize) {
     endings("--shm", ranks);
 }
 
+/// Simulated ranks of a network: a number of them, or its text.
+fn sim(network: &str, filter: Option<&str>) {
+    let mut command = Command::new(SUITE);
+    command.args(["--sim", network]).args(filter);
+    passes(&format!("sim, {network}"), &mut command);
+}
+
+/// Every algorithm with data.
+const ALGORITHMS: &str = "algorithms/,collectives/";
+
+fn simulated(ranks: usize) {
+    sim(&ranks.to_string(), None);
+}
+
+fn algorithms_simulated(ranks: usize) {
+    let network = ranks.to_string();
+    if ranks > 8 && !is_long() {
+        eprintln!("SKIPPED without TREEPIE_LONG: algorithms on {network} simulated ranks");
+        return;
+    }
+    sim(&network, Some(ALGORITHMS));
+}
+
+/// Links that are shared, and gateways: messages come in another order than on a flat network.
+fn simulated_networks(ranks: usize) {
+    let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{}+3", ranks - 3)];
+    sim(&format!("torus:2x{}", ranks / 2), Some(ALGORITHMS));
+    for network in others.iter().filter(|_| is_long()) {
+        sim(network, Some(ALGORITHMS));
+    }
+}
+
+fn endings_simulated(ranks: usize) {
+    endings("--sim", ranks);
+}
+
 /// All cases, or those that `filter` chooses.
 fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
     let found =
@@ -221,6 +257,15 @@ runs! {
     endings_on_threads_8: endings_on_threads(8);
     endings_on_shm_3: endings_on_shm(3);
     endings_on_shm_8: endings_on_shm(8);
+    simulated_1: simulated(1);
+    simulated_2: simulated(2);
+    simulated_3: simulated(3);
+    simulated_5: simulated(5);
+    algorithms_simulated_8: algorithms_simulated(8);
+    algorithms_simulated_16: algorithms_simulated(16);
+    algorithms_simulated_64: algorithms_simulated(64);
+    simulated_networks_8: simulated_networks(8);
+    endings_simulated_8: endings_simulated(8);
     openmpi_2: openmpi(2);
     openmpi_3: openmpi(3);
     openmpi_4: openmpi(4);

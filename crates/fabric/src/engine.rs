@@ -12,8 +12,10 @@
 //!
 //! The rest has defaults that say "not here"; the endpoint then does the same with records. Override where the engine
 //! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive` (a shared counter),
-//! `shared` (memory that all ranks map), `life` (who has ended).
+//! `shared` (memory that all ranks map), `life` (who has ended). Engines with a time of their own want to know what takes
+//! some (`compute`, `combined`) and why a rank waits (`waits_for`, `settling`).
 
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -223,6 +225,27 @@ pub trait Fabric {
     /// Whether [`life`](Self::life) knows.
     fn knows_life(&self) -> bool {
         true
+    }
+
+    /// The program has computed for so long, where time is virtual. Elsewhere that took its time by itself.
+    fn compute(&mut self, time: Duration) {
+        let _ = time;
+    }
+
+    /// A collective operation has combined so many bytes with others. As [`compute`](Self::compute).
+    fn combined(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// What a rank waits for, told after [`idle`](Self::idle) has said that it slept.
+    fn waits_for(&mut self, what: &dyn fmt::Display) {
+        let _ = what;
+    }
+
+    /// From now on, or no longer, memory that was lent is waited for: an engine that ends a rank by unwinding must not do
+    /// that now, but let everything fail that goes on.
+    fn settling(&mut self, is_so: bool) {
+        let _ = is_so;
     }
 }
 

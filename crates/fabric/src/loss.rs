@@ -191,6 +191,10 @@ impl Endpoint {
             self.refuse_everything();
             self.settling = Patience::default();
         }
+        self.fabric.settling(true);
+        if panicked {
+            self.let_go_of_lent();
+        }
         if !self.progress() {
             let mut patience = std::mem::take(&mut self.settling);
             self.pause(&mut patience, Waiting::For("the end of a scope, for borrowed memory to come back"));
@@ -199,6 +203,15 @@ impl Endpoint {
                 std::process::exit(101);
             }
             self.settling = patience;
+        }
+        self.fabric.settling(false);
+    }
+
+    /// Nobody will ask for the results of operations on lent memory any more, so that they must not keep it.
+    fn let_go_of_lent(&mut self) {
+        let is_lent = |(_, op): &(Id, &Op)| op.span.as_ref().is_some_and(|span| span.lender().is_some());
+        for id in self.core.ops.iter().filter(is_lent).map(|(id, _)| id).collect::<Vec<_>>() {
+            self.abandon(id);
         }
     }
 

@@ -138,6 +138,7 @@ impl Endpoint {
 
     /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
     fn watch(&mut self, patience: &mut Patience, what: Waiting) {
+        self.fabric.waits_for(&what);
         let now = self.fabric.now();
         let waited = now - *patience.since.get_or_insert(now);
         if let Some(stall) = self.stall

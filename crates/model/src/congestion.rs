@@ -1,8 +1,8 @@
 //! Start-ups, bytes over links that messages share, and bytes combined: what any schedule costs on any network.
 //!
-//! The cost is alpha for each message that the busiest rank sends or receives, delta for each byte that the busiest link
-//! carries, stage by stage, and gamma for each byte that is combined. How many there are is counted from the schedule
-//! (`schedule::count`); that module says for which schedules the sum is their time.   [thesis 3.1, 3.5.6]
+//! The cost is alpha for each message that the busiest rank sends or receives, delta for each byte that the busiest
+//! link carries, stage by stage, and gamma for each byte that is combined. How many there are is counted from the
+//! schedule (`schedule::count`); that module says for which schedules the sum is their time.   [thesis 3.1, 3.5.6]
 
 use treepie_schedule::count::{Count, count};
 use treepie_schedule::{Layouts, Op, Places, Rounds, Schedule};
@@ -100,8 +100,8 @@ impl Terms {
         Self { alpha: self.alpha * times, delta: self.delta * times, gamma: self.gamma * times, ports: self.ports }
     }
 
-    /// Of a counted schedule with elements of so many bytes. What it combines, and how many ports it drives, a count does
-    /// not say.
+    /// Of a counted schedule with elements of so many bytes. What it combines, and how many ports it drives, a count
+    /// does not say.
     pub fn counted(count: &Count, element: f64) -> Self {
         Self::new(count.alpha() as f64, count.delta() * element)
     }

@@ -1,7 +1,7 @@
 //! LogGP: latency L, overhead o, gap g, time per byte G.   [Alexandrov et al. 1995; NBX paper, section 2]
 //!
-//! The NBX paper takes o >= g. That is not so on one of its own machines, so wherever it says that a rank sends every o,
-//! here it sends every max(o, g): see [`LogGP::spacing`].
+//! The NBX paper takes o >= g. That is not so on one of its own machines, so wherever it says that a rank sends every
+//! o, here it sends every max(o, g): see [`LogGP::spacing`].
 
 mod broadcast;
 mod protocols;

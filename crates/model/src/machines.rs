@@ -1,7 +1,7 @@
 //! The papers' machines by name, with what each paper says about them.
 //!
-//! What a paper does not say is not made up, with two exceptions that are stated where they are: the overhead of the DAS, and
-//! prices for algorithms on machines that are described in another model.
+//! What a paper does not say is not made up, with two exceptions that are stated where they are: the overhead of the
+//! DAS, and prices for algorithms on machines that are described in another model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,8 +50,8 @@ impl Machine {
         Some(LogGP { latency, overhead, gap, per_byte })
     }
 
-    /// The latency of a synchronous message of one byte, and the bytes from which synchronous messages take no longer than
-    /// others, where they were measured.   [NBX paper, table 2]
+    /// The latency of a synchronous message of one byte, and the bytes from which synchronous messages take no longer
+    /// than others, where they were measured.   [NBX paper, table 2]
     pub fn synchronous(self) -> Option<(f64, f64)> {
         match self {
             Machine::Intrepid => Some((5.04, 12.0 * 1024.0)),
@@ -84,9 +84,9 @@ impl Machine {
         Some(links.expect("a table that has been looked at"))
     }
 
-    /// Start-up and time per byte, for schedules and closed forms. Of the Blue Gene/P of the thesis as it has them (3.5.6),
-    /// of machines in LogGP L + 2o and G, of Red Storm the latency and bandwidth of its network, of the DAS those of a
-    /// cluster's own.
+    /// Start-up and time per byte, for schedules and closed forms. Of the Blue Gene/P of the thesis as it has them
+    /// (3.5.6), of machines in LogGP L + 2o and G, of Red Storm the latency and bandwidth of its network, of the DAS
+    /// those of a cluster's own.
     pub fn prices(self) -> Prices {
         let simple =
             |alpha, bandwidth: f64| Prices { alpha, beta: 1.0 / bandwidth, delta: 1.0 / bandwidth, ..Prices::FREE };
@@ -102,8 +102,8 @@ impl Machine {
     }
 }
 
-/// A DAS cluster's own network: 20 us for a short message, 50 bytes a microsecond. The paper prints no overheads; half of
-/// the 20 us is taken for one.
+/// A DAS cluster's own network: 20 us for a short message, 50 bytes a microsecond. The paper prints no overheads; half
+/// of the 20 us is taken for one.
 pub fn myrinet() -> PLogP {
     PLogP::linear(10.0, 10.0, 50.0).expect("numbers that have been looked at")
 }

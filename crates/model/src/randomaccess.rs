@@ -1,7 +1,7 @@
 //! RandomAccess on a hypercube: T1 + TC lg P for each look-ahead.   [RandomAccess paper, sections 2 and 3]
 //!
-//! T1 is what a rank computes for its updates, TC an exchange with a partner, in which half of the look-ahead is sent. The
-//! same all-to-all on a grid of d dimensions has d (P^(1/d) - 1) messages, and sends its data up to d times.
+//! T1 is what a rank computes for its updates, TC an exchange with a partner, in which half of the look-ahead is sent.
+//! The same all-to-all on a grid of d dimensions has d (P^(1/d) - 1) messages, and sends its data up to d times.
 
 use crate::Result;
 use crate::error::{not_negative, positive};
@@ -83,8 +83,8 @@ fn root(ranks: u32, dimensions: u32) -> f64 {
 }
 
 /// Messages that each rank sends, and receives, where a partition of `ranks` is halved: those of the smaller half, then
-/// those of the larger. Halves of the same size exchange in pairs. Otherwise ranks of the smaller half exchange with two
-/// neighbours in the larger one, of which the first and the last have one each.
+/// those of the larger. Halves of the same size exchange in pairs. Otherwise ranks of the smaller half exchange with
+/// two neighbours in the larger one, of which the first and the last have one each.
 pub fn halving_messages(ranks: u32) -> (Vec<u32>, Vec<u32>) {
     let (small, large) = (ranks / 2, ranks.div_ceil(2));
     if small == large {

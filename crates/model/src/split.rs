@@ -1,7 +1,9 @@
-//! Splitting a communicator by a parallel sort of colours and keys: collect, splitters, exchange, merge.   [thesis 2.2, 2.4]
+//! Splitting a communicator by a parallel sort of colours and keys: collect, splitters, exchange, merge.
+//! [thesis 2.2, 2.4]
 //!
-//! Of n ranks, groups of p sort. Each collects n/p entries by merging (n/p), finds splitters in lg n rounds of p + lg(n/p),
-//! exchanges what is not its own, n/p (p-1)/p, and merges p parts, n/p lg p. In all O(p lg n + lg^2 n + n/p lg p).
+//! Of n ranks, groups of p sort. Each collects n/p entries by merging (n/p), finds splitters in lg n rounds of p +
+//! lg(n/p), exchanges what is not its own, n/p (p-1)/p, and merges p parts, n/p lg p. In all O(p lg n + lg^2 n + n/p lg
+//! p).
 
 use crate::Result;
 use crate::error::not_negative;
@@ -63,10 +65,11 @@ impl Split {
         }
     }
 
-    /// The power of two of sorting ranks, up to `most`, with which it takes least.
+    /// The power of two of sorting ranks, up to `most`, with which it takes least. One alone only collects, which is
+    /// merging in place.
     pub fn best(&self, ranks: f64, most: u32) -> u32 {
         let time = |sorting: u32| self.parts(ranks, sorting.into()).total();
-        let powers = (1..u32::BITS).map(|bit| 1 << bit).take_while(|sorting| *sorting <= most);
+        let powers = (0..u32::BITS).map(|bit| 1 << bit).take_while(|sorting| *sorting <= most);
         powers.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(1)
     }
 }

@@ -1,5 +1,5 @@
-//! Formulas against what is counted from the schedules, and of trees against ranks with one port, over many P, networks and
-//! variants of all algorithms of the registry.
+//! Formulas against what is counted from the schedules, and of trees against ranks with one port, over many P, networks
+//! and variants of all algorithms of the registry.
 
 mod common;
 
@@ -192,6 +192,14 @@ fn what_has_no_formula_has_none() {
     assert_eq!(terms("bcast/nothing", &Network::flat(8)), None);
     assert_eq!(terms("bcast/kary:degree=0", &Network::flat(8)), None);
     assert_eq!(terms("bcast/two_layer", &network("clusters:4x4")), None);
+    // Children along a line share its links, and messages to all do not load links evenly.
+    for id in ["bcast/binomial", "scatter/binomial", "allgather/gather_bcast", "allgather/linear", "alltoall/linear"] {
+        assert_eq!(terms(id, &network("torus:4x4x4")), None, "{id}");
+        assert_eq!(terms(id, &network("mesh:4x2")), None, "{id}");
+        assert!(terms(id, &network("clos:r20,t16,n64")).is_some(), "{id}");
+    }
+    assert!(terms("gather/binomial", &network("torus:4x4x4")).is_some(), "up a tree all come one after the other");
+    assert!(terms("bcast/binomial", &network("torus:2x2x2")).is_some(), "each child has a link of its own");
     assert_eq!(terms("allgather/bucket", &network("mesh:4x4@0-2+9")), None);
     assert_eq!(closed::terms("bcast/flat", Operation::Allgather, &Network::flat(8), 8.0), None);
     assert_eq!(closed::terms("flat", Operation::Allgather, &Network::flat(8), 8.0), None);

@@ -1,7 +1,11 @@
-//! Rows B01 to B21 of the RandomAccess paper, D31 to D37 of the thesis's chapter 2, and G04 of the active-message paper.
+//! Rows B01 to B21 of the RandomAccess paper, D31 to D39 of the thesis's chapter 2, and G04 of the active-message
+//! paper.
 //!
-//! Not here: B09, B16, B18 to B20 and B23 are measurements, and are data below where a row compares with them. B22 needs
-//! random numbers, and belongs to the benchmark. D01 to D30 are data below; D38 and D39 compare programs that are not ours.
+//! Not here: B09, B16, B18 to B20 and B23 are measurements, and are data below where a row compares with them. That
+//! rates fall again behind a look-ahead of 8192 (B16) the model cannot say, as it knows no caches. B22 needs random
+//! numbers, and belongs to the benchmark. D01 to D30 are data below. Of D38, a single sorting rank is what the thesis
+//! calls merging in place; that sorting in parallel and copying the table to all is 2.7 times faster than that is not
+//! in the model.
 
 mod common;
 
@@ -180,7 +184,7 @@ fn ranks(millions: f64) -> f64 {
 }
 
 #[test]
-fn d31_d35_totals() {
+fn d31_totals() {
     let mut by_a_hundredth = 0;
     for (_, [collect, splitters, exchange, merge, total]) in TABLE {
         for at in 0..6 {
@@ -191,9 +195,20 @@ fn d31_d35_totals() {
         }
     }
     assert_eq!(by_a_hundredth, 11, "D31: cells that differ by a hundredth");
-    near("D35", 22.0 / TABLE[4].1[4][5], 59.5, 0.01);
-    let modelled = split::thesis().parts(ranks(128.0), 64.0).total() / 1e6;
-    near("D35: the model's total", modelled, 0.37, 0.1);
+}
+
+#[test]
+fn d35_d38_d39_against_others() {
+    // Seconds for 128M ranks. The model's total with 64 sorting ranks is 8% more than measured, and so all that
+    // follows.
+    let modelled = |sorting: f64| split::thesis().parts(ranks(128.0), sorting).total() / 1e6;
+    let (merging, parallel) = (modelled(1.0), modelled(64.0));
+    println!("D38: merging in place {merging:.2} s, 64 sort {parallel:.3} s");
+    near("D35: the model's total", parallel, 0.37, 0.1);
+    near("D35: 22 s for sorting at the end", 22.0 / parallel, 59.5, 0.1);
+    near("D38: merging instead", 22.0 / merging, 4.0, 0.1);
+    near("D38: 64 sorting ranks and distributed tables", merging / parallel, 14.0, 0.1);
+    near("D39: 12.7 ms by Siebert and Wolf", parallel / 0.0127, 29.0, 0.1);
 }
 
 #[test]
@@ -232,6 +247,7 @@ fn d34_the_best_number_of_sorting_ranks() {
         println!("D34 at {millions}M: {modelled} in the model, {measured:?} measured");
         assert!(measured.contains(&modelled), "D34 at {millions}M: {modelled}");
     }
+    assert_eq!(split::thesis().best(2.0, 64), 1, "two ranks need nobody else");
 }
 
 #[test]

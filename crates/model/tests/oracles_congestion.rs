@@ -1,8 +1,8 @@
 //! Rows E01 to E40 of the thesis's chapter 3, by formulas; what is counted from the schedules is in the tests of
 //! `treepie-collectives`, and `closed.rs` here compares the two.
 //!
-//! Not here: E08, E34 and E35 are about which rank has what when, and are counted there. E36, E37, E39, E41 and E42 are
-//! measurements of machines. What figures say about which algorithm is faster is in `oracles_figures.rs`.
+//! Not here: E08, E34 and E35 are about which rank has what when, and are counted there. E36, E39, E41 and E42 are
+//! measurements of machines. What figures say about which algorithm is faster is in `oracles_figures.rs`, with E37.
 
 mod common;
 
@@ -87,7 +87,7 @@ fn e03_e04_e05_doubling_on_a_cube() {
         assert_eq!(got, delta, "E03 at {side}");
         let (p, ranks) = (f64::from(side), f64::from(side.pow(3)));
         within("E03", got, (1.0 + p + p * p) * (5.0 * p * p / 24.0 - 1.0 / 3.0), 1e-6);
-        within("E03, roughly", 5.0 / 24.0 * ranks.powf(4.0 / 3.0), rough, 0.5);
+        assert!(got > rough && got < (1.0 + 1.5 / p) * rough, "E03: about {rough} at {side}, the more so the larger");
         if side > 4 {
             within("E04", 375.0 * (ranks - 1.0) / got, speed, 0.1);
         }
@@ -103,8 +103,7 @@ fn e03_e04_e05_doubling_on_a_cube() {
 fn e06_e07_e09_e10_e33_reordered_doubling() {
     assert_eq!(pair("allgather/torus_reordered", &cube(8)), (9.0, 574.0), "E06");
     assert_eq!(pair(OPTIMAL, &cube(8)), (10.0, 576.0), "E06");
-    within("E07", 7.0 / 6.0 * 512.0, 597.33, 0.005);
-    assert!(pair(OPTIMAL, &cube(8)).1 < 7.0 / 6.0 * 512.0, "E07 is a bound");
+    assert!((0.96..1.0).contains(&(pair(OPTIMAL, &cube(8)).1 / 597.33)), "E07 is a bound, and near");
     for (dims, alpha, delta, charge) in [
         ([8, 8, 16], 11.0, 1156.0, 4.0),
         ([8, 8, 32], 12.0, 2328.0, 8.0),
@@ -187,7 +186,6 @@ fn e15_e16_e17_six_buckets_as_measured() {
 #[test]
 fn e18_e19_e20_the_machine() {
     let prices = Machine::Bgp.prices();
-    near("E18", 206_000.0 / 32767.0, prices.alpha, 0.001);
     near("E18", prices.alpha * terms("allgather/ring", &cube(32)).alpha, 206_000.0, 0.001);
     let network = cube(8);
     let carried = |ports: u32| f64::from(ports) / prices.per_byte(&network, ports);
@@ -197,7 +195,7 @@ fn e18_e19_e20_the_machine() {
     near("E19: six ports", carried(6), 2092.5, 1e-9);
     near("E19: printed", carried(6), 2100.0, 0.005);
     near("E20", 2.0 * carried(6), 425.0 * 6.0 * 2.0 * 0.88 * 0.93, 0.005);
-    near("E20", 425.0 * 6.0 * 2.0 * 0.88 * 0.93, 4180.0, 0.002);
+    near("E20 as printed", 2.0 * carried(6), 4180.0, 0.002);
 }
 
 #[test]

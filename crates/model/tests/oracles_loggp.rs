@@ -1,8 +1,16 @@
-//! Rows A01 to A25 of the NBX paper: parameters, bounds, protocols.
+//! Rows A01 to A24 of the NBX paper: parameters, bounds, protocols.
 //!
-//! Not here: A23, A26 and A27 are measurements of programs, and belong to those. Of A19 to A22 the orderings are asserted,
-//! with numbers of the model; the paper's ratios are printed beside. The model has T_PEX = T_PCX, as both have the same lower
-//! bound. A25 is a graph's; here it is arithmetic only.
+//! Of the measurements A19 to A23 only orderings are asserted, by the model's numbers; the paper's are printed beside:
+//! - A19, A20: on Jaguar and Big Red the others are faster at first, and NBX is from some number of ranks on for good.
+//!   The measured number lies between that of the model's best case (barrier along the best tree, synchronous sends as
+//!   measured) and its worst (barrier at its bound, every message answered). That is a wide range: 16 to 65536, and 4
+//!   to 32768.
+//! - A21, A22: NBX is faster on Intrepid at any number of ranks, and on Jaguar at 16384; by less than was measured.
+//! - A23: a level of a search is an exchange and a census. The gain grows with the ranks, and falls with the
+//!   neighbours, as measured; that it is none at 128 ranks the model does not say.
+//!
+//! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is a graph's, A26 and A27 are
+//! measurements.
 
 mod common;
 
@@ -166,14 +174,14 @@ fn microbenchmark(name: Machine, ranks: u32) -> (f64, f64) {
 
 #[test]
 fn a19_a20_a21_a22_orderings() {
-    // On Jaguar and Big Red the others are faster at first and NBX is from some number on, for good.
     for (id, name, measured) in [("A19", Machine::Jaguar, 2048), ("A20", Machine::BigRed, 400)] {
         let wins: Vec<bool> =
             (1..=17).map(|bit| microbenchmark(name, 1 << bit)).map(|(nbx, others)| nbx < others).collect();
         let crossing = wins.iter().position(|wins| *wins).unwrap();
-        println!("{id}: {name} crosses at {} in the model, measured {measured}", 2 << crossing);
         assert!(crossing > 0 && wins[crossing..].iter().all(|wins| *wins), "{id}: {wins:?}");
-        assert!(2 << crossing <= 2 * measured, "{id}: {wins:?}");
+        let (best, worst) = (2 << crossing, first(&machine(name), 6, Barrier::Bound, Handshake::Answers));
+        println!("{id}: {name} crosses at {best} to {worst} in the model, measured {measured}");
+        assert!(best < measured && measured < worst, "{id}: between {best} and {worst}");
     }
     // On Intrepid, with a barrier by hardware, always.
     for bit in 7..=14 {
@@ -184,6 +192,30 @@ fn a19_a20_a21_a22_orderings() {
         let (nbx, others) = microbenchmark(name, ranks);
         println!("{id}: {name} at {ranks}: {:.2} in the model, measured {measured}", others / nbx);
         assert!(nbx < others, "{id}");
+    }
+}
+
+#[test]
+fn a23_levels_of_a_search() {
+    let network = machine(Machine::Intrepid);
+    let barrier = Barrier::Hardware(Machine::Intrepid.hardware_barrier().unwrap());
+    let handshake = Handshake::Latency(Machine::Intrepid.synchronous().unwrap().0);
+    // With vertices of 8 bytes. The census by which all know whether there is a next level uses the same hardware.
+    let level = |protocol, ranks, neighbours| {
+        let exchange = Exchange { ranks, neighbours, bytes: 8.0 };
+        network.exchange(protocol, &exchange, barrier, handshake) + barrier.time(&network, ranks)
+    };
+    let gain = |ranks, neighbours| level(Protocol::Pcx, ranks, neighbours) / level(Protocol::Nbx, ranks, neighbours);
+    for (ranks, neighbours, measured) in [(8192, 6, 28.9), (2048, 26, 15.8), (2048, 79, 14.1)] {
+        println!("A23: {ranks} ranks, k = {neighbours}: {:.2} in the model, {measured}", gain(ranks, neighbours));
+    }
+    assert!(gain(8192, 6) > gain(2048, 26) && gain(2048, 26) > gain(2048, 79) && gain(2048, 79) > 1.0, "A23");
+    for neighbours in [6, 26, 79] {
+        // The more ranks, the more; least at 128.
+        let gains: Vec<f64> = (7..=13).map(|bit| gain(1 << bit, neighbours)).collect();
+        assert!(gains.windows(2).all(|two| two[0] < two[1]), "A23: {gains:?}");
+        // NBX stays as it is.
+        assert_eq!(level(Protocol::Nbx, 128, neighbours), level(Protocol::Nbx, 8192, neighbours), "A23");
     }
 }
 
@@ -200,12 +232,4 @@ fn a24_memory_and_time() {
     };
     let grown: Vec<(u64, f64)> = Protocol::ALL.into_iter().map(grows).collect();
     assert_eq!(grown, [(2, 2.0), (2, 2.0), (1, 1.0), (1, 1.0)], "A24");
-}
-
-#[test]
-fn a25_balanced_graphs() {
-    // Each ordered pair with probability 0.03.
-    for (vertices, edges) in [(15_000u64, 6_750_000), (10_000, 3_000_000)] {
-        assert_eq!(vertices * vertices * 3 / 100, edges, "A25");
-    }
 }

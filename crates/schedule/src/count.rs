@@ -10,13 +10,22 @@
 //! lanes are a pipeline: of those, messages, elements and the load of links are right, but [`Count::alpha`] and
 //! [`Count::delta`] are not their time, which depends on the longest chain of rounds and is a simulator's to find.
 
+mod lengths;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+pub use ways::Ways;
+
 use std::ops::Range;
 
 use treepie_topology::{Network, Tie};
 
 use crate::layout::{Layouts, Places};
-use crate::op::{Op, Part, Rounds};
+use crate::op::{Op, Rounds};
 use crate::schedule::Schedule;
+use lengths::Lengths;
+use ways::Links;
 
 /// A round of a phase over all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,6 +88,9 @@ impl Count {
 /// Rounds that are asked for at once; most of the price of asking is paid once for all of them.
 const BATCH: u32 = 8;
 
+/// So many messages are kept before links are loaded with them. Loading them round by round keeps a round's loads near.
+const KEPT: usize = 1 << 18;
+
 struct Message {
     from: u32,
     to: u32,
@@ -88,21 +100,32 @@ struct Message {
 
 /// Counts a schedule whose blocks have these lengths, on a network of as many ranks.
 ///
-/// Memory: 32 bytes for each message of eight rounds, and 4 for each link that one round's messages pass.
+/// Memory: 24 bytes for each message of eight rounds, but no more than 2^18 of them, and 16 for each link. If there are more
+/// messages, the latter for each of the eight rounds.
 pub fn count(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, network: &Network) -> Count {
-    assert_eq!(schedule.ranks(), network.ranks(), "a schedule is counted on a network of as many ranks");
+    count_keeping(KEPT, schedule, layouts, network)
+}
+
+/// The same on other ways between ranks.
+pub fn count_over(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, ways: &dyn Ways) -> Count {
+    count_keeping(KEPT, schedule, layouts, ways)
+}
+
+fn count_keeping(most: usize, schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, ways: impl Links) -> Count {
+    assert_eq!(schedule.ranks(), ways.ranks(), "a schedule is counted on a network of as many ranks");
     let layouts: Vec<Layouts> = (0..schedule.ranks()).map(layouts).collect();
     let mut counter = Counter {
         schedule,
         lengths: Lengths::new(&layouts),
         layouts,
-        network,
-        loads: vec![0.0; network.links() as usize],
+        ways,
         sent: vec![(0, 0); schedule.ranks() as usize],
-        messages: std::array::from_fn(|_| Vec::new()),
+        starts: vec![(0, 0); schedule.ranks() as usize],
+        batch: std::array::from_fn(|_| Loading::default()),
+        kept: 0,
+        most_kept: most,
+        unused: Vec::new(),
         ops: Rounds::new(),
-        ways: Vec::new(),
-        links: Vec::new(),
     };
     let phases: Vec<Phase> = (0..schedule.phases()).map(|phase| counter.phase(phase)).collect();
     Count {
@@ -114,28 +137,50 @@ pub fn count(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, network:
     }
 }
 
-struct Counter<'a> {
+/// What a link carries in a round, and the last lane that was seen on it, plus 1.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    elements: f64,
+    lane: u32,
+}
+
+/// A round while its messages are collected.
+#[derive(Default)]
+struct Loading {
+    round: Round,
+    /// Those that no link has been loaded with. They come lane by lane.
+    messages: Vec<Message>,
+    /// Of each link; empty if none has been loaded.
+    loads: Vec<Load>,
+    /// Lanes and the links that their messages pass, each once.
+    passed: Vec<(u32, u32)>,
+}
+
+struct Counter<'a, W: Links> {
     schedule: &'a dyn Schedule,
     layouts: Vec<Layouts>,
     lengths: Lengths,
-    network: &'a Network,
-    /// Elements on each link in this round.
-    loads: Vec<f64>,
+    ways: W,
     /// Messages and elements that each rank has sent.
     sent: Vec<(u64, u64)>,
-    /// Those of the rounds that were asked for together.
-    messages: [Vec<Message>; BATCH as usize],
+    /// Messages that each rank has sent and received in this phase.
+    starts: Vec<(u64, u64)>,
+    /// The rounds that were asked for together.
+    batch: [Loading; BATCH as usize],
+    /// Messages that are kept in all of them.
+    kept: usize,
+    most_kept: usize,
+    /// Loads of links for rounds that need some; nothing is loaded there.
+    unused: Vec<Vec<Load>>,
     ops: Rounds,
-    /// Of the messages of a round: the lane, and where its links end in `links`.
-    ways: Vec<(u32, u32)>,
-    links: Vec<u32>,
 }
 
-impl Counter<'_> {
+impl<W: Links> Counter<'_, W> {
     fn phase(&mut self, phase: u32) -> Phase {
         let lanes = self.schedule.phase(phase).lanes;
         let ranks = self.schedule.ranks();
-        let mut starts = vec![(0u64, 0u64); ranks as usize];
+        self.starts.fill((0, 0));
+        let ties: Vec<Tie> = (0..lanes).map(|lane| self.schedule.tie(phase, lane)).collect();
         let mut lane_times = vec![0.0f64; lanes as usize];
         let mut rounds = Vec::new();
         loop {
@@ -148,26 +193,21 @@ impl Counter<'_> {
                         self.collect(rank, phase, lane, first..end);
                         last = last.max(end);
                     }
+                    if self.kept > self.most_kept {
+                        (0..BATCH as usize).for_each(|k| self.load(k, &ties));
+                    }
                 }
             }
             if last == first {
                 break;
             }
             for k in 0..(last - first) as usize {
-                let messages = std::mem::take(&mut self.messages[k]);
-                for message in &messages {
-                    starts[message.from as usize].0 += 1;
-                    starts[message.to as usize].1 += 1;
-                    let (count, volume) = &mut self.sent[message.from as usize];
-                    (*count, *volume) = (*count + 1, *volume + message.elements as u64);
-                }
-                rounds.push(self.round(phase, &messages, &mut lane_times));
-                self.messages[k] = messages;
-                self.messages[k].clear();
+                self.load(k, &ties);
+                rounds.push(self.ended(k, &mut lane_times));
             }
         }
         Phase {
-            messages: starts.iter().map(|(sent, received)| *sent.max(received)).max().unwrap_or(0),
+            messages: self.starts.iter().map(|(sent, received)| *sent.max(received)).max().unwrap_or(0),
             time: lane_times.into_iter().fold(0.0, f64::max),
             rounds,
         }
@@ -177,76 +217,68 @@ impl Counter<'_> {
         self.ops.clear();
         self.schedule.emit(rank, phase, lane, rounds, &mut self.ops);
         let places = Places { schedule: self.schedule, layouts: &self.layouts[rank as usize], rank };
-        for (ops, messages) in self.ops.iter().zip(&mut self.messages) {
+        let (mut sent, mut volume) = (0, 0);
+        for (ops, Loading { round, messages, .. }) in self.ops.iter().zip(&mut self.batch) {
             for op in ops {
                 if let Op::Send { to, part } = *op {
-                    messages.push(Message { from: rank, to, lane, elements: self.lengths.of(places, part) });
+                    let elements = self.lengths.of(places, part);
+                    messages.push(Message { from: rank, to, lane, elements });
+                    self.starts[to as usize].1 += 1;
+                    (sent, volume) = (sent + 1, volume + elements as u64);
+                    round.messages += 1;
+                    round.size = round.size.max(elements);
                 }
             }
         }
+        self.kept += sent as usize;
+        self.starts[rank as usize].0 += sent;
+        let of_rank = &mut self.sent[rank as usize];
+        *of_rank = (of_rank.0 + sent, of_rank.1 + volume);
     }
 
-    /// Loads the links with all messages of a round, and looks what each message's way has to carry.
-    fn round(&mut self, phase: u32, messages: &[Message], lane_times: &mut [f64]) -> Round {
-        let mut round = Round { messages: messages.len() as u64, ..Round::default() };
-        self.ways.clear();
-        self.links.clear();
-        let ties: Vec<Tie> = (0..lane_times.len() as u32).map(|lane| self.schedule.tie(phase, lane)).collect();
-        for message in messages {
-            let before = self.links.len();
-            self.network.route(message.from, message.to, ties[message.lane as usize], |link| {
-                self.loads[link as usize] += message.elements as f64;
-                self.links.push(link);
+    /// Loads the links with the messages that a round has kept, and forgets these.
+    fn load(&mut self, k: usize, ties: &[Tie]) {
+        let Loading { round, messages, loads, passed } = &mut self.batch[k];
+        if messages.is_empty() {
+            return;
+        }
+        self.kept -= messages.len();
+        if loads.is_empty() {
+            let new = || vec![Load::default(); self.ways.links() as usize];
+            *loads = self.unused.pop().unwrap_or_else(new);
+        }
+        for Message { from, to, lane, elements } in messages.drain(..) {
+            let (mut hops, elements, mark) = (0, elements as f64, lane + 1);
+            self.ways.route(from, to, ties[lane as usize], |link| {
+                let load = &mut loads[link as usize];
+                load.elements += elements;
+                if load.lane != mark {
+                    load.lane = mark;
+                    passed.push((lane, link));
+                }
+                hops += 1;
             });
-            round.hops = round.hops.max((self.links.len() - before) as u32);
-            round.size = round.size.max(message.elements);
-            self.ways.push((message.lane, self.links.len() as u32));
+            round.hops = round.hops.max(hops);
         }
-        let mut times = vec![0.0f64; lane_times.len()];
-        let mut begin = 0;
-        for &(lane, end) in &self.ways {
-            for &link in &self.links[begin as usize..end as usize] {
-                let time = self.loads[link as usize] / self.network.capacity(link);
-                times[lane as usize] = times[lane as usize].max(time);
+    }
+
+    /// All messages of a round are loaded: looks what their ways have to carry, lane by lane.
+    fn ended(&mut self, k: usize, lane_times: &mut [f64]) -> Round {
+        let Loading { round, loads, passed, .. } = &mut self.batch[k];
+        let mut round = std::mem::take(round);
+        let mut lane_time = 0.0f64;
+        for (at, &(lane, link)) in passed.iter().enumerate() {
+            lane_time = lane_time.max(loads[link as usize].elements / self.ways.capacity(link));
+            if passed.get(at + 1).is_none_or(|(next, _)| *next != lane) {
+                lane_times[lane as usize] += lane_time;
+                round.time = round.time.max(lane_time);
+                lane_time = 0.0;
             }
-            begin = end;
         }
-        for &link in &self.links {
-            self.loads[link as usize] = 0.0;
-        }
-        for (total, time) in lane_times.iter_mut().zip(times) {
-            *total += time;
-            round.time = round.time.max(time);
+        passed.drain(..).for_each(|(_, link)| loads[link as usize] = Load::default());
+        if !loads.is_empty() {
+            self.unused.push(std::mem::take(loads));
         }
         round
-    }
-}
-
-/// Lengths of parts that were asked for lately. A part that is scattered takes long to measure, and is sent by many.
-struct Lengths {
-    /// Empty if ranks have different layouts.
-    known: Vec<(Part, usize)>,
-}
-
-impl Lengths {
-    const KNOWN: usize = 1 << 14;
-
-    fn new(layouts: &[Layouts]) -> Self {
-        let all_same = layouts.windows(2).all(|two| two[0] == two[1]);
-        Self { known: if all_same { vec![(Part::NOTHING, 0); Self::KNOWN] } else { Vec::new() } }
-    }
-
-    fn of(&mut self, places: Places<'_>, part: Part) -> usize {
-        // Blocks in their own order are measured at once.
-        if part.len < 2 || part.view == 0 && part.of == 1 || self.known.is_empty() {
-            return places.len(part);
-        }
-        let key =
-            u64::from(part.lo) << 32 ^ u64::from(part.seg) << 16 ^ u64::from(part.view) << 8 ^ u64::from(part.len);
-        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % Self::KNOWN;
-        if self.known[slot].0 != part {
-            self.known[slot] = (part, places.len(part));
-        }
-        self.known[slot].1
     }
 }

@@ -17,6 +17,7 @@ mod machine;
 mod mpi;
 mod record;
 mod run;
+mod sim;
 mod single_copy;
 
 use std::fmt;
@@ -45,6 +46,7 @@ enum Command {
     Mpi(mpi::Mpi),
     Bench(bench::Bench),
     Algorithms(algorithms::Algorithms),
+    Sim(sim::Sim),
     /// One rank of the demo.
     #[command(hide = true)]
     DemoRank,
@@ -70,6 +72,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Mpi(mpi) => mpi.run(),
         Command::Bench(bench) => bench.run(),
         Command::Algorithms(algorithms) => algorithms.run(),
+        Command::Sim(sim) => sim.run(),
         Command::DemoRank => demo::rank(),
         Command::P2pRank(rank) => rank.run(),
         Command::CollectivesRank(rank) => rank.run(),

@@ -14,8 +14,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod simulate;
 mod start;
 
+pub use simulate::simulate;
 pub use start::{init, launch};
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, And, Chooser, Comm, Commutative, Counter, Error, Located, MAX_TAG, Max, MaxLoc, Message, Min,
@@ -45,4 +47,6 @@ mod book {
     struct Windows;
     #[doc = include_str!("../../../docs/collectives.md")]
     struct Collectives;
+    #[doc = include_str!("../../../docs/simulator.md")]
+    struct Simulator;
 }

@@ -80,6 +80,21 @@ fn mistakes_get_one_line_and_a_status() {
         (&["algorithms", "--network", "flat"], "how many ranks"),
         (&["algorithms", "--network", "torus:4x"], "torus:8x16x32"),
         (&["algorithms", "--network", "/no/such/file"], "/no/such/file"),
+        (&["sim", "walk"], "there is no operation walk; there are barrier, bcast"),
+        (&["sim", "allgather"], "how many ranks"),
+        (&["sim", "allgather", "--network", "torus:4x4", "--ranks", "17"], "17 ranks were asked for"),
+        (&["sim", "allgather", "--network", "torus:4x"], "torus:8x16x32"),
+        (&["sim", "allgather", "--network", "/no/such/file"], "/no/such/file"),
+        (&["sim", "allgather", "--network", "flat:8", "--algo", "no_such"], "no_such"),
+        (&["sim", "allgather", "--network", "flat:8", "--algo", "bucket"], "torus"),
+        (&["sim", "allgather", "--network", "flat:8", "--set", "alpha=-1"], "alpha must be"),
+        (&["sim", "allgather", "--network", "flat:8", "--set", "beauty=1"], "beauty"),
+        (&["sim", "allgather", "--network", "flat:8", "--machine", "cray"], "there are intrepid"),
+        (&["sim", "allgather", "--network", "flat:8", "--bytes", "many"], "'many'"),
+        (&["sim", "allgather", "--network", "flat:8", "--sweep", "bytes=8..4"], "from at least 1 byte up"),
+        (&["sim", "bcast", "--network", "flat:8", "--root", "8"], "the root is 8"),
+        (&["sim", "bcast", "--network", "flat:8", "--trace", "/tmp/t.json"], "one algorithm"),
+        (&["sim", "bcast", "--network", "flat:8", "--json", "/no/such/place"], "/no/such/place"),
         (&["doctor", "--json", "/no/such/place"], "/no/such/place"),
         (&["demo", "--json", "/no/such/place"], "/no/such/place"),
         (&["fly"], "'fly'"),
@@ -258,6 +273,58 @@ fn collective_operations_are_measured_by_the_algorithm_asked_for() {
     assert!(shown.contains("the slowest rank counts") && !shown.contains("worst cell"), "{shown}");
     let output = treepie(&arguments).env("TREEPIE_ALGORITHM", "allgather/bruck").output().unwrap();
     assert!(!output.status.success() && err(&output).contains("--algorithm"), "{}", err(&output));
+}
+
+#[test]
+fn a_truncated_description_of_a_network_is_refused() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path(), "kind = \"torus\"\ndims = [8, 8").unwrap();
+    let output = run(&["sim", "allgather", "--network", scratch.path()]);
+    let said = err(&output);
+    assert!(!output.status.success() && said.lines().count() == 1 && said.contains(scratch.path()), "{said}");
+}
+
+#[test]
+fn algorithms_are_simulated_and_the_best_comes_first() {
+    let scratch = Scratch::new();
+    let shown =
+        succeeds(run(&["sim", "allgather", "--network", "torus:4x4x4", "--bytes", "64K", "--json", scratch.path()]));
+    let times: Vec<f64> = scratch.lines().iter().map(|record| record["value"].as_f64().unwrap()).collect();
+    assert!(times.len() > 10 && times.is_sorted(), "{times:?}");
+    assert_eq!(scratch.lines()[0]["engine"], "sim");
+    // 63 steps of a start-up and 64 KiB over a link.
+    let ring = scratch.lines().into_iter().find(|record| record["case"] == "allgather/ring/65536").expect("a ring");
+    let right = 63.0 * (6.29 + 65536.0 / 375.0);
+    assert!((ring["value"].as_f64().unwrap() / right - 1.0).abs() < 1e-8, "{ring}");
+    assert!(shown.contains("allgather/bucket_k") && shown.contains("bgp: alpha 6.29 us"), "{shown}");
+}
+
+#[test]
+fn a_million_ranks_and_every_level() {
+    let args = ["sim", "allgather/ring", "--bytes", "1K", "--network"];
+    let shown = succeeds(run(&[&args[..], &["flat:1048576"]].concat()));
+    assert!(shown.contains("one rank") && shown.contains("9.4588 s"), "{shown}");
+    for level in ["events", "one-rank", "rounds", "formula"] {
+        let shown = succeeds(run(&[&args[..], &["flat:512", "--level", level]].concat()));
+        assert!(shown.contains("4.610 ms"), "{level}: {shown}");
+    }
+}
+
+#[test]
+fn sweeps_comparisons_traces_and_goal_files() {
+    let (scratch, trace, goal) = (Scratch::new(), Scratch::new(), Scratch::new());
+    let asked = ["sim", "bcast", "--network", "clusters:4x2", "--machine", "das"];
+    let compare =
+        ["--compare", "two_layer:segments=4,window=2,binomial", "--sweep", "bytes=64..1K", "--json", scratch.path()];
+    succeeds(run(&[&asked[..], &compare].concat()));
+    let cases: Vec<Value> = scratch.lines().into_iter().map(|record| record["case"].clone()).collect();
+    assert_eq!(cases.len(), 10, "two algorithms, five sizes: {cases:?}");
+    let single = ["--algo", "two_layer", "--trace", trace.path(), "--goal", goal.path()];
+    succeeds(run(&[&asked[..], &single].concat()));
+    let trace: Value = serde_json::from_str(&fs::read_to_string(trace.path()).unwrap()).unwrap();
+    assert!(!trace["traceEvents"].as_array().unwrap().is_empty());
+    let goal = fs::read_to_string(goal.path()).unwrap();
+    assert!(goal.starts_with("num_ranks 8") && goal.contains("send 1024b to "), "{goal}");
 }
 
 /// Whether there is an MPI to compare with; says so if not.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("treepie-base", &[]),
     ("treepie-topology", &[]),
     ("treepie-schedule", &["treepie-topology"]),
@@ -15,12 +15,13 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("treepie-shm", &["treepie-fabric"]),
     ("treepie-mpi", &["treepie-fabric"]),
     ("treepie-comm", &["treepie-fabric", "treepie-collectives", "treepie-model"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-comm"]),
+    ("treepie-sim", &["treepie-fabric", "treepie-model", "treepie-schedule"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-comm"]),
     ("treepie-conformance", &["treepie"]),
 ];
 
 /// Crates that may contain `unsafe`.
-const UNSAFE: [&str; 3] = ["base", "shm", "mpi"];
+const UNSAFE: [&str; 4] = ["base", "shm", "mpi", "sim"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/treepie lies two below").to_path_buf()

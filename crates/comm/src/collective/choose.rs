@@ -194,13 +194,12 @@ impl Comm {
     /// Whether the engine's counter is the barrier to take, if there is one.
     pub(crate) fn prefers_central_barrier(&self) -> bool {
         match self.collectives.choice.id_for(Operation::Barrier) {
-            Ok(Some(id)) => return id == CENTRAL,
+            Ok(Some(id)) => id == CENTRAL,
             // Said where the algorithm is looked up.
-            Err(_) => return false,
-            Ok(None) => {}
+            Err(_) => false,
+            // Where there is one nothing is faster: 0.34 us for 2 ranks on 2 cores, against 0.5 us by messages.
+            Ok(None) => true,
         }
-        // Where ranks share memory nothing is faster: 0.34 us for 2 ranks on 2 cores, against 0.5 us by messages.
-        self.endpoint().cores().is_some()
     }
 }
 

@@ -189,7 +189,7 @@ impl Execution {
             }
         }
         if round.left == 0 {
-            self.end_round(round);
+            self.end_round(round, endpoint);
         } else {
             self.rounds.push(round);
         }
@@ -299,7 +299,7 @@ impl Execution {
             }
             if round.left == 0 {
                 let round = self.rounds.swap_remove(i);
-                self.end_round(round);
+                self.end_round(round, endpoint);
             } else {
                 i += 1;
             }
@@ -308,7 +308,7 @@ impl Execution {
     }
 
     /// All operations of a round are over: what was staged is put where it belongs, in the order it was listed.
-    fn end_round(&mut self, mut round: Round) {
+    fn end_round(&mut self, mut round: Round, endpoint: &mut Endpoint) {
         for pending in round.pending.drain(..) {
             match pending.then {
                 Then::Nothing => {}
@@ -334,6 +334,7 @@ impl Execution {
                         });
                         at += len;
                     });
+                    endpoint.fabric().combined(at);
                     self.staging.push(staged);
                 }
             }

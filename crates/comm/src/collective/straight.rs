@@ -167,6 +167,7 @@ impl Run<'_> {
                 let operand = &mut operands[..from.range.len()];
                 operand.copy_from_slice(memories.get(from));
                 fold(memories.get_mut(into), operand, *left);
+                endpoint.fabric().combined(operand.len());
             }
             Step::Send { to, tag, bit } => {
                 let Instance { context, .. } = self.instance;
@@ -181,6 +182,7 @@ impl Run<'_> {
                 let operand = &mut operands[..bit.range.len()];
                 receive(endpoint, self.instance.select(*from, *tag), operand)?;
                 fold(memories.get_mut(bit), operand, *left);
+                endpoint.fabric().combined(operand.len());
             }
             Step::Write { room, at, bit } => {
                 let bit = bit.piece(piece);

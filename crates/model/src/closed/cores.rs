@@ -38,8 +38,8 @@ pub(super) fn terms(case: &Case<'_>) -> Option<Terms> {
     }
 }
 
-/// What a rank combines when a core runs backwards: all blocks but one. Ranks that play two combine for both, at most what
-/// comes to them.
+/// What a rank combines when a core runs backwards: all blocks but one. Ranks that play two combine for both, at most
+/// what comes to them.
 fn combined(case: &Case<'_>, name: &str, n: f64) -> Option<f64> {
     match case.place {
         Place::Flat if !case.ranks.is_power_of_two() => Some(core(case, name, n, false)?.delta),
@@ -125,9 +125,9 @@ fn far_bits(torus: &Torus) -> impl Iterator<Item = (u32, usize)> {
     (0..u32::BITS - 1).rev().flat_map(with_bit)
 }
 
-/// Half of the ranks go another dimension in each stage, so a link is shared by half as many as it is hops; over half a ring
-/// all of those go the same way round, which is as many. Neighbours exchange all at once, as do all where no other dimension
-/// is as long.
+/// Half of the ranks go another dimension in each stage, so a link is shared by half as many as it is hops; over half a
+/// ring all of those go the same way round, which is as many. Neighbours exchange all at once, as do all where no other
+/// dimension is as long.
 pub(super) fn alternating(torus: &Torus) -> impl Iterator<Item = f64> {
     let dims = torus.dims();
     far_bits(torus).map(move |(bit, dim)| {
@@ -136,7 +136,8 @@ pub(super) fn alternating(torus: &Torus) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Each rank sends to the one 2^k before it: of a leaf, that many leave it, or all, or fewer that go round the other way.
+/// Each rank sends to the one 2^k before it: of a leaf, that many leave it, or all, or fewer that go round the other
+/// way.
 fn bruck_on_clos(ranks: u32, terminals: u32, mu: f64, n: f64) -> Terms {
     let (mut all, mut have) = (Terms::new(0.0, 0.0), 1);
     while have < ranks {
@@ -150,7 +151,9 @@ fn bruck_on_clos(ranks: u32, terminals: u32, mu: f64, n: f64) -> Terms {
 }
 
 /// By what an exchange of blocks among all ranks is charged, in blocks: half of them cross the middle of the longest
-/// dimension, over two links for each line of a torus and one of a mesh; 1/mu of a Clos network.   [thesis 3.4.1, 3.3.1]
+/// dimension, over two links for each line of a torus and one of a mesh; 1/mu of a Clos network; 1 where nothing is
+/// known.
+/// [thesis 3.4.1, 3.3.1]
 pub fn charge(network: &treepie_topology::Network) -> f64 {
     charge_of(Place::of(network))
 }
@@ -166,8 +169,9 @@ fn charge_of(place: Place<'_>) -> f64 {
     }
 }
 
-/// What the thesis's six buckets cost more than ours with moved blocks: bytes are dealt out first so that six divides them,
-/// in three messages charged like the exchange after it. Here blocks are cut between elements instead.   [thesis 3.5.6]
+/// What the thesis's six buckets cost more than ours with moved blocks: bytes are dealt out first so that six divides
+/// them, in three messages charged like the exchange after it. Here blocks are cut between elements instead.
+/// [thesis 3.5.6]
 pub fn bucket_alignment(network: &treepie_topology::Network, bytes: f64) -> Terms {
     Terms::new(3.0, charge(network) * bytes)
 }

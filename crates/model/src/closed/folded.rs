@@ -1,12 +1,12 @@
 //! Recursive doubling of P ranks that are no power of two, on a flat network.
 //!
-//! V = 2^L players are on P ranks: the first F = V - P ranks play two neighbours each, of which the second has nothing of its
-//! own at first. Stages are those of V players.
+//! V = 2^L players are on P ranks: the first F = V - P ranks play two neighbours each, of which the second has nothing
+//! of its own at first. Stages are those of V players.
 
 use crate::Terms;
 
-/// Distance doubling: messages as of V players. Before a stage a player has what its stretch of 2^s has. Where the stretch
-/// in which the folded ranks end meets one without any, a folded rank sends all it has to two partners.
+/// Distance doubling: messages as of V players. Before a stage a player has what its stretch of 2^s has. Where the
+/// stretch in which the folded ranks end meets one without any, a folded rank sends all it has to two partners.
 pub(super) fn folded_doubling(ranks: u32, n: f64) -> Terms {
     let Folded { stages, players, folded } = Folded::new(ranks);
     let mut blocks = players - 1;
@@ -19,8 +19,8 @@ pub(super) fn folded_doubling(ranks: u32, n: f64) -> Terms {
     Terms::new(folded_partners(ranks), f64::from(blocks) * n)
 }
 
-/// Messages of the rank that has most of them: two in those stages in which its second player's partner is of another rank
-/// than its first's, which are most for the last of the folded; none with itself.
+/// Messages of the rank that has most of them: two in those stages in which its second player's partner is of another
+/// rank than its first's, which are most for the last of the folded; none with itself.
 pub(super) fn folded_partners(ranks: u32) -> f64 {
     let Folded { stages, folded, .. } = Folded::new(ranks);
     if folded == 0 {

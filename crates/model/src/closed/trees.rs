@@ -1,7 +1,7 @@
 //! Operations along trees.   [P-LogP paper 3.1; thesis 3.2.1]
 //!
-//! With one message of a rank at a time, each of which takes c, a tree takes so many c as the last rank waits for. A next
-//! segment follows after the children of the root.
+//! With one message of a rank at a time, each of which takes c, a tree takes so many c as the last rank waits for. A
+//! next segment follows after the children of the root.
 
 use treepie_schedule::Operation;
 
@@ -62,9 +62,9 @@ impl Layer {
     }
 }
 
-/// A tree of which each rank serves at most `degree` subtrees that are as equal as can be, the larger first: messages on the
-/// way to the rank that waits longest, and before it, and the blocks in them if each rank gets one. It is always the last
-/// one's last: what a larger subtree takes longer, the smaller ones wait longer.
+/// A tree of which each rank serves at most `degree` subtrees that are as equal as can be, the larger first: messages
+/// on the way to the rank that waits longest, and before it, and the blocks in them if each rank gets one. It is always
+/// the last one's last: what a larger subtree takes longer, the smaller ones wait longer.
 fn kary(ranks: u32, degree: u32) -> (f64, f64) {
     /// Of `size` and of one more: all subtrees at a depth have one of two sizes.
     fn both(size: u32, degree: u32) -> [(f64, f64); 2] {
@@ -108,8 +108,12 @@ pub(super) fn terms(case: &Case<'_>) -> Option<Terms> {
         (_, Place::Flat) => true,
         // The root's only link is the narrowest, or neighbours have links of their own.
         (Layer::Flat | Layer::Chain, Place::Clos { .. }) => true,
-        // From rank 0, the farthest first: stretches of a line, or leaves, that do not overlap.
-        (Layer::Binomial, _) => case.place.has_bits(case.ranks) && case.operation.root().unwrap_or(0) == 0,
+        // From rank 0, the farthest first: stretches of a line, or leaves, that do not overlap. But a rank serves its
+        // children at once, and those along the same line of a grid share its links.
+        (Layer::Binomial, place) => {
+            let shared = is_downward(case.operation) && place.dims().iter().any(|side| *side > 2);
+            place.has_bits(case.ranks) && case.operation.root().unwrap_or(0) == 0 && !shared
+        }
         _ => false,
     };
     if !applies {
@@ -129,6 +133,11 @@ pub(super) fn terms(case: &Case<'_>) -> Option<Terms> {
         }
         _ => return None,
     })
+}
+
+/// Whether bytes go from a rank to its children.
+fn is_downward(operation: Operation) -> bool {
+    matches!(operation, Operation::Bcast { .. } | Operation::Scatter { .. } | Operation::Allgather)
 }
 
 /// All bytes that come are combined.

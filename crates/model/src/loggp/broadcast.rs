@@ -1,8 +1,9 @@
 //! How many ranks a short message can reach in a time, and the tree that does it.   [NBX paper 2.3; Karp et al. 1993]
 //!
-//! The root sends every max(o, g); who receives begins to send L + 2o after it was sent to. So a rank that is b messages
-//! from the root is reached at b (L + 2o) + a max(o, g), where a counts the children that were served before on the way,
-//! and C(a+b-1, b-1) ranks have the same a and b. The recurrence P(t) = P(t - o) + P(t - L - 2o) is the sum of those.
+//! The root sends every max(o, g); who receives begins to send L + 2o after it was sent to. So a rank that is b
+//! messages from the root is reached at b (L + 2o) + a max(o, g), where a counts the children that were served before
+//! on the way, and C(a+b-1, b-1) ranks have the same a and b. The recurrence P(t) = P(t - o) + P(t - L - 2o) is the sum
+//! of those.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -92,7 +93,8 @@ impl LogGP {
     /// The tree: each next rank is served by whoever can do it first.
     pub fn greedy(&self, ranks: u32) -> Greedy {
         let (spacing, message) = (self.spacing(), self.message());
-        // When the next rank that somebody serves is reached, and who serves it. Times from 0 on are ordered as their bits.
+        // When the next rank that somebody serves is reached, and who serves it. Times from 0 on are ordered as their
+        // bits.
         let mut next = BinaryHeap::from([Reverse((message.to_bits(), 0u32))]);
         let (mut parents, mut reached) = (vec![0], vec![0.0]);
         for rank in 1..ranks {
@@ -112,8 +114,8 @@ impl LogGP {
         self.broadcast(ranks)
     }
 
-    /// A personalised census, each rank with a result of its own: at least G(P-1) + (L + 2o - G) ceil(lg P). Lemma 2, as
-    /// it is printed.
+    /// A personalised census, each rank with a result of its own: at least G(P-1) + (L + 2o - G) ceil(lg P). Lemma 2,
+    /// as it is printed.
     pub fn personalised_census(&self, ranks: u32) -> f64 {
         let stages = f64::from(ranks.next_power_of_two().trailing_zeros());
         self.per_byte * f64::from(ranks.saturating_sub(1)) + (self.message() - self.per_byte) * stages

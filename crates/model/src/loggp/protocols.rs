@@ -1,7 +1,7 @@
 //! Protocols for sparse exchanges whose receivers do not know who will send: what they cost.   [NBX paper 3, 4.2]
 //!
-//! PEX tells all ranks how much each gets (personalised exchange), PCX how many messages (personalised census), RSX counts
-//! them in remote memory, NBX sends synchronously and detects the end by a nonblocking barrier.
+//! PEX tells all ranks how much each gets (personalised exchange), PCX how many messages (personalised census), RSX
+//! counts them in remote memory, NBX sends synchronously and detects the end by a nonblocking barrier.
 
 use super::LogGP;
 
@@ -22,8 +22,8 @@ impl Protocol {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Pex, Self::Pcx, Self::Rsx, Self::Nbx];
 
-    /// Integers that a rank has to hold besides the data: the tables of PEX and PCX have an entry for each rank, RSX has a
-    /// counter, NBX knows whether its barrier has begun and whether it has ended.
+    /// Integers that a rank has to hold besides the data: the tables of PEX and PCX have an entry for each rank, RSX
+    /// has a counter, NBX knows whether its barrier has begun and whether it has ended.
     pub fn memory(self, ranks: u32) -> u64 {
         match self {
             Protocol::Pex | Protocol::Pcx => ranks.into(),

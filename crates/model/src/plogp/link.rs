@@ -17,8 +17,8 @@ pub struct PLogP {
     pub gap: Table,
 }
 
-/// What was measured for one size: m bytes there and nothing back; how long the send itself took; and how long receiving m
-/// bytes took when they had come already.
+/// What was measured for one size: m bytes there and nothing back; how long the send itself took; and how long
+/// receiving m bytes took when they had come already.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundTrip {
     /// m.
@@ -44,6 +44,14 @@ impl PLogP {
         let busy = |what| Table::constant(what, overhead);
         let gap = Table::linear("the gap g", overhead, 1.0 / bandwidth)?;
         Self::new(latency, busy("the send overhead os")?, busy("the receive overhead or")?, gap)
+    }
+
+    /// A link that is nothing but a latency and a bandwidth in bytes per microsecond. What it is given is not looked at: a
+    /// table of impossible times is for its user to refuse.
+    pub fn simple(latency: f64, bandwidth: f64) -> Self {
+        let nothing = || Table::unchecked(vec![(0.0, 0.0)]);
+        let gap = Table::unchecked(vec![(0.0, 0.0), (1.0, 1.0 / bandwidth)]);
+        Self { latency, send: nothing(), receive: nothing(), gap }
     }
 
     /// From g(0) and round trips in rising order of size, the first with 0 bytes: L = (RTT(0) - 2g(0))/2 and

@@ -25,8 +25,8 @@ impl Links {
         Ok(Self { names: names.iter().map(|name| (*name).to_owned()).collect(), classes, class_of })
     }
 
-    /// From a latency (microseconds) and a bandwidth (bytes a microsecond) of each link, row by row; `local` is the network
-    /// within each place, and its overhead that of all links.
+    /// From a latency (microseconds) and a bandwidth (bytes a microsecond) of each link, row by row; `local` is the
+    /// network within each place, and its overhead that of all links.
     pub fn measured(names: &[&str], local: PLogP, latency: &[f64], bandwidth: &[f64]) -> Result<Self> {
         let needed = names.len() * names.len();
         for (what, matrix) in [("the matrix of latencies", latency), ("the matrix of bandwidths", bandwidth)] {

@@ -1,7 +1,7 @@
 //! What a message in k segments costs along a tree: T = (k-1) gamma + lambda.   [P-LogP paper 3.1 to 3.4]
 //!
-//! lambda is the time until one segment is everywhere, gamma the time between two segments. All forms here are the paper's
-//! upper bounds, which it uses for its choices.
+//! lambda is the time until one segment is everywhere, gamma the time between two segments. All forms here are the
+//! paper's upper bounds, which it uses for its choices.
 
 use super::PLogP;
 
@@ -128,7 +128,8 @@ pub fn tree(link: &dyn Link, bytes: f64, degree: u32, height: u32) -> Pace {
     }
 }
 
-/// Broadcast over clusters and within them at once: gamma = max(g_w, or_w + d_w s_w + d_l s_l), and both lambdas.   [3.1.2]
+/// Broadcast over clusters and within them at once: gamma = max(g_w, or_w + d_w s_w + d_l s_l), and both lambdas.
+/// [3.1.2]
 ///
 /// Trees are (degree, height); a layer of a single rank has height 0.
 pub fn layers(wan: &dyn Link, lan: &dyn Link, bytes: f64, outer: (u32, u32), inner: (u32, u32)) -> Pace {
@@ -157,8 +158,13 @@ pub struct Clusters {
     pub ranks: u32,
 }
 
-/// Scatter from one rank to all, a segment of each one's block in turn.   [3.2]
+/// Scatter from one rank to all, a segment of each one's block in turn. In a single cluster nothing goes over the wide
+/// area.   [3.2]
 pub fn scatter(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) -> Pace {
+    if clusters.count <= 1 {
+        let all = f64::from(clusters.ranks) * lan.sent(bytes);
+        return Pace { gamma: all + lan.receiving(bytes), lambda: all + lan.latency() };
+    }
     let (others, ranks) = (f64::from(clusters.count) - 1.0, f64::from(clusters.ranks));
     let over = others * wan.sent(bytes);
     // To one rank of each cluster.
@@ -166,9 +172,14 @@ pub fn scatter(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) -
     Pace { gamma: ranks * turn + lan.receiving(bytes), lambda: (ranks - 1.0) * turn + over + wan.received(bytes) }
 }
 
-/// Gather from all to one rank.   [3.3]
+/// Gather from all to one rank. In a single cluster nothing comes over the wide area.   [3.3]
 pub fn gather(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) -> Pace {
     let (others, ranks) = (f64::from(clusters.count) - 1.0, f64::from(clusters.ranks));
+    if clusters.count <= 1 {
+        let receiving = ranks * lan.receiving(bytes);
+        let first = lan.latency().max(lan.sending(bytes));
+        return Pace { gamma: receiving + lan.sending(bytes), lambda: first + receiving };
+    }
     let crossing = ranks * wan.gap(bytes);
     let receiving = ranks * lan.receiving(bytes) + others * ranks * wan.receiving(bytes);
     Pace {
@@ -177,8 +188,11 @@ pub fn gather(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) ->
     }
 }
 
-/// Allgather among the coordinators of clusters.   [3.4]
+/// Allgather among the coordinators of clusters. One alone has everything.   [3.4]
 pub fn allgather(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: u32) -> Pace {
+    if clusters <= 1 {
+        return Pace { gamma: 0.0, lambda: 0.0 };
+    }
     let count = f64::from(clusters);
     let processing = (count - 1.0) * (wan.sent(bytes) + lan.gap(bytes).max(wan.receiving(bytes)));
     Pace {

@@ -1,8 +1,8 @@
 //! The search for the segment size and the tree with which a message takes least.   [P-LogP paper 3.1.1, 3.1.2]
 //!
-//! First sizes are halved from the whole message on; from the best of them and the two beside it, one and five segments more
-//! or less are tried as long as that helps. For each size only those degrees are tried with which the tree is lower than with
-//! any smaller one.
+//! First sizes are halved from the whole message on; from the best of them and the two beside it, one and five segments
+//! more or less are tried as long as that helps. For each size only those degrees are tried with which the tree is
+//! lower than with any smaller one.
 
 use super::pipeline::{Link, Pace, height, layers, tree};
 
@@ -66,8 +66,8 @@ pub fn segments<S: Copy>(bytes: u64, unit: u64, pace: impl Fn(f64, f64) -> (Pace
     let elements = message.elements();
     let halvings: Vec<Plan<S>> = (0..=elements.ilog2()).map(|halving| message.plan(1 << halving, &pace)).collect();
     let best = (0..halvings.len()).min_by(|a, b| halvings[*a].time.total_cmp(&halvings[*b].time)).unwrap_or(0);
-    // Where elements are long, segments of all sizes but a few end with one that is nearly empty, and hills are many: the
-    // climb begins beside the best as well.
+    // Where elements are long, segments of all sizes but a few end with one that is nearly empty, and hills are many:
+    // the climb begins beside the best as well.
     let starts = &halvings[best.saturating_sub(1)..halvings.len().min(best + 2)];
     let climbed = starts.iter().map(|start| climb(message, *start, &pace));
     climbed.reduce(better).expect("there is a whole message")
@@ -94,8 +94,8 @@ pub fn segments_exhaustive<S: Copy>(bytes: u64, unit: u64, pace: impl Fn(f64, f6
     all.reduce(better).expect("there is a whole message")
 }
 
-/// The best tree for a broadcast over `clusters` clusters of `ranks` ranks each (one layer if either is 1), and the best
-/// segment, a multiple of `unit` bytes.
+/// The best tree for a broadcast over `clusters` clusters of `ranks` ranks each (one layer if either is 1), and the
+/// best segment, a multiple of `unit` bytes.
 pub fn bcast(wan: &dyn Link, lan: &dyn Link, clusters: u32, ranks: u32, bytes: u64, unit: u64) -> Plan {
     let (outers, inners) = (useful_degrees(clusters), useful_degrees(ranks));
     segments(bytes, unit, |size, count| {
@@ -147,9 +147,10 @@ fn consider(best: &mut Option<(Pace, Tree)>, segments: f64, shape: Tree, pace: i
 }
 
 /// The degrees with which a tree is lower than with any smaller one: of trees of the same height, that with the fewest
-/// children has the least gap and latency. There are about lg P of them, so that no other rule is needed: the paper begins
-/// with floor(g/s) children, which can be too many where receiving takes time, and has at most as many within clusters as
-/// fit beside the wide-area links ([`lan_degrees`](super::lan_degrees)), which can be too few for few segments.
+/// children has the least gap and latency. There are about lg P of them, so that no other rule is needed: the paper
+/// begins with floor(g/s) children, which can be too many where receiving takes time, and has at most as many within
+/// clusters as fit beside the wide-area links ([`lan_degrees`](super::lan_degrees)), which can be too few for few
+/// segments.
 fn useful_degrees(ranks: u32) -> Vec<u32> {
     if ranks <= 1 {
         return vec![0];

@@ -43,7 +43,7 @@ pub(crate) fn play(schedule: &dyn Schedule, layouts: &Layouts, prices: &Prices) 
     };
     let mut ranks: Vec<Rank> = (0..schedule.ranks()).map(new).collect();
     for rank in 0..schedule.ranks() {
-        advance(&mut ranks[rank as usize], rank, schedule, layouts, 0.0);
+        advance(&mut ranks[rank as usize], rank, schedule, layouts);
     }
     loop {
         let begins = |from: usize| {
@@ -67,7 +67,7 @@ pub(crate) fn play(schedule: &dyn Schedule, layouts: &Layouts, prices: &Prices) 
         }
         done(&mut ranks[from], send.slot, end);
         for rank in [from as u32, send.to] {
-            advance(&mut ranks[rank as usize], rank, schedule, layouts, end);
+            advance(&mut ranks[rank as usize], rank, schedule, layouts);
         }
     }
     for (number, rank) in ranks.iter().enumerate() {
@@ -82,7 +82,7 @@ fn done(rank: &mut Rank, slot: u32, time: f64) {
 }
 
 /// Ends rounds of which all is done, and begins those that may begin.
-fn advance(rank: &mut Rank, number: u32, schedule: &dyn Schedule, layouts: &Layouts, _now: f64) {
+fn advance(rank: &mut Rank, number: u32, schedule: &dyn Schedule, layouts: &Layouts) {
     loop {
         let ended: Vec<u32> = rank.rounds.iter().filter(|(_, round)| round.0 == 0).map(|(slot, _)| *slot).collect();
         for slot in &ended {
@@ -115,5 +115,4 @@ fn advance(rank: &mut Rank, number: u32, schedule: &dyn Schedule, layouts: &Layo
         }
         rank.rounds.insert(slot, (left, last));
     }
-    let _ = number;
 }

@@ -12,6 +12,7 @@ mod output;
 pub(crate) mod p2p;
 mod peer;
 mod progress;
+mod sim;
 mod statistics;
 mod table;
 
@@ -35,6 +36,7 @@ pub(crate) struct Bench {
 enum What {
     P2p(p2p::PointToPoint),
     Collectives(collectives::Collectives),
+    Sim(sim::Simulator),
 }
 
 impl Bench {
@@ -42,6 +44,7 @@ impl Bench {
         match &self.what {
             What::P2p(p2p) => p2p.run(),
             What::Collectives(collectives) => collectives.run(),
+            What::Sim(sim) => sim.run(),
         }
     }
 }

@@ -8,7 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use treepie::simulate::Links;
+use treepie_collectives::registry::{self, Request};
+use treepie_schedule::{Layout, Layouts, Operation};
+use treepie_sim::{Piece, Sizes, symmetric};
+use treepie_topology::Network;
 
 use super::bench::p2p::case::{Case, Pattern, stream};
 use super::bench::{Measure, number, parse};
@@ -34,8 +39,13 @@ pub(crate) struct Demo {
 /// Something that the demo shows. It reports each thing that it has checked, and ends at the first that is wrong.
 type Part = fn(&mut Report) -> anyhow::Result<()>;
 
-const PARTS: &[(&str, Part)] =
-    &[("threads", threads), ("processes", processes), ("MPI", under_each_mpi), ("speed", speed)];
+const PARTS: &[(&str, Part)] = &[
+    ("threads", threads),
+    ("processes", processes),
+    ("MPI", under_each_mpi),
+    ("simulated", simulated),
+    ("speed", speed),
+];
 
 impl Demo {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
@@ -160,6 +170,31 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same program on a torus that does not exist, and an algorithm at a scale that nobody has at hand.
+fn simulated(report: &mut Report) -> anyhow::Result<()> {
+    const SIDE: u32 = 4;
+    let machine = Links::new(6.29, 1.0 / 375.0).into();
+    let torus = Network::torus(&[SIDE; 3], &[true; 3])?;
+    let run = treepie::simulate(&torus, &machine, |world| checks::run(&world))?;
+    let micros = run.micros();
+    run.into_results().into_iter().collect::<anyhow::Result<()>>()?;
+    let what = format!("ranks of a simulated torus, {} virtual us", number(micros));
+    report.ok("simulated", "sim", torus.ranks(), &checks::summary(torus.ranks(), &what))?;
+
+    const RANKS: u32 = 1 << 20;
+    const BYTES: usize = 1024;
+    let network = Network::flat(RANKS);
+    let schedule = registry::build("allgather/ring", &Request::new(Operation::Allgather, &network))?;
+    let sizes = Sizes::Shared(Layouts::both(Layout::uniform(BYTES, schedule.blocks())));
+    let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+    let played = symmetric::play(piece, &network, &machine)?.context("all ranks of a ring do the same")?;
+    let formula = f64::from(RANKS - 1) * (6.29 + BYTES as f64 / 375.0);
+    ensure!((played.micros() / formula - 1.0).abs() < 1e-6, "{} us instead of {formula}", played.micros());
+    let seen =
+        format!("a ring of {RANKS} ranks, 1 KiB of each, takes {} s, as the formula says", number(formula / 1e6));
+    report.ok("a million ranks", "sim", RANKS, &seen)
 }
 
 fn speed(report: &mut Report) -> anyhow::Result<()> {

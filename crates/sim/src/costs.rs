@@ -1,0 +1,244 @@
+//! What messages and computing cost. Microseconds and bytes, as the papers have them.
+
+pub use treepie_model::LogGP;
+// The name that programs on the engine use.
+pub use treepie_model::LogGP as LogGp;
+pub use treepie_model::plogp::{PLogP, Table};
+
+use treepie_model::Prices;
+
+use crate::error::{Error, Result, not_negative, positive};
+use crate::noise::Noise;
+
+/// How messages find their way from one leaf of a Clos network to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routing {
+    /// Perfectly: all links of a leaf are one that is as wide as all of them.
+    #[default]
+    Ideal,
+    /// The receiver's number chooses one of them.
+    Static,
+}
+
+/// Start-ups and shared links.   [thesis 3.1]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Links {
+    /// alpha: the CPU's time to start a send; those of a rank come one after the other.
+    pub alpha: f64,
+    /// delta: the time of a byte over a link that nobody else uses.
+    pub delta: f64,
+    /// beta: the same for the nodes' own links on a flat network, which has no others. delta if not given.
+    pub beta: Option<f64>,
+    /// What each link on the way adds until a message has arrived.
+    pub hop: f64,
+    /// How many messages a node drives at once; the network's number of ports if not given.
+    pub ports: Option<u32>,
+    /// What is left of a link's speed when a node drives all its ports: 0.93 with six ports in the thesis.
+    pub efficiency: f64,
+    /// From how many driven ports on that is so; all that the network has if not given.
+    pub crowded: Option<u32>,
+    /// How a Clos network is routed.
+    pub routing: Routing,
+}
+
+impl Links {
+    /// These start-ups and links, no time per hop, the network's ports, nothing lost when all are driven.
+    pub const fn new(alpha: f64, delta: f64) -> Self {
+        Self {
+            alpha,
+            delta,
+            beta: None,
+            hop: 0.0,
+            ports: None,
+            efficiency: 1.0,
+            crowded: None,
+            routing: Routing::Ideal,
+        }
+    }
+
+    /// What a byte costs when so many ports of a node are driven, of `all` that it has.
+    pub fn delta_driving(&self, driven: u32, all: u32) -> f64 {
+        let crowded = self.crowded.unwrap_or(all);
+        if all > 1 && driven >= crowded { self.delta / self.efficiency } else { self.delta }
+    }
+}
+
+impl From<Prices> for Links {
+    fn from(prices: Prices) -> Self {
+        let Prices { alpha, beta, gamma: _, delta, ports, ports_share } = prices;
+        let crowded = (ports > 0).then_some(ports);
+        let efficiency = if ports > 0 { ports_share } else { 1.0 };
+        Self { beta: Some(beta), efficiency, crowded, ..Self::new(alpha, delta) }
+    }
+}
+
+/// A link from one cluster to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wide {
+    /// From one gateway to the other.
+    pub latency: f64,
+    /// Bytes per microsecond.
+    pub bandwidth: f64,
+}
+
+/// Clusters with gateways, and a link for each ordered pair of clusters.   [P-LogP 3, 4]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clusters {
+    /// Links within clusters, also to and from gateways.
+    pub local: PLogP,
+    /// From each cluster to each; those from a cluster to itself are not used.
+    pub wide: Vec<Vec<Wide>>,
+    /// Bytes that a gateway takes ahead of each of its links: a sender waits for room.
+    pub window: u64,
+}
+
+impl Clusters {
+    /// The window of the papers' wide-area links.
+    pub const WINDOW: u64 = 64 << 10;
+
+    /// The same link between all of so many clusters.
+    pub fn uniform(local: PLogP, wide: Wide, clusters: u32) -> Self {
+        Self { local, wide: vec![vec![wide; clusters as usize]; clusters as usize], window: Self::WINDOW }
+    }
+
+    fn check(&self) -> Result<()> {
+        not_negative("the latency of a local link", self.local.latency)?;
+        for (name, table) in [
+            ("a send overhead", &self.local.send),
+            ("a receive overhead", &self.local.receive),
+            ("a gap", &self.local.gap),
+        ] {
+            table.points().iter().try_for_each(|(_, time)| not_negative(name, *time))?;
+        }
+        positive("the window of a gateway", self.window as f64)?;
+        for (from, row) in self.wide.iter().enumerate() {
+            for wide in row.iter().enumerate().filter(|(to, _)| *to != from).map(|(_, wide)| wide) {
+                not_negative("the latency between clusters", wide.latency)?;
+                positive("the bandwidth between clusters", wide.bandwidth)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How messages are priced.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Costs {
+    /// Without a network: each rank's CPU and interface.
+    LogGp(LogGP),
+    /// By the links of the network.
+    Links(Links),
+    /// By clusters and the links between them.
+    Clusters(Clusters),
+}
+
+/// Everything that a simulation is told beside the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What messages cost.
+    pub costs: Costs,
+    /// gamma: the CPU's time to combine or copy a byte.
+    pub gamma: f64,
+    /// What it takes until all know that all are there, where a phase ends globally; 0 is for free.
+    pub barrier: f64,
+    /// Bytes of messages that a rank can hold before it has asked for them.
+    pub memory_cap: Option<u64>,
+    /// What goes wrong.
+    pub noise: Noise,
+}
+
+impl Settings {
+    /// Computing is free, memory endless, and nothing goes wrong.
+    pub fn new(costs: Costs) -> Self {
+        Self { costs, gamma: 0.0, barrier: 0.0, memory_cap: None, noise: Noise::default() }
+    }
+
+    /// Refuses what no machine can have.
+    pub fn check(&self) -> Result<()> {
+        not_negative("gamma", self.gamma)?;
+        not_negative("the time of a barrier", self.barrier)?;
+        self.noise.check()?;
+        match &self.costs {
+            Costs::LogGp(LogGP { latency, overhead, gap, per_byte }) => {
+                not_negative("L", *latency)?;
+                not_negative("o", *overhead)?;
+                not_negative("g", *gap)?;
+                not_negative("G", *per_byte)
+            }
+            Costs::Links(links) => {
+                not_negative("alpha", links.alpha)?;
+                positive("delta", links.delta)?;
+                positive("beta", links.beta.unwrap_or(1.0))?;
+                not_negative("the time of a hop", links.hop)?;
+                positive("the number of ports", f64::from(links.ports.unwrap_or(1)))?;
+                if !(links.efficiency > 0.0 && links.efficiency <= 1.0) {
+                    let (name, must) = ("the efficiency of all ports", "above 0 and at most 1");
+                    return Err(Error::Parameter { name, must, value: links.efficiency });
+                }
+                Ok(())
+            }
+            Costs::Clusters(clusters) => clusters.check(),
+        }
+    }
+}
+
+impl From<LogGP> for Settings {
+    fn from(costs: LogGP) -> Self {
+        Self::new(Costs::LogGp(costs))
+    }
+}
+
+impl From<Prices> for Settings {
+    fn from(prices: Prices) -> Self {
+        Self { gamma: prices.gamma, ..Links::from(prices).into() }
+    }
+}
+
+impl From<Links> for Settings {
+    fn from(costs: Links) -> Self {
+        Self::new(Costs::Links(costs))
+    }
+}
+
+impl From<Clusters> for Settings {
+    fn from(costs: Clusters) -> Self {
+        Self::new(Costs::Clusters(costs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_costs_are_refused_in_one_line() {
+        let refusal = |settings: Settings| settings.check().unwrap_err().to_string();
+        let loggp = LogGP { latency: 4.29, overhead: 2.87, gap: 2.04, per_byte: 0.00267 };
+        assert_eq!(Settings::from(loggp).check(), Ok(()));
+        let negative = LogGP { overhead: -1.0, ..loggp };
+        assert_eq!(refusal(negative.into()), "o must be a number that is not negative, and is -1");
+        assert!(refusal(LogGP { per_byte: f64::NAN, ..loggp }.into()).contains("NaN"));
+        assert!(refusal(Links::new(1.0, 0.0).into()).starts_with("delta must be a number above 0"));
+        assert!(refusal(Links { efficiency: 1.5, ..Links::new(1.0, 1.0) }.into()).contains("at most 1"));
+        let local = PLogP::simple(20.0, 50.0);
+        let wide = Wide { latency: 10_000.0, bandwidth: 0.0 };
+        assert!(refusal(Clusters::uniform(local, wide, 2).into()).contains("bandwidth between clusters"));
+    }
+
+    #[test]
+    fn all_ports_together_are_slower() {
+        let links = Links { efficiency: 0.93, ..Links::new(6.29, 1.0 / 375.0) };
+        assert_eq!(links.delta_driving(5, 6), 1.0 / 375.0);
+        assert_eq!(links.delta_driving(6, 6), 1.0 / 375.0 / 0.93);
+        assert_eq!(links.delta_driving(1, 1), 1.0 / 375.0);
+        // Prices say from how many ports on: the four of a torus in two dimensions are not six.
+        let prices = treepie_model::Machine::Bgp.prices();
+        let links = Links::from(prices);
+        assert_eq!((links.alpha, links.beta, links.delta), (6.29, Some(1.0 / 375.0), 1.0 / 375.0));
+        assert_eq!(links.delta_driving(4, 4), 1.0 / 375.0);
+        assert_eq!(links.delta_driving(6, 6), 1.0 / 375.0 / 0.93);
+        let combining = Settings::from(Prices { gamma: 0.5, ..prices });
+        assert_eq!((combining.gamma, combining.costs), (0.5, Costs::Links(links)));
+    }
+}

@@ -1,0 +1,214 @@
+//! The `sim` engine: programs of ranks run as they are, in virtual time.
+//!
+//! Each rank runs on a stack of its own, all of them in the thread of the caller, and waiting lets others run. So a rank
+//! program is ordinary blocking code, and a run is the same every time.
+//!
+//! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma); what the
+//! program says that it computes ([`Fabric::compute`]); and looking for something in vain ([`Options::poll`]), so that
+//! loops that poll do not keep time from going on. Everything else is for free. A message of up to 64 KiB is one transfer;
+//! a longer one is announced, asked for, and then one transfer too. Protocols above engines (credit, answers to synchronous
+//! sends) send messages of their own, which count.
+//!
+//! When nothing happens any more and ranks still wait, that is a deadlock, which ends all of them. A rank that dies is
+//! unwound where it waits; others get `PeerLost` once all that it had sent has arrived. A rank that leaves in order is
+//! noticed a millisecond later. `Settings::memory_cap` is not applied to programs: what is unexpected is known above engines.
+//!
+//! | file | what |
+//! |---|---|
+//! | `fibre` | stacks; everything `unsafe` |
+//! | `world`, `bulk`, `lives` | what all ranks share; long messages; who has ended |
+//! | `fabric` | a rank's end |
+
+mod bulk;
+mod fabric;
+mod fibre;
+mod lives;
+mod world;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use treepie_fabric::Fabric;
+use treepie_topology::Network;
+
+use crate::costs::{Costs, Settings};
+use crate::error::{Error, Result, not_negative};
+use crate::machine::Machine;
+use crate::time::{Time, from_micros, micros};
+use crate::trace::Trace;
+use fabric::SimFabric;
+use fibre::{Fibres, Suspender};
+use world::{Doom, World};
+
+/// How programs are run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Microseconds that looking for something in vain costs, above 0.
+    pub poll: f64,
+    /// Bytes of each rank's stack. Only what is touched takes memory.
+    pub stack: usize,
+    /// Whether to record what ranks do.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    /// 0.1 us, 256 KiB, and nothing is recorded.
+    fn default() -> Self {
+        Self { poll: 0.1, stack: 256 << 10, trace: false }
+    }
+}
+
+/// What came out of programs of ranks.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Simulated<R> {
+    /// What each rank returned; nothing for one that died.
+    pub results: Vec<Option<R>>,
+    /// When each rank ended.
+    pub ends: Vec<Time>,
+    /// When the last one did.
+    pub makespan: Time,
+    /// Transfers of all ranks, those of protocols among them.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What ranks did, if it was recorded.
+    pub trace: Option<Trace>,
+}
+
+impl<R> Simulated<R> {
+    /// The time of the whole in microseconds.
+    pub fn micros(&self) -> f64 {
+        micros(self.makespan)
+    }
+
+    /// The ranks that died.
+    pub fn died(&self) -> Vec<u32> {
+        let dead = self.results.iter().enumerate().filter(|(_, result)| result.is_none());
+        dead.map(|(rank, _)| rank as u32).collect()
+    }
+
+    /// What each rank returned.
+    ///
+    /// # Panics
+    /// If one died, which happens only where the settings say so.
+    pub fn into_results(self) -> Vec<R> {
+        let result = |(rank, result): (usize, Option<R>)| result.unwrap_or_else(|| panic!("rank {rank} died"));
+        self.results.into_iter().enumerate().map(result).collect()
+    }
+}
+
+/// How the program of a rank ended.
+enum End<R> {
+    Returned(R),
+    Died,
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Runs `program` on each rank of the network, with its engine. If one panics, others get `PeerLost` where they wait for
+/// it, and the panic goes on here when all have ended.
+pub fn run<R>(
+    network: &Network,
+    settings: &Settings,
+    options: &Options,
+    program: impl Fn(Box<dyn Fabric>) -> R,
+) -> Result<Simulated<R>> {
+    not_negative("the price of a poll", options.poll)?;
+    let poll = from_micros(options.poll);
+    if poll == 0 {
+        let (name, must) = ("the price of a poll", "at least a picosecond");
+        return Err(Error::Parameter { name, must, value: options.poll });
+    }
+    if std::thread::panicking() {
+        return Err(Error::Panicking);
+    }
+    let mut machine = Machine::new(network, settings)?;
+    machine.keep_order();
+    if options.trace {
+        machine.record();
+    }
+    let ranks = machine.ranks();
+    let deaths = &settings.noise.deaths;
+    let death = |rank| deaths.iter().filter(|(dead, _)| *dead == rank).map(|(_, at)| from_micros(*at)).min();
+    let world = Rc::new(RefCell::new(World::new(machine, |rank| death(rank).unwrap_or(Time::MAX), poll)));
+    let sends_on_time = matches!(settings.costs, Costs::Clusters(_));
+    let ends: RefCell<Vec<Option<End<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
+    let rank_program = |rank: u32| {
+        let (world, ends, program) = (&world, &ends, &program);
+        move |suspender: Suspender| {
+            let fabric = Box::new(SimFabric::new(rank, world, suspender, sends_on_time));
+            let end = match catch_unwind(AssertUnwindSafe(|| program(fabric))) {
+                Ok(result) => End::Returned(result),
+                Err(_) if world.borrow().ranks[rank as usize].doom == Doom::Certain => End::Died,
+                Err(panic) => End::Panicked(panic),
+            };
+            world.borrow_mut().ends(rank, !matches!(end, End::Returned(_)));
+            ends.borrow_mut()[rank as usize] = Some(end);
+        }
+    };
+    fibre::run((0..ranks).map(rank_program), options.stack, |fibres| drive(fibres, &world))
+        .map_err(|(rank, error)| Error::Stack { rank: rank as u32, ranks, why: error.to_string() })?;
+    let mut results = Vec::with_capacity(ranks as usize);
+    for end in ends.into_inner().into_iter().flatten() {
+        match end {
+            End::Returned(result) => results.push(Some(result)),
+            End::Died => results.push(None),
+            End::Panicked(panic) => resume_unwind(panic),
+        }
+    }
+    let mut world = world.borrow_mut();
+    if world.stuck {
+        let waiting = world.ranks.iter().enumerate();
+        let waiting = waiting.filter_map(|(rank, own)| Some((rank as u32, own.waits_for.clone()?))).collect();
+        return Err(Error::Deadlock { ranks, waiting });
+    }
+    let ends: Vec<Time> = world.ranks.iter().map(|rank| rank.ended.unwrap_or(rank.time)).collect();
+    let totals = world.machine.totals();
+    Ok(Simulated {
+        results,
+        makespan: ends.iter().copied().max().unwrap_or(0),
+        ends,
+        messages: totals.messages,
+        bytes: totals.bytes,
+        trace: world.machine.take_trace(),
+    })
+}
+
+/// Lets things happen until all programs have ended.
+fn drive(fibres: &Fibres, world: &RefCell<World>) {
+    loop {
+        while let Some(rank) = next_ready(world) {
+            fibres.resume(rank as usize);
+        }
+        let mut world = world.borrow_mut();
+        if world.running == 0 {
+            return;
+        }
+        match world.machine.next() {
+            Some(happening) => world.happens(happening),
+            // Nothing is on the way any more, so what is known of those who ended may be known to all.
+            None if world.show_lives() => {}
+            None => world.gets_stuck(),
+        }
+    }
+}
+
+fn next_ready(world: &RefCell<World>) -> Option<u32> {
+    world.borrow_mut().ready.pop_front()
+}
+
+/// Those that wait, in words; only the first of many.
+pub(crate) fn list_of_waiting(ranks: &u32, waiting: &[(u32, String)]) -> String {
+    const NAMED: usize = 8;
+    let name = |(rank, what): &(u32, String)| match what.as_str() {
+        "" => format!("rank {rank}"),
+        what => format!("rank {rank} in {what}"),
+    };
+    let mut named: Vec<String> = waiting.iter().take(NAMED).map(name).collect();
+    if waiting.len() > NAMED {
+        named.push(format!("and {} more", waiting.len() - NAMED));
+    }
+    format!("{} of {ranks} ranks wait for what never comes: {}", waiting.len(), named.join("; "))
+}

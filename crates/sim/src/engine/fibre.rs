@@ -1,0 +1,196 @@
+//! Functions that can be left in the middle and gone on with: each runs on a stack of its own, all in one thread.
+//!
+//! Everything `unsafe` of the simulator is here, and what it offers is safe: [`run`] owns the fibres, so that none outlives
+//! what its function borrows; [`Suspender::suspend`] works only in the fibre that it belongs to, while that is the one that
+//! runs. It must not be called while a panic unwinds: the count of panics belongs to the thread, so others would see it.
+
+#![allow(unsafe_code, reason = "a fibre reaches its own stack switch from deep inside")]
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::ptr;
+use std::rc::Rc;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+thread_local! {
+    /// The link of the fibre that runs in this thread; null if none does. Only compared, never followed.
+    static CURRENT: Cell<*const Link> = const { Cell::new(ptr::null()) };
+}
+
+/// What a fibre shares with those that suspend it.
+struct Link {
+    /// Of the fibre, from its first to its last moment; null otherwise.
+    yielder: Cell<*const Yielder<(), ()>>,
+}
+
+/// Leaves a fibre in the middle. It can be kept beyond the fibre's end and be handed to others; it is of no use there.
+#[derive(Clone)]
+pub(super) struct Suspender(Rc<Link>);
+
+impl Suspender {
+    /// Whether the caller is in this fibre, and in none that was begun inside it.
+    pub(super) fn is_here(&self) -> bool {
+        ptr::eq(CURRENT.get(), Rc::as_ptr(&self.0)) && !self.0.yielder.get().is_null()
+    }
+
+    /// Leaves the fibre until it is resumed.
+    ///
+    /// # Panics
+    /// If the caller is not in this fibre, or a panic unwinds.
+    pub(super) fn suspend(&self) {
+        assert!(self.is_here(), "a fibre is suspended by somebody else");
+        assert!(!std::thread::panicking(), "a fibre is suspended while a panic unwinds");
+        // SAFETY: the pointer is set when the fibre's function begins and cleared when it ends, so the yielder, which lies
+        // at the bottom of the fibre's stack, exists. The link of this fibre is `CURRENT`, which `Fibres::resume` sets while
+        // it is inside that fibre and puts back when it leaves it: so this runs on the fibre's stack, above no other fibre.
+        unsafe { (*self.0.yielder.get()).suspend(()) }
+    }
+}
+
+/// Makes the yielder unreachable when the function of a fibre ends, also by a panic.
+struct Reachable<'a>(&'a Link);
+
+impl Drop for Reachable<'_> {
+    fn drop(&mut self) {
+        self.0.yielder.set(ptr::null());
+    }
+}
+
+/// Puts the fibre back that ran before, also after a panic.
+struct Before(*const Link);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+type Fibre = (Rc<Link>, RefCell<Coroutine<(), (), (), DefaultStack>>);
+
+/// Fibres that have not all ended, by number.
+pub(super) struct Fibres(Vec<Fibre>);
+
+impl Fibres {
+    /// Goes on with a fibre until it is suspended or ends. Returns whether it has ended. A panic in it goes on here.
+    ///
+    /// # Panics
+    /// If it has ended before, or runs.
+    pub(super) fn resume(&self, number: usize) -> bool {
+        let (link, coroutine) = &self.0[number];
+        let mut coroutine = coroutine.borrow_mut();
+        let _before = Before(CURRENT.replace(Rc::as_ptr(link)));
+        matches!(coroutine.resume(()), CoroutineResult::Return(()))
+    }
+}
+
+/// Makes a fibre of each of these functions, with a stack of so many bytes, and calls `drive` with them. Fibres that have
+/// not ended when that returns are unwound; they cannot be suspended then.
+///
+/// # Errors
+/// The number of the first fibre for which there is no stack.
+pub(super) fn run<'env, F, R>(
+    functions: impl IntoIterator<Item = F>,
+    stack: usize,
+    drive: impl FnOnce(&Fibres) -> R,
+) -> Result<R, (usize, io::Error)>
+where
+    F: FnOnce(Suspender) + 'env,
+{
+    let mut fibres = Vec::new();
+    for (number, function) in functions.into_iter().enumerate() {
+        let stack = DefaultStack::new(stack).map_err(|error| (number, error))?;
+        let link = Rc::new(Link { yielder: Cell::new(ptr::null()) });
+        let own = link.clone();
+        let body = move |yielder: &Yielder<(), ()>, ()| {
+            own.yielder.set(yielder);
+            let _reachable = Reachable(&own);
+            function(Suspender(own.clone()));
+        };
+        // SAFETY: what `body` borrows lives for 'env, which outlasts this call. The coroutine is dropped before this call
+        // returns or unwinds, which ends it or aborts: `fibres` owns it, `drive` gets a shared reference to a type of which
+        // it cannot take anything, and nothing here forgets it.
+        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, body) };
+        fibres.push((link, RefCell::new(coroutine)));
+    }
+    Ok(drive(&Fibres(fibres)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    const STACK: usize = 64 << 10;
+
+    #[test]
+    fn fibres_take_turns_and_borrow() {
+        let said = RefCell::new(Vec::new());
+        let speak = |number: usize| {
+            let said = &said;
+            move |suspender: Suspender| {
+                for turn in 0..3 {
+                    said.borrow_mut().push((turn, number));
+                    suspender.suspend();
+                }
+            }
+        };
+        let ended = run([speak(0), speak(1)], STACK, |fibres| {
+            (0..8).map(|turn| fibres.resume(turn % 2)).filter(|ended| *ended).count()
+        });
+        assert_eq!(ended.ok(), Some(2));
+        assert_eq!(*said.borrow(), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+    }
+
+    #[test]
+    fn nobody_else_suspends_a_fibre() {
+        let kept: RefCell<Option<Suspender>> = RefCell::new(None);
+        let refused = |suspender: &Suspender| catch_unwind(AssertUnwindSafe(|| suspender.suspend())).is_err();
+        let functions: [Box<dyn FnOnce(Suspender)>; 2] = [
+            Box::new(|own| {
+                *kept.borrow_mut() = Some(own.clone());
+                own.suspend();
+            }),
+            Box::new(|own| {
+                let other = kept.borrow().clone().expect("the other was first");
+                assert!(own.is_here() && !other.is_here() && refused(&other));
+                // One that is begun inside this one is not this one.
+                let inner = |_: Suspender| assert!(!own.is_here() && refused(&own));
+                assert!(run([inner], STACK, |fibres| fibres.resume(0)).is_ok_and(|ended| ended));
+                assert!(own.is_here());
+            }),
+        ];
+        let ended = run(functions, STACK, |fibres| [0, 1, 0].map(|number| fibres.resume(number)));
+        assert_eq!(ended.ok(), Some([false, true, true]));
+        assert!(refused(&kept.take().expect("kept")), "it has ended");
+    }
+
+    #[test]
+    fn what_has_not_ended_is_unwound_without_a_stop() {
+        struct Noisy<'a>(&'a Cell<u32>, Suspender);
+        impl Drop for Noisy<'_> {
+            fn drop(&mut self) {
+                assert!(!self.1.is_here());
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let dropped = Cell::new(0);
+        let function = |own: Suspender| {
+            let _noisy = Noisy(&dropped, own.clone());
+            own.suspend();
+            unreachable!("nobody resumes it");
+        };
+        assert!(run([function, function], STACK, |fibres| fibres.resume(0)).is_ok_and(|ended| !ended));
+        assert_eq!(dropped.get(), 1);
+    }
+
+    #[test]
+    fn a_panic_goes_on_where_the_fibre_was_resumed() {
+        let function = |_: Suspender| std::panic::resume_unwind(Box::new(7u32));
+        let panic = catch_unwind(|| run([function], STACK, |fibres| fibres.resume(0))).map(drop);
+        assert_eq!(panic.unwrap_err().downcast_ref(), Some(&7u32));
+        assert!(CURRENT.get().is_null());
+    }
+}

@@ -1,0 +1,203 @@
+//! Drives protocols that are state machines ([`Reactor`]) on a [`Machine`], without a stack for each: a rank is as large as
+//! its reactor.
+//!
+//! Messages of one pair and one tag come in order; everything else comes as the network and the noise have it. A rank takes
+//! a message when its CPU is free, which costs what receiving and handling one cost, and sends at once what the reactor
+//! gives out then. Messages come unasked, so nobody asks reactors what they expect. What comes after a reactor is done is
+//! dropped, as it is by the driver over an endpoint.
+
+use std::time::Duration;
+
+use treepie_base::Bytes;
+use treepie_fabric::{Reactor, Transmit};
+use treepie_topology::{Network, Tie};
+
+use crate::costs::Settings;
+use crate::error::{Error, Result, not_negative};
+use crate::machine::{Machine, Message, What};
+use crate::time::{Time, from_micros, micros};
+use crate::trace::Trace;
+
+/// What came out of reactors.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ran<R> {
+    /// The reactors, by rank.
+    pub reactors: Vec<R>,
+    /// When the last of them was done.
+    pub makespan: Time,
+    /// Messages of all ranks.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The most messages that were on the way at once.
+    pub most_in_flight: u64,
+    /// The ranks that died.
+    pub died: Vec<u32>,
+    /// What ranks did, if it was recorded.
+    pub trace: Option<Trace>,
+}
+
+impl<R> Ran<R> {
+    /// The time of the whole in microseconds.
+    pub fn micros(&self) -> f64 {
+        micros(self.makespan)
+    }
+}
+
+/// Runs these reactors, one for each rank of the network, until nothing happens any more. Handling a message costs
+/// `handler` microseconds.
+///
+/// # Errors
+/// What the first reactor that ends with an error says, or those that are not done, unless they have died.
+pub fn run<R: Reactor>(network: &Network, settings: &Settings, reactors: Vec<R>, handler: f64) -> Result<Ran<R>> {
+    Driver::new(network, settings, reactors, handler)?.run()
+}
+
+/// The same, and records what ranks do.
+pub fn run_recorded<R: Reactor>(
+    network: &Network,
+    settings: &Settings,
+    reactors: Vec<R>,
+    handler: f64,
+) -> Result<Ran<R>> {
+    let mut driver = Driver::new(network, settings, reactors, handler)?;
+    driver.machine.record();
+    driver.run()
+}
+
+/// A message on the way, or one that waits for the CPU.
+struct Parcel {
+    from: u32,
+    tag: u32,
+    bytes: Bytes,
+}
+
+struct Driver<R> {
+    machine: Machine,
+    reactors: Vec<R>,
+    /// Until when each rank handles what it has; what comes then waits, also where handling is for free.
+    busy: Vec<Time>,
+    parcels: Vec<Option<Parcel>>,
+    free: Vec<usize>,
+    handler: Time,
+    makespan: Time,
+    died: Vec<u32>,
+}
+
+impl<R: Reactor> Driver<R> {
+    fn new(network: &Network, settings: &Settings, reactors: Vec<R>, handler: f64) -> Result<Self> {
+        not_negative("the cost of a handler", handler)?;
+        let mut machine = Machine::new(network, settings)?;
+        machine.keep_order();
+        if reactors.len() != machine.ranks() as usize {
+            let (reactors, network) = (reactors.len(), machine.ranks());
+            return Err(Error::Reactors { reactors, network });
+        }
+        Ok(Self {
+            busy: vec![0; reactors.len()],
+            machine,
+            reactors,
+            parcels: Vec::new(),
+            free: Vec::new(),
+            handler: from_micros(handler),
+            makespan: 0,
+            died: Vec::new(),
+        })
+    }
+
+    fn run(mut self) -> Result<Ran<R>> {
+        for rank in 0..self.machine.ranks() {
+            self.transmit(rank);
+        }
+        while let Some(happening) = self.machine.next() {
+            let rank = happening.rank;
+            match happening.what {
+                What::Delivered { bytes, token, .. } => {
+                    self.machine.hold(rank, bytes)?;
+                    let taken = self.machine.receive(rank, happening.time, bytes);
+                    self.handle_after(rank, taken, token)?;
+                }
+                What::Woken { token } => self.handle(rank, token)?,
+                What::Died => self.died.push(rank),
+                What::Sent { .. } => {}
+            }
+        }
+        let is_missing = |rank: &u32| !self.reactors[*rank as usize].is_done() && !self.died.contains(rank);
+        let waiting: Vec<(u32, String)> =
+            (0..self.machine.ranks()).filter(is_missing).map(|rank| (rank, String::new())).collect();
+        if !waiting.is_empty() {
+            return Err(Error::Deadlock { ranks: self.machine.ranks(), waiting });
+        }
+        let totals = self.machine.totals();
+        Ok(Ran {
+            reactors: self.reactors,
+            makespan: self.makespan,
+            messages: totals.messages,
+            bytes: totals.bytes,
+            most_in_flight: totals.most_in_flight,
+            died: self.died,
+            trace: self.machine.take_trace(),
+        })
+    }
+
+    /// Sends what a reactor gives out.
+    fn transmit(&mut self, rank: u32) {
+        let now = self.machine.now();
+        while let Some(Transmit { to, tag, bytes }) = self.reactors[rank as usize].poll_transmit() {
+            let length = bytes.as_slice().len() as u64;
+            let token = self.keep(Parcel { from: rank, tag, bytes });
+            if to == rank {
+                self.wait_for_turn(rank, now, token);
+                continue;
+            }
+            let message = Message { from: rank, to, bytes: length, channel: tag, token, tie: Tie::default() };
+            let sending = self.machine.send(now, message);
+            self.makespan = self.makespan.max(sending.free);
+        }
+        self.makespan = self.makespan.max(now);
+    }
+
+    /// A message has been taken, or will be at a time; then it is handled.
+    fn handle_after(&mut self, rank: u32, taken: Time, token: u64) -> Result<()> {
+        let over = self.machine.occupy(rank, taken, self.handler);
+        if over <= self.machine.now() && self.busy[rank as usize] < self.machine.now() {
+            return self.handle(rank, token);
+        }
+        self.wait_for_turn(rank, over, token);
+        Ok(())
+    }
+
+    /// Handles a message at a time, after those before it: without that, one that costs nothing would overtake others.
+    fn wait_for_turn(&mut self, rank: u32, time: Time, token: u64) {
+        let busy = &mut self.busy[rank as usize];
+        *busy = time.max(*busy);
+        self.machine.wake(*busy, rank, token);
+    }
+
+    fn handle(&mut self, rank: u32, token: u64) -> Result<()> {
+        let Some(parcel) = self.parcels[token as usize].take() else { return Ok(()) };
+        self.free.push(token as usize);
+        let Parcel { from, tag, bytes } = parcel;
+        if from != rank {
+            self.machine.let_go(rank, bytes.as_slice().len() as u64);
+        }
+        let reactor = &mut self.reactors[rank as usize];
+        if reactor.is_done() {
+            return Ok(());
+        }
+        let now = Duration::from_nanos(self.machine.now() / 1000);
+        reactor.on_message(now, from, tag, bytes).map_err(|error| Error::Reactor { rank, error })?;
+        self.transmit(rank);
+        Ok(())
+    }
+
+    fn keep(&mut self, parcel: Parcel) -> u64 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.parcels.push(None);
+            self.parcels.len() - 1
+        });
+        self.parcels[place] = Some(parcel);
+        place as u64
+    }
+}

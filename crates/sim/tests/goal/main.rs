@@ -1,0 +1,99 @@
+//! Schedules written as GOAL are read by the published grammar, and an evaluation of the file that shares nothing with the
+//! simulator but the rules of its LogGP gives the same time.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod evaluator;
+mod parser;
+
+use common::{network, operation, uniform};
+use evaluator::{Parameters, makespan};
+use treepie_collectives::registry::{self, Request};
+use treepie_schedule::{End, Schedule, dump};
+use treepie_sim::costs::LogGP;
+use treepie_sim::{Piece, Settings, play};
+use treepie_topology::Network;
+
+fn written(schedule: &dyn Schedule, sizes: &treepie_sim::Sizes, element: usize) -> parser::Program {
+    let mut text = String::new();
+    dump::goal(schedule, &|rank| sizes.of(rank).clone(), element, &mut text).unwrap();
+    parser::parse(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a file cannot say: that lanes wait for each other, and that all ranks wait for all.
+fn can_be_said(schedule: &dyn Schedule) -> bool {
+    (0..schedule.phases())
+        .map(|phase| schedule.phase(phase))
+        .all(|phase| phase.window >= phase.lanes && phase.end == End::Local)
+}
+
+fn compare(network: &Network, parameters: Parameters, each: usize) -> u32 {
+    let mut compared = 0;
+    for algorithm in registry::all() {
+        for variant in algorithm.variants() {
+            let root = network.ranks() / 2;
+            let Ok(schedule) = registry::build(&variant, &Request::new(operation(&variant, root), network)) else {
+                continue;
+            };
+            if !can_be_said(&*schedule) {
+                continue;
+            }
+            let sizes = uniform(&*schedule, if variant.starts_with("barrier") { 0 } else { each });
+            let Parameters { latency, overhead, gap, per_byte, gamma } = parameters;
+            let costs =
+                LogGP { latency: latency / 1e6, overhead: overhead / 1e6, gap: gap / 1e6, per_byte: per_byte / 1e6 };
+            let settings = Settings { gamma: gamma / 1e6, ..costs.into() };
+            let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 8 };
+            let played = play(piece, network, &settings).unwrap();
+            let evaluated = makespan(&written(&*schedule, &sizes, 8), parameters);
+            let off = (played.makespan as f64 - evaluated).abs();
+            assert!(
+                off <= 1e-9 * evaluated,
+                "{variant} on {network}: {} ps played, {evaluated} evaluated",
+                played.makespan
+            );
+            compared += 1;
+        }
+    }
+    compared
+}
+
+/// Picoseconds.
+const INTREPID: Parameters =
+    Parameters { latency: 4_290_000.0, overhead: 2_870_000.0, gap: 2_040_000.0, per_byte: 2670.0, gamma: 0.0 };
+const JAGUAR: Parameters =
+    Parameters { latency: 9_900_000.0, overhead: 1_750_000.0, gap: 3_400_000.0, per_byte: 580.0, gamma: 0.0 };
+
+#[test]
+fn runs_take_as_long_as_an_evaluation_of_their_files() {
+    let mut compared = 0;
+    for ranks in 1..=17 {
+        for parameters in [INTREPID, JAGUAR, Parameters { gamma: 1250.0, ..INTREPID }] {
+            compared += compare(&Network::flat(ranks), parameters, 37);
+        }
+        compared += compare(&Network::flat(ranks), JAGUAR, 4001);
+    }
+    for text in ["torus:4x4", "mesh:3x3", "torus:2x3x2", "clusters:3+5", "clos:r6,t4,n10"] {
+        compared += compare(&network(text), INTREPID, 100);
+    }
+    assert!(compared > 5000, "{compared}");
+}
+
+#[test]
+fn the_grammar_is_kept() {
+    let text = "num_ranks 2\n\nrank 0 {\nl1: calc 100 cpu 0\nl2: send 10b to 1 tag 3 cpu 0 nic 0\nl2 requires l1\n}\n\
+                rank 1 {\nl1: recv 10b from 0 tag 3\nl2: calc 5\nl2 irequires l1\n}\n";
+    let program = parser::parse(text).unwrap();
+    assert_eq!(program.ranks.len(), 2);
+    // 100 units of computing, o + L + 9 G on the way, o to receive; rank 1 computes at the beginning of its receive.
+    let expected = 100.0 * 1000.0 + 2_870_000.0 + 4_290_000.0 + 9.0 * 2670.0 + 2_870_000.0 + 5.0 * 1000.0;
+    assert_eq!(makespan(&program, Parameters { gamma: 1000.0, ..INTREPID }), expected);
+    for wrong in [
+        "rank 0 {\n}",
+        "num_ranks 1\nrank 1 {\n}",
+        "num_ranks 1\nrank 0 {\nl1: send 1b to 0\n",
+        "num_ranks 1\nrank 0 {\nl1 requires l2\n}",
+    ] {
+        assert!(parser::parse(wrong).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Rows of the table of the papers' numbers that the simulator reproduces, by their ids.
+//!
+//! Rows A and E are by events unless they say otherwise: start-ups and bytes over a link are told apart by playing with only
+//! one of the two. E15 and E16 are reproduced in rounds in step: the thesis starts all six buckets of a stage before it waits for any.
+
+mod common;
+
+use common::{build, network, play_id, uniform, wide_area};
+use treepie_sim::costs::{Links, LogGP};
+use treepie_sim::{Machine, Message, Piece, Settings, What, phases, symmetric, time};
+use treepie_topology::{Network, Tie};
+
+const MIB: usize = 1 << 20;
+
+/// Milliseconds of an algorithm on so many clusters.
+fn millis(id: &str, clusters: u32, each: u32, bytes: usize) -> f64 {
+    play_id(id, &network(&format!("clusters:{clusters}x{each}")), &wide_area(clusters), bytes).micros() / 1000.0
+}
+
+#[test]
+fn c01_to_c05_wide_area_broadcast_and_scatter() {
+    let rows = [
+        ("C01", "bcast/two_layer:segments=32,window=32", 8, 1, MIB, 1079.0),
+        ("C01", "bcast/two_layer", 8, 1, MIB, 7425.0),
+        ("C02", "bcast/two_layer:segments=32,window=32", 4, 1, MIB, 1072.0),
+        ("C02", "bcast/two_layer", 4, 1, MIB, 3200.0),
+        ("C04", "bcast/two_layer", 4, 1, 4 * MIB, 12723.3),
+        ("C04", "bcast/two_layer", 4, 16, 4 * MIB, 13224.3),
+        ("C05", "scatter/in_turn:segments=32,window=32", 8, 1, MIB, 1078.0),
+        ("C05", "scatter/in_turn", 8, 1, MIB, 7437.0),
+    ];
+    for (row, id, clusters, each, bytes, measured) in rows {
+        let simulated = millis(id, clusters, each, bytes);
+        let off = simulated / measured - 1.0;
+        println!("{row} {id} {clusters}x{each}: {simulated:.1} ms, measured {measured} ({:+.2}%)", off * 100.0);
+        assert!(off.abs() < 0.02, "{row} {id} on {clusters} clusters of {each}: {simulated} ms, measured {measured}");
+    }
+}
+
+#[test]
+fn c03_aggregate_bandwidth() {
+    // Seven links of 1 MB/s; F9: within 3%.
+    let seven = 7.0 * 1024.0 * 1000.0 / 1e6;
+    let segmented = seven / (millis("bcast/two_layer:segments=32,window=32", 8, 1, MIB) / 1000.0);
+    let whole = seven / (millis("bcast/two_layer", 8, 1, MIB) / 1000.0);
+    assert!((segmented / 6.65 - 1.0).abs() < 0.03, "{segmented}");
+    assert!((whole / 0.96 - 1.0).abs() < 0.03, "{whole}");
+}
+
+#[test]
+fn c07_segments_cost_one_link_and_their_way_into_the_others() {
+    // T = k g_w(m) + (C-2) s(m) + L_w with segments of 64 KiB: s is their time on the local link, 1.31 ms.
+    for clusters in [4, 8] {
+        let simulated = millis("bcast/two_layer:segments=16,window=16", clusters, 1, MIB);
+        let formula = 1048.576 + f64::from(clusters - 2) * 1.31072 + 10.0;
+        assert!((simulated / formula - 1.0).abs() < 0.01, "{clusters} clusters: {simulated} and {formula}");
+    }
+}
+
+#[test]
+fn c23_segments_win_from_some_size_on() {
+    let ratio =
+        |bytes| millis("bcast/two_layer", 4, 1, bytes) / millis("bcast/two_layer:segments=8,window=8", 4, 1, bytes);
+    assert!(ratio(256 << 10) > 2.0);
+    assert!(ratio(1 << 10) < 1.2);
+}
+
+/// alpha 6.29 us, 375 MB/s for each link, 0.93 of that when all six are driven.
+fn blue_gene() -> Settings {
+    Links { efficiency: 0.93, ..Links::new(6.29, 1.0 / 375.0) }.into()
+}
+
+#[test]
+fn e15_e16_six_buckets_on_32_cubed() {
+    let network = network("torus:32x32x32");
+    let schedule = build("allgather/bucket_k:6", &network);
+    for (row, bytes, measured) in [("E15", 16384, 260.797), ("E16", 32768, 517.573)] {
+        let sizes = uniform(&*schedule, bytes);
+        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+        let counted = phases(piece, &network, &blue_gene()).unwrap();
+        assert_eq!(counted.startups, 558, "{row}");
+        // The thesis's program moves blocks before. That costs 9 messages, and 16 n delta at the bisection bandwidth.
+        let moving = 9.0 * 6.29 + 16.0 * bytes as f64 / 375.0 / 0.93;
+        let simulated = counted.micros / 1000.0;
+        let with_moving = simulated + moving / 1000.0;
+        // In events a lane's start-up goes on during another's transfer: a little faster than the thesis's program.
+        let events = symmetric::play(piece, &network, &blue_gene()).unwrap().unwrap().micros() / 1000.0;
+        println!(
+            "{row}: {simulated:.3} ms in step, {with_moving:.3} ms with blocks moved, {events:.3} ms by events, measured {measured}"
+        );
+        assert!((simulated / measured - 1.0).abs() < 0.003, "{row}: {simulated} ms, measured {measured}");
+        assert!((with_moving / measured - 1.0).abs() < 0.003, "{row}: {with_moving} ms, measured {measured}");
+        assert!(events < simulated && events > 0.985 * measured, "{row}: {events} ms by events");
+    }
+}
+
+const INTREPID: LogGP = LogGP { latency: 4.29, overhead: 2.87, gap: 2.04, per_byte: 0.00267 };
+const JAGUAR: LogGP = LogGP { latency: 9.90, overhead: 1.75, gap: 3.40, per_byte: 0.00058 };
+const BIG_RED: LogGP = LogGP { latency: 7.08, overhead: 11.78, gap: 4.19, per_byte: 0.00414 };
+
+#[test]
+fn a05_one_message_of_ten_bytes() {
+    for (costs, expected) in [(INTREPID, 10.05403), (JAGUAR, 13.40522), (BIG_RED, 30.67726)] {
+        let mut machine = Machine::new(&Network::flat(2), &costs.into()).unwrap();
+        machine.send(0, Message { from: 0, to: 1, bytes: 10, channel: 0, token: 7, tie: Tie::default() });
+        let there = machine.next().unwrap();
+        assert!(matches!(there.what, What::Delivered { from: 0, bytes: 10, token: 7, .. }));
+        assert_eq!(machine.receive(1, there.time, 10), time::from_micros(expected));
+        assert_eq!(machine.next(), None);
+    }
+}
+
+#[test]
+fn a07_to_a10_the_greedy_tree() {
+    for (row, costs, ranks, expected) in [
+        ("A07", INTREPID, 128, 45.860),
+        ("A08", INTREPID, 1024, 63.080),
+        ("A09", INTREPID, 8192, 80.270),
+        ("A10", BIG_RED, 1024, 216.800),
+    ] {
+        let (gap, time) = (costs.overhead, costs.latency + 2.0 * costs.overhead);
+        let id = format!("bcast/greedy:gap={gap},time={time}");
+        let played = play_id(&id, &Network::flat(ranks), &costs.into(), 1).micros();
+        assert!((played - expected).abs() < 0.01, "{row}: {played}, and {expected} is expected");
+    }
+}
+
+/// Start-ups, and bytes over a link for each byte that a rank contributes, one after the other.
+fn coefficients(id: &str, text: &str) -> (f64, f64) {
+    let network = network(text);
+    // Blocks that lanes and ranks divide.
+    let each = 240 * if id.starts_with("allreduce") { 1 } else { 4 };
+    let bytes = if id.starts_with("allreduce") { each * network.ranks() as usize } else { each };
+    // A start-up must not be for free, for those of a rank to be told apart from its transfers.
+    let alone = |alpha: f64, delta: f64| play_id(id, &network, &Links::new(alpha, delta).into(), each).micros();
+    (alone(1.0, 1e-12).round(), alone(0.0, 1.0) / bytes as f64)
+}
+
+#[test]
+fn e_rows_counted_by_events() {
+    for (row, id, text, alpha, delta) in [
+        ("E01", "allgather/ring", "torus:8x8", 63.0, 63.0),
+        ("E02", "allgather/distance_doubling", "flat:256", 8.0, 255.0),
+        ("E03", "allgather/distance_doubling", "torus:4x4x4", 6.0, 63.0),
+        ("E03", "allgather/distance_doubling", "torus:8x8x8", 9.0, 949.0),
+        ("E05", "allgather/distance_halving", "torus:8x8x8", 9.0, 730.0),
+        ("E06", "allgather/torus_reordered", "torus:8x8x8", 9.0, 574.0),
+        ("E09", "allgather/torus_reordered", "torus:8x8x16", 10.0, 1156.0),
+        ("E11", "allgather/bucket", "torus:8x8x8", 21.0, 511.0),
+        ("E12", "allgather/bucket", "torus:8x8x16", 29.0, 1023.0),
+        ("E26", "allgather/distance_doubling", "clos:r80,t64,n4096", 12.0, 16191.0),
+        ("E27", "allgather/distance_halving", "clos:r80,t64,n4096", 12.0, 4284.0),
+        ("E28", "allreduce/ring", "clos:r80,t64,n128", 254.0, 2.0 * 127.0 / 128.0),
+        ("E32", "allreduce/bucket", "mesh:8x8", 28.0, 2.0 * 63.0 / 64.0),
+    ] {
+        let (startups, bytes) = coefficients(id, text);
+        println!("{row} {id} on {text}: {startups} alpha + {bytes} n delta");
+        assert_eq!(startups, alpha, "{row} {id} on {text}: alpha");
+        assert!((bytes / delta - 1.0).abs() < 1e-9, "{row} {id} on {text}: {bytes} n delta, not {delta}");
+    }
+}
+
+#[test]
+fn e21_ring_on_any_number_of_nodes() {
+    for ranks in [16, 512] {
+        for (bytes, bandwidth) in [(64, 9.906), (32768, 349.8)] {
+            let network = Network::torus(&[ranks], &[true]).unwrap();
+            let played = play_id("allgather/ring", &network, &Links::new(6.29, 1.0 / 375.0).into(), bytes).micros();
+            let reached = bytes as f64 * f64::from(ranks - 1) / played;
+            assert!((reached / bandwidth - 1.0).abs() < 1e-3, "{ranks} ranks, {bytes} bytes: {reached} MB/s");
+        }
+    }
+}
+
+#[test]
+fn e36_messages_over_one_link_share_it() {
+    // On a ring of 32, c neighbours send c hops on: c messages pass the link between the last of them and the next.
+    for congestion in [1u32, 2, 4, 8] {
+        let network = Network::torus(&[32], &[true]).unwrap();
+        let mut machine = Machine::new(&network, &Links::new(6.29, 1.0 / 375.0).into()).unwrap();
+        for from in 0..congestion {
+            machine
+                .send(0, Message { from, to: from + congestion, bytes: 1 << 20, channel: 0, token: 0, tie: Tie::Plus });
+        }
+        let last = std::iter::from_fn(|| machine.next()).last().unwrap();
+        let bandwidth = f64::from(1 << 20) / time::micros(last.time);
+        assert!((bandwidth / (375.0 / f64::from(congestion)) - 1.0).abs() < 0.02, "{congestion}: {bandwidth}");
+    }
+}
+
+#[test]
+fn e38_three_buckets_beat_six_on_a_mesh() {
+    let time = |text, id| play_id(id, &network(text), &blue_gene(), 48_000).micros();
+    assert!(time("mesh:4x4x4", "allgather/bucket_k:3") < time("mesh:4x4x4", "allgather/bucket_k:6"));
+    assert!(time("torus:4x4x4", "allgather/bucket_k:6") < time("torus:4x4x4", "allgather/bucket_k:3"));
+}
+
+#[test]
+fn c20_c21_links_between_clusters_may_differ_each_way() {
+    // Latency in ms and bandwidth in Mb/s between VU, Leiden, UvA and Delft.
+    let latency = [[0.0, 3.5, 1.5, 2.5], [3.5, 0.0, 3.0, 4.0], [1.5, 3.0, 0.0, 2.0], [2.5, 4.0, 2.0, 0.0]];
+    let bandwidth = [[0.0, 5.0, 26.0, 7.0], [3.5, 0.0, 4.0, 3.0], [28.0, 6.0, 0.0, 7.5], [6.0, 4.5, 6.5, 0.0]];
+    let wide = |a: usize, b: usize| treepie_sim::costs::Wide {
+        latency: latency[a][b] * 1e3,
+        bandwidth: bandwidth[a][b] / 8.0,
+    };
+    let wide = (0..4).map(|a| (0..4).map(|b| wide(a, b)).collect()).collect();
+    let local = treepie_sim::costs::PLogP::simple(20.0, 50.0);
+    let costs = treepie_sim::costs::Clusters { local, wide, window: treepie_sim::costs::Clusters::WINDOW };
+    let network = network("clusters:4x1");
+    for a in 0..4usize {
+        for b in (0..4).filter(|b| *b != a) {
+            let mut machine = Machine::new(&network, &costs.clone().into()).unwrap();
+            let message =
+                Message { from: a as u32, to: b as u32, bytes: 60_000, channel: 0, token: 0, tie: Tie::default() };
+            machine.send(0, message);
+            let expected = 2.0 * 20.0 + latency[a][b] * 1e3 + 60_000.0 * 8.0 / bandwidth[a][b];
+            let there = time::micros(machine.next().unwrap().time);
+            assert!((there - expected).abs() < 1e-3, "from {a} to {b}: {there} us, and {expected} is expected");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the command line says: operations, numbers of bytes, lists of algorithms.
+
+use std::str::FromStr;
+
+use anyhow::Context;
+use treepie_schedule::Operation;
+
+/// The operation of this name, with this root where it has any.
+pub(super) fn operation(name: &str, root: u32) -> anyhow::Result<Operation> {
+    let all = [
+        Operation::Barrier,
+        Operation::Bcast { root },
+        Operation::Scatter { root },
+        Operation::Gather { root },
+        Operation::Allgather,
+        Operation::Reduce { root },
+        Operation::Allreduce,
+        Operation::ReduceScatter,
+        Operation::Alltoall,
+        Operation::Scan,
+        Operation::Exscan,
+    ];
+    let names = || all.map(Operation::name).join(", ");
+    all.into_iter()
+        .find(|operation| operation.name() == name)
+        .with_context(|| format!("there is no operation {name}; there are {}", names()))
+}
+
+/// Ids with commas between. A comma within the arguments of an id is followed by a name and `=`, or by no `/`.
+pub(super) fn ids(list: &str) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for part in list.split(',') {
+        match ids.last_mut().filter(|last| last.contains(':') && part.contains('=') && !part.contains(':')) {
+            Some(last) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            None => ids.push(part.to_owned()),
+        }
+    }
+    ids
+}
+
+/// A number of bytes, as `1000`, `64K`, `1M` or `2G`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) usize);
+
+/// More would not fit into the sums of many ranks.
+const MOST: usize = 1 << 40;
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (digits, unit) = match text.char_indices().find(|(_, letter)| !letter.is_ascii_digit()) {
+            Some((at, _)) => text.split_at(at),
+            None => (text, ""),
+        };
+        let factor = match unit {
+            "" => 1,
+            "K" | "k" | "KiB" => 1 << 10,
+            "M" | "MiB" => 1 << 20,
+            "G" | "GiB" => 1 << 30,
+            _ => return Err("not a number of bytes as 1000, 64K or 1M".to_owned()),
+        };
+        let number: Option<usize> = digits.parse().ok();
+        let bytes = number.and_then(|number| number.checked_mul(factor)).filter(|bytes| *bytes <= MOST);
+        bytes.map(Bytes).ok_or_else(|| "not a number of bytes as 1000, 64K or 1M, up to 1024G".to_owned())
+    }
+}
+
+/// Sizes from one to another, each twice the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sweep {
+    from: usize,
+    to: usize,
+}
+
+impl Sweep {
+    pub(super) fn sizes(&self) -> Vec<usize> {
+        std::iter::successors(Some(self.from), |bytes| Some(bytes * 2)).take_while(|bytes| *bytes <= self.to).collect()
+    }
+}
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "not a sweep as bytes=64..1M".to_owned();
+        let (from, to) = text.strip_prefix("bytes=").and_then(|range| range.split_once("..")).ok_or_else(wrong)?;
+        let (Bytes(from), Bytes(to)) = (from.parse()?, to.parse()?);
+        if from == 0 || from > to {
+            return Err("a sweep goes from at least 1 byte up".to_owned());
+        }
+        Ok(Self { from, to })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(
+            ["0", "1000", "64K", "1M", "2G"].map(|text| text.parse::<Bytes>().unwrap().0),
+            [0, 1000, 65536, 1 << 20, 2 << 30]
+        );
+        for bad in ["", "K", "1T", "-1", "1.5K", "99999999999999999999", "1025G"] {
+            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_doubles() {
+        assert_eq!("bytes=64..1K".parse::<Sweep>().unwrap().sizes(), [64, 128, 256, 512, 1024]);
+        assert_eq!("bytes=3..7".parse::<Sweep>().unwrap().sizes(), [3, 6]);
+        for bad in ["64..1K", "bytes=64", "bytes=0..4", "bytes=8..4", "ranks=1..4", "bytes=a..b"] {
+            assert!(bad.parse::<Sweep>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_keep_the_arguments_of_ids_together() {
+        assert_eq!(ids("ring,bruck"), ["ring", "bruck"]);
+        assert_eq!(ids("kary:4,segments=8,window=2,flat"), ["kary:4,segments=8,window=2", "flat"]);
+        assert_eq!(
+            ids("bcast/flat:segments=4,bcast/chain:segments=2"),
+            ["bcast/flat:segments=4", "bcast/chain:segments=2"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_operation_is_refused_with_those_there_are() {
+        let error = operation("walk", 0).unwrap_err().to_string();
+        assert!(error.starts_with("there is no operation walk; there are barrier, bcast"), "{error}");
+        assert_eq!(operation("bcast", 3).unwrap(), Operation::Bcast { root: 3 });
+    }
+}

@@ -1,0 +1,125 @@
+//! What programs cost.
+
+use std::time::Duration;
+
+use treepie::prelude::*;
+use treepie::simulate::{LogGP, Noise, Options, Settings, simulate_with};
+use treepie::{Network, simulate};
+
+use crate::ends::dying;
+use crate::{MACHINE, flat, ok, plain};
+
+#[test]
+fn a_message_takes_what_the_model_says() {
+    let simulated = simulate(&flat(2), &plain(), |world| {
+        if world.rank() == 0 { world.send(&[0u8; 101], 1, 0) } else { world.recv_vec::<u8>(0, 0).map(drop) }
+    });
+    let simulated = simulated.expect("it runs");
+    // o + L + 100 G + o; the sender is free after o.
+    assert_eq!((simulated.messages, simulated.bytes), (1, 101));
+    assert_eq!(simulated.ends, [2_000_000, 15_000_000]);
+}
+
+#[test]
+fn a_long_message_is_one_transfer_after_it_was_asked_for() {
+    let bytes = 1_000_000;
+    let data = |i: usize| (i % 251) as u8;
+    let simulated = simulate(&flat(2), &plain(), |world| {
+        if world.rank() == 0 {
+            let sent: Vec<u8> = (0..bytes).map(data).collect();
+            return world.send(&sent, 1, 0).is_ok();
+        }
+        world.recv_vec::<u8>(0, 0).is_ok_and(|(got, _)| got.len() == bytes && (0..bytes).all(|i| got[i] == data(i)))
+    });
+    let simulated = simulated.expect("it runs");
+    // The announcement, the answer, the data.
+    assert_eq!(simulated.messages, 3);
+    assert!(simulated.bytes < bytes as u64 + 100);
+    assert!((10_000.0..10_100.0).contains(&simulated.micros()), "{}", simulated.micros());
+    assert_eq!(simulated.into_results(), [true, true]);
+}
+
+#[test]
+fn computing_and_combining_cost_what_is_said() {
+    let time = |settings: &Settings, micros: u64| {
+        let run = |world: Comm| {
+            world.compute(Duration::from_micros(micros));
+            world.all_reduce(&[world.rank() as u64; 1000], Sum).map(|sum| (sum[0], world.now()))
+        };
+        let simulated = simulate(&flat(2), settings, run).expect("it runs");
+        let micros = simulated.micros();
+        let results = ok(simulated);
+        let last = results.iter().map(|(_, now)| now.as_nanos() as f64 / 1000.0).fold(0.0, f64::max);
+        assert!(results.iter().all(|(sum, _)| *sum == 1) && last == micros, "{last} {micros} {results:?}");
+        micros
+    };
+    let bare = time(&plain(), 0);
+    assert!((time(&plain(), 70) - bare - 70.0).abs() < 1e-9);
+    // Two ranks exchange all and combine all of it, or half each.
+    let combined = time(&Settings { gamma: 0.01, ..plain() }, 0) - bare;
+    assert!((combined - 80.0).abs() < 1e-9 || (combined - 40.0).abs() < 1e-9, "{combined}");
+    let slow = Settings { noise: Noise { slow_ranks: vec![(1, 3.0)], ..Noise::default() }, ..plain() };
+    assert!(time(&slow, 100) > 300.0);
+}
+
+#[test]
+fn looking_in_vain_costs_time_and_stalls_nobody() {
+    let polls = |poll| {
+        let run = |world: Comm| {
+            if world.rank() == 0 {
+                // It does not answer before it has been looked for often.
+                world.compute(Duration::from_micros(1000));
+                return world.send(&[1u8], 1, 0).map(|()| [0; 3]);
+            }
+            let (mut probes, mut tests, mut turns) = (0, 0, 0);
+            while world.now() < Duration::from_micros(300) {
+                probes += u32::from(world.iprobe(0, 0)?.is_none());
+            }
+            while world.now() < Duration::from_micros(600) {
+                turns += u32::from(!world.progress());
+            }
+            let mut request = world.irecv_vec::<u8>(0, 0)?;
+            while request.test().is_none() {
+                tests += 1;
+            }
+            Ok([probes, turns, tests])
+        };
+        let options = Options { poll, ..Options::default() };
+        ok(simulate_with(&flat(2), &plain(), &options, run).expect("it runs")).swap_remove(1)
+    };
+    let within = |count: u32, about: u32| count.abs_diff(about) <= 5;
+    let [probes, turns, tests] = polls(1.0);
+    assert!(within(probes, 300) && within(turns, 300) && within(tests, 412), "{probes} {turns} {tests}");
+    let [probes, turns, tests] = polls(0.5);
+    assert!(within(probes, 600) && within(turns, 600) && within(tests, 824), "{probes} {turns} {tests}");
+    let nothing = Options { poll: 0.0, ..Options::default() };
+    let refused = simulate_with(&flat(2), &plain(), &nothing, |_| ()).map(drop).unwrap_err();
+    assert_eq!(refused.to_string(), "the price of a poll must be at least a picosecond, and is 0");
+}
+
+#[test]
+fn a_hardware_barrier_takes_its_time_and_no_messages() {
+    let settings = Settings { barrier: 1.5, ..plain() };
+    let run = |world: Comm| {
+        world.compute(Duration::from_micros(world.rank() as u64));
+        world.barrier()?;
+        let mut second = world.ibarrier()?;
+        while second.test().is_none() {}
+        Ok(())
+    };
+    let simulated = simulate(&flat(100), &settings, run).expect("it runs");
+    assert_eq!((simulated.messages, simulated.micros()), (0, 99.0 + 3.0));
+    ok(simulated);
+}
+
+#[test]
+fn bad_settings_are_refused_in_one_line() {
+    let refusal =
+        |network: &Network, settings: Settings| simulate(network, &settings, |_| ()).map(drop).unwrap_err().to_string();
+    let negative = LogGP { latency: -1.0, ..MACHINE };
+    assert_eq!(refusal(&flat(2), negative.into()), "L must be a number that is not negative, and is -1");
+    assert_eq!(refusal(&flat(2), dying(5, 1.0)), "rank 5 is named, and there are 2 ranks");
+    let huge = Options { stack: 1 << 46, ..Options::default() };
+    let error = simulate_with(&flat(8), &plain(), &huge, |_| ()).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("no stack for rank") && !error.contains('\n'), "{error}");
+}

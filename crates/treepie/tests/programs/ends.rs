@@ -1,0 +1,208 @@
+//! How ranks end: deaths, deadlocks, panics, and handles that outlive them.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use treepie::prelude::*;
+use treepie::simulate::{Noise, Settings};
+use treepie::{Error, launch, simulate};
+
+use crate::results::{sums, sums_reference};
+use crate::{flat, ok, plain};
+
+pub(crate) fn dying(rank: u32, at: f64) -> Settings {
+    Settings { noise: Noise { deaths: vec![(rank, at)], ..Noise::default() }, ..plain() }
+}
+
+#[test]
+fn who_waits_for_a_rank_that_dies_hears_of_it() {
+    let simulated = simulate(&flat(4), &dying(2, 50.0), |world| {
+        if world.rank() == 2 {
+            world.send(&[5u8], 1, 0)?;
+            world.compute(Duration::from_micros(100));
+            world.send(&[6u8], 1, 0)?;
+            return world.barrier().map(|()| 0);
+        }
+        // What it sent before it died arrives.
+        let early = if world.rank() == 1 { world.recv_vec::<u8>(2, 0)?.0[0] } else { 5 };
+        assert_eq!(early, 5);
+        let (late, _) = world.recv_vec::<u8>(2, 0)?;
+        Ok(late[0])
+    });
+    let simulated = simulated.expect("the others go on");
+    assert_eq!(simulated.died(), [2]);
+    for rank in [0, 1, 3] {
+        assert_eq!(simulated.results[rank], Some(Err(Error::PeerLost { rank: 2 })), "rank {rank}");
+    }
+    assert!((50.0..60.0).contains(&simulated.micros()), "{}", simulated.micros());
+}
+
+#[test]
+fn who_dies_gives_back_what_was_lent() {
+    // Long messages in all states, in scopes and without, at all times.
+    for at in (0..200).map(|tenth| f64::from(tenth) * 5.0) {
+        for dead in 0..3 {
+            let simulated = simulate(&flat(3), &dying(dead, at), |world| {
+                let (me, size) = (world.rank(), world.size());
+                let mine = vec![me as u64; 20_000];
+                let (mut theirs, mut more) = (vec![0u64; 20_000], vec![0u64; 10]);
+                world.scope(|scope| {
+                    let _ = scope.irecv(&mut theirs, (me + 2) % size, 0)?;
+                    let _ = scope.irecv(&mut more, (me + 1) % size, 1)?;
+                    let _ = scope.isend(&mine, (me + 1) % size, 0)?;
+                    let _ = scope.issend(&mine[..10], (me + 2) % size, 1)?;
+                    Ok(())
+                })?;
+                assert!(
+                    theirs.iter().all(|value| *value == ((me + 2) % size) as u64)
+                        && more[0] == ((me + 1) % size) as u64
+                );
+                world.send(&mine, (me + 1) % size, 2).and_then(|()| world.recv_vec::<u64>((me + 2) % size, 2)).map(drop)
+            });
+            match simulated {
+                Ok(simulated) => {
+                    let lost = Some(Err(Error::PeerLost { rank: dead as usize }));
+                    let named = simulated.results.iter().filter(|result| **result == lost).count();
+                    assert!(simulated.died().is_empty() || simulated.died() == [dead] && named > 0, "{dead} at {at}");
+                }
+                // All send long messages in a ring first: who is left alone in it waits for ever.
+                Err(error) => assert!(error.to_string().contains("deadlock"), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadlock_names_who_waits_for_what() {
+    let error = simulate(&flat(4), &plain(), |world| match world.rank() {
+        0 => world.recv_vec::<u8>(1, 7).map(drop),
+        1 => world.ssend(&[1u8], 2, 9),
+        2 => world.recv_vec::<u8>(ANY_SOURCE, 8).map(drop),
+        _ => Ok(()),
+    });
+    let text = error.map(drop).unwrap_err().to_string();
+    assert!(
+        text.starts_with("deadlock: 3 of 4 ranks wait for what never comes: rank 0 in recv from rank 1, tag 7"),
+        "{text}"
+    );
+    assert!(
+        text.contains("rank 1 in ssend to rank 2, tag 9") && text.contains("rank 2 in recv from any rank"),
+        "{text}"
+    );
+    let all = simulate(&flat(30), &plain(), |world| {
+        if world.rank() == 0 { world.recv_vec::<u8>(1, 0).map(drop) } else { world.barrier() }
+    });
+    let text = all.map(drop).unwrap_err().to_string();
+    assert!(text.contains("30 of 30 ranks") && text.ends_with("and 22 more"), "{text}");
+    assert!(text.contains("; rank 3 in recv from rank 1"), "the barrier waits for a message: {text}");
+}
+
+#[test]
+fn memory_that_was_lent_comes_back_from_a_deadlock() {
+    let error = simulate(&flat(2), &plain(), |world| {
+        let (long, mut into) = (vec![1u8; 100_000], vec![0u8; 10]);
+        world.scope(|scope| {
+            let _ = scope.isend(&long, 1 - world.rank(), 0)?;
+            let _ = scope.irecv(&mut into, 1 - world.rank(), 1)?;
+            Ok(())
+        })
+    });
+    assert!(error.map(drop).unwrap_err().to_string().starts_with("deadlock: 2 of 2"));
+}
+
+#[test]
+fn who_waits_for_a_rank_that_left_hears_of_it() {
+    let simulated = simulate(&flat(3), &plain(), |world| match world.rank() {
+        0 => world.recv_vec::<u8>(1, 0).map(drop),
+        1 => Ok(()),
+        // It goes on meanwhile, and polls.
+        _ => {
+            let mut request = world.irecv_vec::<u8>(1, 0)?;
+            loop {
+                if let Some(result) = request.test() {
+                    return result.map(drop);
+                }
+            }
+        }
+    });
+    let results = simulated.expect("it ends").into_results();
+    let lost = Err(Error::PeerLost { rank: 1 });
+    assert_eq!(results, [lost.clone(), Ok(()), lost]);
+}
+
+#[test]
+fn a_panic_goes_on_and_the_others_hear_of_it() {
+    struct Talks<'a>(&'a Comm);
+    impl Drop for Talks<'_> {
+        // Nobody can answer while this rank unwinds.
+        fn drop(&mut self) {
+            assert!(self.0.recv_vec::<u8>(0, 5).is_err());
+        }
+    }
+    let heard = RefCell::new(Vec::new());
+    let run = || {
+        simulate(&flat(5), &plain(), |world| {
+            if world.rank() == 3 {
+                let _talks = Talks(&world);
+                world.compute(Duration::from_micros(20));
+                let _ = world.iprobe(0, 0);
+                std::panic::resume_unwind(Box::new("rank 3 has had enough"));
+            }
+            let result = world.recv_vec::<u8>(3, 0).map(drop);
+            heard.borrow_mut().push(result);
+        })
+    };
+    let panic = catch_unwind(AssertUnwindSafe(run)).map(drop).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"rank 3 has had enough"));
+    assert_eq!(heard.into_inner(), vec![Err(Error::PeerLost { rank: 3 }); 4]);
+}
+
+#[test]
+fn a_panic_in_a_scope_gives_back_what_was_lent() {
+    let run = |world: Comm| {
+        let (long, mut into) = (vec![1u8; 1_000_000], vec![0u8; 10]);
+        if world.rank() == 1 {
+            return world.recv_vec::<u8>(0, 9).map(drop);
+        }
+        world.scope(|scope| {
+            let _ = scope.isend(&long, 1, 0)?;
+            let _ = scope.irecv(&mut into, 1, 1)?;
+            std::panic::resume_unwind(Box::new("in the middle"))
+        })
+    };
+    let on_threads = catch_unwind(|| launch(2, run)).map(drop).unwrap_err();
+    let simulated = catch_unwind(|| simulate(&flat(2), &plain(), run)).map(drop).unwrap_err();
+    for panic in [on_threads, simulated] {
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the middle"));
+    }
+}
+
+#[test]
+fn handles_that_outlive_their_rank_or_stray_are_of_no_use_and_no_harm() {
+    let stray: RefCell<Option<Comm>> = RefCell::new(None);
+    let simulated = simulate(&flat(3), &plain(), |world| {
+        match world.rank() {
+            0 => *stray.borrow_mut() = Some(world.clone()),
+            1 => {
+                world.compute(Duration::from_micros(5));
+                assert!(world.iprobe(0, 9).is_ok_and(|found| found.is_none()));
+                let of_another = stray.borrow().clone().expect("rank 0 was first");
+                assert_eq!(of_another.recv_vec::<u8>(2, 0).unwrap_err(), Error::PeerLost { rank: 2 });
+                // A simulation inside of a simulated rank is a world of its own.
+                let inner = simulate(&flat(4), &plain(), |inner| {
+                    assert!(world.recv_vec::<u8>(2, 0).is_err(), "that is a handle of the rank outside");
+                    sums(&inner)
+                });
+                assert_eq!(ok(inner.expect("it runs")), sums_reference(4));
+            }
+            _ => {}
+        }
+        world
+    });
+    let worlds = simulated.expect("it ends").into_results();
+    for world in &worlds {
+        assert!(world.recv_vec::<u8>(ANY_SOURCE, 0).is_err(), "its world is over");
+        assert!(world.barrier().is_err());
+    }
+}
