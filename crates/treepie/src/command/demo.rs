@@ -174,9 +174,8 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
 
 /// The same program on a torus that does not exist, and an algorithm at a scale that nobody has at hand.
 fn simulated(report: &mut Report) -> anyhow::Result<()> {
-    const SIDE: u32 = 4;
     let machine = Links::new(6.29, 1.0 / 375.0).into();
-    let torus = Network::torus(&[SIDE; 3], &[true; 3])?;
+    let torus = Network::torus(&[2, 2, 4], &[true; 3])?;
     let run = treepie::simulate(&torus, &machine, |world| checks::run(&world))?;
     let micros = run.micros();
     run.into_results().into_iter().collect::<anyhow::Result<()>>()?;
