@@ -2,7 +2,6 @@
 
 pub use treepie_model::LogGP;
 // The name that programs on the engine use.
-pub use treepie_model::LogGP as LogGp;
 pub use treepie_model::plogp::{PLogP, Table};
 
 use treepie_model::Prices;

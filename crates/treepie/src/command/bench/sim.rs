@@ -86,10 +86,8 @@ impl Simulator {
         say!(
             "  Three events a message: it begins, it arrives, it has been received. doubling is without a network (LogGP of"
         );
-        say!(
-            "  Intrepid), buckets share the links of a torus (alpha and delta of bgp). Memory is that of ranks, lanes and links;"
-        );
-        say!("  messages on the way come on top.");
+        say!("  Intrepid), buckets share the links of a torus (alpha and delta of bgp). Memory is that of a rank and");
+        say!("  its lanes; links and messages on the way come on top.");
         say!("");
         print_header(None);
         for case in &CASES {
@@ -121,7 +119,7 @@ impl Simulator {
             played = Some(this);
         }
         let played = played.expect("it was played at least once");
-        let own = (played.memory - played.memory_in_flight) as f64 / f64::from(network.ranks());
+        let own = played.memory_ranks as f64 / f64::from(network.ranks());
         let record = |name: String, value: f64, unit: &str, better, samples: usize, spread| Record {
             case: name,
             engine: "sim".to_owned(),

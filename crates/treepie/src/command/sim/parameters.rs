@@ -107,7 +107,7 @@ impl Parameters {
             let free = LogGP { latency: 0.0, overhead: 0.0, gap: 0.0, per_byte: 0.0 };
             loggp.unwrap_or(free).into()
         } else {
-            links(machine.unwrap_or(Machine::Bgp)).into()
+            machine.unwrap_or(Machine::Bgp).prices().into()
         };
         if let Some(time) = machine.and_then(Machine::hardware_barrier) {
             settings.barrier = time;
@@ -122,7 +122,7 @@ impl Parameters {
                 beta: links.beta.unwrap_or(links.delta),
                 gamma: settings.gamma,
                 delta: links.delta,
-                ports: links.ports.unwrap_or(network.ports()).max(2),
+                ports: links.crowded.unwrap_or(network.ports()).max(2),
                 ports_share: links.efficiency,
             }),
             _ => None,
@@ -135,11 +135,6 @@ impl Parameters {
         let shown = show(&settings);
         Ok(Self { settings, prices, machine: named, shown })
     }
-}
-
-fn links(machine: Machine) -> Links {
-    let prices = machine.prices();
-    Links { beta: Some(prices.beta), efficiency: prices.ports_share, ..Links::new(prices.alpha, prices.delta) }
 }
 
 /// Bytes of a message that is long.
