@@ -1,7 +1,6 @@
 //! What messages and computing cost. Microseconds and bytes, as the papers have them.
 
 pub use treepie_model::LogGP;
-// The name that programs on the engine use.
 pub use treepie_model::plogp::{PLogP, Table};
 
 use treepie_model::Prices;
