@@ -213,9 +213,9 @@ impl Machine {
     /// A rank takes a message that is there, as soon as its CPU is free from `at` on. When it has it.
     #[inline]
     pub fn receive(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
-        let overhead = match &self.net {
+        let overhead = match &mut self.net {
             Net::LogGp(net) => net.overhead,
-            Net::Links(_) => 0,
+            Net::Links(net) => return net.take(rank, at, self.noise.on_cpu(rank, net.alpha)),
             Net::Clusters(net) => net.receive_overhead(bytes),
         };
         self.work(rank, at, overhead, "receive")

@@ -232,3 +232,15 @@ fn what_does_not_fit_is_refused_in_one_line() {
     assert_eq!(refusal(&Network::flat(8), &slow), "link 16 is named, and there are 16 links");
     assert_eq!(refusal(&network("clusters:2x4"), &wide_area(3)), "there are 2 clusters, and links from 3");
 }
+
+/// Start-ups are counted for what a rank sends or receives, whichever is more: also where many send to one.
+#[test]
+fn a_rank_takes_one_message_each_start_up() {
+    let settings = Settings::from(Links::new(5.0, 0.001));
+    for (id, startups) in [("reduce/flat", 63.0), ("gather/flat", 63.0), ("reduce/binomial", 6.0)] {
+        let flat = Network::flat(64);
+        let micros = play_id(id, &flat, &settings, 1).micros();
+        let started = startups * 5.0;
+        assert!((started..started + 1.0).contains(&micros), "{id}: {micros} us, and {startups} start-ups");
+    }
+}

@@ -10,7 +10,8 @@ pub use treepie_sim::trace::Trace;
 
 /// Runs `body` on each rank of a simulated network, each with its own handle of their world, as [`launch`](crate::launch)
 /// does on threads. All run in this thread, one at a time, in virtual time: messages cost what the settings say, and
-/// computing what the program says ([`Comm::compute`]). The same settings give the same run.
+/// computing what the program says ([`Comm::compute`]). The world knows its network ([`Comm::on`]), so algorithms are chosen
+/// for it. The same settings give the same run.
 ///
 /// If one panics, the others get [`Error::PeerLost`] where they wait for it, and the panic goes on here when all have
 /// ended. Ranks that wait for what never comes are an error that names them.
@@ -38,6 +39,11 @@ pub fn simulate_with<R>(
     options: &Options,
     body: impl Fn(Comm) -> R,
 ) -> Result<Simulated<R>> {
-    let simulated = engine::run(network, settings, options, |fabric| body(Comm::world(fabric)));
+    // Collective operations are chosen for the network, as if the program had named it.
+    let named = network.to_string();
+    let simulated = engine::run(network, settings, options, |fabric| {
+        let world = Comm::world(fabric);
+        body(world.on(&named).unwrap_or(world))
+    });
     simulated.map_err(|error| Error::Engine(error.to_string()))
 }

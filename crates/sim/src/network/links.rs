@@ -3,7 +3,9 @@
 //! A send occupies the CPU for alpha; then the message flows, if its node drives fewer than its number of ports at that
 //! time, and waits in line otherwise. While it flows, it has on each link on its way an equal share with all that flow there
 //! now, and goes as fast as the least of these shares lets it. When the last byte has flowed the send is over, and the
-//! message is there a time per hop later. Receives occupy no CPU.
+//! message is there a time per hop later. A rank takes one message each alpha: the first at once, and each further one alpha
+//! after the one before at the earliest. Its sends go on meanwhile, as the papers count alpha for the messages that a rank
+//! sends or receives, whichever are more.
 //!
 //! So a message by itself takes alpha + m delta. Messages that use a link one after the other, and those that share it for
 //! the same time, take as long as the load of the link says; that is where this equals [`crate::phases`].
@@ -29,6 +31,8 @@ pub(crate) struct LinkNet {
     ports: u32,
     /// Messages that each node drives now.
     driven: Vec<u32>,
+    /// When each rank can take its next message.
+    taking: Vec<Time>,
     /// Messages that wait for a port, by node; only of nodes that ever had any.
     lines: std::collections::HashMap<u32, VecDeque<Waiting>>,
     pub(crate) flows: Flows,
@@ -60,12 +64,14 @@ impl LinkNet {
             Kind::Flat(_) => costs.beta.unwrap_or(costs.delta),
             _ => costs.delta,
         };
+        let ranks = if folded { 1 } else { network.ranks() as usize };
         Ok(Self {
             alpha: from_micros(costs.alpha),
             per_byte: delta * MICROSECOND,
             hop: from_micros(costs.hop),
             ports: costs.ports.unwrap_or_else(|| network.ports()),
-            driven: vec![0; if folded { 1 } else { network.ranks() as usize }],
+            driven: vec![0; ranks],
+            taking: vec![0; ranks],
             lines: std::collections::HashMap::new(),
             flows: Flows::new(&ways),
             ways,
@@ -76,6 +82,15 @@ impl LinkNet {
     /// From now on a byte takes so long over a link.
     pub(crate) fn set_delta(&mut self, micros: f64) {
         self.per_byte = micros * MICROSECOND;
+    }
+
+    /// A rank takes a message that is there, which keeps it from the next for `alpha`. When it has it.
+    #[inline]
+    pub(crate) fn take(&mut self, rank: u32, at: Time, alpha: Time) -> Time {
+        let taking = &mut self.taking[rank as usize];
+        let taken = at.max(*taking);
+        *taking = taken + alpha;
+        taken
     }
 
     /// The CPU has started a message.
@@ -114,6 +129,10 @@ impl LinkNet {
 
     pub(crate) fn memory(&self) -> Memory {
         let (links, in_flight) = self.flows.memory();
-        Memory { ranks: self.driven.capacity() * 4, links: links + self.ways.memory(), in_flight }
+        Memory {
+            ranks: self.driven.capacity() * 4 + self.taking.capacity() * 8,
+            links: links + self.ways.memory(),
+            in_flight,
+        }
     }
 }
