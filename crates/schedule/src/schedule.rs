@@ -71,6 +71,28 @@ impl Held {
 }
 
 impl Operation {
+    /// All operations, with this root where they have one.
+    pub const fn all(root: u32) -> [Self; 11] {
+        [
+            Operation::Barrier,
+            Operation::Bcast { root },
+            Operation::Scatter { root },
+            Operation::Gather { root },
+            Operation::Allgather,
+            Operation::Reduce { root },
+            Operation::Allreduce,
+            Operation::ReduceScatter,
+            Operation::Alltoall,
+            Operation::Scan,
+            Operation::Exscan,
+        ]
+    }
+
+    /// The operation of this name, with this root if it has one.
+    pub fn named(name: &str, root: u32) -> Option<Self> {
+        Self::all(root).into_iter().find(|operation| operation.name() == name)
+    }
+
     /// The name as it begins the ids of algorithms.
     pub const fn name(self) -> &'static str {
         match self {

@@ -244,7 +244,8 @@ impl Machine {
             return at;
         }
         let begin = at.max(self.cpu[rank as usize]);
-        let end = begin + self.noise.on_cpu(rank, duration);
+        // A program may say that it computes for longer than there is time.
+        let end = begin.saturating_add(self.noise.on_cpu(rank, duration)).min(Time::MAX / 2);
         self.cpu[rank as usize] = end;
         if let Some(trace) = &mut self.trace {
             trace.span(rank, begin, end, name);

@@ -244,3 +244,15 @@ fn a_rank_takes_one_message_each_start_up() {
         assert!((started..started + 1.0).contains(&micros), "{id}: {micros} us, and {startups} start-ups");
     }
 }
+
+#[test]
+fn a_message_without_bytes_takes_its_hops_too() {
+    let ring = network("torus:16");
+    let settings = Settings::from(Links { hop: 5.0, ..Links::new(6.0, 0.001) });
+    for (bytes, there) in [(0, 46.0), (1, 46.001)] {
+        let mut machine = Machine::new(&ring, &settings).unwrap();
+        machine.send(0, message(0, 8, bytes));
+        let (time, ..) = deliveries(&mut machine)[0];
+        assert_eq!(treepie_sim::time::micros(time), there, "{bytes} bytes over eight hops");
+    }
+}

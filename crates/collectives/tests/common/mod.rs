@@ -14,20 +14,7 @@ pub(crate) fn long() -> bool {
 
 /// An operation by its name, with a root.
 pub(crate) fn operation(name: &str, root: u32) -> Operation {
-    match name {
-        "barrier" => Operation::Barrier,
-        "bcast" => Operation::Bcast { root },
-        "scatter" => Operation::Scatter { root },
-        "gather" => Operation::Gather { root },
-        "allgather" => Operation::Allgather,
-        "reduce" => Operation::Reduce { root },
-        "allreduce" => Operation::Allreduce,
-        "reduce_scatter" => Operation::ReduceScatter,
-        "alltoall" => Operation::Alltoall,
-        "scan" => Operation::Scan,
-        "exscan" => Operation::Exscan,
-        _ => panic!("no operation is called {name}"),
-    }
+    Operation::named(name, root).unwrap_or_else(|| panic!("no operation is called {name}"))
 }
 
 /// How long blocks are in a proof.

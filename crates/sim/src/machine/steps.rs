@@ -58,7 +58,7 @@ impl Machine {
                 let Net::Links(net) = &mut self.net else { unreachable!("only links are injected into") };
                 match net.inject(now, Waiting { id, from, to, bytes, tie }) {
                     Injected::Flows => {}
-                    Injected::Through => self.flowed(id, 0),
+                    Injected::Through { hops } => self.flowed(id, hops),
                 }
                 None
             }

@@ -53,8 +53,8 @@ pub(crate) struct Waiting {
 pub(crate) enum Injected {
     /// It flows, or waits for a port.
     Flows,
-    /// There is nothing to carry, or nowhere to carry it: it is over.
-    Through,
+    /// There is nothing to carry, or nowhere to carry it: it is over, but for so many hops.
+    Through { hops: u32 },
 }
 
 impl LinkNet {
@@ -96,7 +96,11 @@ impl LinkNet {
     /// The CPU has started a message.
     pub(crate) fn inject(&mut self, now: Time, message: Waiting) -> Injected {
         if message.bytes == 0 || message.from == message.to {
-            return Injected::Through;
+            let mut hops = 0;
+            if self.hop > 0 && message.from != message.to {
+                self.ways.route(message.from, message.to, message.tie, |_| hops += 1);
+            }
+            return Injected::Through { hops };
         }
         let driven = &mut self.driven[message.from as usize];
         if *driven >= self.ports {

@@ -19,20 +19,8 @@ pub(crate) fn network(text: &str) -> Network {
 
 /// The operation that an id is for.
 pub(crate) fn operation(id: &str, root: u32) -> Operation {
-    match id.split('/').next().unwrap_or_default() {
-        "barrier" => Operation::Barrier,
-        "bcast" => Operation::Bcast { root },
-        "scatter" => Operation::Scatter { root },
-        "gather" => Operation::Gather { root },
-        "allgather" => Operation::Allgather,
-        "reduce" => Operation::Reduce { root },
-        "allreduce" => Operation::Allreduce,
-        "reduce_scatter" => Operation::ReduceScatter,
-        "alltoall" => Operation::Alltoall,
-        "scan" => Operation::Scan,
-        "exscan" => Operation::Exscan,
-        other => panic!("no operation is called {other}"),
-    }
+    Operation::named(id.split('/').next().unwrap_or_default(), root)
+        .unwrap_or_else(|| panic!("no operation is called {id}"))
 }
 
 pub(crate) fn build(id: &str, network: &Network) -> Box<dyn Schedule> {

@@ -17,26 +17,11 @@ pub(crate) struct Algorithms {
     network: Option<String>,
 }
 
-/// All operations, for one root where they have any.
-const OPERATIONS: [Operation; 11] = [
-    Operation::Barrier,
-    Operation::Bcast { root: 0 },
-    Operation::Scatter { root: 0 },
-    Operation::Gather { root: 0 },
-    Operation::Allgather,
-    Operation::Reduce { root: 0 },
-    Operation::Allreduce,
-    Operation::ReduceScatter,
-    Operation::Alltoall,
-    Operation::Scan,
-    Operation::Exscan,
-];
-
 impl Algorithms {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let named = |operation: &&Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
-        let operations: Vec<&Operation> = OPERATIONS.iter().filter(named).collect();
-        let names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name()).collect();
+        let named = |operation: &Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
+        let operations: Vec<Operation> = Operation::all(0).into_iter().filter(named).collect();
+        let names = Operation::all(0).map(Operation::name);
         ensure!(
             !operations.is_empty(),
             "there is no operation {}; there are {}",
@@ -50,7 +35,7 @@ impl Algorithms {
         let network = Network::load(network).with_context(|| format!("network {network}"))?;
         ensure!(network.ranks() > 0, "how many ranks are on the network? Say for example flat:64");
         for operation in operations {
-            let request = Request::new(*operation, &network);
+            let request = Request::new(operation, &network);
             for algorithm in registry::applicable(&request) {
                 say!("{:<36} {}", algorithm.id, algorithm.cost);
             }
