@@ -16,4 +16,4 @@ pub use copy::copy_short;
 pub use error::{Error, Result};
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
 pub use reduction::{And, Commutative, Located, Max, MaxLoc, Min, MinLoc, Or, Prod, Reduction, Sum, Xor, commutative};
-pub use span::{Lender, Lending, Region, Span, lending};
+pub use span::{Lender, Lending, Region, Settling, Span, lending};

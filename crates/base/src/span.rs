@@ -139,6 +139,22 @@ impl std::fmt::Debug for Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lender(usize);
 
+/// Why [`lending`] asks for what was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settling {
+    /// Whose memory is asked for; nothing if it is that of all.
+    pub lender: Option<Lender>,
+    /// Whether that is because of a panic.
+    pub panicked: bool,
+}
+
+impl From<bool> for Settling {
+    /// The memory of all.
+    fn from(panicked: bool) -> Self {
+        Self { lender: None, panicked }
+    }
+}
+
 /// Lends borrowed slices as [`Span`]s; made by [`lending`].
 pub struct Lending<'scope> {
     spans: Rc<Kept>,
@@ -180,15 +196,16 @@ impl<'scope> Lending<'scope> {
 }
 
 /// Runs `body`, which may lend slices that outlive the call, and then `settle` until all that was lent is back.
-/// `settle` is told whether `body` panicked. A panic inside `settle` aborts: there is no way on from there.
+/// `settle` is told which lending it is and whether `body` panicked. A panic inside `settle` aborts: there is no way on from there.
 pub fn lending<'env, R>(
     body: impl for<'scope> FnOnce(&'scope Lending<'scope>, PhantomData<&'scope &'env ()>) -> R,
-    mut settle: impl FnMut(bool),
+    mut settle: impl FnMut(Settling),
 ) -> R {
     let lending = Lending { spans: Kept::lent(), scope: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| body(&lending, PhantomData)));
+    let why = Settling { lender: Some(lending.lender()), panicked: result.is_err() };
     while !lending.all_returned() {
-        if catch_unwind(AssertUnwindSafe(|| settle(result.is_err()))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| settle(why))).is_err() {
             eprintln!("treepie: panic while waiting for borrowed buffers to come back");
             std::process::abort();
         }

@@ -10,7 +10,6 @@
 use treepie_base::{Error, Result};
 
 use crate::endpoint::Endpoint;
-use crate::engine::Life;
 use crate::op::Waiting;
 use crate::waiting::Patience;
 
@@ -105,14 +104,13 @@ impl Endpoint {
                 return Ok(found);
             }
             // It was known to be lost before the board was looked at, so what it did before counts.
-            if let Some(rank) = board.awaited().filter(|rank| self.core.lives.contains_key(rank)) {
+            if let Some(rank) = board.awaited().filter(|rank| self.core.lives.is_lost(*rank)) {
                 return Err(Error::PeerLost { rank: rank as usize });
             }
             if let Some(rank) = board.left() {
                 // Whoever closed it may have done so because of a rank that is lost.
-                let lost = self.core.lives.iter().find(|(_, life)| matches!(life, Life::Failing | Life::Dead));
-                return Err(match lost {
-                    Some((lost, _)) => Error::PeerLost { rank: *lost as usize },
+                return Err(match self.core.lives.first_failed() {
+                    Some(lost) => Error::PeerLost { rank: lost as usize },
                     None => Error::GaveUp { rank: rank as usize },
                 });
             }

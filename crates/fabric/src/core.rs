@@ -11,6 +11,7 @@ use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
 use crate::given_up::GivenUp;
 use crate::kind::{self, Accept, Body};
+use crate::lives::Lives;
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
 use crate::op::{self, Completion, Envelope, Moving, Op, State};
 use crate::outbox::{Item, Outbox};
@@ -79,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) actions: Vec<Action>,
     pub(crate) gatherings: HashMap<u32, VecDeque<Id>>,
     pub(crate) memories: Memories,
-    pub(crate) lives: HashMap<u32, Life>,
+    pub(crate) lives: Lives,
     /// A peer has said that it leaves.
     pub(crate) gone_said: bool,
     /// Nothing is received any more.
@@ -103,7 +104,7 @@ impl Core {
             actions: Vec::with_capacity(16),
             gatherings: HashMap::new(),
             memories: Memories::default(),
-            lives: HashMap::new(),
+            lives: Lives::default(),
             gone_said: false,
             leaving: false,
             given_up: GivenUp::default(),
@@ -140,7 +141,7 @@ impl Core {
             }
             kind::GAVE_UP => self.peer_gave_up(from, head),
             kind::GONE => {
-                self.lives.insert(from, Life::Leaving);
+                self.lives.set(from, Life::Leaving, self.peers.len() as u32);
                 self.gone_said = true;
             }
             _ => self.window_record(from, head, body),

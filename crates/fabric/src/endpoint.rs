@@ -26,7 +26,8 @@ pub struct Endpoint {
     pub(crate) fabric: Box<dyn Fabric>,
     pub(crate) core: Core,
     pub(crate) eager_limit: usize,
-    pub(crate) news: u32,
+    /// The engine's news when losses were last looked for; none if never.
+    pub(crate) news: Option<u32>,
     pub(crate) tasks: Vec<(Id, Rc<RefCell<dyn Task>>)>,
     pub(crate) stall: Option<Duration>,
     pub(crate) settling: Patience,
@@ -47,7 +48,7 @@ impl Endpoint {
             core: Core::new(rank, size),
             eager_limit: fabric.max_body(),
             // A rank may have ended before this one began.
-            news: fabric.news().wrapping_sub(1),
+            news: None,
             fabric,
             tasks: Vec::with_capacity(16),
             stall: stall.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()),

@@ -13,7 +13,8 @@
 //! The rest has defaults that say "not here"; the endpoint then does the same with records. Override where the engine
 //! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive` (a shared counter),
 //! `shared` (memory that all ranks map), `life` (who has ended). Engines with a time of their own want to know what takes
-//! some (`compute`, `combined`) and why a rank waits (`waits_for`, `settling`).
+//! some (`compute`, `combined`) and why a rank waits (`waits_for`, `settling`). Where ranks share a thread, handles may stray
+//! (`is_here`).
 
 use std::fmt;
 use std::rc::Rc;
@@ -212,6 +213,19 @@ pub trait Fabric {
         Life::Here
     }
 
+    /// Tells what has become of ranks whose life has changed since [`news`](Self::news) was that number, or ever; of others
+    /// too if it does not know better. Only those that are no longer `Here` matter.
+    fn changed_since(&self, news: Option<u32>, tell: &mut dyn FnMut(u32, Life)) {
+        let _ = news;
+        (0..self.size()).for_each(|rank| tell(rank, self.life(rank)));
+    }
+
+    /// Whether whoever calls is this rank. If not, as where ranks share a thread and a handle got to the code of another,
+    /// nothing can be sent or waited for now: what is begun there fails, and everything else stays as it is.
+    fn is_here(&self) -> bool {
+        true
+    }
+
     /// Whether each rank is a process of its own, which can end without taking others with it.
     fn rank_is_process(&self) -> bool {
         false
@@ -237,7 +251,8 @@ pub trait Fabric {
         let _ = bytes;
     }
 
-    /// What a rank waits for, told after [`idle`](Self::idle) has said that it slept.
+    /// What a rank waits for, told after [`idle`](Self::idle) has said that it slept, and now and then if it never does. It
+    /// waits on after that.
     fn waits_for(&mut self, what: &dyn fmt::Display) {
         let _ = what;
     }

@@ -115,7 +115,7 @@ impl Endpoint {
     pub fn tell_gave_up(&mut self, context: u32, mask: u32, bits: u32, to: impl Iterator<Item = u32>) {
         let head = Head { kind: kind::GAVE_UP, context, tag: bits, slot: mask };
         for rank in to {
-            if rank != self.core.rank && !self.core.lives.contains_key(&rank) {
+            if rank != self.core.rank && !self.core.lives.is_lost(rank) {
                 self.send_short(rank, head, Body::EMPTY);
             }
         }

@@ -12,7 +12,7 @@
 //! | `outbox` | what waits for room |
 //! | `reactor` | protocols whose messages depend on data |
 //! | `given_up` | messages that nobody will receive, or send |
-//! | `loss` | ranks that end, and how this one leaves |
+//! | `loss`, `lives` | ranks that end, and how this one leaves; who is no longer here |
 #![forbid(unsafe_code)]
 
 mod acting;
@@ -24,6 +24,7 @@ mod endpoint;
 pub mod engine;
 mod given_up;
 mod kind;
+mod lives;
 mod loss;
 mod matching;
 mod op;

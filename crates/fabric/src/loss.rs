@@ -4,9 +4,10 @@
 //! when its receiver refuses it, which a rank that leaves does with everything it has not received, or when the
 //! receiver is gone altogether, so that nobody touches the send's memory any more.
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Lender, Result, Settling, Span};
 
 use crate::bins::{ANY, Key};
+use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
 use crate::kind;
@@ -19,58 +20,66 @@ impl Endpoint {
     /// Notices ranks that have ended, and fails what waits for them.
     #[inline]
     pub(crate) fn look_for_losses(&mut self) {
-        if self.fabric.news() != self.news || self.core.gone_said {
+        if self.news != Some(self.fabric.news()) || self.core.gone_said {
             self.find_losses();
         }
     }
 
     #[cold]
     fn find_losses(&mut self) {
-        self.news = self.fabric.news();
-        self.core.gone_said = false;
-        for rank in 0..self.size() {
-            let life = self.fabric.life(rank);
-            if life != Life::Here && rank != self.core.rank {
-                self.core.lives.insert(rank, life);
-            }
+        if !self.fabric.is_here() {
+            return;
         }
+        let known = self.news.replace(self.fabric.news());
+        self.core.gone_said = false;
+        let Core { lives, rank: own, peers, .. } = &mut self.core;
+        self.fabric.changed_since(known, &mut |rank, life| {
+            if rank != *own {
+                lives.set(rank, life, peers.len() as u32);
+            }
+        });
         // What a rank did before it ended counts: read it all before anything fails.
         while self.progress() {}
         self.fail_receives();
         self.fail_sends();
         self.drop_offers_of_the_failed();
-        if self.any_lost().is_some() {
+        if !self.core.lives.all_here() {
             self.fail_gatherings();
         }
         self.act();
         self.step_tasks();
     }
 
-    fn any_lost(&self) -> Option<u32> {
-        self.core.lives.keys().next().copied()
+    fn is_gone(&self, rank: u32) -> bool {
+        matches!(self.core.lives.of(rank), Life::Left | Life::Dead)
     }
 
-    fn is_gone(&self, rank: u32) -> bool {
-        matches!(self.core.lives.get(&rank), Some(Life::Left | Life::Dead))
+    /// Why whoever asks can never get a message of this key: the rank that is lost.
+    pub(crate) fn hopeless(&self, key: Key) -> Option<u32> {
+        if self.fabric.is_here() { self.lost(key) } else { Some(self.lost_astray(key)) }
+    }
+
+    /// The rank that is named where nothing can be received because this is not the rank's own code.
+    pub(crate) fn lost_astray(&self, key: Key) -> u32 {
+        if key.source == ANY { self.core.rank } else { key.source }
     }
 
     /// Why a receive of this key can never get a message: the rank that is lost.
-    pub(crate) fn hopeless(&self, key: Key) -> Option<u32> {
+    fn lost(&self, key: Key) -> Option<u32> {
         let lives = &self.core.lives;
-        if lives.is_empty() {
+        if lives.all_here() {
             return None;
         }
         if key.source != ANY {
-            return lives.contains_key(&key.source).then_some(key.source);
+            return lives.is_lost(key.source).then_some(key.source);
         }
-        let failed = lives.iter().find(|(_, life)| matches!(life, Life::Failing | Life::Dead)).map(|(rank, _)| *rank);
-        failed.or_else(|| (lives.len() as u32 + 1 >= self.size()).then(|| self.any_lost()).flatten())
+        lives.first_failed().or_else(|| lives.first().filter(|_| lives.lost() + 1 >= self.size()))
     }
 
     /// Fails an operation that was just begun if it waits for somebody who is lost already.
     #[inline]
     pub(crate) fn fail_if_hopeless(&mut self, id: Id) {
-        if !self.core.lives.is_empty() {
+        if !self.core.lives.all_here() {
             self.fail_if_hopeless_now(id);
         }
     }
@@ -78,8 +87,8 @@ impl Endpoint {
     #[cold]
     fn fail_if_hopeless_now(&mut self, id: Id) {
         let lost = match self.core.ops.get(id).map(|op| (op.what, op.key)) {
-            Some((What::Receive, key)) => self.hopeless(key),
-            Some((What::Gather, _)) => self.any_lost(),
+            Some((What::Receive, key)) => self.lost(key),
+            Some((What::Gather, _)) => self.core.lives.first(),
             _ => None,
         };
         let Some(rank) = lost else { return };
@@ -105,7 +114,7 @@ impl Endpoint {
 
     fn fail_receives(&mut self) {
         for (id, key) in self.posted() {
-            if let Some(rank) = self.hopeless(key) {
+            if let Some(rank) = self.lost(key) {
                 self.core.unpost(id);
                 self.core.fail(id, Error::PeerLost { rank: rank as usize });
             }
@@ -145,10 +154,10 @@ impl Endpoint {
     /// The data of an announced message is at its sender; one that has failed wants its memory back.
     fn drop_offers_of_the_failed(&mut self) {
         let lives = &self.core.lives;
-        let void = self.core.waiting.select(|message| {
-            matches!(lives.get(&message.key.source), Some(Life::Failing | Life::Dead))
-                && matches!(message.what, Arrived::Offered(_))
-        });
+        let void = self
+            .core
+            .waiting
+            .select(|message| lives.has_failed(message.key.source) && matches!(message.what, Arrived::Offered(_)));
         for id in void {
             let message = self.core.waiting.take(id);
             self.core.refuse(message.key.source, &message.what);
@@ -156,7 +165,7 @@ impl Endpoint {
     }
 
     fn fail_gatherings(&mut self) {
-        let Some(rank) = self.any_lost() else { return };
+        let Some(rank) = self.core.lives.first() else { return };
         for (_, queue) in std::mem::take(&mut self.core.gatherings) {
             for op in queue {
                 self.core.fail(op, Error::PeerLost { rank: rank as usize });
@@ -177,7 +186,7 @@ impl Endpoint {
         sources.sort_unstable();
         sources.dedup();
         for source in sources {
-            if source != self.core.rank && !self.core.lives.contains_key(&source) {
+            if source != self.core.rank && !self.core.lives.is_lost(source) {
                 // If there is no room now, it is asked again later.
                 self.fabric.try_send(source, Head { kind: kind::ASK, ..Head::default() }, &[]);
             }
@@ -185,7 +194,8 @@ impl Endpoint {
     }
 
     /// Brings operations that hold borrowed memory nearer to their end; called until none does.
-    pub fn settle(&mut self, panicked: bool) {
+    pub fn settle(&mut self, why: impl Into<Settling>) {
+        let Settling { lender, panicked } = why.into();
         if panicked && !self.core.leaving {
             self.fabric.fail();
             self.refuse_everything();
@@ -193,7 +203,7 @@ impl Endpoint {
         }
         self.fabric.settling(true);
         if panicked {
-            self.let_go_of_lent();
+            self.let_go_of_lent(lender);
         }
         if !self.progress() {
             let mut patience = std::mem::take(&mut self.settling);
@@ -207,9 +217,13 @@ impl Endpoint {
         self.fabric.settling(false);
     }
 
-    /// Nobody will ask for the results of operations on lent memory any more, so that they must not keep it.
-    fn let_go_of_lent(&mut self) {
-        let is_lent = |(_, op): &(Id, &Op)| op.span.as_ref().is_some_and(|span| span.lender().is_some());
+    /// Nobody will ask for the results of operations on memory of a lending that panicked any more, so that they must not
+    /// keep it. Those on memory of others, around it, may be asked for when the panic has been caught.
+    fn let_go_of_lent(&mut self, by: Option<Lender>) {
+        let is_lent = |(_, op): &(Id, &Op)| {
+            let lender = op.span.as_ref().and_then(Span::lender);
+            lender.is_some() && (by.is_none() || lender == by)
+        };
         for id in self.core.ops.iter().filter(is_lent).map(|(id, _)| id).collect::<Vec<_>>() {
             self.abandon(id);
         }
@@ -283,6 +297,9 @@ impl Endpoint {
 
     /// Fails an operation that is waited for alone and that only this rank could complete.
     pub(crate) fn fail_if_circular(&mut self, ids: &[Id]) -> bool {
+        if !self.fabric.is_here() {
+            return self.fail_astray(ids);
+        }
         let [id] = *ids else { return false };
         let error = match self.core.ops.get(id).map(|op| (op.what, op.key, &op.state)) {
             Some((What::Receive, key, State::Posted(_))) => self.refuse_self_wait(key).err(),
@@ -296,6 +313,22 @@ impl Endpoint {
         self.core.fail(id, error);
         true
     }
+
+    /// Fails a receive that is waited for where nothing comes.
+    ///
+    /// # Panics
+    /// If there is none among those that are waited for: peers take part in everything else, and go on with it.
+    #[cold]
+    fn fail_astray(&mut self, ids: &[Id]) -> bool {
+        let receive = ids.iter().copied().find(|id| self.core.unpost(*id));
+        let Some(id) = receive else {
+            panic!("an operation of rank {} is waited for in the code of another", self.core.rank);
+        };
+        let key = self.core.ops.get(id).expect("just found").key;
+        let rank = self.lost_astray(key) as usize;
+        self.core.fail(id, Error::PeerLost { rank });
+        true
+    }
 }
 
 impl Endpoint {
@@ -304,7 +337,7 @@ impl Endpoint {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        if std::thread::panicking() {
+        if std::thread::panicking() || !self.fabric.is_here() {
             self.desert()
         } else {
             self.leave()

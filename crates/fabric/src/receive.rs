@@ -121,10 +121,17 @@ impl Endpoint {
             return Err(Error::Truncated { got, room });
         }
         let message = self.core.waiting.take(id);
-        self.recv_found(Found(message), into).map_err(|(error, _)| error)
+        self.recv_found(Found(message), into).map_err(|refused| self.put_refused_back(refused))
     }
 
-    /// Receives a message that a probe has taken. If it does not fit, it comes back.
+    fn put_refused_back(&mut self, (error, found): (Error, Option<Found>)) -> Error {
+        if let Some(found) = found {
+            self.put_back(found);
+        }
+        error
+    }
+
+    /// Receives a message that a probe has taken. If it does not fit, or this is not the rank's own code, it comes back.
     pub fn recv_found(
         &mut self,
         found: Found,
@@ -134,6 +141,9 @@ impl Endpoint {
         let room = into.len() as u64;
         if envelope.bytes > room {
             return Err((Error::Truncated { got: envelope.bytes, room }, Some(found)));
+        }
+        if !self.fabric.is_here() {
+            return Err((Error::PeerLost { rank: envelope.source as usize }, Some(found)));
         }
         match found.0.what {
             Arrived::Eager { data, answer } => {
@@ -151,7 +161,7 @@ impl Endpoint {
     pub fn recv_found_fresh(&mut self, found: Found, align: usize) -> Result<(Envelope, Bytes)> {
         let envelope = found.envelope();
         let mut bytes = Bytes::zeroed(envelope.bytes as usize, align);
-        self.recv_found(found, bytes.as_mut_slice()).map_err(|(error, _)| error)?;
+        self.recv_found(found, bytes.as_mut_slice()).map_err(|refused| self.put_refused_back(refused))?;
         Ok((envelope, bytes))
     }
 
@@ -255,6 +265,10 @@ impl Endpoint {
         });
         self.core.fail_if_given_up(id, key);
         self.fail_if_hopeless(id);
+        if in_task && !self.fabric.is_here() && self.core.unpost(id) {
+            // Nobody waits for this one itself.
+            self.core.fail(id, Error::PeerLost { rank: self.lost_astray(key) as usize });
+        }
         id
     }
 
@@ -264,6 +278,10 @@ impl Endpoint {
         let (got, room) = (self.core.waiting.get(found).bytes(), self.core.ops.get(id).expect("just made").room());
         if got > room {
             self.core.fail(id, Error::Truncated { got, room });
+            return id;
+        }
+        if !self.fabric.is_here() {
+            self.core.fail(id, Error::PeerLost { rank: self.lost_astray(key) as usize });
             return id;
         }
         let message = self.core.waiting.take(found);

@@ -7,7 +7,7 @@ use treepie_base::{Error, Result, Span, lending};
 use crate::bins::Key;
 use crate::core::cost;
 use crate::endpoint::Endpoint;
-use crate::engine::{Head, Life};
+use crate::engine::Head;
 use crate::kind;
 use crate::matching::{Answer, Arrived, Offer, Unexpected};
 use crate::op::{Address, Envelope, Op, Started, State};
@@ -62,7 +62,7 @@ impl Endpoint {
             return Ok(Started::Done(span));
         }
         let to = address.to;
-        if to != self.core.rank && self.core.lives.get(&to).is_some_and(|life| *life != Life::Here) {
+        if to != self.core.rank && (self.core.lives.is_lost(to) || !self.fabric.is_here()) {
             return Err(Error::PeerLost { rank: to as usize });
         }
         let op = Op::send(address, span);

@@ -156,8 +156,9 @@ impl Endpoint {
             if let Some(value) = ready(self) {
                 return Ok(value);
             }
-            let lost = self.core.lives.keys().find(|lost| rank.is_none_or(|rank| rank == **lost));
-            if let Some(&lost) = lost {
+            let lives = &self.core.lives;
+            let lost = rank.map_or(lives.first(), |rank| lives.is_lost(rank).then_some(rank));
+            if let Some(lost) = lost {
                 return Err(treepie_base::Error::PeerLost { rank: lost as usize });
             }
         }

@@ -82,18 +82,35 @@ fn root(ranks: u32, dimensions: u32) -> f64 {
     if whole.powi(dimensions as i32) == f64::from(ranks) { whole } else { root }
 }
 
-/// Messages that each rank sends, and receives, where a partition of `ranks` is halved: those of the smaller half, then
-/// those of the larger. Halves of the same size exchange in pairs. Otherwise ranks of the smaller half exchange with
-/// two neighbours in the larger one, of which the first and the last have one each.
-pub fn halving_messages(ranks: u32) -> (Vec<u32>, Vec<u32>) {
-    let (small, large) = (ranks / 2, ranks.div_ceil(2));
-    if small == large {
-        return (vec![1; small as usize], vec![1; large as usize]);
-    }
-    let mut of_large = vec![0; large as usize];
-    for rank in 0..small as usize {
-        of_large[rank] += 1;
-        of_large[rank + 1] += 1;
-    }
-    (vec![2; small as usize], of_large)
+/// A message of an exchange between two halves of a partition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crossing {
+    /// Who sends, numbered within the partition: the smaller half has the first numbers.
+    pub from: u32,
+    /// Who receives.
+    pub to: u32,
+    /// What share of the sender's list for the other half it is.
+    pub share: f64,
+}
+
+/// The messages where a partition is halved, so that all ranks of a half receive the same: the lists of each half, one
+/// after the other, are cut into as many equal parts as the other half has ranks. Halves of the same size exchange in
+/// pairs.   [RandomAccess paper, section 2]
+pub fn halving(ranks: u32) -> Vec<Crossing> {
+    let (small, large) = (u64::from(ranks / 2), u64::from(ranks.div_ceil(2)));
+    let mut crossings = Vec::new();
+    let mut half = |(first, senders): (u64, u64), (other, receivers): (u64, u64)| {
+        for from in 0..senders {
+            // In units of which each list has as many as there are receivers, and each part as many as senders.
+            let (begin, end) = (from * receivers, (from + 1) * receivers);
+            for to in begin / senders..end.div_ceil(senders) {
+                let common = end.min((to + 1) * senders) - begin.max(to * senders);
+                let share = common as f64 / receivers as f64;
+                crossings.push(Crossing { from: (first + from) as u32, to: (other + to) as u32, share });
+            }
+        }
+    };
+    half((0, small), (small, large));
+    half((small, large), (0, small));
+    crossings
 }

@@ -54,22 +54,25 @@ impl Split {
         Ok(Self { collect, round, probe, exchange, merge })
     }
 
-    /// The parts, for n ranks of which p sort.
+    /// The parts, for n ranks of which p sort. Where p is more than n there is less than an entry for each, and nothing
+    /// to be halved.
     pub fn parts(&self, ranks: f64, sorting: f64) -> Parts {
         let entries = ranks / sorting;
+        let halvings = entries.log2().max(0.0);
         Parts {
             collect: self.collect * entries,
-            splitters: ranks.log2() * (self.round * sorting + self.probe * entries.log2()),
+            splitters: ranks.log2() * (self.round * sorting + self.probe * halvings),
             exchange: self.exchange * entries * (sorting - 1.0) / sorting,
             merge: self.merge * entries * sorting.log2(),
         }
     }
 
-    /// The power of two of sorting ranks, up to `most`, with which it takes least. One alone only collects, which is
-    /// merging in place.
+    /// The power of two of sorting ranks, up to `most` and to all ranks, with which it takes least. One alone only
+    /// collects, which is merging in place.
     pub fn best(&self, ranks: f64, most: u32) -> u32 {
         let time = |sorting: u32| self.parts(ranks, sorting.into()).total();
-        let powers = (0..u32::BITS).map(|bit| 1 << bit).take_while(|sorting| *sorting <= most);
+        let powers = (0..u32::BITS).map(|bit| 1 << bit);
+        let powers = powers.take_while(|sorting: &u32| *sorting <= most && f64::from(*sorting) <= ranks);
         powers.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(1)
     }
 }
@@ -86,12 +89,37 @@ pub fn thesis() -> Split {
     }
 }
 
-/// Bytes of a table of all ranks, with so many fields of 32 bits.
-pub fn table(ranks: u64, fields: u64) -> u64 {
-    4 * fields * ranks
+/// What is sorted of each rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Ranks with the same are to be together.
+    pub colour: u32,
+    /// In the order of these.
+    pub key: u32,
+    /// Whose it is.
+    pub rank: u32,
 }
 
-/// Entries that a rank holds where p sort: n/p.
-pub fn entries(ranks: u64, sorting: u64) -> u64 {
-    ranks.div_ceil(sorting)
+/// Bytes of the entries that a rank holds where p sort: those of n/p ranks; of a table of all where one does.
+pub fn memory(ranks: u64, sorting: u64) -> u64 {
+    ranks.div_ceil(sorting) * size_of::<Entry>() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sorts_who_is_not_there() {
+        // Probes for nothing must not be worth having more ranks than there are.
+        for split in [thesis(), Split::new(1.0, 0.1, 50.0, 1.0, 1.0).unwrap()] {
+            for ranks in [1u32, 2, 3, 5, 8, 100] {
+                let best = split.best(ranks.into(), 1024);
+                assert!(best <= ranks && best.is_power_of_two(), "{best} of {ranks}: {split:?}");
+            }
+        }
+        let probes = Split::new(0.0, 0.0, 1.0, 0.0, 0.0).unwrap();
+        assert_eq!((probes.best(8.0, 1024), probes.best(8.0, 4)), (8, 4), "all that there are");
+        assert_eq!((probes.parts(8.0, 8.0).total(), probes.parts(8.0, 64.0).total()), (0.0, 0.0));
+    }
 }

@@ -4,17 +4,21 @@ use std::fmt::{self, Write};
 
 use crate::layout::{Layouts, Places};
 use crate::op::{Op, Part, Rounds, Side};
-use crate::schedule::Schedule;
+use crate::schedule::{End, Phase, Schedule};
 
 /// Writes the schedule as GOAL. Elements have `bytes` bytes. Combining costs as many time units as there are bytes.
 ///
-/// Dependencies: a round follows the round before it in its lane, a phase follows all of the phase before it.
+/// Dependencies: a round follows the round before it in its lane, a lane those that its window lets it wait for, a phase
+/// all of the phase before it. That all ranks wait for all at the end of a phase cannot be said; a comment tells which do.
 pub fn goal(
     schedule: &dyn Schedule,
     layouts: &dyn Fn(u32) -> Layouts,
     bytes: usize,
     out: &mut dyn Write,
 ) -> fmt::Result {
+    for phase in (0..schedule.phases()).filter(|phase| schedule.phase(*phase).end == End::Global) {
+        writeln!(out, "// Not said here: all ranks wait for all at the end of phase {phase}.")?;
+    }
     writeln!(out, "num_ranks {}", schedule.ranks())?;
     for rank in 0..schedule.ranks() {
         writeln!(out, "\nrank {rank} {{")?;
@@ -23,9 +27,19 @@ pub fn goal(
         let mut labels = 0;
         let mut before: Vec<u32> = Vec::new();
         for phase in 0..schedule.phases() {
-            let mut last = Vec::new();
-            for lane in 0..schedule.phase(phase).lanes {
-                let mut waits_for = before.clone();
+            let Phase { lanes, window, .. } = schedule.phase(phase);
+            let window = window.max(1) as usize;
+            // What each lane ends with; if it has nothing, what it waits for.
+            let mut ends: Vec<Vec<u32>> = Vec::new();
+            for lane in 0..lanes {
+                // Lanes before these have ended when the last of these could begin.
+                let closed = (lane as usize + 1).saturating_sub(window);
+                let mut waits_for = ends[closed.saturating_sub(window)..closed].concat();
+                if waits_for.is_empty() {
+                    waits_for.clone_from(&before);
+                }
+                waits_for.sort_unstable();
+                waits_for.dedup();
                 let mut rounds = Rounds::new();
                 schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
                 // A tag for each lane of each phase: messages of a lane meet in order.
@@ -65,8 +79,9 @@ pub fn goal(
                         waits_for = done;
                     }
                 }
-                last.extend(waits_for);
+                ends.push(waits_for);
             }
+            let mut last = ends.concat();
             last.sort_unstable();
             last.dedup();
             before = last;

@@ -56,6 +56,39 @@ l7 requires l6
     assert_eq!(text, expected);
 }
 
+/// Rank 0 sends to rank 1 in five lanes, of which two go on at once, and has nothing to do in the second.
+#[test]
+fn goal_has_windows_and_tells_what_it_cannot_say() {
+    let lane = |lane| {
+        let rounds = |op| if lane == 1 { vec![] } else { vec![vec![op]] };
+        vec![rounds(send(1, out(0))), rounds(recv(0, out(0)))]
+    };
+    let load = vec![vec![vec![copy(input(0), out(0))]], vec![vec![copy(input(0), out(0))]]];
+    let mut table = Table::new(Operation::Allreduce, 1, load);
+    table.phases.push((Phase::lanes(5).window(2).global(), (0..5).map(lane).collect()));
+    let mut text = String::new();
+    goal(&table, &uniform(3, 1), 8, &mut text).unwrap();
+    let expected = "\
+// Not said here: all ranks wait for all at the end of phase 1.
+num_ranks 2
+
+rank 0 {
+l1: calc 24
+l2: send 24b to 1 tag 65536
+l2 requires l1
+l3: send 24b to 1 tag 65538
+l3 requires l2
+l4: send 24b to 1 tag 65539
+l4 requires l1
+l4 requires l2
+l5: send 24b to 1 tag 65540
+l5 requires l1
+l5 requires l3
+}
+";
+    assert!(text.starts_with(expected), "{text}");
+}
+
 #[test]
 fn json_names_blocks_and_elements() {
     let mut text = String::new();

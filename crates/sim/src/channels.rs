@@ -13,7 +13,7 @@ struct Channel {
     held: Vec<(u32, u32)>,
 }
 
-/// The channels on which anything has been sent.
+/// The channels on which anything is on the way.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     all: HashMap<Name, Channel>,
@@ -39,6 +39,30 @@ impl Channels {
         while let Some(at) = channel.held.iter().position(|(number, _)| *number == channel.delivered) {
             deliver(channel.held.swap_remove(at).1);
             channel.delivered += 1;
+        }
+        // One on which nothing is on the way may count from the beginning again.
+        if channel.delivered == channel.sent {
+            self.all.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_and_nothing_else_is() {
+        let mut channels = Channels::default();
+        let name = (1, 2, 3);
+        for _ in 0..3 {
+            let numbers = [channels.send(name), channels.send(name), channels.send(name)];
+            let mut delivered = Vec::new();
+            for at in [2, 0, 1] {
+                channels.arrive(name, numbers[at], at as u32, |id| delivered.push(id));
+                assert_eq!(channels.all.len(), usize::from(delivered.len() < 3));
+            }
+            assert_eq!(delivered, [0, 1, 2]);
         }
     }
 }

@@ -4,8 +4,10 @@ pub use treepie_model::LogGP;
 pub use treepie_model::plogp::{PLogP, Table};
 
 use treepie_model::Prices;
+use treepie_topology::Network;
 
-use crate::error::{Error, Result, not_negative, positive};
+use crate::error::{Error, Result, at_most, bandwidth, not_negative, positive};
+use crate::network::ways::Ways;
 use crate::noise::Noise;
 
 /// How messages find their way from one leaf of a Clos network to another.
@@ -112,7 +114,7 @@ impl Clusters {
         for (from, row) in self.wide.iter().enumerate() {
             for wide in row.iter().enumerate().filter(|(to, _)| *to != from).map(|(_, wide)| wide) {
                 not_negative("the latency between clusters", wide.latency)?;
-                positive("the bandwidth between clusters", wide.bandwidth)?;
+                bandwidth("the bandwidth between clusters", wide.bandwidth)?;
             }
         }
         Ok(())
@@ -136,7 +138,7 @@ pub enum Costs {
 pub struct Settings {
     /// What messages cost.
     pub costs: Costs,
-    /// gamma: the CPU's time to combine or copy a byte.
+    /// gamma: the CPU's time to combine or copy a byte. Programs pay it for combining only.
     pub gamma: f64,
     /// What it takes until all know that all are there, where a phase ends globally; 0 is for free.
     pub barrier: f64,
@@ -168,6 +170,8 @@ impl Settings {
                 not_negative("alpha", links.alpha)?;
                 positive("delta", links.delta)?;
                 positive("beta", links.beta.unwrap_or(1.0))?;
+                // A way has many of them.
+                at_most("the time of a hop", links.hop, 1e6, "at most 1e6")?;
                 not_negative("the time of a hop", links.hop)?;
                 positive("the number of ports", f64::from(links.ports.unwrap_or(1)))?;
                 if !(links.efficiency > 0.0 && links.efficiency <= 1.0) {
@@ -177,6 +181,21 @@ impl Settings {
                 Ok(())
             }
             Costs::Clusters(clusters) => clusters.check(),
+        }
+    }
+
+    /// Also refuses ranks and links that are named and that a network does not have.
+    pub fn check_on(&self, network: &Network) -> Result<()> {
+        self.check()?;
+        let ranks = network.ranks();
+        let named = self.noise.slow_ranks.iter().chain(&self.noise.deaths).map(|(rank, _)| *rank);
+        if let Some(rank) = named.into_iter().find(|rank| *rank >= ranks) {
+            return Err(Error::NoRank { rank, ranks });
+        }
+        match &self.costs {
+            _ if self.noise.slow_links.is_empty() => Ok(()),
+            Costs::Links(links) => Ways::new(links, network, &self.noise, false).map(drop),
+            _ => Err(Error::NoLinks),
         }
     }
 }
@@ -222,6 +241,33 @@ mod tests {
         let local = PLogP::simple(20.0, 50.0);
         let wide = Wide { latency: 10_000.0, bandwidth: 0.0 };
         assert!(refusal(Clusters::uniform(local, wide, 2).into()).contains("bandwidth between clusters"));
+    }
+
+    #[test]
+    fn what_would_take_longer_than_time_is_refused() {
+        let refusal = |settings: Settings| settings.check().unwrap_err().to_string();
+        assert_eq!(refusal(Links::new(1.0, 1e15).into()), "delta must be at most 1e12, and is 1e15");
+        assert!(refusal(Links { hop: 1e300, ..Links::new(1.0, 1.0) }.into()).ends_with("and is 1e300"));
+        let noise = Noise { jitter: 1e300, ..Noise::default() };
+        assert!(refusal(Settings { noise, ..Links::new(1.0, 1.0).into() }).contains("jitter must be at most"));
+        let wide = Wide { latency: 1.0, bandwidth: 1e-13 };
+        let clusters = Clusters::uniform(PLogP::simple(20.0, 50.0), wide, 2);
+        assert!(refusal(clusters.into()).contains("must be at least 1e-12"));
+    }
+
+    #[test]
+    fn who_is_named_must_be_there() {
+        let network = "torus:8".parse().unwrap();
+        let refusal = |noise| {
+            let settings = Settings { noise, ..Links::new(1.0, 1.0).into() };
+            settings.check_on(&network).unwrap_err().to_string()
+        };
+        let noise = Noise::default();
+        assert!(refusal(Noise { slow_ranks: vec![(8, 2.0)], ..noise.clone() }).contains("rank 8 is named"));
+        assert!(refusal(Noise { deaths: vec![(9, 2.0)], ..noise.clone() }).contains("rank 9 is named"));
+        assert!(refusal(Noise { slow_links: vec![(16, 2.0)], ..noise.clone() }).contains("link 16 is named"));
+        let inside = Noise { slow_ranks: vec![(7, 2.0)], slow_links: vec![(15, 2.0)], ..noise };
+        assert_eq!(Settings { noise: inside, ..Links::new(1.0, 1.0).into() }.check_on(&network), Ok(()));
     }
 
     #[test]

@@ -3,15 +3,18 @@
 //! Each rank runs on a stack of its own, all of them in the thread of the caller, and waiting lets others run. So a rank
 //! program is ordinary blocking code, and a run is the same every time.
 //!
-//! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma); what the
-//! program says that it computes ([`Fabric::compute`]); and looking for something in vain ([`Options::poll`]), so that
-//! loops that poll do not keep time from going on. Everything else is for free. A message of up to 64 KiB is one transfer;
+//! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma; copying is
+//! for free here, while schedules that are played pay gamma for both); what the program says that it computes
+//! ([`Fabric::compute`]); and looking for something in vain ([`Options::poll`]), so that loops that poll do not keep time
+//! from going on. Everything else is for free. A message of up to 64 KiB is one transfer;
 //! a longer one is announced, asked for, and then one transfer too. Protocols above engines (credit, answers to synchronous
 //! sends) send messages of their own, which count.
 //!
 //! When nothing happens any more and ranks still wait, that is a deadlock, which ends all of them. A rank that dies is
-//! unwound where it waits; others get `PeerLost` once all that it had sent has arrived. A rank that leaves in order is
-//! noticed a millisecond later. `Settings::memory_cap` is not applied to programs: what is unexpected is known above engines.
+//! unwound where it waits, or where it computes beyond its death; others get `PeerLost` once all that it had sent has arrived.
+//! Ranks that leave in order are noticed when nothing else happens, and otherwise after a millisecond, two more, four more,
+//! and so on. A handle that gets to the code of another rank, or into a simulation inside of this one, is of no use there:
+//! what is begun there fails, and its own rank can use it as before. `Settings::memory_cap` is not applied to programs: what is unexpected is known above engines.
 //!
 //! | file | what |
 //! |---|---|
@@ -36,27 +39,47 @@ use treepie_topology::Network;
 use crate::costs::{Costs, Settings};
 use crate::error::{Error, Result, not_negative};
 use crate::machine::Machine;
-use crate::time::{Time, from_micros, micros};
+use crate::time::{END, Time, from_micros, micros};
 use crate::trace::Trace;
 use fabric::SimFabric;
 use fibre::{Fibres, Suspender};
-use world::{Doom, World};
+use world::{Halt, World};
 
 /// How programs are run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Microseconds that looking for something in vain costs, above 0.
     pub poll: f64,
-    /// Bytes of each rank's stack. Only what is touched takes memory.
+    /// Bytes of each rank's stack, from 64 KiB to 1 GiB. Only what is touched takes memory. A rank that needs more touches
+    /// the guard page behind it, which ends the process with a plain SIGSEGV, without the message that threads give.
     pub stack: usize,
+    /// Microseconds of virtual time after which all are ended that have not ended; none if nothing is said.
+    pub limit: Option<f64>,
     /// Whether to record what ranks do.
     pub trace: bool,
 }
 
 impl Default for Options {
-    /// 0.1 us, 256 KiB, and nothing is recorded.
+    /// 0.1 us, 256 KiB, no limit, and nothing is recorded.
     fn default() -> Self {
-        Self { poll: 0.1, stack: 256 << 10, trace: false }
+        Self { poll: 0.1, stack: 256 << 10, limit: None, trace: false }
+    }
+}
+
+impl Options {
+    /// Refuses what cannot be.
+    fn check(&self) -> Result<()> {
+        not_negative("the price of a poll", self.poll)?;
+        if from_micros(self.poll) == 0 {
+            let (name, must) = ("the price of a poll", "at least a picosecond");
+            return Err(Error::Parameter { name, must, value: self.poll });
+        }
+        self.limit.map_or(Ok(()), |limit| not_negative("the limit of virtual time", limit))?;
+        if !(64 << 10..=1 << 30).contains(&self.stack) {
+            let (name, must) = ("the stack of a rank", "from 65536 to 1073741824 bytes");
+            return Err(Error::Parameter { name, must, value: self.stack as f64 });
+        }
+        Ok(())
     }
 }
 
@@ -115,12 +138,7 @@ pub fn run<R>(
     options: &Options,
     program: impl Fn(Box<dyn Fabric>) -> R,
 ) -> Result<Simulated<R>> {
-    not_negative("the price of a poll", options.poll)?;
-    let poll = from_micros(options.poll);
-    if poll == 0 {
-        let (name, must) = ("the price of a poll", "at least a picosecond");
-        return Err(Error::Parameter { name, must, value: options.poll });
-    }
+    options.check()?;
     if std::thread::panicking() {
         return Err(Error::Panicking);
     }
@@ -132,16 +150,16 @@ pub fn run<R>(
     let ranks = machine.ranks();
     let deaths = &settings.noise.deaths;
     let death = |rank| deaths.iter().filter(|(dead, _)| *dead == rank).map(|(_, at)| from_micros(*at)).min();
-    let world = Rc::new(RefCell::new(World::new(machine, |rank| death(rank).unwrap_or(Time::MAX), poll)));
-    let sends_on_time = matches!(settings.costs, Costs::Clusters(_));
+    let world = Rc::new(RefCell::new(World::new(machine, |rank| death(rank).unwrap_or(Time::MAX), options)));
+    world.borrow_mut().sends_on_time = matches!(settings.costs, Costs::Clusters(_));
     let ends: RefCell<Vec<Option<End<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
     let rank_program = |rank: u32| {
         let (world, ends, program) = (&world, &ends, &program);
         move |suspender: Suspender| {
-            let fabric = Box::new(SimFabric::new(rank, world, suspender, sends_on_time));
+            let fabric = Box::new(SimFabric::new(rank, world, suspender));
             let end = match catch_unwind(AssertUnwindSafe(|| program(fabric))) {
                 Ok(result) => End::Returned(result),
-                Err(_) if world.borrow().ranks[rank as usize].doom == Doom::Certain => End::Died,
+                Err(_) if world.borrow().ranks[rank as usize].outlived_itself() => End::Died,
                 Err(panic) => End::Panicked(panic),
             };
             world.borrow_mut().ends(rank, !matches!(end, End::Returned(_)));
@@ -159,10 +177,14 @@ pub fn run<R>(
         }
     }
     let mut world = world.borrow_mut();
-    if world.stuck {
+    if let Some(halt) = world.halt {
         let waiting = world.ranks.iter().enumerate();
         let waiting = waiting.filter_map(|(rank, own)| Some((rank as u32, own.waits_for.clone()?))).collect();
-        return Err(Error::Deadlock { ranks, waiting });
+        return Err(match halt {
+            Halt::Stuck => Error::Deadlock { ranks, waiting },
+            Halt::Limit => Error::Limit { micros: micros(world.limit), ranks, unfinished: waiting },
+            Halt::TooLong => Error::TooLong,
+        });
     }
     let ends: Vec<Time> = world.ranks.iter().map(|rank| rank.ended.unwrap_or(rank.time)).collect();
     let totals = world.machine.totals();
@@ -187,10 +209,15 @@ fn drive(fibres: &Fibres, world: &RefCell<World>) {
             return;
         }
         match world.machine.next() {
-            Some(happening) => world.happens(happening),
+            Some(happening) if happening.time > world.limit && world.halt.is_none() => world.halts(Halt::Limit),
+            Some(happening) => {
+                world.happens(happening);
+                world.notice();
+            }
+            None if world.machine.now() >= END => world.halts(Halt::TooLong),
             // Nothing is on the way any more, so what is known of those who ended may be known to all.
             None if world.show_lives() => {}
-            None => world.gets_stuck(),
+            None => world.halts(Halt::Stuck),
         }
     }
 }
@@ -199,8 +226,13 @@ fn next_ready(world: &RefCell<World>) -> Option<u32> {
     world.borrow_mut().ready.pop_front()
 }
 
-/// Those that wait, in words; only the first of many.
+/// Those that wait, in words.
 pub(crate) fn list_of_waiting(ranks: &u32, waiting: &[(u32, String)]) -> String {
+    format!("{} of {ranks} ranks wait for what never comes: {}", waiting.len(), named(waiting))
+}
+
+/// Ranks and what they are in, in words; only the first of many.
+pub(crate) fn named(waiting: &[(u32, String)]) -> String {
     const NAMED: usize = 8;
     let name = |(rank, what): &(u32, String)| match what.as_str() {
         "" => format!("rank {rank}"),
@@ -210,5 +242,5 @@ pub(crate) fn list_of_waiting(ranks: &u32, waiting: &[(u32, String)]) -> String 
     if waiting.len() > NAMED {
         named.push(format!("and {} more", waiting.len() - NAMED));
     }
-    format!("{} of {ranks} ranks wait for what never comes: {}", waiting.len(), named.join("; "))
+    named.join("; ")
 }

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// A parameter that no machine can have.
-    #[error("{name} must be {must}, and is {value}")]
+    #[error("{name} must be {must}, and is {}", shown(*.value))]
     Parameter {
         /// Which.
         name: &'static str,
@@ -34,8 +34,10 @@ pub enum Error {
     /// Slow links, where none are simulated.
     #[error("slow links are named, and the costs are not of links: they need costs with alpha and delta")]
     NoLinks,
-    /// Noise, where ranks are in step.
-    #[error("rounds in step know no jitter, no slow ranks and no deaths: those need every message as events")]
+    /// Noise and what else only shows message by message, where ranks are in step.
+    #[error(
+        "rounds in step know no jitter, slow ranks, deaths, caps of memory and numbers of ports: those need every message as events"
+    )]
     InStep,
     /// A matrix of links between clusters that has another size.
     #[error("there are {clusters} clusters, and links from {given}")]
@@ -85,6 +87,21 @@ pub enum Error {
         /// Where it is.
         phase: u32,
     },
+    /// A rank died before it was done.
+    #[error("rank {rank} died at {micros} us{}", after_death(*.others, *.waiting))]
+    Died {
+        /// The first that did.
+        rank: u32,
+        /// When.
+        micros: f64,
+        /// How many died after it.
+        others: u32,
+        /// How many live, and wait for what never comes.
+        waiting: u32,
+    },
+    /// Something would happen after the end of time.
+    #[error("the simulation goes beyond {} days of virtual time", crate::time::END / PICOSECONDS_OF_A_DAY)]
+    TooLong,
     /// Programs or reactors of ranks wait for what never comes.
     #[error("deadlock: {}", crate::engine::list_of_waiting(.ranks, .waiting))]
     Deadlock {
@@ -92,6 +109,18 @@ pub enum Error {
         ranks: u32,
         /// Those that wait, and for what, as far as that is known.
         waiting: Vec<(u32, String)>,
+    },
+    /// Programs of ranks go on beyond the time that was given to them.
+    #[error(
+        "{} of {ranks} ranks have not ended after {micros} us, the limit of virtual time: {}", .unfinished.len(), crate::engine::named(.unfinished)
+    )]
+    Limit {
+        /// The limit.
+        micros: f64,
+        /// How many ranks there are.
+        ranks: u32,
+        /// Those that have not ended, and what they wait for, as far as that is known.
+        unfinished: Vec<(u32, String)>,
     },
     /// There is no room for the stacks of so many ranks.
     #[error("no stack for rank {rank} of {ranks}: {why}")]
@@ -127,18 +156,48 @@ pub enum Error {
 /// What may go wrong here.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Refuses what is not a number from 0 on.
+const PICOSECONDS_OF_A_DAY: u64 = 86_400_000_000_000_000;
+
+/// More microseconds no duration has, and no factor is larger: it is eleven days.
+const MOST: f64 = 1e12;
+
+/// A number that may be very large, in few digits.
+fn shown(value: f64) -> String {
+    if value.abs() < 1e15 { value.to_string() } else { format!("{value:e}") }
+}
+
+fn after_death(others: u32, waiting: u32) -> String {
+    let others = if others > 0 { format!(", and {others} more after it") } else { String::new() };
+    match waiting {
+        0 => format!("{others}; all who live came to their end"),
+        1 => format!("{others}; 1 rank waits for what never comes"),
+        _ => format!("{others}; {waiting} ranks wait for what never comes"),
+    }
+}
+
+/// Refuses what is not a number from 0 on, or larger than anything is.
 pub(crate) fn not_negative(name: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
-        return Ok(());
+        return at_most(name, value, MOST, "at most 1e12");
     }
     Err(Error::Parameter { name, must: "a number that is not negative", value })
 }
 
-/// Refuses what is not a number above 0.
+/// Refuses what is not a number above 0, or larger than anything is.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
-        return Ok(());
+        return at_most(name, value, MOST, "at most 1e12");
     }
     Err(Error::Parameter { name, must: "a number above 0", value })
+}
+
+/// Refuses a number of bytes a microsecond with which a byte takes longer than anything does.
+pub(crate) fn bandwidth(name: &'static str, value: f64) -> Result<()> {
+    positive(name, value)?;
+    if value < 1.0 / MOST { Err(Error::Parameter { name, must: "at least 1e-12", value }) } else { Ok(()) }
+}
+
+/// Refuses what is above a bound.
+pub(crate) fn at_most(name: &'static str, value: f64, most: f64, must: &'static str) -> Result<()> {
+    if value > most { Err(Error::Parameter { name, must, value }) } else { Ok(()) }
 }

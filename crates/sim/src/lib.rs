@@ -2,7 +2,7 @@
 //!
 //! Three levels that agree where they should: closed forms (the model crate), rounds in step with the load of links
 //! ([`mod@phases`]), and every message as events in time ([`player`]). Below the last is a [`Machine`]: a clock, a CPU for each
-//! rank, a network, noise.
+//! rank, a network, noise. Messages share links equally, not max-min fairly: what one cannot use of its share, no other gets.
 //!
 //! - [`time`], [`queue`]: picoseconds, and what happens next;
 //! - [`costs`]: what messages and computing cost;

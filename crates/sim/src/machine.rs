@@ -7,10 +7,11 @@
 //! A rank has one CPU. What needs it is served in the order of calls, each from `at` on at the earliest. As time only goes
 //! forward from one happening to the next, and calls are made for now, that is the order in which things became ready. A call
 //! for a later time reserves the CPU all the same: whoever wants others to go first meanwhile lets itself be woken then.
-//! What takes no time does not wait for the CPU.
+//! What takes no time does not wait for the CPU, but for sends to and within clusters, whose time is not known before.
 
 mod accounts;
 mod happening;
+mod sends;
 mod steps;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use crate::network::flows::Alarm;
 use crate::noise::Noises;
 use crate::queue::Queue;
 use crate::slab::Slab;
+use crate::symmetric::Instant;
 use crate::time::{MICROSECOND, Time, from_micros, rounded};
 use crate::trace::Trace;
 
@@ -60,7 +62,7 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     message: Message,
-    /// Its number in its channel, where order must be kept.
+    /// Its number in its channel, where order must be kept; otherwise [`crate::slab::NONE`].
     number: u32,
 }
 
@@ -73,7 +75,9 @@ pub struct Machine {
     flying: Slab<InFlight>,
     net: Net,
     noise: Noises,
-    channels: Option<Channels>,
+    /// Order of channels, if they all keep it, or of what must not be overtaken in them.
+    channels: Channels,
+    keeps_order: bool,
     ready: VecDeque<Happening>,
     /// Messages that are to be handed over in order; empty between two calls.
     due: Vec<u32>,
@@ -84,8 +88,17 @@ pub struct Machine {
     held: Vec<u64>,
     totals: Totals,
     trace: Option<Box<Trace>>,
-    /// Whether there is but rank 0.
-    folded: bool,
+    /// What comes to the interface at one instant, if there is but rank 0.
+    folded: Option<Box<Interface>>,
+}
+
+/// What comes to the interface of the one rank of a folded machine, from either side.
+#[derive(Debug, Default)]
+struct Interface {
+    inwards: Instant,
+    outwards: Instant,
+    steps: u64,
+    tied: bool,
 }
 
 impl Machine {
@@ -116,8 +129,9 @@ impl Machine {
             queue,
             cpu: vec![0; ranks as usize],
             flying: Slab::new(),
+            channels: Channels::default(),
+            keeps_order: noise.reorders() || net.lets_overtake(&settings.noise),
             net,
-            channels: noise.reorders().then(Channels::default),
             noise,
             ready: VecDeque::new(),
             due: Vec::new(),
@@ -127,13 +141,19 @@ impl Machine {
             held: if settings.memory_cap.is_some() { vec![0; ranks as usize] } else { Vec::new() },
             totals: Totals::default(),
             trace: None,
-            folded,
+            folded: folded.then(Box::default),
         })
     }
 
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.cpu.len() as u32
+    }
+
+    /// Whether messages share links, and may overtake others of their ranks there.
+    #[inline]
+    pub(crate) fn has_links(&self) -> bool {
+        matches!(self.net, Net::Links(_))
     }
 
     /// What time it is.
@@ -145,7 +165,7 @@ impl Machine {
     /// From now on messages of a channel are delivered in the order in which they were sent, whatever the network does.
     /// Without it a short message may overtake a long one where links are simulated. To be called before anything is sent.
     pub fn keep_order(&mut self) {
-        self.channels.get_or_insert_default();
+        self.keeps_order = true;
     }
 
     /// From now on it is recorded what ranks do.
@@ -160,54 +180,12 @@ impl Machine {
 
     /// Ranks drive so many of their ports at once, which may make links slower ([`crate::costs::Links::efficiency`]).
     pub(crate) fn drive(&mut self, costs: &Costs, driven: u32, all: u32) {
-        if let (Net::Links(net), Costs::Links(links)) = (&mut self.net, costs)
-            && links.delta_driving(driven, all) > links.delta
-        {
-            net.set_delta(links.delta_driving(driven, all));
-        }
-    }
-
-    /// A rank begins to send a message, as soon as its CPU is free from `at` on; `at` is not before now.
-    pub fn send(&mut self, at: Time, message: Message) -> Sending {
-        let Message { from, to, bytes, channel, .. } = message;
-        if self.noise.is_dead(from, at) {
-            return Sending { free: at, over: None };
-        }
-        self.totals.messages += 1;
-        self.totals.bytes += bytes;
-        let number = self.channels.as_mut().map_or(0, |channels| channels.send((from, to, channel)));
-        let id = self.flying.insert(InFlight { message, number });
-        self.totals.most_in_flight = self.totals.most_in_flight.max(self.flying.len() as u64);
-        let begin = at.max(self.cpu[from as usize]);
-        let sending = match &mut self.net {
-            Net::LogGp(net) => {
-                let free = begin + self.noise.on_cpu(from, net.overhead);
-                let arrival = net.send(begin, from, bytes) + self.noise.late();
-                self.queue.push(arrival, Event::Arrive(id));
-                Sending { free, over: Some(free) }
+        if let (Net::Links(net), Costs::Links(links)) = (&mut self.net, costs) {
+            let delta = links.delta_driving(driven.min(links.ports.unwrap_or(all)), all);
+            if delta > links.delta {
+                net.set_delta(delta);
             }
-            Net::Links(net) => {
-                let free = begin + self.noise.on_cpu(from, net.alpha);
-                self.queue.push(free, Event::Inject(id));
-                Sending { free, over: None }
-            }
-            Net::Clusters(net) => {
-                // What the gateway does depends on when the send begins: it cannot be known before.
-                if begin > self.queue.now() {
-                    if net.wait(from, id) {
-                        self.queue.push(begin, Event::NextSend { rank: from });
-                    }
-                    return Sending { free: begin, over: None };
-                }
-                let free = self.cross(id);
-                return Sending { free, over: Some(free) };
-            }
-        };
-        self.cpu[from as usize] = sending.free;
-        if let Some(trace) = &mut self.trace {
-            trace.sent(begin, sending.free, &message);
         }
-        sending
     }
 
     /// A rank takes a message that is there, as soon as its CPU is free from `at` on. When it has it.

@@ -11,6 +11,7 @@ use treepie_topology::{Kind, Network};
 use crate::costs::{Costs, Settings};
 use crate::error::{Error, Result};
 use crate::machine::Memory;
+use crate::noise::Noise;
 use clusters::ClusterNet;
 use links::LinkNet;
 use loggp::LogGpNet;
@@ -41,6 +42,11 @@ impl Net {
                 Net::Clusters(ClusterNet::new(costs, network)?)
             }
         })
+    }
+
+    /// Whether a message may overtake another of the same ranks that was sent in a round before.
+    pub(crate) fn lets_overtake(&self, noise: &Noise) -> bool {
+        matches!(self, Net::Clusters(_)) && noise.slow_ranks.iter().any(|(_, factor)| *factor < 1.0)
     }
 
     pub(crate) fn memory(&self) -> Memory {

@@ -45,7 +45,7 @@ pub struct Noise {
     pub slow_ranks: Vec<(u32, f64)>,
     /// Links, by their number in the network, on which bytes take so many times as long. Only where links are simulated.
     pub slow_links: Vec<(u32, f64)>,
-    /// Ranks that die after so many microseconds.
+    /// Ranks that die after so many microseconds; nobody dies twice, so the earliest counts.
     pub deaths: Vec<(u32, f64)>,
 }
 
@@ -75,7 +75,10 @@ impl Noises {
         let mut slow = if noise.slow_ranks.is_empty() { Vec::new() } else { vec![1.0; ranks as usize] };
         noise.slow_ranks.iter().for_each(|(rank, factor)| slow[*rank as usize] = *factor);
         let mut deaths = if noise.deaths.is_empty() { Vec::new() } else { vec![Time::MAX; ranks as usize] };
-        noise.deaths.iter().for_each(|(rank, at)| deaths[*rank as usize] = from_micros(*at));
+        for (rank, at) in &noise.deaths {
+            let death = &mut deaths[*rank as usize];
+            *death = from_micros(*at).min(*death);
+        }
         let jitter = noise.jitter * MICROSECOND;
         Self { random: Random::new(noise.seed), jitter, slow, deaths }
     }

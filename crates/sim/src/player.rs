@@ -27,7 +27,7 @@ use crate::trace::Trace;
 
 pub(crate) use lengths::Lengths;
 
-/// How long blocks are.
+/// How long blocks are. What a rank sends must be as long as what the other receives.
 #[derive(Clone, Debug)]
 pub enum Sizes {
     /// The same layouts for all ranks.
@@ -77,7 +77,8 @@ pub struct Played {
     pub worst_link: Option<(u32, u64)>,
     /// The most messages that were on the way at once.
     pub most_in_flight: u64,
-    /// Bytes of memory that it took, without the schedule's own.
+    /// Bytes of memory that it took, without the schedule's own, without what a trace takes, and without what keeps messages
+    /// in order where noise or messages of one round would change it.
     pub memory: usize,
     /// How many of them were for ranks and their lanes,
     pub memory_ranks: usize,
@@ -108,15 +109,23 @@ pub fn play_recorded(piece: Piece<'_>, network: &Network, settings: &Settings) -
 }
 
 fn play_on(piece: Piece<'_>, machine: Machine) -> Result<(Played, Machine)> {
-    play::Player::new(piece, machine, None).play()
+    let mut player = play::Player::new(piece, machine, None);
+    player.play()?;
+    player.played()
 }
 
 /// Plays only rank 0 of a schedule whose ranks are copies of it, on a machine that is folded to one rank.
-pub(crate) fn play_folded(piece: Piece<'_>, machine: Machine, group: Group) -> Result<Played> {
-    let (played, _) = play::Player::new(piece, machine, Some(group)).play()?;
+/// Nothing if others might be served in another order.
+pub(crate) fn play_folded(piece: Piece<'_>, machine: Machine, group: Group) -> Result<Option<Played>> {
+    let mut player = play::Player::new(piece, machine, Some(group));
+    if !player.play()? {
+        return Ok(None);
+    }
+    let (played, _) = player.played()?;
     let ranks = u64::from(piece.schedule.ranks());
-    let (messages, bytes, events) = (played.messages * ranks, played.bytes * ranks, played.events * ranks);
-    Ok(Played { messages, bytes, events, most_in_flight: played.most_in_flight * ranks, ..played })
+    let (messages, bytes, events) =
+        (played.messages * ranks, played.bytes.saturating_mul(ranks), played.events * ranks);
+    Ok(Some(Played { messages, bytes, events, most_in_flight: played.most_in_flight * ranks, ..played }))
 }
 
 fn machine(piece: Piece<'_>, network: &Network, settings: &Settings) -> Result<Machine> {

@@ -4,14 +4,17 @@
 //! b - 1, bucket 0 what is now. Taking the next time moves the lowest bucket that has anything into those below it, in order,
 //! and those are empty then. So each bucket is always in the order in which things were put in, and things of the same time
 //! come out in that order without a number that says so.
+//!
+//! What would happen after the end of time is never taken: with it the queue is over. Bits from that of the end on can only
+//! differ then, so the bucket says so.
 
-use crate::time::Time;
+use crate::time::{END, Time};
 
 /// A queue of things with their times.
 #[derive(Debug)]
 pub struct Queue<T> {
     now: Time,
-    /// What is now, from `taken` on.
+    /// What is now, from `taken` on; when the queue is over, `taken` is beyond any.
     current: Vec<T>,
     taken: usize,
     buckets: [Vec<(Time, T)>; 64],
@@ -43,13 +46,23 @@ impl<T: Copy> Queue<T> {
         self.len == 0
     }
 
+    /// Whether something was put in that would happen after the end of time. Then it is that time, and nothing comes out.
+    pub fn is_over(&self) -> bool {
+        self.now >= END
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        (self.now, self.taken) = (END, usize::MAX);
+    }
+
     /// Puts something in.
     ///
     /// # Panics
     /// If its time is over, in builds with debug assertions; otherwise it happens now.
     #[inline]
     pub fn push(&mut self, time: Time, thing: T) {
-        debug_assert!(time >= self.now, "time {time} is over, it is {}", self.now);
+        debug_assert!(time >= self.now || self.is_over(), "time {time} is over, it is {}", self.now);
         self.len += 1;
         if time <= self.now {
             self.current.push(thing);
@@ -57,6 +70,9 @@ impl<T: Copy> Queue<T> {
             let bucket = 63 - (time ^ self.now).leading_zeros() as usize;
             self.buckets[bucket].push((time, thing));
             self.filled |= 1 << bucket;
+            if bucket >= END.trailing_zeros() as usize {
+                self.end();
+            }
         }
     }
 
@@ -154,5 +170,19 @@ mod tests {
         queue.push(5, 'b');
         queue.push(6, 'c');
         assert_eq!((queue.pop_now(), queue.pop_now(), queue.len()), (Some('b'), None, 1));
+    }
+    #[test]
+    fn nothing_comes_out_after_the_end_of_time() {
+        let mut queue = Queue::new();
+        queue.push(3, 'a');
+        queue.push(3, 'b');
+        queue.push(END - 1, 'c');
+        assert_eq!((queue.pop(), queue.is_over()), (Some((3, 'a')), false));
+        queue.push(END, 'd');
+        assert!(queue.is_over());
+        // Whoever has not looked yet may still put things in.
+        queue.push(4, 'e');
+        queue.push(Time::MAX, 'f');
+        assert_eq!((queue.pop_now(), queue.pop(), queue.now()), (None, None, END));
     }
 }

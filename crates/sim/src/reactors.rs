@@ -3,7 +3,7 @@
 //!
 //! Messages of one pair and one tag come in order; everything else comes as the network and the noise have it. A rank takes
 //! a message when its CPU is free, which costs what receiving and handling one cost, and sends at once what the reactor
-//! gives out then. Messages come unasked, so nobody asks reactors what they expect. What comes after a reactor is done is
+//! gives out then. A message to oneself costs what handling it does, and nothing else. Messages come unasked, so nobody asks reactors what they expect. What comes after a reactor is done is
 //! dropped, as it is by the driver over an endpoint.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use treepie_topology::{Network, Tie};
 use crate::costs::Settings;
 use crate::error::{Error, Result, not_negative};
 use crate::machine::{Machine, Message, What};
-use crate::time::{Time, from_micros, micros};
+use crate::time::{END, Time, from_micros, micros};
 use crate::trace::Trace;
 
 /// What came out of reactors.
@@ -119,9 +119,13 @@ impl<R: Reactor> Driver<R> {
                     self.handle_after(rank, taken, token)?;
                 }
                 What::Woken { token } => self.handle(rank, token)?,
+                What::Died if self.died.contains(&rank) => {}
                 What::Died => self.died.push(rank),
                 What::Sent { .. } => {}
             }
+        }
+        if self.machine.now() >= END {
+            return Err(Error::TooLong);
         }
         let is_missing = |rank: &u32| !self.reactors[*rank as usize].is_done() && !self.died.contains(rank);
         let waiting: Vec<(u32, String)> =
@@ -148,7 +152,9 @@ impl<R: Reactor> Driver<R> {
             let length = bytes.as_slice().len() as u64;
             let token = self.keep(Parcel { from: rank, tag, bytes });
             if to == rank {
-                self.wait_for_turn(rank, now, token);
+                // It is there at once, and handled as others are.
+                let over = self.machine.occupy(rank, now, self.handler);
+                self.wait_for_turn(rank, over, token);
                 continue;
             }
             let message = Message { from: rank, to, bytes: length, channel: tag, token, tie: Tie::default() };

@@ -8,12 +8,14 @@
 //! message that goes over several hops is on it so many times.
 //!
 //! Whether a schedule is symmetric is looked at, not claimed: for all ranks and rounds if there are few, else for some of
-//! both, chosen from all scales. Messages over exactly half a ring go different ways from even and odd places; with those a
-//! torus is not symmetric.
+//! both, chosen from all scales; all blocks must be of the same length. Messages over exactly half a ring go different ways from even and odd places; with those a
+//! torus is not symmetric. Nor is a run where things of one instant might as well have come in another order, and that would
+//! matter: that shows while it is played.
 
 mod group;
+mod ties;
 
-use treepie_schedule::{Op, Rounds};
+use treepie_schedule::{Layout, Op, Rounds};
 use treepie_topology::{Kind, Network, Tie};
 
 use crate::costs::{Costs, Settings};
@@ -22,11 +24,13 @@ use crate::machine::Machine;
 use crate::noise::{Noise, Random};
 use crate::player::{Lengths, Piece, Played, Sizes, lanes_at_once, play_folded};
 pub(crate) use group::Group;
+pub(crate) use ties::{Instant, Ties};
 
 /// Up to so many ranks, and rounds of a lane, all are looked at.
 const FEW: u32 = 64;
 
-/// Plays a schedule from one rank. Nothing if it is not symmetric on this network. The worst link, if any, is one of those
+/// Plays a schedule from one rank. Nothing if it is not symmetric on this network, or if not all ranks need be served in the
+/// same order. The worst link, if any, is one of those
 /// that leave rank 0.
 pub fn play(piece: Piece<'_>, network: &Network, settings: &Settings) -> Result<Option<Played>> {
     settings.check()?;
@@ -37,7 +41,7 @@ pub fn play(piece: Piece<'_>, network: &Network, settings: &Settings) -> Result<
     let Some(group) = find(piece, network, settings) else { return Ok(None) };
     let mut machine = Machine::folded(network, settings)?;
     machine.drive(&settings.costs, lanes_at_once(piece.schedule), network.ports());
-    play_folded(piece, machine, group).map(Some)
+    play_folded(piece, machine, group)
 }
 
 /// How the ranks of a schedule are shifted copies of rank 0, if they are.
@@ -45,7 +49,11 @@ fn find(piece: Piece<'_>, network: &Network, settings: &Settings) -> Option<Grou
     if settings.noise != (Noise { seed: settings.noise.seed, ..Noise::default() }) {
         return None;
     }
-    let Sizes::Shared(_) = piece.sizes else { return None };
+    let Sizes::Shared(layouts) = piece.sizes else { return None };
+    let blocks = piece.schedule.blocks();
+    if ![&layouts.input, &layouts.output].into_iter().all(|layout| has_equal_blocks(layout, blocks)) {
+        return None;
+    }
     let ranks = network.ranks();
     let torus = network.torus_kind().filter(|torus| {
         network.is_whole()
@@ -63,6 +71,14 @@ fn find(piece: Piece<'_>, network: &Network, settings: &Settings) -> Option<Grou
         _ => Vec::new(),
     };
     groups.into_iter().find(|group| Look::new(piece, group, on_links).is_symmetric())
+}
+
+/// Whether all blocks are of the same length, so that it does not matter which of them a rank sends.
+fn has_equal_blocks(layout: &Layout, blocks: u32) -> bool {
+    match layout {
+        Layout::Even { total, blocks } => *blocks == 0 || total % *blocks as usize == 0,
+        Layout::Listed(_) => (1..blocks).all(|block| layout.range(block, 1).len() == layout.range(0, 1).len()),
+    }
 }
 
 /// A look at whether ranks are shifted copies of rank 0.

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{build, links, loggp, network, play_id, uniform};
+use common::{build, links, loggp, network, play_id, uniform, wide_area};
 use treepie_sim::costs::{Links, Routing};
 use treepie_sim::noise::Noise;
-use treepie_sim::{Error, Piece, Settings, phases, play};
+use treepie_sim::{Error, Piece, Settings, phases, play, symmetric};
 
 fn agree(id: &str, text: &str, each: usize) {
     let network = network(text);
@@ -142,4 +142,95 @@ fn a_slow_link_is_slow_on_both_levels_and_other_noise_is_refused() {
     // Where there are no links, none is slow.
     let refused = play(piece, &network, &Settings { noise: slow, ..loggp() }).unwrap_err().to_string();
     assert_eq!(refused, "slow links are named, and the costs are not of links: they need costs with alpha and delta");
+}
+
+#[test]
+fn combining_copying_and_barriers_cost_the_same_on_both_levels() {
+    for (id, text) in [
+        ("allreduce/ring", "torus:4x4"),
+        ("allreduce/rabenseifner", "flat:64"),
+        ("allreduce/recursive_doubling", "flat:64"),
+        ("reduce_scatter/ring", "torus:8x8"),
+        ("allreduce/bucket", "torus:4x4"),
+        // Its last step is a rotation in memory.
+        ("allgather/bruck", "flat:37"),
+    ] {
+        let network = network(text);
+        let schedule = build(id, &network);
+        let sizes = uniform(&*schedule, 4800);
+        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+        let priced = Settings { gamma: 0.25, barrier: 100.0, ..links() };
+        let (phased, played) =
+            (phases(piece, &network, &priced).unwrap().micros, play(piece, &network, &priced).unwrap());
+        assert!((phased - played.micros()).abs() < 1e-9 * phased, "{id}: {phased} in step, {played:?}");
+        let free = phases(piece, &network, &links()).unwrap().micros;
+        assert!(phased > free + 1000.0, "{id}: {phased} against {free} for free");
+    }
+}
+
+#[test]
+fn rounds_refuse_what_shows_message_by_message() {
+    let network = network("torus:8");
+    let schedule = build("allgather/ring", &network);
+    let sizes = uniform(&*schedule, 4000);
+    let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+    let capped = Settings { memory_cap: Some(1 << 20), ..links() };
+    let narrow: Settings = Links { ports: Some(1), ..Links::new(6.25, 0.0025) }.into();
+    for settings in [capped, narrow] {
+        assert_eq!(phases(piece, &network, &settings), Err(Error::InStep));
+        assert!(play(piece, &network, &settings).is_ok());
+    }
+}
+
+#[test]
+fn time_ends() {
+    // A byte takes a day and a half, and there are 53 days.
+    let (day_and_half, most) = (1.5 * 86_400e6, 35);
+    let slow = Links::new(0.0, day_and_half).into();
+    let ring = |ranks: u32, bytes| {
+        let network = &network(&format!("flat:{ranks}"));
+        let schedule = build("allgather/ring", network);
+        let sizes = uniform(&*schedule, bytes);
+        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+        (play(piece, network, &slow), symmetric::play(piece, network, &slow))
+    };
+    let (played, folded) = ring(most + 1, 1);
+    let right = f64::from(most) * day_and_half;
+    assert_eq!((played.unwrap().micros(), folded.unwrap().unwrap().micros()), (right, right));
+    let (played, folded) = ring(most + 2, 1);
+    assert_eq!((played, folded), (Err(Error::TooLong), Err(Error::TooLong)));
+    // Also where one message alone takes longer than a word can say.
+    assert_eq!(ring(8, 1 << 40).0, Err(Error::TooLong));
+    for (id, text, settings) in [
+        ("bcast/two_layer", "clusters:32x1", wide_area(32)),
+        ("bcast/chain", "flat:8", Settings { gamma: 0.0, ..loggp() }),
+        ("allreduce/ring", "flat:8", Settings { gamma: 1e3, ..links() }),
+    ] {
+        let network = network(text);
+        let schedule = build(id, &network);
+        let sizes = uniform(&*schedule, 1 << 49);
+        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+        assert_eq!(play(piece, &network, &settings), Err(Error::TooLong), "{id}");
+    }
+    assert_eq!(Error::TooLong.to_string(), "the simulation goes beyond 53 days of virtual time");
+}
+
+#[test]
+fn the_dead_are_named_and_do_not_wait() {
+    let network = network("flat:8");
+    let schedule = build("bcast/chain", &network);
+    let sizes = uniform(&*schedule, 4000);
+    let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+    let dying = |deaths: &[(u32, f64)]| {
+        let noise = Noise { deaths: deaths.to_vec(), ..Noise::default() };
+        play(piece, &network, &Settings { noise, ..links() }).unwrap_err().to_string()
+    };
+    // The root is rank 0, and each passes on what it has after 16.25 us.
+    assert_eq!(dying(&[(6, 5.0)]), "rank 6 died at 5 us; 1 rank waits for what never comes");
+    assert_eq!(dying(&[(6, 5.0), (6, 7.0)]), dying(&[(6, 5.0)]), "nobody dies twice");
+    assert_eq!(dying(&[(7, 5.0)]), "rank 7 died at 5 us; all who live came to their end");
+    assert_eq!(
+        dying(&[(4, 9.5), (3, 5.0)]),
+        "rank 3 died at 5 us, and 1 more after it; 3 ranks wait for what never comes"
+    );
 }

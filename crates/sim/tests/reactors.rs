@@ -87,8 +87,8 @@ fn a_ring_takes_what_the_model_says() {
         let ran =
             reactors::run(&Network::flat(ranks), &MACHINE.into(), Ring::world(ranks, 3), handler).expect("it runs");
         let hops = f64::from(3 * ranks);
-        // A message to oneself costs nothing but its turn.
-        let hop = if ranks == 1 { 0.0 } else { 2.0 + 10.0 + 7.0 * 0.01 + 2.0 + handler };
+        // A message to oneself costs nothing but the handler.
+        let hop = if ranks == 1 { handler } else { 2.0 + 10.0 + 7.0 * 0.01 + 2.0 + handler };
         assert!((ran.micros() - hops * hop).abs() < 1e-6, "{ranks}: {} and not {}", ran.micros(), hops * hop);
         assert_eq!(ran.messages, if ranks == 1 { 0 } else { u64::from(3 * ranks) });
         for (rank, ring) in ran.reactors.iter().enumerate() {
@@ -302,6 +302,20 @@ fn a_hundred_thousand_reactors() {
     let ran = reactors::run(&Network::flat(ranks), &MACHINE.into(), Ring::world(ranks, 1), 0.0).expect("it runs");
     assert_eq!((ran.messages, ran.reactors[0].seen[0]), (u64::from(ranks), u64::from(ranks) - 1));
     assert_eq!(ran.most_in_flight, 1);
+}
+
+#[test]
+fn nobody_dies_twice_and_time_ends() {
+    // The earlier one counts, whatever the order.
+    for deaths in [vec![(2, 28.0), (2, 900.0)], vec![(2, 900.0), (2, 28.0)]] {
+        let dead = Settings { noise: Noise { deaths, ..Noise::default() }, ..MACHINE.into() };
+        let error = reactors::run(&Network::flat(5), &dead, Ring::world(5, 1), 0.0).unwrap_err();
+        assert!(error.to_string().starts_with("deadlock: 3 of 5"), "{error}");
+    }
+    let late = Settings { noise: Noise { deaths: vec![(2, 900.0), (2, 800.0)], ..Noise::default() }, ..MACHINE.into() };
+    assert_eq!(reactors::run(&Network::flat(5), &late, Ring::world(5, 1), 0.0).expect("it runs").died, [2]);
+    let error = reactors::run(&Network::flat(2), &MACHINE.into(), Ring::world(2, 20), 1e12).unwrap_err();
+    assert_eq!(error, Error::TooLong);
 }
 
 #[test]

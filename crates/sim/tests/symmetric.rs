@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{build, links, loggp, network, play_id, uniform};
-use treepie_sim::costs::Links;
-use treepie_sim::{Piece, Played, Settings, symmetric};
+use common::{build, links, loggp, network, operation, play_id, uniform};
+use treepie_collectives::registry::{self, Request};
+use treepie_schedule::{Layout, Layouts};
+use treepie_sim::costs::{Links, LogGP};
+use treepie_sim::{Piece, Played, Settings, Sizes, play, symmetric};
 use treepie_topology::Network;
 
 fn one_rank(id: &str, network: &Network, settings: &Settings, each: usize) -> Option<Played> {
@@ -73,6 +75,66 @@ fn what_is_not_symmetric_is_not_taken_for_it() {
     }
     let slow = treepie_sim::noise::Noise { slow_ranks: vec![(3, 2.0)], ..Default::default() };
     assert_eq!(one_rank("allgather/ring", &network("flat:8"), &Settings { noise: slow, ..loggp() }, 8), None);
+}
+
+/// Few ranks, so that all are looked at, and parameters that make much happen at one instant.
+#[test]
+fn one_rank_is_played_only_where_all_are_served_alike() {
+    let loggp = |latency, overhead, gap, per_byte| Settings::from(LogGP { latency, overhead, gap, per_byte });
+    let gamma = |settings: Settings| Settings { gamma: 0.125, ..settings };
+    let ported = |ports, alpha| Links { ports: Some(ports), hop: 1.0, ..Links::new(alpha, 0.125) };
+    let settings = [
+        loggp(1.0, 1.0, 1.0, 0.0),
+        gamma(loggp(2.0, 1.0, 1.0, 0.125)),
+        gamma(loggp(2.0, 0.0, 1.0, 0.125)),
+        gamma(Links::new(1.0, 0.125).into()),
+        gamma(Links::new(0.0, 0.125).into()),
+        Links::new(0.0, 0.125).into(),
+        gamma(ported(1, 1.0).into()),
+        gamma(ported(2, 0.0).into()),
+    ];
+    let (mut played, mut left) = (0, 0);
+    for text in ["flat:12", "flat:16", "torus:6", "torus:3x4", "torus:3x5", "torus:5x13", "torus:4x4x5"] {
+        let network = network(text);
+        for id in registry::all().iter().flat_map(|algorithm| algorithm.variants()) {
+            let Ok(schedule) = registry::build(&id, &Request::new(operation(&id, 0), &network)) else { continue };
+            let sizes = uniform(&*schedule, if id.starts_with("barrier") { 0 } else { 8 });
+            let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+            for settings in &settings {
+                let Some(one) = symmetric::play(piece, &network, settings).unwrap() else {
+                    left += 1;
+                    continue;
+                };
+                let all = play(piece, &network, settings).unwrap();
+                assert_eq!(one.makespan, all.makespan, "{id} on {text}, {settings:?}");
+                assert_eq!((one.messages, one.bytes), (all.messages, all.bytes), "{id} on {text}");
+                played += 1;
+            }
+        }
+    }
+    assert!(played > 1500 && left > 1500, "{played} and {left}");
+}
+
+/// No sample of ranks and rounds would find the one block that is longer.
+#[test]
+fn blocks_of_different_lengths_are_not_symmetric() {
+    for (ranks, longer) in [(12, 7), (20_000, 12_345)] {
+        let network = Network::flat(ranks);
+        let schedule = build("allgather/ring", &network);
+        let mut counts = vec![8; ranks as usize];
+        let played = |counts: &[usize]| {
+            let sizes = Sizes::Shared(Layouts::both(Layout::of_counts(counts)));
+            let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+            symmetric::play(piece, &network, &links()).unwrap()
+        };
+        assert!(played(&counts).is_some());
+        counts[longer] = 1_000_000;
+        assert_eq!(played(&counts), None);
+    }
+    let schedule = build("allgather/ring", &Network::flat(12));
+    let sizes = Sizes::Shared(Layouts::both(Layout::Even { total: 30, blocks: 12 }));
+    let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+    assert_eq!(symmetric::play(piece, &Network::flat(12), &links()).unwrap(), None);
 }
 
 #[test]

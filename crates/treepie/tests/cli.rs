@@ -7,6 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+#[path = "cli/mpi.rs"]
+mod mpi;
+#[path = "cli/sim.rs"]
+mod sim;
+
 fn treepie(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));
     command.args(arguments);
@@ -80,46 +85,24 @@ fn mistakes_get_one_line_and_a_status() {
         (&["algorithms", "--network", "flat"], "how many ranks"),
         (&["algorithms", "--network", "torus:4x"], "torus:8x16x32"),
         (&["algorithms", "--network", "/no/such/file"], "/no/such/file"),
-        (&["sim", "walk"], "there is no operation walk; there are barrier, bcast"),
-        (&["sim", "allgather"], "how many ranks"),
-        (&["sim", "allgather", "--network", "torus:4x4", "--ranks", "17"], "17 ranks were asked for"),
-        (&["sim", "allgather", "--network", "torus:4x"], "torus:8x16x32"),
-        (&["sim", "allgather", "--network", "/no/such/file"], "/no/such/file"),
-        (&["sim", "allgather", "--network", "flat:8", "--algo", "no_such"], "no_such"),
-        (&["sim", "allgather", "--network", "flat:8", "--algo", "bucket"], "torus"),
-        (&["sim", "allgather", "--network", "flat:8", "--set", "alpha=-1"], "alpha must be"),
-        (&["sim", "allgather", "--network", "flat:8", "--set", "beauty=1"], "beauty"),
-        (&["sim", "allgather", "--network", "flat:8", "--machine", "cray"], "there are intrepid"),
-        (&["sim", "allgather", "--network", "flat:8", "--bytes", "many"], "'many'"),
-        (&["sim", "allgather", "--network", "flat:8", "--sweep", "bytes=8..4"], "from at least 1 byte up"),
-        (&["sim", "bcast", "--network", "flat:8", "--root", "8"], "the root is 8"),
-        (&["sim", "bcast", "--network", "flat:8", "--trace", "/tmp/t.json"], "one algorithm"),
-        (&["sim", "bcast", "--network", "flat:8", "--json", "/no/such/place"], "/no/such/place"),
         (&["doctor", "--json", "/no/such/place"], "/no/such/place"),
         (&["demo", "--json", "/no/such/place"], "/no/such/place"),
         (&["fly"], "'fly'"),
     ];
     for (arguments, named) in cases {
-        let output = run(arguments);
-        let said = err(&output);
-        assert!(!output.status.success(), "{arguments:?}");
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-        assert!(said.starts_with("treepie: ") && said.contains(named), "{arguments:?}: {said}");
-        assert_eq!(out(&output), "", "{arguments:?}");
+        assert_eq!(out(&refused(arguments, named)), "", "{arguments:?}");
     }
 }
 
-#[test]
-fn a_machine_without_mpi_says_how_to_get_one() {
-    let compare = ["bench", "p2p", "--against", "mpi", "--repeat", "1"];
-    for arguments in [&compare[..], &["mpi", "setup"]] {
-        let output = treepie(arguments).env("PATH", "/nowhere").env_remove("TREEPIE_MPICC").output().unwrap();
-        let said = err(&output);
-        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
-        assert!(said.contains("no mpicc") && said.contains("libopenmpi-dev"), "{said}");
-    }
-    let shown = succeeds(treepie(&["demo"]).env("PATH", "/nowhere").output().unwrap());
-    assert!(shown.contains("skipped") && shown.contains("libopenmpi-dev"), "{shown}");
+/// The command fails, with one line that names what is wrong.
+#[track_caller]
+fn refused(arguments: &[&str], named: &str) -> Output {
+    let output = run(arguments);
+    let said = err(&output);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    assert!(said.starts_with("treepie: ") && said.contains(named), "{arguments:?}: {said}");
+    output
 }
 
 #[test]
@@ -273,125 +256,6 @@ fn collective_operations_are_measured_by_the_algorithm_asked_for() {
     assert!(shown.contains("the slowest rank counts") && !shown.contains("worst cell"), "{shown}");
     let output = treepie(&arguments).env("TREEPIE_ALGORITHM", "allgather/bruck").output().unwrap();
     assert!(!output.status.success() && err(&output).contains("--algorithm"), "{}", err(&output));
-}
-
-#[test]
-fn a_truncated_description_of_a_network_is_refused() {
-    let scratch = Scratch::new();
-    fs::write(scratch.path(), "kind = \"torus\"\ndims = [8, 8").unwrap();
-    let output = run(&["sim", "allgather", "--network", scratch.path()]);
-    let said = err(&output);
-    assert!(!output.status.success() && said.lines().count() == 1 && said.contains(scratch.path()), "{said}");
-}
-
-#[test]
-fn algorithms_are_simulated_and_the_best_comes_first() {
-    let scratch = Scratch::new();
-    let shown =
-        succeeds(run(&["sim", "allgather", "--network", "torus:4x4x4", "--bytes", "64K", "--json", scratch.path()]));
-    let times: Vec<f64> = scratch.lines().iter().map(|record| record["value"].as_f64().unwrap()).collect();
-    assert!(times.len() > 10 && times.is_sorted(), "{times:?}");
-    assert_eq!(scratch.lines()[0]["engine"], "sim");
-    // 63 steps of a start-up and 64 KiB over a link.
-    let ring = scratch.lines().into_iter().find(|record| record["case"] == "allgather/ring/65536").expect("a ring");
-    let right = 63.0 * (6.29 + 65536.0 / 375.0);
-    assert!((ring["value"].as_f64().unwrap() / right - 1.0).abs() < 1e-8, "{ring}");
-    assert!(shown.contains("allgather/bucket_k") && shown.contains("bgp: alpha 6.29 us"), "{shown}");
-}
-
-#[test]
-fn a_million_ranks_and_every_level() {
-    let args = ["sim", "allgather/ring", "--bytes", "1K", "--network"];
-    let shown = succeeds(run(&[&args[..], &["flat:1048576"]].concat()));
-    assert!(shown.contains("one rank") && shown.contains("9.4588 s"), "{shown}");
-    for level in ["events", "one-rank", "rounds", "formula"] {
-        let shown = succeeds(run(&[&args[..], &["flat:512", "--level", level]].concat()));
-        assert!(shown.contains("4.610 ms"), "{level}: {shown}");
-    }
-}
-
-#[test]
-fn sweeps_comparisons_traces_and_goal_files() {
-    let (scratch, trace, goal) = (Scratch::new(), Scratch::new(), Scratch::new());
-    let asked = ["sim", "bcast", "--network", "clusters:4x2", "--machine", "das"];
-    let compare =
-        ["--compare", "two_layer:segments=4,window=2,binomial", "--sweep", "bytes=64..1K", "--json", scratch.path()];
-    succeeds(run(&[&asked[..], &compare].concat()));
-    let cases: Vec<Value> = scratch.lines().into_iter().map(|record| record["case"].clone()).collect();
-    assert_eq!(cases.len(), 10, "two algorithms, five sizes: {cases:?}");
-    let single = ["--algo", "two_layer", "--trace", trace.path(), "--goal", goal.path()];
-    succeeds(run(&[&asked[..], &single].concat()));
-    let trace: Value = serde_json::from_str(&fs::read_to_string(trace.path()).unwrap()).unwrap();
-    assert!(!trace["traceEvents"].as_array().unwrap().is_empty());
-    let goal = fs::read_to_string(goal.path()).unwrap();
-    assert!(goal.starts_with("num_ranks 8") && goal.contains("send 1024b to "), "{goal}");
-}
-
-/// Whether there is an MPI to compare with; says so if not.
-fn has_mpi() -> bool {
-    let has = |name: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
-    };
-    let found = has("mpicc") && has("mpirun");
-    if !found {
-        eprintln!("SKIPPED: no mpicc and mpirun, so there is nothing to compare with");
-    }
-    found
-}
-
-#[test]
-fn collective_operations_are_compared_in_all_cells() {
-    if !has_mpi() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let arguments = ["bench", "collectives", "--against", "mpi", "--repeat", "1", "--json", scratch.path()];
-    let shown = succeeds(run(&arguments));
-    for said in ["collectives_peer", "same calls", "all cells", "(21 cells)", "(10 cells)", "worst cell: "] {
-        assert!(shown.contains(said), "no {said:?} in\n{shown}");
-    }
-    let records = scratch.lines();
-    assert_eq!(records.len(), 21);
-    for operation in ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall"] {
-        for bytes in [8, 1024, 65536, 1048576] {
-            let case = format!("{operation}/auto/{bytes}");
-            let record = records.iter().find(|record| record["case"] == case).expect(&case);
-            assert!(record["value"].as_f64().unwrap() > 0.0 && record["ratio"].as_f64().unwrap() > 0.0, "{record}");
-            assert_eq!((&record["unit"], &record["better"]), (&Value::from("us"), &Value::from("low")));
-        }
-    }
-    assert_eq!(records[20]["case"], "barrier/auto/0");
-    assert!(shown.contains("each after a barrier that is not timed"), "{shown}");
-    let streamed = ["--rule", "stream", "--algorithm", "bcast/binomial"];
-    let shown = succeeds(run(&[&arguments[..], &streamed].concat()));
-    assert!(shown.contains("between which nobody waits"), "{shown}");
-    assert_eq!(scratch.lines()[0]["case"], "bcast/binomial/8/stream");
-}
-
-#[test]
-fn a_comparison_names_its_peer_and_leaves_nothing() {
-    if !has_mpi() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let directory = std::env::temp_dir().join(format!("treepie-cli-tmp-{}", std::process::id()));
-    fs::create_dir(&directory).unwrap();
-    let arguments = ["bench", "p2p", "-n", "3", "--against", "mpi", "--repeat", "2", "--json", scratch.path()];
-    let output = treepie(&arguments).env("TMPDIR", &directory).output().unwrap();
-    let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    fs::remove_dir_all(&directory).unwrap();
-    let shown = succeeds(output);
-    // Open MPI keeps its own session directory there for all jobs of a user.
-    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("treepie")), "{left:?}");
-    assert!(shown.contains("mpirun") && shown.contains("too few"), "{shown}");
-    let records = scratch.lines();
-    assert_eq!(records.len(), 2);
-    for record in &records {
-        assert!(record["peer_value"].as_f64().unwrap() > 0.0 && record["ratio"].as_f64().unwrap() > 0.0, "{record}");
-        assert!(record["peer"].as_str().unwrap().contains('.'), "{record}");
-        assert!(record.get("ratio_low").is_none(), "two pairs make no interval: {record}");
-    }
 }
 
 #[test]

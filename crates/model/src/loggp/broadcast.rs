@@ -34,8 +34,12 @@ pub struct Greedy {
 const ROUNDING: f64 = 1e-9;
 
 impl LogGP {
-    /// P(t): how many ranks a message can reach in that time, the root among them. Equation 1.
+    /// P(t): how many ranks a message can reach in that time, the root among them, or the largest number. In no
+    /// time, or in what is no time at all, only the root. Equation 1.
     pub fn reach(&self, time: f64) -> u64 {
+        if time.is_nan() || time <= 0.0 {
+            return 1;
+        }
         let (spacing, message) = (self.spacing(), self.message());
         let mut all = 0u64;
         // Of the ranks that are b messages away: C(A+b, b), where A children more than needed could be served.
@@ -45,7 +49,7 @@ impl LogGP {
                 break;
             }
             let more = (left / spacing + ROUNDING).floor().max(0.0) as u64;
-            all = all.saturating_add(if hops == 0 { 1 } else { binomial(more + hops, hops) });
+            all = all.saturating_add(if hops == 0 { 1 } else { binomial(more.saturating_add(hops), hops) });
             if all == u64::MAX {
                 break;
             }
@@ -67,7 +71,8 @@ impl LogGP {
         Bounds { lower: lg * spacing.min(message), upper: lg * spacing.max(message) }
     }
 
-    /// T_BC(P) of the best tree: the least t with P(t) >= P. Costs some hundred steps, not P.
+    /// T_BC(P) of the best tree: the least t with P(t) >= P. Costs a step for each time before it at which
+    /// somebody may be reached: some hundred where L + 2o is a few times max(o, g), up to P where it is very many.
     pub fn broadcast(&self, ranks: u32) -> f64 {
         if ranks <= 1 {
             return 0.0;
@@ -157,6 +162,17 @@ mod tests {
                 let time = f64::from(tenths) / 10.0;
                 assert_eq!(network.reach(time), recurrence(&network, time), "{network:?} at {time}");
             }
+        }
+    }
+
+    #[test]
+    fn any_time_has_an_answer() {
+        let networks = [(4.29, 2.87, 2.04), (1.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1e9, 1e-9, 0.0)];
+        for (latency, overhead, gap) in networks {
+            let network = LogGP::new(latency, overhead, gap, 0.0).unwrap();
+            assert_eq!(network.reach(f64::INFINITY), u64::MAX, "{network:?}");
+            assert_eq!(network.reach(f64::MAX), u64::MAX, "{network:?}");
+            assert_eq!((network.reach(f64::NAN), network.reach(-1.0), network.reach(f64::NEG_INFINITY)), (1, 1, 1));
         }
     }
 

@@ -11,20 +11,8 @@ use treepie_topology::Network;
 
 /// An operation by its name, with a root.
 pub(crate) fn operation(id: &str, root: u32) -> Operation {
-    match id.split('/').next().unwrap_or_default() {
-        "barrier" => Operation::Barrier,
-        "bcast" => Operation::Bcast { root },
-        "scatter" => Operation::Scatter { root },
-        "gather" => Operation::Gather { root },
-        "allgather" => Operation::Allgather,
-        "reduce" => Operation::Reduce { root },
-        "allreduce" => Operation::Allreduce,
-        "reduce_scatter" => Operation::ReduceScatter,
-        "alltoall" => Operation::Alltoall,
-        "scan" => Operation::Scan,
-        "exscan" => Operation::Exscan,
-        name => panic!("no operation is called {name}"),
-    }
+    Operation::named(id.split('/').next().unwrap_or_default(), root)
+        .unwrap_or_else(|| panic!("no operation is called {id}"))
 }
 
 /// A network by its text.

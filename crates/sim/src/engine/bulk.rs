@@ -3,7 +3,7 @@
 //! It is copied when the sender begins to send it, and either side gets its memory back when its part is over in simulated
 //! time. Both memories are here as spans meanwhile, so neither can be freed or changed by its owner.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use treepie_base::Span;
 
@@ -20,6 +20,8 @@ struct Bulk {
 #[derive(Default)]
 pub(super) struct Bulks {
     all: HashMap<u64, Bulk>,
+    /// Those that each rank takes part in; only of ranks that do.
+    of: HashMap<u32, BTreeSet<u64>>,
     next: u64,
 }
 
@@ -28,6 +30,9 @@ impl Bulks {
     pub(super) fn expect(&mut self, from: u32, to: u32, slot: u32, span: Span) -> u64 {
         self.next += 1;
         self.all.insert(self.next, Bulk { from, to, receiver: (slot, Some(span)), sender: None });
+        for rank in [from, to] {
+            self.of.entry(rank).or_default().insert(self.next);
+        }
         self.next
     }
 
@@ -62,16 +67,28 @@ impl Bulks {
         let is_over =
             |bulk: &Bulk| bulk.receiver.1.is_none() && bulk.sender.as_ref().is_none_or(|(_, span)| span.is_none());
         if self.all.get(&number).is_some_and(is_over) {
-            self.all.remove(&number);
+            let Some(Bulk { from, to, .. }) = self.all.remove(&number) else { return };
+            for rank in [from, to] {
+                let Some(numbers) = self.of.get_mut(&rank) else { continue };
+                numbers.remove(&number);
+                if numbers.is_empty() {
+                    self.of.remove(&rank);
+                }
+            }
         }
+    }
+
+    /// What was sent will not arrive: the receiver, its name for it, and its memory.
+    pub(super) fn lost(&mut self, number: u64) -> Option<(u32, u32, Span)> {
+        let to = self.all.get(&number)?.to;
+        self.received(number).map(|(slot, span)| (to, slot, span))
     }
 
     /// A rank takes no part any more: the memory of its own, and of those who wait for data that it will not send, as
     /// (rank, slot, memory, whether it is a sender's). Data that is on the way goes on.
     pub(super) fn withdraw(&mut self, rank: u32) -> Vec<(u32, u32, Span, bool)> {
         let mut given_back = Vec::new();
-        let mut numbers: Vec<u64> = self.all.keys().copied().collect();
-        numbers.sort_unstable();
+        let numbers = self.of.get(&rank).cloned().unwrap_or_default();
         for number in numbers {
             let Some(bulk) = self.all.get_mut(&number) else { continue };
             if bulk.to == rank || bulk.from == rank && bulk.sender.is_none() {
@@ -99,6 +116,10 @@ mod tests {
         Span::from(Bytes::from(bytes.to_vec()))
     }
 
+    fn is_empty(bulks: &Bulks) -> bool {
+        bulks.all.is_empty() && bulks.of.is_empty()
+    }
+
     #[test]
     fn both_sides_get_their_memory_back() {
         let mut bulks = Bulks::default();
@@ -108,7 +129,7 @@ mod tests {
         assert!(bulks.sent(number).is_none());
         let (slot, got) = bulks.received(number).expect("it is there");
         assert_eq!((slot, got.as_slice()), (7, &[1, 2, 3][..]));
-        assert!(bulks.all.is_empty());
+        assert!(is_empty(&bulks));
     }
 
     #[test]
@@ -123,11 +144,11 @@ mod tests {
         // What the dead sender never began fails at the receiver; what is on the way arrives.
         assert_eq!(back(bulks.withdraw(0)), [(1, 7, false), (0, 9, true)]);
         assert!(bulks.begin(asked, 1, span(&[1])).is_err());
-        assert!(bulks.received(sending).is_some() && bulks.all.is_empty());
+        assert!(bulks.received(sending).is_some() && is_empty(&bulks));
         // A receiver that ends leaves its sender sending.
         let number = bulks.expect(0, 1, 7, span(&[0]));
         assert!(bulks.begin(number, 9, span(&[1])).is_ok());
         assert_eq!(back(bulks.withdraw(1)), [(1, 7, false)]);
-        assert!(bulks.received(number).is_none() && bulks.sent(number).is_some() && bulks.all.is_empty());
+        assert!(bulks.received(number).is_none() && bulks.sent(number).is_some() && is_empty(&bulks));
     }
 }

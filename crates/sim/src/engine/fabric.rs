@@ -11,7 +11,7 @@ use treepie_fabric::{Event, Fabric, Head, Invite, Life};
 
 use super::fibre::Suspender;
 use super::world::{Arrival, Doom, World};
-use crate::time::Time;
+use crate::time::{END, Time};
 
 /// The longest body of a record: most messages are one transfer.
 const MAX_BODY: usize = 64 << 10;
@@ -20,7 +20,7 @@ const MAX_BODY: usize = 64 << 10;
 /// ends, or a peer is lost.
 const LOOKS: u32 = 4;
 
-/// How often a rank that is cut off may ask in vain while lent memory is waited for. All of it is back after a few times.
+/// How often a rank may ask in vain where it cannot wait. One that is cut off has all its memory back after a few times.
 const PATIENCE: u32 = 1 << 20;
 
 /// What unwinds a rank that dies.
@@ -37,20 +37,18 @@ pub(super) struct SimFabric {
     /// When it last polled in vain, and how often since something came.
     in_vain: (Time, u32),
     /// The news that were last asked for.
-    heard: Cell<Option<u32>>,
+    heard: Cell<Option<usize>>,
     /// How often it was told that it is cut off.
     times_told: Cell<u32>,
-    /// It wanted to wait where it cannot. From then on all others are gone.
+    /// It wanted to wait, or to move memory, while a panic unwinds. From then on all others are gone.
     severed: bool,
     /// Lent memory is waited for.
     settling: bool,
     asked_in_vain: u32,
-    /// Sends are priced when they begin, and not before.
-    sends_on_time: bool,
 }
 
 impl SimFabric {
-    pub(super) fn new(rank: u32, world: &Rc<RefCell<World>>, suspender: Suspender, sends_on_time: bool) -> Self {
+    pub(super) fn new(rank: u32, world: &Rc<RefCell<World>>, suspender: Suspender) -> Self {
         Self {
             rank,
             size: world.borrow().machine.ranks(),
@@ -63,7 +61,6 @@ impl SimFabric {
             severed: false,
             settling: false,
             asked_in_vain: 0,
-            sends_on_time,
         }
     }
 
@@ -73,7 +70,40 @@ impl SimFabric {
 
     /// Whether nothing can be sent or received any more.
     fn is_cut_off(&self) -> bool {
-        self.severed || self.doom() == Doom::Certain || !self.suspender.is_here()
+        self.severed || self.doom() == Doom::Certain || self.suspender.is_over()
+    }
+
+    /// Whether this is the code of somebody else, who has a handle of this rank: then it can do nothing for now.
+    fn is_astray(&self) -> bool {
+        !self.suspender.is_here() && !self.suspender.is_over()
+    }
+
+    /// Others would see the panic if they ran now. So this rank waits for nobody any more, and wants its memory back.
+    fn sever(&mut self) {
+        if !self.severed {
+            self.severed = true;
+            self.world.borrow_mut().cut_off(self.rank);
+        }
+    }
+
+    /// Lets time come here before a send where that matters for its price.
+    fn be_on_time(&self) {
+        if self.world.borrow().sends_on_time && !self.is_cut_off() && !std::thread::panicking() {
+            self.catch_up();
+        }
+    }
+
+    /// Time has been spent. Whoever comes to the end of its own, or of all, is ended there.
+    fn has_spent(&self) {
+        let is_late = {
+            let world = self.world.borrow();
+            let own = &world.ranks[self.rank as usize];
+            own.time >= own.dies || own.time > world.limit || own.time >= END
+        };
+        if is_late && self.suspender.is_here() && !self.is_cut_off() && !self.settling && !std::thread::panicking() {
+            self.catch_up();
+            self.end_if_doomed();
+        }
     }
 
     fn time(&self) -> Time {
@@ -129,10 +159,14 @@ impl SimFabric {
     }
 
     fn next(&mut self) -> Option<Arrival> {
+        if self.is_astray() {
+            return None;
+        }
         if self.is_cut_off() || std::thread::panicking() {
             self.end_if_doomed();
             return self.take();
         }
+        self.end_if_doomed();
         self.catch_up();
         self.end_if_doomed();
         if let Some(arrival) = self.take() {
@@ -175,11 +209,12 @@ impl Fabric for SimFabric {
     }
 
     fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+        if self.is_astray() {
+            return false;
+        }
+        self.be_on_time();
         if self.is_cut_off() {
             return true;
-        }
-        if self.sends_on_time && !std::thread::panicking() {
-            self.catch_up();
         }
         self.world.borrow_mut().send(self.rank, to, head, body);
         true
@@ -201,21 +236,25 @@ impl Fabric for SimFabric {
     /// The first time it may be somebody who only looks, and who goes on after what that costs.
     fn idle(&mut self, round: u32) -> bool {
         self.in_vain = (0, 0);
-        if self.is_cut_off() {
+        if self.is_cut_off() || self.is_astray() {
             self.end_if_doomed();
             self.asked_in_vain += 1;
-            assert!(self.asked_in_vain < PATIENCE, "rank {} waits for what was lent after it has died", self.rank);
+            let why = if self.is_astray() { "in the code of another" } else { "after its end" };
+            assert!(
+                self.asked_in_vain < PATIENCE,
+                "rank {} looks again and again {why}, where nothing comes",
+                self.rank
+            );
             return false;
         }
         if std::thread::panicking() {
-            // Others would see the panic if they ran now. So this rank waits for nobody any more.
-            self.severed = true;
+            self.sever();
             return false;
         }
         let (nothing_new, until) = {
             let world = self.world.borrow();
             let own = &world.ranks[self.rank as usize];
-            let nothing_new = own.inbox.is_empty() && self.heard.get() == Some(world.news);
+            let nothing_new = own.inbox.is_empty() && self.heard.get() == Some(world.changed.len());
             (nothing_new, own.time + world.poll)
         };
         if nothing_new {
@@ -225,7 +264,7 @@ impl Fabric for SimFabric {
     }
 
     fn depart(&mut self) {
-        if !self.is_cut_off() {
+        if !self.is_cut_off() && !self.is_astray() {
             self.world.borrow_mut().lives_on_as(self.rank, Life::Leaving);
         }
     }
@@ -241,7 +280,10 @@ impl Fabric for SimFabric {
     }
 
     fn bulk_recv(&mut self, from: u32, _offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
-        if self.is_cut_off() {
+        if std::thread::panicking() {
+            self.sever();
+        }
+        if self.is_cut_off() || self.is_astray() {
             return Err(span);
         }
         let mut world = self.world.borrow_mut();
@@ -254,10 +296,14 @@ impl Fabric for SimFabric {
     }
 
     fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
-        if self.sends_on_time && !self.is_cut_off() && !std::thread::panicking() {
-            self.catch_up();
+        if std::thread::panicking() {
+            self.sever();
         }
-        let is_cut_off = self.is_cut_off();
+        let is_cut_off = self.is_cut_off() || self.is_astray();
+        if !is_cut_off {
+            self.be_on_time();
+        }
+        let is_cut_off = is_cut_off || self.is_cut_off();
         let mut world = self.world.borrow_mut();
         if is_cut_off {
             world.arrives(self.rank, Arrival::BulkFailed { slot, span, sending: true });
@@ -267,17 +313,28 @@ impl Fabric for SimFabric {
     }
 
     fn arrive(&mut self, cell: u32) -> bool {
-        !self.is_cut_off() && self.world.borrow_mut().gather(self.rank, cell)
+        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().gather(self.rank, cell)
     }
 
     fn news(&self) -> u32 {
-        let news = self.world.borrow().news;
+        let news = self.world.borrow().changed.len();
         self.heard.set(Some(news));
         if self.is_cut_off() {
             // Whoever looks after those who are lost may be unwound in the middle of it, so that is always news.
             self.times_told.set(self.times_told.get().wrapping_add(1));
         }
-        news.wrapping_add(self.times_told.get())
+        (news as u32).wrapping_add(self.times_told.get())
+    }
+
+    fn changed_since(&self, news: Option<u32>, tell: &mut dyn FnMut(u32, Life)) {
+        if self.is_cut_off() {
+            (0..self.size).filter(|rank| *rank != self.rank).for_each(|rank| tell(rank, Life::Dead));
+            return;
+        }
+        // Who is not cut off never was.
+        let world = self.world.borrow();
+        let known = news.map_or(0, |news| news as usize);
+        world.changed[known..].iter().for_each(|rank| tell(*rank, world.shown(*rank)));
     }
 
     fn life(&self, rank: u32) -> Life {
@@ -290,12 +347,17 @@ impl Fabric for SimFabric {
 
     fn compute(&mut self, time: Duration) {
         self.world.borrow_mut().compute(self.rank, time.as_nanos() as f64 * 1000.0);
+        self.has_spent();
     }
 
     fn combined(&mut self, bytes: usize) {
         let mut world = self.world.borrow_mut();
         let time = world.ranks[self.rank as usize].time;
         world.rank(self.rank).time = world.machine.combine(self.rank, time, bytes as u64);
+    }
+
+    fn is_here(&self) -> bool {
+        !self.is_astray()
     }
 
     fn waits_for(&mut self, what: &dyn fmt::Display) {
@@ -313,8 +375,7 @@ impl Drop for SimFabric {
     /// The rank has left the world, though its program may go on.
     fn drop(&mut self) {
         if !self.is_cut_off() {
-            let mut world = self.world.borrow_mut();
-            world.leaves(self.rank);
+            self.world.borrow_mut().leaves(self.rank);
         }
     }
 }

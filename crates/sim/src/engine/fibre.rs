@@ -3,6 +3,9 @@
 //! Everything `unsafe` of the simulator is here, and what it offers is safe: [`run`] owns the fibres, so that none outlives
 //! what its function borrows; [`Suspender::suspend`] works only in the fibre that it belongs to, while that is the one that
 //! runs. It must not be called while a panic unwinds: the count of panics belongs to the thread, so others would see it.
+//!
+//! Only fibres of this file are known here. A coroutine of another kind that runs inside of a fibre is part of it: it is left
+//! and gone on with along with the fibre, and stays where it is if the fibre never goes on.
 
 #![allow(unsafe_code, reason = "a fibre reaches its own stack switch from deep inside")]
 
@@ -35,16 +38,22 @@ impl Suspender {
         ptr::eq(CURRENT.get(), Rc::as_ptr(&self.0)) && !self.0.yielder.get().is_null()
     }
 
+    /// Whether the fibre has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.yielder.get().is_null()
+    }
+
     /// Leaves the fibre until it is resumed.
     ///
     /// # Panics
     /// If the caller is not in this fibre, or a panic unwinds.
     pub(super) fn suspend(&self) {
-        assert!(self.is_here(), "a fibre is suspended by somebody else");
-        assert!(!std::thread::panicking(), "a fibre is suspended while a panic unwinds");
+        assert!(self.is_here(), "a fibre is to be suspended from outside of it");
+        assert!(!std::thread::panicking(), "a fibre is to be suspended while a panic unwinds");
         // SAFETY: the pointer is set when the fibre's function begins and cleared when it ends, so the yielder, which lies
         // at the bottom of the fibre's stack, exists. The link of this fibre is `CURRENT`, which `Fibres::resume` sets while
-        // it is inside that fibre and puts back when it leaves it: so this runs on the fibre's stack, above no other fibre.
+        // it is inside that fibre and puts back when it leaves it: so this runs in the fibre, above no other one of `Fibres`. A
+        // coroutine of another kind between them is on a stack of its own, which stays as it is until the fibre goes on.
         unsafe { (*self.0.yielder.get()).suspend(()) }
     }
 }

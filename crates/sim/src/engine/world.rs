@@ -9,17 +9,18 @@ use treepie_base::Span;
 use treepie_fabric::{Head, Life};
 use treepie_topology::Tie;
 
+use super::Options;
 use super::bulk::Bulks;
+use super::lives::NOTICED_AFTER;
 use crate::machine::{Happening, Machine, Message, What};
-use crate::time::{Time, rounded};
+use crate::time::{Time, from_micros, rounded};
 
 /// Records of a pair of ranks come in order; their bulk data is in another channel.
 const RECORDS: u32 = 0;
 const BULK: u32 = 1;
 
-/// Wakes that are no rank's own have one of these bits. The rest of the token is the cell.
+/// Wakes that are no rank's own have this bit. The rest of the token is the cell.
 const GATHERED: u64 = 1 << 63;
-pub(super) const NOTICE: u64 = 1 << 62;
 
 /// Something that a rank finds when it polls.
 pub(super) enum Arrival {
@@ -35,6 +36,8 @@ pub(super) struct Mail {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) what: Sent,
+    /// Its last byte may still be at its sender: it is lost if that one dies.
+    pub(super) leaves: bool,
 }
 
 pub(super) enum Sent {
@@ -75,6 +78,8 @@ pub(super) struct Rank {
     pub(super) life: Life,
     /// What others know of it: its end is known when all that it sent has arrived.
     pub(super) shown: Life,
+    /// It is among those whose end is not shown yet.
+    pub(super) is_unshown: bool,
     /// Messages of its own that are on the way.
     pub(super) on_the_way: u32,
     /// When its program ended.
@@ -83,6 +88,24 @@ pub(super) struct Rank {
     pub(super) waits_for: Option<String>,
     /// What it sends from then on vanishes.
     pub(super) dies: Time,
+}
+
+impl Rank {
+    /// Whether its death is over, as far as it can tell.
+    pub(super) fn outlived_itself(&self) -> bool {
+        self.doom == Doom::Certain || self.time >= self.dies
+    }
+}
+
+/// Why all are ended before they are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// Nothing happens any more.
+    Stuck,
+    /// The time that was given to them is over.
+    Limit,
+    /// All time is over.
+    TooLong,
 }
 
 #[derive(Default)]
@@ -99,21 +122,26 @@ pub(super) struct World {
     pub(super) ready: VecDeque<u32>,
     /// Ranks whose programs go on.
     pub(super) running: u32,
-    /// Changes when any rank's shown life does.
-    pub(super) news: u32,
+    /// The ranks whose shown life has changed, in order.
+    pub(super) changed: Vec<u32>,
     pub(super) bulks: Bulks,
-    pub(super) stuck: bool,
+    pub(super) halt: Option<Halt>,
     pub(super) poll: Time,
+    /// Nothing happens after that.
+    pub(super) limit: Time,
+    /// Sends are priced when they begin, and wait for that.
+    pub(super) sends_on_time: bool,
     pub(super) mail: HashMap<u64, Mail>,
     next_token: u64,
     gatherings: HashMap<u32, Gathering>,
     /// Ranks whose end is not shown yet.
     pub(super) unshown: Vec<u32>,
-    pub(super) notice_comes: bool,
+    /// When ranks that left in order are noticed next, and how long after that again.
+    pub(super) notice: (Time, Time),
 }
 
 impl World {
-    pub(super) fn new(machine: Machine, deaths: impl Fn(u32) -> Time, poll: Time) -> Self {
+    pub(super) fn new(machine: Machine, deaths: impl Fn(u32) -> Time, options: &Options) -> Self {
         let rank = |rank| Rank {
             time: 0,
             inbox: VecDeque::new(),
@@ -122,6 +150,7 @@ impl World {
             doom: Doom::None,
             life: Life::Here,
             shown: Life::Here,
+            is_unshown: false,
             on_the_way: 0,
             ended: None,
             waits_for: None,
@@ -133,15 +162,17 @@ impl World {
             running: machine.ranks(),
             machine,
             ranks,
-            news: 0,
+            changed: Vec::new(),
             bulks: Bulks::default(),
-            stuck: false,
-            poll,
+            halt: None,
+            poll: from_micros(options.poll),
+            limit: options.limit.map_or(Time::MAX, from_micros),
+            sends_on_time: false,
             mail: HashMap::new(),
             next_token: 0,
             gatherings: HashMap::new(),
             unshown: Vec::new(),
-            notice_comes: false,
+            notice: (NOTICED_AFTER, NOTICED_AFTER),
         }
     }
 
@@ -158,7 +189,11 @@ impl World {
     /// A rank begins its part in a bulk transfer.
     pub(super) fn send_bulk(&mut self, from: u32, to: u32, bulk: u64, slot: u32, span: Span) {
         let bytes = span.len() as u64;
-        if let Err(span) = self.bulks.begin(bulk, slot, span) {
+        let own = &self.ranks[from as usize];
+        if own.time >= own.dies {
+            // Nothing of it will come, so the receiver must not have the data either: it hears of the death.
+            self.arrives(from, Arrival::BulkFailed { slot, span, sending: true });
+        } else if let Err(span) = self.bulks.begin(bulk, slot, span) {
             self.arrives(from, Arrival::BulkFailed { slot, span, sending: true });
         } else if !self.put_on_the_way((from, to, BULK), bytes, || Sent::Bulk(bulk)) {
             self.bulk_sent(from, bulk);
@@ -185,7 +220,7 @@ impl World {
         let goes = self.ranks[to as usize].dies > self.machine.now();
         if goes {
             self.rank(from).on_the_way += 1;
-            self.mail.insert(token, Mail { from, to, what: what() });
+            self.mail.insert(token, Mail { from, to, what: what(), leaves: sending.over.is_none() });
         }
         goes && sending.over.is_none()
     }
@@ -260,16 +295,14 @@ impl World {
         match what {
             What::Delivered { token, .. } => self.delivered(token),
             What::Sent { token } => {
-                if let Some(Mail { what: Sent::Bulk(bulk), .. }) = self.mail.get(&token) {
-                    self.bulk_sent(rank, *bulk);
+                let Some(mail) = self.mail.get_mut(&token) else { return };
+                mail.leaves = false;
+                if let Sent::Bulk(bulk) = mail.what {
+                    self.bulk_sent(rank, bulk);
                 }
             }
             What::Woken { token } if token & GATHERED != 0 => {
                 self.arrives(rank, Arrival::Gathered { cell: token as u32 });
-            }
-            What::Woken { token: NOTICE } => {
-                self.notice_comes = false;
-                self.show_lives();
             }
             What::Woken { token } => {
                 if self.ranks[rank as usize].turn == token {
@@ -288,7 +321,7 @@ impl World {
     }
 
     fn delivered(&mut self, token: u64) {
-        let Some(Mail { from, to, what }) = self.mail.remove(&token) else { return };
+        let Some(Mail { from, to, what, .. }) = self.mail.remove(&token) else { return };
         self.one_less_on_the_way(from);
         match what {
             Sent::Record(head, body) => self.arrives(to, Arrival::Record { from, head, body }),

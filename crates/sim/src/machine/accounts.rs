@@ -6,6 +6,11 @@ use crate::network::Net;
 use crate::time::{Time, micros};
 
 impl Machine {
+    /// Whether there is a limit to what ranks hold.
+    pub(crate) fn is_capped(&self) -> bool {
+        self.memory_cap.is_some()
+    }
+
     /// A rank keeps a message for which it has not asked yet.
     #[inline]
     pub fn hold(&mut self, rank: u32, bytes: u64) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::{Event, Happening, InFlight, Machine, Message, What};
 use crate::network::Net;
 use crate::network::links::{Injected, Waiting};
+use crate::slab::NONE;
 use crate::time::Time;
 
 impl Machine {
@@ -36,8 +37,15 @@ impl Machine {
         let now = self.queue.now();
         match event {
             Event::Arrive(id) => {
-                let Message { to, bytes, .. } = self.flying[id].message;
-                let to = if self.folded { 0 } else { to };
+                let Message { to, bytes, channel, .. } = self.flying[id].message;
+                let to = match &mut self.folded {
+                    None => to,
+                    Some(interface) => {
+                        interface.steps += 1;
+                        interface.tied |= interface.inwards.ask(now, interface.steps, (channel, bytes));
+                        0
+                    }
+                };
                 let inside = match &mut self.net {
                     Net::LogGp(net) => net.admit(to, now, bytes),
                     Net::Clusters(net) => net.admit(to, now, bytes),
@@ -54,10 +62,21 @@ impl Machine {
                 (!self.noise.is_dead(rank, now)).then_some(Happening { time: now, rank, what: What::Woken { token } })
             }
             Event::Inject(id) => {
-                let Message { from, to, bytes, tie, .. } = self.flying[id].message;
+                let Message { from, to, bytes, tie, channel, .. } = self.flying[id].message;
+                if self.noise.is_dead(from, now) {
+                    self.flying.remove(id);
+                    return None;
+                }
                 let Net::Links(net) = &mut self.net else { unreachable!("only links are injected into") };
-                match net.inject(now, Waiting { id, from, to, bytes, tie }) {
-                    Injected::Flows => {}
+                let injected = net.inject(now, Waiting { id, from, to, bytes, tie });
+                if let Some(interface) = &mut self.folded {
+                    interface.steps += 1;
+                    // Which of them waits for a port. Those that the CPU starts do not come at one instant.
+                    let tied = interface.outwards.ask(now, interface.steps, (channel, bytes));
+                    interface.tied |= tied && matches!(injected, Injected::Waits);
+                }
+                match injected {
+                    Injected::Flows | Injected::Waits => {}
                     Injected::Through { hops } => self.flowed(id, hops),
                 }
                 None
@@ -65,7 +84,11 @@ impl Machine {
             Event::Flow(alarm) => {
                 let Net::Links(net) = &mut self.net else { unreachable!("only links have flows") };
                 if let Some((id, hops)) = net.flows.rung(alarm, &mut self.queue, Event::Flow) {
-                    net.release(now, self.flying[id].message.from);
+                    let from = self.flying[id].message.from;
+                    if self.noise.is_dead(from, now) {
+                        net.forget_line(from, |waiting| self.flying.remove(waiting));
+                    }
+                    net.release(now, from);
                     self.flowed(id, hops);
                 }
                 None
@@ -101,9 +124,11 @@ impl Machine {
 
     fn deliver(&mut self, id: u32) -> Option<Happening> {
         let InFlight { message: Message { from, to, channel, .. }, number } = self.flying[id];
-        let Some(channels) = &mut self.channels else { return self.hand_over(id) };
+        if number == NONE {
+            return self.hand_over(id);
+        }
         let mut due = std::mem::take(&mut self.due);
-        channels.arrive((from, to, channel), number, id, |id| due.push(id));
+        self.channels.arrive((from, to, channel), number, id, |id| due.push(id));
         for id in due.drain(..) {
             let happening = self.hand_over(id);
             self.ready.extend(happening);
@@ -129,8 +154,9 @@ impl Machine {
         let begin = self.queue.now();
         let message = self.flying[id].message;
         let Net::Clusters(net) = &mut self.net else { unreachable!("only clusters are crossed") };
-        let crossing = net.send(begin, (message.from, message.to), message.bytes);
-        let free = begin + self.noise.on_cpu(message.from, crossing.free - begin);
+        let slowed = |busy| self.noise.on_cpu(message.from, busy);
+        let crossing = net.send(begin, (message.from, message.to), message.bytes, slowed);
+        let free = crossing.free;
         self.queue.push(crossing.arrival + self.noise.late(), Event::Arrive(id));
         self.cpu[message.from as usize] = free;
         if let Some(trace) = &mut self.trace {

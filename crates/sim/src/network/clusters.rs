@@ -87,9 +87,19 @@ impl ClusterNet {
         })
     }
 
-    pub(crate) fn send(&mut self, begin: Time, (from, to): (u32, u32), bytes: u64) -> Crossing {
+    /// `slowed` is what a rank takes that should take so long.
+    pub(crate) fn send(
+        &mut self,
+        begin: Time,
+        (from, to): (u32, u32),
+        bytes: u64,
+        slowed: impl Fn(Time) -> Time,
+    ) -> Crossing {
         let gap = from_micros(self.local.gap.at(bytes as f64));
-        let free = begin + gap.max(from_micros(self.local.send.at(bytes as f64)));
+        let busy = gap.max(from_micros(self.local.send.at(bytes as f64)));
+        let free = begin + slowed(busy);
+        // The bytes of a slow sender come as much later.
+        let gap = gap + slowed(busy).saturating_sub(busy);
         let (a, b) = (self.cluster[from as usize], self.cluster[to as usize]);
         if a == b {
             return Crossing { free, arrival: begin + self.latency + gap };
@@ -106,6 +116,11 @@ impl ClusterNet {
             end + 2 * link.latency
         };
         Crossing { free: free.max(told), arrival: end + link.latency + self.latency }
+    }
+
+    /// Whether sends of a rank wait for its CPU.
+    pub(crate) fn has_waiting(&self, rank: u32) -> bool {
+        self.lines.get(&rank).is_some_and(|line| !line.is_empty())
     }
 
     /// A send waits for its rank's CPU. Whether it is the only one.
@@ -138,6 +153,7 @@ impl ClusterNet {
 
     pub(crate) fn memory(&self) -> Memory {
         let ranks = self.cluster.capacity() * 4 + self.inlet.memory();
-        Memory { ranks, links: self.links.capacity() * size_of::<WideLink>(), in_flight: 0 }
+        let in_flight = self.lines.values().map(|line| line.capacity() * 4).sum();
+        Memory { ranks, links: self.links.capacity() * size_of::<WideLink>(), in_flight }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A send occupies the CPU for alpha; then the message flows, if its node drives fewer than its number of ports at that
 //! time, and waits in line otherwise. While it flows, it has on each link on its way an equal share with all that flow there
-//! now, and goes as fast as the least of these shares lets it. When the last byte has flowed the send is over, and the
+//! now, and goes as fast as the least of these shares lets it. What it leaves of its share on other links then nobody gets:
+//! shares are not max-min fair. When the last byte has flowed the send is over, and the
 //! message is there a time per hop later. A rank takes one message each alpha: the first at once, and each further one alpha
 //! after the one before at the earliest. Its sends go on meanwhile, as the papers count alpha for the messages that a rank
 //! sends or receives, whichever are more.
@@ -51,8 +52,10 @@ pub(crate) struct Waiting {
 
 /// What became of a message that came to its node's interface.
 pub(crate) enum Injected {
-    /// It flows, or waits for a port.
+    /// It flows.
     Flows,
+    /// It waits for a port.
+    Waits,
     /// There is nothing to carry, or nowhere to carry it: it is over, but for so many hops.
     Through { hops: u32 },
 }
@@ -105,10 +108,10 @@ impl LinkNet {
         let driven = &mut self.driven[message.from as usize];
         if *driven >= self.ports {
             self.lines.entry(message.from).or_default().push_back(message);
-        } else {
-            *driven += 1;
-            self.start(now, message);
+            return Injected::Waits;
         }
+        *driven += 1;
+        self.start(now, message);
         Injected::Flows
     }
 
@@ -126,6 +129,11 @@ impl LinkNet {
         }
     }
 
+    /// What waits at a node is never sent.
+    pub(crate) fn forget_line(&mut self, from: u32, forget: impl FnMut(u32)) {
+        self.lines.remove(&from).into_iter().flatten().map(|waiting| waiting.id).for_each(forget);
+    }
+
     /// What the hops of a way add.
     pub(crate) fn hops_time(&self, hops: u32) -> Time {
         self.hop * Time::from(hops)
@@ -133,10 +141,11 @@ impl LinkNet {
 
     pub(crate) fn memory(&self) -> Memory {
         let (links, in_flight) = self.flows.memory();
+        let lines: usize = self.lines.values().map(|line| line.capacity() * size_of::<Waiting>()).sum();
         Memory {
             ranks: self.driven.capacity() * 4 + self.taking.capacity() * 8,
             links: links + self.ways.memory(),
-            in_flight,
+            in_flight: in_flight + lines,
         }
     }
 }

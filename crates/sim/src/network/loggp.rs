@@ -4,7 +4,7 @@
 //!
 //! 1. A send occupies the CPU for o. The interface takes it over when the CPU begins, but not before s(m') after it took
 //!    over the message before, of m' bytes. The CPU does not wait for the interface, and the send is over after o.
-//! 2. The message arrives o + L + (m - 1) G after the interface took it over.
+//! 2. The message arrives o + L + (m - 1) G after the interface took it over; o is that of the sender, should it be slow.
 //! 3. A rank's messages are in, one after the other as they arrive, each not before s(m) after the one before it.
 //! 4. A receive is ready when its message is in and it has been posted. It occupies the CPU for o, and is over then.
 //! 5. Computing for a time t occupies the CPU for t.
@@ -46,14 +46,19 @@ impl LogGpNet {
         rounded(bytes.saturating_sub(1) as f64 * self.per_byte)
     }
 
-    /// When a message arrives with whose send the CPU begins now.
+    /// When the interface takes over a message with whose send the CPU begins then.
     #[inline]
-    pub(crate) fn send(&mut self, begin: Time, from: u32, bytes: u64) -> Time {
+    pub(crate) fn takes_over(&self, begin: Time, from: u32) -> Time {
+        begin.max(self.outlet[from as usize])
+    }
+
+    /// When a message arrives with whose send the CPU begins then, and that takes it so long.
+    #[inline]
+    pub(crate) fn send(&mut self, begin: Time, from: u32, bytes: u64, overhead: Time) -> Time {
         let body = self.body(bytes);
-        let outlet = &mut self.outlet[from as usize];
-        let taken = begin.max(*outlet);
-        *outlet = taken + self.spacing + body;
-        taken + self.overhead + self.latency + body
+        let taken = self.takes_over(begin, from);
+        self.outlet[from as usize] = taken + self.spacing + body;
+        taken + overhead + self.latency + body
     }
 
     /// When a message is in that has arrived now.

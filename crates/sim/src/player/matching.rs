@@ -6,7 +6,7 @@
 //! entries that they get in the way of others, all are spread farther.
 
 /// From one rank to another in a lane of a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) to: u32,
     pub(crate) from: u32,

@@ -1,5 +1,7 @@
 //! The loop that plays.
 
+use std::collections::{HashMap, VecDeque};
+
 use treepie_schedule::{End, Phase, Rounds};
 use treepie_topology::Tie;
 
@@ -9,8 +11,8 @@ use super::{Lengths, Piece, Played};
 use crate::error::{Error, Result};
 use crate::machine::{Happening, Machine, Memory, What};
 use crate::slab::{NONE, Slab};
-use crate::symmetric::Group;
-use crate::time::Time;
+use crate::symmetric::{Group, Ties};
+use crate::time::{END, Time, micros};
 
 /// What a rank is woken for that is not the end of a lane's round: the end of a phase of all ranks,
 pub(super) const RELEASED: u64 = u64::MAX;
@@ -40,6 +42,8 @@ pub(super) struct Player<'a> {
     pub(super) machine: Machine,
     /// How messages of rank 0 become those of others to it, if only rank 0 is played.
     folded: Option<Group>,
+    /// What might have come in another order, then.
+    pub(super) ties: Option<Ties>,
     pub(super) shapes: Vec<Shape>,
     pub(super) ranks: Vec<Rank>,
     pub(super) lanes: Slab<Lane>,
@@ -48,6 +52,12 @@ pub(super) struct Player<'a> {
     pub(super) received: Slab<(u32, u64)>,
     pub(super) lengths: Lengths,
     pub(super) ops: Rounds,
+    /// Bytes of messages without receives, if memory is capped.
+    pub(super) held: Option<HashMap<Key, VecDeque<u64>>>,
+    /// To whom the round that begins sends.
+    pub(super) peers: Vec<u32>,
+    /// Ranks that died before they were done, and when.
+    dead: Vec<(u32, Time)>,
     done: u32,
     first_done: Time,
     makespan: Time,
@@ -77,19 +87,33 @@ impl<'a> Player<'a> {
             received: Slab::new(),
             lengths: Lengths::new(piece.sizes),
             ops: Rounds::new(),
+            peers: Vec::new(),
+            held: machine.is_capped().then(HashMap::new),
             machine,
+            ties: folded.is_some().then(Ties::default),
             folded,
+            dead: Vec::new(),
             done: 0,
             first_done: Time::MAX,
             makespan: 0,
         }
     }
 
-    pub(super) fn play(mut self) -> Result<(Played, Machine)> {
+    /// Whether it came to its end: not if only rank 0 is played and others might be served in another order.
+    pub(super) fn play(&mut self) -> Result<bool> {
         for rank in 0..self.ranks.len() as u32 {
             self.advance(rank);
+            if self.machine.now() >= END {
+                break;
+            }
         }
         while let Some(Happening { time, rank, what }) = self.machine.next() {
+            if let Some(ties) = &mut self.ties {
+                ties.happening += 1;
+                if ties.met || self.machine.has_tied() {
+                    return Ok(false);
+                }
+            }
             match what {
                 What::Delivered { from, bytes, token, .. } => {
                     let (rank, from) = match &self.folded {
@@ -103,24 +127,39 @@ impl<'a> Player<'a> {
                                 self.over(posted.slot, over);
                             }
                         }
-                        None => self.machine.hold(rank, bytes)?,
+                        None => {
+                            self.machine.hold(rank, bytes)?;
+                            if let Some(held) = &mut self.held {
+                                held.entry(key).or_default().push_back(bytes);
+                            }
+                        }
                     }
                 }
                 What::Sent { token } => self.over(token as u32, time),
                 What::Woken { token } => self.woken(time, rank, token),
-                What::Died => {}
+                What::Died => {
+                    let is_new = self.dead.iter().all(|(dead, _)| *dead != rank);
+                    if is_new && (self.ranks[rank as usize].phase as usize) < self.shapes.len() {
+                        self.dead.push((rank, time));
+                    }
+                }
             }
         }
+        Ok(!self.ties.as_ref().is_some_and(|ties| ties.met))
+    }
+
+    /// How it went.
+    pub(super) fn played(self) -> Result<(Played, Machine)> {
+        if self.machine.now() >= END {
+            return Err(Error::TooLong);
+        }
         if (self.done as usize) < self.ranks.len() {
-            let waits = |rank: &Rank| (rank.phase as usize) < self.shapes.len();
-            let rank = self.ranks.iter().position(waits).unwrap_or(0) as u32;
-            let waiting = self.ranks.len() as u32 - self.done;
-            return Err(Error::Stuck { waiting, rank, phase: self.ranks[rank as usize].phase });
+            return Err(self.stuck());
         }
         let totals = self.machine.totals();
         let Memory { ranks, links, in_flight } = self.machine.memory();
         let ranks = ranks + self.ranks.capacity() * size_of::<Rank>() + self.lanes.memory() + self.table.memory();
-        let in_flight = in_flight + self.received.memory();
+        let in_flight = in_flight + self.received.memory() + self.peers.capacity() * size_of::<u32>();
         let played = Played {
             makespan: self.makespan,
             first_done: self.first_done,
@@ -136,6 +175,18 @@ impl<'a> Player<'a> {
             memory_in_flight: in_flight,
         };
         Ok((played, self.machine))
+    }
+
+    /// Nothing happens any more, and not all are done.
+    fn stuck(&self) -> Error {
+        let left = self.ranks.len() as u32 - self.done;
+        if let Some(&(rank, at)) = self.dead.first() {
+            let dead = self.dead.len() as u32;
+            return Error::Died { rank, micros: micros(at), others: dead - 1, waiting: left - dead };
+        }
+        let waits = |rank: &Rank| (rank.phase as usize) < self.shapes.len();
+        let rank = self.ranks.iter().position(waits).unwrap_or(0) as u32;
+        Error::Stuck { waiting: left, rank, phase: self.ranks[rank as usize].phase }
     }
 
     /// Opens what may be opened on a rank, and goes on to the next phase when a phase has ended there.

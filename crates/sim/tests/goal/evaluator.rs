@@ -1,5 +1,6 @@
 //! How long a GOAL program takes in LogGP, by the rules that the simulator states, worked out another way: operation by
-//! operation over an ordered map of what is due, in floating point.
+//! operation over an ordered map of what is due, in floating point. Each of o, L, g, (m - 1) G and t is a whole number of
+//! picoseconds, the nearest one.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -18,7 +19,7 @@ pub(crate) struct Parameters {
 enum Due {
     Ended { rank: usize, operation: usize },
     Arrived { from: usize, to: usize, tag: u32, bytes: u64 },
-    In { from: usize, to: usize, tag: u32 },
+    In { from: usize, to: usize, tag: u32, bytes: u64 },
 }
 
 #[derive(Clone, Default)]
@@ -27,7 +28,8 @@ struct Node {
     next_out: f64,
     last_in: Option<f64>,
     posted: HashMap<(usize, u32), VecDeque<usize>>,
-    unexpected: HashMap<(usize, u32), u32>,
+    /// Bytes of each.
+    unexpected: HashMap<(usize, u32), VecDeque<u64>>,
 }
 
 struct Evaluation<'a> {
@@ -43,6 +45,9 @@ struct Evaluation<'a> {
 }
 
 pub(crate) fn makespan(program: &Program, parameters: Parameters) -> f64 {
+    let Parameters { latency, overhead, gap, .. } = parameters;
+    let parameters =
+        Parameters { latency: latency.round(), overhead: overhead.round(), gap: gap.round(), ..parameters };
     let waits_for: Vec<Vec<usize>> =
         program.ranks.iter().map(|rank| rank.iter().map(|operation| operation.waits_for).collect()).collect();
     let nodes = vec![Node::default(); program.ranks.len()];
@@ -64,12 +69,12 @@ pub(crate) fn makespan(program: &Program, parameters: Parameters) -> f64 {
                 let inside = evaluation.nodes[to].last_in.map_or(now, |last| now.max(last + spacing));
                 evaluation.nodes[to].last_in = Some(inside);
                 if inside > now {
-                    evaluation.put(inside, Due::In { from, to, tag });
+                    evaluation.put(inside, Due::In { from, to, tag, bytes });
                 } else {
-                    evaluation.inside(now, from, to, tag);
+                    evaluation.inside(now, from, (to, tag), bytes);
                 }
             }
-            Due::In { from, to, tag } => evaluation.inside(now, from, to, tag),
+            Due::In { from, to, tag, bytes } => evaluation.inside(now, from, (to, tag), bytes),
         }
     }
     assert_eq!(evaluation.ended, program.ranks.iter().map(Vec::len).sum::<usize>(), "all operations come to their end");
@@ -83,7 +88,7 @@ impl Evaluation<'_> {
     }
 
     fn body(&self, bytes: u64) -> f64 {
-        (bytes.max(1) - 1) as f64 * self.parameters.per_byte
+        ((bytes.max(1) - 1) as f64 * self.parameters.per_byte).round()
     }
 
     fn spacing(&self, bytes: u64) -> f64 {
@@ -100,40 +105,50 @@ impl Evaluation<'_> {
     fn ready(&mut self, now: f64, rank: usize, operation: usize) {
         match self.program.ranks[rank][operation].action {
             Action::Send { to, bytes, tag } => {
-                let begin = self.occupy(now, rank, operation, self.parameters.overhead);
+                // First the interface, then what may follow at once if the CPU has nothing to do.
+                let begin = self.begin(now, rank, self.parameters.overhead);
                 let taken = begin.max(self.nodes[rank].next_out);
                 self.nodes[rank].next_out = taken + self.spacing(bytes);
                 let arrival = taken + self.parameters.overhead + self.parameters.latency + self.body(bytes);
                 self.put(arrival, Due::Arrived { from: rank, to, tag, bytes });
+                self.occupy(now, rank, operation, self.parameters.overhead);
             }
-            Action::Recv { from, tag, .. } => {
-                let there = self.nodes[rank].unexpected.entry((from, tag)).or_default();
-                if *there > 0 {
-                    *there -= 1;
+            Action::Recv { from, tag, bytes } => {
+                let there = self.nodes[rank].unexpected.get_mut(&(from, tag)).and_then(VecDeque::pop_front);
+                if let Some(sent) = there {
+                    assert_eq!(sent, bytes, "rank {rank} receives what {from} sends with tag {tag}");
                     self.occupy(now, rank, operation, self.parameters.overhead);
                 } else {
                     self.nodes[rank].posted.entry((from, tag)).or_default().push_back(operation);
                 }
             }
             Action::Calc { units } => {
-                self.occupy(now, rank, operation, units as f64 * self.parameters.gamma);
+                self.occupy(now, rank, operation, (units as f64 * self.parameters.gamma).round());
             }
         }
     }
 
-    fn inside(&mut self, now: f64, from: usize, to: usize, tag: u32) {
+    fn inside(&mut self, now: f64, from: usize, (to, tag): (usize, u32), sent: u64) {
         match self.nodes[to].posted.get_mut(&(from, tag)).and_then(VecDeque::pop_front) {
             Some(operation) => {
+                let Action::Recv { bytes, .. } = self.program.ranks[to][operation].action else {
+                    unreachable!("only receives are posted")
+                };
+                assert_eq!(sent, bytes, "rank {to} receives what {from} sends with tag {tag}");
                 self.occupy(now, to, operation, self.parameters.overhead);
             }
-            None => *self.nodes[to].unexpected.entry((from, tag)).or_default() += 1,
+            None => self.nodes[to].unexpected.entry((from, tag)).or_default().push_back(sent),
         }
     }
 
-    /// An operation takes the CPU. When it begins.
-    fn occupy(&mut self, now: f64, rank: usize, operation: usize, duration: f64) -> f64 {
-        // What takes no time does not wait, and is over at once.
-        let begin = if duration == 0.0 { now } else { now.max(self.nodes[rank].cpu) };
+    /// When something begins on the CPU: what takes no time does not wait.
+    fn begin(&self, now: f64, rank: usize, duration: f64) -> f64 {
+        if duration == 0.0 { now } else { now.max(self.nodes[rank].cpu) }
+    }
+
+    /// An operation takes the CPU; it is over at once if it takes no time.
+    fn occupy(&mut self, now: f64, rank: usize, operation: usize, duration: f64) {
+        let begin = self.begin(now, rank, duration);
         if duration > 0.0 {
             self.nodes[rank].cpu = begin + duration;
             self.put(begin + duration, Due::Ended { rank, operation });
@@ -144,7 +159,6 @@ impl Evaluation<'_> {
         if duration == 0.0 {
             self.ended(now, rank, operation);
         }
-        begin
     }
 
     fn ended(&mut self, now: f64, rank: usize, operation: usize) {

@@ -20,22 +20,26 @@ fn written(schedule: &dyn Schedule, sizes: &treepie_sim::Sizes, element: usize) 
     parser::parse(&text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a file cannot say: that lanes wait for each other, and that all ranks wait for all.
+/// What a file cannot say: that all ranks wait for all.
 fn can_be_said(schedule: &dyn Schedule) -> bool {
-    (0..schedule.phases())
-        .map(|phase| schedule.phase(phase))
-        .all(|phase| phase.window >= phase.lanes && phase.end == End::Local)
+    (0..schedule.phases()).all(|phase| schedule.phase(phase).end == End::Local)
 }
 
-fn compare(network: &Network, parameters: Parameters, each: usize) -> u32 {
-    let mut compared = 0;
+fn has_window(schedule: &dyn Schedule) -> bool {
+    (0..schedule.phases()).map(|phase| schedule.phase(phase)).any(|phase| phase.window < phase.lanes)
+}
+
+/// How many were compared, and how many of them have lanes that wait for others.
+fn compare(network: &Network, parameters: Parameters, each: usize) -> [u32; 2] {
+    let mut compared = [0, 0];
     for algorithm in registry::all() {
         for variant in algorithm.variants() {
             let root = network.ranks() / 2;
             let Ok(schedule) = registry::build(&variant, &Request::new(operation(&variant, root), network)) else {
                 continue;
             };
-            if !can_be_said(&*schedule) {
+            // Nor that lanes which a window lets open at one instant do so in order; where sends take time they do anyway.
+            if !can_be_said(&*schedule) || parameters.overhead == 0.0 && has_window(&*schedule) {
                 continue;
             }
             let sizes = uniform(&*schedule, if variant.starts_with("barrier") { 0 } else { each });
@@ -52,7 +56,8 @@ fn compare(network: &Network, parameters: Parameters, each: usize) -> u32 {
                 "{variant} on {network}: {} ps played, {evaluated} evaluated",
                 played.makespan
             );
-            compared += 1;
+            compared[0] += 1;
+            compared[1] += u32::from(has_window(&*schedule));
         }
     }
     compared
@@ -64,19 +69,29 @@ const INTREPID: Parameters =
 const JAGUAR: Parameters =
     Parameters { latency: 9_900_000.0, overhead: 1_750_000.0, gap: 3_400_000.0, per_byte: 580.0, gamma: 0.0 };
 
+/// No whole picoseconds.
+const PARTS: Parameters =
+    Parameters { latency: 4_290_000.4, overhead: 2_870_000.7, gap: 2_040_000.5, per_byte: 2670.123, gamma: 1250.377 };
+
 #[test]
 fn runs_take_as_long_as_an_evaluation_of_their_files() {
-    let mut compared = 0;
+    let mut compared = [0, 0];
+    let mut compare = |network: &Network, parameters, each| {
+        let [all, windows] = compare(network, parameters, each);
+        compared = [compared[0] + all, compared[1] + windows];
+    };
     for ranks in 1..=17 {
-        for parameters in [INTREPID, JAGUAR, Parameters { gamma: 1250.0, ..INTREPID }] {
-            compared += compare(&Network::flat(ranks), parameters, 37);
+        // A send that takes the CPU no time does not wait for what does.
+        let free = Parameters { overhead: 0.0, gamma: 1250.0, ..INTREPID };
+        for parameters in [INTREPID, JAGUAR, Parameters { gamma: 1250.0, ..INTREPID }, free, PARTS] {
+            compare(&Network::flat(ranks), parameters, 37);
         }
-        compared += compare(&Network::flat(ranks), JAGUAR, 4001);
+        compare(&Network::flat(ranks), JAGUAR, 4001);
     }
     for text in ["torus:4x4", "mesh:3x3", "torus:2x3x2", "clusters:3+5", "clos:r6,t4,n10"] {
-        compared += compare(&network(text), INTREPID, 100);
+        compare(&network(text), INTREPID, 100);
     }
-    assert!(compared > 5000, "{compared}");
+    assert!(compared[0] > 5000 && compared[1] > 100, "{compared:?}");
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub(crate) struct Program {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Program, String> {
-    let mut words = text.split_whitespace().peekable();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let mut words = lines.flat_map(str::split_whitespace);
     let mut next = || words.next();
     let expect = |found: Option<&str>, wanted: &str| match found {
         Some(word) if word == wanted => Ok(()),

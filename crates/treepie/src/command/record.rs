@@ -1,8 +1,8 @@
 //! Results as JSON lines, for plots and later comparisons. Fields may be added, never renamed.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -58,24 +58,46 @@ pub(crate) enum Better {
     High,
 }
 
-/// Where records go: opened at once, so that a place that cannot be written is known before anything is measured.
+/// Where records go: opened at once, so that a place that cannot be written is known before anything is measured. What is
+/// there already is replaced by the first record, and stays if there is none.
 pub(crate) struct Records {
     file: BufWriter<File>,
-    name: String,
+    path: PathBuf,
+    /// Whether there was no such file before.
+    is_new: bool,
+    is_empty: bool,
 }
 
 impl Records {
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
-        let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-        Ok(Self { file: BufWriter::new(file), name })
+        let is_new = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = BufWriter::new(file.with_context(|| format!("cannot write {}", path.display()))?);
+        Ok(Self { file, path: path.to_owned(), is_new, is_empty: true })
     }
 
     /// Writes one line.
     pub(crate) fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
         let line = serde_json::to_string(line).context("cannot write a record as JSON")?;
-        let written = writeln!(self.file, "{line}").and_then(|()| self.file.flush());
-        written.with_context(|| format!("cannot write {}", self.name))
+        let replaced = if self.is_empty { self.replace() } else { Ok(()) };
+        let written = replaced.and_then(|()| writeln!(self.file, "{line}")).and_then(|()| self.file.flush());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn replace(&mut self) -> io::Result<()> {
+        self.is_empty = false;
+        let file = self.file.get_ref();
+        // A pipe or terminal has nothing to replace.
+        if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        if self.is_new && self.is_empty {
+            // A file without records would be taken for a result; if it cannot be removed, it is at least empty.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -123,5 +145,22 @@ mod tests {
         let line = serde_json::to_string(&record(None)).unwrap();
         assert!(!line.contains("peer"));
         assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record(None));
+    }
+
+    #[test]
+    fn what_is_there_stays_until_there_is_a_record() {
+        let path = std::env::temp_dir().join(format!("treepie-records-{}", std::process::id()));
+        drop(Records::create(&path).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "before, and longer than a record of one number\n").unwrap();
+        let mut records = Records::create(&path).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("before"));
+        records.write(&1).unwrap();
+        records.write(&2).unwrap();
+        // Also while more is to come.
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n2\n");
+        drop(records);
+        assert!(path.exists());
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -1,10 +1,12 @@
 //! `treepie sim`: how long collective operations take on a network that need not exist.
 
 mod asked;
+mod file;
 mod level;
 mod output;
 mod parameters;
 mod row;
+mod setting;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +19,11 @@ use treepie_topology::Network;
 
 use super::record::Records;
 use asked::{Bytes, Sweep};
+use file::Whole;
 use level::Level;
-use parameters::{Parameters, Setting};
+use parameters::Parameters;
 use row::Row;
+use setting::Setting;
 
 /// Simulate collective operations: which algorithm, on which network, at which scale
 ///
@@ -74,7 +78,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if self.set.contains(&Setting::Help) {
-            parameters::print_help();
+            setting::print_help();
             return Ok(ExitCode::SUCCESS);
         }
         let (name, _) = self.what.split_once('/').unwrap_or((&self.what, ""));
@@ -92,13 +96,20 @@ impl Sim {
             "--trace and --goal are for one algorithm (--algo) and one size"
         );
         let parameters = Parameters::new(self.machine, &self.set, &network)?;
+        // What cannot be is refused before anything is printed.
         if let [id] = &ids[..] {
-            // Refused before anything is printed.
-            registry::build(id, &Request::new(operation, &network))?;
+            let schedule = row::build(id, operation, &network)?;
+            for (what, path) in [("--trace", &self.trace), ("--goal", &self.goal)] {
+                if path.is_some() {
+                    level::ensure_few(what, id, &*schedule)?;
+                }
+            }
         }
+        let trace = self.trace.as_deref().map(Whole::create).transpose()?;
+        let goal = self.goal.as_deref().map(Whole::create).transpose()?;
         let mut records = self.json.as_deref().map(Records::create).transpose()?;
         output::print_head(operation, &network, &parameters);
-        for bytes in sizes {
+        for &bytes in &sizes {
             let mut rows = Vec::new();
             for id in &ids {
                 match Row::simulate(id, operation, &network, bytes, &parameters, self.level) {
@@ -111,14 +122,19 @@ impl Sim {
             ensure!(!rows.is_empty(), "none of these algorithms can be simulated");
             rows.sort_by(|a, b| a.micros.total_cmp(&b.micros));
             for row in &rows {
-                output::print_row(row);
+                output::print_row(row, &network);
                 if let Some(records) = &mut records {
                     records.write(&output::record(row, &network, &parameters))?;
                 }
             }
         }
-        if let [id] = &ids[..] {
-            self.write_files(id, operation, &network, &parameters)?;
+        if let ([id], [bytes]) = (&ids[..], &sizes[..]) {
+            if let Some(file) = trace {
+                row::trace((id, operation), &network, *bytes, &parameters, file)?;
+            }
+            if let Some(file) = goal {
+                row::goal((id, operation), &network, *bytes, file)?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -139,6 +155,12 @@ impl Sim {
         ensure!(self.root < network.ranks(), "the root is {}, and there are {} ranks", self.root, network.ranks());
         let of_what = self.what.contains('/').then_some(self.what.as_str());
         ensure!(of_what.is_none() || self.algo.is_none(), "{} and --algo both name an algorithm", self.what);
+        ensure!(
+            of_what.is_none() || self.compare.is_none(),
+            "{} names an algorithm, and --compare others: say {} --compare",
+            self.what,
+            operation.name()
+        );
         let name = operation.name();
         let full = |id: &str| if id.contains('/') { id.to_owned() } else { format!("{name}/{id}") };
         let ids: Vec<String> = match (of_what.or(self.algo.as_deref()), self.compare.as_deref()) {
@@ -147,29 +169,15 @@ impl Sim {
                 let request = Request::new(operation, network);
                 registry::applicable(&request).into_iter().map(|algorithm| algorithm.id.clone()).collect()
             }
-            (None, Some(list)) => asked::ids(list).iter().map(|id| full(id)).collect(),
+            (None, Some(list)) => {
+                let is_algorithm = |name: &str| registry::find(&full(name)).is_ok();
+                asked::ids(list, is_algorithm).iter().map(|id| full(id)).collect()
+            }
         };
         for id in &ids {
             registry::find(id)?;
         }
         ensure!(!ids.is_empty(), "no algorithm of {name} can be used on {network}");
         Ok(ids)
-    }
-
-    fn write_files(
-        &self,
-        id: &str,
-        operation: Operation,
-        network: &Network,
-        parameters: &Parameters,
-    ) -> anyhow::Result<()> {
-        let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 };
-        if let Some(path) = &self.trace {
-            output::write(path, &row::trace(id, operation, network, bytes, parameters)?)?;
-        }
-        if let Some(path) = &self.goal {
-            output::write(path, &row::goal(id, operation, network, bytes)?)?;
-        }
-        Ok(())
     }
 }

@@ -119,7 +119,47 @@ fn bad_settings_are_refused_in_one_line() {
     let negative = LogGP { latency: -1.0, ..MACHINE };
     assert_eq!(refusal(&flat(2), negative.into()), "L must be a number that is not negative, and is -1");
     assert_eq!(refusal(&flat(2), dying(5, 1.0)), "rank 5 is named, and there are 2 ranks");
-    let huge = Options { stack: 1 << 46, ..Options::default() };
-    let error = simulate_with(&flat(8), &plain(), &huge, |_| ()).map(drop).unwrap_err().to_string();
-    assert!(error.starts_with("no stack for rank") && !error.contains('\n'), "{error}");
+    for stack in [0, (64 << 10) - 1, (1 << 30) + 1, 1 << 46] {
+        let options = Options { stack, ..Options::default() };
+        let error = simulate_with(&flat(8), &plain(), &options, |_| ()).map(drop).unwrap_err().to_string();
+        assert_eq!(error, format!("the stack of a rank must be from 65536 to 1073741824 bytes, and is {stack}"));
+    }
+    let limit = Options { limit: Some(-1.0), ..Options::default() };
+    let error = simulate_with(&flat(8), &plain(), &limit, |_| ()).map(drop).unwrap_err().to_string();
+    assert_eq!(error, "the limit of virtual time must be a number that is not negative, and is -1");
+}
+
+#[test]
+fn a_limit_of_virtual_time_ends_those_who_go_on() {
+    let run = |limit, program: fn(&Comm) -> treepie::Result<()>| {
+        let options = Options { limit: Some(limit), ..Options::default() };
+        simulate_with(&flat(3), &plain(), &options, |world| program(&world)).map(|simulated| simulated.micros())
+    };
+    let program = |world: &Comm| match world.rank() {
+        0 => world.recv_vec::<u8>(2, 7).map(drop),
+        1 => loop {
+            let _ = world.iprobe(0, 0)?;
+        },
+        _ => loop {
+            world.compute(Duration::from_micros(30));
+        },
+    };
+    let text = run(500.0, program).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "3 of 3 ranks have not ended after 500 us, the limit of virtual time: \
+         rank 0 in recv from rank 2, tag 7, context 0; rank 1; rank 2"
+    );
+    let program = |world: &Comm| {
+        world.compute(Duration::from_micros(10 * world.rank() as u64));
+        Ok(())
+    };
+    assert_eq!(run(20.0, program), Ok(20.0));
+    assert!(run(19.9, program).unwrap_err().to_string().contains("1 of 3 ranks have not ended after 19.9 us"));
+    let endless = |world: &Comm| {
+        world.compute(Duration::MAX);
+        world.barrier()
+    };
+    let text = simulate(&flat(2), &plain(), |world| endless(&world)).map(drop).unwrap_err().to_string();
+    assert!(text.starts_with("the simulation goes beyond"), "{text}");
 }

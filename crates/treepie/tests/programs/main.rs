@@ -2,6 +2,7 @@
 
 mod costs;
 mod ends;
+mod losses;
 mod results;
 
 use treepie::simulate::{LogGP, Noise, Settings, Simulated};

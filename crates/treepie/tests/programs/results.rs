@@ -197,6 +197,24 @@ fn the_same_on_every_kind_of_network() {
 }
 
 #[test]
+fn a_thousand_ranks_on_a_torus_of_links() {
+    let network: Network = "torus:8x8x16".parse().expect("it is one");
+    let settings = Settings::from(Links::new(6.0, 0.002));
+    let options = Options { poll: 1.0, trace: true, ..Options::default() };
+    for (name, program, reference) in PROGRAMS.into_iter().filter(|(name, ..)| *name != "sparse") {
+        let run = || {
+            let mut simulated = simulate_with(&network, &settings, &options, |world| program(&world)).expect(name);
+            let (mut text, trace) = (String::new(), simulated.trace.take().expect("it was asked for"));
+            trace.json(&mut text).expect("a string takes everything");
+            (text, ok(simulated))
+        };
+        let (trace, results) = run();
+        assert_eq!(results, reference(1024), "{name}");
+        assert!(trace.len() > 100_000 && trace == run().0, "{name}: two runs differ");
+    }
+}
+
+#[test]
 fn four_thousand_stacks() {
     let simulated = simulate(&flat(4096), &plain(), |world| sums(&world)).expect("there is room");
     assert_eq!(ok(simulated), sums_reference(4096));

@@ -14,7 +14,7 @@ use treepie_topology::Network;
 use super::super::machine;
 use super::super::record::{Better, Record, Records};
 use super::statistics::{median, spread};
-use super::table::{number, print_header, print_record};
+use super::table::number;
 
 /// The simulator on one core: events a second, memory a rank
 #[derive(clap::Args)]
@@ -38,7 +38,15 @@ struct Case {
     bytes: usize,
     /// A case that takes long is run once.
     once: bool,
+    /// Millions of events a second that it should have, if anything.
+    aim: Option<f64>,
 }
+
+/// Bytes that a rank should take at most.
+const MEMORY_AIM: f64 = 200.0;
+
+/// Megabytes that all cases should take at most, that of a million ranks among them.
+const PEAK_AIM: f64 = 2000.0;
 
 const CASES: [Case; 4] = [
     Case {
@@ -49,6 +57,7 @@ const CASES: [Case; 4] = [
         on_links: false,
         bytes: 8,
         once: false,
+        aim: Some(5.0),
     },
     Case {
         name: "sim/bucket/4096",
@@ -58,6 +67,7 @@ const CASES: [Case; 4] = [
         on_links: true,
         bytes: 1024,
         once: false,
+        aim: Some(1.0),
     },
     Case {
         name: "sim/bucket_k/4096",
@@ -67,6 +77,7 @@ const CASES: [Case; 4] = [
         on_links: true,
         bytes: 1024,
         once: false,
+        aim: Some(1.0),
     },
     Case {
         name: "sim/doubling/1048576",
@@ -76,6 +87,7 @@ const CASES: [Case; 4] = [
         on_links: false,
         bytes: 8,
         once: true,
+        aim: None,
     },
 ];
 
@@ -89,18 +101,22 @@ impl Simulator {
         say!("  Intrepid), buckets share the links of a torus (alpha and delta of bgp). Memory is that of a rank and");
         say!("  its lanes; links and messages on the way come on top.");
         say!("");
-        print_header(None);
+        say!("{:<28} {:>5} {:>9} {:>8}  {}", "case", "unit", "treepie", "spread", "aim");
+        let mut tell = |record: Record, aim: Option<f64>| {
+            print(&record, aim);
+            records.as_mut().map_or(Ok(()), |records| records.write(&record))
+        };
         for case in &CASES {
-            for record in self.measure(case)? {
-                print_record(&record);
-                if let Some(records) = &mut records {
-                    records.write(&record)?;
-                }
-            }
+            let [rate, memory] = self.measure(case)?;
+            tell(rate, case.aim)?;
+            tell(memory, Some(MEMORY_AIM))?;
         }
         if let Some(peak) = machine::peak_memory() {
-            say!("");
-            say!("The most memory that this process had: {} MB.", number(peak as f64 / 1e6));
+            let most =
+                CASES.iter().filter_map(|case| case.network.parse::<Network>().ok()).map(|network| network.ranks());
+            let case = "sim/peak_memory".to_owned();
+            let peak = Measured { value: peak as f64 / 1e6, unit: "MB", better: Better::Low, samples: 1, spread: 0.0 };
+            tell(record(case, most.max().unwrap_or(0), peak), Some(PEAK_AIM))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -120,25 +136,55 @@ impl Simulator {
         }
         let played = played.expect("it was played at least once");
         let own = played.memory_ranks as f64 / f64::from(network.ranks());
-        let record = |name: String, value: f64, unit: &str, better, samples: usize, spread| Record {
-            case: name,
-            engine: "sim".to_owned(),
-            ranks: network.ranks(),
-            value,
-            unit: unit.to_owned(),
-            better,
-            statistic: "median".to_owned(),
-            spread,
-            samples,
-            machine: machine::describe(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
+        let rate = Measured {
+            value: median(&rates),
+            unit: "M/s",
+            better: Better::High,
+            samples: rates.len(),
+            spread: spread(&rates),
         };
-        Ok([
-            record(case.name.to_owned(), median(&rates), "M/s", Better::High, rates.len(), spread(&rates)),
-            record(format!("{}/memory", case.name), own, "B", Better::Low, 1, 0.0),
-        ])
+        let memory = Measured { value: own, unit: "B", better: Better::Low, samples: 1, spread: 0.0 };
+        let ranks = network.ranks();
+        Ok([record(case.name.to_owned(), ranks, rate), record(format!("{}/memory", case.name), ranks, memory)])
     }
+}
+
+/// A figure.
+struct Measured {
+    value: f64,
+    unit: &'static str,
+    better: Better,
+    samples: usize,
+    spread: f64,
+}
+
+fn record(case: String, ranks: u32, measured: Measured) -> Record {
+    let Measured { value, unit, better, samples, spread } = measured;
+    Record {
+        case,
+        engine: "sim".to_owned(),
+        ranks,
+        value,
+        unit: unit.to_owned(),
+        better,
+        statistic: "median".to_owned(),
+        spread,
+        samples,
+        machine: machine::describe(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        against: None,
+    }
+}
+
+/// A line of the table, with what was aimed at.
+fn print(record: &Record, aim: Option<f64>) {
+    let bound = match record.better {
+        Better::Low => "at most",
+        Better::High => "at least",
+    };
+    let aim = aim.map_or_else(|| "-".to_owned(), |aim| format!("{bound} {aim}"));
+    let (value, spread) = (number(record.value), number(record.spread));
+    say!("{:<28} {:>5} {value:>9} {spread:>8}  {aim}", record.case, record.unit);
 }
 
 fn settings(on_links: bool) -> Settings {

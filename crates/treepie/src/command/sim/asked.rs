@@ -26,11 +26,12 @@ pub(super) fn operation(name: &str, root: u32) -> anyhow::Result<Operation> {
         .with_context(|| format!("there is no operation {name}; there are {}", names()))
 }
 
-/// Ids with commas between. A comma within the arguments of an id is followed by a name and `=`, or by no `/`.
-pub(super) fn ids(list: &str) -> Vec<String> {
+/// Ids with commas between. A part that names no algorithm belongs to the arguments of the id before it, if that has any.
+pub(super) fn ids(list: &str, is_algorithm: impl Fn(&str) -> bool) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for part in list.split(',') {
-        match ids.last_mut().filter(|last| last.contains(':') && part.contains('=') && !part.contains(':')) {
+        let name = part.split(':').next().unwrap_or_default();
+        match ids.last_mut().filter(|last| last.contains(':') && !is_algorithm(name)) {
             Some(last) => {
                 last.push(',');
                 last.push_str(part);
@@ -122,8 +123,13 @@ mod tests {
 
     #[test]
     fn lists_keep_the_arguments_of_ids_together() {
+        let known = ["ring", "bruck", "kary", "flat", "bucket_k", "bcast/flat", "bcast/chain"];
+        let ids = |list| ids(list, |name| known.contains(&name));
         assert_eq!(ids("ring,bruck"), ["ring", "bruck"]);
         assert_eq!(ids("kary:4,segments=8,window=2,flat"), ["kary:4,segments=8,window=2", "flat"]);
+        assert_eq!(ids("bucket_k:6,moved,ring"), ["bucket_k:6,moved", "ring"]);
+        // Without arguments it is a mistake, to be told as what it is.
+        assert_eq!(ids("ring,no_such"), ["ring", "no_such"]);
         assert_eq!(
             ids("bcast/flat:segments=4,bcast/chain:segments=2"),
             ["bcast/flat:segments=4", "bcast/chain:segments=2"]

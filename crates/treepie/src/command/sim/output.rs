@@ -1,8 +1,6 @@
 //! What was simulated, for people and as records.
 
-use std::path::Path;
-
-use anyhow::Context;
+use serde::Serialize;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
@@ -16,7 +14,7 @@ pub(super) fn print_head(operation: Operation, network: &Network, parameters: &P
     say!("  {}: {}", parameters.machine, parameters.shown);
     say!("");
     say!(
-        "{:<40} {:>10} {:>12} {:>11} {:>13} {:>13}  {:<8} {:>12}",
+        "{:<40} {:>10} {:>12} {:>11} {:>13} {:>24}  {:<8} {:>12}",
         "algorithm",
         "bytes",
         "time",
@@ -28,16 +26,16 @@ pub(super) fn print_head(operation: Operation, network: &Network, parameters: &P
     );
 }
 
-pub(super) fn print_row(row: &Row) {
+pub(super) fn print_row(row: &Row, network: &Network) {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     say!(
-        "{:<40} {:>10} {:>12} {:>11} {:>13} {:>13}  {:<8} {:>12}",
+        "{:<40} {:>10} {:>12} {:>11} {:>13} {:>24}  {:<8} {:>12}",
         row.id,
         row.bytes,
         time(row.micros),
         or_none(row.bandwidth.map(number)),
         or_none(row.messages.map(|messages| messages.to_string())),
-        or_none(row.worst_link.map(|bytes| format!("{bytes} B"))),
+        or_none(row.worst_link.map(|(link, bytes)| format!("{bytes} B on {}", link_name(link, network)))),
         row.level.name(),
         or_none(row.formula.map(time)),
     );
@@ -59,8 +57,33 @@ fn time(micros: f64) -> String {
     }
 }
 
-pub(super) fn record(row: &Row, network: &Network, parameters: &Parameters) -> Record {
-    Record {
+/// A link by its number, as `slow_link` takes it; between clusters by their numbers.
+fn link_name(link: u32, network: &Network) -> String {
+    match network.clusters_kind() {
+        Some(clusters) => format!("{}-{}", link / clusters.count(), link % clusters.count()),
+        None => link.to_string(),
+    }
+}
+
+/// A record with what only a simulation knows.
+#[derive(Serialize)]
+pub(super) struct Simulated {
+    #[serde(flatten)]
+    record: Record,
+    /// Bytes a microsecond that a rank gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<f64>,
+    /// Of all ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    busiest_link: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    busiest_link_bytes: Option<u64>,
+}
+
+pub(super) fn record(row: &Row, network: &Network, parameters: &Parameters) -> Simulated {
+    let record = Record {
         case: format!("{}/{}", row.id, row.bytes),
         engine: "sim".to_owned(),
         ranks: network.ranks(),
@@ -73,24 +96,25 @@ pub(super) fn record(row: &Row, network: &Network, parameters: &Parameters) -> R
         machine: format!("{network}, {}: {}", parameters.machine, parameters.shown),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         against: None,
+    };
+    Simulated {
+        record,
+        bandwidth: row.bandwidth,
+        messages: row.messages,
+        busiest_link: row.worst_link.map(|(link, _)| link_name(link, network)),
+        busiest_link_bytes: row.worst_link.map(|(_, bytes)| bytes),
     }
-}
-
-/// Writes a file, all of it or none.
-pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        // It may not exist, or may not be removable either; the first error is the one to tell.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_between_clusters_are_named_by_both() {
+        assert_eq!(link_name(7, &"clusters:4x2".parse().unwrap()), "1-3");
+        assert_eq!(link_name(7, &"torus:4x4".parse().unwrap()), "7");
+    }
 
     #[test]
     fn times_have_a_fitting_unit() {

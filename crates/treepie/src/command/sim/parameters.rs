@@ -1,89 +1,15 @@
 //! What things cost: a machine's parameters, and what the user sets.
 
 use std::fmt::Write;
-use std::str::FromStr;
 
 use anyhow::{bail, ensure};
 use treepie_model::Prices;
 use treepie_model::machines::Machine;
-use treepie_sim::costs::{Clusters, Costs, Links, LogGP, PLogP, Routing, Settings, Wide};
+use treepie_sim::costs::{Clusters, Costs, LogGP, PLogP, Routing, Settings, Wide};
+use treepie_sim::noise::Noise;
 use treepie_topology::{Kind, Network};
 
-/// A parameter that is set, or the wish to see which there are.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Setting {
-    Help,
-    Value {
-        name: &'static str,
-        value: f64,
-    },
-    /// What happens to a rank or link: its number, and how much.
-    Of {
-        name: &'static str,
-        which: u32,
-        value: f64,
-    },
-}
-
-/// Names, and what they are; times are in microseconds.
-const NAMES: [(&str, &str); 21] = [
-    ("alpha", "start-up of a message (links)"),
-    ("beta", "time of a byte on a flat network (links)"),
-    ("gamma", "time to combine or copy a byte"),
-    ("delta", "time of a byte over a link (links)"),
-    ("hop", "time of each link on the way (links)"),
-    ("ports", "messages that a node drives at once (links)"),
-    ("efficiency", "share of a link's speed when all ports are driven (links)"),
-    ("static", "1: the receiver's number chooses the uplink of a Clos network (links)"),
-    ("L", "latency (LogGP)"),
-    ("o", "overhead of a send and of a receive (LogGP)"),
-    ("g", "gap between messages (LogGP)"),
-    ("G", "time of a byte (LogGP)"),
-    ("lan", "latency within a cluster (clusters)"),
-    ("lan_bandwidth", "bytes a microsecond within a cluster (clusters)"),
-    ("wan", "latency between clusters (clusters)"),
-    ("wan_bandwidth", "bytes a microsecond between clusters (clusters)"),
-    ("window", "bytes that a gateway takes ahead (clusters)"),
-    ("barrier", "time of a barrier by hardware, where an algorithm has all wait for all"),
-    ("memory", "bytes of unexpected messages that a rank can hold"),
-    ("jitter", "how much later messages come at most"),
-    ("seed", "what everything random follows from"),
-];
-
-/// The same with the number of a rank or link: slow_rank=3:2.
-const OF: [(&str, &str); 3] = [
-    ("slow_rank", "RANK:FACTOR, a rank whose CPU takes so many times as long"),
-    ("slow_link", "LINK:FACTOR, a link on which bytes take so many times as long (links)"),
-    ("dies", "RANK:TIME, a rank that ends then"),
-];
-
-pub(super) fn print_help() {
-    for (name, what) in NAMES.iter().chain(&OF) {
-        say!("{name:<14} {what}");
-    }
-}
-
-impl FromStr for Setting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "help" {
-            return Ok(Setting::Help);
-        }
-        let (name, value) = text.split_once('=').ok_or("not a parameter as alpha=5; `--set help` lists them")?;
-        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
-        let wrong = || format!("{value} is no number for {name}");
-        if let Some((name, _)) = NAMES.iter().find(|(known, _)| *known == name) {
-            return Ok(Setting::Value { name, value: number(value).ok_or_else(wrong)? });
-        }
-        let Some((name, form)) = OF.iter().find(|(known, _)| *known == name) else {
-            return Err(format!("there is no parameter {name}; `--set help` lists those there are"));
-        };
-        let parts = value.split_once(':').and_then(|(which, value)| Some((which.parse().ok()?, number(value)?)));
-        let (which, value) = parts.ok_or_else(|| format!("{value} is not of the form {form}"))?;
-        Ok(Setting::Of { name, which, value })
-    }
-}
+use super::setting::{Setting, apply};
 
 /// All that a simulation is told, and how it is told to people.
 pub(super) struct Parameters {
@@ -100,14 +26,18 @@ impl Parameters {
             set.iter().any(|setting| matches!(setting, Setting::Value { name, .. } if names.contains(name)))
         };
         let is_flat = matches!(network.kind(), Kind::Flat(_));
-        let loggp = machine.and_then(Machine::loggp).filter(|_| is_flat && !sets(&["alpha", "beta", "delta"]));
-        let mut settings: Settings = if network.clusters_kind().is_some() {
-            clusters(machine, network)?.into()
-        } else if loggp.is_some() || sets(&["L", "o", "g", "G"]) {
+        let loggp = machine.and_then(Machine::loggp);
+        let by_loggp =
+            sets(&["L", "o", "g", "G"]) || (loggp.is_some() && is_flat && !sets(&["alpha", "beta", "delta"]));
+        let name = machine.map(Machine::name);
+        let (mut settings, named): (Settings, _) = if network.clusters_kind().is_some() {
+            (clusters(machine, network)?.into(), name.unwrap_or("simulated wide-area links"))
+        } else if by_loggp {
             let free = LogGP { latency: 0.0, overhead: 0.0, gap: 0.0, per_byte: 0.0 };
-            loggp.unwrap_or(free).into()
+            (loggp.unwrap_or(free).into(), name.filter(|_| loggp.is_some()).unwrap_or("set by hand"))
         } else {
-            machine.unwrap_or(Machine::Bgp).prices().into()
+            let machine = machine.unwrap_or(Machine::Bgp);
+            (machine.prices().into(), machine.name())
         };
         if let Some(time) = machine.and_then(Machine::hardware_barrier) {
             settings.barrier = time;
@@ -115,26 +45,30 @@ impl Parameters {
         for setting in set {
             apply(&mut settings, setting)?;
         }
-        settings.check()?;
-        let prices = match &settings.costs {
-            Costs::Links(links) => Some(Prices {
-                alpha: links.alpha,
-                beta: links.beta.unwrap_or(links.delta),
-                gamma: settings.gamma,
-                delta: links.delta,
-                ports: links.crowded.unwrap_or(network.ports()).max(2),
-                ports_share: links.efficiency,
-            }),
-            _ => None,
-        };
-        let named = match machine {
-            Some(machine) => machine.name(),
-            None if network.clusters_kind().is_some() => "simulated wide-area links",
-            None => Machine::Bgp.name(),
-        };
+        settings.check_on(network)?;
+        let prices = prices(&settings, network);
         let shown = show(&settings);
         Ok(Self { settings, prices, machine: named, shown })
     }
+}
+
+/// What closed forms are priced by, unless something counts of which they know nothing.
+fn prices(settings: &Settings, network: &Network) -> Option<Prices> {
+    let Costs::Links(links) = &settings.costs else { return None };
+    let is_known = links.hop == 0.0 && links.ports.is_none() && links.routing == Routing::Ideal;
+    (is_known && is_quiet(&settings.noise)).then(|| Prices {
+        alpha: links.alpha,
+        beta: links.beta.unwrap_or(links.delta),
+        gamma: settings.gamma,
+        delta: links.delta,
+        ports: links.crowded.unwrap_or(network.ports()).max(2),
+        ports_share: links.efficiency,
+    })
+}
+
+/// A seed alone is no noise.
+fn is_quiet(noise: &Noise) -> bool {
+    *noise == Noise { seed: noise.seed, ..Noise::default() }
 }
 
 /// Bytes of a message that is long.
@@ -165,99 +99,6 @@ fn clusters(machine: Option<Machine>, network: &Network) -> anyhow::Result<Clust
     Ok(Clusters { local, wide, window: Clusters::WINDOW })
 }
 
-fn apply(settings: &mut Settings, setting: &Setting) -> anyhow::Result<()> {
-    match *setting {
-        Setting::Help => {}
-        Setting::Of { name: "slow_rank", which, value } => settings.noise.slow_ranks.push((which, value)),
-        Setting::Of { name: "slow_link", which, value } => settings.noise.slow_links.push((which, value)),
-        Setting::Of { which, value, .. } => settings.noise.deaths.push((which, value)),
-        Setting::Value { name: "gamma", value } => settings.gamma = value,
-        Setting::Value { name: "barrier", value } => settings.barrier = value,
-        Setting::Value { name: "jitter", value } => settings.noise.jitter = value,
-        Setting::Value { name: "seed", value } => settings.noise.seed = whole(name_of(setting), value)?,
-        Setting::Value { name: "memory", value } => settings.memory_cap = Some(whole(name_of(setting), value)?),
-        Setting::Value { name, value } => {
-            let fits = match &mut settings.costs {
-                Costs::Links(links) => set_links(links, name, value)?,
-                Costs::LogGp(loggp) => set_loggp(loggp, name, value),
-                Costs::Clusters(clusters) => set_clusters(clusters, name, value)?,
-                _ => false,
-            };
-            let what = match &settings.costs {
-                Costs::Links(_) => "links",
-                Costs::LogGp(_) => "LogGP",
-                _ => "clusters",
-            };
-            ensure!(fits, "{name} means nothing here: messages are priced by {what}");
-        }
-    }
-    Ok(())
-}
-
-fn name_of(setting: &Setting) -> &'static str {
-    match setting {
-        Setting::Value { name, .. } | Setting::Of { name, .. } => name,
-        Setting::Help => "help",
-    }
-}
-
-fn whole(name: &str, value: f64) -> anyhow::Result<u64> {
-    ensure!(
-        value >= 0.0 && value.fract() == 0.0 && value < 2f64.powi(53),
-        "{name} must be a whole number, and is {value}"
-    );
-    Ok(value as u64)
-}
-
-fn set_links(links: &mut Links, name: &str, value: f64) -> anyhow::Result<bool> {
-    match name {
-        "alpha" => links.alpha = value,
-        "beta" => links.beta = Some(value),
-        "delta" => {
-            // Unless it is set too, a flat network's links are as fast.
-            if links.beta == Some(links.delta) {
-                links.beta = Some(value);
-            }
-            links.delta = value;
-        }
-        "hop" => links.hop = value,
-        "ports" => links.ports = Some(u32::try_from(whole(name, value)?)?),
-        "efficiency" => links.efficiency = value,
-        "static" => links.routing = if value == 0.0 { Routing::Ideal } else { Routing::Static },
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-fn set_loggp(loggp: &mut LogGP, name: &str, value: f64) -> bool {
-    match name {
-        "L" => loggp.latency = value,
-        "o" => loggp.overhead = value,
-        "g" => loggp.gap = value,
-        "G" => loggp.per_byte = value,
-        _ => return false,
-    }
-    true
-}
-
-fn set_clusters(clusters: &mut Clusters, name: &str, value: f64) -> anyhow::Result<bool> {
-    let wide = |clusters: &mut Clusters, set: fn(&mut Wide, f64)| {
-        clusters.wide.iter_mut().flatten().for_each(|wide| set(wide, value));
-    };
-    match name {
-        "lan" => clusters.local.latency = value,
-        "lan_bandwidth" => {
-            ensure!(value > 0.0, "lan_bandwidth must be a number above 0, and is {value}");
-            clusters.local = PLogP::simple(clusters.local.latency, value);
-        }
-        "wan" => wide(clusters, |wide, value| wide.latency = value),
-        "wan_bandwidth" => wide(clusters, |wide, value| wide.bandwidth = value),
-        "window" => clusters.window = whole(name, value)?,
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
 /// The parameters in one line.
 fn show(settings: &Settings) -> String {
     let mut text = match &settings.costs {
@@ -266,6 +107,15 @@ fn show(settings: &Settings) -> String {
         }
         Costs::Links(links) => {
             let mut text = format!("alpha {} us, delta {:.6} us/B", links.alpha, links.delta);
+            if links.hop > 0.0 {
+                let _ = write!(text, ", {} us a hop", links.hop);
+            }
+            if let Some(ports) = links.ports {
+                let _ = write!(text, ", {ports} ports");
+            }
+            if links.routing == Routing::Static {
+                text.push_str(", routed statically");
+            }
             if links.efficiency < 1.0 {
                 let _ = write!(text, ", {} of it with all ports", links.efficiency);
             }
@@ -296,7 +146,10 @@ fn show(settings: &Settings) -> String {
     if settings.barrier > 0.0 {
         let _ = write!(text, ", barrier {} us", settings.barrier);
     }
-    if settings.noise != Default::default() {
+    if let Some(cap) = settings.memory_cap {
+        let _ = write!(text, ", memory {cap} B");
+    }
+    if !is_quiet(&settings.noise) {
         let _ = write!(text, ", noise of seed {}", settings.noise.seed);
     }
     text
@@ -304,6 +157,8 @@ fn show(settings: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use treepie_sim::costs::Links;
+
     use super::*;
 
     fn parameters(machine: Option<Machine>, set: &[&str], network: &str) -> anyhow::Result<Parameters> {
@@ -334,6 +189,31 @@ mod tests {
     }
 
     #[test]
+    fn loggp_begins_with_the_machine_on_any_network() {
+        let intrepid = parameters(Some(Machine::Intrepid), &["o=3"], "torus:4x4").unwrap();
+        assert!(matches!(intrepid.settings.costs, Costs::LogGp(LogGP { latency: 4.29, overhead: 3.0, .. })));
+        assert_eq!(intrepid.machine, "intrepid");
+        for machine in [None, Some(Machine::Bgp)] {
+            assert_eq!(parameters(machine, &["L=5"], "torus:4x4").unwrap().machine, "set by hand");
+        }
+        assert_eq!(parameters(None, &["alpha=5"], "torus:4x4").unwrap().machine, "bgp");
+    }
+
+    #[test]
+    fn formulas_know_nothing_of_noise_hops_ports_and_routing() {
+        for set in ["hop=1", "static=1", "ports=1", "slow_link=1:2", "slow_rank=1:2", "jitter=1", "dies=1:2"] {
+            assert!(parameters(None, &[set], "clos:r10,t6,n24").unwrap().prices.is_none(), "{set}");
+        }
+        let quiet = parameters(None, &["seed=3", "gamma=1", "barrier=2"], "clos:r10,t6,n24").unwrap();
+        assert!(quiet.prices.is_some() && !quiet.shown.contains("noise"), "{}", quiet.shown);
+        let told =
+            parameters(None, &["hop=2", "static=1", "ports=3", "memory=9", "jitter=1"], "clos:r10,t6,n24").unwrap();
+        for part in ["2 us a hop", "3 ports", "routed statically", "memory 9 B", "noise of seed 0"] {
+            assert!(told.shown.contains(part), "no {part} in {}", told.shown);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_in_one_line() {
         let refusal = |machine, set: &[&str], network| {
             let error = parameters(machine, set, network).err().expect("it cannot be").to_string();
@@ -345,6 +225,20 @@ mod tests {
         assert!(refusal(Some(Machine::Das), &[], "clusters:3x2").contains("4 clusters"));
         assert!(refusal(Some(Machine::Jaguar), &[], "clusters:3x2").contains("no clusters"));
         assert!(refusal(None, &["seed=1.5"], "flat:4").contains("whole number"));
+        for (set, named) in [
+            ("dies=8:1", "rank 8 is named"),
+            ("slow_rank=9:2", "rank 9 is named"),
+            ("slow_link=32:2", "link 32 is named"),
+            ("delta=1e15", "delta must be at most 1e12, and is 1e15"),
+            ("hop=1e300", "the time of a hop must be at most"),
+            ("jitter=1e300", "jitter must be at most"),
+        ] {
+            assert!(refusal(None, &[set], "torus:8").contains(named), "{set}");
+        }
+        assert!(refusal(None, &["slow_link=1:2", "L=1"], "flat:8").contains("slow links are named"));
+        for set in ["wan_bandwidth=1e-13", "lan_bandwidth=1e-13"] {
+            assert!(refusal(None, &[set], "clusters:2x2").contains("1e-12"), "{set}");
+        }
         for bad in ["alpha", "alpha=x", "alpha=NaN", "beauty=1", "dies=3", "slow_rank=a:2"] {
             assert!(bad.parse::<Setting>().is_err(), "{bad}");
         }

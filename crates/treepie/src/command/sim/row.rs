@@ -1,13 +1,14 @@
 //! One algorithm with one number of bytes, simulated.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use treepie_collectives::registry::{self, Request};
 use treepie_model::closed;
-use treepie_schedule::{Layout, Layouts, Operation, Schedule, dump};
+use treepie_schedule::{End, Layout, Layouts, Operation, Schedule, dump};
 use treepie_sim::{Piece, Played, Sizes, phases, play, player, symmetric};
 use treepie_topology::Network;
 
-use super::level::Level;
+use super::file::Whole;
+use super::level::{self, Level};
 use super::parameters::Parameters;
 
 /// What came out.
@@ -19,8 +20,8 @@ pub(super) struct Row {
     /// Bytes a microsecond that a rank gets.
     pub(super) bandwidth: Option<f64>,
     pub(super) messages: Option<u64>,
-    /// Bytes over the busiest link.
-    pub(super) worst_link: Option<u64>,
+    /// The busiest link, and the bytes over it.
+    pub(super) worst_link: Option<(u32, u64)>,
     /// By the closed form, where there is one.
     pub(super) formula: Option<f64>,
 }
@@ -35,7 +36,10 @@ impl Row {
         level: Level,
     ) -> anyhow::Result<Self> {
         let schedule = build(id, operation, network)?;
-        let formula = formula(id, operation, network, bytes, parameters);
+        // Closed forms know no barriers.
+        let ends_globally = (0..schedule.phases()).any(|phase| schedule.phase(phase).end == End::Global);
+        let is_known = parameters.settings.barrier == 0.0 || !ends_globally;
+        let formula = is_known.then(|| formula(id, operation, network, bytes, parameters)).flatten();
         let mut row = Self {
             id: id.to_owned(),
             bytes,
@@ -61,9 +65,10 @@ impl Row {
     ) -> anyhow::Result<()> {
         let sizes = sizes(schedule, self.bytes);
         let piece = Piece { schedule, sizes: &sizes, element: 1 };
-        for level in level.to_try(schedule, &parameters.settings.costs) {
-            self.level = level;
-            match level {
+        let costs = &parameters.settings.costs;
+        for next in level.to_try(schedule, costs) {
+            self.level = next;
+            match next {
                 Level::Auto | Level::Events => self.take(&play(piece, network, &parameters.settings)?),
                 Level::OneRank => match symmetric::play(piece, network, &parameters.settings)? {
                     Some(played) => self.take(&played),
@@ -81,17 +86,17 @@ impl Row {
             }
             return Ok(());
         }
-        bail!("not all ranks of {} do the same on {network}", self.id)
+        Err(level::refusal(level, &self.id, schedule, costs))
     }
 
     fn take(&mut self, played: &Played) {
         self.micros = played.micros();
         self.messages = Some(played.messages);
-        self.worst_link = played.worst_link.map(|(_, bytes)| bytes);
+        self.worst_link = played.worst_link;
     }
 }
 
-fn build(id: &str, operation: Operation, network: &Network) -> anyhow::Result<Box<dyn Schedule>> {
+pub(super) fn build(id: &str, operation: Operation, network: &Network) -> anyhow::Result<Box<dyn Schedule>> {
     registry::build(id, &Request::new(operation, network)).map_err(Into::into)
 }
 
@@ -114,6 +119,8 @@ fn received(operation: Operation, ranks: u32, bytes: usize) -> f64 {
         Operation::Barrier => 0.0,
         Operation::Allgather | Operation::Gather { .. } | Operation::Alltoall => bytes * f64::from(ranks - 1),
         _ if ranks == 1 => 0.0,
+        // Its own share it has.
+        Operation::ReduceScatter => bytes * f64::from(ranks - 1) / f64::from(ranks),
         _ => bytes,
     }
 }
@@ -129,28 +136,42 @@ fn formula(id: &str, operation: Operation, network: &Network, bytes: usize, para
     closed::time(id, operation, network, n, parameters.prices.as_ref()?)
 }
 
-/// What each rank does, as JSON for Perfetto.
+/// Writes what each rank does, as JSON for Perfetto.
 pub(super) fn trace(
-    id: &str,
-    operation: Operation,
+    (id, operation): (&str, Operation),
     network: &Network,
     bytes: usize,
     parameters: &Parameters,
-) -> anyhow::Result<String> {
+    file: Whole<'_>,
+) -> anyhow::Result<()> {
     let schedule = build(id, operation, network)?;
     let sizes = sizes(&*schedule, bytes);
     let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
     let (_, trace) = player::play_recorded(piece, network, &parameters.settings)?;
-    let mut text = String::new();
-    trace.json(&mut text).context("cannot write the trace")?;
-    Ok(text)
+    file.write(|out| trace.json(out))
 }
 
-/// The schedule as GOAL.
-pub(super) fn goal(id: &str, operation: Operation, network: &Network, bytes: usize) -> anyhow::Result<String> {
+/// Writes the schedule as GOAL.
+pub(super) fn goal(
+    (id, operation): (&str, Operation),
+    network: &Network,
+    bytes: usize,
+    file: Whole<'_>,
+) -> anyhow::Result<()> {
     let schedule = build(id, operation, network)?;
     let sizes = sizes(&*schedule, bytes);
-    let mut text = String::new();
-    dump::goal(&*schedule, &|rank| sizes.of(rank).clone(), 1, &mut text).context("cannot write the schedule")?;
-    Ok(text)
+    file.write(|out| dump::goal(&*schedule, &|rank| sizes.of(rank).clone(), 1, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_gets_nothing_of_itself() {
+        let reduce_scatter = Operation::ReduceScatter;
+        assert_eq!([1, 4].map(|ranks| received(reduce_scatter, ranks, 1000)), [0.0, 750.0]);
+        assert_eq!([1, 4].map(|ranks| received(Operation::Allgather, ranks, 1000)), [0.0, 3000.0]);
+        assert_eq!([1, 4].map(|ranks| received(Operation::Allreduce, ranks, 1000)), [0.0, 1000.0]);
+    }
 }
