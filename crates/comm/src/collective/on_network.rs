@@ -41,7 +41,10 @@ pub(super) fn cheapest(request: &Request<'_>, bytes: usize, prices: &Prices) -> 
         };
         Some((by_formula(&id).or_else(|| as_if_flat(&algorithm.id))?, algorithm.id.clone()))
     });
-    priced.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, id)| id)
+    let mut priced: Vec<(f64, String)> = priced.collect();
+    priced.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    // What one is made of may need more than the table says of it, such as an operator that commutes.
+    priced.into_iter().map(|(_, id)| id).find(|id| registry::build(id, request).is_ok())
 }
 
 /// What a candidate takes if all its bytes meet as many others as a message over half of the network does. Where all comes
@@ -80,6 +83,21 @@ mod tests {
         assert_eq!(of_blocks(64 << 10), "allgather/bucket_k");
         assert_eq!(of_blocks(8), "allgather/alternating");
         assert_eq!(chosen(Operation::ReduceScatter, "torus:8x16x32", 4096 << 16), "reduce_scatter/bucket_k");
+    }
+
+    #[test]
+    fn what_is_chosen_can_be_built_for_an_operator_that_does_not_commute() {
+        for network in ["torus:2x4", "torus:4x4x4", "mesh:3x5", "clos:r8,t4,n32"] {
+            let network: Network = network.parse().unwrap();
+            for operation in Operation::all(0) {
+                for bytes in [8, 64 << 10, 16 << 20] {
+                    let request = Request { commutative: false, ..Request::new(operation, &network) };
+                    let chosen = cheapest(&request, bytes, &Machine::Bgp.prices());
+                    let built = chosen.as_ref().map(|id| registry::build(id, &request).map(drop));
+                    assert!(built.is_none_or(|built| built.is_ok()), "{chosen:?} on {network}");
+                }
+            }
+        }
     }
 
     #[test]
