@@ -54,10 +54,9 @@ impl Span {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: a span's memory lives and is initialised as long as the span does (module documentation). Nothing else
-        // writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as held, and neither
-        // makes a part for writing nor a slice for writing that overlaps it. If it can be written through this span, the
-        // span is borrowed here.
+        // Nothing else writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as held, and
+        // makes neither a part nor a slice for writing that overlaps it. If this span can write it, it is borrowed here.
+        // SAFETY: it lives and is initialised as long as the span does (module documentation), and is not written meanwhile.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 

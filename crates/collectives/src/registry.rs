@@ -229,26 +229,14 @@ impl Networks {
 }
 
 static ALL: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
-    let order = |algorithm: &Algorithm| OPERATIONS.iter().position(|name| *name == algorithm.operation());
+    let order = |algorithm: &Algorithm| {
+        Operation::all(0).iter().position(|operation| operation.name() == algorithm.operation())
+    };
     let mut all: Vec<Algorithm> = trees::algorithms().into_iter().chain(others::algorithms()).collect();
     all.extend(cores::algorithms());
     all.sort_by_key(order);
     all
 });
-
-const OPERATIONS: [&str; 11] = [
-    "barrier",
-    "bcast",
-    "scatter",
-    "gather",
-    "allgather",
-    "reduce",
-    "allreduce",
-    "reduce_scatter",
-    "alltoall",
-    "scan",
-    "exscan",
-];
 
 /// All algorithms, by operation.
 pub fn all() -> &'static [Algorithm] {

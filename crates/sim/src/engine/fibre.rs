@@ -50,10 +50,11 @@ impl Suspender {
     pub(super) fn suspend(&self) {
         assert!(self.is_here(), "a fibre is to be suspended from outside of it");
         assert!(!std::thread::panicking(), "a fibre is to be suspended while a panic unwinds");
+        // The link of this fibre is `CURRENT`, which `Fibres::resume` sets while it is inside that fibre and puts back when
+        // it leaves it: so this runs in the fibre, above no other one of `Fibres`. A coroutine of another kind between them
+        // is on a stack of its own, which stays as it is until the fibre goes on.
         // SAFETY: the pointer is set when the fibre's function begins and cleared when it ends, so the yielder, which lies
-        // at the bottom of the fibre's stack, exists. The link of this fibre is `CURRENT`, which `Fibres::resume` sets while
-        // it is inside that fibre and puts back when it leaves it: so this runs in the fibre, above no other one of `Fibres`. A
-        // coroutine of another kind between them is on a stack of its own, which stays as it is until the fibre goes on.
+        // at the bottom of the fibre's stack, exists; and the fibre is the one that runs, as said above.
         unsafe { (*self.0.yielder.get()).suspend(()) }
     }
 }

@@ -7,23 +7,8 @@ use treepie_schedule::Operation;
 
 /// The operation of this name, with this root where it has any.
 pub(super) fn operation(name: &str, root: u32) -> anyhow::Result<Operation> {
-    let all = [
-        Operation::Barrier,
-        Operation::Bcast { root },
-        Operation::Scatter { root },
-        Operation::Gather { root },
-        Operation::Allgather,
-        Operation::Reduce { root },
-        Operation::Allreduce,
-        Operation::ReduceScatter,
-        Operation::Alltoall,
-        Operation::Scan,
-        Operation::Exscan,
-    ];
-    let names = || all.map(Operation::name).join(", ");
-    all.into_iter()
-        .find(|operation| operation.name() == name)
-        .with_context(|| format!("there is no operation {name}; there are {}", names()))
+    let names = || Operation::all(root).map(Operation::name).join(", ");
+    Operation::named(name, root).with_context(|| format!("there is no operation {name}; there are {}", names()))
 }
 
 /// Ids with commas between. A part that names no algorithm belongs to the arguments of the id before it, if that has any.
