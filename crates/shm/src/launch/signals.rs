@@ -196,6 +196,9 @@ mod tests {
 
     #[test]
     fn a_signal_arrives_at_every_job_and_the_action_is_restored() {
+        // Under nohup it is ignored, and stays so.
+        // SAFETY: the default action of a signal is no function of anybody's.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         let first = Signals::install().unwrap();
         let second = Signals::install().unwrap();
         // SAFETY: raises a signal that is handled.
