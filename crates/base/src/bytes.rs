@@ -1,6 +1,6 @@
 //! Owned memory whose element type is forgotten and can be asked for again.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -29,6 +29,21 @@ impl Bytes {
         // SAFETY: the layout's size is not zero.
         let ptr = unsafe { alloc_zeroed(layout) };
         let ptr = NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { ptr, len, layout }
+    }
+
+    /// A copy of these bytes that can become a `Vec` of any element aligned to at most `align`, a power of two.
+    pub fn copy_of(bytes: &[u8], align: usize) -> Self {
+        let len = bytes.len();
+        let layout = Layout::from_size_align(len, align).expect("a length that memory can have");
+        if len == 0 {
+            return Self { ptr: dangling(align), len, layout };
+        }
+        // SAFETY: the layout's size is not zero.
+        let ptr = unsafe { alloc(layout) };
+        let ptr = NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: both are `len` bytes long, and the new memory is nobody else's.
+        unsafe { ptr.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
         Self { ptr, len, layout }
     }
 

@@ -36,7 +36,7 @@ impl Comm {
             return None;
         }
         // Contexts are even and never used twice, so each communicator of all ranks has a counter of its own.
-        let id = self.endpoint().gather(self.context() / 2)?;
+        let id = self.endpoint().gather(self.context() / 2, 0)?;
         Some(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 }

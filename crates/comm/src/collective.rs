@@ -18,7 +18,7 @@ mod on_network;
 mod persistent;
 mod plan;
 mod steps;
-mod store_and_forward;
+pub(crate) mod store_and_forward;
 mod straight;
 
 use std::cell::{Cell, RefCell};
@@ -121,7 +121,7 @@ pub(crate) type NoFold = fn(&mut [u8], &[u8], bool);
 
 impl Comm {
     /// The number of the next collective operation of this communicator.
-    fn next_instance(&self) -> u32 {
+    pub(crate) fn next_instance(&self) -> u32 {
         let instance = self.inner.instances.get();
         self.inner.instances.set(instance.wrapping_add(1));
         job::forget_given_up(&mut self.endpoint(), self.own_context(), instance);

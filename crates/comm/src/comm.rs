@@ -1,5 +1,6 @@
 //! A group of ranks with a message space of its own.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::time::Duration;
@@ -43,6 +44,10 @@ pub(crate) struct Inner {
     pub(crate) shows: Cell<Option<bool>>,
     /// Whether the board is closed, as far as this rank has noticed.
     pub(crate) left_board: Cell<bool>,
+    /// What crates above keep with a communicator.
+    pub(crate) attachments: RefCell<Vec<Rc<dyn Any>>>,
+    /// Protocols run alone so far, modulo 2.
+    pub(crate) protocols: Cell<u32>,
 }
 
 impl Comm {
@@ -62,6 +67,8 @@ impl Comm {
             instances: Cell::new(0),
             shows: Cell::new(None),
             left_board: Cell::new(false),
+            attachments: RefCell::default(),
+            protocols: Cell::new(0),
         };
         Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
     }

@@ -7,6 +7,7 @@ mod collective;
 mod comm;
 mod message;
 mod point;
+pub mod protocol;
 mod reactor;
 mod request;
 mod scope;

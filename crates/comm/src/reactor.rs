@@ -1,37 +1,82 @@
-//! Runs a reactor on the endpoint: its messages become sends and receives under the tag of one collective operation.
+//! Runs a reactor on the endpoint: a run of a protocol under the number of one collective operation.
 //!
-//! Receives get memory made for their message, since nobody knows how long it is. Everything in flight is owned by its
-//! operation, so nothing of the caller's is in use when this ends, also by an error.
+//! Everything in flight is owned by its operation, so nothing of the caller's is in use when this ends, also by an error.
 
 #[cfg(test)]
 mod tests;
 
-use treepie_base::{Bytes, Result, Span};
-use treepie_fabric::{Address, Endpoint, Envelope, Expect, Id, Reactor, Select, Started, Target, Task, Transmit};
+use treepie_base::{Error, Result, Span};
+use treepie_fabric::{
+    Address, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task, Transmit,
+};
 
 use crate::collective::job::{INSTANCE_MASK, instance_tag};
+
+/// What of the engine a reactor may use beside messages: only one that runs alone on its communicator, as all ranks must
+/// come to the barrier in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shortcuts {
+    /// Where the communicator's barriers gather.
+    pub(crate) cell: u32,
+    /// Which counter of each rank is added to.
+    pub(crate) counter: u32,
+}
 
 /// A reactor that goes on over the endpoint.
 pub(crate) struct Running<R> {
     reactor: R,
-    context: u32,
-    instance: u32,
-    sends: Vec<Id>,
-    /// In the order in which they were begun.
-    receives: Vec<Receive>,
+    run: Run,
+    /// Of memory for messages.
+    align: usize,
+    shortcuts: Option<Shortcuts>,
+    listening: bool,
+    sends: Vec<Sending>,
+    barrier: Barrier,
 }
 
-/// A receive that goes on, or whose message waits for an earlier one.
-struct Receive {
+/// A send that goes on.
+struct Sending {
     id: Id,
-    expect: Expect,
-    got: Option<(Envelope, Bytes)>,
+    /// Receiver and tag, if the reactor is to be told of its end.
+    tell: Option<(u32, u32)>,
+}
+
+/// How far this rank is with the engine's barrier.
+enum Barrier {
+    Away,
+    /// It comes there once everything is on its way.
+    Coming {
+        census: u64,
+    },
+    There(Id),
+    /// All are, and what they had sent before is handed in first.
+    All {
+        census: u64,
+    },
 }
 
 impl<R: Reactor> Running<R> {
     /// Under this number among the collectives of a context.
     pub(crate) fn new(reactor: R, context: u32, instance: u32) -> Self {
-        Self { reactor, context, instance, sends: Vec::new(), receives: Vec::new() }
+        Self {
+            reactor,
+            run: Run { context, tag: instance_tag(instance) | PROTOCOL },
+            align: 1,
+            shortcuts: None,
+            listening: false,
+            sends: Vec::new(),
+            barrier: Barrier::Away,
+        }
+    }
+
+    /// The same with memory for messages that is aligned like this.
+    pub(crate) fn aligned(self, align: usize) -> Self {
+        Self { align, ..self }
+    }
+
+    /// The same, and the reactor may use these.
+    pub(crate) fn with_shortcuts(self, shortcuts: Option<Shortcuts>) -> Self {
+        Self { shortcuts, ..self }
     }
 
     /// The reactor. Of use once it is done.
@@ -39,22 +84,19 @@ impl<R: Reactor> Running<R> {
         &mut self.reactor
     }
 
-    fn tag(&self, tag: u32) -> u32 {
-        debug_assert_eq!(tag & !OWN_MASK, 0, "the tag of a reactor does not fit");
-        instance_tag(self.instance) | tag & OWN_MASK
-    }
-
-    fn receive(&mut self, expect: Expect, endpoint: &mut Endpoint) {
-        let select = Select { context: self.context, source: expect.from, tag: Some(self.tag(expect.tag)) };
-        let id = endpoint.start_recv(select, Target::Fresh { align: 1 });
-        self.receives.push(Receive { id, expect, got: None });
+    /// The reactor alone.
+    pub(crate) fn into_reactor(self) -> R {
+        self.reactor
     }
 
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
-        let Transmit { to, tag, bytes } = transmit;
-        let address = Address { context: self.context, to, tag: self.tag(tag), synchronous: false };
+        let Transmit { to, tag, bytes, synchronous } = transmit;
+        debug_assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
+        let address = Address { context: self.run.context, to, tag: self.run.tag | tag, synchronous };
         if let Started::Pending(id) = endpoint.start_send(address, Span::from(bytes))? {
-            self.sends.push(id);
+            self.sends.push(Sending { id, tell: synchronous.then_some((to, tag)) });
+        } else if synchronous {
+            self.reactor.on_taken(to, tag);
         }
         Ok(())
     }
@@ -62,94 +104,137 @@ impl<R: Reactor> Running<R> {
     /// Hands in what has come. Returns whether anything has.
     fn hand_in(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         let mut any = false;
-        let mut i = 0;
-        while i < self.receives.len() {
-            let receive = &mut self.receives[i];
-            if receive.got.is_none()
-                && let Some(result) = endpoint.result(receive.id)
-            {
-                let completion = result?;
-                let bytes = completion.span.and_then(Span::into_bytes).expect("memory was made for the message");
-                receive.got = Some((completion.envelope, bytes));
-            }
-            if self.is_next(i)
-                && let Some((envelope, bytes)) = self.receives.remove(i).got
-            {
-                let now = endpoint.fabric().now();
-                self.reactor.on_message(now, envelope.source, envelope.tag & OWN_MASK, bytes)?;
-                any = true;
-            } else {
-                i += 1;
-            }
+        while let Some(heard) = endpoint.heard(self.run) {
+            let (envelope, bytes) = heard?;
+            let now = endpoint.fabric().now();
+            self.reactor.on_message(now, envelope.source, envelope.tag & OWN_MASK, bytes)?;
+            any = true;
         }
         Ok(any)
     }
 
-    /// Whether a receive has its message, and no earlier one is still getting one of the same pair and tag: a long message
-    /// takes longer than a short one that was sent after it. An earlier receive that would take the message has got one of
-    /// its own, or it would have got this one, so this waits for nothing that may never come.
-    fn is_next(&self, place: usize) -> bool {
-        let Receive { expect, got: Some((envelope, _)), .. } = &self.receives[place] else { return false };
-        let same = |earlier: &Receive| {
-            earlier.expect.tag == expect.tag && earlier.expect.from.is_none_or(|from| from == envelope.source)
-        };
-        !self.receives[..place].iter().any(same)
-    }
-
-    /// Looks which sends are over.
-    fn end_sends(&mut self, endpoint: &mut Endpoint) -> Result<()> {
-        let mut result = Ok(());
-        self.sends.retain(|id| match endpoint.result_envelope(*id) {
+    /// Looks which sends are over. Returns whether the reactor was told of any.
+    fn end_sends(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
+        let Self { sends, reactor, .. } = self;
+        let (mut told, mut result) = (false, Ok(()));
+        sends.retain(|sending| match endpoint.result_envelope(sending.id) {
             Some(ended) => {
                 result = result.clone().and(ended.map(drop));
+                if let Some((to, tag)) = sending.tell {
+                    reactor.on_taken(to, tag);
+                    told = true;
+                }
                 false
             }
             None => true,
         });
-        result
+        result.map(|()| told)
+    }
+
+    /// Gets on with the engine's barrier, as far as that is asked for. Returns whether the reactor was told of its end.
+    fn meet(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
+        if matches!(self.barrier, Barrier::Away)
+            && let Some(census) = self.reactor.poll_arrive()
+        {
+            self.barrier = Barrier::Coming { census };
+        }
+        let Some(shortcuts) = self.shortcuts else { return Ok(false) };
+        if let Barrier::Coming { census } = self.barrier
+            && self.sends.iter().all(|sending| endpoint.is_on_its_way(sending.id))
+        {
+            let id = endpoint.gather(shortcuts.cell, census).expect("whoever gave the cell knew that it is there");
+            self.barrier = Barrier::There(id);
+        }
+        if let Barrier::There(id) = self.barrier
+            && let Some(ended) = endpoint.result_envelope(id)
+        {
+            self.barrier = Barrier::All { census: ended?.bytes };
+            endpoint.drain();
+        }
+        if let Barrier::All { census } = self.barrier
+            && !self.hand_in(endpoint)?
+            && !endpoint.hears_more(self.run)
+        {
+            // Whoever has given up came there too, after it had told.
+            self.look_for_losses(endpoint)?;
+            self.barrier = Barrier::Away;
+            let added = endpoint.fabric().take_added(shortcuts.counter);
+            self.reactor.on_gathered(Gathered { census, added });
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
+        if !self.listening {
+            endpoint.listen(self.run, self.align);
+            self.listening = true;
+        }
         loop {
-            // Receives first: a message that finds its receive is not copied twice.
-            while let Some(expect) = self.reactor.poll_expect() {
-                self.receive(expect, endpoint);
+            while let (Some(shortcuts), Some(to)) = (self.shortcuts, self.reactor.poll_add()) {
+                endpoint.fabric().add(to, shortcuts.counter);
             }
             while let Some(transmit) = self.reactor.poll_transmit() {
                 self.send(transmit, endpoint)?;
             }
-            if !self.hand_in(endpoint)? {
+            let told = self.end_sends(endpoint)?;
+            if !(self.hand_in(endpoint)? | self.meet(endpoint)? | told) {
                 break;
             }
         }
-        self.end_sends(endpoint)?;
-        Ok(self.reactor.is_done() && self.sends.is_empty())
+        if !self.reactor.is_done() {
+            self.look_for_losses(endpoint)?;
+        }
+        Ok(self.reactor.is_done() && self.sends.is_empty() && !endpoint.hears_more(self.run))
+    }
+
+    /// An error if somebody will not do any more what this waits for.
+    fn look_for_losses(&self, endpoint: &mut Endpoint) -> Result<()> {
+        if let Some(rank) = endpoint.lost_for(|rank| self.reactor.needs(rank) == Needs::Message) {
+            return Err(Error::PeerLost { rank: rank as usize });
+        }
+        match endpoint.given_up_by(self.run, |rank| self.reactor.needs(rank) != Needs::Nothing) {
+            Some(rank) => Err(Error::GaveUp { rank: rank as usize }),
+            None => Ok(()),
+        }
     }
 
     /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
     #[cold]
-    fn abandon(&mut self, endpoint: &mut Endpoint) {
-        let bits = instance_tag(self.instance);
-        endpoint.give_up_messages(self.context, INSTANCE_MASK, bits);
-        let receives = self.receives.drain(..).map(|receive| receive.id);
-        receives.chain(self.sends.drain(..)).for_each(|id| endpoint.abandon(id));
-        endpoint.tell_gave_up(self.context, INSTANCE_MASK, bits, self.reactor.receivers().into_iter());
+    pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint) {
+        let Run { context, tag } = self.run;
+        let mask = INSTANCE_MASK | PROTOCOL;
+        endpoint.give_up_messages(context, mask, tag);
+        endpoint.stop_listening(self.run);
+        self.sends.drain(..).for_each(|sending| endpoint.abandon(sending.id));
+        endpoint.tell_gave_up(context, mask, tag, self.reactor.receivers().into_iter());
+        let arrives = self.reactor.will_arrive() || matches!(self.barrier, Barrier::Coming { .. });
+        if let Some(shortcuts) = self.shortcuts.filter(|_| arrives)
+            && let Some(id) = endpoint.gather(shortcuts.cell, 0)
+        {
+            endpoint.abandon(id);
+        }
     }
 }
 
 /// Bits of a tag that are the reactor's.
-const OWN_MASK: u32 = (1 << INSTANCE_MASK.trailing_zeros()) - 1;
+const OWN_MASK: u32 = (1 << OWN_BITS) - 1;
 
 impl<R: Reactor> Task for Running<R> {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
         match self.advance(endpoint) {
             Ok(false) => None,
             Ok(true) => {
-                // What was expected and not needed.
-                self.receives.drain(..).for_each(|receive| endpoint.abandon(receive.id));
+                endpoint.stop_listening(self.run);
                 Some(Ok(()))
             }
             Err(error) => {
+                // One that gave up has done so because it noticed first that another is lost.
+                let lost = endpoint.lost_for(|rank| self.reactor.needs(rank) == Needs::Message);
+                let error = match (&error, lost) {
+                    (Error::GaveUp { .. }, Some(rank)) => Error::PeerLost { rank: rank as usize },
+                    _ => error,
+                };
                 self.abandon(endpoint);
                 Some(Err(error))
             }

@@ -42,7 +42,7 @@ pub(crate) enum Finish<T> {
     /// Its memory is somebody else's.
     Envelope(fn(&Inner, Envelope) -> Result<T>),
     /// It is kept elsewhere, and taken from there once.
-    Kept(Box<dyn Fn() -> T>),
+    Kept(Box<dyn Fn() -> Result<T>>),
 }
 
 impl<T> Finish<T> {
@@ -50,7 +50,7 @@ impl<T> Finish<T> {
         match self {
             Finish::Memory(finish) => finish(comm, completion),
             Finish::Envelope(finish) => finish(comm, completion.envelope),
-            Finish::Kept(take) => Ok(take()),
+            Finish::Kept(take) => take(),
         }
     }
 }
@@ -69,7 +69,7 @@ impl<T> Pending<T> {
             }
             Finish::Kept(take) => {
                 let envelope = self.comm.endpoint().wait_envelope(self.id);
-                envelope.map(|_| take())
+                envelope.and_then(|_| take())
             }
         }
     }

@@ -45,11 +45,7 @@ impl Endpoint {
                 };
                 core.fail(id, Error::PeerLost { rank: rank as usize });
             }
-            Event::Gathered { cell } => {
-                if core.gathered(cell) {
-                    core.actions.push(Action::Arrive { cell });
-                }
-            }
+            Event::Gathered { cell, census } => core.gathered(cell, census),
         }
     }
 
@@ -85,8 +81,8 @@ impl Endpoint {
                     }
                     self.core.answered(slot);
                 }
-                Action::Arrive { cell } => {
-                    self.fabric.arrive(cell);
+                Action::Arrive { cell, census } => {
+                    self.fabric.arrive(cell, census);
                 }
             }
         }

@@ -10,6 +10,7 @@ use treepie_base::{Error, Result, copy_short as copy};
 use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
 use crate::given_up::GivenUp;
+use crate::heard::{Heard, is_of_protocol};
 use crate::kind::{self, Accept, Body};
 use crate::lives::Lives;
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
@@ -26,7 +27,7 @@ pub(crate) enum Action {
     SendLong { to: u32, head: Head, body: Vec<u8> },
     Move { op: Id, from: u32, offer: Offer },
     TakePart { to: u32, slot: u32, op: Id, invite: Invite },
-    Arrive { cell: u32 },
+    Arrive { cell: u32, census: u64 },
     Acked { slot: u32 },
 }
 
@@ -78,7 +79,8 @@ pub(crate) struct Core {
     pub(crate) credit: u32,
     pub(crate) outbox: Outbox,
     pub(crate) actions: Vec<Action>,
-    pub(crate) gatherings: HashMap<u32, VecDeque<Id>>,
+    /// Barriers that go on, each with what this rank brings, by their cell. The first of each has been arrived at.
+    pub(crate) gatherings: HashMap<u32, VecDeque<(Id, u64)>>,
     pub(crate) memories: Memories,
     pub(crate) lives: Lives,
     /// A peer has said that it leaves.
@@ -86,6 +88,7 @@ pub(crate) struct Core {
     /// Nothing is received any more.
     pub(crate) leaving: bool,
     pub(crate) given_up: GivenUp,
+    pub(crate) heard: Heard,
 }
 
 impl Core {
@@ -108,6 +111,7 @@ impl Core {
             gone_said: false,
             leaving: false,
             given_up: GivenUp::default(),
+            heard: Heard::default(),
         }
     }
 
@@ -168,6 +172,9 @@ impl Core {
             }
             foreground.outcome = Some(Outcome::TooLong { bytes: body.len() as u64 });
         }
+        if is_of_protocol(key) {
+            return self.hear_whole(key, body, answer);
+        }
         let mut data = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(body.len().max(256)));
         data.extend_from_slice(body);
         self.keep(key, Arrived::Eager { data, answer });
@@ -212,6 +219,9 @@ impl Core {
                 return;
             }
             foreground.outcome = Some(Outcome::TooLong { bytes: offer.bytes });
+        }
+        if is_of_protocol(key) {
+            return self.hear_early(key, Arrived::Offered(offer));
         }
         self.keep(key, Arrived::Offered(offer));
     }
@@ -426,15 +436,16 @@ impl Core {
         }
     }
 
-    /// Every rank has come to a barrier.
-    pub(crate) fn gathered(&mut self, cell: u32) -> bool {
+    /// Every rank has come to a barrier, and they have brought these bits. The next one there begins.
+    pub(crate) fn gathered(&mut self, cell: u32, census: u64) {
         let queue = self.gatherings.entry(cell).or_default();
         let first = queue.pop_front();
-        let more = !queue.is_empty();
-        if let Some(op) = first {
-            self.complete(op, Envelope::default());
+        if let Some((_, census)) = queue.front() {
+            self.actions.push(Action::Arrive { cell, census: *census });
         }
-        more
+        if let Some((op, _)) = first {
+            self.complete(op, Envelope { bytes: census, ..Envelope::default() });
+        }
     }
 
     /// Puts a message that was taken out for a receive back to its place, or into a receive that came meanwhile.

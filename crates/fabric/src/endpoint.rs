@@ -37,6 +37,8 @@ pub struct Endpoint {
     pub(crate) looking: Looking,
     /// A task is being stepped.
     pub(crate) in_task: bool,
+    /// What ranks that are lost had sent is being read.
+    pub(crate) finding_losses: bool,
 }
 
 impl Endpoint {
@@ -57,6 +59,7 @@ impl Endpoint {
             next_context: 2,
             looking: Looking::default(),
             in_task: false,
+            finding_losses: false,
         }
     }
 
@@ -131,15 +134,30 @@ impl Endpoint {
         any
     }
 
-    /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such.
-    pub fn gather(&mut self, cell: u32) -> Option<Id> {
+    /// Handles all that has come, without letting tasks get on.
+    pub fn drain(&mut self) {
+        while let Some(event) = self.fabric.poll() {
+            if let Event::Record { from, head, body } = event {
+                self.core.record(from, head, body, None);
+            } else {
+                Self::other_event(&mut self.core, event);
+            }
+            if !self.core.actions.is_empty() {
+                self.act();
+            }
+        }
+    }
+
+    /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
+    /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
+    pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
         // A rank arrives once at a time; the next barrier begins when this one has ended.
         let first = self.core.gatherings.get(&cell).is_none_or(VecDeque::is_empty);
-        if first && !self.fabric.arrive(cell) {
+        if first && !self.fabric.arrive(cell, census) {
             return None;
         }
         let id = self.core.ops.insert(Op::other(What::Gather));
-        self.core.gatherings.entry(cell).or_default().push_back(id);
+        self.core.gatherings.entry(cell).or_default().push_back((id, census));
         self.fail_if_hopeless(id);
         Some(id)
     }

@@ -11,7 +11,7 @@
 //! | [`depart`](Fabric::depart), [`departed`](Fabric::departed), [`fail`](Fabric::fail) | how to end |
 //!
 //! The rest has defaults that say "not here"; the endpoint then does the same with records. Override where the engine
-//! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive` (a shared counter),
+//! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive`, `add`, `offers` (shared counters),
 //! `shared` (memory that all ranks map), `life` (who has ended). Engines with a time of their own want to know what takes
 //! some (`compute`, `combined`) and why a rank waits (`waits_for`, `settling`). Where ranks share a thread, handles may stray
 //! (`is_here`).
@@ -84,6 +84,8 @@ pub enum Event<'a> {
     Gathered {
         /// As given to [`Fabric::arrive`].
         cell: u32,
+        /// All bits that ranks have brought.
+        census: u64,
     },
 }
 
@@ -185,10 +187,28 @@ pub trait Fabric {
     }
 
     /// Adds this rank to a counter that all ranks of the engine share; [`Event::Gathered`] tells when all have come.
-    /// The caller arrives again only after that event. Returns false if there is no such cell.
-    fn arrive(&mut self, cell: u32) -> bool {
-        let _ = cell;
+    /// The caller arrives again only after that event, which tells all bits of what each rank has brought, `census`.
+    /// Returns false if there is no such cell.
+    fn arrive(&mut self, cell: u32, census: u64) -> bool {
+        let _ = (cell, census);
         false
+    }
+
+    /// What there is for protocols beside messages.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+
+    /// Adds one to a counter of a rank, 0 or 1, where there are counters.
+    fn add(&mut self, to: u32, counter: u32) {
+        let _ = (to, counter);
+        unreachable!("this engine has no counters");
+    }
+
+    /// What was added to one of this rank's counters; it is zero again.
+    fn take_added(&mut self, counter: u32) -> u64 {
+        let _ = counter;
+        0
     }
 
     /// A board that all ranks of the engine see, if there is one.
@@ -262,6 +282,17 @@ pub trait Fabric {
     fn settling(&mut self, is_so: bool) {
         let _ = is_so;
     }
+}
+
+/// What an engine has for protocols beside messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// So many cells for [`Fabric::arrive`].
+    pub cells: u32,
+    /// Everything that a rank had sent before it arrived can be polled by whoever has been told that all have.
+    pub arrives_last: bool,
+    /// Each rank has two counters for [`Fabric::add`].
+    pub counters: bool,
 }
 
 /// Memory outside any rank's own, given out in pieces that every rank can map.

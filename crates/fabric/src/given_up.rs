@@ -12,6 +12,7 @@ use crate::bins::{ANY, Key};
 use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::engine::Head;
+use crate::heard::{PROTOCOL, Run};
 use crate::kind::{self, Body};
 use crate::op::State;
 use crate::slab::Id;
@@ -94,6 +95,13 @@ impl Core {
 }
 
 impl Endpoint {
+    /// The first of `needs` that has given up this run of a protocol.
+    pub fn given_up_by(&self, run: Run, needs: impl Fn(u32) -> bool) -> Option<u32> {
+        let any = Key { context: run.context, source: ANY, tag: run.tag };
+        let by = self.core.given_up.by_peers.iter().filter(|(by, what)| what.include(any) && needs(*by));
+        by.map(|(by, _)| *by).min()
+    }
+
     /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
     /// that will come, are thrown away, and senders that wait are told.
     pub fn give_up_messages(&mut self, context: u32, mask: u32, bits: u32) {
@@ -135,7 +143,8 @@ impl Endpoint {
     fn forget_given_up_now(&mut self, context: u32, next: u32, far: u32) {
         let GivenUp { here, by_peers } = &mut self.core.given_up;
         // A peer that is ahead may have given up what this rank begins only now.
-        by_peers.retain(|(_, what)| what.context != context || what.bits != far);
-        here.retain(|what| what.context != context || (what.bits != far && what.bits != next));
+        let is = |what: &Messages, bits| what.context == context && what.bits & !PROTOCOL == bits;
+        by_peers.retain(|(_, what)| !is(what, far));
+        here.retain(|what| !is(what, far) && !is(what, next));
     }
 }

@@ -10,7 +10,7 @@
 //! | `send`, `receive`, `window` | operations |
 //! | `matching`, `bins` | which message meets which receive, at any queue length |
 //! | `outbox` | what waits for room |
-//! | `reactor` | protocols whose messages depend on data |
+//! | `reactor`, `heard` | protocols whose messages depend on data; their messages |
 //! | `given_up` | messages that nobody will receive, or send |
 //! | `loss`, `lives` | ranks that end, and how this one leaves; who is no longer here |
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod core;
 mod endpoint;
 pub mod engine;
 mod given_up;
+mod heard;
 mod kind;
 mod lives;
 mod loss;
@@ -40,9 +41,11 @@ mod window;
 pub use alone::Alone;
 pub use board::{Board, Room};
 pub use endpoint::Endpoint;
-pub use engine::{Event, Fabric, Head, Invite, Life, SharedHeap, SharedMemory};
+pub use engine::{Event, Fabric, Head, Invite, Life, Offers, SharedHeap, SharedMemory};
+pub use heard::{OWN_BITS, PROTOCOL, Run};
 pub use op::{Address, Completion, Envelope, Select, Started, Target};
-pub use reactor::{Expect, Reactor, Transmit};
+pub use reactor::{Gathered, Needs, Reactor, Transmit};
 pub use receive::Found;
 pub use slab::Id;
 pub use tasks::Task;
+pub use waiting::Patience;

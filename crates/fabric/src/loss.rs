@@ -39,7 +39,9 @@ impl Endpoint {
             }
         });
         // What a rank did before it ended counts: read it all before anything fails.
+        self.finding_losses = true;
         while self.progress() {}
+        self.finding_losses = false;
         self.fail_receives();
         self.fail_sends();
         self.drop_offers_of_the_failed();
@@ -162,12 +164,25 @@ impl Endpoint {
             let message = self.core.waiting.take(id);
             self.core.refuse(message.key.source, &message.what);
         }
+        let Core { heard, lives, .. } = &mut self.core;
+        let void = heard.take_early(|from, what| lives.has_failed(from) && matches!(what, Arrived::Offered(_)));
+        void.iter().for_each(|(from, what)| self.core.refuse(*from, what));
+    }
+
+    /// Why a protocol cannot end: a rank that is lost, and that it needs as `needs` says. Those that have failed are taken
+    /// to be needed: they may have failed in it.
+    pub fn lost_for(&mut self, needs: impl Fn(u32) -> bool) -> Option<u32> {
+        let lives = &self.core.lives;
+        if lives.all_here() || self.finding_losses {
+            return None;
+        }
+        lives.first_failed().or_else(|| (0..self.size()).find(|rank| lives.is_lost(*rank) && needs(*rank)))
     }
 
     fn fail_gatherings(&mut self) {
         let Some(rank) = self.core.lives.first() else { return };
         for (_, queue) in std::mem::take(&mut self.core.gatherings) {
-            for op in queue {
+            for (op, _) in queue {
                 self.core.fail(op, Error::PeerLost { rank: rank as usize });
             }
         }
@@ -180,7 +195,7 @@ impl Endpoint {
         if let Waiting::Op(What::Receive, key) = what {
             sources.push(key.source);
         }
-        if sources.contains(&ANY) {
+        if sources.contains(&ANY) || self.core.heard.listens() {
             sources = (0..self.size()).collect();
         }
         sources.sort_unstable();
@@ -234,7 +249,7 @@ impl Endpoint {
         self.core.leaving = true;
         self.drop_tasks();
         for (_, queue) in std::mem::take(&mut self.core.gatherings) {
-            queue.into_iter().for_each(|op| self.core.fail(op, Error::Cancelled));
+            queue.into_iter().for_each(|(op, _)| self.core.fail(op, Error::Cancelled));
         }
         for (id, _) in self.posted() {
             self.core.unpost(id);
@@ -244,6 +259,9 @@ impl Endpoint {
             let message = self.core.waiting.take(id);
             self.core.refuse(message.key.source, &message.what);
         }
+        self.core.heard.close();
+        let early = self.core.heard.take_early(|_, _| true);
+        early.iter().for_each(|(from, what)| self.core.refuse(*from, what));
         self.act();
     }
 

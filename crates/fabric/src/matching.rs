@@ -114,7 +114,13 @@ pub(crate) struct Offer {
 
 impl Unexpected {
     pub(crate) fn bytes(&self) -> u64 {
-        match &self.what {
+        self.what.bytes()
+    }
+}
+
+impl Arrived {
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
             Arrived::Eager { data, .. } => data.len() as u64,
             Arrived::Offered(offer) => offer.bytes,
         }

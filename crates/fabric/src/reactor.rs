@@ -4,9 +4,12 @@
 //! [`Reactor`]: messages go in, messages come out. A reactor has no clock and does no I/O, so whoever drives it decides when
 //! things happen: the progress of an [`Endpoint`](crate::Endpoint), or a simulator that delays and reorders by a seed.
 //!
-//! A driver sends what [`poll_transmit`](Reactor::poll_transmit) gives out, receives what
-//! [`poll_expect`](Reactor::poll_expect) asks for, hands it in with [`on_message`](Reactor::on_message), and asks for both
-//! again, until the reactor [is done](Reactor::is_done). It may do all that in any order and as late as it likes.
+//! A driver sends what [`poll_transmit`](Reactor::poll_transmit) gives out and hands in with
+//! [`on_message`](Reactor::on_message) what comes, which nobody has to ask for, until the reactor
+//! [is done](Reactor::is_done). It may do all that in any order and as late as it likes.
+//!
+//! Two more things exist where the engine has them, and a reactor uses them only if it was made to: a barrier of all ranks
+//! ([`poll_arrive`](Reactor::poll_arrive)) and a counter at each rank ([`poll_add`](Reactor::poll_add)).
 
 use std::time::Duration;
 
@@ -21,15 +24,40 @@ pub struct Transmit {
     pub tag: u32,
     /// What it says.
     pub bytes: Bytes,
+    /// Whether the reactor is to be told that the receiver has taken it.
+    pub synchronous: bool,
 }
 
-/// One message that a reactor wants to be received.
+impl Transmit {
+    /// A message of which the sender hears nothing more.
+    pub fn new(to: u32, tag: u32, bytes: impl Into<Bytes>) -> Self {
+        Self { to, tag, bytes: bytes.into(), synchronous: false }
+    }
+
+    /// The same, and the reactor is told when the receiver has taken it.
+    pub fn synchronous(self) -> Self {
+        Self { synchronous: true, ..self }
+    }
+}
+
+/// What is known when all ranks have come to a barrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// The bits that any of them brought.
+    pub census: u64,
+    /// How often others have added to this rank's counter since the barrier before.
+    pub added: u64,
+}
+
+/// What a reactor needs of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expect {
-    /// Who sends it; nothing if that may be anybody. Those that wait for anybody are not told if one of them gives up.
-    pub from: Option<u32>,
-    /// What it is called within the protocol.
-    pub tag: u32,
+pub enum Needs {
+    /// Everything has come, if there was anything.
+    Nothing,
+    /// It may have to send something: if it gives up, so does this one; if it leaves, it will have sent everything.
+    Perhaps,
+    /// It has to send something: if it is lost or gives up, so does this one.
+    Message,
 }
 
 /// A protocol on one rank that takes messages in and gives messages out.
@@ -40,13 +68,38 @@ pub trait Reactor {
     /// The next message to be sent, if there is one now.
     fn poll_transmit(&mut self) -> Option<Transmit>;
 
-    /// The next message to be received, if there is one more to be asked for. A message that is never asked for may wait
-    /// for ever where it is sent; one that is asked for and never comes must not keep the reactor from being done. Drivers
-    /// to which messages come unasked need not call this.
-    fn poll_expect(&mut self) -> Option<Expect>;
-
     /// Takes a message in. `now` is the time since some beginning. An error ends the protocol on this rank.
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()>;
+
+    /// A synchronous message has been taken by its receiver.
+    fn on_taken(&mut self, to: u32, tag: u32) {
+        let _ = (to, tag);
+    }
+
+    /// The next rank whose counter is to be one more, if there is one now.
+    fn poll_add(&mut self) -> Option<u32> {
+        None
+    }
+
+    /// Says once that this rank has come to the barrier, and brings some bits along. It comes there after all messages and
+    /// additions that were given out before have been put on their way.
+    fn poll_arrive(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// All ranks have come to the barrier. Messages that were already taken by then, or must be there because the engine
+    /// says so ([`arrives_last`](crate::Offers::arrives_last)), have been handed in before.
+    fn on_gathered(&mut self, gathered: Gathered) {
+        let _ = gathered;
+    }
+
+    /// Whether this rank has still to come to the barrier. If it gives up before, it is brought there, as others count on it.
+    fn will_arrive(&self) -> bool {
+        false
+    }
+
+    /// What it needs of a rank to end, as far as it knows.
+    fn needs(&self, rank: u32) -> Needs;
 
     /// The ranks that may wait for messages of this one. If this rank gives up before it is done, they are told.
     fn receivers(&self) -> Vec<u32>;
@@ -54,4 +107,46 @@ pub trait Reactor {
     /// Whether nothing more will be sent, and no more messages are needed. What `poll_transmit` has still to give out is to
     /// be sent before.
     fn is_done(&self) -> bool;
+}
+
+impl<R: Reactor + ?Sized> Reactor for Box<R> {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        (**self).poll_transmit()
+    }
+
+    fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        (**self).on_message(now, from, tag, bytes)
+    }
+
+    fn on_taken(&mut self, to: u32, tag: u32) {
+        (**self).on_taken(to, tag);
+    }
+
+    fn poll_add(&mut self) -> Option<u32> {
+        (**self).poll_add()
+    }
+
+    fn poll_arrive(&mut self) -> Option<u64> {
+        (**self).poll_arrive()
+    }
+
+    fn on_gathered(&mut self, gathered: Gathered) {
+        (**self).on_gathered(gathered);
+    }
+
+    fn will_arrive(&self) -> bool {
+        (**self).will_arrive()
+    }
+
+    fn needs(&self, rank: u32) -> Needs {
+        (**self).needs(rank)
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        (**self).receivers()
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
 }

@@ -71,17 +71,26 @@ impl Endpoint {
     pub fn run(&mut self, task: &mut dyn Task) -> Result<()> {
         let mut patience = Patience::default();
         loop {
-            match self.step(task) {
-                Ok(None) => {}
-                Ok(Some(result)) => return result,
-                Err(panic) => resume_unwind(panic),
-            }
-            if self.progress() {
-                patience.stir();
-            } else {
-                self.pause(&mut patience, Waiting::For("a collective operation"));
+            if let Some(result) = self.run_on(task, &mut patience) {
+                return result;
             }
         }
+    }
+
+    /// Lets a task get on, or waits a little. Called again until there is a result.
+    #[inline]
+    pub fn run_on(&mut self, task: &mut dyn Task, patience: &mut Patience) -> Option<Result<()>> {
+        match self.step(task) {
+            Ok(None) => {}
+            Ok(Some(result)) => return Some(result),
+            Err(panic) => resume_unwind(panic),
+        }
+        if self.progress() {
+            patience.stir();
+        } else {
+            self.pause(patience, Waiting::For("a collective operation"));
+        }
+        None
     }
 
     fn end_task(&mut self, id: Id, result: Result<()>) {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use treepie_base::{Lender, Result};
 
 use crate::endpoint::Endpoint;
-use crate::op::{Completion, Envelope, Op, Waiting};
+use crate::op::{Completion, Envelope, Op, State, Waiting};
 use crate::slab::Id;
 
 const EXISTS: &str = "an operation that is waited for exists";
 
 /// How long somebody has waited.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub struct Patience {
     round: u32,
     since: Option<Duration>,
     told: u32,
@@ -97,6 +97,11 @@ impl Endpoint {
     #[inline]
     pub fn is_over(&self, id: Id) -> bool {
         self.core.ops.get(id).is_none_or(Op::is_over)
+    }
+
+    /// Whether a send, or its announcement, has been put on its way.
+    pub fn is_on_its_way(&self, id: Id) -> bool {
+        self.core.ops.get(id).is_none_or(|op| !matches!(op.state, State::Queued))
     }
 
     /// The operations on memory of this lending whose result has not been taken.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, SharedHeap};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, SharedHeap};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
 use crate::barrier;
@@ -56,7 +56,8 @@ enum Mail {
 /// A barrier that this rank has arrived at.
 struct Gathering {
     cell: u32,
-    target: u64,
+    /// How many barriers of that cell this rank has come to.
+    barrier: u64,
 }
 
 /// One rank's end of a world in shared memory.
@@ -259,13 +260,15 @@ impl Shm {
         if !self.gatherings.is_empty()
             && let Some(i) = self.gatherings.iter().position(|g| self.has_gathered(g))
         {
-            return Some(Event::Gathered { cell: self.gatherings.swap_remove(i).cell });
+            let Gathering { cell, barrier } = self.gatherings.swap_remove(i);
+            return Some(Event::Gathered { cell, census: self.arena.barrier_cell(cell).census(barrier) });
         }
         if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena) }
     }
 
     fn has_gathered(&self, gathering: &Gathering) -> bool {
-        self.arena.barrier_cell(gathering.cell).0.load(Ordering::Acquire) >= gathering.target
+        let arrived = self.arena.barrier_cell(gathering.cell).arrived.load(Ordering::Acquire);
+        arrived >= gathering.barrier * self.routes.len() as u64
     }
 
     /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
@@ -414,18 +417,31 @@ impl Fabric for Shm {
         self.bulk.acknowledged(slot)
     }
 
-    fn arrive(&mut self, cell: u32) -> bool {
+    fn arrive(&mut self, cell: u32, census: u64) -> bool {
         if cell >= BARRIER_CELLS {
             return false;
         }
-        let barrier = &mut self.barriers[cell as usize];
-        *barrier += 1;
-        let target = *barrier * self.routes.len() as u64;
-        self.gatherings.push(Gathering { cell, target });
-        if self.arena.barrier_cell(cell).0.fetch_add(1, Ordering::SeqCst) + 1 == target {
+        self.barriers[cell as usize] += 1;
+        let barrier = self.barriers[cell as usize];
+        self.gatherings.push(Gathering { cell, barrier });
+        let arrived = self.arena.barrier_cell(cell).arrive(barrier, census);
+        if arrived == barrier * self.routes.len() as u64 {
             self.arena.wake_all();
         }
         true
+    }
+
+    fn offers(&self) -> Offers {
+        // Records lie where their reader polls before `try_send` returns, and arriving orders them before it.
+        Offers { cells: BARRIER_CELLS, arrives_last: true, counters: true }
+    }
+
+    fn add(&mut self, to: u32, counter: u32) {
+        self.arena.control(to).added.0[counter as usize % 2].fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn take_added(&mut self, counter: u32) -> u64 {
+        self.arena.control(self.rank).added.0[counter as usize % 2].swap(0, Ordering::AcqRel)
     }
 
     #[inline]

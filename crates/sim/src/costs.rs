@@ -1,6 +1,7 @@
 //! What messages and computing cost. Microseconds and bytes, as the papers have them.
 
 pub use treepie_model::LogGP;
+pub use treepie_model::loggp::Handshake;
 pub use treepie_model::plogp::{PLogP, Table};
 
 use treepie_model::Prices;
@@ -142,6 +143,8 @@ pub struct Settings {
     pub gamma: f64,
     /// What it takes until all know that all are there, where a phase ends globally; 0 is for free.
     pub barrier: f64,
+    /// What tells the sender of a synchronous message that it has been taken. Programs have answers always.
+    pub handshake: Handshake,
     /// Bytes of messages that a rank can hold before it has asked for them.
     pub memory_cap: Option<u64>,
     /// What goes wrong.
@@ -151,13 +154,17 @@ pub struct Settings {
 impl Settings {
     /// Computing is free, memory endless, and nothing goes wrong.
     pub fn new(costs: Costs) -> Self {
-        Self { costs, gamma: 0.0, barrier: 0.0, memory_cap: None, noise: Noise::default() }
+        let (gamma, barrier, handshake) = (0.0, 0.0, Handshake::Answers);
+        Self { costs, gamma, barrier, handshake, memory_cap: None, noise: Noise::default() }
     }
 
     /// Refuses what no machine can have.
     pub fn check(&self) -> Result<()> {
         not_negative("gamma", self.gamma)?;
         not_negative("the time of a barrier", self.barrier)?;
+        if let Handshake::Latency(latency) = self.handshake {
+            not_negative("the latency of a synchronous message", latency)?;
+        }
         self.noise.check()?;
         match &self.costs {
             Costs::LogGp(LogGP { latency, overhead, gap, per_byte }) => {

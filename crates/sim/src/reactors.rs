@@ -3,16 +3,18 @@
 //!
 //! Messages of one pair and one tag come in order; everything else comes as the network and the noise have it. A rank takes
 //! a message when its CPU is free, which costs what receiving and handling one cost, and sends at once what the reactor
-//! gives out then. A message to oneself costs what handling it does, and nothing else. Messages come unasked, so nobody asks reactors what they expect. What comes after a reactor is done is
-//! dropped, as it is by the driver over an endpoint.
+//! gives out then. A message to oneself costs what handling it does, and nothing else. The sender of a synchronous message
+//! is told after it was handled, by what the settings say: a message back, or some more latency. A barrier takes what the
+//! settings say, from when the last rank comes there. What comes after a reactor is done is dropped, as it is by the driver
+//! over an endpoint.
 
 use std::time::Duration;
 
 use treepie_base::Bytes;
-use treepie_fabric::{Reactor, Transmit};
+use treepie_fabric::{Gathered, Reactor, Transmit};
 use treepie_topology::{Network, Tie};
 
-use crate::costs::Settings;
+use crate::costs::{Costs, Handshake, Settings};
 use crate::error::{Error, Result, not_negative};
 use crate::machine::{Machine, Message, What};
 use crate::time::{END, Time, from_micros, micros};
@@ -70,7 +72,32 @@ pub fn run_recorded<R: Reactor>(
 struct Parcel {
     from: u32,
     tag: u32,
-    bytes: Bytes,
+    what: Content,
+}
+
+enum Content {
+    Message {
+        bytes: Bytes,
+        synchronous: bool,
+    },
+    /// The message of that tag to `from` has been taken.
+    Taken,
+}
+
+/// Wakes of ranks because all have come to a barrier have this bit.
+const GATHERED: u64 = 1 << 63;
+
+/// Answers are sent under a tag that no reactor has.
+const ANSWERS: u32 = u32::MAX;
+
+/// Who has come to the barrier.
+#[derive(Default)]
+struct Barrier {
+    arrived: u32,
+    last: Time,
+    census: u64,
+    /// What all brought to the one before.
+    brought: u64,
 }
 
 struct Driver<R> {
@@ -81,6 +108,10 @@ struct Driver<R> {
     parcels: Vec<Option<Parcel>>,
     free: Vec<usize>,
     handler: Time,
+    /// What tells senders, and if that is more latency, how much.
+    handshake: Handshake,
+    later: Time,
+    barrier: Barrier,
     makespan: Time,
     died: Vec<u32>,
 }
@@ -94,7 +125,15 @@ impl<R: Reactor> Driver<R> {
             let (reactors, network) = (reactors.len(), machine.ranks());
             return Err(Error::Reactors { reactors, network });
         }
+        let later = match (settings.handshake, &settings.costs) {
+            (Handshake::Latency(latency), Costs::LogGp(costs)) => latency - costs.latency,
+            (Handshake::Latency(latency), _) => latency,
+            _ => 0.0,
+        };
         Ok(Self {
+            handshake: settings.handshake,
+            later: from_micros(later.max(0.0)),
+            barrier: Barrier::default(),
             busy: vec![0; reactors.len()],
             machine,
             reactors,
@@ -118,6 +157,7 @@ impl<R: Reactor> Driver<R> {
                     let taken = self.machine.receive(rank, happening.time, bytes);
                     self.handle_after(rank, taken, token)?;
                 }
+                What::Woken { token } if token & GATHERED != 0 => self.all_have_come(rank),
                 What::Woken { token } => self.handle(rank, token)?,
                 What::Died if self.died.contains(&rank) => {}
                 What::Died => self.died.push(rank),
@@ -148,9 +188,10 @@ impl<R: Reactor> Driver<R> {
     /// Sends what a reactor gives out.
     fn transmit(&mut self, rank: u32) {
         let now = self.machine.now();
-        while let Some(Transmit { to, tag, bytes }) = self.reactors[rank as usize].poll_transmit() {
+        let mut free = now;
+        while let Some(Transmit { to, tag, bytes, synchronous }) = self.reactors[rank as usize].poll_transmit() {
             let length = bytes.as_slice().len() as u64;
-            let token = self.keep(Parcel { from: rank, tag, bytes });
+            let token = self.keep(Parcel { from: rank, tag, what: Content::Message { bytes, synchronous } });
             if to == rank {
                 // It is there at once, and handled as others are.
                 let over = self.machine.occupy(rank, now, self.handler);
@@ -158,10 +199,41 @@ impl<R: Reactor> Driver<R> {
                 continue;
             }
             let message = Message { from: rank, to, bytes: length, channel: tag, token, tie: Tie::default() };
-            let sending = self.machine.send(now, message);
-            self.makespan = self.makespan.max(sending.free);
+            free = free.max(self.machine.send(now, message).free);
         }
-        self.makespan = self.makespan.max(now);
+        self.makespan = self.makespan.max(free);
+        if let Some(census) = self.reactors[rank as usize].poll_arrive() {
+            self.arrive(free, census);
+        }
+    }
+
+    /// A rank comes to the barrier at a time.
+    fn arrive(&mut self, at: Time, census: u64) {
+        let barrier = &mut self.barrier;
+        barrier.arrived += 1;
+        barrier.last = barrier.last.max(at);
+        barrier.census |= census;
+        if barrier.arrived == self.machine.ranks() {
+            let over = barrier.last + self.machine.barrier();
+            *barrier = Barrier { brought: barrier.census, ..Barrier::default() };
+            (0..self.machine.ranks()).for_each(|rank| self.machine.wake(over, rank, GATHERED));
+        }
+    }
+
+    fn all_have_come(&mut self, rank: u32) {
+        self.reactors[rank as usize].on_gathered(Gathered { census: self.barrier.brought, added: 0 });
+        self.transmit(rank);
+    }
+
+    /// Lets the sender of a message know that it was taken.
+    fn tell_taken(&mut self, rank: u32, sender: u32, tag: u32) {
+        let now = self.machine.now();
+        let token = self.keep(Parcel { from: rank, tag, what: Content::Taken });
+        if sender == rank || self.handshake != Handshake::Answers {
+            return self.machine.wake(now + self.later, sender, token);
+        }
+        let answer = Message { from: rank, to: sender, bytes: 0, channel: ANSWERS, token, tie: Tie::default() };
+        self.machine.send(now, answer);
     }
 
     /// A message has been taken, or will be at a time; then it is handled.
@@ -184,16 +256,24 @@ impl<R: Reactor> Driver<R> {
     fn handle(&mut self, rank: u32, token: u64) -> Result<()> {
         let Some(parcel) = self.parcels[token as usize].take() else { return Ok(()) };
         self.free.push(token as usize);
-        let Parcel { from, tag, bytes } = parcel;
-        if from != rank {
-            self.machine.let_go(rank, bytes.as_slice().len() as u64);
-        }
+        let Parcel { from, tag, what } = parcel;
         let reactor = &mut self.reactors[rank as usize];
-        if reactor.is_done() {
-            return Ok(());
+        match what {
+            Content::Taken => reactor.on_taken(from, tag),
+            Content::Message { bytes, synchronous } => {
+                if from != rank {
+                    self.machine.let_go(rank, bytes.as_slice().len() as u64);
+                }
+                if reactor.is_done() {
+                    return Ok(());
+                }
+                let now = Duration::from_nanos(self.machine.now() / 1000);
+                reactor.on_message(now, from, tag, bytes).map_err(|error| Error::Reactor { rank, error })?;
+                if synchronous {
+                    self.tell_taken(rank, from, tag);
+                }
+            }
         }
-        let now = Duration::from_nanos(self.machine.now() / 1000);
-        reactor.on_message(now, from, tag, bytes).map_err(|error| Error::Reactor { rank, error })?;
         self.transmit(rank);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use treepie_base::Bytes;
-use treepie_fabric::{Expect, Reactor, Transmit};
+use treepie_fabric::{Needs, Reactor, Transmit};
 use treepie_sim::costs::{Clusters, Links, LogGP, PLogP, Table, Wide};
 use treepie_sim::noise::{Noise, Random};
 use treepie_sim::{Error, Settings, reactors};
@@ -46,17 +46,13 @@ impl Ring {
 
     fn pass(&mut self, token: u64) {
         let to = (self.rank + 1) % self.size;
-        self.out.push_back(Transmit { to, tag: 0, bytes: Bytes::from(vec![token]) });
+        self.out.push_back(Transmit::new(to, 0, vec![token]));
     }
 }
 
 impl Reactor for Ring {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         self.out.pop_front()
-    }
-
-    fn poll_expect(&mut self) -> Option<Expect> {
-        None
     }
 
     fn on_message(&mut self, now: Duration, from: u32, _tag: u32, bytes: Bytes) -> treepie_base::Result<()> {
@@ -70,6 +66,10 @@ impl Reactor for Ring {
             self.pass(token + 1);
         }
         Ok(())
+    }
+
+    fn needs(&self, _rank: u32) -> Needs {
+        Needs::Nothing
     }
 
     fn receivers(&self) -> Vec<u32> {
@@ -137,17 +137,13 @@ impl Hypercube {
             self.blocks.drain(..).partition(|[_, to, _]| (*to as u32 ^ self.rank) & bit != 0);
         self.blocks = mine;
         let bytes = Bytes::from(theirs.concat());
-        self.out.push_back(Transmit { to: self.rank ^ bit, tag: self.round, bytes });
+        self.out.push_back(Transmit::new(self.rank ^ bit, self.round, bytes));
     }
 }
 
 impl Reactor for Hypercube {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         self.out.pop_front()
-    }
-
-    fn poll_expect(&mut self) -> Option<Expect> {
-        None
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> treepie_base::Result<()> {
@@ -159,6 +155,10 @@ impl Reactor for Hypercube {
             self.send();
         }
         Ok(())
+    }
+
+    fn needs(&self, _rank: u32) -> Needs {
+        Needs::Nothing
     }
 
     fn receivers(&self) -> Vec<u32> {
@@ -221,7 +221,7 @@ fn streams(seed: u64) -> Vec<Stream> {
         for tag in 0..TAGS {
             let mut data = vec![number; 1 + random.below(100) as usize];
             data[0] = number;
-            sender.out.push_back(Transmit { to: 1, tag, bytes: Bytes::from(data) });
+            sender.out.push_back(Transmit::new(1, tag, data));
         }
     }
     let receiver =
@@ -234,15 +234,15 @@ impl Reactor for Stream {
         self.out.pop_front()
     }
 
-    fn poll_expect(&mut self) -> Option<Expect> {
-        None
-    }
-
     fn on_message(&mut self, _now: Duration, _from: u32, tag: u32, bytes: Bytes) -> treepie_base::Result<()> {
         self.got[tag as usize].push(words(&bytes)[0]);
         self.order.push(tag);
         self.waits -= 1;
         Ok(())
+    }
+
+    fn needs(&self, _rank: u32) -> Needs {
+        Needs::Nothing
     }
 
     fn receivers(&self) -> Vec<u32> {

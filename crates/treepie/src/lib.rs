@@ -25,12 +25,14 @@ pub use treepie_comm::{
     Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, commutative, wait_all, wait_any, wait_some,
 };
 
+pub use treepie_sparse::{Pattern, Received, SparseExchange};
+
 /// What most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        ANY_SOURCE, ANY_TAG, And, Comm, Located, Max, MaxLoc, Message, Min, MinLoc, Or, Persistent, Pod, Prod, Rank,
-        Reduction, Request, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, commutative, wait_all,
-        wait_any, wait_some,
+        ANY_SOURCE, ANY_TAG, And, Comm, Located, Max, MaxLoc, Message, Min, MinLoc, Or, Pattern, Persistent, Pod, Prod,
+        Rank, Reduction, Request, Scope, Source, SparseExchange, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable,
+        commutative, wait_all, wait_any, wait_some,
     };
 }
 

@@ -17,6 +17,7 @@ use super::meetings::Manner;
 use super::on_network;
 use super::{Call, Lengths};
 use crate::comm::Comm;
+use crate::protocol;
 
 /// Segments of a pipeline have about this many bytes.
 const SEGMENT: usize = 64 << 10;
@@ -35,7 +36,12 @@ pub(crate) struct Choice {
 impl Choice {
     /// The id to use for an operation, if one was said. An error if the environment names one that does not exist.
     pub(super) fn id_for(&self, operation: Operation) -> Result<Option<&str>> {
-        let is_for = |id: &&String| id.split('/').next() == Some(operation.name());
+        self.id_of(operation.name())
+    }
+
+    /// The same for what stands before the slash.
+    pub(crate) fn id_of(&self, family: &str) -> Result<Option<&str>> {
+        let is_for = |id: &&String| id.split('/').next() == Some(family);
         let here = self.ids.iter().rev().find(is_for);
         let id = if here.is_some() { here } else { from_environment()?.iter().find(is_for) };
         Ok(id.map(String::as_str))
@@ -47,12 +53,18 @@ fn from_environment() -> Result<&'static [String]> {
     static IDS: OnceLock<Result<Vec<String>>> = OnceLock::new();
     let ids = IDS.get_or_init(|| {
         let ids = listed(&std::env::var("TREEPIE_ALGORITHM").unwrap_or_default());
-        match ids.iter().find_map(|id| registry::find(id).err()) {
+        match ids.iter().find_map(|id| check_id(id).err()) {
             Some(refusal) => Err(Error::Algorithm(format!("TREEPIE_ALGORITHM: {refusal}"))),
             None => Ok(ids),
         }
     });
     ids.as_deref().map_err(Clone::clone)
+}
+
+/// Refuses the name of nothing.
+fn check_id(id: &str) -> Result<()> {
+    protocol::check_name(id)
+        .unwrap_or_else(|| registry::find(id).map(drop).map_err(|refusal| Error::Algorithm(refusal.to_string())))
 }
 
 fn listed(text: &str) -> Vec<String> {
@@ -67,7 +79,7 @@ fn listed(text: &str) -> Vec<String> {
     })
 }
 
-pub(super) fn log_choices() -> bool {
+pub(crate) fn log_choices() -> bool {
     static LOG: OnceLock<bool> = OnceLock::new();
     *LOG.get_or_init(|| std::env::var("TREEPIE_LOG").is_ok_and(|log| log.split(',').any(|what| what == "choices")))
 }
@@ -77,7 +89,7 @@ impl Comm {
     /// for that operation. `treepie algorithms` lists them. One that does not exist is refused here, one that does not
     /// apply to a call is refused there. All ranks that take part in a call must use the same.
     pub fn using(&self, id: &str) -> Result<Comm> {
-        registry::find(id).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
+        check_id(id)?;
         let mut choice = self.collectives.choice.clone();
         choice.ids.push(id.to_owned());
         Ok(self.with_choice(choice))

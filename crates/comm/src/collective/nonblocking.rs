@@ -46,7 +46,7 @@ impl Comm {
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
         let id = self.begin(&execution, instance, None);
-        Ok(Request::new(self, id, Finish::Kept(Box::new(move || take_output(&execution)))))
+        Ok(Request::new(self, id, Finish::Kept(Box::new(move || Ok(take_output(&execution))))))
     }
 
     /// Begins an operation without data.

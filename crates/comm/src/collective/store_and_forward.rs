@@ -13,7 +13,8 @@
 //!
 //! Memory: what this rank sends and gets, and what is for others on its way. An item is copied once for each time it is sent:
 //! it stays in the message that it came in until it is put into the next one. A bundle is a list of items, each with its
-//! destination, its origin (4 bytes each), its length (8 bytes), and its bytes.
+//! destination, its origin (4 bytes each), its length (8 bytes), and its bytes. Before them may stand a word of
+//! notes, which a rank adds to those that it has got.
 
 mod blocks;
 mod routes;
@@ -24,9 +25,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Region, Result};
-use treepie_fabric::{Expect, Reactor, Transmit};
+use treepie_fabric::{Needs, Reactor, Transmit};
 
-pub(crate) use routes::Route;
+pub use routes::Route;
 use routes::Stage;
 
 /// Something on its way from one rank to another.
@@ -41,7 +42,7 @@ struct Item {
 const HEAD: usize = 16;
 
 /// The exchange on one rank.
-pub(crate) struct StoreAndForward {
+pub struct StoreAndForward {
     ranks: u32,
     stages: Vec<Stage>,
     /// Those before it are complete, and its bundles have been made.
@@ -49,23 +50,31 @@ pub(crate) struct StoreAndForward {
     /// What is here, all of it for ranks of this rank's part of the current stage.
     here: Vec<Item>,
     outgoing: VecDeque<Transmit>,
-    expected: VecDeque<Expect>,
+    /// Bits that any rank has set whose bundles, or those of others before them, have come.
+    notes: Option<u64>,
 }
 
 impl StoreAndForward {
     /// With these items for ranks.
-    pub(crate) fn new(rank: u32, ranks: u32, route: Route, items: impl IntoIterator<Item = (u32, Region)>) -> Self {
+    pub fn new(rank: u32, ranks: u32, route: Route, items: impl IntoIterator<Item = (u32, Region)>) -> Self {
+        Self::with_notes(rank, ranks, route, None, items)
+    }
+
+    /// The same, and these bits get to all ranks, if they go around a ring.
+    pub fn with_notes(
+        rank: u32,
+        ranks: u32,
+        route: Route,
+        notes: Option<u64>,
+        items: impl IntoIterator<Item = (u32, Region)>,
+    ) -> Self {
         let stages = routes::stages(rank, ranks, route);
-        let expect = |(tag, stage): (usize, &Stage)| {
-            let tag = tag as u32;
-            stage.sources.iter().map(move |from| Expect { from: Some(*from), tag }).collect::<Vec<_>>()
-        };
         let mut this = Self {
             ranks,
             current: 0,
             here: items.into_iter().map(|(to, bytes)| Item { to, origin: rank, bytes }).collect(),
             outgoing: VecDeque::new(),
-            expected: stages.iter().enumerate().flat_map(expect).collect(),
+            notes,
             stages,
         };
         this.make_bundles();
@@ -73,22 +82,35 @@ impl StoreAndForward {
     }
 
     /// What came for this rank, once all has: origins in order, and what they sent in the order in which they did.
-    pub(crate) fn take_items(&mut self) -> Vec<(u32, Region)> {
+    pub fn take_items(&mut self) -> Vec<(u32, Region)> {
         debug_assert!(self.is_done());
         let mut items = std::mem::take(&mut self.here);
         items.sort_by_key(|item| item.origin);
         items.into_iter().map(|item| (item.origin, item.bytes)).collect()
     }
 
+    /// Bits that any rank has set.
+    pub fn notes(&self) -> u64 {
+        self.notes.unwrap_or(0)
+    }
+
+    /// Bytes of notes before the items of a bundle.
+    fn front(&self) -> usize {
+        if self.notes.is_some() { size_of::<u64>() } else { 0 }
+    }
+
     /// Puts what is not for this rank's part of the current stage into bundles.
     fn make_bundles(&mut self) {
         let Some(stage) = self.stages.get(self.current) else { return };
-        let mut sizes = vec![0; stage.receivers.len()];
+        let mut sizes = vec![self.front(); stage.receivers.len()];
         for item in &self.here {
             sizes[stage.part_of(item.to)] += HEAD + item.bytes.len();
         }
         sizes[stage.own] = 0;
         let mut bundles: Vec<Vec<u8>> = sizes.into_iter().map(Vec::with_capacity).collect();
+        if let Some(notes) = self.notes {
+            bundles.iter_mut().for_each(|bundle| bundle.extend_from_slice(&notes.to_le_bytes()));
+        }
         self.here.retain(|item| {
             let part = stage.part_of(item.to);
             if part != stage.own {
@@ -97,8 +119,7 @@ impl StoreAndForward {
             part == stage.own
         });
         let tag = self.current as u32;
-        let bundle =
-            |(place, bytes): (usize, Vec<u8>)| Transmit { to: stage.receivers[place], tag, bytes: bytes.into() };
+        let bundle = |(place, bytes): (usize, Vec<u8>)| Transmit::new(stage.receivers[place], tag, bytes);
         let mut bundles: VecDeque<_> = bundles.into_iter().enumerate().collect();
         // Everybody begins with the part after its own, so that not all send to the same rank first.
         bundles.rotate_left(stage.own);
@@ -119,10 +140,6 @@ impl Reactor for StoreAndForward {
         self.outgoing.pop_front()
     }
 
-    fn poll_expect(&mut self) -> Option<Expect> {
-        self.expected.pop_front()
-    }
-
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let got = bytes.as_slice().len() as u64;
         let place = self.stages.get(tag as usize).and_then(|stage| stage.sources.iter().position(|it| *it == from));
@@ -130,9 +147,19 @@ impl Reactor for StoreAndForward {
         let Some(place) = place else { return Err(Error::Disagreement { got, expected: 0 }) };
         let stage = &mut self.stages[tag as usize];
         stage.sources.swap_remove(place);
-        read_items(bytes, stage, self.ranks, &mut self.here)?;
+        let front = self.front();
+        let stage = &self.stages[tag as usize];
+        if let Some(notes) = &mut self.notes {
+            *notes |= read_notes(&bytes)?;
+        }
+        read_items(bytes, front, stage, self.ranks, &mut self.here)?;
         self.advance();
         Ok(())
+    }
+
+    fn needs(&self, rank: u32) -> Needs {
+        let waits = self.stages.iter().any(|stage| stage.sources.contains(&rank));
+        if waits { Needs::Message } else { Needs::Nothing }
     }
 
     fn receivers(&self) -> Vec<u32> {
@@ -156,11 +183,17 @@ fn append(bundle: &mut Vec<u8>, item: &Item) {
     item.bytes.read(0..len, |bytes| bundle.extend_from_slice(bytes));
 }
 
-/// Takes a bundle of a stage apart.
-fn read_items(bundle: Bytes, stage: &Stage, ranks: u32, into: &mut Vec<Item>) -> Result<()> {
+fn read_notes(bundle: &Bytes) -> Result<u64> {
+    let bundle = bundle.as_slice();
+    let notes = bundle.first_chunk().map(|notes| u64::from_le_bytes(*notes));
+    notes.ok_or(Error::Disagreement { got: bundle.len() as u64, expected: size_of::<u64>() as u64 })
+}
+
+/// Takes a bundle of a stage apart, behind its notes.
+fn read_items(bundle: Bytes, front: usize, stage: &Stage, ranks: u32, into: &mut Vec<Item>) -> Result<()> {
     let bundle = Region::from(bundle);
     let got = bundle.len() as u64;
-    let mut at = 0;
+    let mut at = front;
     while at < bundle.len() {
         let begin = at + HEAD;
         if begin > bundle.len() {

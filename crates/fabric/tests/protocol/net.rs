@@ -138,7 +138,7 @@ impl Fabric for Port {
         }
         let size = u64::from(net.size);
         if let Some(i) = self.waiting.iter().position(|cell| net.arrivals[cell] >= self.arrived[cell] * size) {
-            return Some(Event::Gathered { cell: self.waiting.swap_remove(i) });
+            return Some(Event::Gathered { cell: self.waiting.swap_remove(i), census: 0 });
         }
         let first = net.rng.below(size) as u32;
         for i in 0..net.size {
@@ -206,7 +206,7 @@ impl Fabric for Port {
         Ok(None)
     }
 
-    fn arrive(&mut self, cell: u32) -> bool {
+    fn arrive(&mut self, cell: u32, _census: u64) -> bool {
         let mut net = self.net.borrow_mut();
         if !net.offers.arrive {
             return false;

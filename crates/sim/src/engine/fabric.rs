@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers};
 
 use super::fibre::Suspender;
 use super::world::{Arrival, Doom, World};
@@ -229,7 +229,7 @@ impl Fabric for SimFabric {
             Arrival::BulkReceived { slot, span } => Event::BulkReceived { slot, span, tell_sender: false },
             Arrival::BulkSent { slot, span } => Event::BulkSent { slot, span },
             Arrival::BulkFailed { slot, span, sending } => Event::BulkFailed { slot, span, sending },
-            Arrival::Gathered { cell } => Event::Gathered { cell },
+            Arrival::Gathered { cell, census } => Event::Gathered { cell, census },
         })
     }
 
@@ -312,8 +312,14 @@ impl Fabric for SimFabric {
         }
     }
 
-    fn arrive(&mut self, cell: u32) -> bool {
-        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().gather(self.rank, cell)
+    fn offers(&self) -> Offers {
+        // What is on the way when all have come may still be on the way when they are told.
+        let cells = if self.world.borrow().machine.barrier() > 0 { u32::MAX } else { 0 };
+        Offers { cells, ..Offers::default() }
+    }
+
+    fn arrive(&mut self, cell: u32, census: u64) -> bool {
+        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().gather(self.rank, cell, census)
     }
 
     fn news(&self) -> u32 {

@@ -28,7 +28,7 @@ pub(super) enum Arrival {
     BulkReceived { slot: u32, span: Span },
     BulkSent { slot: u32, span: Span },
     BulkFailed { slot: u32, span: Span, sending: bool },
-    Gathered { cell: u32 },
+    Gathered { cell: u32, census: u64 },
 }
 
 /// Something on the way.
@@ -112,6 +112,10 @@ pub(super) enum Halt {
 struct Gathering {
     arrived: u32,
     last: Time,
+    /// What they bring.
+    census: u64,
+    /// What all brought to the one before; nobody comes to the next but one before all have read it.
+    brought: u64,
 }
 
 /// All that simulated ranks share.
@@ -273,7 +277,7 @@ impl World {
     }
 
     /// A rank has come to a barrier of the machine's. False if there is none.
-    pub(super) fn gather(&mut self, rank: u32, cell: u32) -> bool {
+    pub(super) fn gather(&mut self, rank: u32, cell: u32, census: u64) -> bool {
         if self.machine.barrier() == 0 {
             return false;
         }
@@ -281,9 +285,10 @@ impl World {
         let gathering = self.gatherings.entry(cell).or_default();
         gathering.arrived += 1;
         gathering.last = gathering.last.max(time);
+        gathering.census |= census;
         if gathering.arrived == all {
             let over = gathering.last + self.machine.barrier();
-            self.gatherings.remove(&cell);
+            *gathering = Gathering { brought: gathering.census, ..Gathering::default() };
             (0..all).for_each(|rank| self.machine.wake(over, rank, GATHERED | u64::from(cell)));
         }
         true
@@ -302,7 +307,9 @@ impl World {
                 }
             }
             What::Woken { token } if token & GATHERED != 0 => {
-                self.arrives(rank, Arrival::Gathered { cell: token as u32 });
+                let cell = token as u32;
+                let census = self.gatherings.get(&cell).map_or(0, |gathering| gathering.brought);
+                self.arrives(rank, Arrival::Gathered { cell, census });
             }
             What::Woken { token } => {
                 if self.ranks[rank as usize].turn == token {

@@ -137,6 +137,6 @@ impl Comm {
         let output = Region::from(Bytes::from(vec![T::zeroed(); from.iter().sum()]));
         let blocks = Rc::new(RefCell::new(self.blocks::<T>(route, (input, to), (output, from))?));
         let id = self.endpoint().spawn(blocks.clone(), None);
-        Ok(Request::new(self, id, Finish::Kept(Box::new(move || blocks.borrow_mut().take_output()))))
+        Ok(Request::new(self, id, Finish::Kept(Box::new(move || Ok(blocks.borrow_mut().take_output())))))
     }
 }

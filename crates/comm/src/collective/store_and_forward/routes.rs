@@ -15,7 +15,7 @@ use treepie_collectives::alltoall::balanced_factors;
 
 /// How items go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub enum Route {
     /// On a grid of so many dimensions.
     Grid(u32),
     /// By powers of two around a ring.

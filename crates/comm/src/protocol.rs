@@ -1,0 +1,159 @@
+//! Protocols of all ranks of a communicator, for crates above this one: state machines ([`Reactor`]) that run as one
+//! collective operation each. What they are called is known here, so that handles and the environment can name them.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use treepie_base::{Error, Result};
+use treepie_fabric::{Patience, Reactor, Task};
+
+use crate::collective::choose::log_choices;
+pub use crate::collective::store_and_forward::{Route, StoreAndForward};
+use crate::comm::{Comm, Inner};
+use crate::reactor::{Running, Shortcuts};
+use crate::request::{Finish, Request};
+
+/// Protocols that [`Comm::using`] and `TREEPIE_ALGORITHM` can name: what they are called, and what they do.
+pub const PROTOCOLS: &[(&str, &str)] = &[
+    ("exchange/auto", "the one of these that is cheapest for what exchanges were like so far"),
+    ("exchange/pex", "sizes for all ranks by an all-to-all exchange, then the data"),
+    ("exchange/pcx", "numbers of messages by a reduce-scatter of ones, then the data"),
+    ("exchange/rsx", "numbers of messages by remote counters and a fence, then the data"),
+    ("exchange/nbx", "synchronous sends and a nonblocking barrier"),
+    ("exchange/nbx:condition=1", "the same with plain sends, where a barrier is behind all messages"),
+    ("exchange/nbx:condition=2", "the same with a barrier over all channels, which is part of the messages"),
+    ("exchange/crystal", "store and forward over powers of two, many messages in one"),
+];
+
+/// Refuses a name of no protocol; nothing if it is none of a protocol at all.
+pub(crate) fn check_name(id: &str) -> Option<Result<()>> {
+    let family = |id: &str| id.split('/').next().map(str::to_owned);
+    if !PROTOCOLS.iter().any(|(known, _)| family(known) == family(id)) {
+        return None;
+    }
+    let known: Vec<&str> =
+        PROTOCOLS.iter().map(|(known, _)| *known).filter(|known| family(known) == family(id)).collect();
+    if known.contains(&id) {
+        return Some(Ok(()));
+    }
+    Some(Err(Error::Algorithm(format!("there is no protocol `{id}`; there are {}", known.join(", ")))))
+}
+
+/// Says what was chosen, once and where choices are to be logged.
+pub fn log_choice(comm: &Comm, what: impl fmt::Display) {
+    if log_choices() && comm.rank() == 0 {
+        eprintln!("treepie: {what}");
+    }
+}
+
+/// What there is beside messages for a protocol that runs alone on a communicator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Means {
+    /// A barrier of the engine's: [`Reactor::poll_arrive`].
+    pub barrier: bool,
+    /// Everything that was sent before the barrier is handed in before it is over.
+    pub arrives_last: bool,
+    /// A counter at each rank: [`Reactor::poll_add`].
+    pub counters: bool,
+}
+
+impl Comm {
+    /// What a protocol that runs alone may use. The same on all ranks.
+    pub fn means(&self) -> Means {
+        let offers = self.endpoint().fabric().offers();
+        let barrier = self.context() / 2 < offers.cells;
+        Means {
+            barrier,
+            arrives_last: barrier && offers.arrives_last,
+            // There are two of them at each rank, which one communicator alone can keep apart.
+            counters: barrier && offers.counters && self.context() == 0,
+        }
+    }
+
+    /// The id to use for a family of protocols, as `exchange`, if the handle or the environment names one.
+    pub fn asked_protocol(&self, family: &str) -> Result<Option<String>> {
+        self.collectives.choice.id_of(family).map(|id| id.map(str::to_owned))
+    }
+
+    /// Runs a protocol to its end, as one collective operation: all ranks call it, with reactors that understand each
+    /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator. Memory of
+    /// messages is aligned like `align`. Gives the reactor back.
+    pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
+        let instance = self.next_instance();
+        let shortcuts = self.shortcuts();
+        let running = Running::new(reactor, self.own_context(), instance).aligned(align).with_shortcuts(shortcuts);
+        let mut exposed = Exposed { running: Some(running), comm: &self.inner };
+        let mut patience = Patience::default();
+        loop {
+            let running = exposed.running.as_mut().expect("it is taken at the end");
+            let ended = self.endpoint().run_on(running, &mut patience);
+            meanwhile(running.reactor_mut());
+            if let Some(result) = ended {
+                let running = exposed.running.take().expect("it is taken here");
+                return result.map(|()| running.into_reactor());
+            }
+        }
+    }
+
+    /// Begins a protocol that goes on beside the caller, and may not use any [`means`](Self::means). `finish` makes the
+    /// result of the reactor when it is done.
+    pub fn start_protocol<R: Reactor + 'static, T: 'static>(
+        &self,
+        reactor: R,
+        align: usize,
+        finish: impl Fn(&mut R) -> Result<T> + 'static,
+    ) -> Request<'static, T> {
+        let instance = self.next_instance();
+        let running = Running::new(reactor, self.own_context(), instance).aligned(align);
+        let running = Rc::new(RefCell::new(running));
+        let id = self.endpoint().spawn(running.clone(), None);
+        let take = move || finish(running.borrow_mut().reactor_mut());
+        Request::new(self, id, Finish::Kept(Box::new(take)))
+    }
+
+    /// Takes part in a protocol only to give it up, so that the others do not wait for this rank. `alone`: they run it, and
+    /// do not start it.
+    pub fn give_up_protocol<R: Reactor>(&self, reactor: R, alone: bool) {
+        let instance = self.next_instance();
+        let shortcuts = if alone { self.shortcuts() } else { None };
+        Running::new(reactor, self.own_context(), instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint());
+    }
+
+    /// What a crate above keeps with this communicator: one of each type, made when it is first asked for.
+    pub fn attachment<T: Default + 'static>(&self) -> Rc<T> {
+        let mut all = self.inner.attachments.borrow_mut();
+        if let Some(found) = all.iter().find_map(|kept| kept.clone().downcast().ok()) {
+            return found;
+        }
+        let new = Rc::<T>::default();
+        all.push(new.clone());
+        new
+    }
+
+    /// How many cores all ranks share, if they are on one machine. The same on all ranks.
+    pub fn cores(&self) -> Option<u32> {
+        self.endpoint().cores()
+    }
+
+    /// All ranks run the same protocols alone, in the same order, so they agree about the counter.
+    fn shortcuts(&self) -> Option<Shortcuts> {
+        let counter = self.inner.protocols.get() % 2;
+        self.inner.protocols.set(counter + 1);
+        self.means().barrier.then_some(Shortcuts { cell: self.context() / 2, counter })
+    }
+}
+
+/// A protocol whose caller may panic in the middle of it; then it is given up, so that others do not wait for ever.
+struct Exposed<'a, R: Reactor> {
+    running: Option<Running<R>>,
+    comm: &'a Inner,
+}
+
+impl<R: Reactor> Drop for Exposed<'_, R> {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.give_up(&mut self.comm.endpoint());
+        }
+    }
+}

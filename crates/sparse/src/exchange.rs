@@ -1,0 +1,165 @@
+//! Exchanges on communicators.
+
+use std::cell::Cell;
+
+use treepie_base::{Bytes, Error, Pod, Rank, Result};
+use treepie_comm::protocol::{Means, log_choice};
+use treepie_comm::{Comm, Request};
+use treepie_model::LogGP;
+
+use crate::census::Census;
+use crate::choose::{Costs, choose};
+use crate::pattern::Pattern;
+use crate::protocol::{Exchange, Place, Post, Protocol};
+
+/// What came: who sent it, and what.
+pub type Received<T> = Vec<(Rank, Vec<T>)>;
+
+/// Exchanges in which every rank knows whom it sends to, and nobody knows who will send to them.
+///
+/// All ranks of the communicator call the same one. `using("exchange/nbx")` on a handle, or `TREEPIE_ALGORITHM`, says by which
+/// protocol; else it is chosen by what the exchanges on this communicator were like so far.
+pub trait SparseExchange {
+    /// Sends messages to ranks, and returns those that were sent to this one, in the order of their sources, and of one
+    /// source in the order in which it sent them. There may be none, several to one rank, and some to oneself.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`] for a destination that does not exist; then the others get [`Error::GaveUp`], and nothing is
+    /// received anywhere. [`Error::Mismatch`] where a message is no whole number of elements: it was sent as something else.
+    /// [`Error::PeerLost`] if a rank ends in the middle of it.
+    fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>>;
+
+    /// Begins an exchange; the request gives what came. Several may go on at once, and end in any order.
+    fn iexchange<T: Pod>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    ) -> Result<Request<'static, Received<T>>>;
+
+    /// Sends messages, and hands those that were sent to this rank to `handle` as they come, in no order, but those of one
+    /// source in theirs; nothing is kept. `handle` may use the communicator.
+    fn exchange_with<T: Pod>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+        handle: impl FnMut(Rank, Vec<T>),
+    ) -> Result<()>;
+
+    /// Finds out who sends to this rank if each rank sends to its `destinations`, to be used as long as they stay the same.
+    fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern>;
+}
+
+/// What is known of the exchanges on a communicator.
+#[derive(Default)]
+struct History {
+    /// Of the last blocking one. Nonblocking ones end at other times on other ranks, so nothing is learnt of them.
+    seen: Cell<Census>,
+    /// What was chosen for it.
+    chosen: Cell<Option<Protocol>>,
+}
+
+/// Messages as they are sent, or why they cannot be.
+fn checked<T: Pod>(comm: &Comm, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Vec<(u32, Bytes)>> {
+    let size = comm.size();
+    let checked = |(rank, data): (Rank, Vec<T>)| {
+        if rank < size { Ok((rank as u32, Bytes::from(data))) } else { Err(Error::BadRank { rank, size }) }
+    };
+    messages.into_iter().map(checked).collect()
+}
+
+fn elements<T: Pod>(bytes: Bytes) -> Result<Vec<T>> {
+    let element = size_of::<T>();
+    bytes.into_vec().map_err(|bytes| Error::Mismatch { bytes: bytes.as_slice().len() as u64, element })
+}
+
+fn received<T: Pod>(post: &mut Post) -> Result<Received<T>> {
+    let all = post.take_sorted().into_iter();
+    all.map(|(from, bytes)| Ok((from as Rank, elements(bytes)?))).collect()
+}
+
+/// By which protocol, as was asked for or is cheapest.
+fn protocol(comm: &Comm, means: Means) -> Result<Protocol> {
+    let history = comm.attachment::<History>();
+    let asked = comm.asked_protocol("exchange")?.filter(|id| id != AUTO);
+    let protocol = match asked {
+        Some(id) => id.parse::<Protocol>()?,
+        None => {
+            let (ranks, cores) = (comm.size() as u32, comm.cores());
+            let costs = cores.map_or_else(|| Costs::of_network(NETWORK), |cores| Costs::of_machine(ranks, cores));
+            choose(ranks, means, &costs, history.seen.get())
+        }
+    };
+    if let Some(lacking) = protocol.lacks(means) {
+        return Err(Error::Algorithm(format!("{protocol} needs {lacking}, which there is not here")));
+    }
+    if history.chosen.replace(Some(protocol)) != Some(protocol) {
+        log_choice(comm, format_args!("{protocol} for {} ranks", comm.size()));
+    }
+    Ok(protocol)
+}
+
+const AUTO: &str = "exchange/auto";
+
+/// Of a usual cluster; where nothing is known, only how parameters compare matters.
+const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+
+/// The exchange on this rank. If its messages are refused, the protocol is the same, and given up at once.
+fn begin<T: Pod>(
+    comm: &Comm,
+    means: Means,
+    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+) -> Result<Box<dyn Exchange>> {
+    let protocol = protocol(comm, means)?;
+    let at = Place { rank: comm.rank() as u32, ranks: comm.size() as u32 };
+    match checked(comm, messages) {
+        Ok(messages) => Ok(protocol.begin(at, means, messages)),
+        Err(error) => {
+            comm.give_up_protocol(protocol.begin(at, means, Vec::new()), means.barrier);
+            Err(error)
+        }
+    }
+}
+
+fn run<T: Pod>(
+    comm: &Comm,
+    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    meanwhile: impl FnMut(&mut Box<dyn Exchange>),
+) -> Result<Box<dyn Exchange>> {
+    let exchange = begin(comm, comm.means(), messages)?;
+    let exchange = comm.run_protocol(exchange, align_of::<T>(), meanwhile)?;
+    comm.attachment::<History>().seen.set(exchange.census());
+    Ok(exchange)
+}
+
+impl SparseExchange for Comm {
+    fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>> {
+        received(run(self, messages, |_| {})?.post())
+    }
+
+    fn iexchange<T: Pod>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    ) -> Result<Request<'static, Received<T>>> {
+        let exchange = begin(self, Means::default(), messages)?;
+        Ok(self.start_protocol(exchange, align_of::<T>(), |exchange| received(exchange.post())))
+    }
+
+    fn exchange_with<T: Pod>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+        mut handle: impl FnMut(Rank, Vec<T>),
+    ) -> Result<()> {
+        let mut failure = None;
+        run(self, messages, |exchange| {
+            for (from, bytes) in exchange.post().take_received() {
+                match elements(bytes) {
+                    Ok(data) => handle(from as Rank, data),
+                    Err(error) => failure = failure.take().or(Some(error)),
+                }
+            }
+        })?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern> {
+        Pattern::discover(self, destinations)
+    }
+}

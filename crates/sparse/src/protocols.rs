@@ -1,0 +1,17 @@
+//! The protocols, one in each file.
+
+mod crystal;
+mod nbx;
+mod nbx_all_channels;
+mod nbx_behind;
+mod pcx;
+mod pex;
+mod rsx;
+
+pub(crate) use crystal::Crystal;
+pub(crate) use nbx::Nbx;
+pub(crate) use nbx_all_channels::NbxAllChannels;
+pub(crate) use nbx_behind::NbxBehind;
+pub(crate) use pcx::Pcx;
+pub(crate) use pex::Pex;
+pub(crate) use rsx::Rsx;

@@ -1,0 +1,190 @@
+//! PEX, personalised exchange: an all-to-all exchange tells each rank what comes from each other one, and then it does.
+//!
+//! The exchange of sizes is that of Bruck et al.: what is for the rank at some distance goes there by the powers of two
+//! that make it up, in ceil(lg P) rounds of P/2 sizes. A size is the number of messages and that of their bytes in a word.
+//!
+//! Cost: T_PE(P) + T_DT.   Memory: 8 bytes a rank.   Any P.   [NBX paper 3.1]
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use treepie_base::{Bytes, Error, Result};
+use treepie_fabric::{Needs, Reactor, Transmit};
+
+use crate::census::Census;
+use crate::protocol::{Exchange, Place, Post};
+use crate::tags::Kind;
+
+/// A word has the number of bytes in its lower bits, and that of messages above.
+const BYTE_BITS: u32 = 40;
+const ONE: u64 = 1 << BYTE_BITS;
+
+/// The exchange on one rank.
+pub(crate) struct Pex {
+    at: Place,
+    post: Post,
+    /// At first the sizes for the rank at each distance ahead, in the end those from the rank at each distance behind.
+    /// What comes then is taken off.
+    sizes: Vec<u64>,
+    /// Messages of later rounds that came early.
+    early: Vec<(u32, Bytes)>,
+    census: Census,
+    /// Those before it have been heard, and it has been told.
+    round: u32,
+    /// What is to be told.
+    telling: VecDeque<Transmit>,
+    /// Messages that are still to come, once that is known.
+    missing: u64,
+    /// Data that came before its size was known.
+    unknown: Vec<(u32, u64)>,
+}
+
+impl Pex {
+    pub(crate) fn new(at: Place, post: Post) -> Self {
+        let mut sizes = vec![0; at.ranks as usize];
+        for (to, bytes) in &post.outgoing {
+            sizes[at.distance_to(*to) as usize] += ONE + bytes.as_slice().len() as u64;
+        }
+        let mut this = Self {
+            at,
+            census: post.census,
+            post,
+            sizes,
+            early: Vec::new(),
+            round: 0,
+            telling: VecDeque::new(),
+            missing: 0,
+            unknown: Vec::new(),
+        };
+        this.tell();
+        this
+    }
+
+    fn knows(&self) -> bool {
+        self.round == self.at.rounds()
+    }
+
+    /// Distances that go a round's way.
+    fn distances(&self, round: u32) -> impl Iterator<Item = usize> + use<> {
+        let bit = 1 << round;
+        (bit..self.at.ranks as usize).filter(move |distance| distance & bit != 0)
+    }
+
+    fn tell(&mut self) {
+        if self.knows() {
+            return;
+        }
+        let words = self.distances(self.round).map(|distance| self.sizes[distance]);
+        let words: Vec<u64> = std::iter::once(self.census.bits()).chain(words).collect();
+        let to = self.at.ahead(1 << self.round);
+        self.telling.push_back(Transmit::new(to, Kind::Meta.tag(self.round), words));
+    }
+
+    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let expected = 1 + self.distances(self.round).count();
+        if words.len() != expected || !rest.is_empty() {
+            return Err(Error::Disagreement { got: bytes.len() as u64, expected: 8 * expected as u64 });
+        }
+        let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
+        self.census.add(words.next().expect("there is at least one"));
+        for (distance, word) in self.distances(self.round).zip(words) {
+            self.sizes[distance] = word;
+        }
+        self.round += 1;
+        self.tell();
+        if self.knows() {
+            self.missing = self.sizes.iter().map(|size| size >> BYTE_BITS).sum();
+            for (from, bytes) in std::mem::take(&mut self.unknown) {
+                self.count(from, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message of so many bytes has come, of what was told.
+    fn count(&mut self, from: u32, bytes: u64) -> Result<()> {
+        let size = &mut self.sizes[(self.at.ranks - self.at.distance_to(from)) as usize];
+        let left = size.checked_sub(ONE).filter(|left| left % ONE >= bytes);
+        let Some(left) = left else {
+            return Err(Error::Disagreement { got: bytes, expected: *size % ONE });
+        };
+        *size = left - bytes;
+        self.missing -= 1;
+        Ok(())
+    }
+
+    /// Takes in the messages of rounds in their order.
+    fn go_on(&mut self) -> Result<()> {
+        while let Some(place) = self.early.iter().position(|(round, _)| *round == self.round) {
+            let (_, bytes) = self.early.swap_remove(place);
+            self.hear(bytes.as_slice())?;
+        }
+        Ok(())
+    }
+}
+
+impl Reactor for Pex {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        if !self.knows() || !self.telling.is_empty() {
+            return self.telling.pop_front();
+        }
+        let (to, bytes) = self.post.outgoing.pop_front()?;
+        Some(Transmit::new(to, Kind::Data.tag(0), bytes))
+    }
+
+    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        match Kind::of(tag) {
+            (Kind::Data, _) => {
+                let len = bytes.as_slice().len() as u64;
+                self.post.receive(from, bytes);
+                if !self.knows() {
+                    self.unknown.push((from, len));
+                    return Ok(());
+                }
+                self.count(from, len)
+            }
+            (Kind::Meta, round) if (self.round..self.at.rounds()).contains(&round) => {
+                self.early.push((round, bytes));
+                self.go_on()
+            }
+            _ => Err(Error::OtherOperation { rank: from as usize }),
+        }
+    }
+
+    fn needs(&self, rank: u32) -> Needs {
+        let is_early = |round: u32| self.early.iter().any(|(early, _)| *early == round);
+        let unheard = |round: u32| !is_early(round) && self.at.behind(1 << round) == rank;
+        if (self.round..self.at.rounds()).any(unheard) {
+            Needs::Message
+        } else if !self.knows() {
+            Needs::Perhaps
+        } else if rank != self.at.rank && self.sizes[(self.at.ranks - self.at.distance_to(rank)) as usize] != 0 {
+            Needs::Message
+        } else {
+            Needs::Nothing
+        }
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        self.at.others()
+    }
+
+    fn is_done(&self) -> bool {
+        self.knows() && self.telling.is_empty() && self.post.outgoing.is_empty() && self.missing == 0
+    }
+}
+
+impl Exchange for Pex {
+    fn post(&mut self) -> &mut Post {
+        &mut self.post
+    }
+
+    fn census(&self) -> Census {
+        self.census
+    }
+
+    fn memory(&self) -> usize {
+        size_of::<Self>() - size_of::<Post>() + self.sizes.capacity() * size_of::<u64>()
+    }
+}
