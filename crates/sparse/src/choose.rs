@@ -58,7 +58,7 @@ pub fn price(protocol: Protocol, ranks: u32, means: Means, costs: &Costs, seen: 
     // One message after which somebody can go on.
     let step = network.latency + 2.0 * network.overhead + turn;
     let bytes = |bytes: f64| bytes * network.per_byte;
-    let data = |messages: f64| messages * spacing + step + bytes(neighbours * longest as f64);
+    let data = |messages: f64| (messages - 1.0).max(0.0) * spacing + step + bytes(neighbours * longest as f64);
     let closing = if means.barrier { barrier } else { rounds * step };
     match protocol {
         Protocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbours),
@@ -85,7 +85,7 @@ mod tests {
         let jaguar = Costs::of_network(LogGP { latency: 9.9, overhead: 1.75, gap: 3.4, per_byte: 0.00058 });
         let none = Means::default();
         let six = Census::of(6, 512);
-        assert_eq!(choose(2, none, &jaguar, six), Protocol::NbxAllChannels);
+        assert_eq!(choose(2, none, &jaguar, Census::of(1, 512)), Protocol::NbxAllChannels);
         let many = choose(16_384, none, &jaguar, six);
         assert!(matches!(many, Protocol::Nbx | Protocol::Crystal), "{many}");
         // Much data is not sent several times.
