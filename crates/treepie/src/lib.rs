@@ -49,6 +49,8 @@ mod book {
     struct Windows;
     #[doc = include_str!("../../../docs/collectives.md")]
     struct Collectives;
+    #[doc = include_str!("../../../docs/sparse.md")]
+    struct Sparse;
     #[doc = include_str!("../../../docs/simulator.md")]
     struct Simulator;
 }

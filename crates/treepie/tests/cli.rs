@@ -272,7 +272,12 @@ fn output_that_nobody_reads_is_no_disaster() {
 fn the_examples_run_alone_and_as_ranks() {
     let tests = std::env::current_exe().unwrap();
     let examples = tests.ancestors().nth(2).unwrap().join("examples");
-    for (name, said) in [("ring", "rank 0: the token went around"), ("counters", "as they should")] {
+    let examples_and_said = [
+        ("ring", "rank 0: the token went around"),
+        ("counters", "as they should"),
+        ("particles", "rank 0: all 1000 particles are there"),
+    ];
+    for (name, said) in examples_and_said {
         let example = examples.join(name);
         if !example.is_file() {
             eprintln!("SKIPPED: {} was not built; `cargo test` without --test builds it", example.display());

@@ -1,16 +1,26 @@
-//! `treepie algorithms`: the table of collective algorithms.
+//! `treepie algorithms`: the table of collective algorithms, and the protocols for sparse exchanges.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use treepie_collectives::registry::{self, Request};
+use treepie_comm::protocol::PROTOCOLS;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
+
+/// As an operation is called.
+const EXCHANGE: &str = "exchange";
+
+fn print_protocols() {
+    for (id, what) in PROTOCOLS {
+        say!("{id:<36} {what}");
+    }
+}
 
 /// List the algorithms of collective operations: what they need, what they cost, where they come from
 #[derive(clap::Args)]
 pub(crate) struct Algorithms {
-    /// Only those of this operation, as allgather
+    /// Only those of this operation, as allgather; exchange for the protocols of sparse exchanges
     operation: Option<String>,
     /// Only those that can be used on this network, as torus:8x8x8, with so many ranks
     #[arg(long, value_name = "NETWORK")]
@@ -19,17 +29,26 @@ pub(crate) struct Algorithms {
 
 impl Algorithms {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        if self.operation.as_deref() == Some(EXCHANGE) {
+            ensure!(self.network.is_none(), "protocols for sparse exchanges can be used on every network");
+            print_protocols();
+            return Ok(ExitCode::SUCCESS);
+        }
         let named = |operation: &Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
         let operations: Vec<Operation> = Operation::all(0).into_iter().filter(named).collect();
         let names = Operation::all(0).map(Operation::name);
         ensure!(
             !operations.is_empty(),
-            "there is no operation {}; there are {}",
+            "there is no operation {}; there are {}, {EXCHANGE}",
             self.operation.as_deref().unwrap_or_default(),
             names.join(", ")
         );
         let Some(network) = &self.network else {
             registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));
+            if self.operation.is_none() {
+                say!("");
+                print_protocols();
+            }
             return Ok(ExitCode::SUCCESS);
         };
         let network = Network::load(network).with_context(|| format!("network {network}"))?;
