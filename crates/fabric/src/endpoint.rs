@@ -37,6 +37,8 @@ pub struct Endpoint {
     pub(crate) looking: Looking,
     /// A task is being stepped.
     pub(crate) in_task: bool,
+    /// Bytes that the engine was last told to be held.
+    told_held: u64,
     /// What ranks that are lost had sent is being read.
     pub(crate) finding_losses: bool,
 }
@@ -59,6 +61,7 @@ impl Endpoint {
             next_context: 2,
             looking: Looking::default(),
             in_task: false,
+            told_held: 0,
             finding_losses: false,
         }
     }
@@ -130,6 +133,11 @@ impl Endpoint {
         }
         if any && !self.tasks.is_empty() {
             self.step_tasks();
+        }
+        let held = self.core.waiting.held() + self.core.heard.held();
+        if held != self.told_held {
+            self.told_held = held;
+            self.fabric.holds(held);
         }
         any
     }

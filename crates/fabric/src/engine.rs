@@ -13,7 +13,7 @@
 //! The rest has defaults that say "not here"; the endpoint then does the same with records. Override where the engine
 //! knows a shorter way: `ack` (a cell that the sender owns), `bulk_*` (memory to memory), `arrive`, `add`, `offers` (shared counters),
 //! `shared` (memory that all ranks map), `life` (who has ended). Engines with a time of their own want to know what takes
-//! some (`compute`, `combined`) and why a rank waits (`waits_for`, `settling`). Where ranks share a thread, handles may stray
+//! some (`compute`, `combined`), what takes memory (`holds`) and why a rank waits (`waits_for`, `settling`). Where ranks share a thread, handles may stray
 //! (`is_here`).
 
 use std::fmt;
@@ -268,6 +268,11 @@ pub trait Fabric {
 
     /// A collective operation has combined so many bytes with others. As [`compute`](Self::compute).
     fn combined(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// So many bytes of whole messages have come before they were asked for; told after that has changed.
+    fn holds(&mut self, bytes: u64) {
         let _ = bytes;
     }
 

@@ -46,6 +46,8 @@ impl Run {
 pub(crate) struct Heard {
     /// Few at a time, and the latest is the one that messages come for.
     runs: Vec<Queue>,
+    /// Bytes of messages that are there whole.
+    held: u64,
 }
 
 struct Queue {
@@ -68,6 +70,17 @@ enum What {
     Early(Arrived),
 }
 
+impl What {
+    /// Bytes of it that are here, and that no operation has.
+    fn held(&self) -> u64 {
+        match self {
+            What::Whole(bytes) => bytes.as_slice().len() as u64,
+            What::Moving(_) => 0,
+            What::Early(arrived) => arrived.held(),
+        }
+    }
+}
+
 impl Heard {
     fn find(&self, run: Run) -> Option<usize> {
         self.runs.iter().rposition(|queue| queue.run == run)
@@ -78,6 +91,11 @@ impl Heard {
             self.runs.push(Queue { run, align: None, messages: VecDeque::new() });
             self.runs.len() - 1
         })
+    }
+
+    /// Bytes of messages that are there whole.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
     }
 
     /// Whether anybody listens.
@@ -102,6 +120,7 @@ impl Heard {
                 if picked(&message)
                     && let What::Early(arrived) = message.what
                 {
+                    self.held -= arrived.held();
                     taken.push((message.envelope.source, arrived));
                 } else {
                     queue.messages.push_back(message);
@@ -119,6 +138,7 @@ impl Core {
         let queue = &mut self.heard.runs[place];
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
         if let Some(align) = queue.align {
+            self.heard.held += body.len() as u64;
             queue.messages.push_back(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
             self.received(key.source, body.len(), answer);
         } else {
@@ -139,6 +159,7 @@ impl Core {
             Some(align) => self.take_heard(envelope, arrived, align),
             None => What::Early(arrived),
         };
+        self.heard.held += what.held();
         self.heard.runs[place].messages.push_back(Message { envelope, what });
     }
 
@@ -190,6 +211,7 @@ impl Endpoint {
         };
         let place = (0..messages.len()).find(|place| is_there(&messages[*place]) && is_first(*place))?;
         let Message { envelope, what } = messages.remove(place)?;
+        heard.held -= what.held();
         match what {
             What::Whole(bytes) => Some(Ok((envelope, bytes))),
             What::Moving(id) => {
@@ -210,6 +232,7 @@ impl Endpoint {
     pub fn stop_listening(&mut self, run: Run) {
         let Some(place) = self.core.heard.find(run) else { return };
         for message in self.core.heard.runs.swap_remove(place).messages {
+            self.core.heard.held -= message.what.held();
             match message.what {
                 What::Whole(_) => {}
                 What::Moving(id) => self.abandon(id),

@@ -119,6 +119,14 @@ impl Unexpected {
 }
 
 impl Arrived {
+    /// Bytes of it that are here.
+    pub(crate) fn held(&self) -> u64 {
+        match self {
+            Arrived::Eager { data, .. } => data.len() as u64,
+            Arrived::Offered(_) => 0,
+        }
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Arrived::Eager { data, .. } => data.len() as u64,
@@ -132,16 +140,23 @@ pub(crate) struct Waiting {
     entries: Slab<Unexpected>,
     bins: [Option<Bins>; CLASSES],
     next: u64,
+    /// Bytes of those that are there whole.
+    held: u64,
 }
 
 impl Waiting {
     pub(crate) fn new() -> Self {
-        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0 }
+        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0, held: 0 }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Bytes of messages that are there whole.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
     }
 
     /// A place in the order of arrival, for a message that has just come.
@@ -153,6 +168,7 @@ impl Waiting {
     /// Queues a message at its place in the order of arrival.
     pub(crate) fn put(&mut self, message: Unexpected) {
         let (key, order) = (message.key, message.order);
+        self.held += message.what.held();
         let index = self.entries.insert(message).index;
         let Self { entries, bins, .. } = self;
         for (class, bins) in bins.iter_mut().enumerate() {
@@ -193,6 +209,7 @@ impl Waiting {
     /// Takes a message out.
     pub(crate) fn take(&mut self, id: Id) -> Unexpected {
         let message = self.entries.take(id).expect("found before");
+        self.held -= message.what.held();
         for (class, bins) in self.bins.iter_mut().enumerate() {
             if let Some(bins) = bins {
                 bins.remove(message.key.as_class(class), id.index);

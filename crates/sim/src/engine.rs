@@ -14,7 +14,8 @@
 //! unwound where it waits, or where it computes beyond its death; others get `PeerLost` once all that it had sent has arrived.
 //! Ranks that leave in order are noticed when nothing else happens, and otherwise after a millisecond, two more, four more,
 //! and so on. A handle that gets to the code of another rank, or into a simulation inside of this one, is of no use there:
-//! what is begun there fails, and its own rank can use it as before. `Settings::memory_cap` is not applied to programs: what is unexpected is known above engines.
+//! what is begun there fails, and its own rank can use it as before. What counts for
+//! `Settings::memory_cap` are short messages that a rank has not looked at or not asked for; long ones wait at their senders.
 //!
 //! | file | what |
 //! |---|---|
@@ -184,6 +185,10 @@ pub fn run<R>(
             Halt::Stuck => Error::Deadlock { ranks, waiting },
             Halt::Limit => Error::Limit { micros: micros(world.limit), ranks, unfinished: waiting },
             Halt::TooLong => Error::TooLong,
+            Halt::Memory { rank, held, time } => {
+                let cap = world.machine.memory_cap().unwrap_or(0);
+                Error::Memory { rank, micros: micros(time), held, cap }
+            }
         });
     }
     let ends: Vec<Time> = world.ranks.iter().map(|rank| rank.ended.unwrap_or(rank.time)).collect();

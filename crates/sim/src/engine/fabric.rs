@@ -149,6 +149,7 @@ impl SimFabric {
         let world = &mut *world;
         let own = &mut world.ranks[self.rank as usize];
         let arrival = own.inbox.pop_front()?;
+        own.lying -= arrival.lying();
         let bytes = match &arrival {
             Arrival::Record { body, .. } => body.len(),
             Arrival::BulkReceived { span, .. } => span.len(),
@@ -310,6 +311,12 @@ impl Fabric for SimFabric {
         } else {
             world.send_bulk(self.rank, to, invite[0], slot, span);
         }
+    }
+
+    fn holds(&mut self, bytes: u64) {
+        let mut world = self.world.borrow_mut();
+        world.rank(self.rank).kept = bytes;
+        world.check_memory(self.rank);
     }
 
     fn offers(&self) -> Offers {

@@ -31,6 +31,16 @@ pub(super) enum Arrival {
     Gathered { cell: u32, census: u64 },
 }
 
+impl Arrival {
+    /// Bytes that it occupies until it is looked at. Memory of transfers is the program's own.
+    pub(super) fn lying(&self) -> u64 {
+        match self {
+            Arrival::Record { body, .. } => body.len() as u64,
+            _ => 0,
+        }
+    }
+}
+
 /// Something on the way.
 pub(super) struct Mail {
     pub(super) from: u32,
@@ -88,6 +98,9 @@ pub(super) struct Rank {
     pub(super) waits_for: Option<String>,
     /// What it sends from then on vanishes.
     pub(super) dies: Time,
+    /// Bytes of messages that it has not looked at, and of those that it has not asked for.
+    pub(super) lying: u64,
+    pub(super) kept: u64,
 }
 
 impl Rank {
@@ -106,6 +119,8 @@ pub(super) enum Halt {
     Limit,
     /// All time is over.
     TooLong,
+    /// A rank held more than it may, at that time.
+    Memory { rank: u32, held: u64, time: Time },
 }
 
 #[derive(Default)]
@@ -159,6 +174,8 @@ impl World {
             ended: None,
             waits_for: None,
             dies: deaths(rank),
+            lying: 0,
+            kept: 0,
         };
         let ranks: Vec<Rank> = (0..machine.ranks()).map(rank).collect();
         Self {
@@ -270,9 +287,20 @@ impl World {
         if own.ended.is_some() {
             return;
         }
+        own.lying += arrival.lying();
         own.inbox.push_back(arrival);
         if own.wait == Wait::Arrival {
             self.rouse(rank);
+        }
+        self.check_memory(rank);
+    }
+
+    /// Ends all if a rank holds more than it may.
+    pub(super) fn check_memory(&mut self, rank: u32) {
+        let Rank { lying, kept, time, .. } = self.ranks[rank as usize];
+        let (held, time) = (lying + kept, time.max(self.machine.now()));
+        if self.halt.is_none() && self.machine.memory_cap().is_some_and(|cap| held > cap) {
+            self.halts(Halt::Memory { rank, held, time });
         }
     }
 

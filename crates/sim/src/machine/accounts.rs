@@ -11,6 +11,11 @@ impl Machine {
         self.memory_cap.is_some()
     }
 
+    /// What a rank may hold at most.
+    pub(crate) fn memory_cap(&self) -> Option<u64> {
+        self.memory_cap
+    }
+
     /// A rank keeps a message for which it has not asked yet.
     #[inline]
     pub fn hold(&mut self, rank: u32, bytes: u64) -> Result<()> {

@@ -208,3 +208,36 @@ fn handles_that_outlive_their_rank_or_stray_are_of_no_use_and_no_harm() {
         assert!(world.barrier().is_err());
     }
 }
+
+/// Rank 0 sends more and more, and rank 1 looks at it late; or it looks, and asks for something else first.
+fn flooded(cap: u64, looks: bool) -> treepie::Result<()> {
+    let settings = Settings { memory_cap: Some(cap), ..plain() };
+    let simulated = simulate(&flat(2), &settings, |world| {
+        for number in 0..100u8 {
+            if world.rank() == 0 {
+                world.send(&[number; 1000], 1, 0)?;
+            }
+        }
+        if world.rank() == 0 {
+            return world.send(&[1u8], 1, 1);
+        }
+        world.compute(Duration::from_millis(10));
+        if looks {
+            world.recv_vec::<u8>(0, 1)?;
+        }
+        (0..100).try_for_each(|_| world.recv_vec::<u8>(0, 0).map(drop))?;
+        if looks { Ok(()) } else { world.recv_vec::<u8>(0, 1).map(drop) }
+    })?;
+    assert!(simulated.results.iter().all(|result| *result == Some(Ok(()))), "{:?}", simulated.results);
+    Ok(())
+}
+
+#[test]
+fn a_rank_that_holds_more_than_its_memory_ends_all_and_is_named() {
+    for looks in [false, true] {
+        assert!(flooded(200_000, looks).is_ok());
+        let error = flooded(50_000, looks).expect_err("it holds 100,000 bytes").to_string();
+        assert!(error.starts_with("rank 1 ran out of memory at"), "{error}");
+        assert!(error.ends_with("its cap is 50000"), "{error}");
+    }
+}
