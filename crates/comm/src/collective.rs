@@ -141,6 +141,7 @@ impl Comm {
             fold,
             rank: self.rank() as u32,
             context: self.own_context(),
+            members: self.inner.members.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 
 use crate::collective::{Choice, Collectives};
+use crate::members::Members;
 
 /// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
 ///
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
     /// Even for messages of the program; the odd one above is for the library's own.
     context: u32,
     rank: Rank,
-    size: usize,
+    pub(crate) members: Rc<Members>,
     /// Collective operations begun so far.
     pub(crate) instances: Cell<u32>,
     /// Whether all ranks can read each other's memory, once they have found out.
@@ -54,16 +55,17 @@ impl Comm {
     /// The communicator of all ranks of an engine.
     pub fn world(fabric: Box<dyn Fabric>) -> Self {
         let endpoint = Endpoint::new(fabric);
-        let (rank, size) = (endpoint.rank() as Rank, endpoint.size() as usize);
-        Self::with_context(&Rc::new(World(Rc::new(RefCell::new(endpoint)))), 0, rank, size)
+        let (rank, ranks) = (endpoint.rank() as Rank, endpoint.size());
+        let members = Rc::new(Members::All { ranks });
+        Self::with_context(&Rc::new(World(Rc::new(RefCell::new(endpoint)))), 0, rank, members)
     }
 
-    fn with_context(world: &Rc<World>, context: u32, rank: Rank, size: usize) -> Self {
+    fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {
         let inner = Inner {
             endpoint: world.0.clone(),
             context,
             rank,
-            size,
+            members,
             instances: Cell::new(0),
             shows: Cell::new(None),
             left_board: Cell::new(false),
@@ -85,7 +87,7 @@ impl Comm {
 
     /// How many ranks there are.
     pub fn size(&self) -> usize {
-        self.inner.size
+        self.inner.members.ranks() as usize
     }
 
     /// The engine that carries the messages: `shm`, `threads`, `mpi`, `sim`, `alone`.
@@ -96,8 +98,17 @@ impl Comm {
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
         let context = self.agree_on_context()?;
-        let new = Self::with_context(&self.world, context, self.rank(), self.size());
+        let new = Self::with_context(&self.world, context, self.rank(), self.inner.members.clone());
         Ok(new.with_choice(self.collectives.choice.clone()))
+    }
+
+    /// A communicator of some ranks of this one, which this rank is one of. All ranks of this one agree on the context, so
+    /// several such communicators may be made at once, if no rank is in two of them.
+    pub(crate) fn part(&self, context: u32, members: Members) -> Self {
+        let own = self.inner.members.world(self.rank() as u32);
+        let rank = members.rank(own).expect("a rank makes communicators that it is in") as Rank;
+        let new = Self::with_context(&self.world, context, rank, Rc::new(members));
+        new.with_choice(self.collectives.choice.without_network())
     }
 
     /// A context that none of these ranks has used: the highest of what each of them would take. A rank never goes
@@ -143,8 +154,19 @@ impl Comm {
         if rank < self.size() { Ok(rank as u32) } else { Err(Error::BadRank { rank, size: self.size() }) }
     }
 
+    /// Whether all ranks of the world are here.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.inner.members.are_all(self.endpoint().size())
+    }
+
+    /// The rank of the world that has a rank here.
+    #[inline]
+    pub(crate) fn world_rank(&self, rank: Rank) -> Result<u32> {
+        self.check_rank(rank).map(|rank| self.inner.members.world(rank))
+    }
+
     pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
-        let to = self.check_rank(to)?;
+        let to = self.world_rank(to)?;
         check_tag(tag)?;
         Ok(Address { context: self.context(), to, tag, synchronous })
     }
@@ -152,7 +174,7 @@ impl Comm {
     pub(crate) fn select(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Select> {
         let source = match from.into() {
             Source::Any => None,
-            Source::Rank(rank) => Some(self.check_rank(rank)?),
+            Source::Rank(rank) => Some(self.world_rank(rank)?),
         };
         let tag = match tag.into() {
             TagMatch::Any => None,
@@ -176,7 +198,8 @@ impl Inner {
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Status {
-        Status { source: envelope.source as Rank, tag: envelope.tag, bytes: envelope.bytes }
+        let source = self.members.rank(envelope.source).expect("only members send on a communicator") as Rank;
+        Status { source, tag: envelope.tag, bytes: envelope.bytes }
     }
 }
 

@@ -5,12 +5,14 @@
 mod barrier;
 mod collective;
 mod comm;
+mod members;
 mod message;
 mod point;
 pub mod protocol;
 mod reactor;
 mod request;
 mod scope;
+mod split;
 mod window;
 
 pub use collective::{Chooser, Persistent, Question};

@@ -62,7 +62,7 @@ impl Comm {
     /// What a protocol that runs alone may use. The same on all ranks.
     pub fn means(&self) -> Means {
         let offers = self.endpoint().fabric().offers();
-        let barrier = self.context() / 2 < offers.cells;
+        let barrier = self.is_of_all() && self.context() / 2 < offers.cells;
         Means {
             barrier,
             arrives_last: barrier && offers.arrives_last,
@@ -82,7 +82,7 @@ impl Comm {
     pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
         let instance = self.next_instance();
         let shortcuts = self.shortcuts();
-        let running = Running::new(reactor, self.own_context(), instance).aligned(align).with_shortcuts(shortcuts);
+        let running = self.running(reactor, instance).aligned(align).with_shortcuts(shortcuts);
         let mut exposed = Exposed { running: Some(running), comm: &self.inner };
         let mut patience = Patience::default();
         loop {
@@ -105,7 +105,7 @@ impl Comm {
         finish: impl Fn(&mut R) -> Result<T> + 'static,
     ) -> Request<'static, T> {
         let instance = self.next_instance();
-        let running = Running::new(reactor, self.own_context(), instance).aligned(align);
+        let running = self.running(reactor, instance).aligned(align);
         let running = Rc::new(RefCell::new(running));
         let id = self.endpoint().spawn(running.clone(), None);
         let take = move || finish(running.borrow_mut().reactor_mut());
@@ -117,7 +117,7 @@ impl Comm {
     pub fn give_up_protocol<R: Reactor>(&self, reactor: R, alone: bool) {
         let instance = self.next_instance();
         let shortcuts = if alone { self.shortcuts() } else { None };
-        Running::new(reactor, self.own_context(), instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint());
+        self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint());
     }
 
     /// What a crate above keeps with this communicator: one of each type, made when it is first asked for.
@@ -134,6 +134,10 @@ impl Comm {
     /// How many cores all ranks share, if they are on one machine. The same on all ranks.
     pub fn cores(&self) -> Option<u32> {
         self.endpoint().cores()
+    }
+
+    pub(crate) fn running<R: Reactor>(&self, reactor: R, instance: u32) -> Running<R> {
+        Running::new(reactor, self.own_context(), instance).among(self.inner.members.clone())
     }
 
     /// All ranks run the same protocols alone, in the same order, so they agree about the counter.

@@ -5,12 +5,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
+
 use treepie_base::{Error, Result, Span};
 use treepie_fabric::{
     Address, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task, Transmit,
 };
 
 use crate::collective::job::{INSTANCE_MASK, instance_tag};
+use crate::members::Members;
 
 /// What of the engine a reactor may use beside messages: only one that runs alone on its communicator, as all ranks must
 /// come to the barrier in the same order.
@@ -26,6 +29,8 @@ pub(crate) struct Shortcuts {
 pub(crate) struct Running<R> {
     reactor: R,
     run: Run,
+    /// Reactors know ranks of their communicator, and the endpoint those of the world.
+    members: Option<Rc<Members>>,
     /// Of memory for messages.
     align: usize,
     shortcuts: Option<Shortcuts>,
@@ -61,12 +66,28 @@ impl<R: Reactor> Running<R> {
         Self {
             reactor,
             run: Run { context, tag: instance_tag(instance) | PROTOCOL },
+            members: None,
             align: 1,
             shortcuts: None,
             listening: false,
             sends: Vec::new(),
             barrier: Barrier::Away,
         }
+    }
+
+    /// The same among these ranks instead of all.
+    pub(crate) fn among(self, members: Rc<Members>) -> Self {
+        Self { members: Some(members), ..self }
+    }
+
+    fn world(&self, rank: u32) -> u32 {
+        self.members.as_ref().map_or(rank, |members| members.world(rank))
+    }
+
+    /// What the reactor needs of a rank of the world; nothing if it is not among them.
+    fn needs(&self, world: u32) -> Option<Needs> {
+        let rank = self.members.as_ref().map_or(Some(world), |members| members.rank(world));
+        rank.map(|rank| self.reactor.needs(rank))
     }
 
     /// The same with memory for messages that is aligned like this.
@@ -92,7 +113,7 @@ impl<R: Reactor> Running<R> {
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
         let Transmit { to, tag, bytes, synchronous } = transmit;
         debug_assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
-        let address = Address { context: self.run.context, to, tag: self.run.tag | tag, synchronous };
+        let address = Address { context: self.run.context, to: self.world(to), tag: self.run.tag | tag, synchronous };
         if let Started::Pending(id) = endpoint.start_send(address, Span::from(bytes))? {
             self.sends.push(Sending { id, tell: synchronous.then_some((to, tag)) });
         } else if synchronous {
@@ -107,7 +128,11 @@ impl<R: Reactor> Running<R> {
         while let Some(heard) = endpoint.heard(self.run) {
             let (envelope, bytes) = heard?;
             let now = endpoint.fabric().now();
-            self.reactor.on_message(now, envelope.source, envelope.tag & OWN_MASK, bytes)?;
+            let source = match &self.members {
+                Some(members) => members.rank(envelope.source).expect("only members send on a communicator"),
+                None => envelope.source,
+            };
+            self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes)?;
             any = true;
         }
         Ok(any)
@@ -188,12 +213,19 @@ impl<R: Reactor> Running<R> {
         Ok(self.reactor.is_done() && self.sends.is_empty() && !endpoint.hears_more(self.run))
     }
 
+    /// A rank that is lost without which this cannot end. One that has failed may have failed in it.
+    fn lost(&self, endpoint: &Endpoint) -> Option<u32> {
+        let is_missed = |rank, has_failed| self.needs(rank).is_some_and(|needs| has_failed || needs == Needs::Message);
+        endpoint.lost_for(is_missed)
+    }
+
     /// An error if somebody will not do any more what this waits for.
     fn look_for_losses(&self, endpoint: &mut Endpoint) -> Result<()> {
-        if let Some(rank) = endpoint.lost_for(|rank| self.reactor.needs(rank) == Needs::Message) {
+        if let Some(rank) = self.lost(endpoint) {
             return Err(Error::PeerLost { rank: rank as usize });
         }
-        match endpoint.given_up_by(self.run, |rank| self.reactor.needs(rank) != Needs::Nothing) {
+        let waits = |rank| self.needs(rank).is_some_and(|needs| needs != Needs::Nothing);
+        match endpoint.given_up_by(self.run, waits) {
             Some(rank) => Err(Error::GaveUp { rank: rank as usize }),
             None => Ok(()),
         }
@@ -207,7 +239,8 @@ impl<R: Reactor> Running<R> {
         endpoint.give_up_messages(context, mask, tag);
         endpoint.stop_listening(self.run);
         self.sends.drain(..).for_each(|sending| endpoint.abandon(sending.id));
-        endpoint.tell_gave_up(context, mask, tag, self.reactor.receivers().into_iter());
+        let receivers = self.reactor.receivers().into_iter().map(|rank| self.world(rank));
+        endpoint.tell_gave_up(context, mask, tag, receivers);
         let arrives = self.reactor.will_arrive() || matches!(self.barrier, Barrier::Coming { .. });
         if let Some(shortcuts) = self.shortcuts.filter(|_| arrives)
             && let Some(id) = endpoint.gather(shortcuts.cell, 0)
@@ -230,8 +263,7 @@ impl<R: Reactor> Task for Running<R> {
             }
             Err(error) => {
                 // One that gave up has done so because it noticed first that another is lost.
-                let lost = endpoint.lost_for(|rank| self.reactor.needs(rank) == Needs::Message);
-                let error = match (&error, lost) {
+                let error = match (&error, self.lost(endpoint)) {
                     (Error::GaveUp { .. }, Some(rank)) => Error::PeerLost { rank: rank as usize },
                     _ => error,
                 };

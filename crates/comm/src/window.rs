@@ -131,7 +131,7 @@ impl<T: Pod> Window<T> {
         match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.store(starts[rank] + at, cast_slice(data)),
             Reach::Records { window } => {
-                self.comm.endpoint().window_put(*window, rank as u32, at, cast_slice(data))?;
+                self.comm.endpoint().window_put(*window, self.comm.world_rank(rank)?, at, cast_slice(data))?;
             }
         }
         Ok(())
@@ -143,7 +143,7 @@ impl<T: Pod> Window<T> {
         match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.load(starts[rank] + at, cast_slice_mut(into)),
             Reach::Records { window } => {
-                self.comm.endpoint().window_get(*window, rank as u32, at, cast_slice_mut(into))?;
+                self.comm.endpoint().window_get(*window, self.comm.world_rank(rank)?, at, cast_slice_mut(into))?;
             }
         }
         Ok(())
@@ -188,7 +188,9 @@ impl<T: Counter> Window<T> {
         let value = value.to_word();
         let old = match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.fetch_add(starts[rank] + at, value),
-            Reach::Records { window } => self.comm.endpoint().window_fetch_add(*window, rank as u32, at, value)?,
+            Reach::Records { window } => {
+                self.comm.endpoint().window_fetch_add(*window, self.comm.world_rank(rank)?, at, value)?
+            }
         };
         Ok(T::from_word(old))
     }

@@ -6,7 +6,7 @@
 //!
 //! | file | what the cases are about |
 //! |---|---|
-//! | `barriers`, `contexts` | communicators apart from each other, and all ranks together |
+//! | `barriers`, `contexts`, `splits` | communicators apart from each other, and all ranks together |
 //! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
 //! | `order`, `matching`, `wildcards` | which message meets which receive |
 //! | `nonblocking`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
@@ -51,6 +51,7 @@ mod routed;
 mod scopes;
 mod sizes;
 mod sparse;
+mod splits;
 mod suite;
 mod synchronous;
 mod truncation;
@@ -67,6 +68,7 @@ pub fn cases() -> Vec<Case> {
     [
         barriers::CASES,
         contexts::CASES,
+        splits::CASES,
         elements::CASES,
         sizes::CASES,
         exchange::CASES,

@@ -8,12 +8,13 @@ use treepie_conformance::{Summary, cases, run_all};
 use treepie_shm::launch::{Label, Launch};
 
 const USAGE: &str = "\
-usage: conformance [--threads N | --shm N | --sim NETWORK] [FILTER]
+usage: conformance [--threads N | --shm N | --sim NETWORK] [--parts] [FILTER]
        conformance --list [FILTER]
 
 Runs the cases whose name contains one of the words of FILTER (commas between them), or all: as a rank of the world it was started in (treepie run, mpirun); with
 --threads on N threads of its own, with --shm on N processes that it starts, with --sim on simulated ranks of a network:
-N of them, or a network's text as torus:4x4.";
+N of them, or a network's text as torus:4x4. With --parts on two communicators of every other rank each, backwards, both
+at once.";
 
 /// Where the ranks come from.
 enum World {
@@ -26,11 +27,13 @@ enum World {
 fn main() -> ExitCode {
     let mut world = World::Found;
     let mut list = false;
+    let mut parts = false;
     let mut filter = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--list" => list = true,
+            "--parts" => parts = true,
             "--threads" => match args.next().and_then(|n| n.parse().ok()) {
                 Some(n) => world = World::Threads(n),
                 None => return usage("--threads needs a number"),
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    match run(world, filter) {
+    match run(world, parts, filter) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -75,25 +78,31 @@ fn usage(what: &str) -> ExitCode {
 }
 
 /// Whether all cases passed.
-fn run(world: World, filter: Option<&str>) -> Result<bool, Box<dyn std::error::Error>> {
+fn run(world: World, parts: bool, filter: Option<&str>) -> Result<bool, Box<dyn std::error::Error>> {
     match world {
         World::Found => {
             let world = treepie::init()?;
-            Ok(report(world.rank(), &run_all(&world, filter)))
+            run_in(&world, parts, filter).map_err(Into::into)
         }
         World::Threads(ranks) => {
-            let passed = treepie::launch(ranks, |world| report(world.rank(), &run_all(&world, filter)))?;
-            Ok(passed.into_iter().all(|passed| passed))
+            let passed = treepie::launch(ranks, |world| run_in(&world, parts, filter))?;
+            Ok(passed.into_iter().collect::<treepie::Result<Vec<bool>>>()?.into_iter().all(|passed| passed))
         }
         World::Simulated(network) => {
-            let run_it = |world: treepie::Comm| report(world.rank(), &run_all(&world, filter));
+            let run_it = |world: treepie::Comm| run_in(&world, parts, filter);
             let simulated = treepie::simulate(&network, &settings(&network), run_it)?;
             println!("{} messages in {:.0} simulated us", simulated.messages, simulated.micros());
-            Ok(simulated.into_results().into_iter().all(|passed| passed))
+            Ok(simulated
+                .into_results()
+                .into_iter()
+                .collect::<treepie::Result<Vec<bool>>>()?
+                .into_iter()
+                .all(|passed| passed))
         }
         World::Processes(ranks) => {
             let mut launch = Launch::new(ranks, std::env::current_exe()?);
-            launch.args = filter.into_iter().map(Into::into).collect();
+            let parts = parts.then_some("--parts");
+            launch.args = parts.into_iter().chain(filter).map(Into::into).collect();
             launch.label = Label::Never;
             let outcome = launch.run()?;
             if !outcome.is_success() {
@@ -102,6 +111,19 @@ fn run(world: World, filter: Option<&str>) -> Result<bool, Box<dyn std::error::E
             Ok(outcome.is_success())
         }
     }
+}
+
+/// Runs the cases in a world, or in its parts.
+fn run_in(world: &treepie::Comm, parts: bool, filter: Option<&str>) -> treepie::Result<bool> {
+    if !parts {
+        return Ok(report(world.rank(), &run_all(world, filter)));
+    }
+    let rank = world.rank();
+    let part = world.split(rank as u32 % 2, -(rank as i32))?.expect("every rank has a colour");
+    let passed = report(part.rank(), &run_all(&part, filter));
+    // Ranks that leave the world are noticed by those of the other part.
+    world.barrier()?;
+    Ok(passed)
 }
 
 /// So many ranks, or a network.

@@ -169,14 +169,14 @@ impl Endpoint {
         void.iter().for_each(|(from, what)| self.core.refuse(*from, what));
     }
 
-    /// Why a protocol cannot end: a rank that is lost, and that it needs as `needs` says. Those that have failed are taken
-    /// to be needed: they may have failed in it.
-    pub fn lost_for(&mut self, needs: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The first rank that is lost and that somebody misses, who is told whether it has failed; of those that have, if any.
+    pub fn lost_for(&self, misses: impl Fn(u32, bool) -> bool) -> Option<u32> {
         let lives = &self.core.lives;
         if lives.all_here() || self.finding_losses {
             return None;
         }
-        lives.first_failed().or_else(|| (0..self.size()).find(|rank| lives.is_lost(*rank) && needs(*rank)))
+        let failed = (0..self.size()).find(|rank| lives.has_failed(*rank) && misses(*rank, true));
+        failed.or_else(|| (0..self.size()).find(|rank| lives.is_lost(*rank) && misses(*rank, false)))
     }
 
     fn fail_gatherings(&mut self) {

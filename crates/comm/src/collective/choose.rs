@@ -34,6 +34,11 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// The same for other ranks, of whose network nothing is known.
+    pub(crate) fn without_network(&self) -> Self {
+        Self { network: None, ..self.clone() }
+    }
+
     /// The id to use for an operation, if one was said. An error if the environment names one that does not exist.
     pub(super) fn id_for(&self, operation: Operation) -> Result<Option<&str>> {
         self.id_of(operation.name())

@@ -199,6 +199,7 @@ impl Execution {
     fn issue(&mut self, op: Op, tag: u32, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
         match op {
             Op::Send { to, part } => {
+                let to = self.job.members.world(to);
                 let address = Address { context: self.job.context, to, tag, synchronous: false };
                 let (range, bytes) = self.bytes(part);
                 let (region, range, then) = match range {
@@ -245,7 +246,8 @@ impl Execution {
     }
 
     fn receive(&self, from: u32, tag: u32, span: Span, then: Then, round: &mut Round, endpoint: &mut Endpoint) {
-        let select = Select { context: self.job.context, source: Some(from), tag: Some(tag) };
+        let source = Some(self.job.members.world(from));
+        let select = Select { context: self.job.context, source, tag: Some(tag) };
         let expected = span.len() as u64;
         let id = endpoint.start_recv(select, Target::Into(span));
         round.pending.push(Pending { id: Some(id), expected, then });

@@ -9,6 +9,8 @@ use treepie_base::Region;
 use treepie_fabric::Endpoint;
 use treepie_schedule::{Buf, Held, Layouts, Op, Operation, Places, Rounds, Schedule, held};
 
+use crate::members::Members;
+
 /// Combines the second into the first; the flag says that the second stands on the left.
 pub(crate) type Fold = Rc<super::Folding>;
 
@@ -23,6 +25,7 @@ pub(crate) struct Job {
     pub(crate) fold: Option<Fold>,
     pub(crate) rank: u32,
     pub(crate) context: u32,
+    pub(crate) members: Rc<Members>,
 }
 
 impl Job {
@@ -49,7 +52,7 @@ impl Job {
         schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
     }
 
-    /// All ranks that this rank sends something to.
+    /// All ranks of the world that this rank sends something to.
     pub(crate) fn receivers(&self) -> BTreeSet<u32> {
         let mut receivers = BTreeSet::new();
         let mut list = Rounds::new();
@@ -58,7 +61,7 @@ impl Job {
                 list.clear();
                 self.schedule.emit(self.rank, phase, lane, 0..self.schedule.rounds(self.rank, phase, lane), &mut list);
                 receivers.extend(list.iter().flatten().filter_map(|op| match op {
-                    Op::Send { to, .. } => Some(*to),
+                    Op::Send { to, .. } => Some(self.members.world(*to)),
                     _ => None,
                 }));
             }

@@ -88,13 +88,17 @@ impl Straight {
                     for op in round {
                         if let Op::Send { to, part } = *op {
                             let bit = bits.bit(part).filter(|bit| bit.range.len() <= short)?;
-                            steps.push(Step::Send { to, tag, bit });
+                            steps.push(Step::Send { to: job.members.world(to), tag, bit });
                         }
                     }
                     for op in round {
                         match *op {
-                            Op::Recv { from, part } => steps.push(Step::Recv { from, tag, bit: bits.bit(part)? }),
+                            Op::Recv { from, part } => {
+                                let from = job.members.world(from);
+                                steps.push(Step::Recv { from, tag, bit: bits.bit(part)? });
+                            }
                             Op::RecvReduce { from, part, side } => {
+                                let from = job.members.world(from);
                                 let (bit, left) = (bits.bit(part)?, side == Side::Left);
                                 steps.push(Step::RecvReduce { from, tag, bit, left });
                             }

@@ -104,7 +104,7 @@ impl Comm {
         });
         let items = items.filter(|(_, bytes)| !bytes.is_empty());
         let router = StoreAndForward::new(self.rank() as u32, self.size() as u32, route, items);
-        let running = Running::new(router, self.own_context(), instance);
+        let running = self.running(router, instance);
         Ok(Blocks { running, output, from: from.iter().map(|count| count * size).collect() })
     }
 

@@ -1,0 +1,164 @@
+//! Which ranks of the world are in a communicator, and in which order.
+//!
+//! Endpoints and errors know ranks of the world; programs, schedules and protocols know those of their communicator. What is
+//! stored is a formula where the ranks follow one, and a table elsewhere.
+
+use std::cell::OnceCell;
+
+/// The ranks of the world that a communicator has, in its order.
+#[derive(Debug)]
+pub(crate) enum Members {
+    /// All of them, in the order of the world.
+    All {
+        /// How many.
+        ranks: u32,
+    },
+    /// Every so many, as in rows and columns of grids; also backwards.
+    Affine {
+        /// The first.
+        first: u32,
+        /// From one to the next.
+        step: i64,
+        /// How many.
+        ranks: u32,
+    },
+    /// As listed.
+    Listed(Listed),
+}
+
+/// A table of ranks.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    world: Box<[u32]>,
+    /// Ranks of the communicator in the order of those of the world, made when somebody first looks the other way and the
+    /// table is not in order itself.
+    sorted: OnceCell<Box<[u32]>>,
+    is_sorted: bool,
+}
+
+impl Members {
+    /// These ranks of a world of so many, each at most once.
+    pub(crate) fn new(world: Vec<u32>, of: u32) -> Self {
+        let ranks = world.len() as u32;
+        let step = match world[..] {
+            [one, other, ..] => i64::from(other) - i64::from(one),
+            _ => 1,
+        };
+        let first = world.first().copied().unwrap_or(0);
+        let is_affine =
+            world.iter().enumerate().all(|(rank, at)| i64::from(first) + rank as i64 * step == i64::from(*at));
+        if is_affine && (first, step, ranks) == (0, 1, of) {
+            return Members::All { ranks };
+        }
+        if is_affine {
+            return Members::Affine { first, step, ranks };
+        }
+        let is_sorted = world.is_sorted();
+        Members::Listed(Listed { world: world.into(), sorted: OnceCell::new(), is_sorted })
+    }
+
+    /// How many.
+    pub(crate) fn ranks(&self) -> u32 {
+        match self {
+            Members::All { ranks } | Members::Affine { ranks, .. } => *ranks,
+            Members::Listed(listed) => listed.world.len() as u32,
+        }
+    }
+
+    /// The rank of the world that has this rank here.
+    #[inline]
+    pub(crate) fn world(&self, rank: u32) -> u32 {
+        match self {
+            Members::All { .. } => rank,
+            Members::Affine { first, step, .. } => (i64::from(*first) + i64::from(rank) * step) as u32,
+            Members::Listed(listed) => listed.world[rank as usize],
+        }
+    }
+
+    /// The rank here of a rank of the world, if it is here.
+    #[inline]
+    pub(crate) fn rank(&self, world: u32) -> Option<u32> {
+        match self {
+            Members::All { ranks } => (world < *ranks).then_some(world),
+            Members::Affine { first, step, ranks } => {
+                let distance = i64::from(world) - i64::from(*first);
+                let rank = distance / step;
+                (distance % step == 0 && (0..i64::from(*ranks)).contains(&rank)).then_some(rank as u32)
+            }
+            Members::Listed(listed) => listed.rank(world),
+        }
+    }
+
+    /// Whether all ranks of a world of so many are here.
+    pub(crate) fn are_all(&self, of: u32) -> bool {
+        self.ranks() == of
+    }
+
+    /// Bytes that this takes.
+    pub(crate) fn memory(&self) -> usize {
+        let tables = match self {
+            Members::All { .. } | Members::Affine { .. } => 0,
+            Members::Listed(listed) => listed.world.len() + listed.sorted.get().map_or(0, |sorted| sorted.len()),
+        };
+        size_of::<Self>() + tables * size_of::<u32>()
+    }
+
+    /// In a word.
+    pub(crate) fn representation(&self) -> &'static str {
+        match self {
+            Members::All { .. } => "all ranks",
+            Members::Affine { .. } => "formula",
+            Members::Listed(_) => "table",
+        }
+    }
+}
+
+impl Listed {
+    fn rank(&self, world: u32) -> Option<u32> {
+        if self.is_sorted {
+            return self.world.binary_search(&world).ok().map(|rank| rank as u32);
+        }
+        let sorted = self.sorted.get_or_init(|| {
+            let mut sorted: Vec<u32> = (0..self.world.len() as u32).collect();
+            sorted.sort_unstable_by_key(|rank| self.world[*rank as usize]);
+            sorted.into()
+        });
+        let place = sorted.binary_search_by_key(&world, |rank| self.world[*rank as usize]);
+        place.ok().map(|place| sorted[place])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_lead_to_each_other() {
+        let lists: [(&[u32], &str); 10] = [
+            (&[0, 1, 2, 3, 4, 5, 6, 7], "all ranks"),
+            (&[0, 1, 2], "formula"),
+            (&[5], "formula"),
+            (&[], "formula"),
+            (&[1, 4, 7], "formula"),
+            (&[7, 6, 5, 4, 3, 2, 1, 0], "formula"),
+            (&[6, 3, 0], "formula"),
+            (&[0, 1, 3, 7], "table"),
+            (&[4, 2, 7, 0], "table"),
+            (&[0, 1, 2, 3, 4, 5, 7, 6], "table"),
+        ];
+        for (list, representation) in lists {
+            let members = Members::new(list.to_vec(), 8);
+            assert_eq!(members.representation(), representation, "{list:?}");
+            assert_eq!(members.ranks() as usize, list.len());
+            for world in 0..9 {
+                let rank = list.iter().position(|at| *at == world).map(|rank| rank as u32);
+                assert_eq!(members.rank(world), rank, "{world} in {list:?}");
+                if let Some(rank) = rank {
+                    assert_eq!(members.world(rank), world);
+                }
+            }
+        }
+        assert!(Members::new((0..1000).collect(), 1001).memory() < 64);
+        assert!(Members::new((0..1000).map(|rank| rank * rank).collect(), 1_000_000).memory() > 4000);
+    }
+}

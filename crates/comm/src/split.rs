@@ -1,0 +1,77 @@
+//! Communicators of some of the ranks of another one.
+
+use treepie_base::{Error, Rank, Result};
+
+use crate::comm::Comm;
+use crate::members::Members;
+
+impl Comm {
+    /// A communicator for each colour, of the ranks that have named it, in the order of their keys, and for equal keys in
+    /// that of their ranks here. All ranks call it; those without a colour get nothing.
+    pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
+        let color = color.into();
+        let context = u64::from(self.endpoint().next_context());
+        let own = [context, u64::from(color.is_some()), color.unwrap_or(0).into(), u64::from(sortable(key))];
+        let all = self.all_gather(&own)?;
+        let (all, _) = all.as_chunks::<4>();
+        let context = all.iter().map(|[context, ..]| *context as u32).max().expect("there is at least this rank");
+        self.endpoint().use_contexts_below(context + 2);
+        let Some(color) = color else { return Ok(None) };
+        let is_mine = |[_, any, other, _]: &[u64; 4]| *any == 1 && *other == u64::from(color);
+        let mut mine: Vec<(u64, u32)> =
+            (0..).zip(all).filter(|(_, entry)| is_mine(entry)).map(|(rank, entry)| (entry[3], rank)).collect();
+        mine.sort_unstable();
+        Ok(Some(self.part(context, self.members_of(mine.into_iter().map(|(_, rank)| rank)))))
+    }
+
+    /// A communicator of these ranks, in this order. All ranks of this one call it with the same list; those that are not in
+    /// it get nothing.
+    ///
+    /// # Errors
+    /// If a rank does not exist or is listed twice; on every caller, as all have the same list.
+    pub fn create(&self, group: &[Rank]) -> Result<Option<Comm>> {
+        self.check_group(group)?;
+        let context = self.agree_on_context()?;
+        if !group.contains(&self.rank()) {
+            return Ok(None);
+        }
+        Ok(Some(self.part(context, self.members_of(group.iter().map(|rank| *rank as u32)))))
+    }
+
+    /// The rank that one of this communicator's has in another one, if it is there too.
+    pub fn translate(&self, rank: Rank, other: &Comm) -> Result<Option<Rank>> {
+        let world = self.world_rank(rank)?;
+        Ok(other.inner.members.rank(world).map(|rank| rank as Rank))
+    }
+
+    /// Bytes that this rank holds to know which ranks are here.
+    pub fn memory(&self) -> usize {
+        self.inner.members.memory()
+    }
+
+    /// How that is held: `all ranks` for those of the world in its order, `formula` where every so many are here, `table`
+    /// elsewhere.
+    pub fn representation(&self) -> &'static str {
+        self.inner.members.representation()
+    }
+
+    fn check_group(&self, group: &[Rank]) -> Result<()> {
+        let mut sorted = group.to_vec();
+        sorted.sort_unstable();
+        sorted.iter().try_for_each(|rank| self.check_rank(*rank).map(drop))?;
+        match sorted.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(Error::Algorithm(format!("rank {} is listed twice in a group", two[0]))),
+            None => Ok(()),
+        }
+    }
+
+    fn members_of(&self, ranks: impl Iterator<Item = u32>) -> Members {
+        let world = ranks.map(|rank| self.inner.members.world(rank)).collect();
+        Members::new(world, self.endpoint().size())
+    }
+}
+
+/// Unsigned numbers in the order of the signed ones.
+fn sortable(key: i32) -> u32 {
+    key as u32 ^ 1 << 31
+}

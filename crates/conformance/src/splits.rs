@@ -1,0 +1,170 @@
+//! Communicators of some of the ranks of another one, compared with what every rank can work out.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use treepie::{ANY_SOURCE, Comm, Error, Rank, SparseExchange, Sum};
+
+use crate::check::{Outcome, check, check_eq};
+use crate::suite::Case;
+
+pub(crate) const CASES: &[Case] = &[
+    Case::new("splits/random-colours-and-keys", 1, random),
+    Case::new("splits/split-of-split-of-split", 1, nested),
+    Case::new("splits/messages-of-siblings-never-cross", 2, siblings),
+    Case::new("splits/rows-and-columns-work-at-once", 1, rows_and_columns),
+    Case::new("splits/of-a-list-of-ranks", 1, listed),
+    Case::new("splits/many-are-made-and-dropped", 1, many),
+    Case::new("splits/ranks-are-translated", 1, translated),
+    Case::new("splits/what-is-stored-follows-the-ranks", 1, stored),
+    Case::new("splits/bad-groups-are-refused", 1, refused),
+];
+
+/// The colour and key of a rank, of which some have none.
+fn drawn(seed: u64, rank: Rank, colours: u64) -> (Option<u32>, i32) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed * 1_000_003 + rank as u64);
+    let mut below = |limit: u64| random.next_u64() % limit;
+    let colour = below(colours + 1);
+    ((colour < colours).then_some(colour as u32), below(4) as i32 - 2)
+}
+
+/// The ranks of a parent that have a colour, in the order that they must have.
+fn expected(parent: &[Rank], colour: u32, drawn: impl Fn(Rank) -> (Option<u32>, i32)) -> Vec<Rank> {
+    let with_key = parent.iter().enumerate().map(|(rank, at)| (drawn(rank), rank, *at));
+    let mut with_key: Vec<(i32, usize, Rank)> = with_key
+        .filter(|((other, _), ..)| *other == Some(colour))
+        .map(|((_, key), rank, at)| (key, rank, at))
+        .collect();
+    with_key.sort_unstable();
+    with_key.into_iter().map(|(_, _, at)| at).collect()
+}
+
+/// Checks who is in a communicator, by names that ranks have in the one that all come from.
+fn check_members(part: &Comm, name: Rank, expected: &[Rank]) -> Outcome {
+    check_eq!(part.size(), expected.len(), "ranks of the communicator");
+    let names: Vec<Rank> = part.all_gather(&[name as u64])?.into_iter().map(|name| name as Rank).collect();
+    check_eq!(names, expected, "ranks in their order");
+    check_eq!(expected[part.rank()], name, "this rank");
+    Ok(())
+}
+
+fn random(comm: &Comm) -> Outcome {
+    let all: Vec<Rank> = (0..comm.size()).collect();
+    for seed in 0..20 {
+        for colours in [1, 2, 5] {
+            let (colour, key) = drawn(seed, comm.rank(), colours);
+            let part = comm.split(colour, key)?;
+            check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator");
+            if let (Some(part), Some(colour)) = (part, colour) {
+                check_members(&part, comm.rank(), &expected(&all, colour, |rank| drawn(seed, rank, colours)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn nested(comm: &Comm) -> Outcome {
+    for seed in 0..5 {
+        let mut part = comm.clone();
+        let mut names: Vec<Rank> = (0..comm.size()).collect();
+        for level in 0..3 {
+            let seed = seed * 3 + level;
+            let (colour, key) = drawn(seed, part.rank(), 2);
+            let Some(next) = part.split(colour, key)? else { break };
+            names = expected(&names, colour.expect("there is a communicator"), |rank| drawn(seed, rank, 2));
+            check_members(&next, comm.rank(), &names)?;
+            let sum = next.all_reduce(&[comm.rank() as u64], Sum)?;
+            check_eq!(sum[0], names.iter().sum::<Rank>() as u64, "a sum on level {level}");
+            part = next;
+        }
+    }
+    Ok(())
+}
+
+/// Both halves do the same under the same tags, and each gets its own, also by wildcards.
+fn siblings(comm: &Comm) -> Outcome {
+    let colour = comm.rank() as u32 % 2;
+    let part = comm.split(colour, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let (me, size) = (part.rank(), part.size());
+    for round in 0..50u64 {
+        part.send(&[u64::from(colour) << 32 | round], (me + 1) % size, 7)?;
+        let (got, status) = part.recv_vec::<u64>(ANY_SOURCE, 7)?;
+        check_eq!((got[0], status.source), (u64::from(colour) << 32 | round, (me + size - 1) % size), "a message");
+        let got = part.exchange([((me + 1) % size, vec![colour])])?;
+        check_eq!(got, [((me + size - 1) % size, vec![colour])], "an exchange");
+        check_eq!(part.all_reduce(&[colour], Sum)?[0], colour * size as u32, "a sum");
+    }
+    part.barrier()?;
+    Ok(())
+}
+
+fn rows_and_columns(comm: &Comm) -> Outcome {
+    let side = (1..=comm.size()).find(|side| side * side >= comm.size()).expect("the number itself");
+    let (row, column) = (comm.rank() / side, comm.rank() % side);
+    let rows = comm.split(row as u32, column as i32)?.expect("every rank has a colour");
+    let columns = comm.split(column as u32, row as i32)?.expect("every rank has a colour");
+    let in_row = rows.iall_reduce(vec![comm.rank() as u64], Sum)?;
+    let in_column = columns.iall_reduce(vec![comm.rank() as u64], Sum)?;
+    let all = comm.iall_reduce(vec![comm.rank() as u64], Sum)?;
+    let sum = |is_there: &dyn Fn(usize) -> bool| (0..comm.size()).filter(|rank| is_there(*rank)).sum::<usize>() as u64;
+    check_eq!(in_column.wait()?[0], sum(&|rank| rank % side == column), "the column");
+    check_eq!(all.wait()?[0], sum(&|_| true), "all");
+    check_eq!(in_row.wait()?[0], sum(&|rank| rank / side == row), "the row");
+    Ok(())
+}
+
+fn listed(comm: &Comm) -> Outcome {
+    let every_third: Vec<Rank> = (0..comm.size()).rev().step_by(3).collect();
+    let part = comm.create(&every_third)?;
+    check_eq!(part.is_some(), every_third.contains(&comm.rank()), "whether this rank is in it");
+    if let Some(part) = part {
+        check_members(&part, comm.rank(), &every_third)?;
+    }
+    check!(comm.create(&[])?.is_none(), "a communicator of nobody");
+    Ok(())
+}
+
+fn many(comm: &Comm) -> Outcome {
+    let rounds = if comm.size() <= 8 { 300 } else { 30 };
+    for round in 0..rounds {
+        let part = comm.split((comm.rank() as u32 + round) % 2, 0)?.expect("every rank has a colour");
+        let size = part.all_reduce(&[1u32], Sum)?[0] as usize;
+        check_eq!(size, part.size(), "ranks of communicator {round}");
+    }
+    Ok(())
+}
+
+fn translated(comm: &Comm) -> Outcome {
+    let part = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a colour");
+    for rank in 0..part.size() {
+        let there = part.translate(rank, comm)?.expect("all are there");
+        check_eq!(there % 2, comm.rank() % 2, "rank {rank} there");
+        check_eq!(comm.translate(there, &part)?, Some(rank), "and back");
+    }
+    let other = (0..comm.size()).find(|rank| rank % 2 != comm.rank() % 2);
+    if let Some(other) = other {
+        check_eq!(comm.translate(other, &part)?, None, "a rank of the other half");
+    }
+    Ok(())
+}
+
+fn stored(comm: &Comm) -> Outcome {
+    let odd = comm.split(comm.rank() as u32 % 2, 0)?.expect("every rank has a colour");
+    let around = comm.split(0, -(comm.rank() as i32))?.expect("every rank has a colour");
+    for part in [odd, around] {
+        // Of a communicator that is no formula itself nothing can be said.
+        if comm.representation() != "table" {
+            check!(part.representation() != "table", "{} for every other rank", part.representation());
+            check!(part.memory() < 100, "{} bytes for a formula", part.memory());
+        }
+    }
+    Ok(())
+}
+
+fn refused(comm: &Comm) -> Outcome {
+    let size = comm.size();
+    check_eq!(comm.create(&[size]).err(), Some(Error::BadRank { rank: size, size }), "a rank that is not there");
+    let twice = comm.create(&[0, 0]).err().map(|error| error.to_string());
+    check_eq!(twice.as_deref(), Some("rank 0 is listed twice in a group"), "a rank twice");
+    comm.barrier()?;
+    Ok(())
+}
