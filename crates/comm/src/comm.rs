@@ -61,6 +61,11 @@ impl Comm {
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {
+        let mut endpoint = world.0.borrow_mut();
+        if !members.are_all(endpoint.size()) {
+            endpoint.name_group(context, members.clone());
+        }
+        drop(endpoint);
         let inner = Inner {
             endpoint: world.0.clone(),
             context,
@@ -185,6 +190,15 @@ impl Comm {
 
     pub(crate) fn status(&self, envelope: Envelope) -> Status {
         self.inner.status(envelope)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A handle may be dropped in the middle of something; then the entry stays, and does no harm.
+        if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
+            endpoint.forget_group(self.context);
+        }
     }
 }
 

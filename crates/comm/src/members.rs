@@ -5,6 +5,8 @@
 
 use std::cell::OnceCell;
 
+use treepie_fabric::Group;
+
 /// The ranks of the world that a communicator has, in its order.
 #[derive(Debug)]
 pub(crate) enum Members {
@@ -110,6 +112,16 @@ impl Members {
             Members::Affine { .. } => "formula",
             Members::Listed(_) => "table",
         }
+    }
+}
+
+impl Group for Members {
+    fn ranks(&self) -> u32 {
+        Members::ranks(self)
+    }
+
+    fn contains(&self, rank: u32) -> bool {
+        self.rank(rank).is_some()
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::core::{Core, Foreground};
 use crate::engine::{Event, Fabric};
+use crate::loss::Group;
 use crate::op::{Op, What};
 use crate::receive::Looking;
 use crate::slab::Id;
@@ -37,6 +38,8 @@ pub struct Endpoint {
     pub(crate) looking: Looking,
     /// A task is being stepped.
     pub(crate) in_task: bool,
+    /// The ranks of contexts, by half their number, that have not all ranks.
+    pub(crate) groups: Vec<(u32, Rc<dyn Group>)>,
     /// Bytes that the engine was last told to be held.
     told_held: u64,
     /// What ranks that are lost had sent is being read.
@@ -61,6 +64,7 @@ impl Endpoint {
             next_context: 2,
             looking: Looking::default(),
             in_task: false,
+            groups: Vec::new(),
             told_held: 0,
             finding_losses: false,
         }

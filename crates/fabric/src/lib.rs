@@ -43,6 +43,7 @@ pub use board::{Board, Room};
 pub use endpoint::Endpoint;
 pub use engine::{Event, Fabric, Head, Invite, Life, Offers, SharedHeap, SharedMemory};
 pub use heard::{OWN_BITS, PROTOCOL, Run};
+pub use loss::Group;
 pub use op::{Address, Completion, Envelope, Select, Started, Target};
 pub use reactor::{Gathered, Needs, Reactor, Transmit};
 pub use receive::Found;

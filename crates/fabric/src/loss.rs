@@ -4,6 +4,8 @@
 //! when its receiver refuses it, which a rank that leaves does with everything it has not received, or when the
 //! receiver is gone altogether, so that nobody touches the send's memory any more.
 
+use std::rc::Rc;
+
 use treepie_base::{Error, Lender, Result, Settling, Span};
 
 use crate::bins::{ANY, Key};
@@ -15,6 +17,14 @@ use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
 use crate::slab::Id;
 use crate::waiting::Patience;
+
+/// Some ranks of the world.
+pub trait Group {
+    /// How many.
+    fn ranks(&self) -> u32;
+    /// Whether this one is among them.
+    fn contains(&self, rank: u32) -> bool;
+}
 
 impl Endpoint {
     /// Notices ranks that have ended, and fails what waits for them.
@@ -75,7 +85,31 @@ impl Endpoint {
         if key.source != ANY {
             return lives.is_lost(key.source).then_some(key.source);
         }
-        lives.first_failed().or_else(|| lives.first().filter(|_| lives.lost() + 1 >= self.size()))
+        match self.group_of(key.context) {
+            None => lives.first_failed().or_else(|| lives.first().filter(|_| lives.lost() + 1 >= self.size())),
+            Some(group) => {
+                let mut lost = (0..self.size()).filter(|rank| lives.is_lost(*rank) && group.contains(*rank));
+                let failed = lost.clone().find(|rank| lives.has_failed(*rank));
+                let all = lost.clone().count() as u32 + 1 >= group.ranks();
+                failed.or_else(|| lost.next().filter(|_| all))
+            }
+        }
+    }
+
+    fn group_of(&self, context: u32) -> Option<&dyn Group> {
+        let found = self.groups.iter().find(|(known, _)| *known == context / 2);
+        found.map(|(_, group)| &**group)
+    }
+
+    /// Says which ranks send messages of a context and of the odd one above it, if not all do: whoever waits for anybody's
+    /// message there does not wait for others.
+    pub fn name_group(&mut self, context: u32, group: Rc<dyn Group>) {
+        self.groups.push((context / 2, group));
+    }
+
+    /// The context is not used any more.
+    pub fn forget_group(&mut self, context: u32) {
+        self.groups.retain(|(known, _)| *known != context / 2);
     }
 
     /// Fails an operation that was just begun if it waits for somebody who is lost already.
@@ -306,7 +340,8 @@ impl Endpoint {
 
     /// Refuses to wait for a message that only this rank could send, which it will not while it waits.
     pub(crate) fn refuse_self_wait(&self, key: Key) -> Result<()> {
-        let only_me = key.source == self.core.rank || (key.source == ANY && self.size() == 1);
+        let alone = || self.group_of(key.context).map_or(self.size(), Group::ranks) == 1;
+        let only_me = key.source == self.core.rank || (key.source == ANY && alone());
         if only_me {
             return Err(Error::Deadlock { what: "a receive of a message to oneself that was not sent" });
         }

@@ -241,3 +241,26 @@ fn a_rank_that_holds_more_than_its_memory_ends_all_and_is_named() {
         assert!(error.ends_with("its cap is 50000"), "{error}");
     }
 }
+
+#[test]
+fn who_waits_for_anybody_waits_for_those_of_the_communicator() {
+    let simulated = simulate(&flat(4), &plain(), |world| {
+        let part = world.split(world.rank() as u32 % 2, 0)?.expect("every rank has a colour");
+        let alone = world.split(world.rank() as u32, 0)?.expect("every rank has a colour");
+        let deadlock = alone.recv_vec::<u8>(ANY_SOURCE, 0);
+        assert!(matches!(deadlock, Err(Error::Deadlock { .. })), "{deadlock:?}");
+        match world.rank() {
+            // It leaves, and the one that it shares a part with waits for ever.
+            0 => Ok(()),
+            2 => part.recv_vec::<u8>(ANY_SOURCE, 0).map(drop),
+            // These stay for longer than that.
+            1 => part.recv_vec::<u8>(ANY_SOURCE, 0).map(drop),
+            _ => {
+                world.compute(Duration::from_millis(100));
+                part.send(&[1u8], 0, 0)
+            }
+        }
+    });
+    let simulated = simulated.expect("it ends");
+    assert_eq!(simulated.results, [Some(Ok(())), Some(Ok(())), Some(Err(Error::PeerLost { rank: 0 })), Some(Ok(()))]);
+}
