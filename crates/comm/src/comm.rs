@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     pub(crate) left_board: Cell<bool>,
     /// What crates above keep with a communicator.
     pub(crate) attachments: RefCell<Vec<Rc<dyn Any>>>,
-    /// Protocols run alone so far, modulo 2.
+    /// Protocols run alone so far.
     pub(crate) protocols: Cell<u32>,
 }
 

@@ -72,12 +72,13 @@ impl Comm {
     }
 
     /// The id to use for a family of protocols, as `exchange`, if the handle or the environment names one.
-    pub fn asked_protocol(&self, family: &str) -> Result<Option<String>> {
-        self.collectives.choice.id_of(family).map(|id| id.map(str::to_owned))
+    pub fn asked_protocol(&self, family: &str) -> Result<Option<&str>> {
+        self.collectives.choice.id_of(family)
     }
 
     /// Runs a protocol to its end, as one collective operation: all ranks call it, with reactors that understand each
-    /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator. Memory of
+    /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator for messages, not for
+    /// operations of all ranks. Memory of
     /// messages is aligned like `align`. Gives the reactor back.
     pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
         let instance = self.next_instance();
@@ -87,12 +88,16 @@ impl Comm {
         let mut patience = Patience::default();
         loop {
             let running = exposed.running.as_mut().expect("it is taken at the end");
-            let ended = self.endpoint().run_on(running, &mut patience);
-            meanwhile(running.reactor_mut());
+            // The endpoint must not be borrowed where `meanwhile` is called.
+            let ended = self.endpoint().step_on(running);
             if let Some(result) = ended {
-                let running = exposed.running.take().expect("it is taken here");
-                return result.map(|()| running.into_reactor());
+                let mut reactor = exposed.running.take().expect("it is taken here").into_reactor();
+                result?;
+                meanwhile(&mut reactor);
+                return Ok(reactor);
             }
+            meanwhile(running.reactor_mut());
+            self.endpoint().wait_on(&mut patience);
         }
     }
 
@@ -140,11 +145,14 @@ impl Comm {
         Running::new(reactor, self.own_context(), instance).among(self.inner.members.clone())
     }
 
-    /// All ranks run the same protocols alone, in the same order, so they agree about the counter.
+    /// All ranks run the same protocols alone, in the same order, so they agree about the counter. None is in the next but
+    /// one before all have read theirs of this one.
     fn shortcuts(&self) -> Option<Shortcuts> {
-        let counter = self.inner.protocols.get() % 2;
-        self.inner.protocols.set(counter + 1);
-        self.means().barrier.then_some(Shortcuts { cell: self.context() / 2, counter })
+        let means = self.means();
+        let run = self.inner.protocols.get().wrapping_add(1);
+        self.inner.protocols.set(run);
+        let counter = means.counters.then_some((run % 2, run));
+        means.barrier.then_some(Shortcuts { cell: self.context() / 2, counter })
     }
 }
 

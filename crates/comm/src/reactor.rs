@@ -21,9 +21,12 @@ use crate::members::Members;
 pub(crate) struct Shortcuts {
     /// Where the communicator's barriers gather.
     pub(crate) cell: u32,
-    /// Which counter of each rank is added to.
-    pub(crate) counter: u32,
+    /// Which counter of each rank is added to, and for which run, where the communicator has counters.
+    pub(crate) counter: Option<(u32, u32)>,
 }
+
+/// What a rank brings to the barrier that has given up. No reactor may bring it.
+const GAVE_UP: u64 = 1 << 63;
 
 /// A reactor that goes on over the endpoint.
 pub(crate) struct Running<R> {
@@ -37,6 +40,8 @@ pub(crate) struct Running<R> {
     listening: bool,
     sends: Vec<Sending>,
     barrier: Barrier,
+    /// It is done, or given up.
+    is_over: bool,
 }
 
 /// A send that goes on.
@@ -72,6 +77,7 @@ impl<R: Reactor> Running<R> {
             listening: false,
             sends: Vec::new(),
             barrier: Barrier::Away,
+            is_over: false,
         }
     }
 
@@ -112,7 +118,7 @@ impl<R: Reactor> Running<R> {
 
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
         let Transmit { to, tag, bytes, synchronous } = transmit;
-        debug_assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
+        assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
         let address = Address { context: self.run.context, to: self.world(to), tag: self.run.tag | tag, synchronous };
         if let Started::Pending(id) = endpoint.start_send(address, Span::from(bytes))? {
             self.sends.push(Sending { id, tell: synchronous.then_some((to, tag)) });
@@ -120,6 +126,18 @@ impl<R: Reactor> Running<R> {
             self.reactor.on_taken(to, tag);
         }
         Ok(())
+    }
+
+    /// Adds to counters of others. Not while barriers go on to which this rank came only to give up: until they have ended,
+    /// others may not have read what was added in the run before.
+    fn add(&mut self, endpoint: &mut Endpoint) {
+        let Some(Shortcuts { cell, counter: Some((counter, run)) }) = self.shortcuts else { return };
+        while !endpoint.is_gathering(cell)
+            && let Some(to) = self.reactor.poll_add()
+        {
+            let to = self.world(to);
+            endpoint.fabric().add(to, counter, run);
+        }
     }
 
     /// Hands in what has come. Returns whether anything has.
@@ -144,11 +162,11 @@ impl<R: Reactor> Running<R> {
         let (mut told, mut result) = (false, Ok(()));
         sends.retain(|sending| match endpoint.result_envelope(sending.id) {
             Some(ended) => {
-                result = result.clone().and(ended.map(drop));
-                if let Some((to, tag)) = sending.tell {
+                if let (Ok(_), Some((to, tag))) = (&ended, sending.tell) {
                     reactor.on_taken(to, tag);
                     told = true;
                 }
+                result = result.clone().and(ended.map(drop));
                 false
             }
             None => true,
@@ -167,7 +185,10 @@ impl<R: Reactor> Running<R> {
         if let Barrier::Coming { census } = self.barrier
             && self.sends.iter().all(|sending| endpoint.is_on_its_way(sending.id))
         {
-            let id = endpoint.gather(shortcuts.cell, census).expect("whoever gave the cell knew that it is there");
+            debug_assert_eq!(census & GAVE_UP, 0);
+            // A rank that is cut off cannot come there.
+            let own = endpoint.rank() as usize;
+            let id = endpoint.gather(shortcuts.cell, census).ok_or(Error::PeerLost { rank: own })?;
             self.barrier = Barrier::There(id);
         }
         if let Barrier::There(id) = self.barrier
@@ -176,18 +197,16 @@ impl<R: Reactor> Running<R> {
             self.barrier = Barrier::All { census: ended?.bytes };
             endpoint.drain();
         }
-        if let Barrier::All { census } = self.barrier
-            && !self.hand_in(endpoint)?
-            && !endpoint.hears_more(self.run)
-        {
-            // Whoever has given up came there too, after it had told.
-            self.look_for_losses(endpoint)?;
-            self.barrier = Barrier::Away;
-            let added = endpoint.fabric().take_added(shortcuts.counter);
-            self.reactor.on_gathered(Gathered { census, added });
-            return Ok(true);
+        let Barrier::All { census } = self.barrier else { return Ok(false) };
+        let any = self.hand_in(endpoint)?;
+        // One that has given up came there too. Who it is it says by a message, which may be on its way.
+        if endpoint.hears_more(self.run) || census & GAVE_UP != 0 {
+            return Ok(any);
         }
-        Ok(false)
+        self.barrier = Barrier::Away;
+        let added = shortcuts.counter.map_or(0, |(counter, run)| endpoint.fabric().added(counter, run));
+        self.reactor.on_gathered(Gathered { census, added })?;
+        Ok(true)
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
@@ -196,9 +215,7 @@ impl<R: Reactor> Running<R> {
             self.listening = true;
         }
         loop {
-            while let (Some(shortcuts), Some(to)) = (self.shortcuts, self.reactor.poll_add()) {
-                endpoint.fabric().add(to, shortcuts.counter);
-            }
+            self.add(endpoint);
             while let Some(transmit) = self.reactor.poll_transmit() {
                 self.send(transmit, endpoint)?;
             }
@@ -231,9 +248,25 @@ impl<R: Reactor> Running<R> {
         }
     }
 
-    /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
+    /// The error with which this ends. Of several ranks that are lost all name the lowest; and those that have only heard of
+    /// one that gave up, which noticed the loss before, name the lost one as well.
+    #[cold]
+    fn named(&self, error: Error, endpoint: &mut Endpoint) -> Error {
+        if !matches!(error, Error::GaveUp { .. } | Error::PeerLost { .. }) {
+            return error;
+        }
+        endpoint.look_for_losses();
+        let lost = endpoint.first_lost(|rank, _| self.needs(rank).is_some_and(|needs| needs != Needs::Nothing));
+        lost.map_or(error, |rank| Error::PeerLost { rank: rank as usize })
+    }
+
+    /// Gives up what goes on, if anything does. Whoever still sends something for it is refused, whoever waits for something of
+    /// it is told.
     #[cold]
     pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
         let Run { context, tag } = self.run;
         let mask = INSTANCE_MASK | PROTOCOL;
         endpoint.give_up_messages(context, mask, tag);
@@ -242,11 +275,12 @@ impl<R: Reactor> Running<R> {
         let receivers = self.reactor.receivers().into_iter().map(|rank| self.world(rank));
         endpoint.tell_gave_up(context, mask, tag, receivers);
         let arrives = self.reactor.will_arrive() || matches!(self.barrier, Barrier::Coming { .. });
-        if let Some(shortcuts) = self.shortcuts.filter(|_| arrives)
-            && let Some(id) = endpoint.gather(shortcuts.cell, 0)
-        {
-            endpoint.abandon(id);
-        }
+        let arrived = match (&self.barrier, self.shortcuts.filter(|_| arrives)) {
+            (Barrier::There(id), _) => Some(*id),
+            (_, Some(shortcuts)) => endpoint.gather(shortcuts.cell, GAVE_UP),
+            _ => None,
+        };
+        arrived.into_iter().for_each(|id| endpoint.abandon(id));
     }
 }
 
@@ -258,15 +292,12 @@ impl<R: Reactor> Task for Running<R> {
         match self.advance(endpoint) {
             Ok(false) => None,
             Ok(true) => {
+                self.is_over = true;
                 endpoint.stop_listening(self.run);
                 Some(Ok(()))
             }
             Err(error) => {
-                // One that gave up has done so because it noticed first that another is lost.
-                let error = match (&error, self.lost(endpoint)) {
-                    (Error::GaveUp { .. }, Some(rank)) => Error::PeerLost { rank: rank as usize },
-                    _ => error,
-                };
+                let error = self.named(error, endpoint);
                 self.abandon(endpoint);
                 Some(Err(error))
             }
@@ -274,6 +305,11 @@ impl<R: Reactor> Task for Running<R> {
     }
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
+        self.abandon(endpoint);
+    }
+
+    /// Nobody may wait for a message that will not come, and peers take a rank that leaves to have sent all of them.
+    fn leave(&mut self, endpoint: &mut Endpoint) {
         self.abandon(endpoint);
     }
 }

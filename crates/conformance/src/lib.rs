@@ -33,6 +33,7 @@ mod contexts;
 mod elements;
 mod errors;
 mod exchange;
+mod exchanges;
 mod floats;
 mod floods;
 mod folds;
@@ -93,6 +94,7 @@ pub fn cases() -> Vec<Case> {
         floats::CASES,
         floods::CASES,
         sparse::CASES,
+        exchanges::CASES,
         random::CASES,
     ]
     .concat()

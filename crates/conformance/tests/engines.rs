@@ -91,6 +91,9 @@ const ENDINGS: [&str; 5] = [
     "world/ranks-whose-lengths-are-far-apart",
 ];
 
+/// Cases of sparse exchanges.
+const EXCHANGES: &str = "exchanges/";
+
 /// Without a launcher.
 fn alone(ranks: usize) {
     passes(&format!("alone, {ranks} rank"), &mut Command::new(SUITE));
@@ -98,6 +101,22 @@ fn alone(ranks: usize) {
 
 fn threads(ranks: usize) {
     passes(&format!("threads, {ranks} ranks"), Command::new(SUITE).args(["--threads", &ranks.to_string()]));
+}
+
+/// Up to 17, and around 32: those numbers that the whole suite does not run on.
+fn exchanges_on_threads(most: usize) {
+    for ranks in [6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33].into_iter().filter(|ranks| *ranks <= most) {
+        let mut command = Command::new(SUITE);
+        command.args(["--threads", &ranks.to_string(), EXCHANGES]);
+        passes(&format!("exchanges on threads, {ranks} ranks"), &mut command);
+    }
+}
+
+/// In a world whose first communicators they are: those are what engines have more for.
+fn exchanges_on_shm(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), EXCHANGES]);
+    passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
 }
 
 fn shm(ranks: usize) {
@@ -185,7 +204,11 @@ fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
     }
     let mut command = Command::new(mpirun);
     command.args(options).args(["-n", &ranks.to_string(), SUITE]).args(filter);
-    let what = if filter.is_some() { "collectives on " } else { "" };
+    let what = match filter {
+        Some(EXCHANGES) => "exchanges on ",
+        Some(_) => "collectives on ",
+        None => "",
+    };
     passes(&format!("{what}{mpirun}, {ranks} ranks"), &mut command);
 }
 
@@ -210,6 +233,18 @@ fn collectives_on_openmpi(ranks: usize) {
         return;
     }
     mpi("mpirun.openmpi", &OPENMPI, ranks, Some(COLLECTIVES));
+}
+
+fn exchanges_on_openmpi(ranks: usize) {
+    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(EXCHANGES));
+}
+
+fn exchanges_on_mpich(ranks: usize) {
+    mpi("mpirun.mpich", &[], ranks, Some(EXCHANGES));
+}
+
+fn exchanges_simulated(ranks: usize) {
+    sim(&ranks.to_string(), Some(EXCHANGES));
 }
 
 fn mpich(ranks: usize) {
@@ -257,6 +292,9 @@ runs! {
     endings_on_threads_8: endings_on_threads(8);
     endings_on_shm_3: endings_on_shm(3);
     endings_on_shm_8: endings_on_shm(8);
+    exchanges_on_threads_up_to_33: exchanges_on_threads(33);
+    exchanges_on_shm_3: exchanges_on_shm(3);
+    exchanges_on_shm_8: exchanges_on_shm(8);
     simulated_1: simulated(1);
     simulated_2: simulated(2);
     simulated_3: simulated(3);
@@ -266,6 +304,9 @@ runs! {
     algorithms_simulated_64: algorithms_simulated(64);
     simulated_networks_8: simulated_networks(8);
     endings_simulated_8: endings_simulated(8);
+    exchanges_simulated_8: exchanges_simulated(8);
+    exchanges_on_openmpi_8: exchanges_on_openmpi(8);
+    exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);
     openmpi_3: openmpi(3);
     openmpi_4: openmpi(4);

@@ -175,9 +175,15 @@ impl Core {
         if is_of_protocol(key) {
             return self.hear_whole(key, body, answer);
         }
+        let data = self.copy_to_keep(body);
+        self.keep(key, Arrived::Eager { data, answer });
+    }
+
+    /// A copy of a message that nobody has asked for.
+    pub(crate) fn copy_to_keep(&mut self, body: &[u8]) -> Vec<u8> {
         let mut data = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(body.len().max(256)));
         data.extend_from_slice(body);
-        self.keep(key, Arrived::Eager { data, answer });
+        data
     }
 
     /// Puts a whole message into the oldest receive that has room for it; those before it fail. False if none has.

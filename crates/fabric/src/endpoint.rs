@@ -6,7 +6,6 @@
 //! that was announced moves once it is matched: by the engine, memory to memory, or else in records.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -38,6 +37,8 @@ pub struct Endpoint {
     pub(crate) looking: Looking,
     /// A task is being stepped.
     pub(crate) in_task: bool,
+    /// Something has come that tasks have not seen.
+    tasks_due: bool,
     /// The ranks of contexts, by half their number, that have not all ranks.
     pub(crate) groups: Vec<(u32, Rc<dyn Group>)>,
     /// Bytes that the engine was last told to be held.
@@ -64,6 +65,7 @@ impl Endpoint {
             next_context: 2,
             looking: Looking::default(),
             in_task: false,
+            tasks_due: false,
             groups: Vec::new(),
             told_held: 0,
             finding_losses: false,
@@ -119,7 +121,8 @@ impl Endpoint {
     #[inline]
     pub(crate) fn progress_for(&mut self, foreground: &mut Option<Foreground<'_>>) -> bool {
         // A send that ends by this is what a task may wait for.
-        let mut any = !self.core.outbox.is_empty() && self.flush();
+        let mut any = std::mem::take(&mut self.tasks_due);
+        any |= !self.core.outbox.is_empty() && self.flush();
         for _ in 0..BATCH {
             let Some(event) = self.fabric.poll() else { break };
             any = true;
@@ -146,9 +149,10 @@ impl Endpoint {
         any
     }
 
-    /// Handles all that has come, without letting tasks get on.
+    /// Handles all that has come. Tasks get on with it when this rank next makes progress: this may be called by one.
     pub fn drain(&mut self) {
         while let Some(event) = self.fabric.poll() {
+            self.tasks_due = true;
             if let Event::Record { from, head, body } = event {
                 self.core.record(from, head, body, None);
             } else {
@@ -160,12 +164,16 @@ impl Endpoint {
         }
     }
 
+    /// Whether a barrier goes on there.
+    pub fn is_gathering(&self, cell: u32) -> bool {
+        self.core.gatherings.get(&cell).is_some_and(|queue| !queue.is_empty())
+    }
+
     /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
     /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
     pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
         // A rank arrives once at a time; the next barrier begins when this one has ended.
-        let first = self.core.gatherings.get(&cell).is_none_or(VecDeque::is_empty);
-        if first && !self.fabric.arrive(cell, census) {
+        if !self.is_gathering(cell) && !self.fabric.arrive(cell, census) {
             return None;
         }
         let id = self.core.ops.insert(Op::other(What::Gather));

@@ -199,15 +199,16 @@ pub trait Fabric {
         Offers::default()
     }
 
-    /// Adds one to a counter of a rank, 0 or 1, where there are counters.
-    fn add(&mut self, to: u32, counter: u32) {
-        let _ = (to, counter);
+    /// Adds one to a counter of a rank, 0 or 1, for a run, where there are counters. What was added for another run is
+    /// forgotten.
+    fn add(&mut self, to: u32, counter: u32, run: u32) {
+        let _ = (to, counter, run);
         unreachable!("this engine has no counters");
     }
 
-    /// What was added to one of this rank's counters; it is zero again.
-    fn take_added(&mut self, counter: u32) -> u64 {
-        let _ = counter;
+    /// What was added to one of this rank's counters for a run.
+    fn added(&mut self, counter: u32, run: u32) -> u64 {
+        let _ = (counter, run);
         0
     }
 

@@ -134,16 +134,15 @@ impl Heard {
 impl Core {
     /// A message of a protocol has come, whole.
     pub(crate) fn hear_whole(&mut self, key: Key, body: &[u8], answer: Answer) {
-        let place = self.heard.find_or_begin(Run::of(key));
-        let queue = &mut self.heard.runs[place];
+        let listening = self.heard.find(Run::of(key)).map(|place| &mut self.heard.runs[place]);
+        let Some((queue, align)) = listening.and_then(|queue| queue.align.map(|align| (queue, align))) else {
+            let data = self.copy_to_keep(body);
+            return self.hear_early(key, Arrived::Eager { data, answer });
+        };
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
-        if let Some(align) = queue.align {
-            self.heard.held += body.len() as u64;
-            queue.messages.push_back(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
-            self.received(key.source, body.len(), answer);
-        } else {
-            self.hear_early(key, Arrived::Eager { data: body.to_vec(), answer });
-        }
+        queue.messages.push_back(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
+        self.heard.held += body.len() as u64;
+        self.received(key.source, body.len(), answer);
     }
 
     /// A message of a protocol has come, whole or as its announcement, and is put behind those before it.
@@ -168,7 +167,9 @@ impl Core {
         match arrived {
             Arrived::Eager { data, answer } => {
                 self.received(envelope.source, data.len(), answer);
-                What::Whole(Bytes::copy_of(&data, align))
+                let whole = Bytes::copy_of(&data, align);
+                self.use_again(data);
+                What::Whole(whole)
             }
             Arrived::Offered(offer) => {
                 let key = Key { context: 0, source: envelope.source, tag: envelope.tag };

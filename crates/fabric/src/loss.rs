@@ -4,6 +4,7 @@
 //! when its receiver refuses it, which a rank that leaves does with everything it has not received, or when the
 //! receiver is gone altogether, so that nobody touches the send's memory any more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use treepie_base::{Error, Lender, Result, Settling, Span};
@@ -29,7 +30,7 @@ pub trait Group {
 impl Endpoint {
     /// Notices ranks that have ended, and fails what waits for them.
     #[inline]
-    pub(crate) fn look_for_losses(&mut self) {
+    pub fn look_for_losses(&mut self) {
         if self.news != Some(self.fabric.news()) || self.core.gone_said {
             self.find_losses();
         }
@@ -50,7 +51,7 @@ impl Endpoint {
         });
         // What a rank did before it ended counts: read it all before anything fails.
         self.finding_losses = true;
-        while self.progress() {}
+        let read = catch_unwind(AssertUnwindSafe(|| while self.progress() {}));
         self.finding_losses = false;
         self.fail_receives();
         self.fail_sends();
@@ -59,6 +60,10 @@ impl Endpoint {
             self.fail_gatherings();
         }
         self.act();
+        if let Err(panic) = read {
+            // That of a task; what is lost is lost all the same.
+            resume_unwind(panic);
+        }
         self.step_tasks();
     }
 
@@ -205,8 +210,13 @@ impl Endpoint {
 
     /// The first rank that is lost and that somebody misses, who is told whether it has failed; of those that have, if any.
     pub fn lost_for(&self, misses: impl Fn(u32, bool) -> bool) -> Option<u32> {
+        if self.finding_losses { None } else { self.first_lost(misses) }
+    }
+
+    /// The same, whether everything has been read that those who are lost had sent or not.
+    pub fn first_lost(&self, misses: impl Fn(u32, bool) -> bool) -> Option<u32> {
         let lives = &self.core.lives;
-        if lives.all_here() || self.finding_losses {
+        if lives.all_here() {
             return None;
         }
         let failed = (0..self.size()).find(|rank| lives.has_failed(*rank) && misses(*rank, true));
@@ -280,6 +290,7 @@ impl Endpoint {
 
     /// From now on nothing is received any more.
     fn refuse_everything(&mut self) {
+        self.leave_tasks();
         self.core.leaving = true;
         self.drop_tasks();
         for (_, queue) in std::mem::take(&mut self.core.gatherings) {

@@ -81,7 +81,7 @@ pub trait Reactor {
         None
     }
 
-    /// Says once that this rank has come to the barrier, and brings some bits along. It comes there after all messages and
+    /// Says once that this rank has come to the barrier, and brings some bits along, of which the highest is not to be used. It comes there after all messages and
     /// additions that were given out before have been put on their way.
     fn poll_arrive(&mut self) -> Option<u64> {
         None
@@ -89,8 +89,9 @@ pub trait Reactor {
 
     /// All ranks have come to the barrier. Messages that were already taken by then, or must be there because the engine
     /// says so ([`arrives_last`](crate::Offers::arrives_last)), have been handed in before.
-    fn on_gathered(&mut self, gathered: Gathered) {
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         let _ = gathered;
+        Ok(())
     }
 
     /// Whether this rank has still to come to the barrier. If it gives up before, it is brought there, as others count on it.
@@ -130,8 +131,8 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
         (**self).poll_arrive()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) {
-        (**self).on_gathered(gathered);
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
+        (**self).on_gathered(gathered)
     }
 
     fn will_arrive(&self) -> bool {

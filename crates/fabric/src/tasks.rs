@@ -21,6 +21,11 @@ pub trait Task {
     fn give_up(&mut self, endpoint: &mut Endpoint) {
         let _ = endpoint;
     }
+
+    /// The rank leaves the world before it is done. Peers notice that by themselves where they wait for a message of it.
+    fn leave(&mut self, endpoint: &mut Endpoint) {
+        let _ = endpoint;
+    }
 }
 
 /// What a panic carries.
@@ -71,32 +76,42 @@ impl Endpoint {
     pub fn run(&mut self, task: &mut dyn Task) -> Result<()> {
         let mut patience = Patience::default();
         loop {
-            if let Some(result) = self.run_on(task, &mut patience) {
+            if let Some(result) = self.step_on(task) {
                 return result;
             }
+            self.wait_on(&mut patience);
         }
     }
 
-    /// Lets a task get on, or waits a little. Called again until there is a result.
+    /// Lets a task get on. The result, if it is over.
     #[inline]
-    pub fn run_on(&mut self, task: &mut dyn Task, patience: &mut Patience) -> Option<Result<()>> {
-        match self.step(task) {
-            Ok(None) => {}
-            Ok(Some(result)) => return Some(result),
-            Err(panic) => resume_unwind(panic),
-        }
+    pub fn step_on(&mut self, task: &mut dyn Task) -> Option<Result<()>> {
+        self.step(task).unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Handles what has come, or waits a little if there is nothing.
+    #[inline]
+    pub fn wait_on(&mut self, patience: &mut Patience) {
         if self.progress() {
             patience.stir();
         } else {
             self.pause(patience, Waiting::For("a collective operation"));
         }
-        None
     }
 
     fn end_task(&mut self, id: Id, result: Result<()>) {
         match result {
             Ok(()) => self.core.complete(id, Envelope::default()),
             Err(error) => self.core.fail(id, error),
+        }
+    }
+
+    pub(crate) fn leave_tasks(&mut self) {
+        for (_, task) in self.tasks.clone() {
+            // One that panics right now has given up what it had begun.
+            if let Ok(mut task) = task.try_borrow_mut() {
+                task.leave(self);
+            }
         }
     }
 

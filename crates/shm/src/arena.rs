@@ -66,14 +66,28 @@ pub(crate) struct Control {
     pub(crate) rings_taken: AtomicU32,
     acks: AckBoard,
     /// What others count here; see `Fabric::add`.
-    pub(crate) added: Added,
+    pub(crate) added: [Added; 2],
     pub(crate) claims: [Claim; CLAIMS],
     pub(crate) inbox: InboxHeader,
 }
 
-/// Two counters on a line of their own.
+/// A counter, and the run that it counts for: one that was given up may leave something behind that nobody takes.
 #[repr(C, align(64))]
-pub(crate) struct Added(pub(crate) [AtomicU64; 2]);
+pub(crate) struct Added(AtomicU64);
+
+impl Added {
+    /// One more for a run.
+    pub(crate) fn add(&self, run: u32) {
+        let more = |word: u64| if (word >> 32) as u32 == run { word + 1 } else { u64::from(run) << 32 | 1 };
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(more(word)));
+    }
+
+    /// What was added for a run.
+    pub(crate) fn of(&self, run: u32) -> u32 {
+        let word = self.0.load(Ordering::Acquire);
+        if (word >> 32) as u32 == run { word as u32 } else { 0 }
+    }
+}
 
 /// One bit per outstanding operation: receivers set it, the sender that owns the board takes it. So an acknowledgement
 /// needs no room anywhere.

@@ -58,6 +58,9 @@ struct Gathering {
     cell: u32,
     /// How many barriers of that cell this rank has come to.
     barrier: u64,
+    /// Once all have come: how far the inbox is to be read before this rank may know. A record in it that is reserved and
+    /// not published hides those behind it, of ranks that have come.
+    inbox: Option<u64>,
 }
 
 /// One rank's end of a world in shared memory.
@@ -258,12 +261,22 @@ impl Shm {
             });
         }
         if !self.gatherings.is_empty()
-            && let Some(i) = self.gatherings.iter().position(|g| self.has_gathered(g))
+            && let Some(i) = (0..self.gatherings.len()).find(|i| self.is_over(*i))
         {
-            let Gathering { cell, barrier } = self.gatherings.swap_remove(i);
+            let Gathering { cell, barrier, .. } = self.gatherings.swap_remove(i);
             return Some(Event::Gathered { cell, census: self.arena.barrier_cell(cell).census(barrier) });
         }
         if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena) }
+    }
+
+    /// Whether all have come to a barrier, and this rank has read what they had put into its inbox.
+    fn is_over(&mut self, place: usize) -> bool {
+        if !self.has_gathered(&self.gatherings[place]) {
+            return false;
+        }
+        let reserved = self.inbox.reserved();
+        let until = *self.gatherings[place].inbox.get_or_insert(reserved);
+        self.inbox.has_read(until)
     }
 
     fn has_gathered(&self, gathering: &Gathering) -> bool {
@@ -423,7 +436,7 @@ impl Fabric for Shm {
         }
         self.barriers[cell as usize] += 1;
         let barrier = self.barriers[cell as usize];
-        self.gatherings.push(Gathering { cell, barrier });
+        self.gatherings.push(Gathering { cell, barrier, inbox: None });
         let arrived = self.arena.barrier_cell(cell).arrive(barrier, census);
         if arrived == barrier * self.routes.len() as u64 {
             self.arena.wake_all();
@@ -436,12 +449,12 @@ impl Fabric for Shm {
         Offers { cells: BARRIER_CELLS, arrives_last: true, counters: true }
     }
 
-    fn add(&mut self, to: u32, counter: u32) {
-        self.arena.control(to).added.0[counter as usize % 2].fetch_add(1, Ordering::AcqRel);
+    fn add(&mut self, to: u32, counter: u32, run: u32) {
+        self.arena.control(to).added[counter as usize % 2].add(run);
     }
 
-    fn take_added(&mut self, counter: u32) -> u64 {
-        self.arena.control(self.rank).added.0[counter as usize % 2].swap(0, Ordering::AcqRel)
+    fn added(&mut self, counter: u32, run: u32) -> u64 {
+        self.arena.control(self.rank).added[counter as usize % 2].of(run).into()
     }
 
     #[inline]

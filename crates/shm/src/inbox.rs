@@ -95,6 +95,18 @@ impl Inbox {
         Self { header, area, head: 0, told: 0, held: 0 }
     }
 
+    /// How far writers have reserved. What they publish there may come later than what lies behind it.
+    #[cfg(not(loom))]
+    pub(crate) fn reserved(&self) -> u64 {
+        self.header.tail.load(Ordering::Acquire)
+    }
+
+    /// Whether everything up to there has been read.
+    #[cfg(not(loom))]
+    pub(crate) fn has_read(&self, reserved: u64) -> bool {
+        self.head >= reserved
+    }
+
     fn at(&self) -> usize {
         self.head as usize & (self.area.bytes() - 1)
     }

@@ -157,7 +157,7 @@ impl<R: Reactor> Driver<R> {
                     let taken = self.machine.receive(rank, happening.time, bytes);
                     self.handle_after(rank, taken, token)?;
                 }
-                What::Woken { token } if token & GATHERED != 0 => self.all_have_come(rank),
+                What::Woken { token } if token & GATHERED != 0 => self.all_have_come(rank)?,
                 What::Woken { token } => self.handle(rank, token)?,
                 What::Died if self.died.contains(&rank) => {}
                 What::Died => self.died.push(rank),
@@ -203,6 +203,8 @@ impl<R: Reactor> Driver<R> {
         }
         self.makespan = self.makespan.max(free);
         if let Some(census) = self.reactors[rank as usize].poll_arrive() {
+            // The CPU may still be busy with what was given out before, or with answers.
+            let free = self.machine.occupy(rank, free, 0);
             self.arrive(free, census);
         }
     }
@@ -220,9 +222,11 @@ impl<R: Reactor> Driver<R> {
         }
     }
 
-    fn all_have_come(&mut self, rank: u32) {
-        self.reactors[rank as usize].on_gathered(Gathered { census: self.barrier.brought, added: 0 });
+    fn all_have_come(&mut self, rank: u32) -> Result<()> {
+        let gathered = Gathered { census: self.barrier.brought, added: 0 };
+        self.reactors[rank as usize].on_gathered(gathered).map_err(|error| Error::Reactor { rank, error })?;
         self.transmit(rank);
+        Ok(())
     }
 
     /// Lets the sender of a message know that it was taken.
@@ -233,7 +237,8 @@ impl<R: Reactor> Driver<R> {
             return self.machine.wake(now + self.later, sender, token);
         }
         let answer = Message { from: rank, to: sender, bytes: 0, channel: ANSWERS, token, tie: Tie::default() };
-        self.machine.send(now, answer);
+        let free = self.machine.send(now, answer).free;
+        self.makespan = self.makespan.max(free);
     }
 
     /// A message has been taken, or will be at a time; then it is handled.

@@ -6,8 +6,10 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census(u64);
 
-/// Classes of numbers of neighbours, and then of lengths.
-const NEIGHBOURS: u32 = 32;
+/// Classes of numbers of neighbours; then come those of lengths, and the protocols.
+const NEIGHBOURS: u32 = 25;
+const LENGTHS: u32 = 30;
+const PROTOCOLS: u32 = NEIGHBOURS + LENGTHS;
 const LOWER: u64 = (1 << NEIGHBOURS) - 1;
 
 /// Of a rank's own census in a tag.
@@ -16,13 +18,28 @@ pub(crate) const PACKED_BITS: u32 = 10;
 impl Census {
     /// Of one rank that sends so many messages, the longest of so many bytes.
     pub fn of(messages: usize, longest: usize) -> Self {
-        Self(1 << class(messages).min(NEIGHBOURS - 1) | 1 << (NEIGHBOURS + class(longest).min(31)))
+        let (messages, longest) = (class(messages).min(NEIGHBOURS - 1), class(longest).min(LENGTHS - 1));
+        Self(1 << messages | 1 << (NEIGHBOURS + longest))
+    }
+
+    fn lengths(self) -> u64 {
+        self.0 >> NEIGHBOURS & ((1 << LENGTHS) - 1)
+    }
+
+    /// The bit of those who come by a protocol; there are at most 8, and the highest bit of all stays free.
+    pub(crate) fn of_protocol(number: u32) -> u64 {
+        1 << (PROTOCOLS + number)
+    }
+
+    /// Whether all whose bits these are came by that protocol.
+    pub(crate) fn are_all_of_protocol(bits: u64, number: u32) -> bool {
+        bits >> PROTOCOLS == 1 << number
     }
 
     /// That of one rank, in [`PACKED_BITS`] bits.
     pub(crate) fn packed(self) -> u32 {
         let class = |classes: u64| classes.checked_ilog2().unwrap_or(0);
-        class(self.0 & LOWER) | class(self.0 >> NEIGHBOURS) << 5
+        class(self.0 & LOWER) | class(self.lengths()) << 5
     }
 
     /// The other way.
@@ -51,7 +68,7 @@ impl Census {
 
     /// Bytes of the longest message, at least.
     pub fn longest(self) -> Option<u64> {
-        highest(self.0 >> NEIGHBOURS)
+        highest(self.lengths())
     }
 }
 
@@ -83,6 +100,6 @@ mod tests {
         assert_eq!(Census::unpacked(own.packed()), own);
         assert_eq!(own.packed() >> PACKED_BITS, 0);
         let huge = Census::of(usize::MAX, usize::MAX);
-        assert_eq!((huge.neighbours(), huge.longest()), (Some(1 << 30), Some(1 << 30)));
+        assert_eq!((huge.neighbours(), huge.longest()), (Some(1 << 23), Some(1 << 28)));
     }
 }

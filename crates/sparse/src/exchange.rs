@@ -1,6 +1,7 @@
 //! Exchanges on communicators.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
 use treepie_comm::protocol::{Means, log_choice};
@@ -36,7 +37,8 @@ pub trait SparseExchange {
     ) -> Result<Request<'static, Received<T>>>;
 
     /// Sends messages, and hands those that were sent to this rank to `handle` as they come, in no order, but those of one
-    /// source in theirs; nothing is kept. `handle` may use the communicator.
+    /// source in theirs; nothing is kept. `handle` may use the communicator for messages, not for operations of all ranks. If
+    /// it panics, this rank takes part to the end without handling anything more, and panics then.
     fn exchange_with<T: Pod>(
         &self,
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
@@ -50,10 +52,30 @@ pub trait SparseExchange {
 /// What is known of the exchanges on a communicator.
 #[derive(Default)]
 struct History {
-    /// Of the last blocking one. Nonblocking ones end at other times on other ranks, so nothing is learnt of them.
+    /// Of the last blocking one; nothing if that has failed. Nonblocking ones end at other times on other ranks, so nothing is
+    /// learnt of them.
     seen: Cell<Census>,
-    /// What was chosen for it.
-    chosen: Cell<Option<Protocol>>,
+    /// The protocol of the last one.
+    last: Cell<Option<Protocol>>,
+    /// What was chosen for exchanges like that, by these means.
+    chosen: Cell<Option<(Census, Means, Protocol)>>,
+}
+
+impl History {
+    /// The protocol for exchanges like the last one.
+    fn choose(&self, comm: &Comm, means: Means) -> Protocol {
+        let seen = self.seen.get();
+        if let Some((like, by, protocol)) = self.chosen.get()
+            && (like, by) == (seen, means)
+        {
+            return protocol;
+        }
+        let (ranks, cores) = (comm.size() as u32, comm.cores());
+        let costs = cores.map_or_else(|| Costs::of_network(NETWORK), |cores| Costs::of_machine(ranks, cores));
+        let protocol = choose(ranks, means, &costs, seen);
+        self.chosen.set(Some((seen, means, protocol)));
+        protocol
+    }
 }
 
 /// Messages as they are sent, or why they cannot be.
@@ -78,22 +100,22 @@ fn received<T: Pod>(post: &mut Post) -> Result<Received<T>> {
 /// By which protocol, as was asked for or is cheapest.
 fn protocol(comm: &Comm, means: Means) -> Result<Protocol> {
     let history = comm.attachment::<History>();
-    let asked = comm.asked_protocol("exchange")?.filter(|id| id != AUTO);
-    let protocol = match asked {
+    let protocol = match comm.asked_protocol("exchange")?.filter(|id| *id != AUTO) {
         Some(id) => id.parse::<Protocol>()?,
-        None => {
-            let (ranks, cores) = (comm.size() as u32, comm.cores());
-            let costs = cores.map_or_else(|| Costs::of_network(NETWORK), |cores| Costs::of_machine(ranks, cores));
-            choose(ranks, means, &costs, history.seen.get())
-        }
+        None => history.choose(comm, means),
     };
     if let Some(lacking) = protocol.lacks(means) {
         return Err(Error::Algorithm(format!("{protocol} needs {lacking}, which there is not here")));
     }
-    if history.chosen.replace(Some(protocol)) != Some(protocol) {
+    if history.last.replace(Some(protocol)) != Some(protocol) {
         log_choice(comm, format_args!("{protocol} for {} ranks", comm.size()));
     }
     Ok(protocol)
+}
+
+/// The protocol of the exchange that was last begun on this communicator.
+pub fn chosen_protocol(comm: &Comm) -> Option<Protocol> {
+    comm.attachment::<History>().last.get()
 }
 
 const AUTO: &str = "exchange/auto";
@@ -123,10 +145,13 @@ fn run<T: Pod>(
     messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
     meanwhile: impl FnMut(&mut Box<dyn Exchange>),
 ) -> Result<Box<dyn Exchange>> {
-    let exchange = begin(comm, comm.means(), messages)?;
-    let exchange = comm.run_protocol(exchange, align_of::<T>(), meanwhile)?;
-    comm.attachment::<History>().seen.set(exchange.census());
-    Ok(exchange)
+    let exchange = begin(comm, comm.means(), messages);
+    let exchange = exchange.and_then(|exchange| comm.run_protocol(exchange, align_of::<T>(), meanwhile));
+    // If it failed on some ranks only, these choose another protocol than the others for the next one. That fails on all,
+    // since each message names its protocol, and then all choose the same again.
+    let seen = exchange.as_ref().map_or(Census::default(), |exchange| exchange.census());
+    comm.attachment::<History>().seen.set(seen);
+    exchange
 }
 
 impl SparseExchange for Comm {
@@ -147,15 +172,23 @@ impl SparseExchange for Comm {
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
         mut handle: impl FnMut(Rank, Vec<T>),
     ) -> Result<()> {
-        let mut failure = None;
-        run(self, messages, |exchange| {
+        let (mut failure, mut panic) = (None, None);
+        let result = run(self, messages, |exchange| {
             for (from, bytes) in exchange.post().take_received() {
                 match elements(bytes) {
-                    Ok(data) => handle(from as Rank, data),
+                    // If this rank gave up now, it would not learn by what the others choose the next protocol.
+                    Ok(data) if panic.is_none() => {
+                        panic = catch_unwind(AssertUnwindSafe(|| handle(from as Rank, data))).err();
+                    }
+                    Ok(_) => {}
                     Err(error) => failure = failure.take().or(Some(error)),
                 }
             }
-        })?;
+        });
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+        result?;
         failure.map_or(Ok(()), Err)
     }
 

@@ -51,9 +51,26 @@ impl Pattern {
     /// those with an empty vector.
     ///
     /// # Errors
-    /// [`Error::Algorithm`] for a message to a rank that is no destination, or a second one to the same; nothing has been
-    /// sent then.
+    /// [`Error::Algorithm`] for a message to a rank that is no destination, or a second one to the same; then the others get
+    /// nothing from this rank in this exchange. After an error the next exchange works.
     pub fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>> {
+        let sorted = self.sorted(messages);
+        // Also then one message goes each way, or ranks would be out of step.
+        let (data, refusal) = match sorted {
+            Ok(data) => (data, None),
+            Err(refusal) => (self.destinations.iter().map(|_| Vec::new()).collect(), Some(refusal)),
+        };
+        let messages = self.destinations.iter().copied().zip(data);
+        let sends =
+            messages.map(|(to, data)| self.comm.isend(data, to, TAG)).collect::<Result<Vec<Request<'_, _>>>>()?;
+        let receive = |from: &Rank| Ok((*from, self.comm.recv_vec::<T>(*from, TAG)?.0));
+        let received: Vec<Result<_>> = self.sources.iter().map(receive).collect();
+        wait_all(sends)?;
+        refusal.map_or_else(|| received.into_iter().collect(), Err)
+    }
+
+    /// What goes to each destination.
+    fn sorted<T>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Vec<Vec<T>>> {
         let mut data: Vec<Option<Vec<T>>> = self.destinations.iter().map(|_| None).collect();
         for (to, message) in messages {
             let place = self.destinations.binary_search(&to);
@@ -62,12 +79,6 @@ impl Pattern {
                 return Err(Error::Algorithm(format!("a second message to rank {to} along a pattern")));
             }
         }
-        let messages = self.destinations.iter().zip(data).map(|(to, data)| (*to, data.unwrap_or_default()));
-        let sends =
-            messages.map(|(to, data)| self.comm.isend(data, to, TAG)).collect::<Result<Vec<Request<'_, _>>>>()?;
-        let receive = |from: &Rank| Ok((*from, self.comm.recv_vec::<T>(*from, TAG)?.0));
-        let received = self.sources.iter().map(receive).collect::<Result<_>>()?;
-        wait_all(sends)?;
-        Ok(received)
+        Ok(data.into_iter().map(Option::unwrap_or_default).collect())
     }
 }

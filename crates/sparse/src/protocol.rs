@@ -9,6 +9,7 @@ use treepie_comm::protocol::Means;
 use treepie_fabric::Reactor;
 
 use crate::census::Census;
+use crate::named::Named;
 use crate::protocols::{Crystal, Nbx, NbxAllChannels, NbxBehind, Pcx, Pex, Rsx};
 
 /// A protocol.
@@ -57,13 +58,13 @@ impl Protocol {
     pub fn begin(self, at: Place, means: Means, messages: Vec<(u32, Bytes)>) -> Box<dyn Exchange> {
         let post = Post::new(at, messages);
         match self {
-            Protocol::Pex => Box::new(Pex::new(at, post)),
-            Protocol::Pcx => Box::new(Pcx::new(at, post)),
-            Protocol::Rsx => Box::new(Rsx::new(at, means, post)),
-            Protocol::Nbx => Box::new(Nbx::new(at, means, post)),
-            Protocol::NbxBehind => Box::new(NbxBehind::new(at, post)),
-            Protocol::NbxAllChannels => Box::new(NbxAllChannels::new(at, post)),
-            Protocol::Crystal => Box::new(Crystal::new(at, post)),
+            Protocol::Pex => Box::new(Named::new(self, Pex::new(at, post))),
+            Protocol::Pcx => Box::new(Named::new(self, Pcx::new(at, post))),
+            Protocol::Rsx => Box::new(Named::new(self, Rsx::new(at, means, post))),
+            Protocol::Nbx => Box::new(Named::new(self, Nbx::new(at, means, post))),
+            Protocol::NbxBehind => Box::new(Named::new(self, NbxBehind::new(at, post))),
+            Protocol::NbxAllChannels => Box::new(Named::new(self, NbxAllChannels::new(at, post))),
+            Protocol::Crystal => Box::new(Named::new(self, Crystal::new(at, post))),
         }
     }
 }

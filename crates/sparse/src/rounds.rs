@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use treepie_base::{Bytes, Result};
+use treepie_base::{Bytes, Error, Result};
 use treepie_fabric::{Gathered, Needs, OWN_BITS, Reactor, Transmit};
 
 use crate::protocol::Exchange;
@@ -16,13 +16,15 @@ pub struct Rounds {
     current: Option<Box<dyn Exchange>>,
     round: u32,
     early: Vec<(u32, u32, u32, Bytes)>,
+    /// What went wrong where nobody could be told; the next message tells.
+    failure: Option<Error>,
 }
 
 impl Rounds {
     /// Begins with round 0, until `next` has no more.
     pub fn new(mut next: Next) -> Self {
         let current = next(0, None);
-        let mut this = Self { next, current, round: 0, early: Vec::new() };
+        let mut this = Self { next, current, round: 0, early: Vec::new(), failure: None };
         this.settle();
         this
     }
@@ -52,11 +54,13 @@ impl Reactor for Rounds {
         loop {
             let transmit = self.current.as_mut()?.poll_transmit();
             if let Some(Transmit { to, tag, bytes, synchronous }) = transmit {
+                assert!(self.round >> (u32::BITS - OWN_BITS) == 0, "so many rounds do not fit into tags");
                 return Some(Transmit { to, tag: self.round << OWN_BITS | tag, bytes, synchronous });
             }
             let round = self.round;
             // What was given out last may have been all that was left to do.
-            self.hand_in(Duration::ZERO).ok()?;
+            let handed_in = self.hand_in(Duration::ZERO);
+            self.failure = self.failure.take().or(handed_in.err());
             if self.round == round {
                 return None;
             }
@@ -64,6 +68,9 @@ impl Reactor for Rounds {
     }
 
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         self.early.push((tag >> OWN_BITS, from, tag & ((1 << OWN_BITS) - 1), bytes));
         self.hand_in(now)
     }
@@ -78,10 +85,16 @@ impl Reactor for Rounds {
         self.current.as_mut()?.poll_arrive()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) {
-        if let Some(current) = &mut self.current {
-            current.on_gathered(gathered);
-        }
+    fn poll_add(&mut self) -> Option<u32> {
+        self.current.as_mut()?.poll_add()
+    }
+
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
+        self.current.as_mut().map_or(Ok(()), |current| current.on_gathered(gathered))
+    }
+
+    fn will_arrive(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.will_arrive())
     }
 
     fn needs(&self, rank: u32) -> Needs {
@@ -93,6 +106,6 @@ impl Reactor for Rounds {
     }
 
     fn is_done(&self) -> bool {
-        self.current.is_none()
+        self.current.is_none() && self.failure.is_none()
     }
 }

@@ -1,4 +1,9 @@
-//! What messages of exchanges are called: a kind, and a small number.
+//! What messages of exchanges are called: the protocol, a kind, and a small number.
+//!
+//! Ranks that run different protocols would take each other's messages for something else. So each message names its
+//! protocol; that is looked at in one place, before any protocol sees it.
+
+use treepie_base::{Error, Result};
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +21,10 @@ pub(crate) enum Kind {
 const KINDS: [Kind; 4] = [Kind::Data, Kind::Closing, Kind::Meta, Kind::Count];
 
 /// Of the number.
-pub(crate) const NUMBER_BITS: u32 = 16;
+pub(crate) const NUMBER_BITS: u32 = 13;
 
-/// The largest number.
-const MOST: u32 = (1 << NUMBER_BITS) - 1;
+/// Of number and kind.
+const OWN_BITS: u32 = NUMBER_BITS + 2;
 
 impl Kind {
     pub(crate) const fn tag(self, number: u32) -> u32 {
@@ -27,6 +32,21 @@ impl Kind {
     }
 
     pub(crate) fn of(tag: u32) -> (Self, u32) {
-        (KINDS[(tag >> NUMBER_BITS) as usize % KINDS.len()], tag & MOST)
+        (KINDS[(tag >> NUMBER_BITS) as usize % KINDS.len()], tag & ((1 << NUMBER_BITS) - 1))
+    }
+}
+
+/// A protocol's own tag with the number of the protocol.
+pub(crate) fn of_protocol(protocol: u32, tag: u32) -> u32 {
+    assert_eq!(tag >> OWN_BITS, 0, "the tag of a protocol does not fit");
+    protocol << OWN_BITS | tag
+}
+
+/// The protocol's own tag, if a message is of this protocol.
+pub(crate) fn own(protocol: u32, from: u32, tag: u32) -> Result<u32> {
+    if tag >> OWN_BITS == protocol {
+        Ok(tag & ((1 << OWN_BITS) - 1))
+    } else {
+        Err(Error::OtherOperation { rank: from as usize })
     }
 }

@@ -54,6 +54,8 @@ enum Command {
     P2pRank(bench::p2p::P2pRank),
     #[command(hide = true)]
     CollectivesRank(bench::collectives::CollectivesRank),
+    #[command(hide = true)]
+    ExchangeRank(bench::exchange::ExchangeRank),
     /// One of the two ranks that try whether they reach each other's memory.
     #[command(hide = true)]
     SingleCopyRank,
@@ -76,6 +78,7 @@ pub(crate) fn main() -> ExitCode {
         Command::DemoRank => demo::rank(),
         Command::P2pRank(rank) => rank.run(),
         Command::CollectivesRank(rank) => rank.run(),
+        Command::ExchangeRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
     };
     done.unwrap_or_else(|error| {

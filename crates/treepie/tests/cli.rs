@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+#[path = "cli/exchange.rs"]
+mod exchange;
 #[path = "cli/mpi.rs"]
 mod mpi;
 #[path = "cli/sim.rs"]
@@ -139,7 +141,7 @@ fn the_demo_runs_and_is_right() {
     let scratch = Scratch::new();
     let shown = succeeds(run(&["demo", "--json", scratch.path()]));
     assert!(shown.contains("All is well") && shown.contains(" 0 failed"), "{shown}");
-    for part in ["threads", "processes", "speed"] {
+    for part in ["threads", "processes", "exchange", "speed"] {
         assert!(shown.lines().any(|line| line.trim_start().starts_with(&format!("ok       {part}"))), "{shown}");
         assert!(scratch.lines().iter().any(|line| line["case"] == format!("demo/{part}")));
     }

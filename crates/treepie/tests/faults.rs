@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use treepie::{ANY_SOURCE, Comm, Error, Sum};
+use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
 
 const FAULTS: [&str; 4] = ["killed", "panic", "exit", "return"];
 const WAITS: [&str; 15] = [
@@ -27,6 +27,25 @@ const WAITS: [&str; 15] = [
     "iall_reduce",
 ];
 
+/// Exchanges that go on and on, in the middle of one of which the victim fails.
+const EXCHANGES: [&str; 9] = [
+    "exchange/auto",
+    "exchange/pex",
+    "exchange/pcx",
+    "exchange/rsx",
+    "exchange/nbx",
+    "exchange/nbx:condition=1",
+    "exchange/nbx:condition=2",
+    "exchange/crystal",
+    BEGUN,
+];
+
+/// Nonblocking ones.
+const BEGUN: &str = "iexchange";
+
+/// Exchanges before the one in which the victim fails.
+const BEFORE: usize = 5;
+
 /// The one that fails; the others wait for it.
 const VICTIM: usize = 1;
 
@@ -41,7 +60,7 @@ fn main() -> ExitCode {
     // Other arguments are the test runner's; there is nothing to select here.
     let mut failed = 0;
     let mut cases = 0;
-    for wait in WAITS {
+    for wait in WAITS.into_iter().chain(EXCHANGES) {
         // Two that wait for anybody after a third has left in order wait for each other: nobody is lost then.
         let endless = |fault: &&str| !(*fault == "return" && wait == "recv-any");
         for fault in FAULTS.into_iter().filter(endless) {
@@ -76,19 +95,60 @@ fn be_rank(world: &Comm, fault: &str, wait: &str) -> ExitCode {
     if world.rank() == VICTIM {
         // So that the others wait already, mostly; it must hold in any case.
         std::thread::sleep(Duration::from_millis(20));
-        match fault {
-            "killed" => {
-                let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
-                unreachable!("still there after {kill:?}");
-            }
-            "panic" => panic!("the fault that this test is about"),
-            "exit" => std::process::exit(3),
-            _ => return ExitCode::SUCCESS,
+        if EXCHANGES.contains(&wait) {
+            fail_in_an_exchange(world, wait, || fail(fault));
+        } else {
+            fail(fault);
         }
+        return ExitCode::SUCCESS;
     }
     let outcome = wait_for_victim(world, wait);
     println!("rank {} outcome {outcome:?}", world.rank());
     ExitCode::from(if outcome == Err(Error::PeerLost { rank: VICTIM }) { 7 } else { 8 })
+}
+
+/// Returns if that is the fault.
+fn fail(fault: &str) {
+    match fault {
+        "killed" => {
+            let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
+            unreachable!("still there after {kill:?}");
+        }
+        "panic" => panic!("the fault that this test is about"),
+        "exit" => std::process::exit(3),
+        _ => {}
+    }
+}
+
+/// Takes part in some, and fails while it handles what came in one, or after it has begun one that nobody waits for.
+fn fail_in_an_exchange(world: &Comm, id: &str, fail: impl Fn()) {
+    for round in 0..BEFORE {
+        exchange(world, id, round).expect("all take part");
+    }
+    if id == BEGUN {
+        drop(world.iexchange(messages(world, BEFORE)).expect("it begins"));
+    } else {
+        world
+            .using(id)
+            .expect("it is known")
+            .exchange_with(messages(world, BEFORE), |_, _| fail())
+            .expect("all take part");
+    }
+    fail();
+}
+
+/// To everybody: short and long.
+fn messages(world: &Comm, round: usize) -> Vec<(usize, Vec<u8>)> {
+    (0..world.size()).map(|to| (to, vec![0; if round.is_multiple_of(2) { 30 } else { 100_000 }])).collect()
+}
+
+fn exchange(world: &Comm, id: &str, round: usize) -> Result<(), Error> {
+    let received = match id {
+        BEGUN => world.iexchange(messages(world, round))?.wait()?,
+        _ => world.using(id)?.exchange(messages(world, round))?,
+    };
+    assert_eq!(received.len(), world.size(), "messages from all");
+    Ok(())
 }
 
 fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
@@ -114,6 +174,10 @@ fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
         "all_reduce" => world.all_reduce(&[0u64; 4], Sum).map(drop).map_err(any_is_lost),
         "all_reduce-long" => world.all_reduce(&vec![0u64; 100_000], Sum).map(drop).map_err(any_is_lost),
         "iall_reduce" => world.iall_reduce(vec![0u64; 4], Sum)?.wait().map(drop).map_err(any_is_lost),
+        id if EXCHANGES.contains(&id) => {
+            // The victim may have sent everything of the last one before it fails.
+            (0..BEFORE + 2).try_for_each(|round| exchange(world, id, round)).map_err(any_is_lost)
+        }
         _ => loop {
             world.send(&[0u8; 1000], VICTIM, 5)?;
         },
@@ -186,7 +250,10 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
             world.barrier().expect("all are there");
             if world.rank() == VICTIM {
                 std::thread::sleep(Duration::from_millis(20));
-                assert!(fault != "panic", "the fault that this test is about");
+                if EXCHANGES.contains(&wait) {
+                    fail_in_an_exchange(&world, wait, || fail(fault));
+                }
+                fail(fault);
                 return;
             }
             let outcome = wait_for_victim(&world, wait);

@@ -94,6 +94,12 @@ impl StoreAndForward {
         self.notes.unwrap_or(0)
     }
 
+    /// Bytes that it holds beside items and bundles.
+    pub fn memory(&self) -> usize {
+        let stages: usize = self.stages.iter().map(Stage::memory).sum();
+        size_of::<Self>() + self.stages.capacity() * size_of::<Stage>() + stages
+    }
+
     /// Bytes of notes before the items of a bundle.
     fn front(&self) -> usize {
         if self.notes.is_some() { size_of::<u64>() } else { 0 }

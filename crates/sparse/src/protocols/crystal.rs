@@ -17,7 +17,6 @@ use crate::protocol::{Exchange, Place, Post};
 
 /// The exchange on one rank.
 pub(crate) struct Crystal {
-    at: Place,
     post: Post,
     router: StoreAndForward,
 }
@@ -27,7 +26,7 @@ impl Crystal {
         let items = post.outgoing.drain(..).map(|(to, bytes)| (to, Region::from(bytes)));
         let notes = Some(post.census.bits());
         let router = StoreAndForward::with_notes(at.rank, at.ranks, Route::Bruck, notes, items);
-        Self { at, post, router }
+        Self { post, router }
     }
 }
 
@@ -69,7 +68,6 @@ impl Exchange for Crystal {
     }
 
     fn memory(&self) -> usize {
-        // Two ranks, and where they are, for each step.
-        size_of::<Self>() - size_of::<Post>() + 64 * self.at.rounds() as usize
+        size_of::<Self>() - size_of::<Post>() - size_of::<StoreAndForward>() + self.router.memory()
     }
 }

@@ -63,8 +63,9 @@ impl Reactor for Nbx {
         self.barrier.poll_arrive()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) {
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         self.barrier.on_gathered(gathered);
+        Ok(())
     }
 
     fn will_arrive(&self) -> bool {

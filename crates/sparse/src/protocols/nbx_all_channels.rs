@@ -48,9 +48,12 @@ impl NbxAllChannels {
                 *several.entry(*to).or_insert(1) += 1;
             }
         }
-        let counts = several.iter().filter(|(_, count)| **count >= u64::from(MANY)).map(|(to, count)| (*to, *count));
+        let many = several.iter().filter(|(_, count)| **count >= u64::from(MANY)).map(|(to, count)| (*to, *count));
+        let mut counts: Vec<(u32, u64)> = many.collect();
+        // In an order that is the same each time.
+        counts.sort_unstable();
         Self {
-            counts: counts.collect(),
+            counts,
             at,
             census: post.census,
             post,
@@ -141,9 +144,15 @@ impl Exchange for NbxAllChannels {
     }
 
     fn memory(&self) -> usize {
-        let entries = self.several.capacity() * size_of::<(u32, u64)>()
-            + self.coming.capacity() * size_of::<(u32, (u64, Option<u64>))>();
-        size_of::<Self>() - size_of::<Post>() + 2 * self.served.bytes() + entries
+        // A hashed table has some places that stay free, and a byte for each.
+        let hashed = |capacity: usize, entry: usize| {
+            if capacity == 0 { 0 } else { capacity.next_power_of_two() * (entry + 1) }
+        };
+        size_of::<Self>() - size_of::<Post>()
+            + 2 * self.served.bytes()
+            + hashed(self.several.capacity(), size_of::<(u32, u64)>())
+            + hashed(self.coming.capacity(), size_of::<(u32, (u64, Option<u64>))>())
+            + self.counts.capacity() * size_of::<(u32, u64)>()
     }
 }
 
@@ -168,6 +177,6 @@ impl Bits {
     }
 
     fn bytes(&self) -> usize {
-        self.0.len() * size_of::<u64>()
+        self.0.capacity() * size_of::<u64>()
     }
 }

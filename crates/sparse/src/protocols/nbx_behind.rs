@@ -48,8 +48,9 @@ impl Reactor for NbxBehind {
         Some(self.post.census.bits())
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) {
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         self.all = Some(Census::from_bits(gathered.census));
+        Ok(())
     }
 
     fn will_arrive(&self) -> bool {

@@ -1,11 +1,13 @@
 //! PEX, personalised exchange: an all-to-all exchange tells each rank what comes from each other one, and then it does.
 //!
 //! The exchange of sizes is that of Bruck et al.: what is for the rank at some distance goes there by the powers of two
-//! that make it up, in ceil(lg P) rounds of P/2 sizes. A size is the number of messages and that of their bytes in a word.
+//! that make it up, in ceil(lg P) rounds of P/2 sizes. A size is the number of messages and that of their bytes in a word,
+//! by which what comes is checked.
 //!
 //! Cost: T_PE(P) + T_DT.   Memory: 8 bytes a rank.   Any P.   [NBX paper 3.1]
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
@@ -15,9 +17,16 @@ use crate::census::Census;
 use crate::protocol::{Exchange, Place, Post};
 use crate::tags::Kind;
 
-/// A word has the number of bytes in its lower bits, and that of messages above.
-const BYTE_BITS: u32 = 40;
+/// A word has the number of bytes in its lower half, as far as it fits, and that of messages above.
+const BYTE_BITS: u32 = 32;
 const ONE: u64 = 1 << BYTE_BITS;
+
+/// Adds the bytes of a message to a word, or takes them off it: the number of bytes is only to be the same in the end.
+fn with_bytes(word: u64, bytes: u64, add: bool) -> u64 {
+    let low = word as u32;
+    let low = if add { low.wrapping_add(bytes as u32) } else { low.wrapping_sub(bytes as u32) };
+    word & !(ONE - 1) | u64::from(low)
+}
 
 /// The exchange on one rank.
 pub(crate) struct Pex {
@@ -43,7 +52,8 @@ impl Pex {
     pub(crate) fn new(at: Place, post: Post) -> Self {
         let mut sizes = vec![0; at.ranks as usize];
         for (to, bytes) in &post.outgoing {
-            sizes[at.distance_to(*to) as usize] += ONE + bytes.as_slice().len() as u64;
+            let size = &mut sizes[at.distance_to(*to) as usize];
+            *size = with_bytes(*size + ONE, bytes.as_slice().len() as u64, true);
         }
         let mut this = Self {
             at,
@@ -64,32 +74,36 @@ impl Pex {
         self.round == self.at.rounds()
     }
 
-    /// Distances that go a round's way.
-    fn distances(&self, round: u32) -> impl Iterator<Item = usize> + use<> {
-        let bit = 1 << round;
-        (bit..self.at.ranks as usize).filter(move |distance| distance & bit != 0)
+    /// Distances that go a round's way, those next to each other together.
+    fn distances(&self, round: u32) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (bit, ranks) = (1 << round, self.at.ranks as usize);
+        (bit..ranks).step_by(2 * bit).map(move |first| first..ranks.min(first + bit))
     }
 
     fn tell(&mut self) {
         if self.knows() {
             return;
         }
-        let words = self.distances(self.round).map(|distance| self.sizes[distance]);
-        let words: Vec<u64> = std::iter::once(self.census.bits()).chain(words).collect();
+        let count: usize = self.distances(self.round).map(|distances| distances.len()).sum();
+        let mut words = Vec::with_capacity(1 + count);
+        words.push(self.census.bits());
+        self.distances(self.round).for_each(|distances| words.extend_from_slice(&self.sizes[distances]));
         let to = self.at.ahead(1 << self.round);
         self.telling.push_back(Transmit::new(to, Kind::Meta.tag(self.round), words));
     }
 
     fn hear(&mut self, bytes: &[u8]) -> Result<()> {
         let (words, rest) = bytes.as_chunks::<8>();
-        let expected = 1 + self.distances(self.round).count();
+        let expected = 1 + self.distances(self.round).map(|distances| distances.len()).sum::<usize>();
         if words.len() != expected || !rest.is_empty() {
             return Err(Error::Disagreement { got: bytes.len() as u64, expected: 8 * expected as u64 });
         }
-        let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
-        self.census.add(words.next().expect("there is at least one"));
-        for (distance, word) in self.distances(self.round).zip(words) {
-            self.sizes[distance] = word;
+        let (census, mut words) = words.split_first().expect("there is at least one");
+        self.census.add(u64::from_ne_bytes(*census));
+        for distances in self.distances(self.round) {
+            let (here, rest) = words.split_at(distances.len());
+            self.sizes[distances].iter_mut().zip(here).for_each(|(size, word)| *size = u64::from_ne_bytes(*word));
+            words = rest;
         }
         self.round += 1;
         self.tell();
@@ -105,11 +119,11 @@ impl Pex {
     /// A message of so many bytes has come, of what was told.
     fn count(&mut self, from: u32, bytes: u64) -> Result<()> {
         let size = &mut self.sizes[(self.at.ranks - self.at.distance_to(from)) as usize];
-        let left = size.checked_sub(ONE).filter(|left| left % ONE >= bytes);
-        let Some(left) = left else {
+        let left = size.checked_sub(ONE).map(|left| with_bytes(left, bytes, false));
+        let Some(left) = left.filter(|left| *left == 0 || *left >= ONE) else {
             return Err(Error::Disagreement { got: bytes, expected: *size % ONE });
         };
-        *size = left - bytes;
+        *size = left;
         self.missing -= 1;
         Ok(())
     }

@@ -97,9 +97,10 @@ impl Reactor for Rsx {
         self.fence.poll_arrive()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) {
+    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         self.counter += gathered.added;
         self.fence.on_gathered(gathered);
+        Ok(())
     }
 
     fn will_arrive(&self) -> bool {

@@ -7,6 +7,7 @@
 mod batches;
 pub(crate) mod collectives;
 mod comparison;
+pub(crate) mod exchange;
 mod figure;
 mod output;
 pub(crate) mod p2p;
@@ -36,6 +37,7 @@ pub(crate) struct Bench {
 enum What {
     P2p(p2p::PointToPoint),
     Collectives(collectives::Collectives),
+    Exchange(exchange::Exchange),
     Sim(sim::Simulator),
 }
 
@@ -44,17 +46,25 @@ impl Bench {
         match &self.what {
             What::P2p(p2p) => p2p.run(),
             What::Collectives(collectives) => collectives.run(),
+            What::Exchange(exchange) => exchange.run(),
             What::Sim(sim) => sim.run(),
         }
     }
 }
 
-/// What can be said to each benchmark.
+/// What can be said to benchmarks of one number of ranks.
 #[derive(clap::Args)]
 struct Settings {
     /// How many ranks
     #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(2..))]
     ranks: u32,
+    #[command(flatten)]
+    sides: Sides,
+}
+
+/// What can be said to each benchmark of ranks.
+#[derive(clap::Args)]
+struct Sides {
     /// What carries Treepie's messages
     #[arg(long, value_enum, default_value = "shm")]
     fabric: Engine,

@@ -3,6 +3,7 @@
 //! A capability takes part by a line in [`PARTS`]; what all ranks of a world do together is in [`checks`].
 
 mod checks;
+mod exchange;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ const PARTS: &[(&str, Part)] = &[
     ("threads", threads),
     ("processes", processes),
     ("MPI", under_each_mpi),
+    ("exchange", sparse_exchange),
     ("simulated", simulated),
     ("speed", speed),
 ];
@@ -170,6 +172,13 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn sparse_exchange(report: &mut Report) -> anyhow::Result<()> {
+    let done = treepie::launch(RANKS as usize, |world| exchange::run(&world))?;
+    let done = done.into_iter().collect::<anyhow::Result<Vec<usize>>>()?;
+    let seen = format!("{RANKS} threads send to whom they like, by each of {} protocols", done[0]);
+    report.ok("exchange", "threads", RANKS, &seen)
 }
 
 /// The same program on a torus that does not exist, and an algorithm at a scale that nobody has at hand.

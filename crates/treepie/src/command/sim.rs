@@ -18,10 +18,12 @@ use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::record::Records;
-use asked::{Bytes, Sweep};
+pub(crate) use asked::Bytes;
+use asked::Sweep;
 use file::Whole;
 use level::Level;
 use parameters::Parameters;
+pub(crate) use parameters::settings;
 use row::Row;
 use setting::Setting;
 

@@ -20,7 +20,7 @@ fn a_machine_without_mpi_says_how_to_get_one() {
 }
 
 /// Whether there is an MPI to compare with; says so if not.
-fn has_mpi() -> bool {
+pub(super) fn has_mpi() -> bool {
     let has = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(name).is_file())

@@ -45,6 +45,15 @@ enum Parts {
 }
 
 impl Stage {
+    /// Bytes of its lists.
+    pub(super) fn memory(&self) -> usize {
+        let parts = match &self.parts {
+            Parts::Ranges(parts) => parts.capacity() * size_of::<Range<u32>>(),
+            Parts::Distances { .. } => 0,
+        };
+        parts + (self.receivers.capacity() + self.sources.capacity()) * size_of::<u32>()
+    }
+
     /// The number of the part with this rank; it must be in one of them.
     pub(super) fn part_of(&self, to: u32) -> usize {
         match &self.parts {

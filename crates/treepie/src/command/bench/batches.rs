@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use treepie::Comm;
 
 const GO_ON: u32 = 3;
+const TIME: u32 = 4;
 
 /// A case that has taken so long ends when it has enough batches.
 const LONG: Duration = Duration::from_millis(300);
@@ -26,8 +27,18 @@ pub(super) fn on_ranks(threads: Option<usize>, rank: impl Fn(Comm) -> anyhow::Re
 pub(super) fn repeat(
     comm: &Comm,
     batches: usize,
-    mut batch: impl FnMut() -> anyhow::Result<f64>,
+    batch: impl FnMut() -> anyhow::Result<f64>,
 ) -> anyhow::Result<Vec<f64>> {
+    repeat_several(comm, batches, 1, batch)
+}
+
+/// The same with batches of so many parts, which may take so many times as long.
+pub(super) fn repeat_several<T>(
+    comm: &Comm,
+    batches: usize,
+    parts: u32,
+    mut batch: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
     let mut times = Vec::new();
     if comm.rank() != 0 {
         while comm.recv_vec::<u64>(0, GO_ON)?.0 == [1] {
@@ -37,7 +48,7 @@ pub(super) fn repeat(
     }
     let begun = Instant::now();
     for number in 0..=batches {
-        if times.len() >= ENOUGH && begun.elapsed() > LONG {
+        if times.len() >= ENOUGH && begun.elapsed() > LONG * parts {
             break;
         }
         tell_others(comm, 1)?;
@@ -48,6 +59,21 @@ pub(super) fn repeat(
     }
     tell_others(comm, 0)?;
     Ok(times)
+}
+
+/// The longest of all ranks' times, on rank 0.
+pub(super) fn slowest(comm: &Comm, mine: f64) -> anyhow::Result<f64> {
+    if comm.rank() != 0 {
+        comm.send(&[mine], 0, TIME)?;
+        return Ok(mine);
+    }
+    let mut slowest = mine;
+    for rank in 1..comm.size() {
+        let mut time = [0.0];
+        comm.recv(&mut time, rank, TIME)?;
+        slowest = slowest.max(time[0]);
+    }
+    Ok(slowest)
 }
 
 fn tell_others(comm: &Comm, go_on: u64) -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ pub(crate) use rank::CollectivesRank;
 
 use super::super::record::Record;
 use super::Settings;
-use super::comparison::Comparison;
+use super::comparison::{Comparison, SAME_CALLS};
 use super::figure::Figure;
 use super::peer::Source;
 use super::statistics::geometric_mean;
@@ -45,9 +45,9 @@ impl Collectives {
             treepie::launch(1, |world| world.using(id).map(drop))?.into_iter().collect::<treepie::Result<()>>()?;
             rank.extend(["--algorithm", id]);
         }
-        let comparison = Comparison::new(&self.settings, &rank, &PEER)?;
+        let comparison = Comparison::new(self.settings.ranks, &self.settings.sides, &rank, &PEER)?;
         let figures = case::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
-        comparison.print_sides("Collective operations");
+        comparison.print_sides("Collective operations", SAME_CALLS);
         print_rules(self.rule);
         let records = comparison.run(&figures)?;
         print_summary(&figures, &records);

@@ -12,7 +12,7 @@ use super::peer::{Peer, Source};
 use super::progress::Progress;
 use super::statistics::{interval, median, spread};
 use super::table::{print_header, print_record};
-use super::{Engine, Settings};
+use super::{Engine, Sides};
 
 /// Alternations of a comparison, and runs without one, unless the user says.
 const ALTERNATIONS: usize = 31;
@@ -24,12 +24,15 @@ const ENOUGH_PAIRS: usize = 9;
 /// One run takes a second or two; where an MPI spins on cores that it shares, much longer.
 const RUN_WITHIN: Duration = Duration::from_secs(300);
 
+/// What both sides of a benchmark do that is the same in C.
+pub(super) const SAME_CALLS: &str = "make the same calls, on the same buffers";
+
 /// What is to be run, and where the results go.
 pub(super) struct Comparison {
     ranks: u32,
     ours: Job,
     theirs: Option<Theirs>,
-    repeat: usize,
+    pub(super) repeat: usize,
     records: Option<Records>,
 }
 
@@ -46,19 +49,18 @@ struct Theirs {
 
 impl Comparison {
     /// Finds and compiles all that is needed. `rank` is this program's own command that makes a rank, without cases.
-    pub(super) fn new(settings: &Settings, rank: &[&str], source: &Source) -> anyhow::Result<Self> {
-        let records = settings.json.as_deref().map(Records::create).transpose()?;
-        let ranks = settings.ranks;
-        let is_needed = settings.fabric == Engine::Mpi || settings.against.is_some();
-        let mpi = is_needed.then(|| Launcher::find(settings.mpirun.as_deref())).transpose()?;
-        let theirs = mpi.as_ref().filter(|_| settings.against.is_some());
+    pub(super) fn new(ranks: u32, sides: &Sides, rank: &[&str], source: &Source) -> anyhow::Result<Self> {
+        let records = sides.json.as_deref().map(Records::create).transpose()?;
+        let is_needed = sides.fabric == Engine::Mpi || sides.against.is_some();
+        let mpi = is_needed.then(|| Launcher::find(sides.mpirun.as_deref())).transpose()?;
+        let theirs = mpi.as_ref().filter(|_| sides.against.is_some());
         let theirs = theirs.map(|mpi| Theirs::new(mpi, ranks, source)).transpose()?;
-        let ours = match (settings.fabric, &mpi) {
+        let ours = match (sides.fabric, &mpi) {
             (Engine::Mpi, Some(mpi)) => mpi.job(ranks).with([std::env::current_exe()?]).with(rank),
             (Engine::Threads, _) => Job::own(rank)?.with(["--threads", &ranks.to_string()]),
             _ => Job::ranks(ranks, rank)?,
         };
-        let repeat = match settings.repeat {
+        let repeat = match sides.repeat {
             Some(repeat) => repeat as usize,
             None if theirs.is_some() => ALTERNATIONS,
             None => RUNS,
@@ -66,13 +68,13 @@ impl Comparison {
         Ok(Self { ranks, ours, theirs, repeat, records })
     }
 
-    /// Says what is measured where, and the rules that all benchmarks have.
-    pub(super) fn print_sides(&self, what: &str) {
+    /// Says what is measured where, what both sides do, and the rules that all benchmarks have.
+    pub(super) fn print_sides(&self, what: &str, both: &str) {
         say!("{what} on {}", machine::describe());
         say!("  treepie {}: {} ...", env!("CARGO_PKG_VERSION"), self.ours);
         if let Some(theirs) = &self.theirs {
             say!("  {}: {} ...", theirs.name, theirs.shown);
-            say!("  Both sides make the same calls, on the same buffers, equally often, by the same clock.");
+            say!("  Both sides {both}, equally often, by the same clock.");
         }
         say!(
             "  A run takes the median of {BATCHES} batches of each case, after one to warm up; printed is the median of runs."
@@ -80,38 +82,44 @@ impl Comparison {
     }
 
     /// Measures, prints a table and writes the records, which it returns.
-    pub(super) fn run(mut self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
+    pub(super) fn run(self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
+        let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
+        let Measured { records, .. } = self.measure(figures)?;
+        print_header(peer.as_deref());
+        records.iter().for_each(print_record);
+        if peer.is_some() {
+            print_if_too_few(repeat);
+        }
+        Ok(records)
+    }
+
+    /// The other side's name, if there is one.
+    pub(super) fn peer(&self) -> Option<&str> {
+        self.theirs.as_ref().map(|theirs| theirs.name.as_str())
+    }
+
+    /// Measures and writes the records, and leaves it to the caller to print them.
+    pub(super) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<Measured> {
         let runs = self.alternate(figures)?;
-        let peer = self.theirs.as_ref().map(|theirs| theirs.name.as_str());
-        print_header(peer);
-        let record = |(place, figure)| record(figure, &runs, place, self.ranks, peer);
+        let record = |(place, figure)| record(figure, &runs, place, self.ranks, self.peer());
         let made: Vec<Record> = figures.iter().enumerate().map(record).collect();
-        for record in &made {
-            print_record(record);
-            if let Some(records) = &mut self.records {
-                records.write(record)?;
-            }
+        if let Some(records) = &mut self.records {
+            made.iter().try_for_each(|record| records.write(record))?;
         }
-        if self.theirs.is_some() && self.repeat < ENOUGH_PAIRS {
-            let repeat = self.repeat;
-            say!("{repeat} alternations are too few to state a result; {ENOUGH_PAIRS} are the least.");
-        }
-        Ok(made)
+        Ok(Measured { records: made, ours: runs.ours_printed, theirs: runs.theirs_printed })
     }
 
     /// Runs both sides in turn. Who goes first changes each time, so that a drift of the machine favours nobody.
     fn alternate(&self, figures: &[Figure]) -> anyhow::Result<Runs> {
-        let mut runs = Runs { engine: String::new(), ours: Vec::new(), theirs: Vec::new() };
+        let mut runs = Runs::default();
         let progress = Progress::new(self.repeat);
         for turn in 0..self.repeat {
             progress.show(turn);
             for our_turn in [turn % 2 == 0, turn % 2 == 1] {
                 if our_turn {
-                    let (engine, micros) = run_ours(figures, &self.ours)?;
-                    runs.engine = engine;
-                    runs.ours.push(micros);
+                    runs.add_ours(figures, &self.ours)?;
                 } else if let Some(theirs) = &self.theirs {
-                    runs.theirs.push(run_theirs(figures, &theirs.job)?);
+                    runs.add_theirs(figures, &theirs.job)?;
                 }
             }
         }
@@ -129,45 +137,71 @@ impl Theirs {
     }
 }
 
+/// Results, and what the jobs of both sides have printed for them.
+pub(super) struct Measured {
+    pub(super) records: Vec<Record>,
+    pub(super) ours: Vec<String>,
+    pub(super) theirs: Vec<String>,
+}
+
+/// With fewer pairs than are needed no result is stated.
+pub(super) fn print_if_too_few(repeat: usize) {
+    if repeat < ENOUGH_PAIRS {
+        say!("{repeat} alternations are too few to state a result; {ENOUGH_PAIRS} are the least.");
+    }
+}
+
 /// Microseconds per operation: for each run, for each figure.
+#[derive(Default)]
 struct Runs {
     engine: String,
     ours: Vec<Vec<f64>>,
     theirs: Vec<Vec<f64>>,
+    ours_printed: Vec<String>,
+    theirs_printed: Vec<String>,
 }
 
-/// Cases with and without single copy are two jobs, as a rank decides for its whole life.
-fn run_ours(figures: &[Figure], job: &Job) -> anyhow::Result<(String, Vec<f64>)> {
-    let mut engine = String::new();
-    let mut micros = vec![f64::NAN; figures.len()];
-    for through_rings in [false, true] {
-        let is_of_this = |(place, figure): (usize, &Figure)| (figure.through_rings == through_rings).then_some(place);
-        let places: Vec<usize> = figures.iter().enumerate().filter_map(is_of_this).collect();
-        if places.is_empty() {
-            continue;
+impl Runs {
+    /// Cases with and without single copy are two jobs, as a rank decides for its whole life.
+    fn add_ours(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<()> {
+        let mut micros = vec![f64::NAN; figures.len()];
+        for through_rings in [false, true] {
+            let is_of_this =
+                |(place, figure): (usize, &Figure)| (figure.through_rings == through_rings).then_some(place);
+            let places: Vec<usize> = figures.iter().enumerate().filter_map(is_of_this).collect();
+            if places.is_empty() {
+                continue;
+            }
+            let cases: Vec<String> = places.iter().map(|place| figures[*place].case.clone()).collect();
+            let job = if through_rings { job.clone().env("TREEPIE_SINGLE_COPY", "off") } else { job.clone() };
+            let output = job.with(&cases).output(RUN_WITHIN)?;
+            let printed = parse(&output, &cases)?;
+            self.engine = printed.engine.unwrap_or_default();
+            self.ours_printed.push(output);
+            for (place, time) in places.into_iter().zip(printed.micros) {
+                micros[place] = time;
+            }
         }
-        let cases: Vec<String> = places.iter().map(|place| figures[*place].case.clone()).collect();
-        let job = if through_rings { job.clone().env("TREEPIE_SINGLE_COPY", "off") } else { job.clone() };
-        let printed = parse(&job.with(&cases).output(RUN_WITHIN)?, &cases)?;
-        engine = printed.engine.unwrap_or_default();
-        for (place, time) in places.into_iter().zip(printed.micros) {
-            micros[place] = time;
-        }
+        self.ours.push(micros);
+        Ok(())
     }
-    Ok((engine, micros))
-}
 
-/// A case that Treepie runs twice, with and without single copy, is one for the other side.
-fn run_theirs(figures: &[Figure], job: &Job) -> anyhow::Result<Vec<f64>> {
-    let mut cases: Vec<String> = Vec::new();
-    for figure in figures {
-        if !cases.contains(&figure.case) {
-            cases.push(figure.case.clone());
+    /// A case that Treepie runs in several ways, as with and without single copy, is one for the other side.
+    fn add_theirs(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<()> {
+        let mut cases: Vec<String> = Vec::new();
+        for figure in figures {
+            if !cases.iter().any(|case| case == figure.peer_case()) {
+                cases.push(figure.peer_case().to_owned());
+            }
         }
+        let output = job.clone().with(&cases).output(RUN_WITHIN)?;
+        let printed = parse(&output, &cases)?;
+        let place_of = |figure: &Figure| cases.iter().position(|case| case == figure.peer_case());
+        let micros_of = |figure: &Figure| place_of(figure).map_or(f64::NAN, |place| printed.micros[place]);
+        self.theirs.push(figures.iter().map(micros_of).collect());
+        self.theirs_printed.push(output);
+        Ok(())
     }
-    let printed = parse(&job.clone().with(&cases).output(RUN_WITHIN)?, &cases)?;
-    let micros_of = |figure: &Figure| cases.iter().position(|case| *case == figure.case).map(|i| printed.micros[i]);
-    Ok(figures.iter().map(|figure| micros_of(figure).unwrap_or(f64::NAN)).collect())
 }
 
 fn record(figure: &Figure, runs: &Runs, place: usize, ranks: u32, peer: Option<&str>) -> Record {

@@ -9,17 +9,24 @@ pub(super) const KI: usize = 1 << 10;
 pub(super) const MI: usize = 1 << 20;
 
 /// A case and what is made of its time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure {
     /// As in records: `p2p/latency/8`.
     pub(super) name: String,
-    /// As both programs get it: `pingpong:8:1:3000:9`.
+    /// As both programs get it: `pingpong:8:1:3000:9`. What stands after an `@` is for Treepie's alone.
     pub(super) case: String,
     /// Length of what an operation moves.
     pub(super) bytes: usize,
     pub(super) measure: Measure,
     /// Whether Treepie's ranks run without single copy, so that large messages go through rings.
     pub(super) through_rings: bool,
+}
+
+impl Figure {
+    /// The case as the program with MPI gets it.
+    pub(super) fn peer_case(&self) -> &str {
+        self.case.split('@').next().unwrap_or_default()
+    }
 }
 
 /// What is stated of a case.

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 pub(crate) use rank::P2pRank;
 
 use super::super::single_copy;
-use super::comparison::Comparison;
+use super::comparison::{Comparison, SAME_CALLS};
 use super::peer::Source;
-use super::{Engine, Settings};
+use super::{Engine, Settings, Sides};
 
 /// Messages between two ranks: half round trip, message rate, bandwidth; a ring and a barrier of all ranks, and only
 /// those with more than two
@@ -24,21 +24,21 @@ const PEER: Source = Source { name: "p2p_peer", text: include_str!("p2p_peer.c")
 
 impl PointToPoint {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let comparison = Comparison::new(&self.settings, &["p2p-rank"], &PEER)?;
-        let Settings { ranks, fabric, .. } = self.settings;
+        let comparison = Comparison::new(self.settings.ranks, &self.settings.sides, &["p2p-rank"], &PEER)?;
+        let Settings { ranks, sides: Sides { fabric, .. } } = self.settings;
         let mut figures = if ranks == 2 { case::of_two_ranks() } else { Vec::new() };
         figures.extend(case::of_all_ranks(ranks));
         if fabric == Engine::Mpi {
             figures.retain(|figure| !figure.through_rings);
         }
-        comparison.print_sides("Point to point");
+        comparison.print_sides("Point to point", SAME_CALLS);
         self.print_rules()?;
         comparison.run(&figures)?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn print_rules(&self) -> anyhow::Result<()> {
-        let Settings { ranks, fabric, .. } = self.settings;
+        let Settings { ranks, sides: Sides { fabric, .. } } = self.settings;
         if ranks == 2 {
             say!("  latency          half a round trip of send and recv");
             say!(

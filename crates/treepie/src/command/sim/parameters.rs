@@ -52,6 +52,11 @@ impl Parameters {
     }
 }
 
+/// What a machine's messages cost on a network, with nothing set by the user.
+pub(crate) fn settings(machine: Option<Machine>, network: &Network) -> anyhow::Result<Settings> {
+    Parameters::new(machine, &[], network).map(|parameters| parameters.settings)
+}
+
 /// What closed forms are priced by, unless something counts of which they know nothing.
 fn prices(settings: &Settings, network: &Network) -> Option<Prices> {
     let Costs::Links(links) = &settings.costs else { return None };

@@ -18,8 +18,6 @@ use treepie::{Comm, Sum};
 use super::super::{batches, output};
 use super::case::{Case, Operation, Rule, WORD};
 
-const TIME: u32 = 4;
-
 /// One rank of the benchmark of collective operations.
 #[derive(clap::Args)]
 pub(crate) struct CollectivesRank {
@@ -136,7 +134,7 @@ impl Rank<'_> {
             Rule::Stream => self.stream(case, shape)?,
         };
         self.check(case, shape)?;
-        Ok(self.slowest(mine.as_secs_f64() * 1e6)? / case.count as f64)
+        Ok(batches::slowest(self.comm, mine.as_secs_f64() * 1e6)? / case.count as f64)
     }
 
     /// All wait for each other before each operation, which is timed alone.
@@ -216,21 +214,6 @@ impl Rank<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The longest of all ranks' times, on rank 0.
-    fn slowest(&self, mine: f64) -> anyhow::Result<f64> {
-        if self.comm.rank() != 0 {
-            self.comm.send(&[mine], 0, TIME)?;
-            return Ok(mine);
-        }
-        let mut slowest = mine;
-        for rank in 1..self.comm.size() {
-            let mut time = [0.0];
-            self.comm.recv(&mut time, rank, TIME)?;
-            slowest = slowest.max(time[0]);
-        }
-        Ok(slowest)
     }
 }
 
