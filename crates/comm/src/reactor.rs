@@ -143,9 +143,11 @@ impl<R: Reactor> Running<R> {
     /// Hands in what has come. Returns whether anything has.
     fn hand_in(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         let mut any = false;
+        // Asking for the time costs as much as handing a short message in.
+        let mut now = None;
         while let Some(heard) = endpoint.heard(self.run) {
             let (envelope, bytes) = heard?;
-            let now = endpoint.fabric().now();
+            let now = *now.get_or_insert_with(|| endpoint.fabric().now());
             let source = match &self.members {
                 Some(members) => members.rank(envelope.source).expect("only members send on a communicator"),
                 None => envelope.source,

@@ -4,6 +4,7 @@
 //! done there is noted as an [`Action`] and done right after.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use treepie_base::{Error, Result, copy_short as copy};
 
@@ -29,6 +30,24 @@ pub(crate) enum Action {
     TakePart { to: u32, slot: u32, op: Id, invite: Invite },
     Arrive { cell: u32, census: u64 },
     Acked { slot: u32 },
+}
+
+/// Cells are small numbers, of which a barrier looks up its own several times: the usual hash would be a tenth of it.
+#[derive(Default)]
+pub(crate) struct CellHasher(u64);
+
+impl Hasher for CellHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn write_u32(&mut self, cell: u32) {
+        self.0 = (self.0 ^ u64::from(cell)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// So many pieces of memory of kept messages are used again.
@@ -80,7 +99,7 @@ pub(crate) struct Core {
     pub(crate) outbox: Outbox,
     pub(crate) actions: Vec<Action>,
     /// Barriers that go on, each with what this rank brings, by their cell. The first of each has been arrived at.
-    pub(crate) gatherings: HashMap<u32, VecDeque<(Id, u64)>>,
+    pub(crate) gatherings: HashMap<u32, VecDeque<(Id, u64)>, BuildHasherDefault<CellHasher>>,
     pub(crate) memories: Memories,
     pub(crate) lives: Lives,
     /// A peer has said that it leaves.
@@ -105,7 +124,7 @@ impl Core {
             credit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
             outbox: Outbox::default(),
             actions: Vec::with_capacity(16),
-            gatherings: HashMap::new(),
+            gatherings: HashMap::default(),
             memories: Memories::default(),
             lives: Lives::default(),
             gone_said: false,

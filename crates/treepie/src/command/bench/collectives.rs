@@ -12,7 +12,7 @@ pub(crate) use rank::CollectivesRank;
 use super::super::record::Record;
 use super::Settings;
 use super::comparison::{Comparison, SAME_CALLS};
-use super::figure::Figure;
+use super::figure::{BATCHES, Figure};
 use super::peer::Source;
 use super::statistics::geometric_mean;
 use super::table::interval_of;
@@ -47,7 +47,7 @@ impl Collectives {
         }
         let comparison = Comparison::new(self.settings.ranks, &self.settings.sides, &rank, &PEER)?;
         let figures = case::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
-        comparison.print_sides("Collective operations", SAME_CALLS);
+        comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
         print_rules(self.rule);
         let records = comparison.run(&figures)?;
         print_summary(&figures, &records);

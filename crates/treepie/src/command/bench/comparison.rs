@@ -6,7 +6,7 @@ use super::super::job::Job;
 use super::super::machine;
 use super::super::mpi::Launcher;
 use super::super::record::{Against, Better, Record, Records};
-use super::figure::{BATCHES, Figure};
+use super::figure::Figure;
 use super::output::parse;
 use super::peer::{Peer, Source};
 use super::progress::Progress;
@@ -69,7 +69,7 @@ impl Comparison {
     }
 
     /// Says what is measured where, what both sides do, and the rules that all benchmarks have.
-    pub(super) fn print_sides(&self, what: &str, both: &str) {
+    pub(super) fn print_sides(&self, what: &str, both: &str, batches: usize) {
         say!("{what} on {}", machine::describe());
         say!("  treepie {}: {} ...", env!("CARGO_PKG_VERSION"), self.ours);
         if let Some(theirs) = &self.theirs {
@@ -77,7 +77,7 @@ impl Comparison {
             say!("  Both sides {both}, equally often, by the same clock.");
         }
         say!(
-            "  A run takes the median of {BATCHES} batches of each case, after one to warm up; printed is the median of runs."
+            "  A run takes the median of {batches} batches of each case, after one to warm up; printed is the median of runs."
         );
     }
 

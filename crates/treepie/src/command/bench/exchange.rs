@@ -85,7 +85,7 @@ impl Exchange {
         let ids = self.protocol.ids(self.means()?).map_err(|why| anyhow!(why))?;
         let figures = case::figures(&messages, &ids);
         let comparison = Comparison::new(ranks, &self.sides, &["exchange-rank"], &PEER)?;
-        comparison.print_sides("Sparse exchanges", "exchange the same messages");
+        comparison.print_sides("Sparse exchanges", "exchange the same messages", case::BATCHES);
         print_rules(comparison.peer().is_some());
         let (peer, repeat) = (comparison.peer().map(str::to_owned), comparison.repeat);
         let Measured { records, ours, theirs } = comparison.measure(&figures)?;

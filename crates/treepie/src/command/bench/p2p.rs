@@ -9,6 +9,7 @@ pub(crate) use rank::P2pRank;
 
 use super::super::single_copy;
 use super::comparison::{Comparison, SAME_CALLS};
+use super::figure::BATCHES;
 use super::peer::Source;
 use super::{Engine, Settings, Sides};
 
@@ -31,7 +32,7 @@ impl PointToPoint {
         if fabric == Engine::Mpi {
             figures.retain(|figure| !figure.through_rings);
         }
-        comparison.print_sides("Point to point", SAME_CALLS);
+        comparison.print_sides("Point to point", SAME_CALLS, BATCHES);
         self.print_rules()?;
         comparison.run(&figures)?;
         Ok(ExitCode::SUCCESS)

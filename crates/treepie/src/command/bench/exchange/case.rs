@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use treepie_sparse::{Means, Microbenchmark, Protocol};
 
-use super::super::figure::{BATCHES, Figure, Measure};
+use super::super::figure::{Figure, Measure};
 
 /// Bytes of messages in the paper.
 pub(super) const LENGTHS: RangeInclusive<usize> = 1..=1024;
@@ -96,6 +96,10 @@ impl Asked {
         }
     }
 }
+
+/// More than of other benchmarks: until each ring between two ranks has been used from its beginning to its end, pages of it
+/// are touched for the first time, which takes several batches of short messages to all sides.
+pub(super) const BATCHES: usize = 25;
 
 /// Messages that ranks exchange in rounds. As text: `1:6:1-1024:200:9`, which is what the MPI program gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
