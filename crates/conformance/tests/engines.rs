@@ -119,6 +119,13 @@ fn exchanges_on_shm(ranks: usize) {
     passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
 }
 
+/// On two communicators of half of the ranks each, both at once.
+fn parts_of_shm(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), "--parts"]);
+    passes(&format!("parts of shm, {ranks} ranks"), &mut command);
+}
+
 fn shm(ranks: usize) {
     passes(&format!("shm, {ranks} ranks"), Command::new(SUITE).args(["--shm", &ranks.to_string()]));
 }
@@ -295,6 +302,7 @@ runs! {
     exchanges_on_threads_up_to_33: exchanges_on_threads(33);
     exchanges_on_shm_3: exchanges_on_shm(3);
     exchanges_on_shm_8: exchanges_on_shm(8);
+    parts_of_shm_5: parts_of_shm(5);
     simulated_1: simulated(1);
     simulated_2: simulated(2);
     simulated_3: simulated(3);
