@@ -120,9 +120,14 @@ impl Comm {
     /// back to a lower one, so two communicators that share a rank never share a context.
     pub(crate) fn agree_on_context(&self) -> Result<u32> {
         let mine = u64::from(self.endpoint().next_context());
-        let context = self.all_gather(&[mine])?.into_iter().max().expect("there is at least this rank") as u32;
+        Ok(self.take_context(self.all_gather(&[mine])?))
+    }
+
+    /// The highest of the contexts that ranks would take; now this rank has used it.
+    pub(crate) fn take_context(&self, next: impl IntoIterator<Item = u64>) -> u32 {
+        let context = next.into_iter().max().expect("there is at least this rank") as u32;
         self.endpoint().use_contexts_below(context + 2);
-        Ok(context)
+        context
     }
 
     /// Handles what has come, without waiting. Operations of this rank get on whenever it is inside the library; call

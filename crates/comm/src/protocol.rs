@@ -136,9 +136,10 @@ impl Comm {
         new
     }
 
-    /// How many cores all ranks share, if they are on one machine. The same on all ranks.
-    pub fn cores(&self) -> Option<u32> {
-        self.endpoint().cores()
+    /// How many ranks of the world there are for each core, if they are on one machine. The same on all ranks.
+    pub fn ranks_per_core(&self) -> Option<f64> {
+        let endpoint = self.endpoint();
+        endpoint.cores().map(|cores| f64::from(endpoint.size()) / f64::from(cores.max(1)))
     }
 
     pub(crate) fn running<R: Reactor>(&self, reactor: R, instance: u32) -> Running<R> {

@@ -40,6 +40,8 @@ pub(crate) struct Running<R> {
     listening: bool,
     sends: Vec<Sending>,
     barrier: Barrier,
+    /// It has come to the engine's barrier.
+    has_come: bool,
     /// It is done, or given up.
     is_over: bool,
 }
@@ -77,6 +79,7 @@ impl<R: Reactor> Running<R> {
             listening: false,
             sends: Vec::new(),
             barrier: Barrier::Away,
+            has_come: false,
             is_over: false,
         }
     }
@@ -152,7 +155,12 @@ impl<R: Reactor> Running<R> {
                 Some(members) => members.rank(envelope.source).expect("only members send on a communicator"),
                 None => envelope.source,
             };
-            self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes)?;
+            let taken = self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes);
+            taken.map_err(|error| match error {
+                // Errors name ranks of the world.
+                Error::OtherOperation { .. } => Error::OtherOperation { rank: envelope.source as usize },
+                error => error,
+            })?;
             any = true;
         }
         Ok(any)
@@ -192,6 +200,7 @@ impl<R: Reactor> Running<R> {
             let own = endpoint.rank() as usize;
             let id = endpoint.gather(shortcuts.cell, census).ok_or(Error::PeerLost { rank: own })?;
             self.barrier = Barrier::There(id);
+            self.has_come = true;
         }
         if let Barrier::There(id) = self.barrier
             && let Some(ended) = endpoint.result_envelope(id)
@@ -258,7 +267,11 @@ impl<R: Reactor> Running<R> {
             return error;
         }
         endpoint.look_for_losses();
-        let lost = endpoint.first_lost(|rank, _| self.needs(rank).is_some_and(|needs| needs != Needs::Nothing));
+        let lost = endpoint.first_lost(|rank, has_failed| match self.needs(rank) {
+            Some(Needs::Message) => true,
+            Some(Needs::Perhaps) => has_failed,
+            Some(Needs::Nothing) | None => false,
+        });
         lost.map_or(error, |rank| Error::PeerLost { rank: rank as usize })
     }
 
@@ -274,10 +287,13 @@ impl<R: Reactor> Running<R> {
         endpoint.give_up_messages(context, mask, tag);
         endpoint.stop_listening(self.run);
         self.sends.drain(..).for_each(|sending| endpoint.abandon(sending.id));
-        let receivers = self.reactor.receivers().into_iter().map(|rank| self.world(rank));
-        endpoint.tell_gave_up(context, mask, tag, receivers);
-        let arrives = self.reactor.will_arrive() || matches!(self.barrier, Barrier::Coming { .. });
-        let arrived = match (&self.barrier, self.shortcuts.filter(|_| arrives)) {
+        // All of them: who waits for this one may follow another protocol.
+        let ranks = self.members.as_ref().map_or(endpoint.size(), |members| members.ranks());
+        let others: Vec<u32> = (0..ranks).map(|rank| self.world(rank)).collect();
+        endpoint.tell_gave_up(context, mask, tag, others.into_iter());
+        // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
+        // also by one that has none: then all stay in step there.
+        let arrived = match (&self.barrier, self.shortcuts.filter(|_| !self.has_come)) {
             (Barrier::There(id), _) => Some(*id),
             (_, Some(shortcuts)) => endpoint.gather(shortcuts.cell, GAVE_UP),
             _ => None,

@@ -14,8 +14,7 @@ impl Comm {
         let own = [context, u64::from(color.is_some()), color.unwrap_or(0).into(), u64::from(sortable(key))];
         let all = self.all_gather(&own)?;
         let (all, _) = all.as_chunks::<4>();
-        let context = all.iter().map(|[context, ..]| *context as u32).max().expect("there is at least this rank");
-        self.endpoint().use_contexts_below(context + 2);
+        let context = self.take_context(all.iter().map(|[context, ..]| *context));
         let Some(color) = color else { return Ok(None) };
         let is_mine = |[_, any, other, _]: &[u64; 4]| *any == 1 && *other == u64::from(color);
         let mut mine: Vec<(u64, u32)> =
@@ -28,10 +27,16 @@ impl Comm {
     /// it get nothing.
     ///
     /// # Errors
-    /// If a rank does not exist or is listed twice; on every caller, as all have the same list.
+    /// If a rank does not exist or is listed twice, or if the lists differ; on every caller.
     pub fn create(&self, group: &[Rank]) -> Result<Option<Comm>> {
         self.check_group(group)?;
-        let context = self.agree_on_context()?;
+        let mine = [u64::from(self.endpoint().next_context()), digest(group)];
+        let all = self.all_gather(&mine)?;
+        let (all, _) = all.as_chunks::<2>();
+        if let Some(rank) = all.iter().position(|[_, other]| *other != mine[1]) {
+            return Err(Error::Algorithm(format!("rank {rank} lists another group than rank {}", self.rank())));
+        }
+        let context = self.take_context(all.iter().map(|[context, _]| *context));
         if !group.contains(&self.rank()) {
             return Ok(None);
         }
@@ -41,6 +46,9 @@ impl Comm {
     /// The rank that one of this communicator's has in another one, if it is there too.
     pub fn translate(&self, rank: Rank, other: &Comm) -> Result<Option<Rank>> {
         let world = self.world_rank(rank)?;
+        if !self.inner.same_world(&other.inner) {
+            return Ok(None);
+        }
         Ok(other.inner.members.rank(world).map(|rank| rank as Rank))
     }
 
@@ -69,6 +77,13 @@ impl Comm {
         let world = ranks.map(|rank| self.inner.members.world(rank)).collect();
         Members::new(world, self.endpoint().size())
     }
+}
+
+/// Differs for different lists, as good as always (FNV-1a).
+fn digest(group: &[Rank]) -> u64 {
+    group.iter().fold(0xcbf2_9ce4_8422_2325 ^ group.len() as u64, |hash, rank| {
+        (hash ^ *rank as u64).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// Unsigned numbers in the order of the signed ones.

@@ -50,6 +50,10 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("exchanges/a-destination-that-does-not-exist-in-the-world", 1, refused::destination).of_world(),
     Case::new("exchanges/a-destination-that-does-not-exist-begun", 1, refused::destination_begun),
     Case::new("exchanges/refused-again-and-again-in-the-world", 1, refused::again_and_again).of_world(),
+    Case::new("exchanges/refused-by-another-protocol-each-time-in-the-world", 1, refused::by_turns).of_world(),
+    Case::new("exchanges/one-gives-up-long-before-the-others", 2, refused::long_before).of_world(),
+    Case::new("exchanges/ranks-by-different-protocols-are-told", 2, refused::different).of_world(),
+    Case::new("exchanges/ranks-by-different-protocols-are-told-on-a-dup", 2, refused::different),
     Case::new("exchanges/elements-of-another-size", 1, refused::elements),
     Case::new("exchanges/elements-of-another-size-in-the-world", 1, refused::elements).of_world(),
     Case::new("exchanges/names-of-no-protocol", 1, refused::names),
@@ -65,6 +69,8 @@ const IDS: [&str; 8] = [
     "exchange/nbx:condition=2",
     "exchange/crystal",
 ];
+
+const AUTO: &str = "exchange/auto";
 
 /// The one that needs more than messages, and cannot go on beside its caller.
 const BEHIND: &str = "exchange/nbx:condition=1";

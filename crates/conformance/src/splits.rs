@@ -165,6 +165,10 @@ fn refused(comm: &Comm) -> Outcome {
     check_eq!(comm.create(&[size]).err(), Some(Error::BadRank { rank: size, size }), "a rank that is not there");
     let twice = comm.create(&[0, 0]).err().map(|error| error.to_string());
     check_eq!(twice.as_deref(), Some("rank 0 is listed twice in a group"), "a rank twice");
+    if size > 1 {
+        let list: &[Rank] = if comm.rank() == 0 { &[0] } else { &[0, 1] };
+        check!(comm.create(list).is_err(), "ranks that list different groups");
+    }
     comm.barrier()?;
     Ok(())
 }

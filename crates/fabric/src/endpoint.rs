@@ -141,12 +141,18 @@ impl Endpoint {
         if any && !self.tasks.is_empty() {
             self.step_tasks();
         }
+        self.tell_held();
+        any
+    }
+
+    /// Lets the engine know if other bytes are held than it was told last.
+    #[inline]
+    pub(crate) fn tell_held(&mut self) {
         let held = self.core.waiting.held() + self.core.heard.held();
         if held != self.told_held {
             self.told_held = held;
             self.fabric.holds(held);
         }
-        any
     }
 
     /// Handles all that has come. Tasks get on with it when this rank next makes progress: this may be called by one.

@@ -194,6 +194,12 @@ pub trait Fabric {
         false
     }
 
+    /// Whether all have come to a barrier that this rank has come to, also if that has not been told yet.
+    fn all_have_come(&self, cell: u32) -> bool {
+        let _ = cell;
+        false
+    }
+
     /// What there is for protocols beside messages.
     fn offers(&self) -> Offers {
         Offers::default()

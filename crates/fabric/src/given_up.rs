@@ -17,8 +17,9 @@ use crate::kind::{self, Body};
 use crate::op::State;
 use crate::slab::Id;
 
-/// So many are remembered: of this rank, and of each peer.
-const MOST: usize = 64;
+/// So many are remembered: of this rank, and of each peer. As many as bits of tags last until they are forgotten: a rank may
+/// give up one operation after the other while a peer is still in the first of them.
+const MOST: usize = 2048;
 
 /// All messages of a context whose tags have these bits.
 #[derive(Clone, Copy)]

@@ -213,6 +213,7 @@ impl Endpoint {
         let place = (0..messages.len()).find(|place| is_there(&messages[*place]) && is_first(*place))?;
         let Message { envelope, what } = messages.remove(place)?;
         heard.held -= what.held();
+        self.tell_held();
         match what {
             What::Whole(bytes) => Some(Ok((envelope, bytes))),
             What::Moving(id) => {
@@ -240,6 +241,7 @@ impl Endpoint {
                 What::Early(arrived) => self.core.refuse(message.envelope.source, &arrived),
             }
         }
+        self.tell_held();
         self.act();
     }
 }

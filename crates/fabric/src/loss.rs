@@ -50,9 +50,9 @@ impl Endpoint {
             }
         });
         // What a rank did before it ended counts: read it all before anything fails.
-        self.finding_losses = true;
+        let finding = std::mem::replace(&mut self.finding_losses, true);
         let read = catch_unwind(AssertUnwindSafe(|| while self.progress() {}));
-        self.finding_losses = false;
+        self.finding_losses = finding;
         self.fail_receives();
         self.fail_sends();
         self.drop_offers_of_the_failed();
@@ -225,7 +225,13 @@ impl Endpoint {
 
     fn fail_gatherings(&mut self) {
         let Some(rank) = self.core.lives.first() else { return };
-        for (_, queue) in std::mem::take(&mut self.core.gatherings) {
+        for (cell, mut queue) in std::mem::take(&mut self.core.gatherings) {
+            if self.fabric.all_have_come(cell)
+                && let Some(first) = queue.pop_front()
+            {
+                // It will be told; whoever has left since had come.
+                self.core.gatherings.entry(cell).or_default().push_back(first);
+            }
             for (op, _) in queue {
                 self.core.fail(op, Error::PeerLost { rank: rank as usize });
             }

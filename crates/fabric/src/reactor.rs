@@ -94,16 +94,8 @@ pub trait Reactor {
         Ok(())
     }
 
-    /// Whether this rank has still to come to the barrier. If it gives up before, it is brought there, as others count on it.
-    fn will_arrive(&self) -> bool {
-        false
-    }
-
     /// What it needs of a rank to end, as far as it knows.
     fn needs(&self, rank: u32) -> Needs;
-
-    /// The ranks that may wait for messages of this one. If this rank gives up before it is done, they are told.
-    fn receivers(&self) -> Vec<u32>;
 
     /// Whether nothing more will be sent, and no more messages are needed. What `poll_transmit` has still to give out is to
     /// be sent before.
@@ -135,16 +127,8 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
         (**self).on_gathered(gathered)
     }
 
-    fn will_arrive(&self) -> bool {
-        (**self).will_arrive()
-    }
-
     fn needs(&self, rank: u32) -> Needs {
         (**self).needs(rank)
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        (**self).receivers()
     }
 
     fn is_done(&self) -> bool {

@@ -121,6 +121,7 @@ impl Endpoint {
             return Err(Error::Truncated { got, room });
         }
         let message = self.core.waiting.take(id);
+        self.tell_held();
         self.recv_found(Found(message), into).map_err(|refused| self.put_refused_back(refused))
     }
 
@@ -285,6 +286,7 @@ impl Endpoint {
             return id;
         }
         let message = self.core.waiting.take(found);
+        self.tell_held();
         match message.what {
             Arrived::Eager { data, answer } => {
                 self.core.fill(id, message.key, &data);
@@ -306,7 +308,9 @@ impl Endpoint {
 
     /// Takes a message out of the queue if one is there.
     pub fn improbe(&mut self, select: Select) -> Option<Found> {
-        self.look(select).map(|id| Found(self.core.waiting.take(id)))
+        let found = self.look(select).map(|id| Found(self.core.waiting.take(id)));
+        self.tell_held();
+        found
     }
 
     fn look(&mut self, select: Select) -> Option<Id> {
@@ -327,7 +331,9 @@ impl Endpoint {
     /// Waits until a message is there and takes it out of the queue.
     pub fn mprobe(&mut self, select: Select) -> Result<Found> {
         let id = self.await_message(select)?;
-        Ok(Found(self.core.waiting.take(id)))
+        let found = Found(self.core.waiting.take(id));
+        self.tell_held();
+        Ok(found)
     }
 
     fn await_message(&mut self, select: Select) -> Result<Id> {

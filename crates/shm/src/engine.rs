@@ -444,6 +444,10 @@ impl Fabric for Shm {
         true
     }
 
+    fn all_have_come(&self, cell: u32) -> bool {
+        self.gatherings.iter().any(|gathering| gathering.cell == cell && self.has_gathered(gathering))
+    }
+
     fn offers(&self) -> Offers {
         // Records lie where their reader polls before `try_send` returns, and arriving orders them before it.
         Offers { cells: BARRIER_CELLS, arrives_last: true, counters: true }

@@ -72,10 +72,6 @@ impl Reactor for Ring {
         Needs::Nothing
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        vec![(self.rank + 1) % self.size]
-    }
-
     fn is_done(&self) -> bool {
         self.left == 0
     }
@@ -161,10 +157,6 @@ impl Reactor for Hypercube {
         Needs::Nothing
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        (self.round..self.rounds).map(|round| self.rank ^ 1 << round).collect()
-    }
-
     fn is_done(&self) -> bool {
         self.round == self.rounds
     }
@@ -243,10 +235,6 @@ impl Reactor for Stream {
 
     fn needs(&self, _rank: u32) -> Needs {
         Needs::Nothing
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn is_done(&self) -> bool {

@@ -29,8 +29,8 @@ impl Costs {
     }
 
     /// In the memory of one machine, with so many ranks on each core.
-    pub fn of_machine(ranks: u32, cores: u32) -> Self {
-        let sharing = (f64::from(ranks) / f64::from(cores.max(1))).max(1.0);
+    pub fn of_machine(ranks_per_core: f64) -> Self {
+        let sharing = ranks_per_core.max(1.0);
         let network = LogGP { latency: 0.15, overhead: 0.1, gap: 0.1, per_byte: 0.0001 };
         let turn = 1.1 * (sharing - 1.0);
         Self { network, barrier: 0.2 + turn, turn, announced: 8 << 10 }
@@ -91,6 +91,6 @@ mod tests {
         // Much data is not sent several times.
         assert_eq!(choose(16_384, none, &jaguar, Census::of(6, 1 << 20)), Protocol::Nbx);
         let memory = Means { barrier: true, arrives_last: true, counters: true };
-        assert_eq!(choose(16, memory, &Costs::of_machine(16, 2), six), Protocol::NbxBehind);
+        assert_eq!(choose(16, memory, &Costs::of_machine(8.0), six), Protocol::NbxBehind);
     }
 }

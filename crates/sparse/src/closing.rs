@@ -107,11 +107,6 @@ impl Closing {
         self.state = State::Over;
     }
 
-    /// Whether this rank has still to come to the engine's barrier.
-    pub(crate) fn will_arrive(&self) -> bool {
-        self.by_engine && matches!(self.state, State::Waiting | State::Begun { .. })
-    }
-
     /// Whether it waits for a rank. Of the engine's barrier the engine knows.
     pub(crate) fn needs(&self, rank: u32) -> Needs {
         let unheard = |round: &u32| !self.has_heard(*round) && self.at.behind(1 << round) == rank;

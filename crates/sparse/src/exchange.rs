@@ -70,9 +70,8 @@ impl History {
         {
             return protocol;
         }
-        let (ranks, cores) = (comm.size() as u32, comm.cores());
-        let costs = cores.map_or_else(|| Costs::of_network(NETWORK), |cores| Costs::of_machine(ranks, cores));
-        let protocol = choose(ranks, means, &costs, seen);
+        let costs = comm.ranks_per_core().map_or_else(|| Costs::of_network(NETWORK), Costs::of_machine);
+        let protocol = choose(comm.size() as u32, means, &costs, seen);
         self.chosen.set(Some((seen, means, protocol)));
         protocol
     }
@@ -129,13 +128,23 @@ fn begin<T: Pod>(
     means: Means,
     messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
 ) -> Result<Box<dyn Exchange>> {
-    let protocol = protocol(comm, means)?;
     let at = Place { rank: comm.rank() as u32, ranks: comm.size() as u32 };
-    match checked(comm, messages) {
-        Ok(messages) => Ok(protocol.begin(at, means, messages)),
-        Err(error) => {
-            comm.give_up_protocol(protocol.begin(at, means, Vec::new()), means.barrier);
-            Err(error)
+    let protocol = protocol(comm, means);
+    // Others must not wait for a rank that does not take part. Those who give up need not agree about the protocol.
+    let give_up = || {
+        let protocol = *protocol.as_ref().unwrap_or(&Protocol::Nbx);
+        comm.give_up_protocol(protocol.begin(at, means, Vec::new()), means.barrier);
+    };
+    // The iterator is the program's, and may panic.
+    match catch_unwind(AssertUnwindSafe(|| checked(comm, messages))) {
+        Ok(Ok(messages)) if protocol.is_ok() => Ok(protocol?.begin(at, means, messages)),
+        Ok(messages) => {
+            give_up();
+            Err(protocol.err().or(messages.err()).expect("one of them is an error"))
+        }
+        Err(panic) => {
+            give_up();
+            resume_unwind(panic)
         }
     }
 }

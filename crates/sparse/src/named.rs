@@ -62,16 +62,8 @@ impl<E: Exchange> Reactor for Named<E> {
         self.exchange.on_gathered(gathered)
     }
 
-    fn will_arrive(&self) -> bool {
-        self.exchange.will_arrive()
-    }
-
     fn needs(&self, rank: u32) -> Needs {
         self.exchange.needs(rank)
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.exchange.receivers()
     }
 
     fn is_done(&self) -> bool {

@@ -62,7 +62,7 @@ impl Protocol {
             Protocol::Pcx => Box::new(Named::new(self, Pcx::new(at, post))),
             Protocol::Rsx => Box::new(Named::new(self, Rsx::new(at, means, post))),
             Protocol::Nbx => Box::new(Named::new(self, Nbx::new(at, means, post))),
-            Protocol::NbxBehind => Box::new(Named::new(self, NbxBehind::new(at, post))),
+            Protocol::NbxBehind => Box::new(Named::new(self, NbxBehind::new(post))),
             Protocol::NbxAllChannels => Box::new(Named::new(self, NbxAllChannels::new(at, post))),
             Protocol::Crystal => Box::new(Named::new(self, Crystal::new(at, post))),
         }
@@ -112,10 +112,6 @@ impl Place {
     /// ceil(lg P).
     pub(crate) fn rounds(self) -> u32 {
         self.ranks.next_power_of_two().ilog2()
-    }
-
-    pub(crate) fn others(self) -> Vec<u32> {
-        (1..self.ranks).map(|distance| self.ahead(distance)).collect()
     }
 }
 

@@ -93,16 +93,8 @@ impl Reactor for Rounds {
         self.current.as_mut().map_or(Ok(()), |current| current.on_gathered(gathered))
     }
 
-    fn will_arrive(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.will_arrive())
-    }
-
     fn needs(&self, rank: u32) -> Needs {
         self.current.as_ref().map_or(Needs::Nothing, |current| current.needs(rank))
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.current.as_ref().map_or(Vec::new(), |current| current.receivers())
     }
 
     fn is_done(&self) -> bool {

@@ -135,10 +135,6 @@ impl Reactor for Unanswered {
         self.0.needs(rank)
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        self.0.receivers()
-    }
-
     fn is_done(&self) -> bool {
         self.0.is_done()
     }
@@ -218,10 +214,6 @@ impl Reactor for Unseparated {
 
     fn needs(&self, rank: u32) -> Needs {
         self.current.as_ref().map_or(Needs::Nothing, |current| current.needs(rank))
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.current.as_ref().map_or(Vec::new(), |current| current.receivers())
     }
 
     fn is_done(&self) -> bool {

@@ -216,6 +216,7 @@ fn algorithms_are_listed_of_all_operations_or_one() {
         "alltoall",
         "scan",
         "exscan",
+        "exchange",
     ];
     let mut listed = 0;
     for operation in operations {

@@ -17,6 +17,7 @@ use super::meetings::Manner;
 use super::on_network;
 use super::{Call, Lengths};
 use crate::comm::Comm;
+use crate::members::Members;
 use crate::protocol;
 
 /// Segments of a pipeline have about this many bytes.
@@ -122,6 +123,10 @@ impl Comm {
         let ranks = self.size() as u32;
         if let Some(network) = &self.collectives.choice.network {
             return Ok(network.clone());
+        }
+        // The environment speaks of all ranks in their order; nothing is known of where others are.
+        if !matches!(*self.inner.members, Members::All { .. }) {
+            return Ok(Network::flat(ranks));
         }
         static TEXT: OnceLock<Option<String>> = OnceLock::new();
         let Some(text) = TEXT.get_or_init(|| std::env::var("TREEPIE_NETWORK").ok()) else {

@@ -168,14 +168,6 @@ impl Reactor for StoreAndForward {
         if waits { Needs::Message } else { Needs::Nothing }
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        let others = |stage: &Stage| {
-            let others = stage.receivers.iter().enumerate().filter(|(place, _)| *place != stage.own);
-            others.map(|(_, to)| *to).collect::<Vec<_>>()
-        };
-        self.stages.iter().flat_map(others).collect()
-    }
-
     fn is_done(&self) -> bool {
         self.current == self.stages.len() && self.outgoing.is_empty()
     }

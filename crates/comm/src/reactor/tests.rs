@@ -116,10 +116,6 @@ impl Reactor for Script {
         if self.waits_for.contains(&rank) { Needs::Message } else { Needs::Nothing }
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        vec![0, 1]
-    }
-
     fn is_done(&self) -> bool {
         self.got.len() >= self.needs
     }

@@ -1,8 +1,10 @@
 //! Input that is wrong on one rank: it hears what is wrong, the others are told, and all can go on.
 
+use std::time::Duration;
+
 use treepie::{Comm, Error, Rank, Received, Result, SparseExchange};
 
-use super::{BEHIND, Begun, IDS, any, each, each_begun, messages, some_of, works};
+use super::{AUTO, BEHIND, Begun, IDS, any, each, each_begun, handles, messages, some_of, works};
 use crate::check::{Failure, Outcome, check, check_eq};
 use crate::payload::bytes;
 
@@ -64,6 +66,48 @@ pub(super) fn again_and_again(comm: &Comm) -> Outcome {
         check_refused(comm, me, comm.exchange(with_one_bad(comm, me)))?;
         works(comm, 1)
     })
+}
+
+/// Some of the protocols that are given up have a barrier and some have none; counters of the one before must not be harmed.
+pub(super) fn by_turns(comm: &Comm) -> Outcome {
+    let (size, handles) = (comm.size(), handles(comm)?);
+    for (given_up, using) in some_of(comm, handles.clone()) {
+        for (id, before) in &handles {
+            super::exchange(before, 1, &|from| any(from, 1, size, 4))?;
+            check_refused(&using, size - 1, using.exchange(with_one_bad(&using, size - 1)))?;
+            let after = super::exchange(before, 2, &|from| any(from, 2, size, 4));
+            after.map_err(|failure| failure.during(format!("{id} after {given_up} was given up")))?;
+        }
+    }
+    works(comm, 1)
+}
+
+/// The last rank is refused many times before the others come to the first of these exchanges.
+pub(super) fn long_before(comm: &Comm) -> Outcome {
+    let last = comm.size() - 1;
+    each(comm, |comm| {
+        if comm.rank() != last {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        for _ in 0..some_of(comm, vec![(); 90]).len() {
+            check_refused(comm, last, comm.exchange(with_one_bad(comm, last)))?;
+        }
+        works(comm, 1)
+    })
+}
+
+/// Nobody takes messages of one protocol for those of another, and afterwards all are in step.
+pub(super) fn different(comm: &Comm) -> Outcome {
+    let handles = handles(comm)?;
+    for (id, here) in some_of(comm, handles.clone()) {
+        for (other, there) in handles.iter().filter(|(other, _)| *other != id && *other != AUTO && id != AUTO) {
+            let using = if comm.rank() == 0 { &here } else { there };
+            let result = using.exchange(with_one_bad(comm, usize::MAX));
+            check!(result.is_err(), "{id} met {other}, and that was {result:?}");
+            super::exchange(&here, 3, &|from| any(from, 3, comm.size(), 4))?;
+        }
+    }
+    works(comm, 1)
 }
 
 pub(super) fn destination_begun(comm: &Comm) -> Outcome {

@@ -60,6 +60,7 @@ impl World {
             Arrival::Record { .. } | Arrival::Gathered { .. } => None,
         };
         self.rank(rank).inbox = inbox.into_iter().filter_map(failed).collect();
+        self.rank(rank).lying = 0;
         // Others wait for data of it, too.
         for (whose, slot, span, sending) in self.bulks.withdraw(rank) {
             self.arrives(whose, Arrival::BulkFailed { slot, span, sending });
@@ -87,6 +88,7 @@ impl World {
     pub(super) fn leaves(&mut self, rank: u32) {
         self.cut_off(rank);
         self.rank(rank).inbox.clear();
+        self.rank(rank).lying = 0;
         let failed = self.ranks[rank as usize].life != Life::Leaving;
         self.lives_on_as(rank, if failed { Life::Dead } else { Life::Left });
     }

@@ -43,10 +43,6 @@ impl Reactor for Crystal {
         self.router.needs(rank)
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        self.router.receivers()
-    }
-
     fn is_done(&self) -> bool {
         self.router.is_done()
     }

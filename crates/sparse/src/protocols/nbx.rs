@@ -17,7 +17,6 @@ use crate::tags::Kind;
 
 /// The exchange on one rank.
 pub(crate) struct Nbx {
-    at: Place,
     post: Post,
     /// Messages that their receivers have not taken.
     untaken: usize,
@@ -26,7 +25,7 @@ pub(crate) struct Nbx {
 
 impl Nbx {
     pub(crate) fn new(at: Place, means: Means, post: Post) -> Self {
-        let mut this = Self { at, untaken: post.outgoing.len(), post, barrier: Closing::new(at, means.barrier) };
+        let mut this = Self { untaken: post.outgoing.len(), post, barrier: Closing::new(at, means.barrier) };
         this.begin_barrier_if_done();
         this
     }
@@ -68,16 +67,8 @@ impl Reactor for Nbx {
         Ok(())
     }
 
-    fn will_arrive(&self) -> bool {
-        self.barrier.will_arrive()
-    }
-
     fn needs(&self, rank: u32) -> Needs {
         self.barrier.needs(rank)
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
     }
 
     fn is_done(&self) -> bool {

@@ -125,10 +125,6 @@ impl Reactor for NbxAllChannels {
         if self.complete.has(rank) || rank == self.at.rank { Needs::Nothing } else { Needs::Message }
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
-    }
-
     fn is_done(&self) -> bool {
         self.missing == 0 && self.next == self.at.ranks && self.post.outgoing.is_empty()
     }

@@ -9,12 +9,11 @@ use treepie_base::{Bytes, Error, Result};
 use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
 
 use crate::census::Census;
-use crate::protocol::{Exchange, Place, Post};
+use crate::protocol::{Exchange, Post};
 use crate::tags::Kind;
 
 /// The exchange on one rank.
 pub(crate) struct NbxBehind {
-    at: Place,
     post: Post,
     arrived: bool,
     /// What all have said, when all have come.
@@ -22,8 +21,8 @@ pub(crate) struct NbxBehind {
 }
 
 impl NbxBehind {
-    pub(crate) fn new(at: Place, post: Post) -> Self {
-        Self { at, post, arrived: false, all: None }
+    pub(crate) fn new(post: Post) -> Self {
+        Self { post, arrived: false, all: None }
     }
 }
 
@@ -53,16 +52,8 @@ impl Reactor for NbxBehind {
         Ok(())
     }
 
-    fn will_arrive(&self) -> bool {
-        !self.arrived
-    }
-
     fn needs(&self, _rank: u32) -> Needs {
         Needs::Perhaps
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
     }
 
     fn is_done(&self) -> bool {

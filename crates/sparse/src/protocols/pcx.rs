@@ -104,10 +104,6 @@ impl Reactor for Pcx {
         if (0..self.at.rounds()).any(unheard) { Needs::Message } else { Needs::Perhaps }
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
-    }
-
     fn is_done(&self) -> bool {
         self.knows() && self.post.outgoing.is_empty() && self.post.came == u64::from(self.table[0])
     }

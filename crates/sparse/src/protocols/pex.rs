@@ -180,10 +180,6 @@ impl Reactor for Pex {
         }
     }
 
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
-    }
-
     fn is_done(&self) -> bool {
         self.knows() && self.telling.is_empty() && self.post.outgoing.is_empty() && self.missing == 0
     }

@@ -19,7 +19,6 @@ use crate::tags::Kind;
 
 /// The exchange on one rank.
 pub(crate) struct Rsx {
-    at: Place,
     post: Post,
     /// Whether the engine counts.
     by_engine: bool,
@@ -35,7 +34,7 @@ pub(crate) struct Rsx {
 impl Rsx {
     pub(crate) fn new(at: Place, means: Means, post: Post) -> Self {
         let fence = Closing::new(at, means.barrier);
-        let mut this = Self { at, post, by_engine: means.counters, announced: 0, untaken: 0, fence, counter: 0 };
+        let mut this = Self { post, by_engine: means.counters, announced: 0, untaken: 0, fence, counter: 0 };
         this.begin_fence_if_done();
         this
     }
@@ -103,10 +102,6 @@ impl Reactor for Rsx {
         Ok(())
     }
 
-    fn will_arrive(&self) -> bool {
-        self.fence.will_arrive()
-    }
-
     fn needs(&self, rank: u32) -> Needs {
         if self.is_done() {
             return Needs::Nothing;
@@ -115,10 +110,6 @@ impl Reactor for Rsx {
             Needs::Nothing => Needs::Perhaps,
             needs => needs,
         }
-    }
-
-    fn receivers(&self) -> Vec<u32> {
-        self.at.others()
     }
 
     fn is_done(&self) -> bool {

@@ -232,6 +232,27 @@ fn flooded(cap: u64, looks: bool) -> treepie::Result<()> {
     Ok(())
 }
 
+/// Twice 600 bytes, of which the first have been asked for when the others come.
+#[test]
+fn what_a_rank_has_received_it_does_not_hold() {
+    let settings = Settings { memory_cap: Some(1000), ..plain() };
+    let simulated = simulate(&flat(2), &settings, |world| {
+        if world.rank() == 0 {
+            world.send(&[1u8; 600], 1, 7)?;
+            world.send(&[0u8], 1, 8)?;
+            world.recv_vec::<u8>(1, 0)?;
+            return world.send(&[2u8; 600], 1, 9);
+        }
+        world.recv(&mut [0u8], 0, 8)?;
+        let mut into = [0u8; 600];
+        world.recv(&mut into, 0, 7)?;
+        world.send(&[0u8], 0, 0)?;
+        world.compute(Duration::from_millis(1));
+        world.recv(&mut into, 0, 9).map(drop)
+    });
+    assert_eq!(simulated.expect("it never holds more than 600").results, [Some(Ok(())), Some(Ok(()))]);
+}
+
 #[test]
 fn a_rank_that_holds_more_than_its_memory_ends_all_and_is_named() {
     for looks in [false, true] {
