@@ -77,9 +77,8 @@ impl Comm {
     }
 
     /// Runs a protocol to its end, as one collective operation: all ranks call it, with reactors that understand each
-    /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator for messages, not for
-    /// operations of all ranks. Memory of
-    /// messages is aligned like `align`. Gives the reactor back.
+    /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator for messages, not
+    /// for operations of all ranks. Memory of messages is aligned like `align`. Gives the reactor back.
     pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
         let instance = self.next_instance();
         let shortcuts = self.shortcuts();
@@ -122,7 +121,7 @@ impl Comm {
     pub fn give_up_protocol<R: Reactor>(&self, reactor: R, alone: bool) {
         let instance = self.next_instance();
         let shortcuts = if alone { self.shortcuts() } else { None };
-        self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint());
+        self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint(), None);
     }
 
     /// What a crate above keeps with this communicator: one of each type, made when it is first asked for.

@@ -253,10 +253,7 @@ impl<R: Reactor> Running<R> {
             return Err(Error::PeerLost { rank: rank as usize });
         }
         let waits = |rank| self.needs(rank).is_some_and(|needs| needs != Needs::Nothing);
-        match endpoint.given_up_by(self.run, waits) {
-            Some(rank) => Err(Error::GaveUp { rank: rank as usize }),
-            None => Ok(()),
-        }
+        endpoint.given_up_by(self.run, waits).map_or(Ok(()), Err)
     }
 
     /// The error with which this ends. Of several ranks that are lost all name the lowest; and those that have only heard of
@@ -276,9 +273,9 @@ impl<R: Reactor> Running<R> {
     }
 
     /// Gives up what goes on, if anything does. Whoever still sends something for it is refused, whoever waits for something of
-    /// it is told.
+    /// it is told, and which rank was lost, if that is why.
     #[cold]
-    pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint, lost: Option<u32>) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
@@ -290,7 +287,7 @@ impl<R: Reactor> Running<R> {
         // All of them: who waits for this one may follow another protocol.
         let ranks = self.members.as_ref().map_or(endpoint.size(), |members| members.ranks());
         let others: Vec<u32> = (0..ranks).map(|rank| self.world(rank)).collect();
-        endpoint.tell_gave_up(context, mask, tag, others.into_iter());
+        endpoint.tell_why_gave_up(context, mask, tag, lost, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
         // also by one that has none: then all stay in step there.
         let arrived = match (&self.barrier, self.shortcuts.filter(|_| !self.has_come)) {
@@ -316,18 +313,23 @@ impl<R: Reactor> Task for Running<R> {
             }
             Err(error) => {
                 let error = self.named(error, endpoint);
-                self.abandon(endpoint);
+                let lost = match error {
+                    Error::PeerLost { rank } => Some(rank as u32),
+                    _ => None,
+                };
+                self.abandon(endpoint, lost);
                 Some(Err(error))
             }
         }
     }
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
-        self.abandon(endpoint);
+        self.abandon(endpoint, None);
     }
 
     /// Nobody may wait for a message that will not come, and peers take a rank that leaves to have sent all of them.
     fn leave(&mut self, endpoint: &mut Endpoint) {
-        self.abandon(endpoint);
+        let own = endpoint.rank();
+        self.abandon(endpoint, Some(own));
     }
 }

@@ -3,13 +3,11 @@
 //! A record's body lies in the engine's memory while it is handled, so nothing here calls the engine; what has to be
 //! done there is noted as an [`Action`] and done right after.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
-
 use treepie_base::{Error, Result, copy_short as copy};
 
 use crate::bins::Key;
 use crate::engine::{Head, Invite, Life};
+use crate::gathering::Gatherings;
 use crate::given_up::GivenUp;
 use crate::heard::{Heard, is_of_protocol};
 use crate::kind::{self, Accept, Body};
@@ -30,24 +28,6 @@ pub(crate) enum Action {
     TakePart { to: u32, slot: u32, op: Id, invite: Invite },
     Arrive { cell: u32, census: u64 },
     Acked { slot: u32 },
-}
-
-/// Cells are small numbers, of which a barrier looks up its own several times: the usual hash would be a tenth of it.
-#[derive(Default)]
-pub(crate) struct CellHasher(u64);
-
-impl Hasher for CellHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
-    }
-
-    fn write_u32(&mut self, cell: u32) {
-        self.0 = (self.0 ^ u64::from(cell)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// So many pieces of memory of kept messages are used again.
@@ -98,8 +78,7 @@ pub(crate) struct Core {
     pub(crate) credit: u32,
     pub(crate) outbox: Outbox,
     pub(crate) actions: Vec<Action>,
-    /// Barriers that go on, each with what this rank brings, by their cell. The first of each has been arrived at.
-    pub(crate) gatherings: HashMap<u32, VecDeque<(Id, u64)>, BuildHasherDefault<CellHasher>>,
+    pub(crate) gatherings: Gatherings,
     pub(crate) memories: Memories,
     pub(crate) lives: Lives,
     /// A peer has said that it leaves.
@@ -124,7 +103,7 @@ impl Core {
             credit: ((64 << 20) / size.max(1)).clamp(64 << 10, 1 << 20),
             outbox: Outbox::default(),
             actions: Vec::with_capacity(16),
-            gatherings: HashMap::default(),
+            gatherings: Gatherings::default(),
             memories: Memories::default(),
             lives: Lives::default(),
             gone_said: false,
@@ -162,7 +141,7 @@ impl Core {
                     self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
                 }
             }
-            kind::GAVE_UP => self.peer_gave_up(from, head),
+            kind::GAVE_UP => self.peer_gave_up(from, head, body),
             kind::GONE => {
                 self.lives.set(from, Life::Leaving, self.peers.len() as u32);
                 self.gone_said = true;
@@ -458,18 +437,6 @@ impl Core {
             if !op.wanted {
                 self.ops.remove(id);
             }
-        }
-    }
-
-    /// Every rank has come to a barrier, and they have brought these bits. The next one there begins.
-    pub(crate) fn gathered(&mut self, cell: u32, census: u64) {
-        let queue = self.gatherings.entry(cell).or_default();
-        let first = queue.pop_front();
-        if let Some((_, census)) = queue.front() {
-            self.actions.push(Action::Arrive { cell, census: *census });
-        }
-        if let Some((op, _)) = first {
-            self.complete(op, Envelope { bytes: census, ..Envelope::default() });
         }
     }
 

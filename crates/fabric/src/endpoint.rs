@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::core::{Core, Foreground};
 use crate::engine::{Event, Fabric};
 use crate::loss::Group;
-use crate::op::{Op, What};
 use crate::receive::Looking;
 use crate::slab::Id;
 use crate::tasks::Task;
@@ -126,11 +125,7 @@ impl Endpoint {
         for _ in 0..BATCH {
             let Some(event) = self.fabric.poll() else { break };
             any = true;
-            if let Event::Record { from, head, body } = event {
-                self.core.record(from, head, body, foreground.as_mut());
-            } else {
-                Self::other_event(&mut self.core, event);
-            }
+            Self::handle(&mut self.core, event, foreground.as_mut());
             if !self.core.actions.is_empty() {
                 self.act();
             }
@@ -143,6 +138,15 @@ impl Endpoint {
         }
         self.tell_held();
         any
+    }
+
+    #[inline]
+    fn handle(core: &mut Core, event: Event<'_>, foreground: Option<&mut Foreground<'_>>) {
+        if let Event::Record { from, head, body } = event {
+            core.record(from, head, body, foreground);
+        } else {
+            Self::other_event(core, event);
+        }
     }
 
     /// Lets the engine know if other bytes are held than it was told last.
@@ -159,32 +163,10 @@ impl Endpoint {
     pub fn drain(&mut self) {
         while let Some(event) = self.fabric.poll() {
             self.tasks_due = true;
-            if let Event::Record { from, head, body } = event {
-                self.core.record(from, head, body, None);
-            } else {
-                Self::other_event(&mut self.core, event);
-            }
+            Self::handle(&mut self.core, event, None);
             if !self.core.actions.is_empty() {
                 self.act();
             }
         }
-    }
-
-    /// Whether a barrier goes on there.
-    pub fn is_gathering(&self, cell: u32) -> bool {
-        self.core.gatherings.get(&cell).is_some_and(|queue| !queue.is_empty())
-    }
-
-    /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
-    /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
-    pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
-        // A rank arrives once at a time; the next barrier begins when this one has ended.
-        if !self.is_gathering(cell) && !self.fabric.arrive(cell, census) {
-            return None;
-        }
-        let id = self.core.ops.insert(Op::other(What::Gather));
-        self.core.gatherings.entry(cell).or_default().push_back((id, census));
-        self.fail_if_hopeless(id);
-        Some(id)
     }
 }

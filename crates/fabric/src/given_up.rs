@@ -27,6 +27,8 @@ struct Messages {
     context: u32,
     mask: u32,
     bits: u32,
+    /// The rank that was lost, if that is why.
+    lost: Option<u32>,
 }
 
 impl Messages {
@@ -66,8 +68,9 @@ impl GivenUp {
 
 impl Core {
     /// A peer has given up messages: receives that wait for them fail. What it had sent before has come before.
-    pub(crate) fn peer_gave_up(&mut self, by: u32, head: Head) {
-        let what = Messages { context: head.context, mask: head.slot, bits: head.tag };
+    pub(crate) fn peer_gave_up(&mut self, by: u32, head: Head, body: &[u8]) {
+        let lost = body.try_into().ok().map(u32::from_le_bytes);
+        let what = Messages { context: head.context, mask: head.slot, bits: head.tag, lost };
         let known = &mut self.given_up.by_peers;
         if known.iter().filter(|(peer, _)| *peer == by).count() >= MOST {
             let oldest = known.iter().position(|(peer, _)| *peer == by).expect("there are some");
@@ -96,17 +99,21 @@ impl Core {
 }
 
 impl Endpoint {
-    /// The first of `needs` that has given up this run of a protocol.
-    pub fn given_up_by(&self, run: Run, needs: impl Fn(u32) -> bool) -> Option<u32> {
+    /// Why nothing more comes of a run of a protocol: the first rank that was lost, as those of `needs` say who have given it
+    /// up, or else the first of them.
+    pub fn given_up_by(&self, run: Run, needs: impl Fn(u32) -> bool) -> Option<Error> {
         let any = Key { context: run.context, source: ANY, tag: run.tag };
         let by = self.core.given_up.by_peers.iter().filter(|(by, what)| what.include(any) && needs(*by));
-        by.map(|(by, _)| *by).min()
+        let (lost, given_up): (Vec<_>, Vec<_>) = by.partition(|(_, what)| what.lost.is_some());
+        let lost = lost.into_iter().filter_map(|(_, what)| what.lost).min();
+        let lost = lost.map(|rank| Error::PeerLost { rank: rank as usize });
+        lost.or_else(|| given_up.into_iter().map(|(by, _)| by).min().map(|by| Error::GaveUp { rank: by as usize }))
     }
 
     /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
     /// that will come, are thrown away, and senders that wait are told.
     pub fn give_up_messages(&mut self, context: u32, mask: u32, bits: u32) {
-        let given_up = Messages { context, mask, bits };
+        let given_up = Messages { context, mask, bits, lost: None };
         for id in self.core.waiting.select(|message| given_up.include(message.key)) {
             let message = self.core.waiting.take(id);
             self.core.refuse(message.key.source, &message.what);
@@ -122,10 +129,23 @@ impl Endpoint {
     /// Tells ranks that this one will send none of these messages any more: receives of theirs that wait for one fail
     /// with [`Error::GaveUp`]. What was sent before is received before.
     pub fn tell_gave_up(&mut self, context: u32, mask: u32, bits: u32, to: impl Iterator<Item = u32>) {
+        self.tell_why_gave_up(context, mask, bits, None, to);
+    }
+
+    /// The same, and which rank was lost, if that is why.
+    pub fn tell_why_gave_up(
+        &mut self,
+        context: u32,
+        mask: u32,
+        bits: u32,
+        lost: Option<u32>,
+        to: impl Iterator<Item = u32>,
+    ) {
         let head = Head { kind: kind::GAVE_UP, context, tag: bits, slot: mask };
+        let body = lost.map_or(Body::EMPTY, Body::of_number);
         for rank in to {
             if rank != self.core.rank && !self.core.lives.is_lost(rank) {
-                self.send_short(rank, head, Body::EMPTY);
+                self.send_short(rank, head, body);
             }
         }
     }

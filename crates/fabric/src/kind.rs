@@ -58,6 +58,12 @@ pub(crate) struct Body {
 impl Body {
     pub(crate) const EMPTY: Body = Body { bytes: [0; 56], len: 0 };
 
+    pub(crate) fn of_number(number: u32) -> Self {
+        let mut body = Self { len: 4, ..Self::EMPTY };
+        body.bytes[..4].copy_from_slice(&number.to_le_bytes());
+        body
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }

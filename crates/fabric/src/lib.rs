@@ -5,7 +5,7 @@
 //! | `engine` | what an engine must and may do |
 //! | `endpoint` | the endpoint itself; progress |
 //! | `acting` | what events and records ask for: answers, transfers |
-//! | `waiting`, `tasks`, `board` | waiting for operations; what goes on beside the caller; the board |
+//! | `waiting`, `tasks`, `board`, `gathering` | waiting for operations; what goes on beside the caller; the board; barriers |
 //! | `core`, `kind` | what records mean and what they do |
 //! | `send`, `receive`, `window` | operations |
 //! | `matching`, `bins` | which message meets which receive, at any queue length |
@@ -22,6 +22,7 @@ mod board;
 mod core;
 mod endpoint;
 pub mod engine;
+mod gathering;
 mod given_up;
 mod heard;
 mod kind;

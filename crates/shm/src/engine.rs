@@ -16,6 +16,7 @@ use crate::barrier;
 use crate::bell::Bell;
 use crate::board::Board;
 use crate::bulk::Bulk;
+use crate::gathering::Gathering;
 use crate::heap::Heap;
 use crate::inbox::{Inbox, Slot};
 use crate::primitive::Fencing;
@@ -51,16 +52,6 @@ enum Mail {
     Record,
     /// Was there: a peer goes on in a ring, which is looked at from now on.
     NewRing,
-}
-
-/// A barrier that this rank has arrived at.
-struct Gathering {
-    cell: u32,
-    /// How many barriers of that cell this rank has come to.
-    barrier: u64,
-    /// Once all have come: how far the inbox is to be read before this rank may know. A record in it that is reserved and
-    /// not published hides those behind it, of ranks that have come.
-    inbox: Option<u64>,
 }
 
 /// One rank's end of a world in shared memory.
@@ -260,28 +251,12 @@ impl Shm {
                 None => Event::Acked { slot },
             });
         }
-        if !self.gatherings.is_empty()
-            && let Some(i) = (0..self.gatherings.len()).find(|i| self.is_over(*i))
-        {
-            let Gathering { cell, barrier, .. } = self.gatherings.swap_remove(i);
-            return Some(Event::Gathered { cell, census: self.arena.barrier_cell(cell).census(barrier) });
+        let Self { gatherings, arena, inbox, .. } = self;
+        if let Some(i) = gatherings.iter_mut().position(|gathering| gathering.is_over(arena, inbox)) {
+            let gathering = gatherings.swap_remove(i);
+            return Some(Event::Gathered { cell: gathering.cell, census: gathering.census(arena) });
         }
         if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena) }
-    }
-
-    /// Whether all have come to a barrier, and this rank has read what they had put into its inbox.
-    fn is_over(&mut self, place: usize) -> bool {
-        if !self.has_gathered(&self.gatherings[place]) {
-            return false;
-        }
-        let reserved = self.inbox.reserved();
-        let until = *self.gatherings[place].inbox.get_or_insert(reserved);
-        self.inbox.has_read(until)
-    }
-
-    fn has_gathered(&self, gathering: &Gathering) -> bool {
-        let arrived = self.arena.barrier_cell(gathering.cell).arrived.load(Ordering::Acquire);
-        arrived >= gathering.barrier * self.routes.len() as u64
     }
 
     /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
@@ -289,7 +264,7 @@ impl Shm {
         self.inbox.ready()
             || self.readers.iter_mut().any(|(_, reader)| reader.ready())
             || self.arena.control(self.rank).any_acks()
-            || self.gatherings.iter().any(|g| self.has_gathered(g))
+            || self.gatherings.iter().any(|gathering| gathering.is_complete(&self.arena))
             || self.bulk.has_work(&self.arena)
             || self.board.as_mut().is_some_and(Board::has_news)
             || self.news() != self.news_seen
@@ -436,7 +411,7 @@ impl Fabric for Shm {
         }
         self.barriers[cell as usize] += 1;
         let barrier = self.barriers[cell as usize];
-        self.gatherings.push(Gathering { cell, barrier, inbox: None });
+        self.gatherings.push(Gathering::new(cell, barrier));
         let arrived = self.arena.barrier_cell(cell).arrive(barrier, census);
         if arrived == barrier * self.routes.len() as u64 {
             self.arena.wake_all();
@@ -445,7 +420,7 @@ impl Fabric for Shm {
     }
 
     fn all_have_come(&self, cell: u32) -> bool {
-        self.gatherings.iter().any(|gathering| gathering.cell == cell && self.has_gathered(gathering))
+        self.gatherings.iter().any(|gathering| gathering.cell == cell && gathering.is_complete(&self.arena))
     }
 
     fn offers(&self) -> Offers {

@@ -30,6 +30,8 @@ mod bulk;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
+mod gathering;
+#[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
 mod join;

@@ -19,9 +19,7 @@ const TAG: u32 = 0;
 
 impl Pattern {
     pub(crate) fn discover(comm: &Comm, destinations: impl IntoIterator<Item = Rank>) -> Result<Self> {
-        let mut destinations: Vec<Rank> = destinations.into_iter().collect();
-        destinations.sort_unstable();
-        destinations.dedup();
+        let destinations = each_once(destinations);
         let empty = destinations.iter().map(|to| (*to, Vec::<u8>::new()));
         let sources = comm.exchange(empty)?.into_iter().map(|(from, _)| from).collect();
         // Its messages must not meet those of the program.
@@ -40,10 +38,7 @@ impl Pattern {
 
     /// Whether each rank still sends to the same ones, here `destinations`. All ranks call it, and get the same answer.
     pub fn holds(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<bool> {
-        let mut now: Vec<Rank> = destinations.into_iter().collect();
-        now.sort_unstable();
-        now.dedup();
-        let changed = u64::from(now != self.destinations);
+        let changed = u64::from(each_once(destinations) != self.destinations);
         Ok(self.comm.all_reduce(&[changed], Sum)?[0] == 0)
     }
 
@@ -81,4 +76,12 @@ impl Pattern {
         }
         Ok(data.into_iter().map(Option::unwrap_or_default).collect())
     }
+}
+
+/// In order.
+fn each_once(ranks: impl IntoIterator<Item = Rank>) -> Vec<Rank> {
+    let mut ranks: Vec<Rank> = ranks.into_iter().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }

@@ -169,3 +169,17 @@ impl Post {
         received
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use treepie_comm::protocol::PROTOCOLS;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_handles_and_the_environment_know() {
+        let known = PROTOCOLS.iter().map(|(id, _)| *id).filter(|id| *id != "exchange/auto");
+        assert_eq!(known.collect::<Vec<_>>(), Protocol::ALL.map(Protocol::id));
+        Protocol::ALL.into_iter().for_each(|protocol| assert_eq!(protocol.id().parse(), Ok(protocol)));
+    }
+}

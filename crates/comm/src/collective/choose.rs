@@ -206,10 +206,10 @@ impl Comm {
     }
 
     pub(super) fn prices(&self) -> Prices {
-        let endpoint = self.endpoint();
-        match endpoint.cores() {
-            Some(cores) => Prices::shared_memory(f64::from(endpoint.size()) / f64::from(cores), endpoint.eager_limit()),
-            None => Prices::network(endpoint.eager_limit()),
+        let eager_limit = self.endpoint().eager_limit();
+        match self.ranks_per_core() {
+            Some(sharing) => Prices::shared_memory(sharing, eager_limit),
+            None => Prices::network(eager_limit),
         }
     }
 

@@ -12,9 +12,9 @@ use treepie_topology::Network;
 
 use super::{Route, StoreAndForward};
 use crate::collective::candidates::unequal_dimensions;
-use crate::collective::choose::log_choices;
 use crate::collective::wrong_length;
 use crate::comm::Comm;
+use crate::protocol::log_choice;
 use crate::reactor::Running;
 use crate::request::{Finish, Request};
 
@@ -81,9 +81,7 @@ impl Comm {
         let network = Network::flat((self.size() as u32).next_power_of_two());
         let schedule = registry::build(id, &Asked::new(Operation::Alltoall, &network));
         let schedule = schedule.map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
-        if log_choices() && self.rank() == 0 {
-            eprintln!("treepie: {id} for {} ranks, unknown bytes, by messages", self.size());
-        }
+        log_choice(self, format_args!("{id} for {} ranks, unknown bytes, by messages", self.size()));
         Ok(Some(if name == BRUCK { Route::Bruck } else { Route::Grid(schedule.phases()) }))
     }
 

@@ -1,0 +1,64 @@
+//! Barriers of all ranks on counters of the engine's, each with some bits that ranks bring along.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::core::{Action, Core};
+use crate::endpoint::Endpoint;
+use crate::op::{Envelope, Op, What};
+use crate::slab::Id;
+
+/// Barriers that go on, each with what this rank brings, by their cell. The first of each has been arrived at.
+pub(crate) type Gatherings = HashMap<u32, VecDeque<(Id, u64)>, BuildHasherDefault<CellHasher>>;
+
+/// Cells are small numbers, of which a barrier looks up its own several times: the usual hash would be a tenth of it.
+#[derive(Default)]
+pub(crate) struct CellHasher(u64);
+
+impl Hasher for CellHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn write_u32(&mut self, cell: u32) {
+        self.0 = (self.0 ^ u64::from(cell)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Core {
+    /// Every rank has come to a barrier, and they have brought these bits. The next one there begins.
+    pub(crate) fn gathered(&mut self, cell: u32, census: u64) {
+        let queue = self.gatherings.entry(cell).or_default();
+        let first = queue.pop_front();
+        if let Some((_, census)) = queue.front() {
+            self.actions.push(Action::Arrive { cell, census: *census });
+        }
+        if let Some((op, _)) = first {
+            self.complete(op, Envelope { bytes: census, ..Envelope::default() });
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether a barrier goes on there.
+    pub fn is_gathering(&self, cell: u32) -> bool {
+        self.core.gatherings.get(&cell).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
+    /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
+    pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
+        // A rank arrives once at a time; the next barrier begins when this one has ended.
+        if !self.is_gathering(cell) && !self.fabric.arrive(cell, census) {
+            return None;
+        }
+        let id = self.core.ops.insert(Op::other(What::Gather));
+        self.core.gatherings.entry(cell).or_default().push_back((id, census));
+        self.fail_if_hopeless(id);
+        Some(id)
+    }
+}
