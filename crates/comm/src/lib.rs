@@ -12,7 +12,7 @@ pub mod protocol;
 mod reactor;
 mod request;
 mod scope;
-mod split;
+pub mod split;
 mod window;
 
 pub use collective::{Chooser, Persistent, Question};

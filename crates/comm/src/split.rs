@@ -1,4 +1,28 @@
 //! Communicators of some of the ranks of another one.
+//!
+//! A split sorts what ranks have asked for, by one of several [ways](Way); each is a protocol ([`Splitting`]) of its phases,
+//! which lie in files of their own.
+
+mod blocks;
+mod doubling;
+mod entry;
+mod finding;
+mod letter;
+mod merge;
+mod quick;
+mod sorting;
+mod splitter;
+mod splitting;
+mod ways;
+
+pub use blocks::{Blocks, Group};
+pub use doubling::{Doubling, Joining};
+pub use entry::Entry;
+pub use finding::Place;
+pub use merge::{merge, merge_all};
+pub use sorting::{Manner, Progress, Sorting};
+pub use splitting::{Outcome, Phase, Spent, Splitting, Table};
+pub use ways::Way;
 
 use treepie_base::{Error, Rank, Result};
 

@@ -94,6 +94,11 @@ pub trait Reactor {
         Ok(())
     }
 
+    /// How much it has computed since this was last asked, in units of its own, as elements moved. A simulator charges that.
+    fn take_work(&mut self) -> u64 {
+        0
+    }
+
     /// What it needs of a rank to end, as far as it knows.
     fn needs(&self, rank: u32) -> Needs;
 
@@ -125,6 +130,10 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
 
     fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         (**self).on_gathered(gathered)
+    }
+
+    fn take_work(&mut self) -> u64 {
+        (**self).take_work()
     }
 
     fn needs(&self, rank: u32) -> Needs {

@@ -141,6 +141,8 @@ pub struct Settings {
     pub costs: Costs,
     /// gamma: the CPU's time to combine or copy a byte. Programs pay it for combining only.
     pub gamma: f64,
+    /// The CPU's time for a unit of what reactors say that they have computed.
+    pub work: f64,
     /// What it takes until all know that all are there, where a phase ends globally; 0 is for free.
     pub barrier: f64,
     /// What tells the sender of a synchronous message that it has been taken. Programs have answers always.
@@ -154,13 +156,14 @@ pub struct Settings {
 impl Settings {
     /// Computing is free, memory endless, and nothing goes wrong.
     pub fn new(costs: Costs) -> Self {
-        let (gamma, barrier, handshake) = (0.0, 0.0, Handshake::Answers);
-        Self { costs, gamma, barrier, handshake, memory_cap: None, noise: Noise::default() }
+        let (gamma, work, barrier, handshake) = (0.0, 0.0, 0.0, Handshake::Answers);
+        Self { costs, gamma, work, barrier, handshake, memory_cap: None, noise: Noise::default() }
     }
 
     /// Refuses what no machine can have.
     pub fn check(&self) -> Result<()> {
         not_negative("gamma", self.gamma)?;
+        not_negative("the time of a unit of work", self.work)?;
         not_negative("the time of a barrier", self.barrier)?;
         if let Handshake::Latency(latency) = self.handshake {
             not_negative("the latency of a synchronous message", latency)?;

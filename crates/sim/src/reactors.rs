@@ -2,8 +2,8 @@
 //! its reactor.
 //!
 //! Messages of one pair and one tag come in order; everything else comes as the network and the noise have it. A rank takes
-//! a message when its CPU is free, which costs what receiving and handling one cost, and sends at once what the reactor
-//! gives out then. A message to oneself costs what handling it does, and nothing else. The sender of a synchronous message
+//! a message when its CPU is free, which costs what receiving and handling one cost and what the reactor says that it has computed, and sends
+//! at once what the reactor gives out then. A message to oneself costs what handling it does, and nothing else. The sender of a synchronous message
 //! is told after it was handled, by what the settings say: a message back, or some more latency. A barrier takes what the
 //! settings say, from when the last rank comes there. What comes after a reactor is done is dropped, as it is by the driver
 //! over an endpoint.
@@ -108,6 +108,8 @@ struct Driver<R> {
     parcels: Vec<Option<Parcel>>,
     free: Vec<usize>,
     handler: Time,
+    /// Of a unit of work, in microseconds.
+    work: f64,
     /// What tells senders, and if that is more latency, how much.
     handshake: Handshake,
     later: Time,
@@ -140,6 +142,7 @@ impl<R: Reactor> Driver<R> {
             parcels: Vec::new(),
             free: Vec::new(),
             handler: from_micros(handler),
+            work: settings.work,
             makespan: 0,
             died: Vec::new(),
         })
@@ -189,6 +192,11 @@ impl<R: Reactor> Driver<R> {
     fn transmit(&mut self, rank: u32) {
         let now = self.machine.now();
         let mut free = now;
+        let work = self.reactors[rank as usize].take_work();
+        if work > 0 && self.work > 0.0 {
+            // What it sends, and what it handles next, waits for that.
+            free = self.machine.occupy(rank, now, from_micros(work as f64 * self.work));
+        }
         while let Some(Transmit { to, tag, bytes, synchronous }) = self.reactors[rank as usize].poll_transmit() {
             let length = bytes.as_slice().len() as u64;
             let token = self.keep(Parcel { from: rank, tag, what: Content::Message { bytes, synchronous } });
