@@ -9,7 +9,7 @@ use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 
 use crate::collective::{Choice, Collectives};
-use crate::members::Members;
+use crate::members::{Leftovers, Members};
 
 /// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
 ///
@@ -25,11 +25,16 @@ pub struct Comm {
 
 /// Ends the world with the last communicator. Requests do not hold it, so that forgetting one does not keep the rank
 /// from leaving.
-struct World(Rc<RefCell<Endpoint>>);
+struct World {
+    endpoint: Rc<RefCell<Endpoint>>,
+    leftovers: Rc<Leftovers>,
+}
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.0.borrow_mut().end();
+        let mut endpoint = self.endpoint.borrow_mut();
+        self.leftovers.clear(&mut endpoint, false);
+        endpoint.end();
     }
 }
 
@@ -57,17 +62,18 @@ impl Comm {
         let endpoint = Endpoint::new(fabric);
         let (rank, ranks) = (endpoint.rank() as Rank, endpoint.size());
         let members = Rc::new(Members::All { ranks });
-        Self::with_context(&Rc::new(World(Rc::new(RefCell::new(endpoint)))), 0, rank, members)
+        let world = World { endpoint: Rc::new(RefCell::new(endpoint)), leftovers: Rc::default() };
+        Self::with_context(&Rc::new(world), 0, rank, members)
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {
-        let mut endpoint = world.0.borrow_mut();
+        let mut endpoint = world.endpoint.borrow_mut();
         if !members.are_all(endpoint.size()) {
             endpoint.name_group(context, members.clone());
         }
         drop(endpoint);
         let inner = Inner {
-            endpoint: world.0.clone(),
+            endpoint: world.endpoint.clone(),
             context,
             rank,
             members,
@@ -110,8 +116,8 @@ impl Comm {
     /// A communicator of some ranks of this one, which this rank is one of. All ranks of this one agree on the context, so
     /// several such communicators may be made at once, if no rank is in two of them.
     pub(crate) fn part(&self, context: u32, members: Members) -> Self {
-        let own = self.inner.members.world(self.rank() as u32);
-        let rank = members.rank(own).expect("a rank makes communicators that it is in") as Rank;
+        let own = self.endpoint().rank();
+        let rank = members.known_rank(own).flatten().expect("a rank makes communicators that it is in") as Rank;
         let new = Self::with_context(&self.world, context, rank, Rc::new(members));
         new.with_choice(self.collectives.choice.without_network())
     }
@@ -126,8 +132,15 @@ impl Comm {
     /// The highest of the contexts that ranks would take; now this rank has used it.
     pub(crate) fn take_context(&self, next: impl IntoIterator<Item = u64>) -> u32 {
         let context = next.into_iter().max().expect("there is at least this rank") as u32;
-        self.endpoint().use_contexts_below(context + 2);
+        let mut endpoint = self.endpoint();
+        // A table that ranks share has a context of its own.
+        endpoint.use_contexts_below(context + 4);
+        self.world.leftovers.clear(&mut endpoint, true);
         context
+    }
+
+    pub(crate) fn leftovers(&self) -> Rc<Leftovers> {
+        self.world.leftovers.clone()
     }
 
     /// Handles what has come, without waiting. Operations of this rank get on whenever it is inside the library; call
@@ -172,7 +185,11 @@ impl Comm {
     /// The rank of the world that has a rank here.
     #[inline]
     pub(crate) fn world_rank(&self, rank: Rank) -> Result<u32> {
-        self.check_rank(rank).map(|rank| self.inner.members.world(rank))
+        let rank = self.check_rank(rank)?;
+        match self.inner.members.known_world(rank) {
+            Some(world) => Ok(world),
+            None => self.inner.members.world(rank, &mut self.endpoint()),
+        }
     }
 
     pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
@@ -193,7 +210,7 @@ impl Comm {
         Ok(Select { context: self.context(), source, tag })
     }
 
-    pub(crate) fn status(&self, envelope: Envelope) -> Status {
+    pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
         self.inner.status(envelope)
     }
 }
@@ -216,9 +233,12 @@ impl Inner {
         self.endpoint.borrow_mut()
     }
 
-    pub(crate) fn status(&self, envelope: Envelope) -> Status {
-        let source = self.members.rank(envelope.source).expect("only members send on a communicator") as Rank;
-        Status { source, tag: envelope.tag, bytes: envelope.bytes }
+    pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
+        let known = self.members.known_rank(envelope.source);
+        let source = known.map_or_else(|| self.members.rank(envelope.source, &mut self.endpoint()), Ok)?;
+        // Only members send on a communicator; but nobody may be left to say which one that is.
+        let source = source.ok_or(Error::PeerLost { rank: envelope.source as Rank })? as Rank;
+        Ok(Status { source, tag: envelope.tag, bytes: envelope.bytes })
     }
 }
 

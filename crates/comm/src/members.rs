@@ -1,11 +1,19 @@
 //! Which ranks of the world are in a communicator, and in which order.
 //!
 //! Endpoints and errors know ranks of the world; programs, schedules and protocols know those of their communicator. What is
-//! stored is a formula where the ranks follow one, and a table elsewhere.
+//! stored is a formula where the ranks follow one, and elsewhere a table, of which ranks may share one.
+
+mod cache;
+mod leftovers;
+mod shared;
 
 use std::cell::OnceCell;
 
-use treepie_fabric::Group;
+use treepie_base::Result;
+use treepie_fabric::{Endpoint, Group};
+
+pub(crate) use leftovers::Leftovers;
+pub(crate) use shared::{Layout, Piece, Reach, SharedTable, Window};
 
 /// The ranks of the world that a communicator has, in its order.
 #[derive(Debug)]
@@ -26,6 +34,8 @@ pub(crate) enum Members {
     },
     /// As listed.
     Listed(Listed),
+    /// As listed in a table of which other ranks have parts.
+    Shared(Box<SharedTable>),
 }
 
 /// A table of ranks.
@@ -64,30 +74,64 @@ impl Members {
         match self {
             Members::All { ranks } | Members::Affine { ranks, .. } => *ranks,
             Members::Listed(listed) => listed.world.len() as u32,
+            Members::Shared(table) => table.ranks(),
         }
     }
 
     /// The rank of the world that has this rank here.
     #[inline]
-    pub(crate) fn world(&self, rank: u32) -> u32 {
+    pub(crate) fn world(&self, rank: u32, endpoint: &mut Endpoint) -> Result<u32> {
+        match (self.known_world(rank), self) {
+            (Some(world), _) => Ok(world),
+            (None, Members::Shared(table)) => table.find_world(rank, endpoint),
+            (None, _) => unreachable!("all others know"),
+        }
+    }
+
+    /// The same, if it is known without asking anybody.
+    #[inline]
+    pub(crate) fn known_world(&self, rank: u32) -> Option<u32> {
         match self {
-            Members::All { .. } => rank,
-            Members::Affine { first, step, .. } => (i64::from(*first) + i64::from(rank) * step) as u32,
-            Members::Listed(listed) => listed.world[rank as usize],
+            Members::All { .. } => Some(rank),
+            Members::Affine { first, step, .. } => Some((i64::from(*first) + i64::from(rank) * step) as u32),
+            Members::Listed(listed) => Some(listed.world[rank as usize]),
+            Members::Shared(table) => table.known_world(rank),
         }
     }
 
     /// The rank here of a rank of the world, if it is here.
     #[inline]
-    pub(crate) fn rank(&self, world: u32) -> Option<u32> {
+    pub(crate) fn rank(&self, world: u32, endpoint: &mut Endpoint) -> Result<Option<u32>> {
+        match (self.known_rank(world), self) {
+            (Some(rank), _) => Ok(rank),
+            (None, Members::Shared(table)) => table.find_rank(world, endpoint),
+            (None, _) => unreachable!("all others know"),
+        }
+    }
+
+    /// The same, if it is known without asking anybody.
+    #[inline]
+    pub(crate) fn known_rank(&self, world: u32) -> Option<Option<u32>> {
         match self {
-            Members::All { ranks } => (world < *ranks).then_some(world),
+            Members::All { ranks } => Some((world < *ranks).then_some(world)),
             Members::Affine { first, step, ranks } => {
                 let distance = i64::from(world) - i64::from(*first);
                 let rank = distance / step;
-                (distance % step == 0 && (0..i64::from(*ranks)).contains(&rank)).then_some(rank as u32)
+                Some((distance % step == 0 && (0..i64::from(*ranks)).contains(&rank)).then_some(rank as u32))
             }
-            Members::Listed(listed) => listed.rank(world),
+            Members::Listed(listed) => Some(listed.rank(world)),
+            Members::Shared(table) => table.known_rank(world),
+        }
+    }
+
+    /// Finds out which ranks here those are that the world has lost, where that is not known.
+    #[inline]
+    pub(crate) fn learn_lost(&self, endpoint: &mut Endpoint) {
+        if let Members::Shared(table) = self {
+            let lost = endpoint.lost_ranks();
+            if !lost.is_empty() {
+                table.learn_lost(&lost, endpoint);
+            }
         }
     }
 
@@ -100,9 +144,12 @@ impl Members {
     pub(crate) fn memory(&self) -> usize {
         let tables = match self {
             Members::All { .. } | Members::Affine { .. } => 0,
-            Members::Listed(listed) => listed.world.len() + listed.sorted.get().map_or(0, |sorted| sorted.len()),
+            Members::Listed(listed) => {
+                size_of::<u32>() * (listed.world.len() + listed.sorted.get().map_or(0, |sorted| sorted.len()))
+            }
+            Members::Shared(table) => size_of::<SharedTable>() + table.memory(),
         };
-        size_of::<Self>() + tables * size_of::<u32>()
+        size_of::<Self>() + tables
     }
 
     /// In a word.
@@ -111,6 +158,15 @@ impl Members {
             Members::All { .. } => "all ranks",
             Members::Affine { .. } => "formula",
             Members::Listed(_) => "table",
+            Members::Shared(_) => "shared table",
+        }
+    }
+
+    /// Look-ups in a shared table that its cache has answered, and others.
+    pub(crate) fn look_ups(&self) -> (u64, u64) {
+        match self {
+            Members::Shared(table) => table.look_ups(),
+            _ => (0, 0),
         }
     }
 }
@@ -120,8 +176,9 @@ impl Group for Members {
         Members::ranks(self)
     }
 
+    /// Where tables are shared by records, only of ranks that this one has had to do with.
     fn contains(&self, rank: u32) -> bool {
-        self.rank(rank).is_some()
+        self.known_rank(rank).flatten().is_some()
     }
 }
 
@@ -164,9 +221,9 @@ mod tests {
             assert_eq!(members.ranks() as usize, list.len());
             for world in 0..9 {
                 let rank = list.iter().position(|at| *at == world).map(|rank| rank as u32);
-                assert_eq!(members.rank(world), rank, "{world} in {list:?}");
+                assert_eq!(members.known_rank(world), Some(rank), "{world} in {list:?}");
                 if let Some(rank) = rank {
-                    assert_eq!(members.world(rank), world);
+                    assert_eq!(members.known_world(rank), Some(world));
                 }
             }
         }

@@ -18,8 +18,13 @@ pub struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(comm: &Comm, found: Found) -> Self {
-        Self { status: comm.status(found.envelope()), comm: comm.inner.clone(), found: Some(found) }
+    pub(crate) fn new(comm: &Comm, found: Found) -> Result<Self> {
+        let envelope = found.envelope();
+        let unknown = Status { source: 0, tag: envelope.tag, bytes: envelope.bytes };
+        // If nobody can say which rank its sender is, it goes back too.
+        let mut message = Self { status: unknown, comm: comm.inner.clone(), found: Some(found) };
+        message.status = comm.status(envelope)?;
+        Ok(message)
     }
 
     /// What is known of it.

@@ -27,7 +27,7 @@ impl Comm {
     pub fn recv<T: Pod>(&self, into: &mut [T], from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Status> {
         let select = self.select(from, tag)?;
         let envelope = self.endpoint().recv(select, cast_slice_mut(into))?;
-        whole::<T>(self.status(envelope))
+        whole::<T>(self.status(envelope)?)
     }
 
     /// Receives a message of any length.
@@ -96,7 +96,8 @@ impl Comm {
         let select = self.select(from, tag)?;
         let now = self.endpoint().recv_now(select, cast_slice_mut(&mut into));
         if let Some(envelope) = now {
-            return Ok(Request::ready(whole::<T>(self.status(envelope)).map(|status| (into, status))));
+            let status = self.status(envelope).and_then(whole::<T>);
+            return Ok(Request::ready(status.map(|status| (into, status))));
         }
         self.start_recv(Target::Into(Span::from(Bytes::from(into))), from, tag)
     }
@@ -119,7 +120,7 @@ impl Comm {
         let select = self.select(from, tag)?;
         let id = self.endpoint().start_recv(select, target);
         let finish = Finish::Memory(|comm, completion| {
-            let status = whole::<T>(comm.status(completion.envelope))?;
+            let status = whole::<T>(comm.status(completion.envelope)?)?;
             Ok((vector(memory(completion)), status))
         });
         Ok(Request::new(self, id, finish))
@@ -129,28 +130,28 @@ impl Comm {
     pub fn probe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Status> {
         let select = self.select(from, tag)?;
         let envelope = self.endpoint().probe(select)?;
-        Ok(self.status(envelope))
+        self.status(envelope)
     }
 
     /// Looks whether a message is there, without receiving it.
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Status>> {
         let select = self.select(from, tag)?;
         let envelope = self.endpoint().iprobe(select);
-        Ok(envelope.map(|envelope| self.status(envelope)))
+        envelope.map(|envelope| self.status(envelope)).transpose()
     }
 
     /// Waits until a message is there and takes it: no other receive can get it.
     pub fn mprobe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Message> {
         let select = self.select(from, tag)?;
         let found = self.endpoint().mprobe(select)?;
-        Ok(Message::new(self, found))
+        Message::new(self, found)
     }
 
     /// Takes a message if one is there: no other receive can get it.
     pub fn improbe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Message>> {
         let select = self.select(from, tag)?;
         let found = self.endpoint().improbe(select);
-        Ok(found.map(|found| Message::new(self, found)))
+        found.map(|found| Message::new(self, found)).transpose()
     }
 }
 

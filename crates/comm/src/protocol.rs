@@ -13,6 +13,7 @@ pub use crate::collective::store_and_forward::{Route, StoreAndForward};
 use crate::comm::{Comm, Inner};
 use crate::reactor::{Running, Shortcuts};
 use crate::request::{Finish, Request};
+use crate::split::Way;
 
 /// Protocols that [`Comm::using`] and `TREEPIE_ALGORITHM` can name: what they are called, and what they do.
 pub const PROTOCOLS: &[(&str, &str)] = &[
@@ -24,6 +25,13 @@ pub const PROTOCOLS: &[(&str, &str)] = &[
     ("exchange/nbx:condition=1", "the same with plain sends, where a barrier is behind all messages"),
     ("exchange/nbx:condition=2", "the same with a barrier over all channels, which is part of the messages"),
     ("exchange/crystal", "store and forward over powers of two, many messages in one"),
+    ("split/auto", "the one of these that takes least for so many ranks"),
+    ("split/allgather_sort", "all get all colours and keys, and sort their own"),
+    ("split/merge", "all get all colours and keys, and merge after each step"),
+    ("split/parallel_sort", "a parallel sort with exact splitters, then all get the table; :sorters=P"),
+    ("split/distributed", "the same sort, and ranks share the table; :sorters=P"),
+    ("split/overlapped", "splitters that are about right, sending and merging at once; a shared table; :sorters=P"),
+    ("split/quick", "a quicksort of one entry on each rank; a shared table; :sorters=P share it"),
 ];
 
 /// Refuses a name of no protocol; nothing if it is none of a protocol at all.
@@ -31,6 +39,9 @@ pub(crate) fn check_name(id: &str) -> Option<Result<()>> {
     let family = |id: &str| id.split('/').next().map(str::to_owned);
     if !PROTOCOLS.iter().any(|(known, _)| family(known) == family(id)) {
         return None;
+    }
+    if id.starts_with("split/") && id != "split/auto" {
+        return Some(Way::parse(id, 1).map(drop));
     }
     let known: Vec<&str> =
         PROTOCOLS.iter().map(|(known, _)| *known).filter(|known| family(known) == family(id)).collect();

@@ -89,13 +89,13 @@ impl<R: Reactor> Running<R> {
         Self { members: Some(members), ..self }
     }
 
-    fn world(&self, rank: u32) -> u32 {
-        self.members.as_ref().map_or(rank, |members| members.world(rank))
+    fn world(&self, rank: u32, endpoint: &mut Endpoint) -> Result<u32> {
+        self.members.as_ref().map_or(Ok(rank), |members| members.world(rank, endpoint))
     }
 
     /// What the reactor needs of a rank of the world; nothing if it is not among them.
     fn needs(&self, world: u32) -> Option<Needs> {
-        let rank = self.members.as_ref().map_or(Some(world), |members| members.rank(world));
+        let rank = self.members.as_ref().map_or(Some(world), |members| members.known_rank(world).flatten());
         rank.map(|rank| self.reactor.needs(rank))
     }
 
@@ -122,7 +122,8 @@ impl<R: Reactor> Running<R> {
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
         let Transmit { to, tag, bytes, synchronous } = transmit;
         assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
-        let address = Address { context: self.run.context, to: self.world(to), tag: self.run.tag | tag, synchronous };
+        let address =
+            Address { context: self.run.context, to: self.world(to, endpoint)?, tag: self.run.tag | tag, synchronous };
         if let Started::Pending(id) = endpoint.start_send(address, Span::from(bytes))? {
             self.sends.push(Sending { id, tell: synchronous.then_some((to, tag)) });
         } else if synchronous {
@@ -138,7 +139,7 @@ impl<R: Reactor> Running<R> {
         while !endpoint.is_gathering(cell)
             && let Some(to) = self.reactor.poll_add()
         {
-            let to = self.world(to);
+            // Only the communicator of all ranks has counters.
             endpoint.fabric().add(to, counter, run);
         }
     }
@@ -152,7 +153,10 @@ impl<R: Reactor> Running<R> {
             let (envelope, bytes) = heard?;
             let now = *now.get_or_insert_with(|| endpoint.fabric().now());
             let source = match &self.members {
-                Some(members) => members.rank(envelope.source).expect("only members send on a communicator"),
+                Some(members) => {
+                    let source = members.rank(envelope.source, endpoint)?;
+                    source.ok_or(Error::PeerLost { rank: envelope.source as usize })?
+                }
                 None => envelope.source,
             };
             let taken = self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes);
@@ -249,6 +253,7 @@ impl<R: Reactor> Running<R> {
 
     /// An error if somebody will not do any more what this waits for.
     fn look_for_losses(&self, endpoint: &mut Endpoint) -> Result<()> {
+        self.members.as_ref().inspect(|members| members.learn_lost(endpoint));
         if let Some(rank) = self.lost(endpoint) {
             return Err(Error::PeerLost { rank: rank as usize });
         }
@@ -286,7 +291,7 @@ impl<R: Reactor> Running<R> {
         self.sends.drain(..).for_each(|sending| endpoint.abandon(sending.id));
         // All of them: who waits for this one may follow another protocol.
         let ranks = self.members.as_ref().map_or(endpoint.size(), |members| members.ranks());
-        let others: Vec<u32> = (0..ranks).map(|rank| self.world(rank)).collect();
+        let others: Vec<u32> = (0..ranks).filter_map(|rank| self.world(rank, endpoint).ok()).collect();
         endpoint.tell_why_gave_up(context, mask, tag, lost, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
         // also by one that has none: then all stay in step there.

@@ -85,11 +85,11 @@ impl<'scope> Scope<'scope, '_> {
         let into = cast_slice_mut(into);
         let now = self.comm.endpoint().recv_now(select, into);
         if let Some(envelope) = now {
-            return Ok(Request::ready(whole::<T>(self.comm.status(envelope))));
+            return Ok(Request::ready(self.comm.status(envelope).and_then(whole::<T>)));
         }
         let span = self.lending.lend_mut(into);
         let id = self.comm.endpoint().start_recv(select, Target::Into(span));
-        let finish = Finish::Envelope(|comm, envelope| whole::<T>(comm.status(envelope)));
+        let finish = Finish::Envelope(|comm, envelope| comm.status(envelope).and_then(whole::<T>));
         Ok(Request::new(&self.comm, id, finish).kept())
     }
 

@@ -4,47 +4,108 @@
 //! which lie in files of their own.
 
 mod blocks;
+mod choose;
 mod doubling;
 mod entry;
 mod finding;
 mod letter;
 mod merge;
 mod quick;
+mod share;
 mod sorting;
 mod splitter;
 mod splitting;
 mod ways;
 
 pub use blocks::{Blocks, Group};
+pub use choose::price;
 pub use doubling::{Doubling, Joining};
-pub use entry::Entry;
+pub use entry::{Entry, Notes};
 pub use finding::Place;
 pub use merge::{merge, merge_all};
 pub use sorting::{Manner, Progress, Sorting};
 pub use splitting::{Outcome, Phase, Spent, Splitting, Table};
 pub use ways::Way;
 
+use share::Part;
 use treepie_base::{Error, Rank, Result};
+use treepie_model::LogGP;
 
 use crate::comm::Comm;
-use crate::members::Members;
+use crate::members::{Members, SharedTable};
+use crate::protocol::log_choice;
 
 impl Comm {
     /// A communicator for each colour, of the ranks that have named it, in the order of their keys, and for equal keys in
     /// that of their ranks here. All ranks call it; those without a colour get nothing.
+    ///
+    /// `using("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, says by which way; else it is the one that takes least.
+    /// All give the same communicators; some share their tables, see [`representation`](Self::representation).
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
-        let color = color.into();
+        let way = self.way_to_split()?;
+        let entry = Entry::new(color.into(), key, self.rank() as u32, self.endpoint().rank());
+        if way == Way::AllgatherSort { self.split_by_gathering(entry) } else { self.split_by_protocol(way, entry) }
+    }
+
+    /// The way that was asked for, or else the cheapest.
+    fn way_to_split(&self) -> Result<Way> {
+        let ranks = self.size() as u32;
+        let way = match self.asked_protocol("split")?.filter(|id| *id != AUTO) {
+            Some(id) => Way::parse(id, choose::sorters(ranks, &NETWORK))?,
+            None => choose::choose(ranks, &NETWORK),
+        };
+        log_choice(self, format_args!("{way} for {ranks} ranks"));
+        Ok(way)
+    }
+
+    /// All get all entries, by the collective operation that is fastest here, and sort their own.
+    fn split_by_gathering(&self, entry: Entry) -> Result<Option<Comm>> {
         let context = u64::from(self.endpoint().next_context());
-        let own = [context, u64::from(color.is_some()), color.unwrap_or(0).into(), u64::from(sortable(key))];
-        let all = self.all_gather(&own)?;
-        let (all, _) = all.as_chunks::<4>();
-        let context = self.take_context(all.iter().map(|[context, ..]| *context));
-        let Some(color) = color else { return Ok(None) };
-        let is_mine = |[_, any, other, _]: &[u64; 4]| *any == 1 && *other == u64::from(color);
-        let mut mine: Vec<(u64, u32)> =
-            (0..).zip(all).filter(|(_, entry)| is_mine(entry)).map(|(rank, entry)| (entry[3], rank)).collect();
+        let all = self.all_gather(&[entry, Entry::of_notes([context, 0])])?;
+        let (all, _) = all.as_chunks::<2>();
+        let context = self.take_context(all.iter().map(|[_, notes]| notes.as_notes()[0]));
+        if !entry.takes_part() {
+            return Ok(None);
+        }
+        let all = all.iter().map(|[entry, _]| *entry);
+        let mut mine: Vec<Entry> = all.filter(|other| other.group() == entry.group()).collect();
         mine.sort_unstable();
-        Ok(Some(self.part(context, self.members_of(mine.into_iter().map(|(_, rank)| rank)))))
+        let world = mine.iter().map(Entry::at).collect();
+        Ok(Some(self.part(context, self.members(world))))
+    }
+
+    fn split_by_protocol(&self, way: Way, entry: Entry) -> Result<Option<Comm>> {
+        let (rank, ranks) = (self.rank() as u32, self.size() as u32);
+        let layout = self.layout_to_share(way);
+        let context = u64::from(self.endpoint().next_context());
+        let begin = |place| Splitting::new(way, rank, ranks, entry, [context, place]);
+        // One sets memory aside for all, and its place is found out with the context.
+        let place = match layout.filter(|_| rank == 0).map(|layout| self.set_aside(layout)) {
+            None => 0,
+            Some(Ok(place)) => place,
+            Some(Err(error)) => {
+                self.give_up_protocol(begin(0), true);
+                return Err(error);
+            }
+        };
+        let Outcome { notes: [context, memory], place, table } =
+            self.run_protocol(begin(place), align_of::<Entry>(), |_| {})?.finish();
+        let context = self.take_context([context]);
+        let members = match table {
+            Table::Whole(world) => place.map(|_| self.members(world)),
+            Table::Shared { rows, starts, holders } => {
+                let part =
+                    Part { group: Blocks::new(ranks, way.sorters().unwrap_or(1)).group_of(rank).0, rows, holders };
+                let reach = match layout {
+                    Some(layout) => self.share_in_memory(layout, memory, part, place)?,
+                    None => self.share_by_records(context, part, place)?,
+                };
+                let (at, own) = (self.endpoint().rank(), place.unwrap_or_default());
+                let table = SharedTable::new(own, at, starts, reach, self.leftovers());
+                place.map(|_| Members::Shared(Box::new(table)))
+            }
+        };
+        Ok(members.map(|members| self.part(context, members)))
     }
 
     /// A communicator of these ranks, in this order. All ranks of this one call it with the same list; those that are not in
@@ -64,7 +125,7 @@ impl Comm {
         if !group.contains(&self.rank()) {
             return Ok(None);
         }
-        Ok(Some(self.part(context, self.members_of(group.iter().map(|rank| *rank as u32)))))
+        Ok(Some(self.part(context, self.members_of(group)?)))
     }
 
     /// The rank that one of this communicator's has in another one, if it is there too.
@@ -73,7 +134,8 @@ impl Comm {
         if !self.inner.same_world(&other.inner) {
             return Ok(None);
         }
-        Ok(other.inner.members.rank(world).map(|rank| rank as Rank))
+        let rank = other.inner.members.rank(world, &mut self.endpoint())?;
+        Ok(rank.map(|rank| rank as Rank))
     }
 
     /// Bytes that this rank holds to know which ranks are here.
@@ -81,10 +143,16 @@ impl Comm {
         self.inner.members.memory()
     }
 
-    /// How that is held: `all ranks` for those of the world in its order, `formula` where every so many are here, `table`
-    /// elsewhere.
+    /// How that is held: `all ranks` for those of the world in its order, `formula` where every so many are here, and elsewhere a
+    /// `table`, or a `shared table` of which each of some ranks has a part.
     pub fn representation(&self) -> &'static str {
         self.inner.members.representation()
+    }
+
+    /// Look-ups of ranks in a shared table that its cache of 64 entries has answered, and those for which another rank's part was
+    /// read.
+    pub fn look_ups(&self) -> (u64, u64) {
+        self.inner.members.look_ups()
     }
 
     fn check_group(&self, group: &[Rank]) -> Result<()> {
@@ -97,20 +165,24 @@ impl Comm {
         }
     }
 
-    fn members_of(&self, ranks: impl Iterator<Item = u32>) -> Members {
-        let world = ranks.map(|rank| self.inner.members.world(rank)).collect();
+    fn members_of(&self, group: &[Rank]) -> Result<Members> {
+        let world: Result<Vec<u32>> = group.iter().map(|rank| self.world_rank(*rank)).collect();
+        Ok(self.members(world?))
+    }
+
+    fn members(&self, world: Vec<u32>) -> Members {
         Members::new(world, self.endpoint().size())
     }
 }
+
+const AUTO: &str = "split/auto";
+
+/// Of a usual cluster; only how parameters compare matters.
+const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
 /// Differs for different lists, as good as always (FNV-1a).
 fn digest(group: &[Rank]) -> u64 {
     group.iter().fold(0xcbf2_9ce4_8422_2325 ^ group.len() as u64, |hash, rank| {
         (hash ^ *rank as u64).wrapping_mul(0x100_0000_01b3)
     })
-}
-
-/// Unsigned numbers in the order of the signed ones.
-fn sortable(key: i32) -> u32 {
-    key as u32 ^ 1 << 31
 }

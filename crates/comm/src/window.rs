@@ -131,7 +131,8 @@ impl<T: Pod> Window<T> {
         match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.store(starts[rank] + at, cast_slice(data)),
             Reach::Records { window } => {
-                self.comm.endpoint().window_put(*window, self.comm.world_rank(rank)?, at, cast_slice(data))?;
+                let world = self.comm.world_rank(rank)?;
+                self.comm.endpoint().window_put(*window, world, at, cast_slice(data))?;
             }
         }
         Ok(())
@@ -143,7 +144,8 @@ impl<T: Pod> Window<T> {
         match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.load(starts[rank] + at, cast_slice_mut(into)),
             Reach::Records { window } => {
-                self.comm.endpoint().window_get(*window, self.comm.world_rank(rank)?, at, cast_slice_mut(into))?;
+                let world = self.comm.world_rank(rank)?;
+                self.comm.endpoint().window_get(*window, world, at, cast_slice_mut(into))?;
             }
         }
         Ok(())
@@ -189,7 +191,8 @@ impl<T: Counter> Window<T> {
         let old = match &self.reach {
             Reach::Memory { memory, starts, .. } => memory.fetch_add(starts[rank] + at, value),
             Reach::Records { window } => {
-                self.comm.endpoint().window_fetch_add(*window, self.comm.world_rank(rank)?, at, value)?
+                let world = self.comm.world_rank(rank)?;
+                self.comm.endpoint().window_fetch_add(*window, world, at, value)?
             }
         };
         Ok(T::from_word(old))

@@ -9,7 +9,9 @@ use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("splits/random-colours-and-keys", 1, random),
+    Case::new("splits/by-every-way", 1, by_every_way),
     Case::new("splits/split-of-split-of-split", 1, nested),
+    Case::new("splits/everything-works-with-shared-tables", 1, shared_tables),
     Case::new("splits/messages-of-siblings-never-cross", 2, siblings),
     Case::new("splits/rows-and-columns-work-at-once", 1, rows_and_columns),
     Case::new("splits/of-a-list-of-ranks", 1, listed),
@@ -62,9 +64,83 @@ fn random(comm: &Comm) -> Outcome {
     Ok(())
 }
 
+/// Every way, with some numbers of sorters.
+fn ways() -> Vec<String> {
+    let with_sorters = ["parallel_sort", "distributed", "overlapped", "quick"]
+        .into_iter()
+        .flat_map(|way| [1, 2, 3, 5, 16].map(|sorters| format!("split/{way}:sorters={sorters}")));
+    let plain = ["auto", "allgather_sort", "merge", "distributed", "quick"].map(|way| format!("split/{way}"));
+    plain.into_iter().chain(with_sorters).collect()
+}
+
+fn by_every_way(comm: &Comm) -> Outcome {
+    let all: Vec<Rank> = (0..comm.size()).collect();
+    for (seed, way) in (100..).zip(ways()) {
+        let handle = comm.using(&way)?;
+        let (colour, key) = drawn(seed, comm.rank(), 1 + seed % 3);
+        let part = handle.split(colour, key)?;
+        check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator by {way}");
+        if let (Some(part), Some(colour)) = (part, colour) {
+            check_members(&part, comm.rank(), &expected(&all, colour, |rank| drawn(seed, rank, 1 + seed % 3)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ways whose tables are shared.
+const SHARING: [&str; 3] = ["split/distributed:sorters=2", "split/overlapped:sorters=3", "split/quick:sorters=4"];
+
+fn shared_tables(comm: &Comm) -> Outcome {
+    for (seed, way) in (200..).zip(SHARING) {
+        let handle = comm.using(way)?;
+        // Random keys, so that ranks follow no formula.
+        let (_, key) = drawn(seed, comm.rank(), 1);
+        let part = handle.split(comm.rank() as u32 % 2, key)?.expect("every rank has a colour");
+        check_eq!(part.representation(), "shared table", "{way}");
+        let (me, size) = (part.rank(), part.size());
+        // A ring, with wildcards, synchronous and long.
+        for (tag, len) in [(0, 1), (1, 1000), (2, 100_000)] {
+            let sent = part.isend(vec![comm.rank() as u64; len], (me + 1) % size, tag)?;
+            let (got, status) = part.recv_vec::<u64>(ANY_SOURCE, tag)?;
+            check_eq!((got.len(), status.source), (len, (me + size - 1) % size), "a message");
+            check_eq!(part.translate(status.source, comm)?, Some(got[0] as usize), "whose it is");
+            check_eq!(comm.translate(got[0] as usize, &part)?, Some(status.source), "and back");
+            sent.wait()?;
+        }
+        let sum = part.all_reduce(&[me as u64], Sum)?;
+        check_eq!(sum[0], (size * (size - 1) / 2) as u64, "a sum");
+        let nonblocking = part.iall_gather(vec![me as u32])?;
+        let got = part.exchange((0..size).map(|to| (to, vec![me as u32])))?;
+        check_eq!(got.len(), size, "messages of an exchange");
+        check!(got.iter().all(|(from, data)| data[0] as usize == *from), "sources of an exchange");
+        check_eq!(nonblocking.wait()?, (0..size as u32).collect::<Vec<_>>(), "what was gathered");
+        let window = part.window::<u64>(2)?;
+        window.put((me + 1) % size, 0, &[me as u64])?;
+        window.fence()?;
+        check_eq!(window.get_one(me, 0)?, ((me + size - 1) % size) as u64, "a put");
+        window.free()?;
+        let copy = part.dup()?;
+        let half = copy.split(me as u32 % 2, -(me as i32))?.expect("every rank has a colour");
+        let order = half.all_gather(&[me as u64])?;
+        check!(order.iter().rev().is_sorted() && order.len() == half.size(), "ranks of a split of a split: {order:?}");
+        if let Some(other) = (0..comm.size()).find(|rank| rank % 2 != comm.rank() % 2) {
+            check_eq!(comm.translate(other, &part)?, None, "a rank of the other half");
+        }
+        drop(part);
+        check_eq!(copy.all_reduce(&[1u32], Sum)?[0] as usize, size, "the table outlives its first communicator");
+    }
+    Ok(())
+}
+
 fn nested(comm: &Comm) -> Outcome {
-    for seed in 0..5 {
-        let mut part = comm.clone();
+    for (seed, way) in (0..).zip([
+        "split/auto",
+        "split/merge",
+        "split/distributed:sorters=2",
+        "split/quick:sorters=3",
+        "split/parallel_sort:sorters=2",
+    ]) {
+        let mut part = comm.using(way)?;
         let mut names: Vec<Rank> = (0..comm.size()).collect();
         for level in 0..3 {
             let seed = seed * 3 + level;
@@ -126,7 +202,8 @@ fn listed(comm: &Comm) -> Outcome {
 fn many(comm: &Comm) -> Outcome {
     let rounds = if comm.size() <= 8 { 300 } else { 30 };
     for round in 0..rounds {
-        let part = comm.split((comm.rank() as u32 + round) % 2, 0)?.expect("every rank has a colour");
+        let way = ["split/allgather_sort", "split/distributed:sorters=2", "split/quick:sorters=2"][round as usize % 3];
+        let part = comm.using(way)?.split((comm.rank() as u32 + round) % 2, 0)?.expect("every rank has a colour");
         let size = part.all_reduce(&[1u32], Sum)?[0] as usize;
         check_eq!(size, part.size(), "ranks of communicator {round}");
     }

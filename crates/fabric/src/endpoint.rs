@@ -37,7 +37,7 @@ pub struct Endpoint {
     /// A task is being stepped.
     pub(crate) in_task: bool,
     /// Something has come that tasks have not seen.
-    tasks_due: bool,
+    pub(crate) tasks_due: bool,
     /// The ranks of contexts, by half their number, that have not all ranks.
     pub(crate) groups: Vec<(u32, Rc<dyn Group>)>,
     /// Bytes that the engine was last told to be held.

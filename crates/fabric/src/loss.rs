@@ -223,6 +223,12 @@ impl Endpoint {
         failed.or_else(|| (0..self.size()).find(|rank| lives.is_lost(*rank) && misses(*rank, false)))
     }
 
+    /// The ranks that are lost.
+    pub fn lost_ranks(&self) -> Vec<u32> {
+        let lives = &self.core.lives;
+        if lives.all_here() { Vec::new() } else { (0..self.size()).filter(|rank| lives.is_lost(*rank)).collect() }
+    }
+
     fn fail_gatherings(&mut self) {
         let Some(rank) = self.core.lives.first() else { return };
         for (cell, mut queue) in std::mem::take(&mut self.core.gatherings) {

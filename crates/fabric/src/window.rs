@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use treepie_base::Result;
+use treepie_base::{Error, Result};
 
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
@@ -20,6 +20,8 @@ pub(crate) struct Memories {
     unconfirmed: usize,
     /// The one answer that can be outstanding.
     answer: Option<Vec<u8>>,
+    /// Questions about parts that are still to be made: who asks, for which window, where, and how many bytes.
+    early: Vec<(u32, u32, u64, usize)>,
 }
 
 impl Core {
@@ -34,8 +36,11 @@ impl Core {
             }
             kind::WINDOW_GET => {
                 let [at, len] = words(body);
-                let data = self.memories.read(head.context, at, len as usize).to_vec();
-                self.actions.push(Action::SendLong { to: from, head: reply(kind::WINDOW_GOT), body: data });
+                // Tables that ranks share are made without a barrier.
+                match self.memories.parts.contains_key(&head.context) {
+                    true => self.answer_get(from, head.context, at, len as usize),
+                    false => self.memories.early.push((from, head.context, at, len as usize)),
+                }
             }
             kind::WINDOW_ADD => {
                 let [at, value] = words(body);
@@ -46,6 +51,14 @@ impl Core {
             kind::WINDOW_GOT => self.memories.answer = Some(body.to_vec()),
             other => unreachable!("a record of kind {other}"),
         }
+    }
+}
+
+impl Core {
+    fn answer_get(&mut self, from: u32, window: u32, at: u64, len: usize) {
+        let body = self.memories.read(window, at, len).to_vec();
+        let head = Head { kind: kind::WINDOW_GOT, context: window, ..Head::default() };
+        self.actions.push(Action::SendLong { to: from, head, body });
     }
 }
 
@@ -74,7 +87,18 @@ impl Memories {
 impl Endpoint {
     /// Makes this rank's part of a window, zero at first. Others may use it once all ranks have made theirs.
     pub fn window_make(&mut self, window: u32, bytes: usize) {
-        self.core.memories.parts.insert(window, vec![0; bytes]);
+        self.window_make_of(window, vec![0; bytes]);
+    }
+
+    /// Makes this rank's part of a window that others only read. They may do so before, and then wait for it.
+    pub fn window_make_of(&mut self, window: u32, part: Vec<u8>) {
+        let memories = &mut self.core.memories;
+        memories.parts.insert(window, part);
+        let (now, later) = std::mem::take(&mut memories.early).into_iter().partition(|(_, about, ..)| *about == window);
+        memories.early = later;
+        let now: Vec<(u32, u32, u64, usize)> = now;
+        now.into_iter().for_each(|(from, window, at, len)| self.core.answer_get(from, window, at, len));
+        self.act();
     }
 
     /// Ends this rank's part, when nobody uses it any more.
@@ -142,25 +166,48 @@ impl Endpoint {
     }
 
     fn window_wait<T>(&mut self, rank: Option<u32>, mut ready: impl FnMut(&mut Self) -> Option<T>) -> Result<T> {
+        self.wait_alone("an access to a window", |endpoint| {
+            if let Some(value) = ready(endpoint) {
+                return Some(Ok(value));
+            }
+            let lives = &endpoint.core.lives;
+            let lost = rank.map_or(lives.first(), |rank| lives.is_lost(rank).then_some(rank))?;
+            // The answer may have come while this looked for losses; it must not be left for the next question.
+            let _ = endpoint.progress();
+            Some(ready(endpoint).ok_or(Error::PeerLost { rank: lost as usize }))
+        })
+    }
+
+    /// Waits until there is something in memory that others write to without telling. An error if a rank has failed.
+    pub fn wait_until<T>(&mut self, what: &'static str, ready: impl Fn() -> Option<T>) -> Result<T> {
+        self.wait_alone(what, |endpoint| match (ready(), endpoint.core.lives.first_failed()) {
+            (Some(value), _) => Some(Ok(value)),
+            (None, Some(rank)) => Some(Err(Error::PeerLost { rank: rank as usize })),
+            (None, None) => None,
+        })
+    }
+
+    /// Waits without stepping tasks: one of them may be who waits, and no other may ask for something meanwhile.
+    fn wait_alone<T>(
+        &mut self,
+        what: &'static str,
+        mut ended: impl FnMut(&mut Self) -> Option<Result<T>>,
+    ) -> Result<T> {
+        let tasks = std::mem::take(&mut self.tasks);
         let mut patience = Patience::default();
-        loop {
-            if let Some(value) = ready(self) {
-                return Ok(value);
+        let result = loop {
+            if let Some(result) = ended(self) {
+                break result;
             }
             if self.progress() {
                 patience.stir();
-                continue;
+            } else {
+                self.pause(&mut patience, Waiting::For(what));
             }
-            self.pause(&mut patience, Waiting::For("an access to a window"));
-            // The answer may have come while this looked for losses; it must not be left for the next question.
-            if let Some(value) = ready(self) {
-                return Ok(value);
-            }
-            let lives = &self.core.lives;
-            let lost = rank.map_or(lives.first(), |rank| lives.is_lost(rank).then_some(rank));
-            if let Some(lost) = lost {
-                return Err(treepie_base::Error::PeerLost { rank: lost as usize });
-            }
-        }
+        };
+        let begun = std::mem::replace(&mut self.tasks, tasks);
+        self.tasks.extend(begun);
+        self.tasks_due = true;
+        result
     }
 }

@@ -199,7 +199,7 @@ impl Execution {
     fn issue(&mut self, op: Op, tag: u32, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
         match op {
             Op::Send { to, part } => {
-                let to = self.job.members.world(to);
+                let to = self.job.members.world(to, endpoint)?;
                 let address = Address { context: self.job.context, to, tag, synchronous: false };
                 let (range, bytes) = self.bytes(part);
                 let (region, range, then) = match range {
@@ -227,13 +227,13 @@ impl Execution {
                         (staged.part_mut(0..bytes), Then::Place(part, staged))
                     }
                 };
-                self.receive(from, tag, span, then, round, endpoint);
+                self.receive(from, tag, span, then, round, endpoint)?;
             }
             Op::RecvReduce { from, part, side } => {
                 let bytes = self.bytes(part).1;
                 let staged = self.stage(bytes);
                 let span = staged.part_mut(0..bytes);
-                self.receive(from, tag, span, Then::Combine(part, staged, side), round, endpoint);
+                self.receive(from, tag, span, Then::Combine(part, staged, side), round, endpoint)?;
             }
             Op::Copy { from, to } => self.copy(from, to),
             Op::Reduce { from, into, side } => {
@@ -245,13 +245,22 @@ impl Execution {
         Ok(())
     }
 
-    fn receive(&self, from: u32, tag: u32, span: Span, then: Then, round: &mut Round, endpoint: &mut Endpoint) {
-        let source = Some(self.job.members.world(from));
+    fn receive(
+        &self,
+        from: u32,
+        tag: u32,
+        span: Span,
+        then: Then,
+        round: &mut Round,
+        endpoint: &mut Endpoint,
+    ) -> Result<()> {
+        let source = Some(self.job.members.world(from, endpoint)?);
         let select = Select { context: self.job.context, source, tag: Some(tag) };
         let expected = span.len() as u64;
         let id = endpoint.start_recv(select, Target::Into(span));
         round.pending.push(Pending { id: Some(id), expected, then });
         round.left += 1;
+        Ok(())
     }
 
     fn copy(&mut self, from: Part, to: Part) {
@@ -353,7 +362,8 @@ impl Execution {
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
-        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, self.job.receivers().into_iter());
+        let receivers = self.job.receivers(endpoint);
+        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, receivers.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {

@@ -52,8 +52,8 @@ impl Job {
         schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
     }
 
-    /// All ranks of the world that this rank sends something to.
-    pub(crate) fn receivers(&self) -> BTreeSet<u32> {
+    /// All ranks of the world that this rank sends something to, as far as they can be found out.
+    pub(crate) fn receivers(&self, endpoint: &mut Endpoint) -> BTreeSet<u32> {
         let mut receivers = BTreeSet::new();
         let mut list = Rounds::new();
         for phase in 0..self.schedule.phases() {
@@ -61,7 +61,7 @@ impl Job {
                 list.clear();
                 self.schedule.emit(self.rank, phase, lane, 0..self.schedule.rounds(self.rank, phase, lane), &mut list);
                 receivers.extend(list.iter().flatten().filter_map(|op| match op {
-                    Op::Send { to, .. } => Some(self.members.world(*to)),
+                    Op::Send { to, .. } => self.members.world(*to, endpoint).ok(),
                     _ => None,
                 }));
             }

@@ -144,7 +144,8 @@ impl Comm {
             _ => None,
         };
         let eager_limit = self.endpoint().eager_limit();
-        let straight = straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit));
+        let straight =
+            straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit, &mut self.endpoint()));
         let meets = straight.as_ref().is_some_and(Straight::meets);
         let Call { operation, element, align, commutes, in_place, .. } = *call;
         let (elements, in_counts, out_counts) = call.lengths.key();

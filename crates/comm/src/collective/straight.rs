@@ -71,7 +71,7 @@ impl Straight {
     }
 
     /// The list, if there is a short way: one lane, parts that are single ranges, messages of at most `short` bytes.
-    pub(crate) fn by_messages(job: &Job, in_place: bool, short: usize) -> Option<Self> {
+    pub(crate) fn by_messages(job: &Job, in_place: bool, short: usize, endpoint: &mut Endpoint) -> Option<Self> {
         let schedule = &*job.schedule;
         let bits = Bits::new(job, in_place)?;
         let mut steps = Vec::new();
@@ -88,17 +88,17 @@ impl Straight {
                     for op in round {
                         if let Op::Send { to, part } = *op {
                             let bit = bits.bit(part).filter(|bit| bit.range.len() <= short)?;
-                            steps.push(Step::Send { to: job.members.world(to), tag, bit });
+                            steps.push(Step::Send { to: job.members.world(to, endpoint).ok()?, tag, bit });
                         }
                     }
                     for op in round {
                         match *op {
                             Op::Recv { from, part } => {
-                                let from = job.members.world(from);
+                                let from = job.members.world(from, endpoint).ok()?;
                                 steps.push(Step::Recv { from, tag, bit: bits.bit(part)? });
                             }
                             Op::RecvReduce { from, part, side } => {
-                                let from = job.members.world(from);
+                                let from = job.members.world(from, endpoint).ok()?;
                                 let (bit, left) = (bits.bit(part)?, side == Side::Left);
                                 steps.push(Step::RecvReduce { from, tag, bit, left });
                             }

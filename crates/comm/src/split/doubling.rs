@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use treepie_base::{Bytes, Result};
 
-use super::entry::Entry;
+use super::entry::{Entry, Notes, highest};
 use super::letter::{read_all, refused};
 use super::merge::merge;
 
@@ -34,11 +34,11 @@ pub struct Doubling {
     size: u32,
     joining: Joining,
     table: Vec<Entry>,
-    /// The highest of these words that any rank has brought.
-    note: u64,
+    /// The highest that any rank has brought.
+    notes: Notes,
     step: u32,
     /// Messages of later steps.
-    early: Vec<(u32, Vec<Entry>, u64)>,
+    early: Vec<(u32, Vec<Entry>, Notes)>,
     outgoing: VecDeque<(u32, u32, Bytes)>,
     /// Entries moved.
     work: u64,
@@ -46,9 +46,9 @@ pub struct Doubling {
 
 impl Doubling {
     /// Begins with what this rank has.
-    pub fn new(index: u32, size: u32, joining: Joining, table: Vec<Entry>, note: u64) -> Self {
+    pub fn new(index: u32, size: u32, joining: Joining, table: Vec<Entry>, notes: Notes) -> Self {
         let (early, outgoing) = (Vec::new(), VecDeque::new());
-        let mut this = Self { index, size, joining, table, note, step: 0, early, outgoing, work: 0 };
+        let mut this = Self { index, size, joining, table, notes, step: 0, early, outgoing, work: 0 };
         this.send();
         this
     }
@@ -61,17 +61,17 @@ impl Doubling {
     /// Takes a message of a step in.
     pub fn on_message(&mut self, from: u32, step: u32, bytes: Bytes) -> Result<()> {
         let mut entries: Vec<Entry> = read_all(bytes)?;
-        let note = entries.pop().ok_or_else(|| refused(0, size_of::<Entry>()))?.as_note();
+        let notes = entries.pop().ok_or_else(|| refused(0, size_of::<Entry>()))?.as_notes();
         let distance = 1u32.checked_shl(step).unwrap_or(0);
         let is_known = distance < self.size && (self.index + distance) % self.size == from && step >= self.step;
         if !is_known {
             return Err(refused(entries.len(), 0));
         }
-        self.early.push((step, entries, note));
+        self.early.push((step, entries, notes));
         while let Some(place) = self.early.iter().position(|(step, ..)| *step == self.step) {
-            let (_, entries, note) = self.early.swap_remove(place);
+            let (_, entries, notes) = self.early.swap_remove(place);
             self.join(entries);
-            self.note = self.note.max(note);
+            self.notes = highest(self.notes, notes);
             self.step += 1;
             self.send();
         }
@@ -90,14 +90,14 @@ impl Doubling {
         let to = (self.index + self.size - distance) % self.size;
         let others = distance.min(self.size - distance);
         self.work += self.table.len() as u64;
-        // The note goes behind it, in memory that is there for it: tables are long.
+        // Notes go behind it, in memory that is there for it: tables are long.
         let mut part = Vec::with_capacity(self.table.len() + 1);
         if others == distance {
             part.extend_from_slice(&self.table);
         } else {
             self.first(others, &mut part);
         }
-        part.push(Entry::of_note(self.note));
+        part.push(Entry::of_notes(self.notes));
         self.outgoing.push_back((to, self.step, Bytes::from(part)));
     }
 
@@ -147,9 +147,9 @@ impl Doubling {
         self.distance() >= self.size
     }
 
-    /// What all have brought, and the highest note.
-    pub fn finish(self) -> (Vec<Entry>, u64) {
-        (self.table, self.note)
+    /// What all have brought, and the highest notes.
+    pub fn finish(self) -> (Vec<Entry>, Notes) {
+        (self.table, self.notes)
     }
 
     /// Entries that were moved since this was last asked.

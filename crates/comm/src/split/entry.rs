@@ -19,6 +19,14 @@ pub struct Entry {
     at: u32,
 }
 
+/// Words that ranks bring along; all get to know the highest of each.
+pub type Notes = [u64; 2];
+
+/// The highest of each.
+pub(super) fn highest(one: Notes, other: Notes) -> Notes {
+    std::array::from_fn(|i| one[i].max(other[i]))
+}
+
 /// In `rank`, of a rank that stays out. Colour and key are then the highest ones, so that it comes behind all others.
 const OUT: u32 = 1 << 31;
 
@@ -51,14 +59,14 @@ impl Entry {
         u64::from(self.colour) | u64::from(!self.takes_part()) << 32
     }
 
-    /// A word that goes along with entries.
-    pub(super) fn of_note(note: u64) -> Self {
-        Self { colour: (note >> 32) as u32, key: note as u32, ..Self::default() }
+    /// What goes along with entries, in the place of one.
+    pub(super) fn of_notes(notes: Notes) -> Self {
+        bytemuck::cast(notes)
     }
 
-    /// That word.
-    pub(super) fn as_note(&self) -> u64 {
-        u64::from(self.colour) << 32 | u64::from(self.key)
+    /// That.
+    pub(super) fn as_notes(self) -> Notes {
+        bytemuck::cast(self)
     }
 
     /// All that is compared, in one number: comparisons of field after field are branches that nobody can predict.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use bytemuck::{Pod, Zeroable};
 use treepie_base::{Bytes, Result};
 
-use super::entry::Entry;
+use super::entry::{Entry, Notes, highest};
 use super::letter::{read, refused, write};
 
 /// Rows of one colour at an end of a part.
@@ -28,8 +28,8 @@ struct Edge {
 struct Hello {
     /// What it looks for.
     entry: Entry,
-    /// The highest is to be known to all.
-    note: u64,
+    /// The highest are to be known to all.
+    notes: Notes,
     /// How many rows it holds.
     rows: u64,
     first: Edge,
@@ -37,13 +37,13 @@ struct Hello {
 }
 
 impl Hello {
-    fn new(entry: Entry, note: u64, rows: &[Entry]) -> Self {
+    fn new(entry: Entry, notes: Notes, rows: &[Entry]) -> Self {
         let edge = |of: Option<&Entry>, count: &dyn Fn(u64) -> usize| {
             of.map_or(Edge::default(), |of| Edge { group: of.group(), rows: count(of.group()) as u64 })
         };
         let first = edge(rows.first(), &|group| rows.partition_point(|row| row.group() <= group));
         let last = edge(rows.last(), &|group| rows.len() - rows.partition_point(|row| row.group() < group));
-        Self { entry, note, rows: rows.len() as u64, first, last }
+        Self { entry, notes, rows: rows.len() as u64, first, last }
     }
 }
 
@@ -77,8 +77,14 @@ pub(super) struct Finding {
 
 impl Finding {
     /// Begins. Whoever holds nothing has no rows.
-    pub(super) fn new(index: u32, (holders, readers): (u32, u32), entry: Entry, rows: Vec<Entry>, note: u64) -> Self {
-        let hello = Hello::new(entry, note, &rows);
+    pub(super) fn new(
+        index: u32,
+        (holders, readers): (u32, u32),
+        entry: Entry,
+        rows: Vec<Entry>,
+        notes: Notes,
+    ) -> Self {
+        let hello = Hello::new(entry, notes, &rows);
         let is_holder = index < holders;
         // Those who only read say nothing to each other.
         let mut hellos = vec![None; readers as usize];
@@ -181,15 +187,15 @@ impl Finding {
     }
 
     /// The own place, if the rank has one; the row with which the part of each holder begins, and behind the last; the highest
-    /// note; the own rows.
-    pub(super) fn finish(self) -> (Option<Place>, Vec<u32>, u64, Vec<Entry>) {
+    /// notes; the own rows.
+    pub(super) fn finish(self) -> (Option<Place>, Vec<u32>, Notes, Vec<Entry>) {
         let mut starts = vec![0];
         let rows = (0..self.holders).map(|index| self.hello(index).rows as u32);
         starts.extend(rows.scan(0, |before, rows| {
             *before += rows;
             Some(*before)
         }));
-        let note = (0..self.holders).map(|index| self.hello(index).note).max().unwrap_or(0);
-        (self.place, starts, note, self.rows)
+        let notes = (0..self.holders).fold(Notes::default(), |notes, index| highest(notes, self.hello(index).notes));
+        (self.place, starts, notes, self.rows)
     }
 }

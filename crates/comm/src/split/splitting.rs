@@ -18,7 +18,7 @@ use treepie_fabric::{Needs, Reactor, Transmit};
 
 use super::blocks::{Blocks, Group};
 use super::doubling::{Doubling, Joining};
-use super::entry::Entry;
+use super::entry::{Entry, Notes, highest};
 use super::finding::{Finding, Place};
 use super::letter::{read_all, refused};
 use super::quick::Quick;
@@ -63,8 +63,8 @@ pub struct Spent {
 /// What a rank knows after a split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The highest note that any rank has brought.
-    pub note: u64,
+    /// The highest notes that any rank has brought.
+    pub notes: Notes,
     /// Where the rank belongs, unless it stays out.
     pub place: Option<Place>,
     /// Which ranks are where.
@@ -124,7 +124,7 @@ pub struct Splitting {
     group: Group,
     index: u32,
     entry: Entry,
-    note: u64,
+    notes: Notes,
     stage: Stage,
     /// Messages for later stages.
     early: Vec<(u32, u32, Bytes)>,
@@ -140,8 +140,8 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// Begins on a rank of so many, with its entry, and a note of which all get to know the highest.
-    pub fn new(way: Way, rank: u32, ranks: u32, entry: Entry, note: u64) -> Self {
+    /// Begins on a rank of so many, with its entry, and notes of which all get to know the highest.
+    pub fn new(way: Way, rank: u32, ranks: u32, entry: Entry, notes: Notes) -> Self {
         let blocks = Blocks::new(ranks, way.sorters().unwrap_or(1));
         let (group, index) = blocks.group_of(rank);
         let mut this = Self {
@@ -152,7 +152,7 @@ impl Splitting {
             group,
             index,
             entry,
-            note,
+            notes,
             stage: Stage::Leading,
             early: Vec::new(),
             outgoing: VecDeque::new(),
@@ -179,7 +179,7 @@ impl Splitting {
             Way::AllgatherSort => Joining::Append { counts: vec![1; size as usize] },
             _ => Joining::Merge { first },
         };
-        self.stage = Stage::Collecting(Doubling::new(index, size, joining, table, self.note));
+        self.stage = Stage::Collecting(Doubling::new(index, size, joining, table, self.notes));
     }
 
     /// Those of a block who sort collect its entries.
@@ -193,7 +193,7 @@ impl Splitting {
     /// Has the leader sort the entry.
     fn follow(&mut self) {
         let leader = self.blocks.leader(self.rank).expect("only followers follow");
-        let entries = vec![self.entry, Entry::of_note(self.note)];
+        let entries = vec![self.entry, Entry::of_notes(self.notes)];
         self.send(leader, LEADING, 0, Bytes::from(entries));
         self.find(Vec::new());
     }
@@ -201,7 +201,7 @@ impl Splitting {
     fn find(&mut self, rows: Vec<Entry>) {
         self.most = self.most.max(rows.len());
         let sizes = (self.group.holders(), self.group.readers());
-        self.stage = Stage::Finding(Finding::new(self.index, sizes, self.entry, rows, self.note));
+        self.stage = Stage::Finding(Finding::new(self.index, sizes, self.entry, rows, self.notes));
     }
 
     fn send(&mut self, to: u32, stage: u32, tag: u32, bytes: Bytes) {
@@ -308,8 +308,8 @@ impl Splitting {
     fn advance(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Collecting(stage) => {
-                let (table, note) = stage.finish();
-                self.note = note;
+                let (table, notes) = stage.finish();
+                self.notes = notes;
                 self.most = self.most.max(table.len());
                 match self.way.sorters() {
                     None => self.finish_whole(table),
@@ -321,11 +321,11 @@ impl Splitting {
                 let block = self.blocks.block(self.blocks.block_of(self.rank));
                 let joining = Joining::Append { counts: vec![1; block.len()] };
                 let (index, size) = (self.rank - block.start, block.len() as u32);
-                self.stage = Stage::Gathering(Doubling::new(index, size, joining, vec![stage.finish()], self.note));
+                self.stage = Stage::Gathering(Doubling::new(index, size, joining, vec![stage.finish()], self.notes));
             }
             Stage::Gathering(stage) => {
-                let (rows, note) = stage.finish();
-                self.note = note;
+                let (rows, notes) = stage.finish();
+                self.notes = notes;
                 // Those who follow hold nothing.
                 self.find(if self.index < self.group.holders() { rows } else { Vec::new() });
             }
@@ -346,8 +346,8 @@ impl Splitting {
     }
 
     fn finish_finding(&mut self, stage: Finding) {
-        let (place, starts, note, rows) = stage.finish();
-        self.note = note;
+        let (place, starts, notes, rows) = stage.finish();
+        self.notes = notes;
         if matches!(self.way, Way::ParallelSort { .. }) {
             let counts = starts.windows(2).map(|two| two[1] - two[0]).collect();
             self.stage = match self.index < self.group.holders() {
@@ -356,7 +356,7 @@ impl Splitting {
                     self.group.holders(),
                     Joining::Append { counts },
                     rows,
-                    note,
+                    notes,
                 )),
                 false => Stage::Following,
             };
@@ -365,7 +365,7 @@ impl Splitting {
         }
         let holders = (0..self.group.holders()).map(|index| self.group.rank(index)).collect();
         let rows = rows.iter().map(Entry::at).collect();
-        self.outcome = Some(Outcome { note, place, table: Table::Shared { rows, starts, holders } });
+        self.outcome = Some(Outcome { notes, place, table: Table::Shared { rows, starts, holders } });
     }
 
     /// The whole table is here: what is of the own colour is kept, and that of a follower sent on.
@@ -382,7 +382,7 @@ impl Splitting {
         let Place { start, size, .. } = place.unwrap_or_default();
         let own = table.get(start as usize..(start + size) as usize).unwrap_or_default();
         let table = Table::Whole(own.iter().map(Entry::at).collect());
-        self.outcome = Some(Outcome { note: self.note, place, table });
+        self.outcome = Some(Outcome { notes: self.notes, place, table });
     }
 
     /// All entries are here, sorted unless that is done now.
@@ -411,8 +411,8 @@ impl Splitting {
         match &mut self.stage {
             Stage::Leading => {
                 let entries: Vec<Entry> = read_all(bytes)?;
-                let [other, note] = entries[..] else { return Err(unknown()) };
-                self.note = self.note.max(note.as_note());
+                let [other, notes] = entries[..] else { return Err(unknown()) };
+                self.notes = highest(self.notes, notes.as_notes());
                 self.collect_in_block(if self.entry < other {
                     vec![self.entry, other]
                 } else {

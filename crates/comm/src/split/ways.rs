@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use treepie_base::{Error, Result};
 
+use super::sorting::Manner;
+
 /// How a communicator is split. All ways give the same communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -73,6 +75,16 @@ impl Way {
     /// Whether tables are shared.
     pub fn shares(&self) -> bool {
         matches!(self, Self::Distributed { .. } | Self::Overlapped { .. } | Self::Quick { .. })
+    }
+
+    /// The most rows of a part, where tables of so many ranks are shared.
+    pub(crate) fn most_rows(&self, ranks: u32) -> u32 {
+        let sorters = self.sorters().unwrap_or(1).clamp(1, ranks.max(1));
+        let even = ranks.div_ceil(sorters);
+        match self {
+            Self::Overlapped { .. } => even + 2 * Manner::overlapped(ranks.into(), sorters).tolerance as u32,
+            _ => even,
+        }
     }
 
     /// In messages.

@@ -1,0 +1,74 @@
+//! `split/auto`: the way that takes least, as far as a model of messages and of sorting knows.
+
+use treepie_model::LogGP;
+
+use super::entry::Entry;
+use super::ways::Way;
+
+/// A table of more bytes on each rank is shared, whatever that takes.
+const MOST_TABLE: f64 = (1 << 20) as f64;
+
+/// The most that sort together.
+const MOST_SORTERS: u32 = 64;
+
+/// What an entry costs that is moved or compared, in microseconds: measured on one core, from memory.
+const ENTRY: f64 = 0.003;
+
+/// The cheapest way for so many ranks on a network.
+pub(super) fn choose(ranks: u32, network: &LogGP) -> Way {
+    let counts = (1..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters < ranks);
+    let sorting = counts.flat_map(|sorters| Way::all(sorters).into_iter().filter(|way| way.sorters().is_some()));
+    let all = [Way::AllgatherSort, Way::Merge].into_iter().chain(sorting);
+    let allowed = all.filter(|way| way.shares() || f64::from(ranks) * size_of::<u32>() as f64 <= MOST_TABLE);
+    let priced = allowed.map(|way| (way, price(way, ranks, network)));
+    priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Way::AllgatherSort, |(way, _)| way)
+}
+
+/// How many of so many ranks are to sort together where that is not said.
+pub(super) fn sorters(ranks: u32, network: &LogGP) -> u32 {
+    let counts = (0..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters <= ranks);
+    let price = |sorters: &u32| price(Way::Distributed { sorters: *sorters }, ranks, network);
+    counts.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1)
+}
+
+/// What a split costs, in microseconds. [thesis 2.3.1]
+pub fn price(way: Way, ranks: u32, network: &LogGP) -> f64 {
+    let n = f64::from(ranks);
+    let p = f64::from(way.sorters().unwrap_or(1).min(ranks));
+    let lg = |x: f64| x.max(1.0).log2().ceil();
+    let alpha = network.latency + 2.0 * network.overhead;
+    let many = |messages: f64| alpha + 2.0 * messages * network.spacing();
+    let bytes = |entries: f64| entries * size_of::<Entry>() as f64 * network.per_byte;
+    let doubling = |entries: f64, steps: f64, touched: f64| steps * alpha + bytes(entries) + touched * entries * ENTRY;
+    // Of each search for splitters half the rounds of an exact one are needed where they may be a little wrong.
+    let sort = |rounds: f64| rounds * 2.0 * many(p) + many(p) + bytes(n / p) + n / p * (1.0 + lg(p)) * ENTRY;
+    let find = 2.0 * many(p);
+    match way {
+        Way::AllgatherSort => doubling(n, lg(n), 1.0 + lg(n)),
+        Way::Merge => doubling(n, lg(n), 3.0),
+        Way::Distributed { .. } => doubling(n / p, lg(n / p), 3.0) + sort(lg(n)) + find,
+        Way::Overlapped { .. } => doubling(n / p, lg(n / p), 3.0) + sort(0.5 * lg(n)) + find,
+        Way::ParallelSort { .. } => doubling(n / p, lg(n / p), 3.0) + sort(lg(n)) + find + doubling(n, lg(p), 2.0),
+        // Levels are a little more than the logarithm; each goes up and down its tree twice.
+        Way::Quick { .. } => 2.6 * lg(n) * lg(n) * alpha + doubling(n / p, lg(n / p), 1.0) + find,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_ranks_gather_and_many_share() {
+        let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+        for ranks in 1..=64 {
+            assert!(!choose(ranks, &network).shares(), "{ranks}");
+        }
+        assert_eq!(choose(2, &network), Way::AllgatherSort);
+        assert!(choose(1 << 20, &network).shares());
+        assert!(choose(1 << 27, &network).shares());
+        // The more ranks, the more sort.
+        let counts: Vec<u32> = (10..28).map(|bits| sorters(1 << bits, &network)).collect();
+        assert!(counts.is_sorted() && counts[0] < counts[17], "{counts:?}");
+    }
+}
