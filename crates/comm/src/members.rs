@@ -59,14 +59,21 @@ impl Members {
         let first = world.first().copied().unwrap_or(0);
         let is_affine =
             world.iter().enumerate().all(|(rank, at)| i64::from(first) + rank as i64 * step == i64::from(*at));
-        if is_affine && (first, step, ranks) == (0, 1, of) {
-            return Members::All { ranks };
-        }
         if is_affine {
-            return Members::Affine { first, step, ranks };
+            return Self::following(first, step, ranks, of);
         }
         let is_sorted = world.is_sorted();
         Members::Listed(Listed { world: world.into(), sorted: OnceCell::new(), is_sorted })
+    }
+
+    /// So many ranks of a world of so many from the first one on, each so many behind the one before.
+    pub(crate) fn following(first: u32, step: i64, ranks: u32, of: u32) -> Self {
+        // One rank alone is no step from anybody.
+        let step = if ranks < 2 { 1 } else { step };
+        match (first, step, ranks) {
+            (0, 1, ranks) if ranks == of => Members::All { ranks },
+            _ => Members::Affine { first, step, ranks },
+        }
     }
 
     /// How many.

@@ -9,6 +9,7 @@ mod doubling;
 mod entry;
 mod finding;
 mod letter;
+mod line;
 mod merge;
 mod quick;
 mod share;
@@ -22,6 +23,7 @@ pub use choose::price;
 pub use doubling::{Doubling, Joining};
 pub use entry::{Entry, Notes};
 pub use finding::Place;
+pub use line::Line;
 pub use merge::{merge, merge_all};
 pub use sorting::{Manner, Progress, Sorting};
 pub use splitting::{Outcome, Phase, Spent, Splitting, Table};
@@ -88,7 +90,7 @@ impl Comm {
                 return Err(error);
             }
         };
-        let Outcome { notes: [context, memory], place, table } =
+        let Outcome { notes: [context, memory], place, line, table } =
             self.run_protocol(begin(place), align_of::<Entry>(), |_| {})?.finish();
         let context = self.take_context([context]);
         let members = match table {
@@ -102,7 +104,12 @@ impl Comm {
                 };
                 let (at, own) = (self.endpoint().rank(), place.unwrap_or_default());
                 let table = SharedTable::new(own, at, starts, reach, self.leftovers());
-                place.map(|_| Members::Shared(Box::new(table)))
+                // Whoever needs no table has a part of it all the same, for others.
+                let of = self.endpoint().size();
+                place.map(|Place { size, .. }| match line.and_then(|line| line.formula()) {
+                    Some((first, step)) => Members::following(first, step, size, of),
+                    None => Members::Shared(Box::new(table)),
+                })
             }
         };
         Ok(members.map(|members| self.part(context, members)))

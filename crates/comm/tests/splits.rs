@@ -32,7 +32,8 @@ fn place(all: &[Entry], entry: &Entry) -> Option<Place> {
     let start = all.iter().position(|other| other.group() == entry.group())?;
     let size = all.iter().filter(|other| other.group() == entry.group()).count();
     let row = all.iter().position(|other| other == entry)?;
-    entry.takes_part().then_some(Place { start: start as u32, size: size as u32, rank: (row - start) as u32 })
+    let place = Place { start: start as u32, size: size as u32, rank: (row - start) as u32 };
+    entry.takes_part().then_some(place)
 }
 
 /// One is highest on one rank, and the other on another.
@@ -65,6 +66,7 @@ fn check(way: Way, entries: &[Entry], outcomes: &[Outcome]) {
             Table::Shared { starts, holders, .. } => {
                 assert!(way.shares());
                 assert_eq!(outcome.place, expected, "where parts are shared, all know the row");
+                check_line(&all, entry, outcome);
                 // What the holders of the group have is the whole table.
                 let mut rows = Vec::new();
                 for (i, holder) in holders.iter().enumerate() {
@@ -77,6 +79,15 @@ fn check(way: Way, entries: &[Entry], outcomes: &[Outcome]) {
             }
         }
     }
+}
+
+/// A formula is found exactly where ranks follow one.
+fn check_line(all: &[Entry], entry: &Entry, outcome: &Outcome) {
+    let Some(line) = outcome.line else { return assert!(!entry.takes_part()) };
+    let own: Vec<i64> = all.iter().filter(|other| other.group() == entry.group()).map(|it| it.at().into()).collect();
+    let step = own.get(1).map_or(0, |second| second - own[0]);
+    let follows = own.windows(2).all(|two| two[1] - two[0] == step);
+    assert_eq!(line.formula(), follows.then_some((own[0] as u32, step)), "{own:?}");
 }
 
 fn sorters(ranks: u32) -> Vec<u32> {

@@ -126,6 +126,53 @@ fn parts_of_shm(ranks: usize) {
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
 }
 
+/// The same where ranks share the tables of their communicators.
+fn shared_tables_on_shm(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/distributed:sorters=2");
+    passes(&format!("shared tables on shm, {ranks} ranks"), &mut command);
+}
+
+/// The same where nobody can read a table without asking.
+fn shared_tables_simulated(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--sim", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/quick:sorters=3");
+    passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
+}
+
+const SPLITS: &str = "splits/";
+
+fn splits_on_threads(most: usize) {
+    for ranks in (1..=most).chain([64, 100, 128]) {
+        let mut command = Command::new(SUITE);
+        command.args(["--threads", &ranks.to_string(), SPLITS]);
+        passes(&format!("splits on threads, {ranks} ranks"), &mut command);
+    }
+}
+
+/// Communicators leave nothing behind.
+fn ten_thousand_splits(world: &str, ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args([world, &ranks.to_string(), "splits/many"]).env("TREEPIE_CYCLES", "10000");
+    passes(&format!("10,000 splits, {world} {ranks}"), &mut command);
+}
+
+fn ten_thousand_splits_on_shm(ranks: usize) {
+    ten_thousand_splits("--shm", ranks);
+}
+
+fn ten_thousand_splits_simulated(ranks: usize) {
+    ten_thousand_splits("--sim", ranks);
+}
+
+fn splits_on_shm(most: usize) {
+    for ranks in 2..=most {
+        let mut command = Command::new(SUITE);
+        command.args(["--shm", &ranks.to_string(), SPLITS]);
+        passes(&format!("splits on shm, {ranks} ranks"), &mut command);
+    }
+}
+
 fn shm(ranks: usize) {
     passes(&format!("shm, {ranks} ranks"), Command::new(SUITE).args(["--shm", &ranks.to_string()]));
 }
@@ -250,6 +297,15 @@ fn exchanges_on_mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, Some(EXCHANGES));
 }
 
+/// All numbers of ranks that the whole suite does not run with.
+fn splits_on_openmpi(most: usize) {
+    (5..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
+}
+
+fn splits_on_mpich(most: usize) {
+    (5..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
+}
+
 fn exchanges_simulated(ranks: usize) {
     sim(&ranks.to_string(), Some(EXCHANGES));
 }
@@ -303,6 +359,14 @@ runs! {
     exchanges_on_shm_3: exchanges_on_shm(3);
     exchanges_on_shm_8: exchanges_on_shm(8);
     parts_of_shm_5: parts_of_shm(5);
+    shared_tables_on_shm_6: shared_tables_on_shm(6);
+    shared_tables_simulated_6: shared_tables_simulated(6);
+    splits_on_threads_up_to_33: splits_on_threads(33);
+    splits_on_shm_up_to_8: splits_on_shm(8);
+    ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);
+    ten_thousand_splits_simulated_6: ten_thousand_splits_simulated(6);
+    splits_on_openmpi_8: splits_on_openmpi(8);
+    splits_on_mpich_8: splits_on_mpich(8);
     simulated_1: simulated(1);
     simulated_2: simulated(2);
     simulated_3: simulated(3);

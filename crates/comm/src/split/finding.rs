@@ -6,12 +6,14 @@
 //! are put together from the hellos. Two steps, p messages of a rank in each at most.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 use treepie_base::{Bytes, Result};
 
 use super::entry::{Entry, Notes, highest};
 use super::letter::{read, refused, write};
+use super::line::Line;
 
 /// Rows of one colour at an end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -19,7 +21,7 @@ use super::letter::{read, refused, write};
 struct Edge {
     /// Their [`Entry::group`].
     group: u64,
-    rows: u64,
+    line: Line,
 }
 
 /// What each says to all that hold something, and holders to all.
@@ -38,11 +40,11 @@ struct Hello {
 
 impl Hello {
     fn new(entry: Entry, notes: Notes, rows: &[Entry]) -> Self {
-        let edge = |of: Option<&Entry>, count: &dyn Fn(u64) -> usize| {
-            of.map_or(Edge::default(), |of| Edge { group: of.group(), rows: count(of.group()) as u64 })
+        let edge = |of: Option<&Entry>| {
+            let of = of.map(Entry::group);
+            of.map_or(Edge::default(), |group| Edge { group, line: Line::of(&rows[run(rows, group)]) })
         };
-        let first = edge(rows.first(), &|group| rows.partition_point(|row| row.group() <= group));
-        let last = edge(rows.last(), &|group| rows.len() - rows.partition_point(|row| row.group() < group));
+        let (first, last) = (edge(rows.first()), edge(rows.last()));
         Self { entry, notes, rows: rows.len() as u64, first, last }
     }
 }
@@ -59,6 +61,22 @@ pub struct Place {
     pub rank: u32,
 }
 
+/// What a holder answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Answer {
+    /// All ranks of the communicator.
+    line: Line,
+    place: Place,
+    unused: u32,
+}
+
+/// The rows of one colour.
+fn run(rows: &[Entry], group: u64) -> Range<usize> {
+    let from = rows.partition_point(|row| row.group() < group);
+    from..from + rows[from..].partition_point(|row| row.group() == group)
+}
+
 /// Tags.
 const HELLO: u32 = 0;
 const ANSWER: u32 = 1;
@@ -70,7 +88,7 @@ pub(super) struct Finding {
     entry: Entry,
     rows: Vec<Entry>,
     hellos: Vec<Option<Hello>>,
-    place: Option<Place>,
+    answer: Option<Answer>,
     has_answered: bool,
     outgoing: VecDeque<(u32, u32, Bytes)>,
 }
@@ -93,7 +111,7 @@ impl Finding {
         }
         hellos[index as usize] = Some(hello);
         let mut this =
-            Self { index, holders, entry, rows, hellos, place: None, has_answered: false, outgoing: VecDeque::new() };
+            Self { index, holders, entry, rows, hellos, answer: None, has_answered: false, outgoing: VecDeque::new() };
         let told = if is_holder { readers } else { holders };
         for i in 1..=told {
             let to = (index + i) % told;
@@ -101,7 +119,7 @@ impl Finding {
                 this.outgoing.push_back((to, HELLO, write(&hello)));
             }
         }
-        this.answer();
+        this.give_answers();
         this
     }
 
@@ -114,66 +132,86 @@ impl Finding {
     pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match tag {
             HELLO => self.hellos[from as usize] = Some(read(&bytes)?),
-            ANSWER => self.place = Some(read(&bytes)?),
+            ANSWER => self.answer = Some(read(&bytes)?),
             _ => return Err(refused(bytes.as_slice().len(), 0)),
         }
-        self.answer();
+        self.give_answers();
         Ok(())
     }
 
     /// Answers those whose entries are here, once all have said hello.
-    fn answer(&mut self) {
+    fn give_answers(&mut self) {
         if self.has_answered || self.hellos.contains(&None) {
             return;
         }
         self.has_answered = true;
+        // Many ask for the same.
+        let mut known: Vec<(u64, Answer)> = Vec::new();
         for index in 0..self.hellos.len() as u32 {
             let asked = self.hello(index).entry;
             if self.index >= self.holders || !asked.takes_part() {
                 continue;
             }
             if let Ok(row) = self.rows.binary_search(&asked) {
-                let place = self.place_of(row, asked.group());
+                let group = asked.group();
+                let first = match known.iter().find(|(known, _)| *known == group) {
+                    Some((_, answer)) => *answer,
+                    None => {
+                        known.push((group, self.first_of(group)));
+                        known[known.len() - 1].1
+                    }
+                };
+                let rank = (self.before() + row as u64) as u32 - first.place.start;
+                let answer = Answer { place: Place { rank, ..first.place }, ..first };
                 if index == self.index {
-                    self.place = Some(place);
+                    self.answer = Some(answer);
                 } else {
-                    self.outgoing.push_back((index, ANSWER, write(&place)));
+                    self.outgoing.push_back((index, ANSWER, write(&answer)));
                 }
             }
         }
+    }
+
+    /// Rows before the own ones.
+    fn before(&self) -> u64 {
+        (0..self.index).map(|index| self.hello(index).rows).sum()
     }
 
     fn hello(&self, index: u32) -> Hello {
         self.hellos[index as usize].unwrap_or_default()
     }
 
-    /// The place of one of the own rows, which has that colour.
-    fn place_of(&self, row: usize, group: u64) -> Place {
-        let before: u64 = (0..self.index).map(|index| self.hello(index).rows).sum();
-        let mut from = self.rows.partition_point(|row| row.group() < group) as u64;
-        let mut to = self.rows.partition_point(|row| row.group() <= group) as u64;
-        (from, to) = (before + from, before + to);
-        if from == before {
-            for index in (0..self.index).rev() {
-                let Hello { rows, last, .. } = self.hello(index);
-                let more = if rows > 0 && last.group == group { last.rows } else { 0 };
-                from -= more;
-                if more < rows {
+    /// What the first rank of a colour is answered, some ranks of which are among the own rows.
+    fn first_of(&self, group: u64) -> Answer {
+        let run = run(&self.rows, group);
+        let mut line = Line::of(&self.rows[run.clone()]);
+        let mut start = self.before() + run.start as u64;
+        // It may begin in parts before this one, and go on in those behind it.
+        if run.start == 0 {
+            for Hello { rows, last, .. } in (0..self.index).rev().map(|index| self.hello(index)) {
+                if rows > 0 && last.group != group {
+                    break;
+                }
+                start -= u64::from(last.line.ranks());
+                line = last.line.then(line);
+                if u64::from(last.line.ranks()) < rows {
                     break;
                 }
             }
         }
-        if to == before + self.rows.len() as u64 {
-            for index in self.index + 1..self.holders {
-                let Hello { rows, first, .. } = self.hello(index);
-                let more = if rows > 0 && first.group == group { first.rows } else { 0 };
-                to += more;
-                if more < rows {
+        if run.end == self.rows.len() {
+            for Hello { rows, first, .. } in (self.index + 1..self.holders).map(|index| self.hello(index)) {
+                if rows > 0 && first.group != group {
+                    break;
+                }
+                line = line.then(first.line);
+                if u64::from(first.line.ranks()) < rows {
                     break;
                 }
             }
         }
-        Place { start: from as u32, size: (to - from) as u32, rank: (before + row as u64 - from) as u32 }
+        let place = Place { start: start as u32, size: line.ranks(), rank: 0 };
+        Answer { line, place, ..Answer::default() }
     }
 
     /// Whether a message of that index is still to come, for sure.
@@ -183,12 +221,12 @@ impl Finding {
 
     /// Whether the rank knows its place, and others theirs of it.
     pub(super) fn is_done(&self) -> bool {
-        self.has_answered && (self.place.is_some() || !self.entry.takes_part())
+        self.has_answered && (self.answer.is_some() || !self.entry.takes_part())
     }
 
-    /// The own place, if the rank has one; the row with which the part of each holder begins, and behind the last; the highest
+    /// The own place and the ranks that it is among, if the rank has one; the row with which the part of each holder begins, and behind the last; the highest
     /// notes; the own rows.
-    pub(super) fn finish(self) -> (Option<Place>, Vec<u32>, Notes, Vec<Entry>) {
+    pub(super) fn finish(self) -> (Option<(Place, Line)>, Vec<u32>, Notes, Vec<Entry>) {
         let mut starts = vec![0];
         let rows = (0..self.holders).map(|index| self.hello(index).rows as u32);
         starts.extend(rows.scan(0, |before, rows| {
@@ -196,6 +234,6 @@ impl Finding {
             Some(*before)
         }));
         let notes = (0..self.holders).fold(Notes::default(), |notes, index| highest(notes, self.hello(index).notes));
-        (self.place, starts, notes, self.rows)
+        (self.answer.map(|answer| (answer.place, answer.line)), starts, notes, self.rows)
     }
 }

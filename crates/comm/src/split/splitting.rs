@@ -21,6 +21,7 @@ use super::doubling::{Doubling, Joining};
 use super::entry::{Entry, Notes, highest};
 use super::finding::{Finding, Place};
 use super::letter::{read_all, refused};
+use super::line::Line;
 use super::quick::Quick;
 use super::sorting::{Manner, Progress, Sorting};
 use super::ways::Way;
@@ -67,6 +68,8 @@ pub struct Outcome {
     pub notes: Notes,
     /// Where the rank belongs, unless it stays out.
     pub place: Option<Place>,
+    /// Whether the ranks of the communicator follow a formula, where tables are shared.
+    pub line: Option<Line>,
     /// Which ranks are where.
     pub table: Table,
 }
@@ -346,7 +349,8 @@ impl Splitting {
     }
 
     fn finish_finding(&mut self, stage: Finding) {
-        let (place, starts, notes, rows) = stage.finish();
+        let (found, starts, notes, rows) = stage.finish();
+        let place = found.map(|(place, _)| place);
         self.notes = notes;
         if matches!(self.way, Way::ParallelSort { .. }) {
             let counts = starts.windows(2).map(|two| two[1] - two[0]).collect();
@@ -365,7 +369,8 @@ impl Splitting {
         }
         let holders = (0..self.group.holders()).map(|index| self.group.rank(index)).collect();
         let rows = rows.iter().map(Entry::at).collect();
-        self.outcome = Some(Outcome { notes, place, table: Table::Shared { rows, starts, holders } });
+        let line = found.map(|(_, line)| line);
+        self.outcome = Some(Outcome { notes, place, line, table: Table::Shared { rows, starts, holders } });
     }
 
     /// The whole table is here: what is of the own colour is kept, and that of a follower sent on.
@@ -382,7 +387,7 @@ impl Splitting {
         let Place { start, size, .. } = place.unwrap_or_default();
         let own = table.get(start as usize..(start + size) as usize).unwrap_or_default();
         let table = Table::Whole(own.iter().map(Entry::at).collect());
-        self.outcome = Some(Outcome { notes: self.notes, place, table });
+        self.outcome = Some(Outcome { notes: self.notes, place, line: None, table });
     }
 
     /// All entries are here, sorted unless that is done now.
