@@ -108,9 +108,13 @@ impl Comm {
 
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
-        let context = self.agree_on_context()?;
+        Ok(self.dup_with(self.agree_on_context()?))
+    }
+
+    /// The same where all ranks have agreed on the context.
+    pub(crate) fn dup_with(&self, context: u32) -> Self {
         let new = Self::with_context(&self.world, context, self.rank(), self.inner.members.clone());
-        Ok(new.with_choice(self.collectives.choice.clone()))
+        new.with_choice(self.collectives.choice.clone())
     }
 
     /// A communicator of some ranks of this one, which this rank is one of. All ranks of this one agree on the context, so
@@ -248,6 +252,10 @@ fn check_tag(tag: Tag) -> Result<Tag> {
 
 impl std::fmt::Debug for Comm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Comm(rank {} of {}, context {})", self.rank(), self.size(), self.context())
+        write!(f, "Comm(")?;
+        if let Some(name) = self.name() {
+            write!(f, "{name:?}, ")?;
+        }
+        write!(f, "rank {} of {}, context {})", self.rank(), self.size(), self.context())
     }
 }

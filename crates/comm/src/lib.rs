@@ -3,10 +3,16 @@
 #![forbid(unsafe_code)]
 
 mod barrier;
+mod cartesian;
 mod collective;
 mod comm;
+mod dims;
+mod graph;
+mod groups;
+mod levels;
 mod members;
 mod message;
+mod names;
 mod point;
 pub mod protocol;
 mod reactor;
@@ -15,8 +21,12 @@ mod scope;
 pub mod split;
 mod window;
 
+pub use cartesian::Cartesian;
 pub use collective::{Chooser, Persistent, Question};
 pub use comm::Comm;
+pub use dims::balanced_dims;
+pub use graph::Graph;
+pub use levels::Level;
 pub use message::Message;
 pub use request::{Request, wait_all, wait_any, wait_some};
 pub use scope::Scope;

@@ -162,7 +162,7 @@ impl Comm {
         self.inner.members.look_ups()
     }
 
-    fn check_group(&self, group: &[Rank]) -> Result<()> {
+    pub(crate) fn check_group(&self, group: &[Rank]) -> Result<()> {
         let mut sorted = group.to_vec();
         sorted.sort_unstable();
         sorted.iter().try_for_each(|rank| self.check_rank(*rank).map(drop))?;
@@ -172,7 +172,7 @@ impl Comm {
         }
     }
 
-    fn members_of(&self, group: &[Rank]) -> Result<Members> {
+    pub(crate) fn members_of(&self, group: &[Rank]) -> Result<Members> {
         let world: Result<Vec<u32>> = group.iter().map(|rank| self.world_rank(*rank)).collect();
         Ok(self.members(world?))
     }
@@ -188,7 +188,7 @@ const AUTO: &str = "split/auto";
 const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
 /// Differs for different lists, as good as always (FNV-1a).
-fn digest(group: &[Rank]) -> u64 {
+pub(crate) fn digest(group: &[Rank]) -> u64 {
     group.iter().fold(0xcbf2_9ce4_8422_2325 ^ group.len() as u64, |hash, rank| {
         (hash ^ *rank as u64).wrapping_mul(0x100_0000_01b3)
     })

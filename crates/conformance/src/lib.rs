@@ -7,6 +7,7 @@
 //! | file | what the cases are about |
 //! |---|---|
 //! | `barriers`, `contexts`, `splits` | communicators apart from each other, and all ranks together |
+//! | `groups`, `topologies` | communicators that their members make alone, grids, graphs, levels of networks, names |
 //! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
 //! | `order`, `matching`, `wildcards` | which message meets which receive |
 //! | `nonblocking`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
@@ -37,6 +38,7 @@ mod exchanges;
 mod floats;
 mod floods;
 mod folds;
+mod groups;
 mod in_flight;
 mod in_place;
 mod matching;
@@ -55,6 +57,7 @@ mod sparse;
 mod splits;
 mod suite;
 mod synchronous;
+mod topologies;
 mod truncation;
 mod wildcards;
 mod windows;
@@ -70,6 +73,8 @@ pub fn cases() -> Vec<Case> {
         barriers::CASES,
         contexts::CASES,
         splits::CASES,
+        groups::CASES,
+        topologies::CASES,
         elements::CASES,
         sizes::CASES,
         exchange::CASES,

@@ -41,7 +41,7 @@ fn expected(parent: &[Rank], colour: u32, drawn: impl Fn(Rank) -> (Option<u32>, 
 }
 
 /// Checks who is in a communicator, by names that ranks have in the one that all come from.
-fn check_members(part: &Comm, name: Rank, expected: &[Rank]) -> Outcome {
+pub(crate) fn check_members(part: &Comm, name: Rank, expected: &[Rank]) -> Outcome {
     check_eq!(part.size(), expected.len(), "ranks of the communicator");
     let names: Vec<Rank> = part.all_gather(&[name as u64])?.into_iter().map(|name| name as Rank).collect();
     check_eq!(names, expected, "ranks in their order");

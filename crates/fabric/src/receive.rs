@@ -356,6 +356,17 @@ impl Endpoint {
         }
     }
 
+    /// Looks at all messages of a context and tag that are there whole and wait for a receive: who sent them, and what.
+    pub fn look_at_waiting(&self, context: u32, tag: u32, mut look: impl FnMut(u32, &[u8])) {
+        let waiting = &self.core.waiting;
+        for id in waiting.select(|message| message.key.context == context && message.key.tag == tag) {
+            let message = waiting.get(id);
+            if let Arrived::Eager { data, .. } = &message.what {
+                look(message.key.source, data);
+            }
+        }
+    }
+
     /// Puts a message that was taken and not received back to its place.
     pub fn put_back(&mut self, found: Found) {
         self.core.put_back(found.0);

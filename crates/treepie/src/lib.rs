@@ -20,9 +20,10 @@ mod start;
 pub use simulate::simulate;
 pub use start::{init, launch};
 pub use treepie_comm::{
-    ANY_SOURCE, ANY_TAG, And, Chooser, Comm, Commutative, Counter, Error, Located, MAX_TAG, Max, MaxLoc, Message, Min,
-    MinLoc, Network, Operation, Or, Persistent, Pod, Prod, Question, Rank, Reduction, Request, Result, Scope, Source,
-    Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, commutative, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, And, Cartesian, Chooser, Comm, Commutative, Counter, Error, Graph, Level, Located, MAX_TAG,
+    Max, MaxLoc, Message, Min, MinLoc, Network, Operation, Or, Persistent, Pod, Prod, Question, Rank, Reduction,
+    Request, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative,
+    wait_all, wait_any, wait_some,
 };
 
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
@@ -30,9 +31,9 @@ pub use treepie_sparse::{Pattern, Received, SparseExchange};
 /// What most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        ANY_SOURCE, ANY_TAG, And, Comm, Located, Max, MaxLoc, Message, Min, MinLoc, Or, Pattern, Persistent, Pod, Prod,
-        Rank, Reduction, Request, Scope, Source, SparseExchange, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable,
-        commutative, wait_all, wait_any, wait_some,
+        ANY_SOURCE, ANY_TAG, And, Cartesian, Comm, Graph, Level, Located, Max, MaxLoc, Message, Min, MinLoc, Or,
+        Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, Scope, Source, SparseExchange, Status, Sum, Tag,
+        TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all, wait_any, wait_some,
     };
 }
 
@@ -49,6 +50,8 @@ mod book {
     struct Windows;
     #[doc = include_str!("../../../docs/collectives.md")]
     struct Collectives;
+    #[doc = include_str!("../../../docs/communicators.md")]
+    struct Communicators;
     #[doc = include_str!("../../../docs/sparse.md")]
     struct Sparse;
     #[doc = include_str!("../../../docs/simulator.md")]

@@ -279,6 +279,7 @@ fn the_examples_run_alone_and_as_ranks() {
         ("ring", "rank 0: the token went around"),
         ("counters", "as they should"),
         ("particles", "rank 0: all 1000 particles are there"),
+        ("grid", "rank 0: the heat of all cells is still 256"),
     ];
     for (name, said) in examples_and_said {
         let example = examples.join(name);

@@ -67,6 +67,16 @@ fn from_environment() -> Result<&'static [String]> {
     ids.as_deref().map_err(Clone::clone)
 }
 
+/// The network of so many ranks that `TREEPIE_NETWORK` names; one without structure if it names none.
+fn network_from_environment(ranks: u32) -> Result<Network> {
+    static TEXT: OnceLock<Option<String>> = OnceLock::new();
+    let Some(text) = TEXT.get_or_init(|| std::env::var("TREEPIE_NETWORK").ok()) else {
+        return Ok(Network::flat(ranks));
+    };
+    let network = Network::load(text).and_then(|network| network.for_ranks(ranks));
+    network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
+}
+
 /// Refuses the name of nothing.
 fn check_id(id: &str) -> Result<()> {
     protocol::check_name(id)
@@ -124,16 +134,21 @@ impl Comm {
         if let Some(network) = &self.collectives.choice.network {
             return Ok(network.clone());
         }
-        // The environment speaks of all ranks in their order; nothing is known of where others are.
+        // The environment speaks of all ranks in their order, and algorithms need a network of these ranks alone.
         if !matches!(*self.inner.members, Members::All { .. }) {
             return Ok(Network::flat(ranks));
         }
-        static TEXT: OnceLock<Option<String>> = OnceLock::new();
-        let Some(text) = TEXT.get_or_init(|| std::env::var("TREEPIE_NETWORK").ok()) else {
-            return Ok(Network::flat(ranks));
-        };
-        let network = Network::load(text).and_then(|network| network.for_ranks(ranks));
-        network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
+        network_from_environment(ranks)
+    }
+
+    /// The network that was named for these ranks, or by the environment for all of the world, and this rank there.
+    pub(crate) fn network_and_rank(&self) -> Result<(Network, u32)> {
+        let rank = self.rank() as u32;
+        if let Some(network) = &self.collectives.choice.network {
+            return Ok((network.clone(), rank));
+        }
+        let ranks = self.endpoint().size();
+        Ok((network_from_environment(ranks)?, self.endpoint().rank()))
     }
 
     /// The schedule of the algorithm to be used for a call, and how it is carried out; `rooms` are those of a board, if

@@ -88,8 +88,11 @@ pub(crate) enum Shared {
 /// So many collectives of a communicator have tags of their own.
 const INSTANCES: u32 = 1 << 12;
 
-/// Bits of a tag that tell the collectives of a communicator apart.
-pub(crate) const INSTANCE_MASK: u32 = (INSTANCES - 1) << 18;
+/// Set in the tags of messages by which some ranks alone make a communicator; they belong to no collective.
+pub(crate) const GROUPS: u32 = 1 << 31;
+
+/// Bits of a tag that tell the collectives of a communicator apart, from each other and from what is none.
+pub(crate) const INSTANCE_MASK: u32 = (INSTANCES - 1) << 18 | GROUPS;
 
 /// The part of a message's tag that tells the collectives of a communicator apart.
 pub(crate) fn instance_tag(instance: u32) -> u32 {

@@ -77,6 +77,18 @@ fn run(rows: &[Entry], group: u64) -> Range<usize> {
     from..from + rows[from..].partition_point(|row| row.group() == group)
 }
 
+/// What a rank knows when it is done.
+pub(super) struct Found {
+    /// Its place, and the ranks that it is among, if it is among any.
+    pub(super) place: Option<(Place, Line)>,
+    /// The row with which the part of each holder begins, and the number of all.
+    pub(super) starts: Vec<u32>,
+    /// The highest notes.
+    pub(super) notes: Notes,
+    /// The own rows.
+    pub(super) rows: Vec<Entry>,
+}
+
 /// Tags.
 const HELLO: u32 = 0;
 const ANSWER: u32 = 1;
@@ -224,9 +236,8 @@ impl Finding {
         self.has_answered && (self.answer.is_some() || !self.entry.takes_part())
     }
 
-    /// The own place and the ranks that it is among, if the rank has one; the row with which the part of each holder begins, and behind the last; the highest
-    /// notes; the own rows.
-    pub(super) fn finish(self) -> (Option<(Place, Line)>, Vec<u32>, Notes, Vec<Entry>) {
+    /// What was found.
+    pub(super) fn finish(self) -> Found {
         let mut starts = vec![0];
         let rows = (0..self.holders).map(|index| self.hello(index).rows as u32);
         starts.extend(rows.scan(0, |before, rows| {
@@ -234,6 +245,7 @@ impl Finding {
             Some(*before)
         }));
         let notes = (0..self.holders).fold(Notes::default(), |notes, index| highest(notes, self.hello(index).notes));
-        (self.answer.map(|answer| (answer.place, answer.line)), starts, notes, self.rows)
+        let place = self.answer.map(|answer| (answer.place, answer.line));
+        Found { place, starts, notes, rows: self.rows }
     }
 }

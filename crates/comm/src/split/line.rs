@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn lines_are_found_wherever_rows_are_cut() {
-        let lists: [(&[u32], Option<(u32, i64)>); 7] = [
+        type Formula = Option<(u32, i64)>;
+        let lists: [(&[u32], Formula); 7] = [
             (&[4], Some((4, 0))),
             (&[4, 9], Some((4, 5))),
             (&[9, 6, 3, 0], Some((9, -3))),

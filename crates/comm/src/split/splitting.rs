@@ -19,7 +19,7 @@ use treepie_fabric::{Needs, Reactor, Transmit};
 use super::blocks::{Blocks, Group};
 use super::doubling::{Doubling, Joining};
 use super::entry::{Entry, Notes, highest};
-use super::finding::{Finding, Place};
+use super::finding::{Finding, Found, Place};
 use super::letter::{read_all, refused};
 use super::line::Line;
 use super::quick::Quick;
@@ -349,8 +349,8 @@ impl Splitting {
     }
 
     fn finish_finding(&mut self, stage: Finding) {
-        let (found, starts, notes, rows) = stage.finish();
-        let place = found.map(|(place, _)| place);
+        let Found { place, starts, notes, rows } = stage.finish();
+        let (place, line) = place.unzip();
         self.notes = notes;
         if matches!(self.way, Way::ParallelSort { .. }) {
             let counts = starts.windows(2).map(|two| two[1] - two[0]).collect();
@@ -369,7 +369,6 @@ impl Splitting {
         }
         let holders = (0..self.group.holders()).map(|index| self.group.rank(index)).collect();
         let rows = rows.iter().map(Entry::at).collect();
-        let line = found.map(|(_, line)| line);
         self.outcome = Some(Outcome { notes, place, line, table: Table::Shared { rows, starts, holders } });
     }
 
