@@ -120,7 +120,7 @@ fn run_in(world: &treepie::Comm, parts: bool, filter: Option<&str>) -> treepie::
     }
     let rank = world.rank();
     // Two and two change places, so that ranks follow no formula.
-    let part = world.split(rank as u32 % 2, rank as i32 / 2 ^ 1)?.expect("every rank has a colour");
+    let part = world.split(rank as u32 % 2, (rank as i32 / 2) ^ 1)?.expect("every rank has a colour");
     let passed = report(part.rank(), &run_all(&part, filter));
     // Ranks that leave the world are noticed by those of the other part.
     world.barrier()?;

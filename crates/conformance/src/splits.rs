@@ -207,7 +207,7 @@ fn many(comm: &Comm) -> Outcome {
         let way = ["split/allgather_sort", "split/distributed:sorters=2", "split/quick:sorters=2"][round as usize % 3];
         let part = comm
             .using(way)?
-            .split((comm.rank() as u32 + round) % 2, comm.rank() as i32 / 2 ^ 1)?
+            .split((comm.rank() as u32 + round) % 2, (comm.rank() as i32 / 2) ^ 1)?
             .expect("every rank has a colour");
         let size = part.all_reduce(&[1u32], Sum)?[0] as usize;
         check_eq!(size, part.size(), "ranks of communicator {round}");
