@@ -64,6 +64,16 @@ pub enum Error {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
+    /// Ranks called different collective operations, or one in ways that do not fit; found in checked mode, on all ranks.
+    #[error("rank {first} calls {}, rank {second} calls {}", calls[0], calls[1])]
+    CallsDiffer {
+        /// The first rank of the communicator, as a rank of the world.
+        first: Rank,
+        /// The first rank that differs from it, as a rank of the world.
+        second: Rank,
+        /// What they call; roots are ranks of the communicator.
+        calls: Box<[String; 2]>,
+    },
     /// The system does not let this rank read a buffer of another one.
     #[error("the system does not let this rank read a buffer of rank {rank}; TREEPIE_SINGLE_COPY=off does without")]
     Unreadable {

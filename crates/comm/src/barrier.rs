@@ -32,7 +32,8 @@ impl Comm {
 
     /// Adds this rank to the engine's counter, if that is the barrier to take and there is one.
     fn central_barrier(&self) -> Option<Request<'static, ()>> {
-        if !self.is_of_all() || !self.prefers_central_barrier() {
+        // Those who compare their calls first begin it at other times on other ranks.
+        if self.is_checked() || !self.is_of_all() || !self.prefers_central_barrier() {
             return None;
         }
         // Contexts are even and never used twice, so each communicator of all ranks has a counter of its own.

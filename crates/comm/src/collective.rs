@@ -9,6 +9,7 @@ mod candidates;
 pub(crate) mod choose;
 mod chooser;
 mod cost;
+mod described;
 pub(crate) mod executor;
 mod idle_copies;
 pub(crate) mod job;
@@ -29,6 +30,7 @@ use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
 
 use crate::comm::Comm;
 pub(crate) use choose::Choice;
+pub(crate) use described::Form;
 use executor::Execution;
 use job::{Buffers, Fold, Job, Shared};
 use plan::Plans;
@@ -147,9 +149,11 @@ impl Comm {
 
     /// Runs a reduction whose input may be overwritten.
     fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
+        let announced = self.announce(|| self.describe(call, Form::Blocking));
         let instance = self.next_instance();
         let job = self.job(call, Some(fold))?;
         check_lengths(call, &job, input.len(), output.len())?;
+        announced.settle()?;
         self.run_job(job, instance, false, Given::Overwrite(input), output)
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
 
+use crate::checked;
 use crate::collective::{Choice, Collectives};
 use crate::members::{Leftovers, Members};
 
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) members: Rc<Members>,
     /// Collective operations begun so far.
     pub(crate) instances: Cell<u32>,
+    /// A call goes on that was compared as a whole.
+    pub(crate) compared: Cell<bool>,
     /// Whether all ranks can read each other's memory, once they have found out.
     pub(crate) shows: Cell<Option<bool>>,
     /// Whether the board is closed, as far as this rank has noticed.
@@ -63,7 +66,8 @@ impl Comm {
         let (rank, ranks) = (endpoint.rank() as Rank, endpoint.size());
         let members = Rc::new(Members::All { ranks });
         let world = World { endpoint: Rc::new(RefCell::new(endpoint)), leftovers: Rc::default() };
-        Self::with_context(&Rc::new(world), 0, rank, members)
+        let world = Self::with_context(&Rc::new(world), 0, rank, members);
+        if checked::is_asked_for() { world.checked() } else { world }
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {
@@ -78,6 +82,7 @@ impl Comm {
             rank,
             members,
             instances: Cell::new(0),
+            compared: Cell::new(false),
             shows: Cell::new(None),
             left_board: Cell::new(false),
             attachments: RefCell::default(),
@@ -108,6 +113,7 @@ impl Comm {
 
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
+        let _compared = self.agree_on(|| "dup".to_owned())?;
         Ok(self.dup_with(self.agree_on_context()?))
     }
 

@@ -4,6 +4,7 @@
 
 mod barrier;
 mod cartesian;
+mod checked;
 mod collective;
 mod comm;
 mod dims;

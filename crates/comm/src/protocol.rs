@@ -91,6 +91,7 @@ impl Comm {
     /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator for messages, not
     /// for operations of all ranks. Memory of messages is aligned like `align`. Gives the reactor back.
     pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
+        self.agree_on(|| reactor.name().to_owned())?;
         let instance = self.next_instance();
         let shortcuts = self.shortcuts();
         let running = self.running(reactor, instance).aligned(align).with_shortcuts(shortcuts);
@@ -119,10 +120,11 @@ impl Comm {
         align: usize,
         finish: impl Fn(&mut R) -> Result<T> + 'static,
     ) -> Request<'static, T> {
+        let announced = self.announce(|| format!("nonblocking {}", reactor.name()));
         let instance = self.next_instance();
         let running = self.running(reactor, instance).aligned(align);
         let running = Rc::new(RefCell::new(running));
-        let id = self.endpoint().spawn(running.clone(), None);
+        let id = self.spawn(announced, running.clone(), None);
         let take = move || finish(running.borrow_mut().reactor_mut());
         Request::new(self, id, Finish::Kept(Box::new(take)))
     }
@@ -130,6 +132,9 @@ impl Comm {
     /// Takes part in a protocol only to give it up, so that the others do not wait for this rank. `alone`: they run it, and
     /// do not start it.
     pub fn give_up_protocol<R: Reactor>(&self, reactor: R, alone: bool) {
+        if self.compares() {
+            return self.refuse(|| reactor.name().to_owned());
+        }
         let instance = self.next_instance();
         let shortcuts = if alone { self.shortcuts() } else { None };
         self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint(), None);

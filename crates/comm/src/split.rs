@@ -44,6 +44,11 @@ impl Comm {
     /// `using("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, says by which way; else it is the one that takes least.
     /// All give the same communicators; some share their tables, see [`representation`](Self::representation).
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
+        let asked = self.asked_protocol("split");
+        let _compared = self.agree_on(|| match asked {
+            Ok(Some(id)) => format!("split by {id}"),
+            _ => "split".to_owned(),
+        })?;
         let way = self.way_to_split()?;
         let entry = Entry::new(color.into(), key, self.rank() as u32, self.endpoint().rank());
         if way == Way::AllgatherSort { self.split_by_gathering(entry) } else { self.split_by_protocol(way, entry) }
@@ -121,14 +126,20 @@ impl Comm {
     /// # Errors
     /// If a rank does not exist or is listed twice, or if the lists differ; on every caller.
     pub fn create(&self, group: &[Rank]) -> Result<Option<Comm>> {
-        self.check_group(group)?;
-        let mine = [u64::from(self.endpoint().next_context()), digest(group)];
+        let _compared = self.agree_on(|| "create".to_owned())?;
+        // A rank with a bad list takes part, so that all others learn of it.
+        let good = self.check_group(group);
+        let mine = [u64::from(self.endpoint().next_context()), u64::from(good.is_ok()), digest(group)];
         let all = self.all_gather(&mine)?;
-        let (all, _) = all.as_chunks::<2>();
-        if let Some(rank) = all.iter().position(|[_, other]| *other != mine[1]) {
+        good?;
+        let (all, _) = all.as_chunks::<3>();
+        if let Some(rank) = all.iter().position(|[_, good, _]| *good == 0) {
+            return Err(Error::Algorithm(format!("rank {rank} lists a group that is refused there")));
+        }
+        if let Some(rank) = all.iter().position(|[.., other]| *other != mine[2]) {
             return Err(Error::Algorithm(format!("rank {rank} lists another group than rank {}", self.rank())));
         }
-        let context = self.take_context(all.iter().map(|[context, _]| *context));
+        let context = self.take_context(all.iter().map(|[context, ..]| *context));
         if !group.contains(&self.rank()) {
             return Ok(None);
         }

@@ -62,6 +62,7 @@ impl Comm {
     /// Makes a window to which this rank contributes `len` elements, zero at first. All ranks call it, each with its
     /// own `len`.
     pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
+        let _compared = self.agree_on(|| format!("window of elements of {} bytes", size_of::<T>()))?;
         // Its barriers must not meet those of the communicator it was made on.
         let comm = self.dup()?;
         let lens = comm.all_gather(&[len as u64])?;
@@ -168,14 +169,19 @@ impl<T: Pod> Window<T> {
 
     /// Separates what was done before from what is done after it, on all ranks. All ranks call it.
     pub fn fence(&self) -> Result<()> {
+        self.meet("fence of a window")
+    }
+
+    fn meet(&self, call: &str) -> Result<()> {
         self.flush()?;
+        let _compared = self.comm.agree_on(|| call.to_owned())?;
         self.comm.barrier()
     }
 
     /// Ends the window. All ranks call it. A window that is just dropped keeps its memory until the world ends, where
     /// the engine has no shared memory.
     pub fn free(self) -> Result<()> {
-        self.fence()?;
+        self.meet("end of a window")?;
         if let Reach::Records { window } = self.reach {
             self.comm.endpoint().window_end(window);
         }

@@ -14,6 +14,7 @@
 //! | `truncation`, `errors` | what is refused, and that one can go on |
 //! | `windows` | memory that all ranks reach |
 //! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
+//! | `checking` | calls of ranks that do not fit each other, in checked mode |
 //! | `in_place` | the same in one slice, or on slices borrowed in a scope |
 //! | `in_flight`, `persistent` | many of them at once, or again and again |
 //! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
@@ -29,6 +30,7 @@ mod algorithms;
 mod barriers;
 mod calls;
 mod check;
+mod checking;
 mod collectives;
 mod contexts;
 mod elements;
@@ -91,6 +93,7 @@ pub fn cases() -> Vec<Case> {
         collectives::CASES,
         world::CASES,
         refusals::CASES,
+        checking::CASES,
         in_flight::CASES,
         in_place::CASES,
         persistent::CASES,

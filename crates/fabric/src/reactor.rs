@@ -99,6 +99,11 @@ pub trait Reactor {
         0
     }
 
+    /// What people call it. Ranks run reactors of one name together.
+    fn name(&self) -> &'static str {
+        "a protocol"
+    }
+
     /// What it needs of a rank to end, as far as it knows.
     fn needs(&self, rank: u32) -> Needs;
 
@@ -134,6 +139,10 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
 
     fn take_work(&mut self) -> u64 {
         (**self).take_work()
+    }
+
+    fn name(&self) -> &'static str {
+        (**self).name()
     }
 
     fn needs(&self, rank: u32) -> Needs {

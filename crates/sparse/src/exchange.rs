@@ -25,8 +25,8 @@ pub trait SparseExchange {
     /// source in the order in which it sent them. There may be none, several to one rank, and some to oneself.
     ///
     /// # Errors
-    /// [`Error::BadRank`] for a destination that does not exist; then the others get [`Error::GaveUp`], and nothing is
-    /// received anywhere. [`Error::Mismatch`] where a message is no whole number of elements: it was sent as something else.
+    /// [`Error::BadRank`] for a destination that does not exist; then the others get [`Error::GaveUp`], or
+    /// [`Error::CallsDiffer`] in checked mode, and nothing is received anywhere. [`Error::Mismatch`] where a message is no whole number of elements: it was sent as something else.
     /// [`Error::PeerLost`] if a rank ends in the middle of it.
     fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>>;
 

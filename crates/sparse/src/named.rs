@@ -62,6 +62,10 @@ impl<E: Exchange> Reactor for Named<E> {
         self.exchange.on_gathered(gathered)
     }
 
+    fn name(&self) -> &'static str {
+        self.protocol.id()
+    }
+
     fn needs(&self, rank: u32) -> Needs {
         self.exchange.needs(rank)
     }

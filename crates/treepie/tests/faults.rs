@@ -40,6 +40,18 @@ const EXCHANGES: [&str; 9] = [
     BEGUN,
 ];
 
+/// Splits that the victim does not come to, and operations of communicators whose table it has a part of.
+const SPLITS: [&str; 8] = [
+    "split/allgather_sort",
+    "split/merge",
+    "split/parallel_sort:sorters=2",
+    "split/distributed:sorters=2",
+    "split/overlapped:sorters=3",
+    "split/quick:sorters=2",
+    "shared-all_reduce",
+    "shared-recv",
+];
+
 /// Nonblocking ones.
 const BEGUN: &str = "iexchange";
 
@@ -60,7 +72,7 @@ fn main() -> ExitCode {
     // Other arguments are the test runner's; there is nothing to select here.
     let mut failed = 0;
     let mut cases = 0;
-    for wait in WAITS.into_iter().chain(EXCHANGES) {
+    for wait in WAITS.into_iter().chain(EXCHANGES).chain(SPLITS) {
         // Two that wait for anybody after a third has left in order wait for each other: nobody is lost then.
         let endless = |fault: &&str| !(*fault == "return" && wait == "recv-any");
         for fault in FAULTS.into_iter().filter(endless) {
@@ -92,6 +104,7 @@ fn report(name: &str, result: Result<Duration, String>) -> bool {
 fn be_rank(world: &Comm, fault: &str, wait: &str) -> ExitCode {
     println!("rank {} pid {}", world.rank(), std::process::id());
     world.barrier().expect("all are there");
+    let world = &with_shared_table(world, wait);
     if world.rank() == VICTIM {
         // So that the others wait already, mostly; it must hold in any case.
         std::thread::sleep(Duration::from_millis(20));
@@ -105,6 +118,19 @@ fn be_rank(world: &Comm, fault: &str, wait: &str) -> ExitCode {
     let outcome = wait_for_victim(world, wait);
     println!("rank {} outcome {outcome:?}", world.rank());
     ExitCode::from(if outcome == Err(Error::PeerLost { rank: VICTIM }) { 7 } else { 8 })
+}
+
+/// A communicator of the same ranks with a table that they share, if the wait is about one. The victim is the same.
+fn with_shared_table(world: &Comm, wait: &str) -> Comm {
+    if !wait.starts_with("shared-") {
+        return world.clone();
+    }
+    // In an order that is no formula, and that leaves the victim where it is.
+    let key = [2, 1, 0, 3][world.rank() % 4];
+    let world = world.using("split/distributed:sorters=2").expect("it is known");
+    let part = world.split(0, key).expect("all take part").expect("every rank has a colour");
+    assert_eq!(part.representation(), "shared table");
+    part
 }
 
 /// Returns if that is the fault.
@@ -174,6 +200,9 @@ fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
         "all_reduce" => world.all_reduce(&[0u64; 4], Sum).map(drop).map_err(any_is_lost),
         "all_reduce-long" => world.all_reduce(&vec![0u64; 100_000], Sum).map(drop).map_err(any_is_lost),
         "iall_reduce" => world.iall_reduce(vec![0u64; 4], Sum)?.wait().map(drop).map_err(any_is_lost),
+        "shared-all_reduce" => world.all_reduce(&[0u64; 4], Sum).map(drop).map_err(any_is_lost),
+        "shared-recv" => world.recv(&mut [0u8; 4], VICTIM, 5).map(drop),
+        id if SPLITS.contains(&id) => world.using(id)?.split(0, 0).map(drop).map_err(any_is_lost),
         id if EXCHANGES.contains(&id) => {
             // The victim may have sent everything of the last one before it fails.
             (0..BEFORE + 2).try_for_each(|round| exchange(world, id, round)).map_err(any_is_lost)
@@ -193,7 +222,7 @@ fn processes(fault: &str, wait: &str) -> Result<Duration, String> {
     let before = shared_memory();
     let start = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_treepie"))
-        .args(["run", "-n", "3"])
+        .args(["run", "-n", "4"])
         .arg(std::env::current_exe().map_err(|e| e.to_string())?)
         .args(["rank", fault, wait])
         .stdin(Stdio::null())
@@ -246,8 +275,9 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let result = std::panic::catch_unwind(|| {
-        treepie::launch(3, |world| {
+        treepie::launch(4, |world| {
             world.barrier().expect("all are there");
+            let world = with_shared_table(&world, wait);
             if world.rank() == VICTIM {
                 std::thread::sleep(Duration::from_millis(20));
                 if EXCHANGES.contains(&wait) {

@@ -32,21 +32,21 @@ impl<'a> Call<'a> {
 impl Comm {
     /// The root's `data` comes to everybody's `data`.
     pub fn bcast<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
         self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
     }
 
     /// Block r of the root's `data` comes to rank r's `into`. Others than the root give an empty `data`.
     pub fn scatter<T: Pod>(&self, data: &[T], into: &mut [T], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(into.len()));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
     }
 
     /// The same with a block of `counts[r]` elements for rank r. All ranks give the same counts.
     pub fn scatterv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
@@ -54,14 +54,14 @@ impl Comm {
 
     /// Rank r's `data` becomes block r of the root's `into`. Others than the root give an empty `into`.
     pub fn gather<T: Pod>(&self, data: &[T], into: &mut [T], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
     }
 
     /// The same with a block of `counts[r]` elements from rank r. All ranks give the same counts.
     pub fn gatherv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts));
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), NO_FOLD)
@@ -89,7 +89,7 @@ impl Comm {
 
     /// The combination of everybody's `data`, element by element, comes to the root's `into`. Others give an empty one.
     pub fn reduce<T: Pod>(&self, data: &[T], into: &mut [T], op: impl Reduction<T>, root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
     }
@@ -136,7 +136,7 @@ impl Comm {
     pub fn all_to_allv<T: Pod>(&self, data: &[T], to: &[usize], into: &mut [T], from: &[usize]) -> Result<()> {
         self.check_counts(to)?;
         self.check_counts(from)?;
-        if let Some(route) = self.asked_route()? {
+        if let Some(route) = self.asked_route().map_err(|error| self.refused(error))? {
             return self.run_blocks(route, (data, to), (into, from));
         }
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
@@ -155,7 +155,18 @@ impl Comm {
         self.run_call(&call, cast_slice(data), cast_slice_mut(into), Some(fold_bytes(op)))
     }
 
+    /// Refuses a root that does not exist, also for others that compare their calls.
+    pub(crate) fn check_root(&self, root: Rank) -> Result<u32> {
+        self.check_rank(root).map_err(|error| self.refused(error))
+    }
+
+    /// Refuses a list of counts that does not fit, in the same way.
     pub(crate) fn check_counts(&self, counts: &[usize]) -> Result<()> {
+        self.check_list(counts).map_err(|error| self.refused(error))
+    }
+
+    /// The same where no other rank is concerned.
+    pub(crate) fn check_list(&self, counts: &[usize]) -> Result<()> {
         let (got, expected) = (counts.len(), self.size());
         if got == expected {
             return Ok(());

@@ -32,6 +32,8 @@ pub(crate) struct Choice {
     network: Option<Network>,
     /// Who is asked instead of the model.
     chooser: Option<Rc<dyn Chooser>>,
+    /// Whether ranks compare what they call.
+    pub(crate) checked: bool,
 }
 
 impl Choice {
@@ -149,6 +151,14 @@ impl Comm {
         }
         let ranks = self.endpoint().size();
         Ok((network_from_environment(ranks)?, self.endpoint().rank()))
+    }
+
+    /// Which algorithm is asked for, and where the ranks are if that is not all alike, for people. A chooser is not asked, as
+    /// it is asked once only; nor is said here what is wrong.
+    pub(super) fn choice_in_words(&self, operation: Operation) -> String {
+        let id = self.collectives.choice.id_for(operation).ok().flatten().map(|id| format!(" with {id}"));
+        let network = self.network().ok().filter(|network| !matches!(network.kind(), Kind::Flat(_)));
+        id.unwrap_or_default() + &network.map(|network| format!(" on {network}")).unwrap_or_default()
     }
 
     /// The schedule of the algorithm to be used for a call, and how it is carried out; `rooms` are those of a board, if

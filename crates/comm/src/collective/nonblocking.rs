@@ -12,7 +12,8 @@ use treepie_schedule::Operation;
 use super::blocking::fold_bytes;
 use super::executor::Execution;
 use super::job::{Buffers, Fold, Job};
-use super::{Call, Lengths, check_lengths};
+use super::{Call, Form, Lengths, check_lengths};
+use crate::checked::Announced;
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
 
@@ -26,9 +27,15 @@ fn take_output<T: Pod>(execution: &Rc<RefCell<Execution>>) -> Vec<T> {
 }
 
 impl Comm {
-    fn begin(&self, execution: &Rc<RefCell<Execution>>, instance: u32, lender: Option<Lender>) -> Id {
+    fn begin(
+        &self,
+        announced: Announced,
+        execution: &Rc<RefCell<Execution>>,
+        instance: u32,
+        lender: Option<Lender>,
+    ) -> Id {
         execution.borrow_mut().start(instance);
-        self.endpoint().spawn(execution.clone(), lender)
+        self.spawn(announced, execution.clone(), lender)
     }
 
     /// Begins an operation that owns its buffers.
@@ -39,42 +46,44 @@ impl Comm {
         output: Vec<T>,
         fold: Option<Fold>,
     ) -> Result<Request<'static, Vec<T>>> {
+        let announced = self.announce(|| self.describe(call, Form::Nonblocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = self.next_instance();
         let job = self.job(call, fold)?;
         check_lengths(call, &job, size_of_val(&input[..]), size_of_val(&output[..]))?;
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = self.begin(&execution, instance, None);
+        let id = self.begin(announced, &execution, instance, None);
         Ok(Request::new(self, id, Finish::Kept(Box::new(move || Ok(take_output(&execution))))))
     }
 
     /// Begins an operation without data.
     pub(crate) fn start_without_data(&self, call: &Call<'_>) -> Result<Request<'static, ()>> {
+        let announced = self.announce(|| self.describe(call, Form::Nonblocking));
         let instance = self.next_instance();
         let empty = || Region::from(Bytes::zeroed(0, 1));
         let execution = Execution::new(self.job(call, None)?, Buffers::new(empty(), empty()), Vec::new());
-        let id = self.begin(&Rc::new(RefCell::new(execution)), instance, None);
+        let id = self.begin(announced, &Rc::new(RefCell::new(execution)), instance, None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 
     /// Begins to bring the root's `data` to everybody; the request gives it. Others give a vector of the same length.
     pub fn ibcast<T: Pod>(&self, data: Vec<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
         self.start_call(&call, Vec::new(), data, None)
     }
 
     /// Begins to bring block r of the root's `data` to rank r; the request gives it. All blocks have `count` elements.
     pub fn iscatter<T: Pod>(&self, data: Vec<T>, count: usize, root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(count));
         self.start_call(&call, data, vec![T::zeroed(); count], None)
     }
 
     /// The same with a block of `counts[r]` elements for rank r.
     pub fn iscatterv<T: Pod>(&self, data: Vec<T>, counts: &[usize], root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let lengths = Lengths::Private(counts, counts);
         let call = Call::of::<T>(Operation::Scatter { root }, lengths);
@@ -83,7 +92,7 @@ impl Comm {
 
     /// Begins to bring everybody's `data`, all of one length, to the root; its request gives it, others give nothing.
     pub fn igather<T: Pod>(&self, data: Vec<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
         let room = if self.rank() == root as usize { data.len() * self.size() } else { 0 };
         self.start_call(&call, data, vec![T::zeroed(); room], None)
@@ -91,7 +100,7 @@ impl Comm {
 
     /// The same with `counts[r]` elements from rank r.
     pub fn igatherv<T: Pod>(&self, data: Vec<T>, counts: &[usize], root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let lengths = Lengths::Private(counts, counts);
         let call = Call::of::<T>(Operation::Gather { root }, lengths);
@@ -115,7 +124,7 @@ impl Comm {
 
     /// Begins to combine everybody's `data` for the root; its request gives the result, others give nothing.
     pub fn ireduce<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
         let room = if self.rank() == root as usize { data.len() } else { 0 };
         self.start_call(&call, data, vec![T::zeroed(); room], Some(Rc::new(fold_bytes(op))))
@@ -158,7 +167,7 @@ impl Comm {
     pub fn iall_to_allv<T: Pod>(&self, data: Vec<T>, to: &[usize], from: &[usize]) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(to)?;
         self.check_counts(from)?;
-        if let Some(route) = self.asked_route()? {
+        if let Some(route) = self.asked_route().map_err(|error| self.refused(error))? {
             return self.start_blocks(route, (data, to), from);
         }
         let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
@@ -187,7 +196,9 @@ impl Comm {
         Ok((job, sizes.0, sizes.1))
     }
 
-    pub(super) fn begin_again(&self, execution: &Rc<RefCell<Execution>>) -> Id {
-        self.begin(execution, self.next_instance(), None)
+    /// `call` says in words what it is.
+    pub(super) fn begin_again(&self, execution: &Rc<RefCell<Execution>>, call: &str) -> Id {
+        let announced = self.announce(|| call.to_owned());
+        self.begin(announced, execution, self.next_instance(), None)
     }
 }

@@ -12,9 +12,9 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Bytes, Pod, Region, Result};
 use treepie_fabric::Id;
 
-use super::Call;
 use super::executor::Execution;
 use super::job::{Buffers, Fold, Job};
+use super::{Call, Form};
 use crate::comm::Comm;
 use collected::Collected;
 
@@ -30,6 +30,8 @@ pub struct Persistent<T> {
     comm: Comm,
     execution: Rc<RefCell<Execution>>,
     going: Option<Id>,
+    /// What it is in words, where ranks compare what they call.
+    call: String,
     /// It has failed, and its buffers may still be in use.
     failed: bool,
     elements: PhantomData<T>,
@@ -45,7 +47,8 @@ impl<T: Pod> Persistent<T> {
         let execution = Execution::new(job, Buffers::new(region(input), region(output)), Vec::new());
         let execution = Rc::new(RefCell::new(execution));
         execution.borrow_mut().reserve(rounds, ops);
-        Ok(Self { comm: comm.clone(), execution, going: None, failed: false, elements: PhantomData })
+        let call = if comm.is_checked() { comm.describe(call, Form::Prepared) } else { String::new() };
+        Ok(Self { comm: comm.clone(), execution, going: None, call, failed: false, elements: PhantomData })
     }
 
     /// Whether its buffers are its own; after an error, looks whether they are by now.
@@ -93,7 +96,7 @@ impl<T: Pod> Persistent<T> {
     /// Starts it. Panics if it goes on.
     pub fn start(&mut self) {
         self.must_be_free("starts");
-        self.going = Some(self.comm.begin_again(&self.execution));
+        self.going = Some(self.comm.begin_again(&self.execution, &self.call));
     }
 
     /// Waits until it is done; returns at once if it was not started. After an error, waits until nobody uses its buffers

@@ -11,7 +11,7 @@ use super::job::{Fold, Job};
 use super::straight::{
     AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, shown, write,
 };
-use super::{Call, Folding, Given, needed, wrong_length};
+use super::{Call, Folding, Form, Given, needed, wrong_length};
 use crate::comm::Comm;
 
 /// What was found out for a call.
@@ -112,6 +112,7 @@ impl Comm {
     where
         F: Fn(&mut [u8], &[u8], bool) + 'static,
     {
+        let announced = self.announce(|| self.describe(call, Form::Blocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = Instance { context: self.own_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
@@ -124,6 +125,7 @@ impl Comm {
         if given != (plan.input, plan.output) {
             return Err(wrong_length(call.element, (plan.input, plan.output), given.0, given.1));
         }
+        announced.settle()?;
         if let Some(straight) = &mut plan.straight {
             let fold = fold.as_ref().map(|fold| fold as &Folding);
             return straight.run(&mut self.endpoint(), instance, input, output, fold);
@@ -167,8 +169,12 @@ impl Comm {
     }
 
     /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
-    /// all must come to its meetings in the same order.
+    /// all must come to its meetings in the same order. Nor do those use it who compare their calls first: what refuses a call
+    /// is to be known by then, and plans for the board are made together.
     fn has_board(&self) -> bool {
+        if self.is_checked() {
+            return false;
+        }
         let mut endpoint = self.endpoint();
         let all = self.context() == 0 && self.size() == endpoint.size() as usize;
         all && !self.inner.left_board.get() && endpoint.board().is_some()

@@ -1,5 +1,6 @@
 //! Ordinary rank programs in virtual time.
 
+mod checked;
 mod costs;
 mod ends;
 mod losses;

@@ -15,14 +15,14 @@ impl Comm {
     /// others give room for their block.
     pub fn scatter_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
         let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(each)).in_place();
         self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
     }
 
     /// The same with a block of `counts[r]` elements for rank r. All ranks give the same counts.
     pub fn scatterv_in_place<T: Pod>(&self, data: &mut [T], counts: &[usize], root: Rank) -> Result<()> {
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts)).in_place();
         self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD)
@@ -32,7 +32,7 @@ impl Comm {
     pub fn gather_in_place<T: Pod>(&self, data: &mut [T], root: Rank) -> Result<()> {
         let each = if self.rank() == root { data.len() / self.size() } else { data.len() };
         let is_root = self.rank() == root;
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(each)).in_place();
         if is_root {
             return self.run_call(&call, &[], cast_slice_mut(data), NO_FOLD);
@@ -43,7 +43,7 @@ impl Comm {
     /// The same with a block of `counts[r]` elements from rank r. All ranks give the same counts.
     pub fn gatherv_in_place<T: Pod>(&self, data: &mut [T], counts: &[usize], root: Rank) -> Result<()> {
         let is_root = self.rank() == root;
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         self.check_counts(counts)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts)).in_place();
         if is_root {
@@ -68,7 +68,7 @@ impl Comm {
     /// The root's `data` becomes the combination of everybody's; that of others is left as it is.
     pub fn reduce_in_place<T: Pod>(&self, data: &mut [T], op: impl Reduction<T>, root: Rank) -> Result<()> {
         let is_root = self.rank() == root;
-        let root = self.check_rank(root)?;
+        let root = self.check_root(root)?;
         let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op).in_place();
         if is_root {
             return self.run_call(&call, &[], cast_slice_mut(data), Some(fold_bytes(op)));

@@ -12,7 +12,7 @@ use treepie_schedule::Operation;
 use crate::collective::blocking::fold_bytes;
 use crate::collective::executor::Execution;
 use crate::collective::job::{Buffers, Fold, Shared};
-use crate::collective::{Call, Lengths, check_lengths};
+use crate::collective::{Call, Form, Lengths, check_lengths};
 use crate::request::{Finish, Request};
 use crate::scope::Scope;
 
@@ -37,6 +37,7 @@ impl<'scope> Scope<'scope, '_> {
         fold: Option<Fold>,
     ) -> Result<Request<'scope, ()>> {
         let comm = self.comm();
+        let announced = comm.announce(|| comm.describe(call, Form::Nonblocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = comm.next_instance();
         let job = comm.job(call, fold)?;
@@ -48,13 +49,13 @@ impl<'scope> Scope<'scope, '_> {
             Buffers::new(input, output)
         };
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = comm.begin(&execution, instance, Some(self.lending().lender()));
+        let id = comm.begin(announced, &execution, instance, Some(self.lending().lender()));
         Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).kept())
     }
 
     /// Begins to bring the root's `data` to everybody's.
     pub fn ibcast<T: Pod>(&self, data: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
         self.start_call(&call, &[], data, None)
     }
@@ -66,7 +67,7 @@ impl<'scope> Scope<'scope, '_> {
         into: &'scope mut [T],
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(into.len()));
         self.start_call(&call, data, into, None)
     }
@@ -79,7 +80,7 @@ impl<'scope> Scope<'scope, '_> {
         into: &'scope mut [T],
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts));
         self.start_call(&call, data, into, None)
@@ -87,7 +88,7 @@ impl<'scope> Scope<'scope, '_> {
 
     /// Begins to bring rank r's `data` into block r of the root's `into`. Others than the root give an empty `into`.
     pub fn igather<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
         self.start_call(&call, data, into, None)
     }
@@ -100,7 +101,7 @@ impl<'scope> Scope<'scope, '_> {
         into: &'scope mut [T],
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts));
         self.start_call(&call, data, into, None)
@@ -132,7 +133,7 @@ impl<'scope> Scope<'scope, '_> {
         op: impl Reduction<T>,
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
         self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
     }

@@ -36,7 +36,7 @@ impl Comm {
 
     /// Prepares an allgather of `counts[r]` elements from rank r.
     pub fn all_gatherv_init<T: Pod>(&self, counts: &[usize]) -> Result<Persistent<T>> {
-        self.check_counts(counts)?;
+        self.check_list(counts)?;
         Persistent::new(self, &Call::of::<T>(Operation::Allgather, Lengths::Listed(counts)), None)
     }
 
@@ -79,20 +79,20 @@ impl Comm {
     /// Prepares a scatter of `counts[r]` elements to rank r. All ranks give the same counts.
     pub fn scatterv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<Persistent<T>> {
         let root = self.check_rank(root)?;
-        self.check_counts(counts)?;
+        self.check_list(counts)?;
         Persistent::new(self, &Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts)), None)
     }
 
     /// Prepares a gather of `counts[r]` elements from rank r. All ranks give the same counts.
     pub fn gatherv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<Persistent<T>> {
         let root = self.check_rank(root)?;
-        self.check_counts(counts)?;
+        self.check_list(counts)?;
         Persistent::new(self, &Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts)), None)
     }
 
     /// Prepares a reduction of blocks of `counts[r]` elements for rank r.
     pub fn reduce_scatterv_init<T: Pod>(&self, counts: &[usize], op: impl Reduction<T>) -> Result<Persistent<T>> {
-        self.check_counts(counts)?;
+        self.check_list(counts)?;
         let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Listed(counts)).reducing(&op);
         Persistent::new(self, &call, Some(Rc::new(fold_bytes(op))))
     }
@@ -100,8 +100,8 @@ impl Comm {
     /// Prepares an all-to-all of `to[j]` elements to rank j and `from[i]` elements from rank i. Not by an algorithm that stores
     /// and forwards: what is on the way there depends on what others send.
     pub fn all_to_allv_init<T: Pod>(&self, to: &[usize], from: &[usize]) -> Result<Persistent<T>> {
-        self.check_counts(to)?;
-        self.check_counts(from)?;
+        self.check_list(to)?;
+        self.check_list(from)?;
         Persistent::new(self, &Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from)), None)
     }
 

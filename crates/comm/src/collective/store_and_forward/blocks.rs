@@ -11,8 +11,9 @@ use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::{Route, StoreAndForward};
+use crate::checked::Announced;
 use crate::collective::candidates::unequal_dimensions;
-use crate::collective::wrong_length;
+use crate::collective::{Call, Form, Lengths, wrong_length};
 use crate::comm::Comm;
 use crate::protocol::log_choice;
 use crate::reactor::Running;
@@ -85,6 +86,10 @@ impl Comm {
         Ok(Some(if name == BRUCK { Route::Bruck } else { Route::Grid(schedule.phases()) }))
     }
 
+    fn announce_blocks<T: Pod>(&self, to: &[usize], from: &[usize], form: Form) -> Announced {
+        self.announce(|| self.describe(&Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from)), form))
+    }
+
     /// `to` and `from` are numbers of elements.
     fn blocks<T>(&self, route: Route, data: (Region, &[usize]), into: (Region, &[usize])) -> Result<Blocks> {
         let instance = self.next_instance();
@@ -117,7 +122,9 @@ impl Comm {
             |lending, _| {
                 let input = lending.region(cast_slice(data));
                 let output = lending.region_mut(cast_slice_mut(into));
+                let announced = self.announce_blocks::<T>(to, from, Form::Blocking);
                 let mut blocks = self.blocks::<T>(route, (input, to), (output, from))?;
+                announced.settle()?;
                 self.endpoint().run(&mut blocks)
             },
             |panicked| self.endpoint().settle(panicked),
@@ -133,8 +140,9 @@ impl Comm {
     ) -> Result<Request<'static, Vec<T>>> {
         let input = Region::from(Bytes::from(data));
         let output = Region::from(Bytes::from(vec![T::zeroed(); from.iter().sum()]));
+        let announced = self.announce_blocks::<T>(to, from, Form::Nonblocking);
         let blocks = Rc::new(RefCell::new(self.blocks::<T>(route, (input, to), (output, from))?));
-        let id = self.endpoint().spawn(blocks.clone(), None);
+        let id = self.spawn(announced, blocks.clone(), None);
         Ok(Request::new(self, id, Finish::Kept(Box::new(move || Ok(blocks.borrow_mut().take_output())))))
     }
 }

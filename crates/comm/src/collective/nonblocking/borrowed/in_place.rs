@@ -16,7 +16,7 @@ impl<'scope> Scope<'scope, '_> {
     /// give room for their block.
     pub fn iscatter_in_place<T: Pod>(&self, data: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
         let each = if self.comm().rank() == root { data.len() / self.comm().size() } else { data.len() };
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(each)).in_place();
         self.start_call(&call, &[], data, None)
     }
@@ -28,7 +28,7 @@ impl<'scope> Scope<'scope, '_> {
         counts: &[usize],
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
         let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts)).in_place();
         self.start_call(&call, &[], data, None)
@@ -38,7 +38,7 @@ impl<'scope> Scope<'scope, '_> {
     pub fn igather_in_place<T: Pod>(&self, data: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
         let each = if self.comm().rank() == root { data.len() / self.comm().size() } else { data.len() };
         let is_root = self.comm().rank() == root;
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(each)).in_place();
         if is_root {
             return self.start_call(&call, &[], data, None);
@@ -54,7 +54,7 @@ impl<'scope> Scope<'scope, '_> {
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
         let is_root = self.comm().rank() == root;
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
         let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts)).in_place();
         if is_root {
@@ -88,7 +88,7 @@ impl<'scope> Scope<'scope, '_> {
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
         let is_root = self.comm().rank() == root;
-        let root = self.comm().check_rank(root)?;
+        let root = self.comm().check_root(root)?;
         let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op).in_place();
         if is_root {
             return self.start_call(&call, &[], data, Some(Rc::new(fold_bytes(op))));

@@ -1,0 +1,249 @@
+//! Checked mode: before each collective operation ranks compare what they call.
+//!
+//! The comparison is a collective operation of its own, under the number before that of the operation. All calls take both
+//! numbers, whatever they are and however they end, so that ranks stay in step after a difference.
+
+mod agreement;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+use treepie_base::{Error, Lender, Result};
+use treepie_fabric::{Endpoint, Id, PROTOCOL, Task};
+
+use crate::collective::job::{INSTANCE_MASK, instance_tag};
+use crate::comm::{Comm, Inner};
+use crate::reactor::Running;
+use agreement::{Agreement, Said};
+
+/// Whether `TREEPIE_CHECKED` asks for it.
+pub(crate) fn is_asked_for() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    *ASKED.get_or_init(|| std::env::var_os("TREEPIE_CHECKED").is_some_and(|value| !value.is_empty() && value != "0"))
+}
+
+impl Comm {
+    /// A handle of the same communicator in checked mode: before each operation of all ranks they compare what they call. If
+    /// calls differ, every rank gets [`Error::CallsDiffer`], which says how, and can go on. Communicators that are made from
+    /// it are checked as well. All ranks that take part in a call must use such a handle. `TREEPIE_CHECKED=1` does that for
+    /// the world.
+    pub fn checked(&self) -> Comm {
+        let mut choice = self.collectives.choice.clone();
+        choice.checked = true;
+        self.with_choice(choice)
+    }
+
+    /// Whether calls are compared.
+    #[inline]
+    pub(crate) fn is_checked(&self) -> bool {
+        self.collectives.choice.checked
+    }
+
+    /// Whether this call is to be compared: not if it is a part of one that was.
+    #[inline]
+    pub(crate) fn compares(&self) -> bool {
+        self.is_checked() && !self.inner.compared.get()
+    }
+
+    /// Takes the number of the comparison, if there is to be one. The caller takes that of its operation next. If what it
+    /// gets is dropped without being used, others are told that the call is refused here.
+    #[inline]
+    pub(crate) fn announce(&self, call: impl FnOnce() -> String) -> Announced {
+        Announced(if self.compares() { Some(Box::new(self.compare(call()))) } else { None })
+    }
+
+    #[cold]
+    fn compare(&self, call: String) -> Comparing {
+        let instance = self.next_instance();
+        let agreement = Agreement::new(self.rank() as u32, self.size() as u32, call);
+        let running = self.running(agreement, instance);
+        let next = instance_tag(instance.wrapping_add(1));
+        Comparing { running, comm: self.inner.clone(), context: self.own_context(), next, begun: false }
+    }
+
+    /// Compares a call that is made of others. Those are not compared while what this returns is there.
+    pub(crate) fn agree_on(&self, call: impl FnOnce() -> String) -> Result<Compared<'_>> {
+        if !self.compares() {
+            return Ok(Compared(None));
+        }
+        if let Err(error) = self.announce(call).settle() {
+            self.skip_instance();
+            return Err(error);
+        }
+        self.inner.compared.set(true);
+        Ok(Compared(Some(&self.inner.compared)))
+    }
+
+    /// Takes part in a call that is refused before anything is known of it, so that others do not wait.
+    pub(crate) fn refused(&self, error: Error) -> Error {
+        self.refuse(|| format!("an operation ({error})"));
+        error
+    }
+
+    /// The same with words of the caller's.
+    pub(crate) fn refuse(&self, call: impl FnOnce() -> String) {
+        if self.compares() {
+            drop(self.announce(call));
+            self.skip_instance();
+        }
+    }
+
+    /// Takes a number that nobody uses. What was given up under it is not forgotten.
+    fn skip_instance(&self) {
+        self.inner.instances.set(self.inner.instances.get().wrapping_add(1));
+    }
+
+    /// Lets an operation run beside the caller, after the comparison.
+    pub(crate) fn spawn(&self, announced: Announced, task: Rc<RefCell<dyn Task>>, lender: Option<Lender>) -> Id {
+        let task = announced.before(task);
+        self.endpoint().spawn(task, lender)
+    }
+}
+
+/// While it is there, parts of a call that was compared go on.
+pub(crate) struct Compared<'a>(Option<&'a Cell<bool>>);
+
+impl Drop for Compared<'_> {
+    fn drop(&mut self) {
+        if let Some(compared) = self.0 {
+            compared.set(false);
+        }
+    }
+}
+
+/// A call that was announced, and not yet compared; empty outside checked mode.
+pub(crate) struct Announced(Option<Box<Comparing>>);
+
+impl Announced {
+    /// Waits until all ranks have announced a call, and returns whether it is the same.
+    #[inline]
+    pub(crate) fn settle(self) -> Result<()> {
+        if self.0.is_some() { self.settle_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn settle_now(mut self) -> Result<()> {
+        let Some(comparing) = &mut self.0 else { return Ok(()) };
+        comparing.begun = true;
+        let comm = comparing.comm.clone();
+        // Given up by the drop if somebody's operator panics meanwhile.
+        let result = comm.endpoint().run(&mut **comparing);
+        self.0 = None;
+        result
+    }
+
+    /// The task behind the comparison.
+    fn before(mut self, task: Rc<RefCell<dyn Task>>) -> Rc<RefCell<dyn Task>> {
+        match self.0.take() {
+            None => task,
+            comparing => Rc::new(RefCell::new(Gated { comparing, task })),
+        }
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let Some(mut comparing) = self.0.take() else { return };
+        let comm = comparing.comm.clone();
+        let mut endpoint = comm.endpoint();
+        if comparing.begun {
+            comparing.give_up(&mut endpoint);
+            return;
+        }
+        // The call was refused. The comparison goes on beside the program, and nobody here heeds its result.
+        comparing.running.reactor_mut().refuse();
+        let id = endpoint.spawn(Rc::new(RefCell::new(*comparing)), None);
+        endpoint.abandon(id);
+    }
+}
+
+/// A comparison that goes on.
+struct Comparing {
+    running: Running<Agreement>,
+    comm: Rc<Inner>,
+    context: u32,
+    /// Of the operation that is to follow.
+    next: u32,
+    /// Somebody waits for it.
+    begun: bool,
+}
+
+impl Comparing {
+    fn result(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        let Some((one, other)) = self.running.reactor_mut().difference() else { return Ok(()) };
+        // Errors name ranks of the world.
+        let mut world = |said: &Said| self.comm.members.world(said.rank, endpoint).map(|rank| rank as usize);
+        let calls = Box::new([one.call.clone(), other.call.clone()]);
+        Err(Error::CallsDiffer { first: world(one)?, second: world(other)?, calls })
+    }
+
+    /// Others may know already that all agree, and be in the operation: they are told that this rank does not come.
+    fn give_up_next(&self, endpoint: &mut Endpoint, mask: u32, lost: Option<u32>) {
+        let bits = self.next | mask & PROTOCOL;
+        endpoint.give_up_messages(self.context, mask, bits);
+        let members = &self.comm.members;
+        let others: Vec<u32> = (0..members.ranks()).filter_map(|rank| members.world(rank, endpoint).ok()).collect();
+        endpoint.tell_why_gave_up(self.context, mask, bits, lost, others.into_iter());
+    }
+}
+
+impl Task for Comparing {
+    fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
+        let result = self.running.step(endpoint)?;
+        let Err(error) = result else { return Some(self.result(endpoint)) };
+        let lost = match error {
+            Error::PeerLost { rank } => Some(rank as u32),
+            _ => None,
+        };
+        self.give_up_next(endpoint, INSTANCE_MASK, lost);
+        Some(Err(error))
+    }
+
+    fn give_up(&mut self, endpoint: &mut Endpoint) {
+        self.running.give_up(endpoint);
+        self.give_up_next(endpoint, INSTANCE_MASK, None);
+    }
+
+    /// Who waits for a message of a rank that has left notices that, but not who runs a protocol.
+    fn leave(&mut self, endpoint: &mut Endpoint) {
+        self.running.leave(endpoint);
+        let own = endpoint.rank();
+        self.give_up_next(endpoint, INSTANCE_MASK | PROTOCOL, Some(own));
+    }
+}
+
+/// An operation that begins when the comparison is over.
+struct Gated {
+    comparing: Option<Box<Comparing>>,
+    task: Rc<RefCell<dyn Task>>,
+}
+
+impl Gated {
+    fn with_current<R>(&mut self, use_it: impl FnOnce(&mut dyn Task) -> R) -> R {
+        match &mut self.comparing {
+            Some(comparing) => use_it(&mut **comparing),
+            None => use_it(&mut *self.task.borrow_mut()),
+        }
+    }
+}
+
+impl Task for Gated {
+    fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
+        if let Some(comparing) = &mut self.comparing {
+            match comparing.step(endpoint)? {
+                Ok(()) => self.comparing = None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.task.borrow_mut().step(endpoint)
+    }
+
+    fn give_up(&mut self, endpoint: &mut Endpoint) {
+        self.with_current(|task| task.give_up(endpoint));
+    }
+
+    fn leave(&mut self, endpoint: &mut Endpoint) {
+        self.with_current(|task| task.leave(endpoint));
+    }
+}

@@ -1,0 +1,363 @@
+//! Checked mode: ranks whose calls do not fit each other are all told, and go on.
+
+use treepie::{Comm, Error, Max, Rank, SparseExchange, Sum};
+
+use crate::check::{Outcome, check, check_eq};
+use crate::suite::Case;
+
+pub(crate) const CASES: &[Case] = &[
+    Case::new("checking/calls-that-match-pass", 1, matching),
+    Case::new("checking/calls-beside-the-program-that-match-pass", 1, matching_beside),
+    Case::new("checking/communicators-and-windows-that-match-pass", 1, made),
+    Case::new("checking/lengths-that-may-differ-are-not-compared", 1, own_lengths),
+    Case::new("checking/split-against-dup", 2, split_against_dup),
+    Case::new("checking/different-roots-lengths-and-elements", 2, different_arguments),
+    Case::new("checking/different-algorithms-and-forms", 2, different_forms),
+    Case::new("checking/different-calls-beside-the-program", 2, different_beside),
+    Case::new("checking/starting-does-not-wait", 2, starting_does_not_wait),
+    Case::new("checking/prepared-ones-start-again", 2, prepared),
+    Case::new("checking/a-call-that-one-rank-is-refused", 2, refused_on_one),
+    Case::new("checking/exchanges-against-others", 2, exchanges),
+    Case::new("checking/communicators-inherit-it", 2, inherited),
+    Case::new("checking/many-differences-in-a-row", 2, many),
+    Case::new("checking/a-bad-group-on-one-rank-only", 1, bad_group),
+];
+
+/// That the communicator can be used, for calls of each form.
+fn works(comm: &Comm) -> Outcome {
+    let size = comm.size() as u64;
+    check_eq!(comm.all_reduce(&[1u64], Sum)?, [size], "all_reduce");
+    check_eq!(comm.iall_reduce(vec![comm.rank() as u64], Max)?.wait()?, [size - 1], "iall_reduce");
+    comm.barrier()?;
+    Ok(())
+}
+
+/// That a rank was told what rank 0 and the first that differs call, and that the communicator can still be used.
+#[track_caller]
+fn told<T>(comm: &Comm, result: Result<T, Error>, zero: &str, (rank, other): (Rank, &str)) -> Outcome {
+    let error = result.err();
+    let Some(Error::CallsDiffer { first, second, calls }) = &error else {
+        return Err(crate::Failure::new(format!("{zero} against {other}: {error:?}")));
+    };
+    check_eq!(**calls, [zero, other], "the calls");
+    let text = error.as_ref().map(Error::to_string).unwrap_or_default();
+    check_eq!(text, format!("rank {first} calls {zero}, rank {second} calls {other}"), "the text");
+    // Errors name ranks of the world; only of these it is known here which they are.
+    if comm.representation() == "all ranks" {
+        check_eq!((*first, *second), (0, rank), "the ranks");
+    }
+    works(comm)
+}
+
+fn matching(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    let all: Vec<usize> = (0..size).collect();
+    for root in [0, size / 2, size - 1] {
+        let mut data = [if me == root { root } else { 0 }; 3];
+        comm.bcast(&mut data, root)?;
+        check_eq!(data, [root; 3], "bcast");
+        let (mut at_root, mut own) = (vec![0; if me == root { size } else { 0 }], [0]);
+        comm.gather(&[me], &mut at_root, root)?;
+        check!(me != root || at_root == all, "gather: {at_root:?}");
+        comm.scatter(&at_root, &mut own, root)?;
+        check_eq!(own, [me], "scatter");
+        let mut sum = vec![0; if me == root { 1 } else { 0 }];
+        comm.reduce(&[1], &mut sum, Sum, root)?;
+        check!(me != root || sum == [size], "reduce: {sum:?}");
+    }
+    check_eq!(comm.all_gather(&[me])?, all, "all_gather");
+    check_eq!(comm.using("allgather/ring")?.all_gather(&[me])?, all, "all_gather by a ring");
+    let mut data = vec![1; size];
+    comm.reduce_scatter_in_place(&mut data, Sum)?;
+    check_eq!(data[0], size, "reduce_scatter");
+    let mut into = vec![0; size];
+    comm.all_to_all(&all, &mut into)?;
+    check_eq!(into, vec![me; size], "all_to_all");
+    let mut sum = [0];
+    comm.scan(&[1], &mut sum, Sum)?;
+    check_eq!(sum, [me + 1], "scan");
+    let got = comm.exchange([((me + 1) % size, vec![me])])?;
+    check_eq!(got, [((me + size - 1) % size, vec![(me + size - 1) % size])], "exchange");
+    works(comm)
+}
+
+fn matching_beside(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    let barrier = comm.ibarrier()?;
+    let bcast = comm.ibcast(vec![if me == 0 { 7 } else { 0 }; 1000], 0)?;
+    let gather = comm.iall_gather(vec![me])?;
+    let exchange = comm.iexchange([((me + 1) % size, vec![me])])?;
+    check_eq!(exchange.wait()?, [((me + size - 1) % size, vec![(me + size - 1) % size])], "iexchange");
+    check_eq!(gather.wait()?, (0..size).collect::<Vec<_>>(), "iall_gather");
+    check_eq!(bcast.wait()?, vec![7; 1000], "ibcast");
+    barrier.wait()?;
+    let (data, mut sum) = ([1; 3], [0; 3]);
+    comm.scope(|scope| scope.iall_reduce(&data, &mut sum, Sum)?.wait())?;
+    check_eq!(sum, [size; 3], "iall_reduce of slices");
+    works(comm)
+}
+
+fn made(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    works(&comm.dup()?)?;
+    works(&comm.split(me as u32 % 2, 0)?.expect("every rank has a colour"))?;
+    check!(comm.split((me == 0).then_some(1), 0)?.is_some() == (me == 0), "a communicator of rank 0");
+    works(&comm.create(&(0..size).rev().collect::<Vec<_>>())?.expect("all are in it"))?;
+    // Each contributes as much as it likes.
+    let window = comm.window::<u64>(me + 1)?;
+    window.put((me + 1) % size, 0, &[me as u64])?;
+    window.fence()?;
+    check_eq!(window.get_one(me, 0)?, ((me + size - 1) % size) as u64, "what was put");
+    window.free()?;
+    works(comm)
+}
+
+/// Rank i has i elements for each.
+fn own_lengths(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    let (to, from) = (vec![me; size], (0..size).collect::<Vec<_>>());
+    let want: Vec<usize> = (0..size).flat_map(|rank| vec![rank; rank]).collect();
+    let mut into = vec![0; want.len()];
+    comm.all_to_allv(&vec![me; me * size], &to, &mut into, &from)?;
+    check_eq!(into, want, "all_to_allv");
+    check_eq!(comm.iall_to_allv(vec![me; me * size], &to, &from)?.wait()?, want, "iall_to_allv");
+    check_eq!(
+        comm.using("alltoall/bruck")?.iall_to_allv(vec![me; me * size], &to, &from)?.wait()?,
+        want,
+        "by store and forward"
+    );
+    let mut into = vec![0; want.len()];
+    comm.all_gatherv(&vec![me; me], &from, &mut into)?;
+    check_eq!(into, want, "all_gatherv");
+    works(comm)
+}
+
+fn split_against_dup(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let last = comm.size() - 1;
+    let by_merging = comm.using("split/merge")?;
+    let call = |splits: bool| if splits { by_merging.split(0, 0).map(drop) } else { comm.dup().map(drop) };
+    told(comm, call(comm.rank() == 0), "split by split/merge", (1, "dup"))?;
+    told(comm, call(comm.rank() != last), "split by split/merge", (last, "dup"))?;
+    // One of them takes part in all gathers of its own, which others call by themselves.
+    let result = if comm.rank() == last { comm.dup().map(drop) } else { comm.all_gather(&[0u64]).map(drop) };
+    told(comm, result, "all_gather of blocks of 1 elements of 8 bytes", (last, "dup"))?;
+    let result = if comm.rank() == 0 { comm.window::<u32>(1).map(drop) } else { comm.create(&[0]).map(drop) };
+    told(comm, result, "window of elements of 4 bytes", (1, "create"))
+}
+
+fn different_arguments(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (is_last, last) = (comm.rank() == comm.size() - 1, comm.size() - 1);
+    let root = if is_last { 1 } else { 0 };
+    let bcast = "bcast from root 0 of 4 elements of 8 bytes";
+    let result = comm.bcast(&mut [0u64; 4], root);
+    told(comm, result, bcast, (last, "bcast from root 1 of 4 elements of 8 bytes"))?;
+    let result = if is_last { comm.bcast(&mut [0u32; 8], 0) } else { comm.bcast(&mut [0u64; 4], 0) };
+    told(comm, result, bcast, (last, "bcast from root 0 of 8 elements of 4 bytes"))?;
+    for len in [2, 40_000] {
+        let mine = if is_last { len + 1 } else { len };
+        let words = |len| format!("all_reduce in place of {len} elements of 8 bytes");
+        told(comm, comm.all_reduce(&vec![1u64; mine], Sum), &words(len), (last, &words(len + 1)))?;
+    }
+    let result = comm.gather(&[1u8], &mut vec![0; if comm.rank() == root { comm.size() } else { 0 }], root);
+    let gather = |root| format!("gather to root {root} of blocks of 1 elements of 1 bytes");
+    told(comm, result, &gather(0), (last, &gather(1)))?;
+    // Too many counts for the text to show: what differs is behind its end.
+    let mut counts = vec![1_000_000_000_000_000; comm.size()];
+    counts[last] = if is_last { 2 } else { 3 };
+    let error = comm.all_gatherv(&vec![1u8; counts[comm.rank()].min(9)], &counts, &mut []).err();
+    check!(error.is_some(), "counts that differ");
+    works(comm)
+}
+
+fn different_forms(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let is_zero = comm.rank() == 0;
+    let ring = comm.using(if is_zero { "allgather/ring" } else { "allgather/linear" })?;
+    let words = |id| format!("all_gather of blocks of 1 elements of 8 bytes with allgather/{id}");
+    told(comm, ring.all_gather(&[1u64]), &words("ring"), (1, &words("linear")))?;
+    let result = if is_zero { comm.barrier() } else { comm.ibarrier()?.wait() };
+    told(comm, result, "barrier", (1, "ibarrier"))?;
+    let (data, mut into) = ([1u64; 2], [0u64; 2]);
+    let result = if is_zero { comm.all_reduce_into(&data, &mut into, Sum) } else { comm.scan(&data, &mut into, Sum) };
+    let words = ("all_reduce of 2 elements of 8 bytes", "scan of 2 elements of 8 bytes");
+    told(comm, result, words.0, (1, words.1))
+}
+
+fn different_beside(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let is_zero = comm.rank() == 0;
+    // Those around it are not concerned.
+    let before = comm.iall_reduce(vec![1u64], Sum)?;
+    let differing = comm.ibcast(vec![0u8; 5], if is_zero { 0 } else { 1 })?;
+    let after = comm.iall_reduce(vec![2u64], Sum)?;
+    check_eq!(after.wait()?, [2 * comm.size() as u64], "the one after it");
+    let words = |root| format!("ibcast from root {root} of 5 elements of 1 bytes");
+    told(comm, differing.wait(), &words(0), (1, &words(1)))?;
+    check_eq!(before.wait()?, [comm.size() as u64], "the one before it");
+    let (data, mut into) = ([1u64], [0u64]);
+    let result = comm.scope(|scope| {
+        let request =
+            if is_zero { scope.iall_reduce(&data, &mut into, Sum) } else { scope.iscan(&data, &mut into, Sum) };
+        request?.wait()
+    });
+    told(comm, result, "iall_reduce of 1 elements of 8 bytes", (1, "iscan of 1 elements of 8 bytes"))
+}
+
+/// Each rank starts its part only after the one before it has, and tells it.
+fn starting_does_not_wait(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    let mut bcast = comm.bcast_init::<u64>(1, 0)?;
+    for round in 0..4u64 {
+        if me > 0 {
+            comm.recv_vec::<u8>(me - 1, 3)?;
+        }
+        let request = comm.ibcast(vec![if me == 0 { round } else { 0 }], 0)?;
+        let barrier = comm.ibarrier()?;
+        bcast.start();
+        let exchange = comm.iexchange([(0, vec![me])])?;
+        if me + 1 < size {
+            comm.send(&[0u8], me + 1, 3)?;
+        }
+        check_eq!(request.wait()?, [round], "ibcast");
+        barrier.wait()?;
+        bcast.wait()?;
+        check_eq!(exchange.wait()?.len(), if me == 0 { size } else { 0 }, "messages of an exchange");
+    }
+    works(comm)
+}
+
+fn prepared(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (mut short, mut long) = (comm.all_reduce_init::<u64>(1, Sum)?, comm.all_reduce_init::<u64>(2, Sum)?);
+    for _ in 0..3 {
+        short.with_input(|input| input.fill(1));
+        let one = if comm.rank() == 0 { &mut short } else { &mut long };
+        one.start();
+        let words = |len| format!("a prepared all_reduce of {len} elements of 8 bytes");
+        told(comm, one.wait(), &words(1), (1, &words(2)))?;
+        short.start();
+        short.wait()?;
+        check_eq!(short.output(), [comm.size() as u64], "the same started by all");
+    }
+    Ok(())
+}
+
+/// It gets its own error, and does not keep others waiting.
+fn refused_on_one(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (size, last) = (comm.size(), comm.size() - 1);
+    let is_last = comm.rank() == last;
+    let mut room = vec![0u64; if is_last { size + 1 } else { size }];
+    let gather = "all_gather of blocks of 1 elements of 8 bytes";
+    let refused = format!("{gather}, which is refused there");
+    let bcast = "bcast from root 0 of 1 elements of 8 bytes";
+    let root = if is_last { size } else { 0 };
+    let bad_root = format!("an operation ({}), which is refused there", Error::BadRank { rank: size, size });
+    let counts = vec![1; if is_last { size + 1 } else { size }];
+    let bad_counts = Error::BadLength { what: "the list of counts", got: size + 1, expected: size };
+    let results = [
+        (comm.all_gather_into(&[1], &mut room), gather, refused),
+        (comm.bcast(&mut [0u64], root), bcast, bad_root.clone()),
+        (comm.ibcast(vec![0u64], root).and_then(|request| request.wait()).map(drop), &format!("i{bcast}"), bad_root),
+        (
+            comm.iall_to_allv(vec![1u64; size], &counts, &vec![1; size]).and_then(|request| request.wait()).map(drop),
+            "iall_to_all of blocks of any number of elements of 8 bytes",
+            format!("an operation ({bad_counts}), which is refused there"),
+        ),
+    ];
+    for (result, call, refused) in results {
+        if is_last {
+            let error = result.err();
+            let is_own = matches!(error, Some(Error::BadLength { .. } | Error::BadRank { .. }));
+            check!(is_own, "{call} that is refused: {error:?}");
+            works(comm)?;
+        } else {
+            told(comm, result, call, (last, &refused))?;
+        }
+    }
+    Ok(())
+}
+
+fn exchanges(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (is_zero, size) = (comm.rank() == 0, comm.size());
+    for id in ["exchange/nbx", "exchange/pex"] {
+        let named = comm.using(id)?;
+        let result = if is_zero { named.exchange([(1, vec![1u8])]).map(drop) } else { comm.barrier() };
+        told(comm, result, id, (1, "barrier"))?;
+        let request = named.iexchange([(if is_zero { size } else { 0 }, vec![1u8])]);
+        let result = request.and_then(|request| request.wait());
+        if is_zero {
+            check_eq!(result.err(), Some(Error::BadRank { rank: size, size }), "a destination that does not exist");
+            works(comm)?;
+        } else {
+            told(comm, result, &format!("{id}, which is refused there"), (1, &format!("nonblocking {id}")))?;
+        }
+        check_eq!(named.exchange([(0, vec![1u8])])?.len(), if is_zero { size } else { 0 }, "messages after that");
+    }
+    Ok(())
+}
+
+fn inherited(comm: &Comm) -> Outcome {
+    let checked = &comm.checked();
+    let (me, size) = (comm.rank(), comm.size());
+    let around = checked.split(0, -(me as i32))?.expect("every rank has a colour");
+    let made = [
+        checked.clone(),
+        checked.dup()?,
+        around.dup()?,
+        checked.using("bcast/flat")?.dup()?,
+        checked.create(&(0..size).collect::<Vec<_>>())?.expect("all are in it"),
+    ];
+    for part in made {
+        let result = if part.rank() == 0 { part.dup().map(drop) } else { part.barrier() };
+        let barrier = if part.size() > 1 { "barrier" } else { "dup" };
+        told(&part, result, "dup", (1, barrier))?;
+    }
+    // The handle that it was made from is as it was.
+    works(comm)
+}
+
+fn many(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    for round in 0..30 {
+        let differs = comm.rank() == round % comm.size();
+        let result = match (differs, round % 3) {
+            (true, 0) => comm.ibarrier()?.wait(),
+            (true, 1) => comm.dup().map(drop),
+            (true, _) => comm.exchange([(0, vec![1u8])]).map(drop),
+            (false, _) => comm.barrier(),
+        };
+        check!(matches!(result, Err(Error::CallsDiffer { .. })), "round {round}: {result:?}");
+    }
+    works(comm)
+}
+
+/// Also outside checked mode, every caller gets an error.
+fn bad_group(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    for comm in [comm.clone(), comm.checked()] {
+        for bad in [0, size / 2, size - 1] {
+            for list in [vec![size], vec![0, 0]] {
+                let is_bad = me == bad;
+                let own = if list[0] == size {
+                    Error::BadRank { rank: size, size }
+                } else {
+                    Error::Algorithm("rank 0 is listed twice in a group".to_owned())
+                };
+                let others = Error::Algorithm(format!("rank {bad} lists a group that is refused there"));
+                let error = comm.create(if is_bad { &list } else { &[0] }).err();
+                check_eq!(error, Some(if is_bad { own } else { others }), "a bad list on rank {bad}");
+                works(&comm)?;
+            }
+        }
+    }
+    Ok(())
+}
