@@ -196,9 +196,9 @@ impl Comm {
     #[inline]
     pub(crate) fn world_rank(&self, rank: Rank) -> Result<u32> {
         let rank = self.check_rank(rank)?;
-        match self.inner.members.known_world(rank) {
-            Some(world) => Ok(world),
-            None => self.inner.members.world(rank, &mut self.endpoint()),
+        match &*self.inner.members {
+            members @ Members::Shared(_) => members.world(rank, &mut self.endpoint()),
+            members => Ok(members.known_world(rank).expect("only tables that are shared do not know")),
         }
     }
 

@@ -3,6 +3,7 @@
 //! A capability takes part by a line in [`PARTS`]; what all ranks of a world do together is in [`checks`].
 
 mod checks;
+mod communicators;
 mod exchange;
 
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ const PARTS: &[(&str, Part)] = &[
     ("threads", threads),
     ("processes", processes),
     ("MPI", under_each_mpi),
+    ("communicators", splits),
     ("exchange", sparse_exchange),
     ("simulated", simulated),
     ("speed", speed),
@@ -172,6 +174,17 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn splits(report: &mut Report) -> anyhow::Result<()> {
+    const RANKS: u32 = 8;
+    let done = treepie::launch(RANKS as usize, |world| communicators::run(&world))?;
+    let communicators::Seen { ways, hits, look_ups } =
+        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+    let seen = format!(
+        "{RANKS} threads split by each of {ways} ways; a table that 4 share, {hits} of {look_ups} look-ups from the cache"
+    );
+    report.ok("communicators", "threads", RANKS, &seen)
 }
 
 fn sparse_exchange(report: &mut Report) -> anyhow::Result<()> {
