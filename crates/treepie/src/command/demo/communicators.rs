@@ -39,7 +39,8 @@ fn split(comm: &Comm) -> anyhow::Result<()> {
 
 /// Messages to all that are a power of two away, some times, where ranks follow no formula.
 fn doubling(world: &Comm) -> anyhow::Result<(u64, u64)> {
-    let shuffled = world.using(&Way::Distributed { sorters: SORTERS }.to_string())?.split(0, world.rank() as i32 ^ 1)?;
+    let shuffled =
+        world.using(&Way::Distributed { sorters: SORTERS }.to_string())?.split(0, world.rank() as i32 ^ 1)?;
     let shuffled = shuffled.context("every rank has a colour")?;
     ensure!(shuffled.representation() == "shared table", "a {} instead", shuffled.representation());
     for _ in 0..10 {
