@@ -19,7 +19,7 @@ mod splitting;
 mod ways;
 
 pub use blocks::{Blocks, Group};
-pub use choose::price;
+pub use choose::{choose, price, sorters};
 pub use doubling::{Doubling, Joining};
 pub use entry::{Entry, Notes};
 pub use finding::Place;
@@ -58,8 +58,10 @@ impl Comm {
     fn way_to_split(&self) -> Result<Way> {
         let ranks = self.size() as u32;
         let way = match self.asked_protocol("split")?.filter(|id| *id != AUTO) {
-            Some(id) => Way::parse(id, choose::sorters(ranks, &NETWORK))?,
-            None => choose::choose(ranks, &NETWORK),
+            Some(id) => Way::parse(id, sorters(ranks, &NETWORK))?,
+            // On one machine nothing is faster than the allgather there, and tables are short.
+            None if self.ranks_per_core().is_some() => Way::AllgatherSort,
+            None => choose(ranks, &NETWORK),
         };
         log_choice(self, format_args!("{way} for {ranks} ranks"));
         Ok(way)

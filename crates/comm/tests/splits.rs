@@ -1,7 +1,7 @@
 //! Splits as protocols, without communicators: every way gives what a sort of all gives, for every number of ranks and sorters,
 //! whatever the order in which messages come.
 
-use treepie_comm::split::{Entry, Outcome, Place, Splitting, Table, Way};
+use treepie_comm::split::{Entry, Outcome, Place, Splitting, Table, Way, price};
 use treepie_sim::costs::LogGP;
 use treepie_sim::noise::{Noise, Random};
 use treepie_sim::{Settings, reactors};
@@ -164,5 +164,28 @@ fn what_is_held_is_the_table_over_the_sorters() {
         assert_eq!((during, after), (rows * entry, (rows + 2 * sorters as usize + 1) * 4));
         let (during, after) = most(Way::Overlapped { sorters });
         assert!(during <= rows * entry * 5 / 4 && after <= (rows * 5 / 4 + 2 * sorters as usize + 1) * 4);
+    }
+}
+
+#[test]
+fn the_price_of_a_way_is_about_what_it_takes() {
+    let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+    let settings = Settings { work: 0.003, ..network.into() };
+    for ranks in [16u32, 128, 1024] {
+        let entries: Vec<Entry> =
+            (0..ranks).map(|rank| Entry::new(Some(0), rank.wrapping_mul(0x9e37_79b1) as i32, rank, rank)).collect();
+        let time = |way| {
+            let begin = |rank: u32| Splitting::new(way, rank, ranks, entries[rank as usize], [0, 0]);
+            reactors::run(&Network::flat(ranks), &settings, (0..ranks).map(begin).collect(), 0.0).unwrap().micros()
+        };
+        let mut least = f64::MAX;
+        for way in [2, 8, 16].into_iter().flat_map(Way::all) {
+            let (took, priced) = (time(way), price(way, ranks, &network));
+            // Few sorters find their splitters sooner than the formula says.
+            assert!((0.6..3.0).contains(&(priced / took)), "{way} of {ranks}: {took} us, and priced {priced}");
+            least = least.min(took);
+        }
+        let chosen = choose(ranks, &network);
+        assert!(time(chosen) <= 1.5 * least, "{chosen} of {ranks} is chosen");
     }
 }

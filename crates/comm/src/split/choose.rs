@@ -15,7 +15,7 @@ const MOST_SORTERS: u32 = 64;
 const ENTRY: f64 = 0.003;
 
 /// The cheapest way for so many ranks on a network.
-pub(super) fn choose(ranks: u32, network: &LogGP) -> Way {
+pub fn choose(ranks: u32, network: &LogGP) -> Way {
     let counts = (1..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters < ranks);
     let sorting = counts.flat_map(|sorters| Way::all(sorters).into_iter().filter(|way| way.sorters().is_some()));
     let all = [Way::AllgatherSort, Way::Merge].into_iter().chain(sorting);
@@ -25,7 +25,7 @@ pub(super) fn choose(ranks: u32, network: &LogGP) -> Way {
 }
 
 /// How many of so many ranks are to sort together where that is not said.
-pub(super) fn sorters(ranks: u32, network: &LogGP) -> u32 {
+pub fn sorters(ranks: u32, network: &LogGP) -> u32 {
     let counts = (0..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters <= ranks);
     let price = |sorters: &u32| price(Way::Distributed { sorters: *sorters }, ranks, network);
     counts.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1)

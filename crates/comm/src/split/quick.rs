@@ -99,6 +99,9 @@ pub(super) struct Quick {
 
 const KIND_BITS: u32 = 3;
 
+/// Levels have numbers below this in tags. Ranks of one range are never more than one level apart.
+const LEVELS: u32 = 1 << 9;
+
 impl Quick {
     /// Among so many ranks.
     pub(super) fn new(rank: u32, ranks: u32, entry: Entry) -> Self {
@@ -126,7 +129,7 @@ impl Quick {
     /// Takes a message in.
     pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         self.early.push((from, tag, read(&bytes)?));
-        while let Some(place) = self.early.iter().position(|(_, tag, _)| tag >> KIND_BITS == self.number)
+        while let Some(place) = self.early.iter().position(|(_, tag, _)| tag >> KIND_BITS == self.number % LEVELS)
             && !self.is_over()
         {
             let (from, tag, letter) = self.early.swap_remove(place);
@@ -136,7 +139,7 @@ impl Quick {
     }
 
     fn send(&mut self, to: u32, kind: Kind, letter: Letter) {
-        let tag = self.number << KIND_BITS | kind as u32;
+        let tag = (self.number % LEVELS) << KIND_BITS | kind as u32;
         self.outgoing.push_back((to, tag, write(&letter)));
     }
 
