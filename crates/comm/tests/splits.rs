@@ -1,7 +1,7 @@
 //! Splits as protocols, without communicators: every way gives what a sort of all gives, for every number of ranks and sorters,
 //! whatever the order in which messages come.
 
-use treepie_comm::split::{Entry, Outcome, Place, Splitting, Table, Way, price};
+use treepie_comm::split::{Entry, Outcome, Place, Splitting, Table, Way, choose, price};
 use treepie_sim::costs::LogGP;
 use treepie_sim::noise::{Noise, Random};
 use treepie_sim::{Settings, reactors};
