@@ -1,4 +1,4 @@
-//! `treepie algorithms`: the table of collective algorithms, and the protocols for sparse exchanges.
+//! `treepie algorithms`: the table of collective algorithms, and the protocols for sparse exchanges and splits.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,13 @@ use treepie_comm::protocol::PROTOCOLS;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
-/// As an operation is called.
-const EXCHANGE: &str = "exchange";
+/// What protocols are for, as operations are called.
+const FAMILIES: [&str; 2] = ["exchange", "split"];
 
-fn print_protocols() {
-    for (id, what) in PROTOCOLS {
+/// Those of one family, or all.
+fn print_protocols(family: Option<&str>) {
+    let is_of = |id: &str| family.is_none_or(|family| id.split('/').next() == Some(family));
+    for (id, what) in PROTOCOLS.iter().filter(|(id, _)| is_of(id)) {
         say!("{id:<36} {what}");
     }
 }
@@ -20,7 +22,7 @@ fn print_protocols() {
 /// List the algorithms of collective operations: what they need, what they cost, where they come from
 #[derive(clap::Args)]
 pub(crate) struct Algorithms {
-    /// Only those of this operation, as allgather; exchange for the protocols of sparse exchanges
+    /// Only those of this operation, as allgather; exchange for the protocols of sparse exchanges, split for ways to split
     operation: Option<String>,
     /// Only those that can be used on this network, as torus:8x8x8, with so many ranks
     #[arg(long, value_name = "NETWORK")]
@@ -29,9 +31,9 @@ pub(crate) struct Algorithms {
 
 impl Algorithms {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        if self.operation.as_deref() == Some(EXCHANGE) {
-            ensure!(self.network.is_none(), "protocols for sparse exchanges can be used on every network");
-            print_protocols();
+        if let Some(family) = FAMILIES.into_iter().find(|family| self.operation.as_deref() == Some(family)) {
+            ensure!(self.network.is_none(), "protocols of {family} can be used on every network");
+            print_protocols(Some(family));
             return Ok(ExitCode::SUCCESS);
         }
         let named = |operation: &Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
@@ -39,15 +41,16 @@ impl Algorithms {
         let names = Operation::all(0).map(Operation::name);
         ensure!(
             !operations.is_empty(),
-            "there is no operation {}; there are {}, {EXCHANGE}",
+            "there is no operation {}; there are {}, {}",
             self.operation.as_deref().unwrap_or_default(),
-            names.join(", ")
+            names.join(", "),
+            FAMILIES.join(", ")
         );
         let Some(network) = &self.network else {
             registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));
             if self.operation.is_none() {
                 say!("");
-                print_protocols();
+                print_protocols(None);
             }
             return Ok(ExitCode::SUCCESS);
         };
