@@ -11,6 +11,8 @@ mod finding;
 mod letter;
 mod line;
 mod merge;
+mod outcome;
+mod part;
 mod quick;
 mod share;
 mod sorting;
@@ -25,11 +27,13 @@ pub use entry::{Entry, Notes};
 pub use finding::Place;
 pub use line::Line;
 pub use merge::{merge, merge_all};
+pub use outcome::{Outcome, Phase, Spent, Table};
+pub use part::{Letter, Part};
 pub use sorting::{Manner, Progress, Sorting};
-pub use splitting::{Outcome, Phase, Spent, Splitting, Table};
+pub use splitting::Splitting;
 pub use ways::Way;
 
-use share::Part;
+use share::Own;
 use treepie_base::{Error, Rank, Result};
 use treepie_model::LogGP;
 
@@ -104,7 +108,7 @@ impl Comm {
             Table::Whole(world) => place.map(|_| self.members(world)),
             Table::Shared { rows, starts, holders } => {
                 let part =
-                    Part { group: Blocks::new(ranks, way.sorters().unwrap_or(1)).group_of(rank).0, rows, holders };
+                    Own { group: Blocks::new(ranks, way.sorters().unwrap_or(1)).group_of(rank).0, rows, holders };
                 let reach = match layout {
                     Some(layout) => self.share_in_memory(layout, memory, part, place)?,
                     None => self.share_by_records(context, part, place)?,

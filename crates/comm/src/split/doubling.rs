@@ -13,6 +13,7 @@ use treepie_base::{Bytes, Result};
 use super::entry::{Entry, Notes, highest};
 use super::letter::{read_all, refused};
 use super::merge::merge;
+use super::part::{Letter as Message, Part};
 
 /// How what came is joined with what is here.
 pub enum Joining {
@@ -39,7 +40,7 @@ pub struct Doubling {
     step: u32,
     /// Messages of later steps.
     early: Vec<(u32, Vec<Entry>, Notes)>,
-    outgoing: VecDeque<(u32, u32, Bytes)>,
+    outgoing: VecDeque<Message>,
     /// Entries moved.
     work: u64,
 }
@@ -51,31 +52,6 @@ impl Doubling {
         let mut this = Self { index, size, joining, table, notes, step: 0, early, outgoing, work: 0 };
         this.send();
         this
-    }
-
-    /// The next message: to which index, in which step, what.
-    pub fn poll_transmit(&mut self) -> Option<(u32, u32, Bytes)> {
-        self.outgoing.pop_front()
-    }
-
-    /// Takes a message of a step in.
-    pub fn on_message(&mut self, from: u32, step: u32, bytes: Bytes) -> Result<()> {
-        let mut entries: Vec<Entry> = read_all(bytes)?;
-        let notes = entries.pop().ok_or_else(|| refused(0, size_of::<Entry>()))?.as_notes();
-        let distance = 1u32.checked_shl(step).unwrap_or(0);
-        let is_known = distance < self.size && (self.index + distance) % self.size == from && step >= self.step;
-        if !is_known {
-            return Err(refused(entries.len(), 0));
-        }
-        self.early.push((step, entries, notes));
-        while let Some(place) = self.early.iter().position(|(step, ..)| *step == self.step) {
-            let (_, entries, notes) = self.early.swap_remove(place);
-            self.join(entries);
-            self.notes = highest(self.notes, notes);
-            self.step += 1;
-            self.send();
-        }
-        Ok(())
     }
 
     fn distance(&self) -> u32 {
@@ -135,25 +111,47 @@ impl Doubling {
         }
     }
 
-    /// Whether a message of that index is still to come.
-    pub fn expects(&self, from: u32) -> bool {
+    /// What all have brought, and the highest notes.
+    pub fn finish(self) -> (Vec<Entry>, Notes) {
+        (self.table, self.notes)
+    }
+}
+
+impl Part for Doubling {
+    fn poll_transmit(&mut self) -> Option<Message> {
+        self.outgoing.pop_front()
+    }
+
+    fn on_message(&mut self, from: u32, step: u32, bytes: Bytes) -> Result<()> {
+        let mut entries: Vec<Entry> = read_all(bytes)?;
+        let notes = entries.pop().ok_or_else(|| refused(0, size_of::<Entry>()))?.as_notes();
+        let distance = 1u32.checked_shl(step).unwrap_or(0);
+        let is_known = distance < self.size && (self.index + distance) % self.size == from && step >= self.step;
+        if !is_known {
+            return Err(refused(entries.len(), 0));
+        }
+        self.early.push((step, entries, notes));
+        while let Some(place) = self.early.iter().position(|(step, ..)| *step == self.step) {
+            let (_, entries, notes) = self.early.swap_remove(place);
+            self.join(entries);
+            self.notes = highest(self.notes, notes);
+            self.step += 1;
+            self.send();
+        }
+        Ok(())
+    }
+
+    fn expects(&self, from: u32) -> bool {
         let rounds = (self.step..u32::BITS).take_while(|step| 1 << step < self.size);
         let missing = |step: &u32| !self.early.iter().any(|(early, ..)| early == step);
         rounds.filter(missing).any(|step| (self.index + (1 << step)) % self.size == from)
     }
 
-    /// Whether everything is here.
-    pub fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.distance() >= self.size
     }
 
-    /// What all have brought, and the highest notes.
-    pub fn finish(self) -> (Vec<Entry>, Notes) {
-        (self.table, self.notes)
-    }
-
-    /// Entries that were moved since this was last asked.
-    pub fn take_work(&mut self) -> u64 {
+    fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
     }
 }

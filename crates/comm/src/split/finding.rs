@@ -14,6 +14,7 @@ use treepie_base::{Bytes, Result};
 use super::entry::{Entry, Notes, highest};
 use super::letter::{read, refused, write};
 use super::line::Line;
+use super::part::{Letter as Message, Part};
 
 /// Rows of one colour at an end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -102,7 +103,7 @@ pub(super) struct Finding {
     hellos: Vec<Option<Hello>>,
     answer: Option<Answer>,
     has_answered: bool,
-    outgoing: VecDeque<(u32, u32, Bytes)>,
+    outgoing: VecDeque<Message>,
 }
 
 impl Finding {
@@ -133,22 +134,6 @@ impl Finding {
         }
         this.give_answers();
         this
-    }
-
-    /// The next message: to which index, with which tag, what.
-    pub(super) fn poll_transmit(&mut self) -> Option<(u32, u32, Bytes)> {
-        self.outgoing.pop_front()
-    }
-
-    /// Takes a message in.
-    pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        match tag {
-            HELLO => self.hellos[from as usize] = Some(read(&bytes)?),
-            ANSWER => self.answer = Some(read(&bytes)?),
-            _ => return Err(refused(bytes.as_slice().len(), 0)),
-        }
-        self.give_answers();
-        Ok(())
     }
 
     /// Answers those whose entries are here, once all have said hello.
@@ -226,16 +211,6 @@ impl Finding {
         Answer { line, place, ..Answer::default() }
     }
 
-    /// Whether a message of that index is still to come, for sure.
-    pub(super) fn expects(&self, from: u32) -> bool {
-        self.hellos[from as usize].is_none()
-    }
-
-    /// Whether the rank knows its place, and others theirs of it.
-    pub(super) fn is_done(&self) -> bool {
-        self.has_answered && (self.answer.is_some() || !self.entry.takes_part())
-    }
-
     /// What was found.
     pub(super) fn finish(self) -> Found {
         let mut starts = vec![0];
@@ -247,5 +222,29 @@ impl Finding {
         let notes = (0..self.holders).fold(Notes::default(), |notes, index| highest(notes, self.hello(index).notes));
         let place = self.answer.map(|answer| (answer.place, answer.line));
         Found { place, starts, notes, rows: self.rows }
+    }
+}
+
+impl Part for Finding {
+    fn poll_transmit(&mut self) -> Option<Message> {
+        self.outgoing.pop_front()
+    }
+
+    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        match tag {
+            HELLO => self.hellos[from as usize] = Some(read(&bytes)?),
+            ANSWER => self.answer = Some(read(&bytes)?),
+            _ => return Err(refused(bytes.as_slice().len(), 0)),
+        }
+        self.give_answers();
+        Ok(())
+    }
+
+    fn expects(&self, from: u32) -> bool {
+        self.hellos[from as usize].is_none()
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_answered && (self.answer.is_some() || !self.entry.takes_part())
     }
 }

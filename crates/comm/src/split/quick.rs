@@ -15,6 +15,7 @@ use treepie_base::{Bytes, Result};
 
 use super::entry::Entry;
 use super::letter::{read, refused, write};
+use super::part::{Letter as Message, Part};
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(super) struct Quick {
     number: u32,
     level: Level,
     early: Vec<(u32, u32, Letter)>,
-    outgoing: VecDeque<(u32, u32, Bytes)>,
+    outgoing: VecDeque<Message>,
     work: u64,
 }
 
@@ -119,23 +120,6 @@ impl Quick {
         };
         this.rise();
         this
-    }
-
-    /// The next message: to whom, with which tag, what.
-    pub(super) fn poll_transmit(&mut self) -> Option<(u32, u32, Bytes)> {
-        self.outgoing.pop_front()
-    }
-
-    /// Takes a message in.
-    pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        self.early.push((from, tag, read(&bytes)?));
-        while let Some(place) = self.early.iter().position(|(_, tag, _)| tag >> KIND_BITS == self.number % LEVELS)
-            && !self.is_over()
-        {
-            let (from, tag, letter) = self.early.swap_remove(place);
-            self.handle(from, tag & ((1 << KIND_BITS) - 1), letter)?;
-        }
-        Ok(())
     }
 
     fn send(&mut self, to: u32, kind: Kind, letter: Letter) {
@@ -257,8 +241,29 @@ impl Quick {
         self.is_sorted() && !self.level.has_moved
     }
 
-    /// Whether that rank has to send something on this level, as far as is known.
-    pub(super) fn expects(&self, from: u32) -> bool {
+    /// That entry.
+    pub(super) fn finish(self) -> Entry {
+        self.entry
+    }
+}
+
+impl Part for Quick {
+    fn poll_transmit(&mut self) -> Option<Message> {
+        self.outgoing.pop_front()
+    }
+
+    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        self.early.push((from, tag, read(&bytes)?));
+        while let Some(place) = self.early.iter().position(|(_, tag, _)| tag >> KIND_BITS == self.number % LEVELS)
+            && !self.is_over()
+        {
+            let (from, tag, letter) = self.early.swap_remove(place);
+            self.handle(from, tag & ((1 << KIND_BITS) - 1), letter)?;
+        }
+        Ok(())
+    }
+
+    fn expects(&self, from: u32) -> bool {
         if self.is_over() || self.level.has_moved {
             return false;
         }
@@ -269,18 +274,11 @@ impl Quick {
             || self.node.parent == Some(from)
     }
 
-    /// Whether the rank has its entry of the sorted ones.
-    pub(super) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.is_over()
     }
 
-    /// That entry.
-    pub(super) fn finish(self) -> Entry {
-        self.entry
-    }
-
-    /// Entries that were looked at since this was last asked.
-    pub(super) fn take_work(&mut self) -> u64 {
+    fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
     }
 }

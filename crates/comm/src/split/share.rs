@@ -9,7 +9,7 @@ use crate::comm::Comm;
 use crate::members::{Layout, Piece, Reach, Window};
 
 /// What a rank has of the table.
-pub(super) struct Part {
+pub(super) struct Own {
     pub(super) group: Group,
     /// Ranks of the world, row after row.
     pub(super) rows: Vec<u32>,
@@ -31,7 +31,7 @@ impl Comm {
     }
 
     /// Puts the own part into memory that all ranks map.
-    pub(super) fn share_in_memory(&self, layout: Layout, at: u64, part: Part, place: Option<Place>) -> Result<Reach> {
+    pub(super) fn share_in_memory(&self, layout: Layout, at: u64, part: Own, place: Option<Place>) -> Result<Reach> {
         let mut endpoint = self.endpoint();
         let own = endpoint.rank();
         let memory = endpoint.fabric().shared().expect("there is a layout").map(at, layout.bytes())?;
@@ -41,7 +41,7 @@ impl Comm {
     }
 
     /// Keeps the own part, and answers those who ask.
-    pub(super) fn share_by_records(&self, context: u32, part: Part, place: Option<Place>) -> Result<Reach> {
+    pub(super) fn share_by_records(&self, context: u32, part: Own, place: Option<Place>) -> Result<Reach> {
         let holders: Result<Box<[u32]>> = part.holders.iter().map(|rank| self.world_rank(*rank as usize)).collect();
         let holders = holders?;
         // Rows are one more than they are, so that nothing is zero.

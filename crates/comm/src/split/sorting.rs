@@ -14,6 +14,7 @@ use treepie_base::{Bytes, Pod, Result};
 use super::entry::Entry;
 use super::letter::{read, read_all, refused, write};
 use super::merge::{Merging, merge_all};
+use super::part::{Letter as Message, Part};
 use super::splitter::{Proposal, Responsible, Search, Verdict};
 
 /// What a message is.
@@ -74,7 +75,7 @@ pub struct Sorting {
     runs: Vec<Option<Vec<Entry>>>,
     merging: Merging,
     rows: Option<Vec<Entry>>,
-    outgoing: VecDeque<(u32, u32, Bytes)>,
+    outgoing: VecDeque<Message>,
     /// What this rank says to itself.
     own: VecDeque<(Kind, Bytes)>,
     work: u64,
@@ -109,18 +110,6 @@ impl Sorting {
 
     fn ranks(&self) -> u32 {
         self.searches.len() as u32
-    }
-
-    /// The next message: to which index, with which tag, what.
-    pub fn poll_transmit(&mut self) -> Option<(u32, u32, Bytes)> {
-        self.outgoing.pop_front()
-    }
-
-    /// Takes a message in.
-    pub fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        let kind = *KINDS.get(tag as usize).ok_or_else(|| refused(bytes.as_slice().len(), 0))?;
-        self.handle(from, kind, bytes)?;
-        self.settle()
     }
 
     fn say(&mut self, to: u32, kind: Kind, what: impl Pod) {
@@ -228,23 +217,33 @@ impl Sorting {
         self.responsible.rounds()
     }
 
-    /// Whether a message of that index is still to come.
-    pub fn expects(&self, from: u32) -> bool {
-        self.runs[from as usize].is_none() || self.cut(from).is_none()
-    }
-
-    /// Whether the rank's part is here, and others have theirs of this rank: they may need it for splitters until then.
-    pub fn is_done(&self) -> bool {
-        self.rows.is_some() && !self.sent.contains(&false)
-    }
-
     /// The rank's part of the sorted table.
     pub fn finish(self) -> Vec<Entry> {
         self.rows.expect("asked for when it is done")
     }
+}
 
-    /// Entries that were moved or looked at since this was last asked.
-    pub fn take_work(&mut self) -> u64 {
+impl Part for Sorting {
+    fn poll_transmit(&mut self) -> Option<Message> {
+        self.outgoing.pop_front()
+    }
+
+    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        let kind = *KINDS.get(tag as usize).ok_or_else(|| refused(bytes.as_slice().len(), 0))?;
+        self.handle(from, kind, bytes)?;
+        self.settle()
+    }
+
+    fn expects(&self, from: u32) -> bool {
+        self.runs[from as usize].is_none() || self.cut(from).is_none()
+    }
+
+    /// Others may need this rank for splitters until they have their runs.
+    fn is_done(&self) -> bool {
+        self.rows.is_some() && !self.sent.contains(&false)
+    }
+
+    fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
     }
 }
