@@ -45,6 +45,7 @@ pub(crate) struct Inner {
     context: u32,
     rank: Rank,
     pub(crate) members: Rc<Members>,
+    leftovers: Rc<Leftovers>,
     /// Collective operations begun so far.
     pub(crate) instances: Cell<u32>,
     /// A call goes on that was compared as a whole.
@@ -81,6 +82,7 @@ impl Comm {
             context,
             rank,
             members,
+            leftovers: world.leftovers.clone(),
             instances: Cell::new(0),
             compared: Cell::new(false),
             shows: Cell::new(None),
@@ -136,17 +138,23 @@ impl Comm {
     /// back to a lower one, so two communicators that share a rank never share a context.
     pub(crate) fn agree_on_context(&self) -> Result<u32> {
         let mine = u64::from(self.endpoint().next_context());
-        Ok(self.take_context(self.all_gather(&[mine])?))
+        self.take_context(self.all_gather(&[mine])?)
     }
 
     /// The highest of the contexts that ranks would take; now this rank has used it.
-    pub(crate) fn take_context(&self, next: impl IntoIterator<Item = u64>) -> u32 {
-        let context = next.into_iter().max().expect("there is at least this rank") as u32;
+    pub(crate) fn take_context(&self, next: impl IntoIterator<Item = u64>) -> Result<u32> {
+        self.take_contexts(next, 1)
+    }
+
+    /// The same with so many behind it: a table that ranks share has one of its own. All ranks know whether there are any left.
+    pub(crate) fn take_contexts(&self, next: impl IntoIterator<Item = u64>, count: u32) -> Result<u32> {
+        let highest = next.into_iter().max().expect("there is at least this rank");
+        let context = u32::try_from(highest).ok().filter(|context| context.checked_add(2 * count).is_some());
+        let context = context.ok_or_else(|| Error::Engine("no context is left for a communicator".to_owned()))?;
         let mut endpoint = self.endpoint();
-        // A table that ranks share has a context of its own.
-        endpoint.use_contexts_below(context + 4);
+        endpoint.use_contexts_below(context + 2 * count);
         self.world.leftovers.clear(&mut endpoint, true);
-        context
+        Ok(context)
     }
 
     pub(crate) fn leftovers(&self) -> Rc<Leftovers> {
@@ -227,9 +235,10 @@ impl Comm {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A handle may be dropped in the middle of something; then the entry stays, and does no harm.
-        if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
-            endpoint.forget_group(self.context);
+        // A handle may be dropped in the middle of something.
+        match self.endpoint.try_borrow_mut() {
+            Ok(mut endpoint) => endpoint.forget_group(self.context),
+            Err(_) => self.leftovers.forget_group_later(self.context),
         }
     }
 }

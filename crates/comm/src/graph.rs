@@ -68,7 +68,7 @@ impl Comm {
         let highest = lists.into_iter().flatten().copied().max().unwrap_or(0) as u64;
         let next = u64::from(self.endpoint().next_context());
         let agreed = self.all_reduce(&[next, highest], Max)?;
-        let context = self.take_context([agreed[0]]);
+        let context = self.take_context([agreed[0]])?;
         self.check_rank(agreed[1] as Rank)?;
         Ok(self.dup_with(context))
     }

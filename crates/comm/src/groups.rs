@@ -50,7 +50,7 @@ impl Comm {
         }
         match self.agree_in_group(group, tag | GROUPS) {
             Ok(context) => {
-                let context = self.take_context([context]);
+                let context = self.take_context([context])?;
                 Ok(self.part(context, self.members_of(group)?))
             }
             Err(error) => {

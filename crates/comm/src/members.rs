@@ -13,7 +13,7 @@ use treepie_base::Result;
 use treepie_fabric::{Endpoint, Group};
 
 pub(crate) use leftovers::Leftovers;
-pub(crate) use shared::{Layout, Piece, Reach, SharedTable, Window};
+pub(crate) use shared::{Layout, Piece, Reach, SharedTable, Window, row_to_tell};
 
 /// The ranks of the world that a communicator has, in its order.
 #[derive(Debug)]
@@ -131,14 +131,12 @@ impl Members {
         }
     }
 
-    /// Finds out which ranks here those are that the world has lost, where that is not known.
+    /// Finds out which ranks here those are that the world has lost, where that is not known. An error if it cannot be.
     #[inline]
-    pub(crate) fn learn_lost(&self, endpoint: &mut Endpoint) {
-        if let Members::Shared(table) = self {
-            let lost = endpoint.lost_ranks();
-            if !lost.is_empty() {
-                table.learn_lost(&lost, endpoint);
-            }
+    pub(crate) fn learn_lost(&self, endpoint: &mut Endpoint) -> Result<()> {
+        match self {
+            Members::Shared(table) => table.learn_lost(&endpoint.lost_ranks(), endpoint),
+            _ => Ok(()),
         }
     }
 
@@ -183,9 +181,8 @@ impl Group for Members {
         Members::ranks(self)
     }
 
-    /// Where tables are shared by records, only of ranks that this one has had to do with.
-    fn contains(&self, rank: u32) -> bool {
-        self.known_rank(rank).flatten().is_some()
+    fn contains(&self, rank: u32) -> Option<bool> {
+        self.known_rank(rank).map(|rank| rank.is_some())
     }
 }
 

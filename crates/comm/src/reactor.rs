@@ -93,10 +93,12 @@ impl<R: Reactor> Running<R> {
         self.members.as_ref().map_or(Ok(rank), |members| members.world(rank, endpoint))
     }
 
-    /// What the reactor needs of a rank of the world; nothing if it is not among them.
+    /// What the reactor needs of a rank of the world; nothing if it is not among them. If nobody knows, it may be.
     fn needs(&self, world: u32) -> Option<Needs> {
-        let rank = self.members.as_ref().map_or(Some(world), |members| members.known_rank(world).flatten());
-        rank.map(|rank| self.reactor.needs(rank))
+        match self.members.as_ref().map_or(Some(Some(world)), |members| members.known_rank(world)) {
+            Some(rank) => rank.map(|rank| self.reactor.needs(rank)),
+            None => Some(Needs::Perhaps),
+        }
     }
 
     /// The same with memory for messages that is aligned like this.
@@ -253,7 +255,7 @@ impl<R: Reactor> Running<R> {
 
     /// An error if somebody will not do any more what this waits for.
     fn look_for_losses(&self, endpoint: &mut Endpoint) -> Result<()> {
-        self.members.as_ref().inspect(|members| members.learn_lost(endpoint));
+        self.members.as_ref().map_or(Ok(()), |members| members.learn_lost(endpoint))?;
         if let Some(rank) = self.lost(endpoint) {
             return Err(Error::PeerLost { rank: rank as usize });
         }

@@ -48,7 +48,7 @@ impl Comm {
     /// `using("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, says by which way; else it is the one that takes least.
     /// All give the same communicators; some share their tables, see [`representation`](Self::representation).
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
-        let asked = self.asked_protocol("split");
+        let asked = self.asked_protocol("split").map(|id| id.filter(|id| *id != AUTO));
         let _compared = self.agree_on(|| match asked {
             Ok(Some(id)) => format!("split by {id}"),
             _ => "split".to_owned(),
@@ -76,7 +76,7 @@ impl Comm {
         let context = u64::from(self.endpoint().next_context());
         let all = self.all_gather(&[entry, Entry::of_notes([context, 0])])?;
         let (all, _) = all.as_chunks::<2>();
-        let context = self.take_context(all.iter().map(|[_, notes]| notes.as_notes()[0]));
+        let context = self.take_context(all.iter().map(|[_, notes]| notes.as_notes()[0]))?;
         if !entry.takes_part() {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl Comm {
         };
         let Outcome { notes: [context, memory], place, line, table } =
             self.run_protocol(begin(place), align_of::<Entry>(), |_| {})?.finish();
-        let context = self.take_context([context]);
+        let context = self.take_contexts([context], 1 + u32::from(way.shares()))?;
         let members = match table {
             Table::Whole(world) => place.map(|_| self.members(world)),
             Table::Shared { rows, starts, holders } => {
@@ -145,7 +145,7 @@ impl Comm {
         if let Some(rank) = all.iter().position(|[.., other]| *other != mine[2]) {
             return Err(Error::Algorithm(format!("rank {rank} lists another group than rank {}", self.rank())));
         }
-        let context = self.take_context(all.iter().map(|[context, ..]| *context));
+        let context = self.take_context(all.iter().map(|[context, ..]| *context))?;
         if !group.contains(&self.rank()) {
             return Ok(None);
         }

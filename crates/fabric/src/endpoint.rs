@@ -38,6 +38,8 @@ pub struct Endpoint {
     pub(crate) in_task: bool,
     /// Something has come that tasks have not seen.
     pub(crate) tasks_due: bool,
+    /// Messages may have come while somebody waited for something else, also those for a receive that goes on.
+    pub(crate) came_past: bool,
     /// The ranks of contexts, by half their number, that have not all ranks.
     pub(crate) groups: Vec<(u32, Rc<dyn Group>)>,
     /// Bytes that the engine was last told to be held.
@@ -65,6 +67,7 @@ impl Endpoint {
             looking: Looking::default(),
             in_task: false,
             tasks_due: false,
+            came_past: false,
             groups: Vec::new(),
             told_held: 0,
             finding_losses: false,

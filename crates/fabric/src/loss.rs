@@ -23,8 +23,8 @@ use crate::waiting::Patience;
 pub trait Group {
     /// How many.
     fn ranks(&self) -> u32;
-    /// Whether this one is among them.
-    fn contains(&self, rank: u32) -> bool;
+    /// Whether this one is among them, if that is known.
+    fn contains(&self, rank: u32) -> Option<bool>;
 }
 
 impl Endpoint {
@@ -93,10 +93,13 @@ impl Endpoint {
         match self.group_of(key.context) {
             None => lives.first_failed().or_else(|| lives.first().filter(|_| lives.lost() + 1 >= self.size())),
             Some(group) => {
-                let mut lost = (0..self.size()).filter(|rank| lives.is_lost(*rank) && group.contains(*rank));
-                let failed = lost.clone().find(|rank| lives.has_failed(*rank));
-                let all = lost.clone().count() as u32 + 1 >= group.ranks();
-                failed.or_else(|| lost.next().filter(|_| all))
+                let lost = (0..self.size()).filter(|rank| lives.is_lost(*rank));
+                let failed = lost.clone().find(|rank| lives.has_failed(*rank) && group.contains(*rank) != Some(false));
+                let mut members = lost.filter(|rank| group.contains(*rank) == Some(true));
+                let all = members.clone().count() as u32 + 1 >= group.ranks();
+                // Where nobody is left at all, it does not matter who they were.
+                let nobody = lives.first().filter(|_| lives.lost() + 1 >= self.size());
+                failed.or_else(|| members.next().filter(|_| all)).or(nobody)
             }
         }
     }

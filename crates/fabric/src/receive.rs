@@ -85,6 +85,10 @@ impl Endpoint {
                 }
                 None if any => {
                     patience.stir();
+                    // A task may have waited for something; what came then must not be overtaken.
+                    if std::mem::take(&mut self.came_past) && self.core.waiting.find(key).is_some() {
+                        return self.recv_waiting(select, foreground.expect("set above").into);
+                    }
                     self.fail_given_up(key)?;
                 }
                 None => {

@@ -7,7 +7,7 @@ use treepie_base::{Error, Result};
 
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
-use crate::engine::Head;
+use crate::engine::{Head, Life};
 use crate::kind::{self, words};
 use crate::op::Waiting;
 use crate::waiting::Patience;
@@ -18,15 +18,26 @@ pub(crate) struct Memories {
     parts: HashMap<u32, Vec<u8>>,
     /// Writes of this rank that their owners have not confirmed.
     unconfirmed: usize,
-    /// The one answer that can be outstanding.
+    /// The answer to the question with that number, the only one that can be outstanding. Those to questions that were given up
+    /// may come later.
     answer: Option<Vec<u8>>,
-    /// Questions about parts that are still to be made: who asks, for which window, where, and how many bytes.
-    early: Vec<(u32, u32, u64, usize)>,
+    question: u32,
+    /// Questions about parts that are still to be made.
+    early: Vec<Question>,
+}
+
+/// Somebody wants to read a part.
+struct Question {
+    from: u32,
+    window: u32,
+    number: u32,
+    at: u64,
+    len: usize,
 }
 
 impl Core {
     pub(crate) fn window_record(&mut self, from: u32, head: Head, body: &[u8]) {
-        let reply = |kind| Head { kind, context: head.context, ..Head::default() };
+        let reply = |kind| Head { kind, context: head.context, slot: head.slot, ..Head::default() };
         match head.kind {
             kind::WINDOW_PUT => {
                 let [at] = words(body);
@@ -37,9 +48,10 @@ impl Core {
             kind::WINDOW_GET => {
                 let [at, len] = words(body);
                 // Tables that ranks share are made without a barrier.
+                let question = Question { from, window: head.context, number: head.slot, at, len: len as usize };
                 match self.memories.parts.contains_key(&head.context) {
-                    true => self.answer_get(from, head.context, at, len as usize),
-                    false => self.memories.early.push((from, head.context, at, len as usize)),
+                    true => self.answer_get(&question),
+                    false => self.memories.early.push(question),
                 }
             }
             kind::WINDOW_ADD => {
@@ -48,16 +60,18 @@ impl Core {
                 self.actions.push(Action::Send { to: from, head: reply(kind::WINDOW_GOT), body: kind::body([old]) });
             }
             kind::WINDOW_PUT_DONE => self.memories.unconfirmed -= 1,
-            kind::WINDOW_GOT => self.memories.answer = Some(body.to_vec()),
+            kind::WINDOW_GOT if head.slot == self.memories.question => self.memories.answer = Some(body.to_vec()),
+            kind::WINDOW_GOT => {}
             other => unreachable!("a record of kind {other}"),
         }
     }
 }
 
 impl Core {
-    fn answer_get(&mut self, from: u32, window: u32, at: u64, len: usize) {
+    fn answer_get(&mut self, question: &Question) {
+        let Question { from, window, number, at, len } = *question;
         let body = self.memories.read(window, at, len).to_vec();
-        let head = Head { kind: kind::WINDOW_GOT, context: window, ..Head::default() };
+        let head = Head { kind: kind::WINDOW_GOT, context: window, slot: number, ..Head::default() };
         self.actions.push(Action::SendLong { to: from, head, body });
     }
 }
@@ -94,10 +108,8 @@ impl Endpoint {
     pub fn window_make_of(&mut self, window: u32, part: Vec<u8>) {
         let memories = &mut self.core.memories;
         memories.parts.insert(window, part);
-        let (now, later) = std::mem::take(&mut memories.early).into_iter().partition(|(_, about, ..)| *about == window);
-        memories.early = later;
-        let now: Vec<(u32, u32, u64, usize)> = now;
-        now.into_iter().for_each(|(from, window, at, len)| self.core.answer_get(from, window, at, len));
+        let early: Vec<Question> = memories.early.extract_if(.., |question| question.window == window).collect();
+        early.iter().for_each(|question| self.core.answer_get(question));
         self.act();
     }
 
@@ -133,7 +145,7 @@ impl Endpoint {
         let piece = self.fabric.max_body();
         for (i, into) in into.chunks_mut(piece).enumerate() {
             let question = kind::body([at + (i * piece) as u64, into.len() as u64]);
-            self.window_send(kind::WINDOW_GET, window, rank, question.as_slice())?;
+            self.window_ask(kind::WINDOW_GET, window, rank, question.as_slice())?;
             into.copy_from_slice(&self.window_answer(rank)?);
         }
         Ok(())
@@ -144,7 +156,7 @@ impl Endpoint {
         if rank == self.core.rank {
             return Ok(self.core.memories.add(window, at, value));
         }
-        self.window_send(kind::WINDOW_ADD, window, rank, kind::body([at, value]).as_slice())?;
+        self.window_ask(kind::WINDOW_ADD, window, rank, kind::body([at, value]).as_slice())?;
         let [old] = words(&self.window_answer(rank)?);
         Ok(old)
     }
@@ -154,8 +166,15 @@ impl Endpoint {
         self.window_wait(None, |endpoint| (endpoint.core.memories.unconfirmed == 0).then_some(()))
     }
 
+    fn window_ask(&mut self, kind: u32, window: u32, rank: u32, body: &[u8]) -> Result<()> {
+        let memories = &mut self.core.memories;
+        memories.question = memories.question.wrapping_add(1);
+        memories.answer = None;
+        self.window_send(kind, window, rank, body)
+    }
+
     fn window_send(&mut self, kind: u32, window: u32, rank: u32, body: &[u8]) -> Result<()> {
-        let head = Head { kind, context: window, ..Head::default() };
+        let head = Head { kind, context: window, slot: self.core.memories.question, ..Head::default() };
         self.window_wait(Some(rank), |endpoint| {
             (!endpoint.core.outbox.holds_for(rank) && endpoint.fabric.try_send(rank, head, body)).then_some(())
         })
@@ -170,20 +189,25 @@ impl Endpoint {
             if let Some(value) = ready(endpoint) {
                 return Some(Ok(value));
             }
+            // One that leaves still answers.
             let lives = &endpoint.core.lives;
-            let lost = rank.map_or(lives.first(), |rank| lives.is_lost(rank).then_some(rank))?;
-            // The answer may have come while this looked for losses; it must not be left for the next question.
-            let _ = endpoint.progress();
+            let is_gone = |rank: &u32| !matches!(lives.of(*rank), Life::Here | Life::Leaving);
+            let lost = rank.map_or(lives.first(), |rank| Some(rank).filter(is_gone))?;
+            // What it did before it ended counts.
+            endpoint.drain();
             Some(ready(endpoint).ok_or(Error::PeerLost { rank: lost as usize }))
         })
     }
 
-    /// Waits until there is something in memory that others write to without telling. An error if a rank has failed.
-    pub fn wait_until<T>(&mut self, what: &'static str, ready: impl Fn() -> Option<T>) -> Result<T> {
-        self.wait_alone(what, |endpoint| match (ready(), endpoint.core.lives.first_failed()) {
-            (Some(value), _) => Some(Ok(value)),
-            (None, Some(rank)) => Some(Err(Error::PeerLost { rank: rank as usize })),
-            (None, None) => None,
+    /// Waits until there is something in memory that a rank writes to without telling. An error if that rank is lost before.
+    pub fn wait_until<T>(&mut self, what: &'static str, rank: u32, ready: impl Fn() -> Option<T>) -> Result<T> {
+        self.wait_alone(what, |endpoint| {
+            // Looked at in this order: it may have written before it was lost.
+            let is_lost = endpoint.core.lives.is_lost(rank);
+            match ready() {
+                Some(value) => Some(Ok(value)),
+                None => is_lost.then_some(Err(Error::PeerLost { rank: rank as usize })),
+            }
         })
     }
 
@@ -208,6 +232,7 @@ impl Endpoint {
         let begun = std::mem::replace(&mut self.tasks, tasks);
         self.tasks.extend(begun);
         self.tasks_due = true;
+        self.came_past = true;
         result
     }
 }

@@ -17,6 +17,8 @@ use super::shared::Piece;
 pub(crate) enum Leftover {
     /// Shared memory that nobody uses.
     Memory { at: u64, bytes: u64 },
+    /// A context whose ranks nobody needs to know any more.
+    Group { context: u32 },
     /// A part for which others may still ask: all ranks of the communicator that was split, of which this is one.
     Part { window: u32, parent: Rc<Members>, rank: u32 },
 }
@@ -28,6 +30,11 @@ pub(crate) struct Leftovers(RefCell<Vec<Leftover>>);
 impl Leftovers {
     pub(super) fn push(&self, leftover: Leftover) {
         self.0.borrow_mut().push(leftover);
+    }
+
+    /// The context is not used any more; the endpoint, which knows its ranks, is in use now.
+    pub(crate) fn forget_group_later(&self, context: u32) {
+        self.push(Leftover::Group { context });
     }
 
     /// This rank does not need a piece any more.
@@ -47,6 +54,7 @@ impl Leftovers {
                         heap.release(at, bytes);
                     }
                 }
+                Leftover::Group { context } => endpoint.forget_group(context),
                 Leftover::Part { window, parent, rank } if stays => {
                     let farewell = Farewell { window, parent, rank, step: 0, receive: None };
                     let id = endpoint.spawn(Rc::new(RefCell::new(farewell)), None);
@@ -60,7 +68,7 @@ impl Leftovers {
 }
 
 /// A barrier of all ranks that were split, after which the part goes. If some rank is lost meanwhile, it stays until the end of the
-/// world.
+/// world. As long as a rank keeps its communicator, the others carry this along, and receive a little slower for it.
 struct Farewell {
     window: u32,
     parent: Rc<Members>,

@@ -41,13 +41,23 @@ pub(crate) enum Reach {
     Records(Window),
 }
 
-/// Memory that all ranks of the split have mapped: a count of those that are done with it; the row of each rank of the world; the
-/// parts, two rows in a word. Rows and ranks are one more than they are, so that nothing is zero.
+/// Memory that all ranks of the split have mapped: a count of those that are done with it; a word for the row of each rank of the
+/// world; the parts, two ranks in a word, each one more than it is. What is zero is not there yet.
 pub(crate) struct Piece {
     pub(crate) memory: Rc<dyn SharedMemory>,
     pub(crate) layout: Layout,
     pub(crate) at: u64,
     pub(crate) group: Group,
+    /// The ranks that were split.
+    pub(crate) parent: Rc<Members>,
+}
+
+/// What a rank says of itself: its row, so many more than it is, or that it has none.
+const FIRST: u64 = 2;
+const OUT: u64 = 1;
+
+pub(crate) fn row_to_tell(row: Option<u32>) -> u64 {
+    row.map_or(OUT, |row| u64::from(row) + FIRST)
 }
 
 /// Where things lie in a piece.
@@ -105,7 +115,7 @@ impl Piece {
             .map(|two| u64::from(two[0] + 1) | two.get(1).map_or(0, |other| u64::from(other + 1) << 32))
             .collect();
         self.memory.store(self.layout.part(rank), bytemuck::cast_slice(&words));
-        let row = row.map_or(0, |row| u64::from(row) + 1);
+        let row = row_to_tell(row);
         self.memory.store(self.layout.row_of(world), &row.to_ne_bytes());
     }
 
@@ -141,7 +151,17 @@ impl SharedTable {
         let holder = self.starts.partition_point(|start| *start <= row) as u32 - 1;
         let within = row - self.starts[holder as usize];
         let world = match &self.reach {
-            Reach::Memory(piece) => await_row(endpoint, || piece.row(holder, within))?,
+            Reach::Memory(piece) => {
+                let read = || piece.row(holder, within);
+                // Each puts its rows there as soon as it knows them.
+                match read() {
+                    Some(world) => world,
+                    None => {
+                        let at = piece.parent.world(piece.group.rank(holder), endpoint)?;
+                        endpoint.wait_until(LOOK_UP, at, read)?
+                    }
+                }
+            }
             Reach::Records(window) => {
                 let mut cell = [0; CELL as usize];
                 let at = (1 + u64::from(within)) * CELL;
@@ -167,29 +187,33 @@ impl SharedTable {
                 let row = piece.word(piece.layout.row_of(world));
                 let rank = self.rank_of_row(row);
                 rank.inspect(|rank| self.back.put(world, *rank));
-                Some(rank)
+                (row != 0).then_some(rank)
             }
             Reach::Records(_) => self.lost.borrow().iter().find(|(lost, _)| *lost == world).map(|(_, rank)| *rank),
         }
     }
 
-    /// The rank here whose row is one less; none if that is of another communicator.
+    /// The rank here that says this of its row; none if it is in another communicator.
     fn rank_of_row(&self, row: u64) -> Option<u32> {
-        let rank = row.checked_sub(1)?.checked_sub(u64::from(self.place.start))?;
+        let rank = row.checked_sub(FIRST)?.checked_sub(u64::from(self.place.start))?;
         (rank < u64::from(self.place.size)).then_some(rank as u32)
     }
 
-    /// The rank here of a rank of the world, which is asked.
+    /// The rank here of a rank of the world, which is asked, or has still to say so.
     #[cold]
     pub(super) fn find_rank(&self, world: u32, endpoint: &mut Endpoint) -> Result<Option<u32>> {
-        let Reach::Records(window) = &self.reach else { return Ok(None) };
-        if window.parent.rank(world, endpoint)?.is_none() {
+        let (Reach::Memory(Piece { parent, .. }) | Reach::Records(Window { parent, .. })) = &self.reach;
+        if parent.rank(world, endpoint)?.is_none() {
             return Ok(None);
         }
+        let window = match &self.reach {
+            Reach::Memory(_) => return endpoint.wait_until(LOOK_UP, world, || self.known_rank(world)),
+            Reach::Records(window) => window,
+        };
         let mut cell = [0; CELL as usize];
         if endpoint.window_get(window.window, world, 0, &mut cell).is_err() {
             // It may have sent something before it left.
-            self.learn_lost(&[world], endpoint);
+            self.learn_lost(&[world], endpoint)?;
             return Ok(self.known_rank(world).flatten());
         }
         let rank = self.rank_of_row(u32::from_ne_bytes(cell).into());
@@ -199,32 +223,34 @@ impl SharedTable {
 
     /// Finds out which ranks here those of the world are that are lost, which cannot be asked: the holders are, for all rows.
     #[cold]
-    pub(super) fn learn_lost(&self, lost: &[u32], endpoint: &mut Endpoint) {
+    pub(super) fn learn_lost(&self, lost: &[u32], endpoint: &mut Endpoint) -> Result<()> {
         let unknown: Vec<u32> = lost.iter().copied().filter(|world| self.known_rank(*world).is_none()).collect();
-        let Reach::Records(window) = &self.reach else { return };
+        let Reach::Records(window) = &self.reach else { return Ok(()) };
         if unknown.is_empty() {
-            return;
+            return Ok(());
         }
+        let own = self.place.start..self.place.start + self.place.size;
         let mut found: Vec<(u32, Option<u32>)> = unknown.iter().map(|world| (*world, None)).collect();
-        for (holder, two) in window.holders.iter().zip(self.starts.windows(2)) {
+        let parts = window.holders.iter().zip(self.starts.windows(2));
+        for (holder, two) in parts.filter(|(_, two)| two[0] < own.end && own.start < two[1]) {
             let mut rows = vec![0u32; (two[1] - two[0]) as usize];
-            // Rows of one that is lost itself stay unknown.
-            if endpoint.window_get(window.window, *holder, CELL, bytemuck::cast_slice_mut(&mut rows)).is_err() {
-                continue;
-            }
+            // If this one is lost itself, nobody can say whether others are here; but then nobody can talk to them either.
+            endpoint.window_get(window.window, *holder, CELL, bytemuck::cast_slice_mut(&mut rows))?;
             for (row, world) in (two[0]..).zip(rows) {
                 if let Some((_, rank)) = found.iter_mut().find(|(lost, _)| *lost == world) {
-                    *rank = self.rank_of_row(u64::from(row) + 1);
+                    *rank = self.rank_of_row(u64::from(row) + FIRST);
                 }
             }
         }
         self.lost.borrow_mut().append(&mut found);
+        Ok(())
     }
 
     /// Bytes that it takes here, with the part that is here.
     pub(super) fn memory(&self) -> usize {
         let reach = match &self.reach {
-            Reach::Memory(piece) => (piece.layout.part(1) - piece.layout.part(0) + WORD) as usize,
+            // All that were split have it together.
+            Reach::Memory(piece) => piece.layout.bytes().div_ceil(piece.layout.ranks.into()) as usize,
             Reach::Records(window) => window.bytes + size_of_val(&*window.holders),
         };
         size_of_val(&*self.starts) + reach
@@ -236,13 +262,8 @@ impl SharedTable {
     }
 }
 
-/// Waits until a holder has put its rows there, which it does as soon as it knows them.
-fn await_row(endpoint: &mut Endpoint, row: impl Fn() -> Option<u32>) -> Result<u32> {
-    if let Some(row) = row() {
-        return Ok(row);
-    }
-    endpoint.wait_until("a look-up in a shared table", row)
-}
+/// What a rank waits in.
+const LOOK_UP: &str = "a look-up in a shared table";
 
 impl Drop for SharedTable {
     /// Parts go when nobody needs them any more. The endpoint may be in use now, so that is seen to later.

@@ -6,7 +6,7 @@ use super::blocks::Group;
 use super::finding::Place;
 use super::ways::Way;
 use crate::comm::Comm;
-use crate::members::{Layout, Piece, Reach, Window};
+use crate::members::{Layout, Piece, Reach, Window, row_to_tell};
 
 /// What a rank has of the table.
 pub(super) struct Own {
@@ -35,7 +35,7 @@ impl Comm {
         let mut endpoint = self.endpoint();
         let own = endpoint.rank();
         let memory = endpoint.fabric().shared().expect("there is a layout").map(at, layout.bytes())?;
-        let piece = Piece { memory, layout, at, group: part.group };
+        let piece = Piece { memory, layout, at, group: part.group, parent: self.inner.members.clone() };
         piece.publish(self.rank() as u32, &part.rows, own, place.map(|place| place.start + place.rank));
         Ok(Reach::Memory(piece))
     }
@@ -44,8 +44,7 @@ impl Comm {
     pub(super) fn share_by_records(&self, context: u32, part: Own, place: Option<Place>) -> Result<Reach> {
         let holders: Result<Box<[u32]>> = part.holders.iter().map(|rank| self.world_rank(*rank as usize)).collect();
         let holders = holders?;
-        // Rows are one more than they are, so that nothing is zero.
-        let mut cells = vec![place.map_or(0, |place| place.start + place.rank + 1)];
+        let mut cells = vec![row_to_tell(place.map(|place| place.start + place.rank)) as u32];
         cells.extend(part.rows);
         let bytes = bytemuck::cast_slice(&cells).to_vec();
         let (window, rank) = (context + 2, self.rank() as u32);
