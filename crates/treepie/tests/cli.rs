@@ -13,6 +13,8 @@ mod exchange;
 mod mpi;
 #[path = "cli/sim.rs"]
 mod sim;
+#[path = "cli/split.rs"]
+mod split;
 
 fn treepie(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));

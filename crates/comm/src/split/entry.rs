@@ -9,14 +9,15 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Entry {
-    /// Ranks with the same are to be together.
-    colour: u32,
+    // What counts less lies first, so that where numbers begin with their lowest byte the whole is one number in memory.
     /// In the order of these.
     key: u32,
-    /// The rank in the communicator that is split, and whether it stays out.
-    rank: u32,
+    /// Ranks with the same are to be together.
+    colour: u32,
     /// The rank of the world.
     at: u32,
+    /// The rank in the communicator that is split, and whether it stays out.
+    rank: u32,
 }
 
 /// Words that ranks bring along; all get to know the highest of each.

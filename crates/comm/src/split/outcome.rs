@@ -66,6 +66,6 @@ pub struct Spent {
     pub bytes: u64,
     /// Entries moved or looked at.
     pub work: u64,
-    /// When it ended, if that is known: one that ends with something to compute has ended when the next message is taken.
+    /// When the message came that ended it, if it is over. What was computed then takes its time after that.
     pub until: Option<Duration>,
 }

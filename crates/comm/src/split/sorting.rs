@@ -82,6 +82,9 @@ pub struct Sorting {
 }
 
 impl Sorting {
+    /// The tag of messages that bring entries; all others look for splitters.
+    pub const RUN: u32 = Kind::Run as u32;
+
     /// Begins with a sorted table. `starts` is the row with which each rank's part is to begin.
     pub fn new(index: u32, starts: &[u64], table: Vec<Entry>, manner: Manner) -> Self {
         let ranks = starts.len();

@@ -123,8 +123,6 @@ pub struct Splitting {
     spent: [Spent; 6],
     now: Duration,
     work: u64,
-    /// The last phase that has computed something since the last message.
-    worked: Option<Phase>,
     /// The most entries that were held.
     most: usize,
 }
@@ -151,7 +149,6 @@ impl Splitting {
             spent: Default::default(),
             now: Duration::ZERO,
             work: 0,
-            worked: None,
             most: 1,
         };
         match way {
@@ -253,22 +250,13 @@ impl Splitting {
         let work = self.stage.part_mut().map_or(0, Part::take_work);
         let phase = self.stage.phase();
         self.count(phase, work);
-        // What was computed now takes its time, so the phase that did it ends when the next message is taken.
-        let over = self.worked.map_or(phase as usize, |worked| (worked as usize).min(phase as usize));
-        self.end_phases(over);
-    }
-
-    /// All before that one are over.
-    fn end_phases(&mut self, phase: usize) {
-        for spent in &mut self.spent[..phase] {
+        let is_over = matches!(self.stage, Stage::Done);
+        for spent in &mut self.spent[..phase as usize + usize::from(is_over)] {
             spent.until.get_or_insert(self.now);
         }
     }
 
     fn count(&mut self, phase: Phase, work: u64) {
-        if work > 0 {
-            self.worked = Some(phase);
-        }
         self.spent[phase as usize].work += work;
         self.work += work;
     }
@@ -419,8 +407,6 @@ impl Reactor for Splitting {
 
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         self.now = now;
-        self.worked = None;
-        self.end_phases(self.stage.phase() as usize);
         if tag >> WAY_AT != self.way.number() {
             return Err(Error::OtherOperation { rank: from as usize });
         }

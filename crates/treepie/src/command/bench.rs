@@ -14,6 +14,7 @@ pub(crate) mod p2p;
 mod peer;
 mod progress;
 mod sim;
+mod split;
 mod statistics;
 mod table;
 
@@ -39,6 +40,7 @@ enum What {
     Collectives(collectives::Collectives),
     Exchange(exchange::Exchange),
     Sim(sim::Simulator),
+    Split(split::Split),
 }
 
 impl Bench {
@@ -48,6 +50,7 @@ impl Bench {
             What::Collectives(collectives) => collectives.run(),
             What::Exchange(exchange) => exchange.run(),
             What::Sim(sim) => sim.run(),
+            What::Split(split) => split.run(),
         }
     }
 }

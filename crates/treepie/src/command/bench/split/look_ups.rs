@@ -51,7 +51,10 @@ pub(super) fn run(records: Option<&mut Records>) -> anyhow::Result<()> {
     for (name, (hits, misses)) in [("stencil", sum(|seen| seen.stencil)), ("doubling", sum(|seen| seen.doubling))] {
         let rate = 100.0 * hits as f64 / (hits + misses) as f64;
         let each = misses as f64 / f64::from(RANKS);
-        say!("  {name:<9} {hits:>8} of {:>8} look-ups from the cache: {rate:.2} %, {each:.1} gets a rank", hits + misses);
+        say!(
+            "  {name:<9} {hits:>8} of {:>8} look-ups from the cache: {rate:.2} %, {each:.1} gets a rank",
+            hits + misses
+        );
     }
     let Some(records) = records else { return Ok(()) };
     for (case, value) in [("cached", first.cached), ("remote", first.remote)] {
@@ -64,7 +67,7 @@ pub(super) fn run(records: Option<&mut Records>) -> anyhow::Result<()> {
             better: Better::Low,
             statistic: "median".to_owned(),
             spread: 0.0,
-            samples: BATCHES as u32,
+            samples: BATCHES,
             machine: machine::describe(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             against: None,
@@ -92,9 +95,8 @@ fn measure(world: &Comm) -> anyhow::Result<Seen> {
         let at = |row: usize, column: usize| row % rows * wide + column % wide;
         vec![(at(row + 1, column), at(row + rows - 1, column)), (at(row, column + 1), at(row, column + wide - 1))]
     })?;
-    seen.doubling = messages(world, |rank, size| {
-        (0..size.ilog2()).map(|step| (rank ^ 1 << step, rank ^ 1 << step)).collect()
-    })?;
+    seen.doubling =
+        messages(world, |rank, size| (0..size.ilog2()).map(|step| (rank ^ 1 << step, rank ^ 1 << step)).collect())?;
     Ok(seen)
 }
 
@@ -130,7 +132,7 @@ fn messages(world: &Comm, partners: impl Fn(Rank, usize) -> Vec<(Rank, Rank)>) -
     let partners = partners(comm.rank(), comm.size());
     for _ in 0..ROUNDS {
         for (to, from) in &partners {
-            comm.sendrecv(&[comm.rank()], *to, 0, &mut [0], *from, 0)?;
+            comm.sendrecv(&[comm.rank()], *to, 0, &mut [0usize], *from, 0)?;
         }
     }
     Ok(comm.look_ups())
