@@ -158,7 +158,8 @@ impl Comm {
         if !self.inner.same_world(&other.inner) {
             return Ok(None);
         }
-        let rank = other.inner.members.rank(world, &mut self.endpoint())?;
+        let members = &other.inner.members;
+        let rank = members.known_rank(world).map_or_else(|| members.rank(world, &mut self.endpoint()), Ok)?;
         Ok(rank.map(|rank| rank as Rank))
     }
 

@@ -110,10 +110,10 @@ fn shuffled(world: &Comm) -> anyhow::Result<Comm> {
 /// The median time to find one of these ranks in the world, one after the other.
 fn look_up(comm: &Comm, world: &Comm, ranks: &[Rank]) -> anyhow::Result<f64> {
     let mut times = Vec::new();
-    let mut next = ranks.iter().cycle();
+    let ranks: Vec<Rank> = ranks.iter().copied().cycle().take(BATCH).collect();
     for batch in 0..=BATCHES {
         let begun = Instant::now();
-        for rank in next.by_ref().take(BATCH) {
+        for rank in &ranks {
             black_box(comm.translate(black_box(*rank), world)?);
         }
         // The first one fills the cache.
