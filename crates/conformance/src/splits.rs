@@ -96,6 +96,13 @@ fn shared_tables(comm: &Comm) -> Outcome {
         // Two and two change places, so that ranks follow no formula. One stays out, and has a part of the table all the same.
         let is_out = comm.rank() == 0 && comm.size() >= 5;
         let Some(part) = handle.split((!is_out).then_some(7), comm.rank() as i32 ^ 1)? else { continue };
+        // Before anybody has said anything there.
+        for rank in 0..comm.size() {
+            let there = comm.translate(rank, &part)?;
+            check_eq!(there.is_none(), rank == 0 && comm.size() >= 5, "whether rank {rank} is there");
+            let back = there.map(|there| part.translate(there, comm)).transpose()?.flatten();
+            check_eq!(back, there.map(|_| rank), "rank {rank} and back");
+        }
         if part.size() >= 3 && !comm.representation().ends_with("table") {
             check_eq!(part.representation(), "shared table", "{way}");
         }

@@ -343,7 +343,7 @@ impl Endpoint {
                 self.fabric.depart();
                 announced = true;
             }
-            if announced && !self.is_busy() && self.fabric.departed() {
+            if announced && !self.is_busy() && !self.is_asked() && self.fabric.departed() {
                 return;
             }
             if any {
@@ -352,6 +352,12 @@ impl Endpoint {
                 self.pause(&mut patience, Waiting::For("the end of the world, for what was sent to be received"));
             }
         }
+    }
+
+    /// Whether others may still want to read a table of which this rank has a part. They are done when they leave as well.
+    fn is_asked(&self) -> bool {
+        // An engine that cannot know who has left stays until all have.
+        self.core.memories.has_tables() && self.fabric.knows_life() && self.core.lives.lost() + 1 < self.size()
     }
 
     /// Leaves at once. Peers may still read what was offered to them, so that memory is never given back.

@@ -1,7 +1,7 @@
 //! Memory that other ranks read, write and add to, where the engine has no memory of its own that all can reach: by
 //! records that the owner handles whenever it makes progress.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use treepie_base::{Error, Result};
 
@@ -16,6 +16,8 @@ use crate::waiting::Patience;
 #[derive(Default)]
 pub(crate) struct Memories {
     parts: HashMap<u32, Vec<u8>>,
+    /// Those that others may read until they are told otherwise.
+    tables: HashSet<u32>,
     /// Writes of this rank that their owners have not confirmed.
     unconfirmed: usize,
     /// The answer to the question with that number, the only one that can be outstanding. Those to questions that were given up
@@ -77,6 +79,10 @@ impl Core {
 }
 
 impl Memories {
+    pub(crate) fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
     fn part(&mut self, window: u32) -> &mut Vec<u8> {
         self.parts.get_mut(&window).expect("a window is used between its creation and its end")
     }
@@ -101,13 +107,15 @@ impl Memories {
 impl Endpoint {
     /// Makes this rank's part of a window, zero at first. Others may use it once all ranks have made theirs.
     pub fn window_make(&mut self, window: u32, bytes: usize) {
-        self.window_make_of(window, vec![0; bytes]);
+        self.core.memories.parts.insert(window, vec![0; bytes]);
     }
 
-    /// Makes this rank's part of a window that others only read. They may do so before, and then wait for it.
-    pub fn window_make_of(&mut self, window: u32, part: Vec<u8>) {
+    /// Makes this rank's part of a table that others only read. They may do so before, and then wait for it; and also when this
+    /// rank leaves, until they do so as well or the part is ended.
+    pub fn window_make_table(&mut self, window: u32, part: Vec<u8>) {
         let memories = &mut self.core.memories;
         memories.parts.insert(window, part);
+        memories.tables.insert(window);
         let early: Vec<Question> = memories.early.extract_if(.., |question| question.window == window).collect();
         early.iter().for_each(|question| self.core.answer_get(question));
         self.act();
@@ -116,6 +124,7 @@ impl Endpoint {
     /// Ends this rank's part, when nobody uses it any more.
     pub fn window_end(&mut self, window: u32) {
         self.core.memories.parts.remove(&window);
+        self.core.memories.tables.remove(&window);
     }
 
     /// Writes. Done at the owner after the next [`window_flush`](Self::window_flush).

@@ -49,7 +49,7 @@ impl Comm {
         let bytes = bytemuck::cast_slice(&cells).to_vec();
         let (window, rank) = (context + 2, self.rank() as u32);
         let reach = Window { window, holders, parent: self.inner.members.clone(), rank, bytes: bytes.len() };
-        self.endpoint().window_make_of(window, bytes);
+        self.endpoint().window_make_table(window, bytes);
         Ok(Reach::Records(reach))
     }
 }

@@ -5,6 +5,7 @@ mod costs;
 mod ends;
 mod losses;
 mod results;
+mod shared_tables;
 
 use treepie::simulate::{LogGP, Noise, Settings, Simulated};
 use treepie::{Network, Result};

@@ -1,0 +1,128 @@
+//! Communicators whose ranks share a table, where nobody can read it without asking: ranks that leave, give up, or are late.
+
+use std::time::Duration;
+
+use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
+use treepie_topology::Network;
+
+use crate::plain;
+
+/// Runs a body on ranks that were split by an order which no formula has.
+fn on_shared<R>(ranks: u32, sorters: u32, body: impl Fn(&Comm, &Comm) -> R) -> Vec<R> {
+    let run = treepie::simulate(&Network::flat(ranks), &plain(), |world| {
+        let way = format!("split/distributed:sorters={sorters}");
+        let part = world.using(&way).and_then(|world| world.split(0, world.rank() as i32 ^ 1));
+        let part = part.expect("all take part").expect("every rank has a colour");
+        assert_eq!(part.representation(), "shared table");
+        body(&world, &part)
+    });
+    run.expect("nobody waits for ever").into_results()
+}
+
+fn is_told(error: &Option<Error>) -> bool {
+    matches!(error, Some(Error::PeerLost { .. } | Error::GaveUp { .. }))
+}
+
+#[test]
+fn a_rank_that_leaves_is_noticed_by_those_who_have_never_looked_it_up() {
+    for way in ["split/merge", "split/quick:sorters=2", "split/distributed:sorters=3"] {
+        for sorters in 1..=4 {
+            let errors = on_shared(6, sorters, |world, part| {
+                if world.rank() == 1 { None } else { part.using(way).and_then(|part| part.split(0, 0)).err() }
+            });
+            assert!((0..6).all(|rank| rank == 1 || is_told(&errors[rank])), "{way}, {sorters}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_gives_up_is_noticed_by_those_who_have_never_looked_it_up() {
+    for id in ["exchange/nbx", "exchange/crystal", "exchange/pex", "exchange/auto"] {
+        let errors = on_shared(8, 4, |_, part| {
+            let to = if part.rank() == 5 { Some(99) } else { None };
+            part.using(id).and_then(|part| part.exchange(to.map(|to| (to, vec![1u8])))).err()
+        });
+        let refused = errors.iter().filter(|error| matches!(error, Some(Error::BadRank { .. }))).count();
+        assert_eq!((refused, errors.iter().filter(|error| is_told(error)).count()), (1, 7), "{id}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_receive_from_anybody_ends_when_nobody_is_left() {
+    let errors = on_shared(
+        5,
+        4,
+        |world, part| {
+            if world.rank() == 0 { part.recv(&mut [0u8], ANY_SOURCE, 5).err() } else { None }
+        },
+    );
+    assert!(is_told(&errors[0]), "{errors:?}");
+}
+
+#[test]
+fn ranks_that_are_done_answer_those_who_are_late() {
+    // The last operation is one of the table's own, and some come to it late and have to look others up.
+    let sums = on_shared(8, 4, |world, part| {
+        world.compute(Duration::from_micros(50 * world.rank() as u64));
+        part.all_reduce(&[1u64], Sum).map(|sum| sum[0])
+    });
+    assert_eq!(sums, vec![Ok(8); 8]);
+}
+
+#[test]
+fn messages_are_not_overtaken_while_a_task_looks_something_up() {
+    let wrong = on_shared(8, 4, |world, part| {
+        let all = || (0..8).map(|to| (to, vec![1u8]));
+        let mut wrong = 0;
+        if world.rank() == 7 {
+            let request = part.iexchange(all())?;
+            (0..50u64).try_for_each(|i| world.send(&[i], 0, 3))?;
+            request.wait()?;
+        } else if world.rank() == 0 {
+            // It sends nothing itself, so it knows nobody when messages come.
+            let request = part.iexchange(Vec::<(usize, Vec<u8>)>::new())?;
+            for i in 0..50u64 {
+                let mut got = [0u64];
+                world.recv(&mut got, 7, 3)?;
+                wrong += u64::from(got[0] != i);
+            }
+            request.wait()?;
+        } else {
+            world.compute(Duration::from_micros(world.rank() as u64 * 3));
+            part.iexchange(all())?.wait()?;
+        }
+        Ok::<u64, Error>(wrong)
+    });
+    assert_eq!(wrong, vec![Ok(0); 8]);
+}
+
+#[test]
+fn a_rank_that_leaves_still_says_which_rank_it_was() {
+    let seen = on_shared(8, 2, |world, part| {
+        match world.rank() {
+            5 => {
+                part.send(&[1u8], 1, 4)?;
+                // It cannot go before this is received.
+                std::mem::forget(world.isend(vec![0u8; 1 << 20], 2, 9)?);
+            }
+            0 => {
+                let left = world.recv(&mut [0u8], 5, 1).err();
+                assert_eq!(left, Some(Error::PeerLost { rank: 5 }));
+                let status = part.recv(&mut [0u8], ANY_SOURCE, 4)?;
+                for to in [1, 2, 3, 4, 6, 7] {
+                    world.send(&[1u8], to, 5)?;
+                }
+                return Ok(Some((status.source, part.translate(2, world)?)));
+            }
+            rank => {
+                world.recv(&mut [0u8], 0, 5)?;
+                if rank == 2 {
+                    drop(world.recv_vec::<u8>(5, 9)?);
+                }
+            }
+        }
+        Ok::<_, Error>(None)
+    });
+    // 5 and 4 have changed places, and so have 3 and 2.
+    assert_eq!(seen[0], Ok(Some((4, Some(3)))), "{seen:?}");
+}
