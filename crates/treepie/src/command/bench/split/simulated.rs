@@ -7,6 +7,7 @@ use treepie_sim::noise::Random;
 use treepie_sim::{Settings, reactors};
 use treepie_topology::Network;
 
+use super::super::super::machine;
 use super::group::{Member, group};
 use super::tables;
 use super::watched::Watched;
@@ -57,8 +58,8 @@ impl Seen {
 }
 
 /// Memory and messages with which a simulation of all ranks ends within minutes.
-const MOST_MEMORY: f64 = 3e9;
-const MOST_MESSAGES: f64 = 100e6;
+const MOST_MEMORY: f64 = 10e9;
+const MOST_MESSAGES: f64 = 200e6;
 
 /// How much of it can be simulated, if anything.
 pub(super) fn extent(way: Way, ranks: u32) -> Option<Extent> {
@@ -73,7 +74,8 @@ pub(super) fn extent(way: Way, ranks: u32) -> Option<Extent> {
         Way::Quick { .. } => n * rounds * 4.0,
         _ => n * (n.log2() + 2.0 * rounds * sorters.unwrap_or(1.0)),
     };
-    match memory <= MOST_MEMORY && messages <= MOST_MESSAGES {
+    let there = machine::memory("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
+    match memory <= MOST_MEMORY.min(there) && messages <= MOST_MESSAGES {
         true => Some(Extent::All),
         // Of a quicksort all ranks are one group.
         false => (!matches!(way, Way::Quick { .. })).then_some(Extent::Group),
