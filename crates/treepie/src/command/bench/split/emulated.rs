@@ -6,6 +6,7 @@ use treepie_comm::split::Entry;
 use super::super::super::machine;
 use super::super::super::record::Records;
 use super::super::progress::Progress;
+use super::super::statistics::median;
 use super::checks;
 use super::cost::{Cost, Transfer};
 use super::doubling::{Emulated, Joined};
@@ -113,7 +114,7 @@ impl Emulation<'_> {
         })
     }
 
-    /// The lowest of the runs, phase by phase: others on the machine can only add to CPU time.
+    /// The medians of the runs, phase by phase.
     fn column(&self, ranks: u32, sorters: u32, transfer: &Transfer) -> anyhow::Result<Column> {
         let mut samples = Vec::new();
         for seed in 0..u64::from(self.repeat) {
@@ -135,7 +136,7 @@ impl Emulation<'_> {
                 rounds: sorted.rounds,
             });
         }
-        let of = |value: fn(&Column) -> f64| samples.iter().map(value).fold(f64::MAX, f64::min);
+        let of = |value: fn(&Column) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
         Ok(Column {
             sorters,
             collect: of(|column| column.collect),
@@ -160,7 +161,7 @@ impl Emulation<'_> {
             let [joined, sorted] = Emulated { ranks, each: 1, joining, seed }.run(then)?;
             samples.push(Whole { sent: joined.sent(transfer), joined: joined.cpu, sorted: sorted.cpu });
         }
-        let of = |value: fn(&Whole) -> f64| samples.iter().map(value).fold(f64::MAX, f64::min);
+        let of = |value: fn(&Whole) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
         Ok(Whole { sent: of(|it| it.sent), joined: of(|it| it.joined), sorted: of(|it| it.sorted) })
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn print_rules(machine: &str, transfer: &Transfer, repeat: u32) {
         "  message that it sends {latency:.2} us and for its bytes what {bandwidth:.2} GB/s take, both measured now by a ping-pong of"
     );
     say!(
-        "  two threads. Mean of the ranks who sort, lowest of {repeat} runs; slowest is that of them who took longest."
+        "  two threads. Mean of the ranks who sort, medians of {repeat} runs; slowest is that of them who took longest."
     );
     say!("");
 }
@@ -83,7 +83,7 @@ pub(super) fn write(splits: &[Split], repeat: u32, records: &mut Records) -> any
             value,
             unit: "s".to_owned(),
             better: Better::Low,
-            statistic: "lowest".to_owned(),
+            statistic: "median".to_owned(),
             spread: 0.0,
             samples: repeat as usize,
             machine: machine.clone(),

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use treepie::Comm;
 
+use super::super::statistics::median;
 use super::cost::Transfer;
 
 const SHORT: usize = 8;
@@ -20,7 +21,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Transfer> {
     Ok(Transfer { latency: short, per_byte: ((many - short) / (long - SHORT) as f64).max(0.0) })
 }
 
-/// Seconds of one way in the best batch: where others want the cores too, many are those of their time slices.
+/// Seconds of one way, the median of batches.
 fn ping_pong(comm: &Comm, bytes: usize, rounds: u32, batches: usize) -> anyhow::Result<f64> {
     let (mut there, mut back) = (vec![1u8; bytes], vec![0u8; bytes]);
     let mut times = Vec::new();
@@ -40,5 +41,5 @@ fn ping_pong(comm: &Comm, bytes: usize, rounds: u32, batches: usize) -> anyhow::
         times.push(begun.elapsed().as_secs_f64() / f64::from(rounds) / 2.0);
         std::mem::swap(&mut there, &mut back);
     }
-    Ok(times[1..].iter().copied().fold(f64::MAX, f64::min))
+    Ok(median(&times[1..]))
 }
