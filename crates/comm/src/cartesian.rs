@@ -7,7 +7,7 @@ use std::ops::Deref;
 use treepie_base::{Error, Rank, Result};
 
 use crate::comm::Comm;
-use crate::split::digest;
+use crate::split::digest_of;
 
 /// A communicator whose ranks are the places of a grid.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ impl Comm {
     /// If there are more places than ranks, if a side is 0, or if not each dimension has both; if the ranks do not agree, on
     /// those that have a place.
     pub fn cartesian(&self, dims: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
+        let _compared = self.agree_on_split(|| format!("cartesian of {dims:?} {periodic:?}"))?;
         // Those who ask for something else must not wait for this rank, nor be in one grid with it.
         let asked = places(dims, periodic, self.size());
         let has_place = asked.as_ref().is_ok_and(|places| self.rank() < *places);
@@ -125,15 +126,16 @@ impl Cartesian {
     /// call it, with the same.
     ///
     /// # Errors
-    /// If it is not said for each dimension, or if the ranks do not agree and this one's part is not there.
+    /// If it is not said for each dimension, or if not all ranks of this one's part keep the same.
     pub fn sub(&self, keep: &[bool]) -> Result<Cartesian> {
+        let _compared = self.comm.agree_on_split(|| format!("sub keeping {keep:?}"))?;
         let asked = self.check_length("what to keep of a grid", keep);
         let kept = |which: bool| {
             keep.iter().zip(0..self.dims.len()).filter(move |(keep, _)| **keep == which).map(|(_, at)| at)
         };
         let here = self.here();
         let index = |which: bool| kept(which).fold(0, |index, at| index * self.dims[at] + here[at]);
-        let colour = asked.is_ok().then(|| index(false) as u32);
+        let colour = asked.is_ok().then(|| self.number_of_part(keep, &here).unwrap_or(index(false) as u32));
         let comm = self.comm.split(colour, 0)?;
         asked?;
         let comm = comm.expect("it has a colour");
@@ -145,6 +147,15 @@ impl Cartesian {
             )));
         }
         Ok(Cartesian { comm, dims, periodic: kept(true).map(|at| self.periodic[at]).collect() })
+    }
+
+    /// A number for each part of each choice of what to keep, so that ranks which keep different dimensions are not put
+    /// together: a digit for each dimension, with one more where all of it is kept. Nothing if there are too many.
+    fn number_of_part(&self, keep: &[bool], here: &[usize]) -> Option<u32> {
+        let bases = self.dims.iter().map(|side| u32::try_from(side + 1).ok());
+        bases.clone().try_fold(1, |numbers: u32, base| numbers.checked_mul(base?))?;
+        let digits = keep.iter().zip(here).zip(&self.dims).map(|((keep, at), side)| if *keep { side } else { at });
+        bases.zip(digits).try_fold(0, |number, (base, digit)| Some(number * base? + *digit as u32))
     }
 
     fn here(&self) -> Vec<usize> {
@@ -185,6 +196,6 @@ fn shape(dims: &[usize]) -> String {
 /// The same for ranks that ask for the same grid, and as good as always another one for others.
 fn colour_of(dims: &[usize], periodic: &[bool]) -> u32 {
     let list: Vec<usize> = dims.iter().copied().chain(periodic.iter().map(|is| usize::from(*is))).collect();
-    let digest = digest(&list);
+    let digest = digest_of(&list);
     (digest >> 32) as u32 ^ digest as u32
 }

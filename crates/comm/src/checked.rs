@@ -4,15 +4,18 @@
 //! numbers, whatever they are and however they end, so that ranks stay in step after a difference.
 
 mod agreement;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
 use treepie_base::{Error, Lender, Result};
-use treepie_fabric::{Endpoint, Id, PROTOCOL, Task};
+use treepie_fabric::{Endpoint, Id, PROTOCOL, Run, Task};
+use treepie_schedule::Operation;
 
-use crate::collective::job::{INSTANCE_MASK, instance_tag};
+use crate::collective::job::{INSTANCE_MASK, forget_far, instance_tag};
 use crate::comm::{Comm, Inner};
 use crate::reactor::Running;
 use agreement::{Agreement, Said};
@@ -34,9 +37,9 @@ impl Comm {
         self.with_choice(choice)
     }
 
-    /// Whether calls are compared.
+    /// Whether ranks compare what they call on this handle.
     #[inline]
-    pub(crate) fn is_checked(&self) -> bool {
+    pub fn is_checked(&self) -> bool {
         self.collectives.choice.checked
     }
 
@@ -62,15 +65,15 @@ impl Comm {
         Comparing { running, comm: self.inner.clone(), context: self.own_context(), next, begun: false }
     }
 
-    /// Compares a call that is made of others. Those are not compared while what this returns is there.
-    pub(crate) fn agree_on(&self, call: impl FnOnce() -> String) -> Result<Compared<'_>> {
+    /// Compares a call that is made of others, and what was said about these operations among them. They are not compared while
+    /// what this returns is there.
+    pub(crate) fn agree_on(&self, made_of: &[Operation], call: impl FnOnce() -> String) -> Result<Compared<'_>> {
         if !self.compares() {
             return Ok(Compared(None));
         }
-        if let Err(error) = self.announce(call).settle() {
-            self.skip_instance();
-            return Err(error);
-        }
+        let mut unused = Unused(Some(self));
+        self.announce(|| call() + &self.choice_in_words(made_of)).settle()?;
+        unused.0 = None;
         self.inner.compared.set(true);
         Ok(Compared(Some(&self.inner.compared)))
     }
@@ -91,13 +94,26 @@ impl Comm {
 
     /// Takes a number that nobody uses. What was given up under it is not forgotten.
     fn skip_instance(&self) {
-        self.inner.instances.set(self.inner.instances.get().wrapping_add(1));
+        let instance = self.inner.instances.get();
+        self.inner.instances.set(instance.wrapping_add(1));
+        forget_far(&mut self.endpoint(), self.own_context(), instance);
     }
 
     /// Lets an operation run beside the caller, after the comparison.
     pub(crate) fn spawn(&self, announced: Announced, task: Rc<RefCell<dyn Task>>, lender: Option<Lender>) -> Id {
         let task = announced.before(task);
         self.endpoint().spawn(task, lender)
+    }
+}
+
+/// The number of an operation that does not begin, if its comparison fails or somebody's operator panics meanwhile.
+struct Unused<'a>(Option<&'a Comm>);
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        if let Some(comm) = self.0 {
+            comm.skip_instance();
+        }
     }
 }
 
@@ -182,6 +198,8 @@ impl Comparing {
     fn give_up_next(&self, endpoint: &mut Endpoint, mask: u32, lost: Option<u32>) {
         let bits = self.next | mask & PROTOCOL;
         endpoint.give_up_messages(self.context, mask, bits);
+        // If that is a protocol, messages of it may wait here for somebody to listen.
+        endpoint.stop_listening(Run { context: self.context, tag: self.next | PROTOCOL });
         let members = &self.comm.members;
         let others: Vec<u32> = (0..members.ranks()).filter_map(|rank| members.world(rank, endpoint).ok()).collect();
         endpoint.tell_why_gave_up(self.context, mask, bits, lost, others.into_iter());

@@ -22,11 +22,12 @@ mod steps;
 pub(crate) mod store_and_forward;
 mod straight;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use treepie_base::{Error, Region, Result, lending};
 use treepie_schedule::{Buf, Layout, Layouts, Operation, Schedule};
+use treepie_topology::Network;
 
 use crate::comm::Comm;
 pub(crate) use choose::Choice;
@@ -106,6 +107,8 @@ pub(crate) struct Collectives {
     /// Whether barriers are meetings at the board, once that is known.
     meets: Cell<Option<bool>>,
     pub(crate) choice: Choice,
+    /// Where the ranks are if the choice does not say, once that was asked.
+    network: OnceCell<Result<Network>>,
 }
 
 impl Collectives {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
+use treepie_schedule::Operation;
 
 use crate::checked;
 use crate::collective::{Choice, Collectives};
@@ -115,7 +116,7 @@ impl Comm {
 
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
-        let _compared = self.agree_on(|| "dup".to_owned())?;
+        let _compared = self.agree_on(&[Operation::Allgather], || "dup".to_owned())?;
         Ok(self.dup_with(self.agree_on_context()?))
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use treepie_base::{Bytes, Max, Rank, Region, Result};
+use treepie_schedule::Operation;
 
 use crate::comm::Comm;
 use crate::protocol::{Route, StoreAndForward};
@@ -37,11 +38,13 @@ impl Deref for Graph {
 
 impl Comm {
     /// A communicator of the same ranks in which each knows its neighbours. A rank names those that it sends to, each as often
-    /// as it likes, also itself, and learns who sends to it, in ceil(lg P) messages. All ranks call it.
+    /// as it likes, also itself, and learns who sends to it, in ceil(lg P) messages after
+    /// an agreement of all ranks on its message space. All ranks call it.
     ///
     /// # Errors
     /// If any rank names one that does not exist; on every rank.
     pub fn graph(&self, destinations: &[Rank]) -> Result<Graph> {
+        let _compared = self.agree_on(&[Operation::Allreduce], || "graph".to_owned())?;
         let comm = self.dup_if_all_exist([destinations])?;
         let nothing = || Region::from(Bytes::from(Vec::<u8>::new()));
         let edges = destinations.iter().map(|to| (*to as u32, nothing()));
@@ -58,6 +61,7 @@ impl Comm {
     /// # Errors
     /// If any rank names one that does not exist; on every rank.
     pub fn graph_adjacent(&self, sources: &[Rank], destinations: &[Rank]) -> Result<Graph> {
+        let _compared = self.agree_on(&[Operation::Allreduce], || "graph_adjacent".to_owned())?;
         let comm = self.dup_if_all_exist([sources, destinations])?;
         Ok(Graph { comm, sources: sources.to_vec(), destinations: destinations.to_vec() })
     }

@@ -9,7 +9,7 @@
 //! Whoever learns that a member has another list gives up and says so to all ranks of the parent, as some that have it in their
 //! lists may not be in its own. Members are taken in the order of the world, so that lists which differ in their order
 //! only are compared in the first round. Others are noticed by those who hear from a rank that they did not expect: see
-//! [`Agreement::doubt`].
+//! [`Founding::doubt`].
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use treepie_fabric::{Address, Endpoint, Id, Run, Select, Started, Target, Task};
 
 use crate::collective::job::GROUPS;
 use crate::comm::Comm;
-use crate::split::digest;
+use crate::split::digest_of;
 
 /// The largest tag that a call may have; bits above tell such messages from others.
 const MAX_GROUP_TAG: u32 = (1 << 30) - 1;
@@ -30,7 +30,7 @@ struct Spoilt(RefCell<Vec<u32>>);
 impl Comm {
     /// A communicator of these ranks, in this order, which only they make: all of them call it with the same list and tag, and
     /// the others do not. Calls with several lists come in the same order on all ranks that they share; then the tag does
-    /// not matter. It is at most 2^30 - 1.
+    /// not matter. It is at most 2^30 - 1; a larger one is refused before anybody is told.
     ///
     /// # Errors
     /// If a rank does not exist or is listed twice, or if the caller is not in the list. If lists differ, on every caller that
@@ -48,17 +48,11 @@ impl Comm {
         if spoilt.0.borrow().contains(&tag) {
             return Err(Error::Algorithm(format!("no group could be made under tag {tag} before; take another tag")));
         }
-        match self.agree_in_group(group, tag | GROUPS) {
-            Ok(context) => {
-                let context = self.take_context([context])?;
-                Ok(self.part(context, self.members_of(group)?))
-            }
-            Err(error) => {
-                spoilt.0.borrow_mut().push(tag);
-                self.give_up_group(tag | GROUPS);
-                Err(error)
-            }
-        }
+        let mut unfinished = Unfinished { comm: Some(self), tag };
+        let context = self.agree_in_group(group, tag | GROUPS)?;
+        unfinished.comm = None;
+        let context = self.take_context([context])?;
+        Ok(self.part(context, self.members_of(group)?))
     }
 
     /// The highest of the contexts that the members would take next.
@@ -69,11 +63,9 @@ impl Comm {
             return Err(Error::Algorithm(what));
         }
         let next = self.endpoint().next_context();
-        let mut agreement = Agreement::new(self, group, tag, next.into())?;
-        let mut endpoint = self.endpoint();
-        let result = endpoint.run(&mut agreement);
-        agreement.give_up(&mut endpoint);
-        result.map(|()| agreement.highest)
+        let mut founding = Founding::new(self, group, tag, next.into())?;
+        self.endpoint().run(&mut founding)?;
+        Ok(founding.highest)
     }
 
     #[cold]
@@ -82,6 +74,22 @@ impl Comm {
         let mut endpoint = self.endpoint();
         endpoint.give_up_messages(self.own_context(), u32::MAX, tag);
         endpoint.tell_gave_up(self.own_context(), u32::MAX, tag, others.into_iter());
+    }
+}
+
+/// A call that has not made its communicator. If it fails, or somebody's operator panics meanwhile, the tag is spent, and
+/// others are told.
+struct Unfinished<'a> {
+    comm: Option<&'a Comm>,
+    tag: u32,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(comm) = self.comm {
+            comm.attachment::<Spoilt>().0.borrow_mut().push(self.tag);
+            comm.give_up_group(self.tag | GROUPS);
+        }
     }
 }
 
@@ -112,7 +120,7 @@ impl Said {
 }
 
 /// A call on one rank.
-struct Agreement<'a> {
+struct Founding<'a> {
     comm: &'a Comm,
     tag: u32,
     /// As ranks of the world, in its order, and as those of the parent.
@@ -129,13 +137,13 @@ struct Agreement<'a> {
     sends: Vec<Id>,
 }
 
-impl<'a> Agreement<'a> {
+impl<'a> Founding<'a> {
     fn new(comm: &'a Comm, group: &[Rank], tag: u32, next: u64) -> Result<Self> {
         let members: Result<Vec<_>> = group.iter().map(|rank| Ok((comm.world_rank(*rank)?, *rank))).collect();
         let mut members = members?;
         members.sort_unstable();
         let place = members.iter().position(|(_, rank)| *rank == comm.rank()).expect("the caller is in the list");
-        let (digest, sends) = (digest(group), Vec::new());
+        let (digest, sends) = (digest_of(group), Vec::new());
         Ok(Self { comm, tag, members, place, digest, next, highest: next, distance: 1, receive: None, sends })
     }
 
@@ -210,7 +218,7 @@ impl<'a> Agreement<'a> {
     }
 }
 
-impl Task for Agreement<'_> {
+impl Task for Founding<'_> {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
         match self.advance(endpoint) {
             Ok(false) => None,
@@ -221,6 +229,13 @@ impl Task for Agreement<'_> {
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
         self.receive.take().into_iter().chain(self.sends.drain(..)).for_each(|id| endpoint.abandon(id));
+    }
+}
+
+impl Drop for Founding<'_> {
+    fn drop(&mut self) {
+        let comm = self.comm;
+        self.give_up(&mut comm.endpoint());
     }
 }
 

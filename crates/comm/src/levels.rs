@@ -3,6 +3,7 @@
 use treepie_base::{Error, Result};
 
 use crate::comm::Comm;
+use crate::digest::digest;
 
 /// What ranks have in common that [`Comm::split_by`] puts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,16 +22,21 @@ impl Comm {
     /// keys in that of their ranks here. All ranks call it.
     ///
     /// Clusters and leaf switches are those of the network that the handle names ([`Comm::on`]), or else of the one that
-    /// `TREEPIE_NETWORK` names for all ranks of the world.
+    /// `TREEPIE_NETWORK` names for all ranks of the world. A simulation does not say on which network it runs: name it here too.
     ///
     /// # Errors
-    /// If the network has no such level; on every rank.
+    /// If the network has no such level. If only some ranks name such a network, they get an error, and the others are put
+    /// together without them.
     pub fn split_by(&self, level: Level, key: i32) -> Result<Comm> {
+        let _compared = self.agree_on_split(|| format!("split_by {level:?}"))?;
         match level {
             Level::Host => self.split_by_host(key),
             Level::Cluster | Level::Leaf => {
-                let part = self.part_of_network(level)?;
-                Ok(self.split(part, key)?.expect("every rank has a colour"))
+                let part = self.part_of_network(level);
+                // Others may name another network, and must not wait for this rank.
+                let comm = self.split(part.as_ref().ok().copied(), key);
+                part?;
+                Ok(comm?.expect("it has a colour"))
             }
         }
     }
@@ -74,10 +80,9 @@ impl Comm {
 fn host() -> Option<u64> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     let name = std::fs::read("/proc/sys/kernel/hostname").ok()?;
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    let hash = boot.iter().chain(&name).fold(0xcbf2_9ce4_8422_2325, mix);
+    let digest = digest(boot.into_iter().chain(name).map(u64::from));
     // Small numbers are left to ranks that do not know.
-    Some(hash | 1 << 63)
+    Some(digest | 1 << 63)
 }
 
 #[cfg(test)]

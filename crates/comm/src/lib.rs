@@ -7,6 +7,7 @@ mod cartesian;
 mod checked;
 mod collective;
 mod comm;
+mod digest;
 mod dims;
 mod graph;
 mod groups;

@@ -36,8 +36,11 @@ pub use ways::Way;
 use share::Own;
 use treepie_base::{Error, Rank, Result};
 use treepie_model::LogGP;
+use treepie_schedule::Operation;
 
+use crate::checked::Compared;
 use crate::comm::Comm;
+use crate::digest::digest;
 use crate::members::{Members, SharedTable};
 use crate::protocol::log_choice;
 
@@ -48,27 +51,35 @@ impl Comm {
     /// `using("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, says by which way; else it is the one that takes least.
     /// All give the same communicators; some share their tables, see [`representation`](Self::representation).
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
-        let asked = self.asked_protocol("split").map(|id| id.filter(|id| *id != AUTO));
-        let _compared = self.agree_on(|| match asked {
-            Ok(Some(id)) => format!("split by {id}"),
-            _ => "split".to_owned(),
-        })?;
+        let _compared = self.agree_on_split(|| "split".to_owned())?;
         let way = self.way_to_split()?;
+        log_choice(self, format_args!("{way} for {} ranks", self.size()));
         let entry = Entry::new(color.into(), key, self.rank() as u32, self.endpoint().rank());
         if way == Way::AllgatherSort { self.split_by_gathering(entry) } else { self.split_by_protocol(way, entry) }
+    }
+
+    /// Compares a call that is made of a split.
+    pub(crate) fn agree_on_split(&self, call: impl FnOnce() -> String) -> Result<Compared<'_>> {
+        if self.compares()
+            && let Err(error) = self.way_to_split()
+        {
+            return Err(self.refused(error));
+        }
+        self.agree_on(&[Operation::Allgather], || match self.asked_protocol("split") {
+            Ok(Some(id)) if id != AUTO => call() + " by " + id,
+            _ => call(),
+        })
     }
 
     /// The way that was asked for, or else the cheapest.
     fn way_to_split(&self) -> Result<Way> {
         let ranks = self.size() as u32;
-        let way = match self.asked_protocol("split")?.filter(|id| *id != AUTO) {
+        Ok(match self.asked_protocol("split")?.filter(|id| *id != AUTO) {
             Some(id) => Way::parse(id, sorters(ranks, &NETWORK))?,
             // On one machine nothing is faster than the allgather there, and tables are short.
             None if self.ranks_per_core().is_some() => Way::AllgatherSort,
             None => choose(ranks, &NETWORK),
-        };
-        log_choice(self, format_args!("{way} for {ranks} ranks"));
-        Ok(way)
+        })
     }
 
     /// All get all entries, by the collective operation that is fastest here, and sort their own.
@@ -132,10 +143,10 @@ impl Comm {
     /// # Errors
     /// If a rank does not exist or is listed twice, or if the lists differ; on every caller.
     pub fn create(&self, group: &[Rank]) -> Result<Option<Comm>> {
-        let _compared = self.agree_on(|| "create".to_owned())?;
+        let _compared = self.agree_on(&[Operation::Allgather], || "create".to_owned())?;
         // A rank with a bad list takes part, so that all others learn of it.
         let good = self.check_group(group);
-        let mine = [u64::from(self.endpoint().next_context()), u64::from(good.is_ok()), digest(group)];
+        let mine = [u64::from(self.endpoint().next_context()), u64::from(good.is_ok()), digest_of(group)];
         let all = self.all_gather(&mine)?;
         good?;
         let (all, _) = all.as_chunks::<3>();
@@ -174,8 +185,8 @@ impl Comm {
         self.inner.members.representation()
     }
 
-    /// Look-ups of ranks in a shared table that its cache of 64 entries has answered, and those for which another rank's part was
-    /// read.
+    /// How often a rank here was looked up in a shared table to find out who that is in the world: answered by the cache, and
+    /// read from a part of the table, this rank's own or another one's.
     pub fn look_ups(&self) -> (u64, u64) {
         self.inner.members.look_ups()
     }
@@ -205,9 +216,7 @@ const AUTO: &str = "split/auto";
 /// Of a usual cluster; only how parameters compare matters.
 const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
-/// Differs for different lists, as good as always (FNV-1a).
-pub(crate) fn digest(group: &[Rank]) -> u64 {
-    group.iter().fold(0xcbf2_9ce4_8422_2325 ^ group.len() as u64, |hash, rank| {
-        (hash ^ *rank as u64).wrapping_mul(0x100_0000_01b3)
-    })
+/// Stands for a list of ranks.
+pub(crate) fn digest_of(group: &[Rank]) -> u64 {
+    digest(group.iter().map(|rank| *rank as u64))
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Error, Pod, Rank, Result};
 use treepie_fabric::SharedMemory;
+use treepie_schedule::Operation;
 
 use crate::comm::Comm;
 
@@ -58,11 +59,14 @@ impl Counter for i64 {
 
 const WORD: u64 = 8;
 
+/// What ranks do to make a window.
+const MADE_OF: [Operation; 2] = [Operation::Allgather, Operation::Barrier];
+
 impl Comm {
     /// Makes a window to which this rank contributes `len` elements, zero at first. All ranks call it, each with its
     /// own `len`.
     pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
-        let _compared = self.agree_on(|| format!("window of elements of {} bytes", size_of::<T>()))?;
+        let _compared = self.agree_on(&MADE_OF, || format!("window of elements of {} bytes", size_of::<T>()))?;
         // Its barriers must not meet those of the communicator it was made on.
         let comm = self.dup()?;
         let lens = comm.all_gather(&[len as u64])?;
@@ -174,7 +178,7 @@ impl<T: Pod> Window<T> {
 
     fn meet(&self, call: &str) -> Result<()> {
         self.flush()?;
-        let _compared = self.comm.agree_on(|| call.to_owned())?;
+        let _compared = self.comm.agree_on(&[Operation::Barrier], || call.to_owned())?;
         self.comm.barrier()
     }
 

@@ -1,5 +1,8 @@
 //! Checked mode: ranks whose calls do not fit each other are all told, and go on.
 
+mod composed;
+pub(crate) mod panics;
+
 use treepie::{Comm, Error, Max, Rank, SparseExchange, Sum};
 
 use crate::check::{Outcome, check, check_eq};
@@ -19,6 +22,12 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("checking/a-call-that-one-rank-is-refused", 2, refused_on_one),
     Case::new("checking/exchanges-against-others", 2, exchanges),
     Case::new("checking/communicators-inherit-it", 2, inherited),
+    Case::new("checking/calls-made-of-others-that-match-pass", 2, composed::matching),
+    Case::new("checking/different-calls-made-of-others", 2, composed::different),
+    Case::new("checking/different-algorithms-of-what-calls-are-made-of", 2, composed::different_algorithms),
+    Case::new("checking/operators-that-panic-in-a-comparison", 2, panics::in_comparisons),
+    Case::new("checking/operators-that-panic-in-a-comparison-of-the-world", 2, panics::in_comparisons).of_world(),
+    Case::new("checking/exchanges-after-a-difference", 2, exchanges_after),
     Case::new("checking/many-differences-in-a-row", 2, many),
     Case::new("checking/a-bad-group-on-one-rank-only", 1, bad_group),
 ];
@@ -167,12 +176,11 @@ fn different_arguments(comm: &Comm) -> Outcome {
     let result = comm.gather(&[1u8], &mut vec![0; if comm.rank() == root { comm.size() } else { 0 }], root);
     let gather = |root| format!("gather to root {root} of blocks of 1 elements of 1 bytes");
     told(comm, result, &gather(0), (last, &gather(1)))?;
-    // Too many counts for the text to show: what differs is behind its end.
-    let mut counts = vec![1_000_000_000_000_000; comm.size()];
-    counts[last] = if is_last { 2 } else { 3 };
-    let error = comm.all_gatherv(&vec![1u8; counts[comm.rank()].min(9)], &counts, &mut []).err();
-    check!(error.is_some(), "counts that differ");
-    works(comm)
+    let counts = |of_last| [vec![1; last], vec![of_last]].concat();
+    let own = counts(if is_last { 2 } else { 3 });
+    let result = comm.all_gatherv(&vec![1u8; own[comm.rank()]], &own, &mut vec![0; own.iter().sum()]);
+    let words = |of_last| format!("all_gather of blocks of {:?} elements of 1 bytes", counts(of_last));
+    told(comm, result, &words(3), (last, &words(2)))
 }
 
 fn different_forms(comm: &Comm) -> Outcome {
@@ -303,6 +311,25 @@ fn exchanges(comm: &Comm) -> Outcome {
         check_eq!(named.exchange([(0, vec![1u8])])?.len(), if is_zero { size } else { 0 }, "messages after that");
     }
     Ok(())
+}
+
+/// The protocol of the next exchange depends on what the last one was like. One that never began was none.
+fn exchanges_after(comm: &Comm) -> Outcome {
+    let comm = &comm.checked();
+    let (is_zero, size) = (comm.rank() == 0, comm.size());
+    for bytes in [None, Some(100_000)] {
+        let some = || bytes.map(|bytes| (0, vec![1u8; bytes]));
+        for _ in 0..3 {
+            comm.exchange(some())?;
+        }
+        let result = if is_zero { comm.exchange(some()).map(drop) } else { comm.barrier() };
+        check!(matches!(result, Err(Error::CallsDiffer { .. })), "an exchange against a barrier: {result:?}");
+        comm.exchange(some())?;
+        let error = comm.exchange([(if is_zero { size } else { 0 }, vec![1u8])]).err();
+        check!(error.is_some(), "an exchange that is refused on rank 0");
+        comm.exchange(some())?;
+    }
+    works(comm)
 }
 
 fn inherited(comm: &Comm) -> Outcome {

@@ -7,6 +7,7 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, Rank, Sum};
 
 use crate::check::{Outcome, check, check_eq};
+use crate::checking::panics;
 use crate::splits::check_members;
 use crate::suite::Case;
 
@@ -20,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("groups/bad-lists-are-refused", 1, refused),
     Case::new("groups/lists-that-differ-are-noticed", 2, different),
     Case::new("groups/ranks-that-wait-for-each-other-hear-of-a-third", 6, a_third_fails),
+    Case::new("groups/operators-that-panic-meanwhile", 2, panic_meanwhile),
     Case::new("groups/one-bad-list-ends-it-for-all", 2, one_is_bad),
 ];
 
@@ -183,6 +185,15 @@ fn a_third_fails(comm: &Comm) -> Outcome {
         let made = comm.create_from_group(list, 0);
         check!(made.is_err(), "{list:?}: {made:?}");
     }
+    works(comm)
+}
+
+/// The others do not wait for a rank that was thrown out of the call. Some may have heard all that they need by then.
+fn panic_meanwhile(comm: &Comm) -> Outcome {
+    let make = |comm: &Comm| comm.create_from_group(&(0..comm.size()).collect::<Vec<_>>(), 7).map(drop);
+    let made = panics::meanwhile(comm, true, make)?;
+    check!(made.is_err() || comm.rank() != 0, "a group that rank 0 was thrown out of");
+    check!(make(comm).is_err(), "the same tag again");
     works(comm)
 }
 

@@ -98,6 +98,13 @@ fn no_such_level(comm: &Comm) -> Outcome {
         let text = handle.split_by(level, 0).err().map_or(String::new(), |error| error.to_string());
         check!(text.contains(&format!("has no {what}")), "{level:?}: {text}");
     }
+    // Others do not wait for a rank that names such a network alone.
+    let handle = if comm.rank() == 0 { flat } else { comm.on(&format!("clusters:{ranks}"))? };
+    let part = handle.split_by(Level::Cluster, 0);
+    match part {
+        Ok(part) => check_members(&part, comm.rank(), &(1..ranks).collect::<Vec<_>>())?,
+        Err(error) => check!(comm.rank() == 0 || comm.is_checked(), "clusters without rank 0: {error}"),
+    }
     check_eq!(comm.all_reduce(&[1], Sum)?, [ranks], "a sum afterwards");
     Ok(())
 }
@@ -228,6 +235,14 @@ fn different_grids(comm: &Comm) -> Outcome {
     let grid = comm.cartesian(&rows, &[true, true])?.expect("all have a place");
     check!(grid.sub(&[comm.rank() == 0, true]).is_err() || comm.rank() != 0, "ranks that keep different dimensions");
     check_eq!(grid.all_reduce(&[1], Sum)?, [ranks], "a sum afterwards");
+    // Row 0 has as many ranks as column 0, and ranks 0 and 3 are in no row or column together with another one.
+    if ranks >= 4
+        && let Some(square) = comm.cartesian(&[2, 2], &[true, true])?
+    {
+        let keeps_rows = [0, 3].contains(&comm.rank());
+        check!(square.sub(&[keeps_rows, !keeps_rows]).is_err(), "ranks that keep as much of other dimensions");
+        check_eq!(square.all_reduce(&[1], Sum)?, [4], "a sum afterwards");
+    }
     Ok(())
 }
 

@@ -173,6 +173,13 @@ fn splits_on_shm(most: usize) {
     }
 }
 
+/// Where ranks compare what they call, in all communicators of the world.
+fn checked_on_threads(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--threads", &ranks.to_string(), "collectives/,splits/,topologies/,groups/,checking/"]);
+    passes(&format!("checked, on threads, {ranks} ranks"), command.env("TREEPIE_CHECKED", "1"));
+}
+
 fn shm(ranks: usize) {
     passes(&format!("shm, {ranks} ranks"), Command::new(SUITE).args(["--shm", &ranks.to_string()]));
 }
@@ -310,6 +317,11 @@ fn exchanges_simulated(ranks: usize) {
     sim(&ranks.to_string(), Some(EXCHANGES));
 }
 
+/// So many that it depends on the exchange before which protocol is chosen.
+fn differences_simulated(ranks: usize) {
+    sim(&ranks.to_string(), Some("checking/exchanges-after"));
+}
+
 fn mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, None);
 }
@@ -341,6 +353,7 @@ runs! {
     threads_7: threads(7);
     threads_8: threads(8);
     threads_16: threads(16);
+    checked_on_threads_5: checked_on_threads(5);
     shm_1: shm(1);
     shm_2: shm(2);
     shm_3: shm(3);
@@ -377,6 +390,7 @@ runs! {
     simulated_networks_8: simulated_networks(8);
     endings_simulated_8: endings_simulated(8);
     exchanges_simulated_8: exchanges_simulated(8);
+    differences_simulated_32: differences_simulated(32);
     exchanges_on_openmpi_8: exchanges_on_openmpi(8);
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);

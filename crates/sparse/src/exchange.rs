@@ -155,7 +155,12 @@ fn run<T: Pod>(
     meanwhile: impl FnMut(&mut Box<dyn Exchange>),
 ) -> Result<Box<dyn Exchange>> {
     let exchange = begin(comm, comm.means(), messages);
+    let is_refused = exchange.is_err();
     let exchange = exchange.and_then(|exchange| comm.run_protocol(exchange, align_of::<T>(), meanwhile));
+    // It never began, and ranks that called something else know nothing of it.
+    if comm.is_checked() && (is_refused || matches!(exchange, Err(Error::CallsDiffer { .. }))) {
+        return exchange;
+    }
     // If it failed on some ranks only, these choose another protocol than the others for the next one. That fails on all,
     // since each message names its protocol, and then all choose the same again.
     let seen = exchange.as_ref().map_or(Census::default(), |exchange| exchange.census());

@@ -12,6 +12,8 @@ use std::time::Duration;
 use treepie_base::{Bytes, Error, Result};
 use treepie_fabric::{Needs, Reactor, Transmit};
 
+use crate::digest::digest;
+
 /// Bytes of a text at most.
 const MOST: usize = 240;
 
@@ -72,17 +74,12 @@ fn bounded(text: String) -> String {
     if text.len() <= MOST {
         return text;
     }
-    let mark = format!("... (#{:016x})", digest(text.bytes()));
+    let mark = format!("... (#{:016x})", digest(text.bytes().map(u64::from)));
     let mut end = MOST - mark.len();
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text[..end].to_owned() + &mark
-}
-
-/// Differs for different texts, as good as always (FNV-1a).
-fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// The comparison on one rank.

@@ -131,16 +131,17 @@ impl Comm {
     }
 
     /// Where the ranks are: as was said, or as `TREEPIE_NETWORK` says, or all alike.
-    fn network(&self) -> Result<Network> {
-        let ranks = self.size() as u32;
+    fn network(&self) -> Result<&Network> {
         if let Some(network) = &self.collectives.choice.network {
-            return Ok(network.clone());
+            return Ok(network);
         }
-        // The environment speaks of all ranks in their order, and algorithms need a network of these ranks alone.
-        if !matches!(*self.inner.members, Members::All { .. }) {
-            return Ok(Network::flat(ranks));
-        }
-        network_from_environment(ranks)
+        let ranks = self.size() as u32;
+        let network = self.collectives.network.get_or_init(|| match *self.inner.members {
+            Members::All { .. } => network_from_environment(ranks),
+            // The environment speaks of all ranks in their order, and algorithms need a network of these ranks alone.
+            _ => Ok(Network::flat(ranks)),
+        });
+        network.as_ref().map_err(Clone::clone)
     }
 
     /// The network that was named for these ranks, or by the environment for all of the world, and this rank there.
@@ -153,19 +154,21 @@ impl Comm {
         Ok((network_from_environment(ranks)?, self.endpoint().rank()))
     }
 
-    /// Which algorithm is asked for, and where the ranks are if that is not all alike, for people. A chooser is not asked, as
+    /// Which algorithms are asked for, and where the ranks are if that is not all alike, for people. A chooser is not asked, as
     /// it is asked once only; nor is said here what is wrong.
-    pub(super) fn choice_in_words(&self, operation: Operation) -> String {
-        let id = self.collectives.choice.id_for(operation).ok().flatten().map(|id| format!(" with {id}"));
+    pub(crate) fn choice_in_words(&self, operations: &[Operation]) -> String {
+        let choice = &self.collectives.choice;
+        let ids = operations.iter().filter_map(|operation| choice.id_for(*operation).ok().flatten());
+        let ids: String = ids.map(|id| format!(" with {id}")).collect();
         let network = self.network().ok().filter(|network| !matches!(network.kind(), Kind::Flat(_)));
-        id.unwrap_or_default() + &network.map(|network| format!(" on {network}")).unwrap_or_default()
+        ids + &network.map(|network| format!(" on {network}")).unwrap_or_default()
     }
 
     /// The schedule of the algorithm to be used for a call, and how it is carried out; `rooms` are those of a board, if
     /// there is one.
     pub(crate) fn schedule_for(&self, call: &Call<'_>, rooms: Option<&Rooms>) -> Result<(Arc<dyn Schedule>, Way)> {
         let network = self.network()?;
-        let mut request = Request::new(call.operation, &network);
+        let mut request = Request::new(call.operation, network);
         request.commutative = call.commutes;
         request.uniform = !matches!(call.lengths, Lengths::Listed(_) | Lengths::Private(..));
         request.in_place = call.in_place;
@@ -174,7 +177,7 @@ impl Comm {
         let choice = &self.collectives.choice;
         let asked = || {
             let Request { operation, ranks, commutative, uniform, .. } = request;
-            let question = Question { operation, ranks, bytes, commutative, uniform, network: &network };
+            let question = Question { operation, ranks, bytes, commutative, uniform, network };
             choice.chooser.as_ref()?.choose(&question)
         };
         let id = choice.id_for(call.operation)?.map(str::to_owned).or_else(asked);

@@ -14,7 +14,8 @@ pub(crate) enum Form {
 }
 
 impl Comm {
-    /// Everything of a call that ranks must agree in, and nothing else.
+    /// What of a call ranks must agree in, and nothing else. Left out is what cannot be said here: which algorithm a chooser
+    /// names, and counts of which each rank knows its own part.
     pub(crate) fn describe(&self, call: &Call<'_>, form: Form) -> String {
         let mut words = match form {
             Form::Blocking => String::new(),
@@ -45,7 +46,7 @@ impl Comm {
         if !call.commutes {
             words += " by an operator that does not commute";
         }
-        words + &self.choice_in_words(call.operation)
+        words + &self.choice_in_words(&[call.operation])
     }
 }
 

@@ -107,6 +107,12 @@ pub(crate) fn forget_given_up(endpoint: &mut Endpoint, context: u32, instance: u
     endpoint.forget_given_up(context, instance_tag(instance), instance_tag(far));
 }
 
+/// The same for the number of a collective that does not begin.
+pub(crate) fn forget_far(endpoint: &mut Endpoint, context: u32, instance: u32) {
+    let far = instance_tag(instance.wrapping_add(INSTANCES / 2));
+    endpoint.forget_given_up(context, far, far);
+}
+
 /// The memory of a collective operation; what it does not have is empty.
 pub(crate) struct Buffers {
     pub(crate) input: Region,

@@ -66,6 +66,10 @@ impl Task for Blocks {
     fn give_up(&mut self, endpoint: &mut Endpoint) {
         self.running.give_up(endpoint);
     }
+
+    fn leave(&mut self, endpoint: &mut Endpoint) {
+        self.running.leave(endpoint);
+    }
 }
 
 impl Comm {
