@@ -28,7 +28,7 @@ pub use finding::Place;
 pub use line::Line;
 pub use merge::{merge, merge_all};
 pub use outcome::{Outcome, Phase, Spent, Table};
-pub use part::{Letter, Part};
+pub use part::{Message, Part};
 pub use sorting::{Manner, Progress, Sorting};
 pub use splitting::Splitting;
 pub use ways::Way;

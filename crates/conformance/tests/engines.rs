@@ -140,6 +140,12 @@ fn shared_tables_simulated(ranks: usize) {
     passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
 }
 
+/// The same among processes of an MPI, with what has to do with other ranks in many ways.
+fn shared_tables_on_mpich(ranks: usize) {
+    let what = ["--parts", "splits/,exchanges/,nonblocking,in-flight"];
+    mpi_with("mpirun.mpich", &[], ranks, &what, &[("TREEPIE_ALGORITHM", "split/distributed:sorters=2")]);
+}
+
 const SPLITS: &str = "splits/";
 
 fn splits_on_threads(most: usize) {
@@ -257,6 +263,10 @@ fn endings_simulated(ranks: usize) {
 
 /// All cases, or those that `filter` chooses.
 fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
+    mpi_with(mpirun, options, ranks, filter.as_slice(), &[]);
+}
+
+fn mpi_with(mpirun: &str, options: &[&str], ranks: usize, arguments: &[&str], environment: &[(&str, &str)]) {
     let found =
         std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(mpirun).exists()));
     if !found {
@@ -264,13 +274,9 @@ fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
         return;
     }
     let mut command = Command::new(mpirun);
-    command.args(options).args(["-n", &ranks.to_string(), SUITE]).args(filter);
-    let what = match filter {
-        Some(EXCHANGES) => "exchanges on ",
-        Some(_) => "collectives on ",
-        None => "",
-    };
-    passes(&format!("{what}{mpirun}, {ranks} ranks"), &mut command);
+    command.args(options).args(["-n", &ranks.to_string(), SUITE]).args(arguments).envs(environment.iter().copied());
+    let what = if arguments.is_empty() { "all".to_owned() } else { arguments.join(" ") };
+    passes(&format!("{what} on {mpirun}, {ranks} ranks"), &mut command);
 }
 
 /// Whether so many ranks of an MPI are left to long runs: 7 and 8 take 15 to 32 s each.
@@ -374,6 +380,7 @@ runs! {
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_simulated_6: shared_tables_simulated(6);
+    shared_tables_on_mpich_4: shared_tables_on_mpich(4);
     splits_on_threads_up_to_33: splits_on_threads(33);
     splits_on_shm_up_to_8: splits_on_shm(8);
     ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);

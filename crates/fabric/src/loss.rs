@@ -322,6 +322,7 @@ impl Endpoint {
         self.core.heard.close();
         let early = self.core.heard.take_early(|_, _| true);
         early.iter().for_each(|(from, what)| self.core.refuse(*from, what));
+        self.core.refuse_early_questions();
         self.act();
     }
 

@@ -49,11 +49,12 @@ impl Core {
             }
             kind::WINDOW_GET => {
                 let [at, len] = words(body);
-                // Tables that ranks share are made without a barrier.
                 let question = Question { from, window: head.context, number: head.slot, at, len: len as usize };
-                match self.memories.parts.contains_key(&head.context) {
-                    true => self.answer_get(&question),
-                    false => self.memories.early.push(question),
+                // Tables that ranks share are made without a barrier. A rank that leaves makes no more of them.
+                if self.memories.parts.contains_key(&head.context) || self.leaving {
+                    self.answer_get(&question);
+                } else {
+                    self.memories.early.push(question);
                 }
             }
             kind::WINDOW_ADD => {
@@ -67,12 +68,18 @@ impl Core {
             other => unreachable!("a record of kind {other}"),
         }
     }
-}
 
-impl Core {
+    /// Nobody needs to wait for parts that will not be made.
+    pub(crate) fn refuse_early_questions(&mut self) {
+        let early = std::mem::take(&mut self.memories.early);
+        early.iter().for_each(|question| self.answer_get(question));
+    }
+
+    /// Says what is there, or nothing if there is no such part.
     fn answer_get(&mut self, question: &Question) {
         let Question { from, window, number, at, len } = *question;
-        let body = self.memories.read(window, at, len).to_vec();
+        let is_there = self.memories.parts.contains_key(&window);
+        let body = if is_there { self.memories.read(window, at, len).to_vec() } else { Vec::new() };
         let head = Head { kind: kind::WINDOW_GOT, context: window, slot: number, ..Head::default() };
         self.actions.push(Action::SendLong { to: from, head, body });
     }
@@ -155,7 +162,11 @@ impl Endpoint {
         for (i, into) in into.chunks_mut(piece).enumerate() {
             let question = kind::body([at + (i * piece) as u64, into.len() as u64]);
             self.window_ask(kind::WINDOW_GET, window, rank, question.as_slice())?;
-            into.copy_from_slice(&self.window_answer(rank)?);
+            let answer = self.window_answer(rank)?;
+            if answer.len() != into.len() {
+                return Err(Error::PeerLost { rank: rank as usize });
+            }
+            into.copy_from_slice(&answer);
         }
         Ok(())
     }

@@ -219,6 +219,7 @@ fn algorithms_are_listed_of_all_operations_or_one() {
         "scan",
         "exscan",
         "exchange",
+        "split",
     ];
     let mut listed = 0;
     for operation in operations {

@@ -182,15 +182,19 @@ impl SharedTable {
         if let Some(rank) = self.back.get(world) {
             return Some(Some(rank));
         }
-        match &self.reach {
+        let (known, parent) = match &self.reach {
             Reach::Memory(piece) => {
                 let row = piece.word(piece.layout.row_of(world));
                 let rank = self.rank_of_row(row);
                 rank.inspect(|rank| self.back.put(world, *rank));
-                (row != 0).then_some(rank)
+                ((row != 0).then_some(rank), &piece.parent)
             }
-            Reach::Records(_) => self.lost.borrow().iter().find(|(lost, _)| *lost == world).map(|(_, rank)| *rank),
-        }
+            Reach::Records(window) => (None, &window.parent),
+        };
+        // Whoever was not split is not here, and those that were lost have been looked for.
+        let is_stranger = || parent.known_rank(world).filter(Option::is_none);
+        let was_lost = || self.lost.borrow().iter().find(|(lost, _)| *lost == world).map(|(_, rank)| *rank);
+        known.or_else(was_lost).or_else(is_stranger)
     }
 
     /// The rank here that says this of its row; none if it is in another communicator.
@@ -221,21 +225,19 @@ impl SharedTable {
         Ok(rank)
     }
 
-    /// Finds out which ranks here those of the world are that are lost, which cannot be asked: the holders are, for all rows.
+    /// Finds out which ranks here those of the world are that are lost and have not said so: from the rows.
     #[cold]
     pub(super) fn learn_lost(&self, lost: &[u32], endpoint: &mut Endpoint) -> Result<()> {
         let unknown: Vec<u32> = lost.iter().copied().filter(|world| self.known_rank(*world).is_none()).collect();
-        let Reach::Records(window) = &self.reach else { return Ok(()) };
         if unknown.is_empty() {
             return Ok(());
         }
         let own = self.place.start..self.place.start + self.place.size;
         let mut found: Vec<(u32, Option<u32>)> = unknown.iter().map(|world| (*world, None)).collect();
-        let parts = window.holders.iter().zip(self.starts.windows(2));
+        let parts = (0..).zip(self.starts.windows(2));
         for (holder, two) in parts.filter(|(_, two)| two[0] < own.end && own.start < two[1]) {
-            let mut rows = vec![0u32; (two[1] - two[0]) as usize];
             // If this one is lost itself, nobody can say whether others are here; but then nobody can talk to them either.
-            endpoint.window_get(window.window, *holder, CELL, bytemuck::cast_slice_mut(&mut rows))?;
+            let rows = self.rows(holder, two[1] - two[0], endpoint)?;
             for (row, world) in (two[0]..).zip(rows) {
                 if let Some((_, rank)) = found.iter_mut().find(|(lost, _)| *lost == world) {
                     *rank = self.rank_of_row(u64::from(row) + FIRST);
@@ -244,6 +246,23 @@ impl SharedTable {
         }
         self.lost.borrow_mut().append(&mut found);
         Ok(())
+    }
+
+    /// All rows of a holder.
+    fn rows(&self, holder: u32, count: u32, endpoint: &mut Endpoint) -> Result<Vec<u32>> {
+        match &self.reach {
+            Reach::Memory(piece) => {
+                let at = piece.parent.world(piece.group.rank(holder), endpoint)?;
+                let row = |row| endpoint.wait_until(LOOK_UP, at, || piece.row(holder, row));
+                (0..count).map(row).collect()
+            }
+            Reach::Records(window) => {
+                let mut rows = vec![0u32; count as usize];
+                let into = bytemuck::cast_slice_mut(&mut rows);
+                endpoint.window_get(window.window, window.holders[holder as usize], CELL, into)?;
+                Ok(rows)
+            }
+        }
     }
 
     /// Bytes that it takes here, with the part that is here.

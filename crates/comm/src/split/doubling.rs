@@ -13,7 +13,7 @@ use treepie_base::{Bytes, Result};
 use super::entry::{Entry, Notes, highest};
 use super::letter::{read_all, refused};
 use super::merge::merge;
-use super::part::{Letter as Message, Part};
+use super::part::{Message, Part};
 
 /// How what came is joined with what is here.
 pub enum Joining {

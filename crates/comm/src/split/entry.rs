@@ -10,14 +10,14 @@ use bytemuck::{Pod, Zeroable};
 #[repr(C)]
 pub struct Entry {
     // What counts less lies first, so that where numbers begin with their lowest byte the whole is one number in memory.
-    /// In the order of these.
-    key: u32,
-    /// Ranks with the same are to be together.
-    colour: u32,
     /// The rank of the world.
     at: u32,
     /// The rank in the communicator that is split, and whether it stays out.
     rank: u32,
+    /// In the order of these.
+    key: u32,
+    /// Ranks with the same are to be together.
+    colour: u32,
 }
 
 /// Words that ranks bring along; all get to know the highest of each.

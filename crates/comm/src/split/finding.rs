@@ -14,7 +14,7 @@ use treepie_base::{Bytes, Result};
 use super::entry::{Entry, Notes, highest};
 use super::letter::{read, refused, write};
 use super::line::Line;
-use super::part::{Letter as Message, Part};
+use super::part::{Message, Part};
 
 /// Rows of one colour at an end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

@@ -15,7 +15,7 @@ use treepie_base::{Bytes, Result};
 
 use super::entry::Entry;
 use super::letter::{read, refused, write};
-use super::part::{Letter as Message, Part};
+use super::part::{Message, Part};
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

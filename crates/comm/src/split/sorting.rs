@@ -14,7 +14,7 @@ use treepie_base::{Bytes, Pod, Result};
 use super::entry::Entry;
 use super::letter::{read, read_all, refused, write};
 use super::merge::{Merging, merge_all};
-use super::part::{Letter as Message, Part};
+use super::part::{Message, Part};
 use super::splitter::{Proposal, Responsible, Search, Verdict};
 
 /// What a message is.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
 use treepie_topology::Network;
 
+use crate::ends::dying;
 use crate::plain;
 
 /// Runs a body on ranks that were split by an order which no formula has.
@@ -94,6 +95,25 @@ fn messages_are_not_overtaken_while_a_task_looks_something_up() {
         Ok::<u64, Error>(wrong)
     });
     assert_eq!(wrong, vec![Ok(0); 8]);
+}
+
+#[test]
+fn a_stranger_that_fails_is_no_loss() {
+    // Rank 7 dies while four others, which share a table, have to do with each other only.
+    let run = treepie::simulate(&Network::flat(8), &dying(7, 1000.0), |world| {
+        let four = world.split((world.rank() < 4).then_some(0), 0)?;
+        world.compute(Duration::from_millis(2));
+        let Some(four) = four else { return Ok(0) };
+        let part = four.using("split/distributed:sorters=2")?.split(0, four.rank() as i32 ^ 1)?;
+        let part = part.expect("every rank has a colour");
+        assert_eq!(part.representation(), "shared table");
+        part.send(&[1u8], (part.rank() + 1) % 4, 0)?;
+        part.recv(&mut [0u8], ANY_SOURCE, 0)?;
+        Ok::<usize, Error>(part.exchange((0..4).map(|to| (to, vec![1u8])))?.len())
+    });
+    let run = run.expect("nobody waits for ever");
+    let done: Vec<_> = run.results.into_iter().take(4).collect();
+    assert!(done.iter().all(|done| matches!(done, Some(Ok(4)))), "{done:?}");
 }
 
 #[test]

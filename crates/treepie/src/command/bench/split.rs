@@ -78,13 +78,12 @@ impl Split {
         emulate.as_ref().map_or(Ok(()), |sizes| check_emulated(sizes, sorters))?;
         let scales = simulate.as_ref().map(|sizes| Scales { sizes, sorters, way: &self.way, machine: self.machine });
         scales.as_ref().map_or(Ok(()), Scales::check)?;
+        // First of all, as this begins again.
+        let memory = if emulate.is_some() && !self.fresh { keep_memory()? } else { "fresh from the system" };
         let mut records = self.json.as_deref().map(Records::create).transpose()?;
         if let Some(sizes) = &emulate {
-            if !self.fresh {
-                keep_memory()?;
-            }
             let (repeat, quick) = (if self.quick { 1 } else { self.repeat }, self.quick);
-            Emulation { sizes, sorters, repeat, quick }.run(records.as_mut())?;
+            Emulation { sizes, sorters, repeat, quick, memory }.run(records.as_mut())?;
         }
         if emulate.is_some() && scales.is_some() {
             say!("");
@@ -102,7 +101,7 @@ fn check_emulated(sizes: &Sizes, sorters: &Sizes) -> anyhow::Result<()> {
     let (first, most, sorters) = (sizes.first(), sizes.last(), sorters.last());
     ensure!(sorters <= MOST_SORTERS, "{sorters} ranks cannot sort here, at most {MOST_SORTERS} can");
     ensure!(sorters <= first / 2, "of {} ranks, {sorters} cannot sort together: at most half can", Size(first));
-    // Two tables of half the size, that of both, and what is on its way.
+    // A table, what is merged into it, and what is on its way; sorters hold as much together.
     let needed = 2.5 * f64::from(most) * size_of::<Entry>() as f64;
     let there = machine::memory("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
     ensure!(needed <= there, "{} ranks need {:.0} MB, which there is not", Size(most), needed / 1e6);
@@ -118,9 +117,11 @@ const WARM: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc
 
 /// Begins again with an allocator that keeps what was freed, unless the user has told it something: to get fresh memory from
 /// the system takes longer than merging, in all ways alike.
-fn keep_memory() -> anyhow::Result<()> {
-    if std::env::var_os(TUNABLES).is_some() {
-        return Ok(());
+fn keep_memory() -> anyhow::Result<&'static str> {
+    match std::env::var(TUNABLES) {
+        Ok(set) if set == WARM => return Ok("what was freed is kept, on huge pages"),
+        Ok(_) => return Ok("as GLIBC_TUNABLES says"),
+        Err(_) => {}
     }
     let mut again = Command::new(std::env::current_exe()?);
     let failed = again.args(std::env::args_os().skip(1)).env(TUNABLES, WARM).exec();

@@ -19,6 +19,8 @@ pub(super) struct Emulation<'a> {
     pub(super) sorters: &'a Sizes,
     pub(super) repeat: u32,
     pub(super) quick: bool,
+    /// Where memory comes from, in words.
+    pub(super) memory: &'static str,
 }
 
 /// Seconds of a rank in each phase, for one number of sorters.
@@ -77,7 +79,7 @@ impl Emulation<'_> {
     pub(super) fn run(&self, records: Option<&mut Records>) -> anyhow::Result<()> {
         warm_up(self.sizes.last());
         let transfer = transfer::measure(self.quick)?;
-        report::print_rules(&machine::describe(), &transfer, self.repeat);
+        report::print_rules(&machine::describe(), &transfer, self.repeat, self.memory);
         let progress = Progress::new(self.sizes.iter().count() * (self.sorters.iter().count() + 3));
         let mut splits: Vec<Split> = Vec::new();
         let mut runs = 0;
@@ -159,7 +161,9 @@ impl Emulation<'_> {
         let mut samples = Vec::new();
         for seed in 0..u64::from(self.repeat) {
             let [joined, sorted] = Emulated { ranks, each: 1, joining, seed }.run(then)?;
-            samples.push(Whole { sent: joined.sent(transfer), joined: joined.cpu, sorted: sorted.cpu });
+            // An allgather receives into its table; that the protocol which is run here appends is no part of it.
+            let joining_takes = if joining == Joined::Merged { joined.cpu } else { 0.0 };
+            samples.push(Whole { sent: joined.sent(transfer), joined: joining_takes, sorted: sorted.cpu });
         }
         let of = |value: fn(&Whole) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
         Ok(Whole { sent: of(|it| it.sent), joined: of(|it| it.joined), sorted: of(|it| it.sorted) })

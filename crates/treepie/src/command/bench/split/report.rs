@@ -17,7 +17,7 @@ const ROWS: [Row; 5] = [
     ("total", Column::total),
 ];
 
-pub(super) fn print_rules(machine: &str, transfer: &Transfer, repeat: u32) {
+pub(super) fn print_rules(machine: &str, transfer: &Transfer, repeat: u32, memory: &str) {
     let (latency, bandwidth) = (transfer.latency * 1e6, 1e-9 / transfer.per_byte);
     say!("Splits of large communicators, emulated on {machine}");
     say!(
@@ -32,6 +32,10 @@ pub(super) fn print_rules(machine: &str, transfer: &Transfer, repeat: u32) {
     say!(
         "  two threads. Mean of the ranks who sort, medians of {repeat} runs; slowest is that of them who took longest."
     );
+    say!(
+        "  All gather into their tables without copies. Left out in all ways: finding one's place, making the table of"
+    );
+    say!("  ranks. Memory: {memory}.");
     say!("");
 }
 
