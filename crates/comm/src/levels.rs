@@ -33,8 +33,9 @@ impl Comm {
             Level::Host => self.split_by_host(key),
             Level::Cluster | Level::Leaf => {
                 let part = self.part_of_network(level);
-                // Others may name another network, and must not wait for this rank.
-                let comm = self.split(part.as_ref().ok().copied(), key);
+                // Others may name another network, and must not wait for this rank, nor go by other algorithms.
+                let alike = self.with_choice(self.collectives.choice.without_network());
+                let comm = alike.split(part.as_ref().ok().copied(), key);
                 part?;
                 Ok(comm?.expect("it has a colour"))
             }
