@@ -121,6 +121,9 @@ fn exchanges_on_shm(ranks: usize) {
 
 /// On two communicators of half of the ranks each, both at once.
 fn parts_of_shm(ranks: usize) {
+    if is_left_to_long_runs("parts of shm") {
+        return;
+    }
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), "--parts"]);
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
@@ -279,6 +282,33 @@ fn mpi_with(mpirun: &str, options: &[&str], ranks: usize, arguments: &[&str], en
     passes(&format!("{what} on {mpirun}, {ranks} ranks"), &mut command);
 }
 
+/// Whether this is left to long runs, as others are much like it.
+fn is_left_to_long_runs(what: &str) -> bool {
+    if !is_long() {
+        eprintln!("SKIPPED without TREEPIE_LONG: {what}");
+    }
+    !is_long()
+}
+
+/// The whole suite on numbers of ranks that are much like others.
+fn more_threads(ranks: usize) {
+    if !is_left_to_long_runs("threads") {
+        threads(ranks);
+    }
+}
+
+fn more_openmpi(ranks: usize) {
+    if !is_left_to_long_runs("Open MPI") {
+        openmpi(ranks);
+    }
+}
+
+fn more_mpich(ranks: usize) {
+    if !is_left_to_long_runs("MPICH") {
+        mpich(ranks);
+    }
+}
+
 /// Whether so many ranks of an MPI are left to long runs: 7 and 8 take 15 to 32 s each.
 fn is_too_slow(ranks: usize) -> bool {
     let too_slow = ranks > 5 && !is_long();
@@ -312,11 +342,11 @@ fn exchanges_on_mpich(ranks: usize) {
 
 /// All numbers of ranks that the whole suite does not run with.
 fn splits_on_openmpi(most: usize) {
-    (5..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
+    (4..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
 }
 
 fn splits_on_mpich(most: usize) {
-    (5..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
+    (4..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
 }
 
 fn exchanges_simulated(ranks: usize) {
@@ -356,7 +386,7 @@ runs! {
     threads_3: threads(3);
     threads_4: threads(4);
     threads_5: threads(5);
-    threads_7: threads(7);
+    threads_7: more_threads(7);
     threads_8: threads(8);
     threads_16: threads(16);
     checked_on_threads_5: checked_on_threads(5);
@@ -402,14 +432,14 @@ runs! {
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);
     openmpi_3: openmpi(3);
-    openmpi_4: openmpi(4);
+    openmpi_4: more_openmpi(4);
     collectives_on_openmpi_1: collectives_on_openmpi(1);
     collectives_on_openmpi_5: collectives_on_openmpi(5);
     collectives_on_openmpi_7: collectives_on_openmpi(7);
     collectives_on_openmpi_8: collectives_on_openmpi(8);
     mpich_2: mpich(2);
     mpich_3: mpich(3);
-    mpich_4: mpich(4);
+    mpich_4: more_mpich(4);
     collectives_on_mpich_1: collectives_on_mpich(1);
     collectives_on_mpich_5: collectives_on_mpich(5);
     collectives_on_mpich_7: collectives_on_mpich(7);
