@@ -1,6 +1,7 @@
 //! `split/auto`: the way that takes least, as far as a model of messages and of sorting knows.
 
 use treepie_model::LogGP;
+use treepie_model::split::Split;
 
 use super::entry::Entry;
 use super::ways::Way;
@@ -37,18 +38,25 @@ pub fn price(way: Way, ranks: u32, network: &LogGP) -> f64 {
     let p = f64::from(way.sorters().unwrap_or(1).min(ranks));
     let lg = |x: f64| x.max(1.0).log2().ceil();
     let alpha = network.latency + 2.0 * network.overhead;
-    let many = |messages: f64| alpha + 2.0 * messages * network.spacing();
-    let bytes = |entries: f64| entries * size_of::<Entry>() as f64 * network.per_byte;
-    let doubling = |entries: f64, steps: f64, touched: f64| steps * alpha + bytes(entries) + touched * entries * ENTRY;
-    // Of each search for splitters half the rounds of an exact one are needed where they may be a little wrong.
-    let sort = |rounds: f64| rounds * 2.0 * many(p) + many(p) + bytes(n / p) + n / p * (1.0 + lg(p)) * ENTRY;
-    let find = 2.0 * many(p);
+    let bytes = size_of::<Entry>() as f64 * network.per_byte;
+    let doubling = |entries: f64, steps: f64, touched: f64| steps * alpha + entries * (bytes + touched * ENTRY);
+    // What each of the p sorters sends to all others, and they to it.
+    let among = 2.0 * network.spacing();
+    let find = 2.0 * (alpha + among * p);
+    // The thesis's phases, and the latencies that it leaves out: of collecting, of two messages in each round, of the exchange.
+    // Where splitters may be a little wrong, half the rounds of an exact search are needed.
+    let sort = |rounds: f64| {
+        let (collect, exchange) = (bytes + 3.0 * ENTRY, bytes + ENTRY);
+        let phases = Split { collect, round: 2.0 * among * rounds, probe: 0.0, exchange, merge: ENTRY };
+        let steps = lg(n / p) + 2.0 * rounds * lg(n) + 1.0;
+        phases.parts(n, p).total() + steps * alpha + among * p + find
+    };
     match way {
         Way::AllgatherSort => doubling(n, lg(n), 1.0 + lg(n)),
         Way::Merge => doubling(n, lg(n), 3.0),
-        Way::Distributed { .. } => doubling(n / p, lg(n / p), 3.0) + sort(lg(n)) + find,
-        Way::Overlapped { .. } => doubling(n / p, lg(n / p), 3.0) + sort(0.5 * lg(n)) + find,
-        Way::ParallelSort { .. } => doubling(n / p, lg(n / p), 3.0) + sort(lg(n)) + find + doubling(n, lg(p), 2.0),
+        Way::Distributed { .. } => sort(1.0),
+        Way::Overlapped { .. } => sort(0.5),
+        Way::ParallelSort { .. } => sort(1.0) + doubling(n, lg(p), 2.0),
         // Levels are a little more than the logarithm; each goes up and down its tree twice.
         Way::Quick { .. } => 2.6 * lg(n) * lg(n) * alpha + doubling(n / p, lg(n / p), 1.0) + find,
     }
