@@ -74,6 +74,16 @@ pub enum Error {
         /// What they call; roots are ranks of the communicator.
         calls: Box<[String; 2]>,
     },
+    /// Ranks have registered different types of active messages, or the same in another order or configuration.
+    #[error("rank {first} has the message types {}; rank {second} has {}", lists[0], lists[1])]
+    TypesDiffer {
+        /// The first rank of the communicator.
+        first: Rank,
+        /// The first rank that differs from it, as a rank of the communicator.
+        second: Rank,
+        /// What they have registered.
+        lists: Box<[String; 2]>,
+    },
     /// The system does not let this rank read a buffer of another one.
     #[error("the system does not let this rank read a buffer of rank {rank}; TREEPIE_SINGLE_COPY=off does without")]
     Unreadable {

@@ -1,19 +1,27 @@
 //! What every other crate of Treepie speaks of: ranks and tags, errors, and the memory that messages lie in.
 //!
-//! `unsafe` is confined to [`bytes`] and [`span`]: they turn typed vectors and borrowed slices into untyped memory that
-//! engines and protocols can hold, so that the crates above can forbid it.
+//! `unsafe` is here so that the crates above can forbid it. [`bytes`] and [`span`] turn typed vectors and borrowed slices
+//! into untyped memory that engines and protocols can hold, [`table`] maps memory in huge pages, [`code`] calls functions
+//! that other processes name, [`prefetch()`] is an instruction, and [`reduction`] says of its elements that they are plain
+//! data.
 
 pub mod bytes;
+pub mod code;
 mod copy;
 pub mod error;
+mod prefetch;
 pub mod rank;
 pub mod reduction;
 pub mod span;
+pub mod table;
 
 pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
+pub use code::{Code, fingerprint};
 pub use copy::copy_short;
 pub use error::{Error, Result};
+pub use prefetch::prefetch;
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
 pub use reduction::{And, Commutative, Located, Max, MaxLoc, Min, MinLoc, Or, Prod, Reduction, Sum, Xor, commutative};
 pub use span::{Lender, Lending, Region, Settling, Span, lending};
+pub use table::Table;

@@ -114,6 +114,11 @@ impl Comm {
         self.endpoint().engine()
     }
 
+    /// The longest message in bytes that is sent without asking its receiver.
+    pub fn short_message(&self) -> usize {
+        self.endpoint().eager_limit()
+    }
+
     /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
         let _compared = self.agree_on(&[Operation::Allgather], || "dup".to_owned())?;
@@ -250,7 +255,8 @@ impl Inner {
     }
 
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
-        self.endpoint.borrow_mut()
+        let free = self.endpoint.try_borrow_mut();
+        free.expect("a communicator is not used by handlers, nor by operators, of operations that go on in its world")
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {

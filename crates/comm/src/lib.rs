@@ -19,6 +19,7 @@ mod point;
 pub mod protocol;
 mod reactor;
 mod request;
+mod run;
 mod scope;
 pub mod split;
 mod window;

@@ -131,6 +131,11 @@ impl Members {
         }
     }
 
+    /// Whether all ranks are known without asking anybody.
+    pub(crate) fn know_each_other(&self) -> bool {
+        !matches!(self, Members::Shared(_))
+    }
+
     /// Finds out which ranks here those are that the world has lost, where that is not known. An error if it cannot be.
     #[inline]
     pub(crate) fn learn_lost(&self, endpoint: &mut Endpoint) -> Result<()> {

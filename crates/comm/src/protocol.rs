@@ -6,13 +6,14 @@ use std::fmt;
 use std::rc::Rc;
 
 use treepie_base::{Error, Result};
-use treepie_fabric::{Patience, Reactor, Task};
+use treepie_fabric::Reactor;
 
 use crate::collective::choose::log_choices;
 pub use crate::collective::store_and_forward::{Route, StoreAndForward};
-use crate::comm::{Comm, Inner};
+use crate::comm::Comm;
 use crate::reactor::{Running, Shortcuts};
 use crate::request::{Finish, Request};
+pub use crate::run::ProtocolRun;
 use crate::split::Way;
 
 /// Protocols that [`Comm::using`] and `TREEPIE_ALGORITHM` can name: what they are called, and what they do.
@@ -95,24 +96,18 @@ impl Comm {
     /// other. `meanwhile` is called whenever messages may have been handed in, and may use the communicator for messages, not
     /// for operations of all ranks. Memory of messages is aligned like `align`. Gives the reactor back.
     pub fn run_protocol<R: Reactor>(&self, reactor: R, align: usize, mut meanwhile: impl FnMut(&mut R)) -> Result<R> {
-        self.agree_on(&[], || reactor.name().to_owned())?;
-        let instance = self.next_instance();
-        let shortcuts = self.shortcuts();
-        let running = self.running(reactor, instance).aligned(align).with_shortcuts(shortcuts);
-        let mut exposed = Exposed { running: Some(running), comm: &self.inner };
-        let mut patience = Patience::default();
+        let mut run = self.begin_protocol(reactor, align)?;
         loop {
-            let running = exposed.running.as_mut().expect("it is taken at the end");
-            // The endpoint must not be borrowed where `meanwhile` is called.
-            let ended = self.endpoint().step_on(running);
-            if let Some(result) = ended {
-                let mut reactor = exposed.running.take().expect("it is taken here").into_reactor();
-                result?;
-                meanwhile(&mut reactor);
-                return Ok(reactor);
+            let came = run.step()?;
+            meanwhile(run.reactor());
+            if run.is_over() {
+                return Ok(run.into_reactor());
             }
-            meanwhile(running.reactor_mut());
-            self.endpoint().wait_on(&mut patience);
+            if came {
+                run.stir();
+            } else {
+                run.wait();
+            }
         }
     }
 
@@ -167,7 +162,7 @@ impl Comm {
 
     /// All ranks run the same protocols alone, in the same order, so they agree about the counter. None is in the next but
     /// one before all have read theirs of this one.
-    fn shortcuts(&self) -> Option<Shortcuts> {
+    pub(crate) fn shortcuts(&self) -> Option<Shortcuts> {
         // Nor may it be one behind then.
         if self.is_checked() {
             return None;
@@ -177,19 +172,5 @@ impl Comm {
         self.inner.protocols.set(run);
         let counter = means.counters.then_some((run % 2, run));
         means.barrier.then_some(Shortcuts { cell: self.context() / 2, counter })
-    }
-}
-
-/// A protocol whose caller may panic in the middle of it; then it is given up, so that others do not wait for ever.
-struct Exposed<'a, R: Reactor> {
-    running: Option<Running<R>>,
-    comm: &'a Inner,
-}
-
-impl<R: Reactor> Drop for Exposed<'_, R> {
-    fn drop(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.give_up(&mut self.comm.endpoint());
-        }
     }
 }

@@ -39,8 +39,10 @@ pub(crate) struct Running<R> {
     shortcuts: Option<Shortcuts>,
     listening: bool,
     sends: Vec<Sending>,
+    /// Why the reactor did not take something that it was shown in place.
+    refused: Option<Error>,
     barrier: Barrier,
-    /// It has come to the engine's barrier.
+    /// It has come to the engine's barrier, for the last time as far as is known.
     has_come: bool,
     /// It is done, or given up.
     is_over: bool,
@@ -49,8 +51,9 @@ pub(crate) struct Running<R> {
 /// A send that goes on.
 struct Sending {
     id: Id,
-    /// Receiver and tag, if the reactor is to be told of its end.
-    tell: Option<(u32, u32)>,
+    to: u32,
+    tag: u32,
+    synchronous: bool,
 }
 
 /// How far this rank is with the engine's barrier.
@@ -78,6 +81,7 @@ impl<R: Reactor> Running<R> {
             shortcuts: None,
             listening: false,
             sends: Vec::new(),
+            refused: None,
             barrier: Barrier::Away,
             has_come: false,
             is_over: false,
@@ -126,10 +130,9 @@ impl<R: Reactor> Running<R> {
         assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
         let address =
             Address { context: self.run.context, to: self.world(to, endpoint)?, tag: self.run.tag | tag, synchronous };
-        if let Started::Pending(id) = endpoint.start_send(address, Span::from(bytes))? {
-            self.sends.push(Sending { id, tell: synchronous.then_some((to, tag)) });
-        } else if synchronous {
-            self.reactor.on_taken(to, tag);
+        match endpoint.start_send(address, Span::from(bytes))? {
+            Started::Pending(id) => self.sends.push(Sending { id, to, tag, synchronous }),
+            Started::Done(span) => self.reactor.on_sent(to, tag, span.into_bytes()),
         }
         Ok(())
     }
@@ -172,14 +175,42 @@ impl<R: Reactor> Running<R> {
         Ok(any)
     }
 
+    /// Handles what has come, and hands in where it lies what is for this run. Returns whether anything has come. Only for ranks
+    /// that know each other: nobody can be asked meanwhile.
+    #[inline]
+    pub(crate) fn hear(&mut self, endpoint: &mut Endpoint, most: usize) -> bool {
+        let Self { reactor, members, refused, .. } = self;
+        endpoint.hear_in_place(self.run, most, |envelope, body| {
+            let source = members.as_ref().map_or(Some(Some(envelope.source)), |all| all.known_rank(envelope.source));
+            let lost = Error::PeerLost { rank: envelope.source as usize };
+            let taken = match source.flatten() {
+                Some(source) => reactor.on_body(source, envelope.tag & OWN_MASK, body),
+                None => Err(lost),
+            };
+            if let Err(error) = taken {
+                refused.get_or_insert(error);
+            }
+        })
+    }
+
+    /// Begins to listen, so that messages can be heard in place.
+    pub(crate) fn listen(&mut self, endpoint: &mut Endpoint) {
+        if !std::mem::replace(&mut self.listening, true) {
+            endpoint.listen(self.run, self.align);
+        }
+    }
+
     /// Looks which sends are over. Returns whether the reactor was told of any.
     fn end_sends(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         let Self { sends, reactor, .. } = self;
         let (mut told, mut result) = (false, Ok(()));
         sends.retain(|sending| match endpoint.result_envelope(sending.id) {
             Some(ended) => {
-                if let (Ok(_), Some((to, tag))) = (&ended, sending.tell) {
-                    reactor.on_taken(to, tag);
+                if ended.is_ok() {
+                    reactor.on_sent(sending.to, sending.tag, None);
+                    if sending.synchronous {
+                        reactor.on_taken(sending.to, sending.tag);
+                    }
                     told = true;
                 }
                 result = result.clone().and(ended.map(drop));
@@ -221,16 +252,15 @@ impl<R: Reactor> Running<R> {
             return Ok(any);
         }
         self.barrier = Barrier::Away;
+        self.has_come = !self.reactor.meets_again();
         let added = shortcuts.counter.map_or(0, |(counter, run)| endpoint.fabric().added(counter, run));
         self.reactor.on_gathered(Gathered { census, added })?;
         Ok(true)
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
-        if !self.listening {
-            endpoint.listen(self.run, self.align);
-            self.listening = true;
-        }
+        self.listen(endpoint);
+        self.refused.take().map_or(Ok(()), Err)?;
         loop {
             self.add(endpoint);
             while let Some(transmit) = self.reactor.poll_transmit() {

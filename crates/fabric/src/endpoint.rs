@@ -122,9 +122,7 @@ impl Endpoint {
 
     #[inline]
     pub(crate) fn progress_for(&mut self, foreground: &mut Option<Foreground<'_>>) -> bool {
-        // A send that ends by this is what a task may wait for.
-        let mut any = std::mem::take(&mut self.tasks_due);
-        any |= !self.core.outbox.is_empty() && self.flush();
+        let mut any = self.begin_progress();
         for _ in 0..BATCH {
             let Some(event) = self.fabric.poll() else { break };
             any = true;
@@ -136,15 +134,29 @@ impl Endpoint {
                 break;
             }
         }
+        self.end_progress(any);
+        any
+    }
+
+    /// Sends what has waited for room. Returns whether anything got through, or tasks have something to do.
+    #[inline]
+    pub(crate) fn begin_progress(&mut self) -> bool {
+        // A send that ends by this is what a task may wait for.
+        let due = std::mem::take(&mut self.tasks_due);
+        due | (!self.core.outbox.is_empty() && self.flush())
+    }
+
+    /// Lets tasks get on, if anything has happened.
+    #[inline]
+    pub(crate) fn end_progress(&mut self, any: bool) {
         if any && !self.tasks.is_empty() {
             self.step_tasks();
         }
         self.tell_held();
-        any
     }
 
     #[inline]
-    fn handle(core: &mut Core, event: Event<'_>, foreground: Option<&mut Foreground<'_>>) {
+    pub(crate) fn handle(core: &mut Core, event: Event<'_>, foreground: Option<&mut Foreground<'_>>) {
         if let Event::Record { from, head, body } = event {
             core.record(from, head, body, foreground);
         } else {

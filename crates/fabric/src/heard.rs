@@ -11,6 +11,8 @@ use treepie_base::{Bytes, Result, Span};
 use crate::bins::Key;
 use crate::core::Core;
 use crate::endpoint::Endpoint;
+use crate::engine::{Event, Head};
+use crate::kind::{EAGER, EAGER_SYNC};
 use crate::matching::{Answer, Arrived};
 use crate::op::{Envelope, Op, State, Target};
 use crate::slab::Id;
@@ -132,6 +134,16 @@ impl Heard {
 }
 
 impl Core {
+    /// Whether a record is a whole message of a run of which no earlier one waits.
+    #[inline]
+    fn is_heard_in_place(&self, run: Run, head: Head) -> bool {
+        matches!(head.kind, EAGER | EAGER_SYNC)
+            && head.context == run.context
+            && head.tag >> OWN_BITS == run.tag >> OWN_BITS
+            && self.posted.is_empty()
+            && self.heard.find(run).is_some_and(|place| self.heard.runs[place].messages.is_empty())
+    }
+
     /// A message of a protocol has come, whole.
     pub(crate) fn hear_whole(&mut self, key: Key, body: &[u8], answer: Answer) {
         let listening = self.heard.find(Run::of(key)).map(|place| &mut self.heard.runs[place]);
@@ -223,6 +235,33 @@ impl Endpoint {
             }
             What::Early(_) => unreachable!("a run that is listened to has none"),
         }
+    }
+
+    /// Handles what has come, at most so many records. Messages of a run that come whole are shown where they lie, without a
+    /// copy; those that must not overtake others are queued. Returns whether anything has come.
+    ///
+    /// What is shown must be done with the engine's memory before anything can be sent, so whoever takes it only notes what it
+    /// wants to send.
+    #[inline]
+    pub fn hear_in_place(&mut self, run: Run, most: usize, mut take: impl FnMut(Envelope, &[u8])) -> bool {
+        let mut any = self.begin_progress();
+        for _ in 0..most {
+            let Some(event) = self.fabric.poll() else { break };
+            any = true;
+            match event {
+                Event::Record { from, head, body } if self.core.is_heard_in_place(run, head) => {
+                    take(Envelope { source: from, tag: head.tag, bytes: body.len() as u64 }, body);
+                    let answer = if head.kind == EAGER { Answer::Nobody } else { Answer::Peer(head.slot) };
+                    self.core.received(from, body.len(), answer);
+                }
+                event => Self::handle(&mut self.core, event, None),
+            }
+            if !self.core.actions.is_empty() {
+                self.act();
+            }
+        }
+        self.end_progress(any);
+        any
     }
 
     /// Whether a run has messages that have come, also in part, and were not given out.

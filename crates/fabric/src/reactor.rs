@@ -71,6 +71,23 @@ pub trait Reactor {
     /// Takes a message in. `now` is the time since some beginning. An error ends the protocol on this rank.
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()>;
 
+    /// Takes a message in where it lies, if this reactor [reads in place](Self::reads_in_place).
+    fn on_body(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        let _ = (from, tag, body);
+        unreachable!("it does not read in place");
+    }
+
+    /// Whether messages may also be handed in by [`on_body`](Self::on_body). Long ones never are. There is no time to ask for
+    /// the time then.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
+    /// A message that was given out is on its way; perhaps with the memory that it was in, to be used again.
+    fn on_sent(&mut self, to: u32, tag: u32, memory: Option<Bytes>) {
+        let _ = (to, tag, memory);
+    }
+
     /// A synchronous message has been taken by its receiver.
     fn on_taken(&mut self, to: u32, tag: u32) {
         let _ = (to, tag);
@@ -92,6 +109,11 @@ pub trait Reactor {
     fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
         let _ = gathered;
         Ok(())
+    }
+
+    /// Whether it will come to the barrier again, if it goes on as it should.
+    fn meets_again(&self) -> bool {
+        false
     }
 
     /// How much it has computed since this was last asked, in units of its own, as elements moved. A simulator charges that.
@@ -121,8 +143,24 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
         (**self).on_message(now, from, tag, bytes)
     }
 
+    fn on_body(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        (**self).on_body(from, tag, body)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        (**self).reads_in_place()
+    }
+
+    fn on_sent(&mut self, to: u32, tag: u32, memory: Option<Bytes>) {
+        (**self).on_sent(to, tag, memory);
+    }
+
     fn on_taken(&mut self, to: u32, tag: u32) {
         (**self).on_taken(to, tag);
+    }
+
+    fn meets_again(&self) -> bool {
+        (**self).meets_again()
     }
 
     fn poll_add(&mut self) -> Option<u32> {

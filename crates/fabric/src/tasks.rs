@@ -95,8 +95,14 @@ impl Endpoint {
         if self.progress() {
             patience.stir();
         } else {
-            self.pause(patience, Waiting::For("a collective operation"));
+            self.rest(patience);
         }
+    }
+
+    /// Waits a little after nothing has come.
+    #[inline]
+    pub fn rest(&mut self, patience: &mut Patience) {
+        self.pause(patience, Waiting::For("a collective operation"));
     }
 
     fn end_task(&mut self, id: Id, result: Result<()>) {

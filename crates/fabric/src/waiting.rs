@@ -22,7 +22,7 @@ pub struct Patience {
 impl Patience {
     /// Something has come: stay awake again. What is waited for has not, so the time goes on.
     #[inline]
-    pub(crate) fn stir(&mut self) {
+    pub fn stir(&mut self) {
         self.round = 0;
     }
 

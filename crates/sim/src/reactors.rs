@@ -199,6 +199,7 @@ impl<R: Reactor> Driver<R> {
         }
         while let Some(Transmit { to, tag, bytes, synchronous }) = self.reactors[rank as usize].poll_transmit() {
             let length = bytes.as_slice().len() as u64;
+            self.reactors[rank as usize].on_sent(to, tag, None);
             let token = self.keep(Parcel { from: rank, tag, what: Content::Message { bytes, synchronous } });
             if to == rank {
                 // It is there at once, and handled as others are.

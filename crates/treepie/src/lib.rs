@@ -26,14 +26,18 @@ pub use treepie_comm::{
     wait_all, wait_any, wait_some,
 };
 
+pub use treepie_am as am;
+pub use treepie_am::ActiveMessages;
+pub use treepie_base::Table;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
 
 /// What most programs need: `use treepie::prelude::*`.
 pub mod prelude {
+    pub use crate::am::{Context, Port};
     pub use crate::{
-        ANY_SOURCE, ANY_TAG, And, Cartesian, Comm, Graph, Level, Located, Max, MaxLoc, Message, Min, MinLoc, Or,
-        Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, Scope, Source, SparseExchange, Status, Sum, Tag,
-        TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all, wait_any, wait_some,
+        ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, Graph, Level, Located, Max, MaxLoc, Message, Min,
+        MinLoc, Or, Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, Scope, Source, SparseExchange, Status,
+        Sum, Table, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all, wait_any, wait_some,
     };
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("treepie-base", &[]),
     ("treepie-topology", &[]),
     ("treepie-schedule", &["treepie-topology"]),
@@ -17,7 +17,8 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("treepie-comm", &["treepie-fabric", "treepie-collectives", "treepie-model"]),
     ("treepie-sim", &["treepie-fabric", "treepie-model", "treepie-schedule"]),
     ("treepie-sparse", &["treepie-comm"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-sparse"]),
+    ("treepie-am", &["treepie-comm"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-sparse", "treepie-am"]),
     ("treepie-conformance", &["treepie"]),
 ];
 

@@ -1,0 +1,181 @@
+//! Questions and answers.
+//!
+//! A question is a message to the rank that knows; its handler's result goes back as another message, to a continuation. With
+//! the question goes a note of the program's, as the place where the answer is to be put, which comes back with the answer:
+//! so nothing is kept at the one who asks. Where a closure is more convenient ([`Context::ask`]), the note is the number of a
+//! closure that is kept.
+
+use bytemuck::{Pod, bytes_of, pod_read_unaligned};
+use treepie_base::{Rank, prefetch};
+
+use crate::context::Context;
+use crate::handler::Handler;
+use crate::port::Call;
+
+/// Two pieces of plain data, one behind the other, without the gap that alignment would leave.
+fn joined<A: Pod, B: Pod, T>(a: &A, b: &B, then: impl FnOnce(&mut [u8]) -> T) -> T {
+    let (first, second) = (size_of::<A>(), size_of::<B>());
+    let mut short = [0_u8; 64];
+    if first + second <= short.len() {
+        let bytes = &mut short[..first + second];
+        bytes[..first].copy_from_slice(bytes_of(a));
+        bytes[first..].copy_from_slice(bytes_of(b));
+        return then(bytes);
+    }
+    then(&mut [bytes_of(a), bytes_of(b)].concat())
+}
+
+fn parted<A: Pod, B: Pod>(bytes: &[u8]) -> (A, B) {
+    let (first, second) = bytes.split_at(size_of::<A>());
+    (pod_read_unaligned(first), pod_read_unaligned(second))
+}
+
+impl<S> Context<S> {
+    /// Asks a rank. The continuation of the call's type gets the note and the answer before the epoch ends.
+    #[inline]
+    pub fn call<Q: Pod, R: Pod, N: Pod>(&mut self, call: Call<Q, R, N>, to: Rank, note: N, question: Q) {
+        self.send_pair(call.question, to, &note, &question);
+    }
+
+    /// Asks a rank, and has a closure called with the answer before the epoch ends. Each such question takes memory for its
+    /// closure; [`call`](Self::call) does not.
+    pub fn ask<Q: Pod, R: Pod>(
+        &mut self,
+        call: Call<Q, R, Later>,
+        to: Rank,
+        question: Q,
+        then: impl FnOnce(&mut S, &mut Context<S>, R) + 'static,
+    ) {
+        let then = move |state: &mut S, context: &mut Context<S>, bytes: &[u8]| {
+            then(state, context, pod_read_unaligned(bytes));
+        };
+        let note = self.continuations.keep(Box::new(then));
+        self.call(call, to, note, question);
+    }
+
+    /// The same as a send of both, without a copy where the buffer has room.
+    #[inline(always)]
+    fn send_pair<A: Pod, B: Pod>(&mut self, index: usize, to: Rank, a: &A, b: &B) {
+        let lane = &mut self.lanes[index];
+        if lane.is_plain
+            && let Some(slot) = lane.slots.get_mut(to)
+            && slot.data.len() + size_of::<A>() + size_of::<B>() <= slot.limit
+        {
+            slot.data.extend_from_slice(bytes_of(a));
+            slot.data.extend_from_slice(bytes_of(b));
+            return;
+        }
+        joined(a, b, |bytes| self.send_bytes(index, to, bytes));
+    }
+}
+
+/// The number of a closure that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Later(u32);
+
+type Continuation<S> = Box<dyn FnOnce(&mut S, &mut Context<S>, &[u8])>;
+
+/// Closures that wait for answers.
+pub(crate) struct Continuations<S> {
+    waiting: Vec<Option<Continuation<S>>>,
+    free: Vec<u32>,
+}
+
+impl<S> Default for Continuations<S> {
+    fn default() -> Self {
+        Self { waiting: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<S> Continuations<S> {
+    fn keep(&mut self, then: Continuation<S>) -> Later {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() as u32 - 1
+        });
+        self.waiting[place as usize] = Some(then);
+        Later(place)
+    }
+
+    pub(crate) fn take(&mut self, Later(place): Later) -> Option<Continuation<S>> {
+        let then = self.waiting.get_mut(place as usize)?.take();
+        self.free.push(place);
+        then
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What answers questions: a handler that sends to whom it has a message of.
+pub(crate) fn answering<S, Q, R, N, F>(call: Call<Q, R, N>, mut answer: F) -> Handler<S>
+where
+    (Q, R, N): Sized,
+    Q: Pod,
+    R: Pod,
+    N: Pod,
+    F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
+{
+    Box::new(move |state, context, batch| {
+        let mut count = 0;
+        for (from, bytes) in batch.each_with_origin(size_of::<N>() + size_of::<Q>()) {
+            let (note, question): (N, Q) = parted(bytes);
+            let result = answer(state, context, question);
+            context.send_pair(call.answer, from, &note, &result);
+            count += 1;
+        }
+        count
+    })
+}
+
+/// Questions ahead whose memory is asked for.
+const AHEAD: usize = 24;
+
+/// The same for answers that say which memory they will touch.
+pub(crate) fn answering_touching<S, Q, R, N, A, T, F>(call: Call<Q, R, N>, touch: A, mut answer: F) -> Handler<S>
+where
+    Q: Pod,
+    R: Pod,
+    N: Pod,
+    T: ?Sized,
+    A: for<'s> Fn(&'s S, &Q) -> &'s T + 'static,
+    F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
+{
+    let size = size_of::<N>() + size_of::<Q>();
+    Box::new(move |state, context, batch| {
+        let question = |bytes: &[u8]| parted::<N, Q>(bytes).1;
+        let mut later = batch.each_with_origin(size);
+        later.by_ref().take(AHEAD).for_each(|(_, bytes)| prefetch(touch(state, &question(bytes))));
+        let mut count = 0;
+        for (from, bytes) in batch.each_with_origin(size) {
+            if let Some((_, bytes)) = later.next() {
+                prefetch(touch(state, &question(bytes)));
+            }
+            let (note, question): (N, Q) = parted(bytes);
+            let result = answer(state, context, question);
+            context.send_pair(call.answer, from, &note, &result);
+            count += 1;
+        }
+        count
+    })
+}
+
+/// What takes answers.
+pub(crate) fn continuing<S, R, N, F>(mut then: F) -> Handler<S>
+where
+    R: Pod,
+    N: Pod,
+    F: FnMut(&mut S, &mut Context<S>, N, R) + 'static,
+{
+    Box::new(move |state, context, batch| {
+        let mut count = 0;
+        for bytes in batch.body.chunks_exact(size_of::<N>() + size_of::<R>()) {
+            let (note, result) = parted(bytes);
+            then(state, context, note, result);
+            count += 1;
+        }
+        count
+    })
+}

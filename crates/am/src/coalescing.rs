@@ -1,0 +1,82 @@
+//! Coalescing: messages to one neighbour are gathered in a buffer and sent together.
+//!
+//! A buffer is closed until something is put into it: then it has memory, and is on the list of those to be looked at when
+//! there is nothing else to do. So what is not used costs nothing, and a rank with a thousand neighbours that talks to ten has
+//! ten buffers.
+
+use crate::config::Coalescing;
+
+/// What is gathered for one neighbour.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) data: Vec<u8>,
+    /// Nothing more may be put in beyond so many bytes; nothing at all if it is closed.
+    pub(crate) limit: usize,
+    /// The limit when it is opened.
+    pub(crate) target: usize,
+    /// The neighbour.
+    pub(crate) to: u32,
+    /// With each message goes its destination, as the neighbour may pass it on.
+    pub(crate) mixed: bool,
+    /// Messages in it, where they have no fixed length.
+    pub(crate) parcels: u32,
+}
+
+/// How big buffers are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    least: usize,
+    most: usize,
+    adaptive: bool,
+}
+
+/// Adaptive buffers of one type take at most so many bytes together, as far as their least size allows.
+const ALL_OF_A_TYPE: usize = 16 << 20;
+
+/// An adaptive buffer is never smaller: below, what a buffer costs is more than what its messages do.
+const LEAST: usize = 256;
+
+/// Nor larger: handlers find a buffer of this size in the cache, and neighbours wait no longer for it than needs be.
+const MOST: usize = 16 << 10;
+
+impl Sizes {
+    /// For messages of so many bytes, to so many neighbours. `record` is what goes without asking the receiver.
+    pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbours: usize, record: usize) -> Self {
+        let frame = frame.max(1);
+        let whole = |bytes: usize| (bytes / frame).max(1) * frame;
+        let fixed = |bytes: usize| Self { least: bytes, most: bytes, adaptive: false };
+        match coalescing {
+            Coalescing::Messages(count) => fixed(count.saturating_mul(frame)),
+            Coalescing::Bytes(bytes) => fixed(whole(bytes)),
+            Coalescing::Adaptive => {
+                let share = ALL_OF_A_TYPE / neighbours.max(1);
+                let most = whole(MOST.min(record).min(share.max(LEAST)));
+                Self { least: whole(LEAST).min(most), most, adaptive: true }
+            }
+        }
+    }
+
+    /// How big buffers are at first.
+    pub(crate) fn first(&self) -> usize {
+        // Streams are more common than single messages, and shrinking is quick.
+        self.most
+    }
+
+    /// The next size of a buffer that was full.
+    #[inline]
+    pub(crate) fn after_full(&self, target: usize) -> usize {
+        if self.adaptive { (target * 2).min(self.most) } else { target }
+    }
+
+    /// The next size of a buffer that was sent with so many bytes, as there was nothing else to do.
+    #[inline]
+    pub(crate) fn after_idle(&self, target: usize, used: usize) -> usize {
+        if self.adaptive && used < target / 2 { (target / 2).max(self.least) } else { target }
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(to: u32, mixed: bool, target: usize) -> Self {
+        Self { data: Vec::new(), limit: 0, target, to, mixed, parcels: 0 }
+    }
+}

@@ -1,0 +1,324 @@
+//! What bodies and handlers send by.
+//!
+//! A send puts the message into the buffer for its destination, and never runs a handler: so there is no recursion, whatever
+//! handlers do, and a body may hold on to the state. What the buffers of a rank to itself hold is handled like everything
+//! else; to run the handler at the send instead would be half as fast, as the two loops get in each other's way.
+
+use std::collections::VecDeque;
+
+use bytemuck::{Pod, bytes_of};
+use treepie_base::{Error, Rank};
+
+use crate::call::Continuations;
+use crate::lane::{Caching, Lane};
+use crate::outgoing::{Outgoing, Waiting};
+use crate::port::{Port, Target};
+use crate::reduction::Offered;
+use crate::tag::data_tag;
+use crate::trace::Trace;
+
+/// What bodies of epochs and handlers send by, and what they know of where they are.
+pub struct Context<S> {
+    rank: u32,
+    ranks: u32,
+    pub(crate) lanes: Vec<Lane>,
+    /// Lane and place of buffers that have something in them, or may have.
+    open: Vec<(u32, u32)>,
+    pub(crate) outgoing: Outgoing,
+    /// Full buffers of this rank for itself.
+    pub(crate) local: VecDeque<(usize, Vec<u8>)>,
+    /// Memory for buffers.
+    pool: Vec<Vec<u8>>,
+    pub(crate) sum: u64,
+    /// What went wrong in a send.
+    pub(crate) fault: Option<Error>,
+    /// Which of two rounds this is.
+    pub(crate) round: usize,
+    pub(crate) continuations: Continuations<S>,
+    /// The type of spawned closures.
+    pub(crate) spawning: Option<usize>,
+    pub(crate) trace: Option<Box<Trace>>,
+    /// Caches are not emptied: to see that tests notice.
+    pub(crate) forgets_caches: bool,
+}
+
+/// So many buffers are kept to be used again.
+const POOL: usize = 64;
+
+impl<S> Context<S> {
+    pub(crate) fn new(rank: u32, ranks: u32, lanes: Vec<Lane>) -> Self {
+        Self {
+            rank,
+            ranks,
+            lanes,
+            open: Vec::new(),
+            outgoing: Outgoing::default(),
+            local: VecDeque::new(),
+            pool: Vec::new(),
+            sum: 0,
+            fault: None,
+            round: 0,
+            continuations: Continuations::default(),
+            spawning: None,
+            trace: None,
+            forgets_caches: false,
+        }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.rank as Rank
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.ranks as usize
+    }
+
+    /// Adds to the sum that the epoch returns.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        self.sum = self.sum.wrapping_add(value);
+    }
+
+    /// Sends a message. Its handler runs on that rank before the epoch ends.
+    #[inline(always)]
+    pub fn send<M: Pod>(&mut self, port: Port<M>, to: Rank, message: M) {
+        let lane = &mut self.lanes[port.index];
+        if lane.is_plain
+            && let Some(slot) = lane.slots.get_mut(to)
+            && slot.data.len() + size_of::<M>() <= slot.limit
+        {
+            slot.data.extend_from_slice(bytes_of(&message));
+            return;
+        }
+        let mut message = message;
+        self.send_bytes(port.index, to, bytemuck::bytes_of_mut(&mut message));
+    }
+
+    /// Sends a message to whom the owner map of its type says.
+    #[inline(always)]
+    pub fn send_to<M: Pod, F: Fn(&M) -> Rank>(&mut self, target: &Target<M, F>, message: M) {
+        self.send(target.port, target.owner_of(&message), message);
+    }
+
+    /// Sends several messages to one rank.
+    pub fn send_slice<M: Pod>(&mut self, port: Port<M>, to: Rank, messages: &[M]) {
+        messages.iter().for_each(|message| self.send(port, to, *message));
+    }
+
+    /// Sends the bytes of a message. They may be others after that.
+    #[inline(never)]
+    pub(crate) fn send_bytes(&mut self, lane: usize, to: Rank, bytes: &mut [u8]) {
+        if to >= self.ranks() {
+            self.fault.get_or_insert(Error::BadRank { rank: to, size: self.ranks as usize });
+            return;
+        }
+        self.route(lane, to as u32, self.rank, bytes);
+    }
+
+    /// Puts a message on its way, here or from another rank.
+    fn route(&mut self, index: usize, to: u32, origin: u32, bytes: &mut [u8]) {
+        if to == self.rank {
+            return self.put(index, self.lanes[index].own, to, origin, bytes);
+        }
+        let lane = &mut self.lanes[index];
+        let place = lane.routes.place(to);
+        if !lane.uses_caches() {
+            return self.put(index, place, to, origin, bytes);
+        }
+        let offered = lane.caches.as_mut().expect("it uses them").offer(place, to, bytes);
+        lane.statistics.looked_up += 1;
+        lane.statistics.combined += u64::from(offered == Offered::Combined);
+        if offered != Offered::Combined {
+            lane.note_cached(place);
+        }
+        let entries = lane.entries;
+        let goes_on = match &mut lane.caching {
+            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries),
+            _ => true,
+        };
+        if let Offered::Evicted(before) = offered {
+            self.put(index, place, before, origin, bytes);
+        }
+        if !goes_on {
+            self.empty_caches(index);
+            self.lanes[index].settle_plain();
+        }
+    }
+
+    /// Puts a message into a buffer.
+    fn put(&mut self, index: usize, place: usize, to: u32, origin: u32, bytes: &[u8]) {
+        let frame = self.lanes[index].frame;
+        let slot = &self.lanes[index].slots[place];
+        let need = frame.head(slot.mixed) + bytes.len();
+        if slot.data.len() + need > slot.limit {
+            self.make_room(index, place, need);
+        }
+        let slot = &mut self.lanes[index].slots[place];
+        if slot.mixed {
+            slot.data.extend_from_slice(&to.to_ne_bytes());
+        }
+        if frame.has_origin() {
+            slot.data.extend_from_slice(&origin.to_ne_bytes());
+        }
+        if frame.size.is_none() {
+            slot.data.extend_from_slice(&(bytes.len() as u32).to_ne_bytes());
+            slot.parcels += 1;
+        }
+        slot.data.extend_from_slice(bytes);
+    }
+
+    /// Makes room in a buffer: sends it if it is full, opens it if it is closed.
+    fn make_room(&mut self, index: usize, place: usize, need: usize) {
+        if self.lanes[index].slots[place].limit == 0 {
+            self.open.push((index as u32, place as u32));
+            let lane = &mut self.lanes[index];
+            lane.counts.open += usize::from(place != lane.own);
+            lane.note_memory();
+        } else if !self.lanes[index].slots[place].data.is_empty() {
+            self.emit(index, place, true);
+        }
+        let slot = &mut self.lanes[index].slots[place];
+        slot.limit = slot.target.max(need);
+        let room = slot.limit;
+        let memory = self.memory(room);
+        self.lanes[index].slots[place].data = memory;
+    }
+
+    fn memory(&mut self, room: usize) -> Vec<u8> {
+        let mut memory = self.pool.pop().unwrap_or_default();
+        memory.reserve_exact(room);
+        memory
+    }
+
+    /// Takes the memory of a buffer back.
+    pub(crate) fn recycle(&mut self, mut memory: Vec<u8>) {
+        if self.pool.len() < POOL && memory.capacity() > 0 {
+            memory.clear();
+            self.pool.push(memory);
+        }
+    }
+
+    /// Sends what a buffer has in it, and leaves it without memory.
+    fn emit(&mut self, index: usize, place: usize, is_full: bool) {
+        let lane = &mut self.lanes[index];
+        lane.note_sent(place, is_full);
+        let slot = &mut lane.slots[place];
+        let data = std::mem::take(&mut slot.data);
+        if place == lane.own {
+            self.local.push_back((index, data));
+            return;
+        }
+        let (to, tag) = (slot.to, data_tag(index, slot.mixed, self.round));
+        if let Some(trace) = &mut self.trace {
+            trace.sent(index, to, data.len());
+        }
+        self.outgoing.push(to, Waiting { tag, data });
+    }
+
+    /// Hands over what this rank has sent to itself and is not full yet. Returns whether there was anything.
+    pub(crate) fn flush_own(&mut self) -> bool {
+        let before = self.local.len();
+        for index in 0..self.lanes.len() {
+            let own = self.lanes[index].own;
+            let slot = &self.lanes[index].slots[own];
+            if !slot.data.is_empty() {
+                let room = slot.limit;
+                self.emit(index, own, false);
+                let memory = self.memory(room);
+                self.lanes[index].slots[own].data = memory;
+            }
+        }
+        self.local.len() > before
+    }
+
+    /// Sends everything that is in caches and buffers. Returns whether there was anything.
+    pub(crate) fn flush(&mut self) -> bool {
+        for index in 0..self.lanes.len() {
+            if !self.lanes[index].cached.is_empty() && !self.forgets_caches {
+                self.empty_caches(index);
+            }
+        }
+        let mut any = false;
+        for (index, place) in std::mem::take(&mut self.open) {
+            let (index, place) = (index as usize, place as usize);
+            if self.lanes[index].slots[place].data.is_empty() {
+                let memory = std::mem::take(&mut self.lanes[index].slots[place].data);
+                self.recycle(memory);
+            } else {
+                any = true;
+                self.emit(index, place, false);
+            }
+            let lane = &mut self.lanes[index];
+            lane.slots[place].limit = 0;
+            lane.counts.open -= usize::from(place != lane.own);
+        }
+        any
+    }
+
+    /// Puts what caches hold into buffers.
+    fn empty_caches(&mut self, index: usize) {
+        let Some(mut caches) = self.lanes[index].caches.take() else { return };
+        for place in self.lanes[index].take_cached() {
+            let place = place as usize;
+            // Types that are combined do not ask for origins.
+            caches.drain(place, &mut |to, bytes| self.put(index, place, to, 0, bytes));
+        }
+        self.lanes[index].caches = Some(caches);
+    }
+
+    /// Takes in a buffer of messages of which some are for others.
+    pub(crate) fn pass_on(&mut self, index: usize, body: &[u8]) {
+        let frame = self.lanes[index].frame;
+        let mut rest = body;
+        let mut message = Vec::new();
+        while let Some((to, after)) = word(rest) {
+            let (origin, after) = if frame.has_origin() { word(after).unwrap_or((0, after)) } else { (0, after) };
+            let (size, after) = match frame.size {
+                Some(size) => (size, after),
+                None => word(after).map_or((0, after), |(size, after)| (size as usize, after)),
+            };
+            let (bytes, after) = after.split_at(size.min(after.len()));
+            rest = after;
+            self.lanes[index].counts.came_mixed += 1;
+            self.lanes[index].counts.came_own += u64::from(to == self.rank);
+            message.clear();
+            message.extend_from_slice(bytes);
+            self.route(index, to, origin, &mut message);
+        }
+    }
+
+    /// Forgets everything that is on its way, after an epoch that failed.
+    pub(crate) fn clear(&mut self) {
+        self.outgoing.clear();
+        self.local.clear();
+        self.open.clear();
+        self.continuations.clear();
+        (self.sum, self.fault, self.round) = (0, None, 0);
+        for lane in &mut self.lanes {
+            for place in lane.take_cached() {
+                if let Some(caches) = &mut lane.caches {
+                    caches.drain(place as usize, &mut |_, _| ());
+                }
+            }
+            for slot in &mut lane.slots {
+                (slot.limit, slot.parcels) = (0, 0);
+                slot.data.clear();
+            }
+            lane.counts.open = 0;
+            lane.kept.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    /// Whether nothing is on its way from here, in buffers or given to the engine.
+    pub(crate) fn is_passive(&self) -> bool {
+        self.outgoing.buffers == 0 && self.local.is_empty()
+    }
+}
+
+/// The first word of some bytes, and the rest.
+pub(crate) fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (word, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_ne_bytes(*word), rest))
+}

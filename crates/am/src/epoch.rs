@@ -1,0 +1,163 @@
+//! Epochs of a program: when they are over, everything that was sent in them has been handled.
+
+use std::time::Duration;
+
+use treepie_base::Result;
+use treepie_comm::protocol::ProtocolRun;
+
+use crate::builder::Planted;
+use crate::context::Context;
+use crate::runtime::{ActiveMessages, Reacting};
+
+/// An epoch whose body runs.
+pub struct Epoch<'a, S> {
+    run: ProtocolRun<Reacting<'a, S>>,
+    cap: usize,
+    slowed: &'a mut u64,
+    /// Items since it was last looked what has come.
+    items: u32,
+    /// Its name, and when it began, if that is recorded.
+    traced: Option<(String, Duration)>,
+    comm: &'a treepie_comm::Comm,
+}
+
+/// It is looked what has come after so many items, if they do not fill buffers before.
+const ITEMS: u32 = 256;
+
+/// A body that is slowed down goes on after having waited in vain so often, as nobody may be there to take what waits.
+const SLOWED: u32 = 2000;
+
+impl<'a, S> Epoch<'a, S> {
+    pub(crate) fn begin(am: &'a mut ActiveMessages<S>, state: &'a mut S) -> Result<Self> {
+        let ActiveMessages { comm, machinery, cap, slowed, name, epochs } = am;
+        machinery.begin();
+        *epochs += 1;
+        let name = name.take();
+        let untagged = machinery.planted == Some(Planted::Untagged);
+        let mut traced = None;
+        if let Some(trace) = &mut machinery.context.trace {
+            trace.look(comm.now(), comm.engine() != "sim");
+            traced = Some((name.unwrap_or_else(|| epochs.to_string()), trace.now()));
+        }
+        let reacting = Reacting { machinery, state };
+        let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
+        Ok(Self { run, cap: *cap, slowed, items: 0, traced, comm })
+    }
+
+    /// The state, and what messages are sent by.
+    #[inline]
+    pub fn parts(&mut self) -> (&mut S, &mut Context<S>) {
+        let Reacting { machinery, state } = self.run.reactor();
+        (state, &mut machinery.context)
+    }
+
+    /// The state.
+    pub fn state(&mut self) -> &mut S {
+        self.parts().0
+    }
+
+    /// What messages are sent by.
+    pub fn context(&mut self) -> &mut Context<S> {
+        self.parts().1
+    }
+
+    /// Handles what has come, and sends what is in buffers if nothing has.
+    pub fn progress(&mut self) -> Result<()> {
+        let came = self.step(true)?;
+        if !came && self.run.reactor().machinery.rest(false) {
+            self.step(true)?;
+        }
+        Ok(())
+    }
+
+    /// Looks what has come, if buffers were filled or some items have passed.
+    #[inline]
+    pub(crate) fn poll_if_due(&mut self) -> Result<()> {
+        self.items += 1;
+        let context = &self.run.reactor().machinery.context;
+        if context.outgoing.buffers > 0 || !context.local.is_empty() || self.items >= ITEMS {
+            self.poll()?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        self.items = 0;
+        self.step(false)?;
+        if self.waiting() > self.cap {
+            self.slow_down()?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait for slow neighbours.
+    fn waiting(&mut self) -> usize {
+        self.run.reactor().machinery.context.outgoing.bytes
+    }
+
+    #[cold]
+    fn slow_down(&mut self) -> Result<()> {
+        *self.slowed += 1;
+        let mut in_vain = 0;
+        while self.waiting() > self.cap / 2 && in_vain < SLOWED {
+            let before = self.waiting();
+            if self.step(false)? || self.waiting() < before {
+                (in_vain, _) = (0, self.run.stir());
+            } else {
+                in_vain += 1;
+                self.run.wait();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends, and handles what has come and what this rank has sent to itself. Returns whether there was anything.
+    #[inline]
+    fn step(&mut self, all: bool) -> Result<bool> {
+        if self.traced.is_some() {
+            self.look_at_clock();
+        }
+        let came = self.run.step()?;
+        let Reacting { machinery, state } = self.run.reactor();
+        let worked = machinery.work(state, all);
+        if let Some(fault) = machinery.context.fault.take() {
+            return Err(fault);
+        }
+        Ok(came || worked)
+    }
+
+    #[cold]
+    fn look_at_clock(&mut self) {
+        let (now, goes_on) = (self.comm.now(), self.comm.engine() != "sim");
+        if let Some(trace) = &mut self.run.reactor().machinery.context.trace {
+            trace.look(now, goes_on);
+        }
+    }
+
+    /// Waits until everything that was sent anywhere has been handled.
+    pub(crate) fn finish(mut self) -> Result<u64> {
+        loop {
+            let came = self.step(true)?;
+            if self.run.is_over() {
+                break;
+            }
+            if came {
+                self.run.stir();
+            } else if !self.run.reactor().machinery.rest(true) {
+                // What the detector has to say is sent before anybody waits.
+                if !self.step(true)? && !self.run.is_over() {
+                    self.run.wait();
+                }
+            }
+        }
+        let traced = self.traced.take();
+        let Reacting { machinery, .. } = self.run.into_reactor();
+        if let (Some(trace), Some((name, begun))) = (&mut machinery.context.trace, traced) {
+            trace.epoch(name, begun);
+        }
+        Ok(machinery.over.expect("it is over"))
+    }
+}
+
+/// Of memory for messages that are not read in place.
+const ALIGN: usize = 16;

@@ -1,0 +1,220 @@
+//! The sending side of one message type: its buffers, its routes and its caches.
+
+use treepie_base::Result;
+
+use crate::coalescing::{Sizes, Slot};
+use crate::config::{Config, Reductions, Style};
+use crate::reduction::{Reducing, Sampling};
+use crate::routing::Routes;
+use crate::statistics::{Stopwatch, TypeStatistics};
+
+/// Entries of an adaptive cache.
+const ADAPTIVE_ENTRIES: usize = 1024;
+
+/// How messages of a type lie in buffers. Each stands behind what is needed of: its destination, its origin (4 bytes each), its
+/// length (4 bytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Bytes of a message; nothing if they differ.
+    pub(crate) size: Option<usize>,
+    /// The handler asks who has sent it.
+    pub(crate) sourced: bool,
+    /// Other ranks pass it on, so who has sent it must be said.
+    pub(crate) routed: bool,
+}
+
+impl Frame {
+    /// Whether messages for their last hop say who has sent them. Where there is one hop, that is who has sent the buffer.
+    pub(crate) fn has_origin(self) -> bool {
+        self.sourced && self.routed
+    }
+
+    /// Bytes before a message.
+    pub(crate) fn head(self, mixed: bool) -> usize {
+        let word = |is_there: bool| if is_there { 4 } else { 0 };
+        word(mixed) + word(self.has_origin()) + word(self.size.is_none())
+    }
+}
+
+/// Use of caches.
+pub(crate) enum Caching {
+    Off,
+    On,
+    Adaptive(Sampling),
+}
+
+/// The sending side of one message type.
+pub(crate) struct Lane {
+    pub(crate) frame: Frame,
+    pub(crate) style: Style,
+    pub(crate) routes: Routes,
+    sizes: Sizes,
+    /// By neighbour.
+    pub(crate) slots: Vec<Slot>,
+    /// The place of this rank's own among them.
+    pub(crate) own: usize,
+    /// Messages go straight into the buffer for their destination, and nothing else is to be done with them.
+    pub(crate) is_plain: bool,
+    pub(crate) caches: Option<Box<dyn Reducing>>,
+    pub(crate) caching: Caching,
+    /// Entries of each cache.
+    pub(crate) entries: usize,
+    /// Neighbours whose caches have something in them.
+    pub(crate) cached: Vec<u32>,
+    is_cached: Vec<bool>,
+    /// What is to be handled in this round, and in the next: who sent it, and a buffer.
+    pub(crate) kept: [Vec<(u32, Vec<u8>)>; 2],
+    pub(crate) counts: Counts,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) statistics: TypeStatistics,
+}
+
+/// Messages, counted where buffers are sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Put into buffers.
+    pub(crate) put: u64,
+    /// Of them into the own one.
+    pub(crate) put_own: u64,
+    /// Came in buffers whose messages may be passed on.
+    pub(crate) came_mixed: u64,
+    /// Of them for this rank.
+    pub(crate) came_own: u64,
+    /// Open buffers.
+    pub(crate) open: usize,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        name: String,
+        rank: u32,
+        ranks: u32,
+        (size, sourced): (Option<usize>, bool),
+        config: &Config,
+        caches: Option<Box<dyn Reducing>>,
+        record: usize,
+    ) -> Result<Self> {
+        let routes = Routes::new(rank, ranks, &config.routing)?;
+        let frame = Frame { size, sourced, routed: !routes.is_direct() };
+        let neighbours = routes.neighbours();
+        let sizes = Sizes::new(config.coalescing, frame.head(false) + size.unwrap_or(1), neighbours, record);
+        let slot = |place: usize| Slot::new(routes.neighbour(place), routes.passes_on(place), sizes.first());
+        let mut slots: Vec<Slot> = (0..neighbours).map(slot).collect();
+        let own = if routes.is_direct() { rank as usize } else { neighbours };
+        if !routes.is_direct() {
+            slots.push(Slot::new(rank, false, sizes.first()));
+        }
+        let (caching, entries) = match config.reductions {
+            _ if caches.is_none() => (Caching::Off, 0),
+            Reductions::Off => (Caching::Off, 0),
+            Reductions::Entries(entries) => (Caching::On, entries.next_power_of_two()),
+            Reductions::Adaptive => (Caching::Adaptive(Sampling::new()), ADAPTIVE_ENTRIES),
+        };
+        let mut lane = Self {
+            frame,
+            style: config.style,
+            routes,
+            sizes,
+            own,
+            is_plain: false,
+            caches,
+            caching,
+            entries,
+            cached: Vec::new(),
+            is_cached: vec![false; slots.len()],
+            slots,
+            kept: Default::default(),
+            counts: Counts::default(),
+            stopwatch: Stopwatch::default(),
+            statistics: TypeStatistics { name, ..TypeStatistics::default() },
+        };
+        if let Some(caches) = &mut lane.caches {
+            caches.resize(lane.slots.len(), lane.entries.max(1));
+        }
+        lane.settle_plain();
+        Ok(lane)
+    }
+
+    /// Whether caches are looked into now.
+    #[inline]
+    pub(crate) fn uses_caches(&self) -> bool {
+        match &self.caching {
+            Caching::Off => false,
+            Caching::On => true,
+            Caching::Adaptive(sampling) => sampling.is_on,
+        }
+    }
+
+    pub(crate) fn settle_plain(&mut self) {
+        self.is_plain = !self.frame.routed && self.frame.size.is_some() && !self.uses_caches();
+    }
+
+    /// Something is kept in the cache for a neighbour.
+    pub(crate) fn note_cached(&mut self, place: usize) {
+        if !std::mem::replace(&mut self.is_cached[place], true) {
+            self.cached.push(place as u32);
+            self.note_memory();
+        }
+    }
+
+    /// The neighbours whose caches are to be emptied.
+    pub(crate) fn take_cached(&mut self) -> Vec<u32> {
+        let cached = std::mem::take(&mut self.cached);
+        cached.iter().for_each(|place| self.is_cached[*place as usize] = false);
+        cached
+    }
+
+    /// How many messages a slot has.
+    pub(crate) fn messages_in(&self, place: usize) -> u64 {
+        let slot = &self.slots[place];
+        match self.frame.size {
+            Some(size) => (slot.data.len() / (size + self.frame.head(slot.mixed))) as u64,
+            None => slot.parcels.into(),
+        }
+    }
+
+    /// A buffer is about to be sent, because it is full or because there is nothing else to do: counts it, and says how big the
+    /// next one is to be.
+    pub(crate) fn note_sent(&mut self, place: usize, is_full: bool) {
+        let messages = self.messages_in(place);
+        self.counts.put += messages;
+        let slot = &mut self.slots[place];
+        slot.parcels = 0;
+        let used = slot.data.len();
+        slot.target =
+            if is_full { self.sizes.after_full(slot.target) } else { self.sizes.after_idle(slot.target, used) };
+        if place == self.own {
+            self.counts.put_own += messages;
+            return;
+        }
+        self.statistics.buffers += 1;
+        self.statistics.bytes += used as u64;
+        if let Caching::Adaptive(sampling) = &mut self.caching
+            && !sampling.is_on
+            && is_full
+            && sampling.sent_without()
+        {
+            self.settle_plain();
+        }
+    }
+
+    pub(crate) fn note_memory(&mut self) {
+        let statistics = &mut self.statistics;
+        statistics.open = statistics.open.max(self.counts.open);
+        let caches = self.caches.as_ref().map_or(0, |caches| caches.bytes_of_one() * self.cached.len());
+        statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open * self.sizes.first() + caches);
+    }
+
+    /// What has become of its messages so far.
+    pub(crate) fn statistics(&self) -> TypeStatistics {
+        let Counts { put, put_own, came_mixed, came_own, .. } = self.counts;
+        let known = &self.statistics;
+        TypeStatistics {
+            sent: put + known.combined - came_mixed,
+            forwarded: came_mixed - came_own,
+            local: put_own - came_own,
+            handler_time: self.stopwatch.of(known.handled),
+            ..known.clone()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What has become of messages, by type.
+
+use std::time::Duration;
+
+/// What has become of the messages of one type on this rank, since the runtime was started.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TypeStatistics {
+    /// The type's name.
+    pub name: String,
+    /// Messages sent by bodies and handlers.
+    pub sent: u64,
+    /// Messages that were combined with others, and so not sent on; also of those that passed.
+    pub combined: u64,
+    /// Messages of others that were passed on.
+    pub forwarded: u64,
+    /// Messages that this rank sent to itself.
+    pub local: u64,
+    /// Messages handled here.
+    pub handled: u64,
+    /// Buffers sent to other ranks.
+    pub buffers: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The most buffers that were open at once.
+    pub open: usize,
+    /// Messages that were looked for in caches.
+    pub looked_up: u64,
+    /// Bytes of open buffers and caches, at most.
+    pub peak_bytes: usize,
+    /// Time in handlers: that of the buffers that were timed, for all messages.
+    pub handler_time: Duration,
+}
+
+impl TypeStatistics {
+    /// The share of messages looked for in caches that were combined.
+    pub fn hit_rate(&self) -> f64 {
+        if self.looked_up == 0 { 0.0 } else { self.combined as f64 / self.looked_up as f64 }
+    }
+}
+
+/// Memory of the runtime on this rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// Bytes of buffers that waited for neighbours, at most.
+    pub deferred: usize,
+    /// How often the body was made to wait because so many did.
+    pub slowed: u64,
+}
+
+/// Handlers are timed for one buffer of so many: asking for the time costs as much as a short handler does.
+const TIMED: u64 = 16;
+
+/// How long handlers take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stopwatch {
+    buffers: u64,
+    timed: Duration,
+    messages: u64,
+}
+
+impl Stopwatch {
+    /// Whether to time the next buffer.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.buffers += 1;
+        self.buffers % TIMED == 1
+    }
+
+    pub(crate) fn took(&mut self, time: Duration, messages: u64) {
+        self.timed += time;
+        self.messages += messages;
+    }
+
+    /// The time of so many messages.
+    pub(crate) fn of(&self, messages: u64) -> Duration {
+        if self.messages == 0 {
+            return Duration::ZERO;
+        }
+        self.timed.mul_f64(messages as f64 / self.messages as f64)
+    }
+}

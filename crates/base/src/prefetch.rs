@@ -1,0 +1,42 @@
+//! Asking for memory before it is needed.
+
+/// Begins to bring the cache line where `place` begins close to this core, to be read and then perhaps written, and does
+/// not wait for it. Says nothing about the value; where there is no such instruction it does nothing.
+#[inline(always)]
+pub fn prefetch<T: ?Sized>(place: &T) {
+    let place = std::ptr::from_ref(place).cast::<i8>();
+    #[cfg(target_arch = "x86_64")]
+    // A line that no other core has is brought in such that it can also be written at once, which is the usual case: the
+    // kind for writing would take lines away from those who only read them.
+    // SAFETY: every x86_64 has the instruction, and it faults at no address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place);
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint: it faults at no address and changes neither registers, flags nor memory.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefetch;
+
+    #[test]
+    fn any_place_may_be_asked_for() {
+        let table = [1u64, 2, 3];
+        prefetch(&table[1]);
+        prefetch(&table[..]);
+        prefetch("text");
+        prefetch::<dyn std::fmt::Debug>(&table);
+        // Where nothing lies: addresses that are only aligned.
+        prefetch::<[u64]>(&[]);
+        prefetch(&Vec::<u128>::new()[..]);
+        prefetch(&());
+        assert_eq!(table, [1, 2, 3]);
+    }
+}
