@@ -59,10 +59,12 @@ impl<S> Context<S> {
         let lane = &mut self.lanes[index];
         if lane.is_plain
             && let Some(slot) = lane.slots.get_mut(to)
-            && slot.data.len() + size_of::<A>() + size_of::<B>() <= slot.limit
+            && let Some(room) = slot.room.get_mut(slot.used..slot.used + size_of::<A>() + size_of::<B>())
         {
-            slot.data.extend_from_slice(bytes_of(a));
-            slot.data.extend_from_slice(bytes_of(b));
+            let (first, second) = room.split_at_mut(size_of::<A>());
+            first.copy_from_slice(bytes_of(a));
+            second.copy_from_slice(bytes_of(b));
+            slot.used += room.len();
             return;
         }
         joined(a, b, |bytes| self.send_bytes(index, to, bytes));

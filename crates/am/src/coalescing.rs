@@ -6,13 +6,19 @@
 
 use crate::config::Coalescing;
 
-/// What is gathered for one neighbour.
-#[derive(Debug)]
+/// What is gathered for one neighbour. Sends touch nothing else, so this is small: a shift finds it.
+#[derive(Debug, Default)]
 pub(crate) struct Slot {
-    pub(crate) data: Vec<u8>,
-    /// Nothing more may be put in beyond so many bytes; nothing at all if it is closed.
-    pub(crate) limit: usize,
-    /// The limit when it is opened.
+    /// All the room there is; none if it is closed.
+    pub(crate) room: Vec<u8>,
+    /// Bytes of it that are in use.
+    pub(crate) used: usize,
+}
+
+/// What else is known of a slot.
+#[derive(Debug)]
+pub(crate) struct Info {
+    /// The room when it is opened.
     pub(crate) target: usize,
     /// The neighbour.
     pub(crate) to: u32,
@@ -20,6 +26,29 @@ pub(crate) struct Slot {
     pub(crate) mixed: bool,
     /// Messages in it, where they have no fixed length.
     pub(crate) parcels: u32,
+}
+
+impl Slot {
+    /// Puts bytes in, if there is room.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> bool {
+        let end = self.used + bytes.len();
+        let Some(room) = self.room.get_mut(self.used..end) else { return false };
+        room.copy_from_slice(bytes);
+        self.used = end;
+        true
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.room.is_empty()
+    }
+
+    /// Takes what was put in, and closes it.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let mut data = std::mem::take(&mut self.room);
+        data.truncate(std::mem::take(&mut self.used));
+        data
+    }
 }
 
 /// How big buffers are.
@@ -72,11 +101,5 @@ impl Sizes {
     #[inline]
     pub(crate) fn after_idle(&self, target: usize, used: usize) -> usize {
         if self.adaptive && used < target / 2 { (target / 2).max(self.least) } else { target }
-    }
-}
-
-impl Slot {
-    pub(crate) fn new(to: u32, mixed: bool, target: usize) -> Self {
-        Self { data: Vec::new(), limit: 0, target, to, mixed, parcels: 0 }
     }
 }

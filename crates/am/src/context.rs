@@ -10,6 +10,7 @@ use bytemuck::{Pod, bytes_of};
 use treepie_base::{Error, Rank};
 
 use crate::call::Continuations;
+use crate::coalescing::Slot;
 use crate::lane::{Caching, Lane};
 use crate::outgoing::{Outgoing, Waiting};
 use crate::port::{Port, Target};
@@ -25,10 +26,12 @@ pub struct Context<S> {
     /// Lane and place of buffers that have something in them, or may have.
     open: Vec<(u32, u32)>,
     pub(crate) outgoing: Outgoing,
-    /// Full buffers of this rank for itself.
-    pub(crate) local: VecDeque<(usize, Vec<u8>)>,
+    /// Buffers of this rank for itself: their type, and how much of them is in use.
+    pub(crate) local: VecDeque<(usize, Vec<u8>, usize)>,
     /// Memory for buffers.
     pool: Vec<Vec<u8>>,
+    /// Something is to be given to the engine, or to handlers.
+    pub(crate) is_due: bool,
     pub(crate) sum: u64,
     /// What went wrong in a send.
     pub(crate) fault: Option<Error>,
@@ -55,6 +58,7 @@ impl<S> Context<S> {
             outgoing: Outgoing::default(),
             local: VecDeque::new(),
             pool: Vec::new(),
+            is_due: false,
             sum: 0,
             fault: None,
             round: 0,
@@ -87,9 +91,8 @@ impl<S> Context<S> {
         let lane = &mut self.lanes[port.index];
         if lane.is_plain
             && let Some(slot) = lane.slots.get_mut(to)
-            && slot.data.len() + size_of::<M>() <= slot.limit
+            && slot.put(bytes_of(&message))
         {
-            slot.data.extend_from_slice(bytes_of(&message));
             return;
         }
         let mut message = message;
@@ -149,68 +152,72 @@ impl<S> Context<S> {
 
     /// Puts a message into a buffer.
     fn put(&mut self, index: usize, place: usize, to: u32, origin: u32, bytes: &[u8]) {
-        let frame = self.lanes[index].frame;
-        let slot = &self.lanes[index].slots[place];
-        let need = frame.head(slot.mixed) + bytes.len();
-        if slot.data.len() + need > slot.limit {
+        let Lane { frame, slots, infos, .. } = &mut self.lanes[index];
+        let (frame, mixed) = (*frame, infos[place].mixed);
+        let need = frame.head(mixed) + bytes.len();
+        if slots[place].used + need > slots[place].room.len() {
             self.make_room(index, place, need);
         }
-        let slot = &mut self.lanes[index].slots[place];
-        if slot.mixed {
-            slot.data.extend_from_slice(&to.to_ne_bytes());
+        let Lane { slots, infos, .. } = &mut self.lanes[index];
+        let slot = &mut slots[place];
+        let mut put = |bytes: &[u8]| {
+            let done = slot.put(bytes);
+            debug_assert!(done);
+        };
+        if mixed {
+            put(&to.to_ne_bytes());
         }
         if frame.has_origin() {
-            slot.data.extend_from_slice(&origin.to_ne_bytes());
+            put(&origin.to_ne_bytes());
         }
         if frame.size.is_none() {
-            slot.data.extend_from_slice(&(bytes.len() as u32).to_ne_bytes());
-            slot.parcels += 1;
+            put(&(bytes.len() as u32).to_ne_bytes());
+            infos[place].parcels += 1;
         }
-        slot.data.extend_from_slice(bytes);
+        put(bytes);
     }
 
     /// Makes room in a buffer: sends it if it is full, opens it if it is closed.
     fn make_room(&mut self, index: usize, place: usize, need: usize) {
-        if self.lanes[index].slots[place].limit == 0 {
+        let lane = &mut self.lanes[index];
+        if !lane.slots[place].is_open() {
             self.open.push((index as u32, place as u32));
-            let lane = &mut self.lanes[index];
             lane.counts.open += usize::from(place != lane.own);
             lane.note_memory();
-        } else if !self.lanes[index].slots[place].data.is_empty() {
+        } else if lane.slots[place].used > 0 {
             self.emit(index, place, true);
         }
-        let slot = &mut self.lanes[index].slots[place];
-        slot.limit = slot.target.max(need);
-        let room = slot.limit;
-        let memory = self.memory(room);
-        self.lanes[index].slots[place].data = memory;
+        let room = self.lanes[index].infos[place].target.max(need);
+        self.lanes[index].slots[place].room = self.memory(room);
     }
 
     fn memory(&mut self, room: usize) -> Vec<u8> {
         let mut memory = self.pool.pop().unwrap_or_default();
-        memory.reserve_exact(room);
+        // Nothing is written where the last use was just as long.
+        memory.resize(room, 0);
         memory
     }
 
     /// Takes the memory of a buffer back.
-    pub(crate) fn recycle(&mut self, mut memory: Vec<u8>) {
-        if self.pool.len() < POOL && memory.capacity() > 0 {
-            memory.clear();
+    pub(crate) fn recycle(&mut self, memory: Vec<u8>) {
+        if self.pool.len() < POOL && !memory.is_empty() {
             self.pool.push(memory);
         }
     }
 
     /// Sends what a buffer has in it, and leaves it without memory.
     fn emit(&mut self, index: usize, place: usize, is_full: bool) {
+        self.is_due = true;
         let lane = &mut self.lanes[index];
         lane.note_sent(place, is_full);
-        let slot = &mut lane.slots[place];
-        let data = std::mem::take(&mut slot.data);
         if place == lane.own {
-            self.local.push_back((index, data));
+            let Slot { room, used } = std::mem::take(&mut lane.slots[place]);
+            self.local.push_back((index, room, used));
             return;
         }
-        let (to, tag) = (slot.to, data_tag(index, slot.mixed, self.round));
+        let data = lane.slots[place].take();
+        let info = &lane.infos[place];
+        let (to, tag) = (info.to, data_tag(index, info.mixed, self.round));
         if let Some(trace) = &mut self.trace {
             trace.sent(index, to, data.len());
         }
@@ -223,11 +230,10 @@ impl<S> Context<S> {
         for index in 0..self.lanes.len() {
             let own = self.lanes[index].own;
             let slot = &self.lanes[index].slots[own];
-            if !slot.data.is_empty() {
-                let room = slot.limit;
+            if slot.used > 0 {
+                let room = slot.room.len();
                 self.emit(index, own, false);
-                let memory = self.memory(room);
-                self.lanes[index].slots[own].data = memory;
+                self.lanes[index].slots[own].room = self.memory(room);
             }
         }
         self.local.len() > before
@@ -243,15 +249,14 @@ impl<S> Context<S> {
         let mut any = false;
         for (index, place) in std::mem::take(&mut self.open) {
             let (index, place) = (index as usize, place as usize);
-            if self.lanes[index].slots[place].data.is_empty() {
-                let memory = std::mem::take(&mut self.lanes[index].slots[place].data);
-                self.recycle(memory);
-            } else {
+            if self.lanes[index].slots[place].used > 0 {
                 any = true;
                 self.emit(index, place, false);
+            } else {
+                let memory = std::mem::take(&mut self.lanes[index].slots[place].room);
+                self.recycle(memory);
             }
             let lane = &mut self.lanes[index];
-            lane.slots[place].limit = 0;
             lane.counts.open -= usize::from(place != lane.own);
         }
         any
@@ -302,10 +307,8 @@ impl<S> Context<S> {
                     caches.drain(place as usize, &mut |_, _| ());
                 }
             }
-            for slot in &mut lane.slots {
-                (slot.limit, slot.parcels) = (0, 0);
-                slot.data.clear();
-            }
+            lane.slots.fill_with(Default::default);
+            lane.infos.iter_mut().for_each(|info| info.parcels = 0);
             lane.counts.open = 0;
             lane.kept.iter_mut().for_each(Vec::clear);
         }

@@ -14,15 +14,13 @@ pub struct Epoch<'a, S> {
     run: ProtocolRun<Reacting<'a, S>>,
     cap: usize,
     slowed: &'a mut u64,
-    /// Items since it was last looked what has come.
-    items: u32,
     /// Its name, and when it began, if that is recorded.
     traced: Option<(String, Duration)>,
     comm: &'a treepie_comm::Comm,
 }
 
 /// It is looked what has come after so many items, if they do not fill buffers before.
-const ITEMS: u32 = 256;
+const ITEMS: u32 = 512;
 
 /// A body that is slowed down goes on after having waited in vain so often, as nobody may be there to take what waits.
 const SLOWED: u32 = 2000;
@@ -41,7 +39,7 @@ impl<'a, S> Epoch<'a, S> {
         }
         let reacting = Reacting { machinery, state };
         let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
-        Ok(Self { run, cap: *cap, slowed, items: 0, traced, comm })
+        Ok(Self { run, cap: *cap, slowed, traced, comm })
     }
 
     /// The state, and what messages are sent by.
@@ -70,19 +68,27 @@ impl<'a, S> Epoch<'a, S> {
         Ok(())
     }
 
-    /// Looks what has come, if buffers were filled or some items have passed.
-    #[inline]
-    pub(crate) fn poll_if_due(&mut self) -> Result<()> {
-        self.items += 1;
-        let context = &self.run.reactor().machinery.context;
-        if context.outgoing.buffers > 0 || !context.local.is_empty() || self.items >= ITEMS {
-            self.poll()?;
+    /// Calls the body for items until it is time to look what has come: some have passed, or a buffer is full. Returns whether
+    /// there may be more items.
+    #[inline(always)]
+    pub(crate) fn do_some<I>(
+        &mut self,
+        items: &mut impl Iterator<Item = I>,
+        body: &mut impl FnMut(&mut Context<S>, &mut S, I),
+    ) -> bool {
+        let (state, context) = self.parts();
+        context.is_due = false;
+        for _ in 0..ITEMS {
+            let Some(item) = items.next() else { return false };
+            body(context, state, item);
+            if context.is_due {
+                break;
+            }
         }
-        Ok(())
+        true
     }
 
-    fn poll(&mut self) -> Result<()> {
-        self.items = 0;
+    pub(crate) fn poll(&mut self) -> Result<()> {
         self.step(false)?;
         if self.waiting() > self.cap {
             self.slow_down()?;

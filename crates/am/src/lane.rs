@@ -2,7 +2,7 @@
 
 use treepie_base::Result;
 
-use crate::coalescing::{Sizes, Slot};
+use crate::coalescing::{Info, Sizes, Slot};
 use crate::config::{Config, Reductions, Style};
 use crate::reduction::{Reducing, Sampling};
 use crate::routing::Routes;
@@ -51,6 +51,7 @@ pub(crate) struct Lane {
     sizes: Sizes,
     /// By neighbour.
     pub(crate) slots: Vec<Slot>,
+    pub(crate) infos: Vec<Info>,
     /// The place of this rank's own among them.
     pub(crate) own: usize,
     /// Messages go straight into the buffer for their destination, and nothing else is to be done with them.
@@ -98,11 +99,12 @@ impl Lane {
         let frame = Frame { size, sourced, routed: !routes.is_direct() };
         let neighbours = routes.neighbours();
         let sizes = Sizes::new(config.coalescing, frame.head(false) + size.unwrap_or(1), neighbours, record);
-        let slot = |place: usize| Slot::new(routes.neighbour(place), routes.passes_on(place), sizes.first());
-        let mut slots: Vec<Slot> = (0..neighbours).map(slot).collect();
+        let info = |to, mixed| Info { target: sizes.first(), to, mixed, parcels: 0 };
+        let to = |place: usize| info(routes.neighbour(place), routes.passes_on(place));
+        let mut infos: Vec<Info> = (0..neighbours).map(to).collect();
         let own = if routes.is_direct() { rank as usize } else { neighbours };
         if !routes.is_direct() {
-            slots.push(Slot::new(rank, false, sizes.first()));
+            infos.push(info(rank, false));
         }
         let (caching, entries) = match config.reductions {
             _ if caches.is_none() => (Caching::Off, 0),
@@ -121,8 +123,9 @@ impl Lane {
             caching,
             entries,
             cached: Vec::new(),
-            is_cached: vec![false; slots.len()],
-            slots,
+            is_cached: vec![false; infos.len()],
+            slots: infos.iter().map(|_| Slot::default()).collect(),
+            infos,
             kept: Default::default(),
             counts: Counts::default(),
             stopwatch: Stopwatch::default(),
@@ -166,10 +169,10 @@ impl Lane {
 
     /// How many messages a slot has.
     pub(crate) fn messages_in(&self, place: usize) -> u64 {
-        let slot = &self.slots[place];
+        let info = &self.infos[place];
         match self.frame.size {
-            Some(size) => (slot.data.len() / (size + self.frame.head(slot.mixed))) as u64,
-            None => slot.parcels.into(),
+            Some(size) => (self.slots[place].used / (size + self.frame.head(info.mixed))) as u64,
+            None => info.parcels.into(),
         }
     }
 
@@ -178,11 +181,10 @@ impl Lane {
     pub(crate) fn note_sent(&mut self, place: usize, is_full: bool) {
         let messages = self.messages_in(place);
         self.counts.put += messages;
-        let slot = &mut self.slots[place];
-        slot.parcels = 0;
-        let used = slot.data.len();
-        slot.target =
-            if is_full { self.sizes.after_full(slot.target) } else { self.sizes.after_idle(slot.target, used) };
+        let (used, info) = (self.slots[place].used, &mut self.infos[place]);
+        info.parcels = 0;
+        info.target =
+            if is_full { self.sizes.after_full(info.target) } else { self.sizes.after_idle(info.target, used) };
         if place == self.own {
             self.counts.put_own += messages;
             return;

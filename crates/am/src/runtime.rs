@@ -80,10 +80,9 @@ impl<S> ActiveMessages<S> {
         mut body: impl FnMut(&mut Context<S>, &mut S, I),
     ) -> Result<u64> {
         let mut epoch = Epoch::begin(self, state)?;
-        for item in items {
-            let (state, context) = epoch.parts();
-            body(context, state, item);
-            epoch.poll_if_due()?;
+        let mut items = items.into_iter();
+        while epoch.do_some(&mut items, &mut body) {
+            epoch.poll()?;
         }
         epoch.finish()
     }
@@ -159,11 +158,15 @@ impl<S> Machinery<S> {
         }
     }
 
-    /// Forgets the epoch before, also one that failed.
+    /// Begins an epoch. One before that failed may have left something behind.
     pub(crate) fn begin(&mut self) {
         self.detection.begin();
-        (self.sent, self.received, self.over, self.round_is_over, self.late) = (0, 0, None, false, 0);
-        self.context.clear();
+        let ended = self.over.take().is_some();
+        (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
+        (self.context.sum, self.context.round) = (0, 0);
+        if !ended {
+            self.context.clear();
+        }
     }
 
     /// Handles a buffer of messages that are all for this rank.
@@ -223,14 +226,15 @@ impl<S> Machinery<S> {
             if self.context.local.is_empty() && !(all && self.context.flush_own()) {
                 break;
             }
-            let Some((index, body)) = self.context.local.pop_front() else { break };
+            let Some((index, mut body, used)) = self.context.local.pop_front() else { break };
             any = true;
             let own = self.context.rank() as u32;
             if self.context.lanes[index].style == Style::Bsp {
                 let round = self.context.round;
+                body.truncate(used);
                 self.context.lanes[index].kept[round].push((own, body));
             } else {
-                self.dispatch(state, index, own, &body);
+                self.dispatch(state, index, own, &body[..used]);
                 self.context.recycle(body);
             }
         }

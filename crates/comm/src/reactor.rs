@@ -252,9 +252,9 @@ impl<R: Reactor> Running<R> {
             return Ok(any);
         }
         self.barrier = Barrier::Away;
-        self.has_come = !self.reactor.meets_again();
         let added = shortcuts.counter.map_or(0, |(counter, run)| endpoint.fabric().added(counter, run));
         self.reactor.on_gathered(Gathered { census, added })?;
+        self.has_come = !self.reactor.meets_again();
         Ok(true)
     }
 

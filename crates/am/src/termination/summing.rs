@@ -49,7 +49,8 @@ impl Summing {
 
     /// Begins anew, with the first wave.
     pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.rank, self.ranks);
+        (self.wave, self.going, self.outgoing) = (0, None, None);
+        self.came.iter_mut().for_each(|came| came.fill(None));
     }
 
     /// Whether this rank has brought its words for the wave that goes on.
