@@ -83,6 +83,8 @@ pub(crate) struct Counts {
     pub(crate) came_own: u64,
     /// Open buffers.
     pub(crate) open: usize,
+    /// Bytes kept for the next round.
+    pub(crate) kept: usize,
 }
 
 impl Lane {
@@ -165,6 +167,20 @@ impl Lane {
         let cached = std::mem::take(&mut self.cached);
         cached.iter().for_each(|place| self.is_cached[*place as usize] = false);
         cached
+    }
+
+    /// Keeps a buffer for the next round.
+    pub(crate) fn keep(&mut self, round: usize, from: u32, body: Vec<u8>) {
+        self.counts.kept += body.len();
+        self.statistics.peak_kept = self.statistics.peak_kept.max(self.counts.kept);
+        self.kept[round].push((from, body));
+    }
+
+    /// What was kept for the round that begins.
+    pub(crate) fn take_kept(&mut self, round: usize) -> Vec<(u32, Vec<u8>)> {
+        let kept = std::mem::take(&mut self.kept[round]);
+        self.counts.kept -= kept.iter().map(|(_, body)| body.len()).sum::<usize>();
+        kept
     }
 
     /// How many messages a slot has.

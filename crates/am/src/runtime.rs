@@ -207,7 +207,7 @@ impl<S> Machinery<S> {
         if mixed {
             self.context.pass_on(index, body);
         } else if self.context.lanes[index].style == Style::Bsp {
-            self.context.lanes[index].kept[round].push((from, body.to_vec()));
+            self.context.lanes[index].keep(round, from, body.to_vec());
         } else {
             self.dispatch(state, index, from, body);
         }
@@ -232,7 +232,7 @@ impl<S> Machinery<S> {
             if self.context.lanes[index].style == Style::Bsp {
                 let round = self.context.round;
                 body.truncate(used);
-                self.context.lanes[index].kept[round].push((own, body));
+                self.context.lanes[index].keep(round, own, body);
             } else {
                 self.dispatch(state, index, own, &body[..used]);
                 self.context.recycle(body);
@@ -246,7 +246,7 @@ impl<S> Machinery<S> {
         let round = self.context.round;
         self.context.round = 1 - round;
         for index in 0..self.handlers.len() {
-            for (from, body) in std::mem::take(&mut self.context.lanes[index].kept[round]) {
+            for (from, body) in self.context.lanes[index].take_kept(round) {
                 self.dispatch(state, index, from, &body);
                 self.context.recycle(body);
             }
