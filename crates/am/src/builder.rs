@@ -263,7 +263,7 @@ impl<S> Builder<S> {
         self.memory = bytes;
     }
 
-    /// Records what this rank does when, for [`ActiveMessages::write_trace`].
+    /// Records what ranks do when; all of them or none. For [`ActiveMessages::write_trace`].
     pub fn trace(&mut self, is_recorded: bool) {
         self.trace = is_recorded;
     }
@@ -281,6 +281,9 @@ impl<S> Builder<S> {
             format!("`{}` ({size}, {config})", known.name)
         };
         let mut list: Vec<String> = self.types.iter().map(describe).collect();
+        if self.trace {
+            list.push("a trace".to_owned());
+        }
         if self.spawning.is_some() {
             list.push(format!("executable {:016x}", fingerprint()));
         }
@@ -307,7 +310,13 @@ impl<S> Builder<S> {
         let (rank, ranks) = (self.comm.rank() as u32, self.comm.size() as u32);
         let mut context = Context::new(rank, ranks, lanes);
         context.spawning = self.spawning;
-        context.trace = self.trace.then(|| Box::new(Trace::new(rank)));
+        if self.trace {
+            let mut trace = Box::new(Trace::new(rank));
+            // Engines count from when each rank began; all leave a barrier at about the same moment.
+            self.comm.barrier()?;
+            trace.begin_at(self.comm.now());
+            context.trace = Some(trace);
+        }
         context.forgets_caches = self.planted == Some(Planted::ForgetsCaches);
         let means = self.comm.means();
         let by_barrier = means.barrier && means.arrives_last;

@@ -65,7 +65,7 @@ impl<'a, S> Epoch<'a, S> {
         if !came && self.run.reactor().machinery.rest(false) {
             self.step(true)?;
         }
-        Ok(())
+        self.slow_down_if_due()
     }
 
     /// Calls the body for items until it is time to look what has come: some have passed, or a buffer is full. Returns whether
@@ -90,10 +90,12 @@ impl<'a, S> Epoch<'a, S> {
 
     pub(crate) fn poll(&mut self) -> Result<()> {
         self.step(false)?;
-        if self.waiting() > self.cap {
-            self.slow_down()?;
-        }
-        Ok(())
+        self.slow_down_if_due()
+    }
+
+    #[inline]
+    fn slow_down_if_due(&mut self) -> Result<()> {
+        if self.waiting() > self.cap { self.slow_down() } else { Ok(()) }
     }
 
     /// Bytes that wait for slow neighbours.

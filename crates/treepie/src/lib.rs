@@ -58,6 +58,8 @@ mod book {
     struct Communicators;
     #[doc = include_str!("../../../docs/sparse.md")]
     struct Sparse;
+    #[doc = include_str!("../../../docs/active-messages.md")]
+    struct ActiveMessages;
     #[doc = include_str!("../../../docs/simulator.md")]
     struct Simulator;
 }

@@ -143,9 +143,10 @@ fn the_demo_runs_and_is_right() {
     let scratch = Scratch::new();
     let shown = succeeds(run(&["demo", "--json", scratch.path()]));
     assert!(shown.contains("All is well") && shown.contains(" 0 failed"), "{shown}");
-    for part in ["threads", "processes", "exchange", "speed"] {
+    for part in ["threads", "processes", "exchange", "active messages", "speed"] {
         assert!(shown.lines().any(|line| line.trim_start().starts_with(&format!("ok       {part}"))), "{shown}");
-        assert!(scratch.lines().iter().any(|line| line["case"] == format!("demo/{part}")));
+        let case = format!("demo/{}", part.replace(' ', "-"));
+        assert!(scratch.lines().iter().any(|line| line["case"] == case));
     }
 }
 
@@ -283,6 +284,7 @@ fn the_examples_run_alone_and_as_ranks() {
         ("counters", "as they should"),
         ("particles", "rank 0: all 1000 particles are there"),
         ("grid", "rank 0: the heat of all cells is still 256"),
+        ("active", "rank 0: 10000 vertices in 8 components"),
     ];
     for (name, said) in examples_and_said {
         let example = examples.join(name);

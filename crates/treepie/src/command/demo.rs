@@ -2,6 +2,7 @@
 //!
 //! A capability takes part by a line in [`PARTS`]; what all ranks of a world do together is in [`checks`].
 
+mod active;
 mod checks;
 mod communicators;
 mod exchange;
@@ -47,6 +48,7 @@ const PARTS: &[(&str, Part)] = &[
     ("MPI", under_each_mpi),
     ("communicators", splits),
     ("exchange", sparse_exchange),
+    ("active messages", active_messages),
     ("simulated", simulated),
     ("speed", speed),
 ];
@@ -192,6 +194,16 @@ fn sparse_exchange(report: &mut Report) -> anyhow::Result<()> {
     let done = done.into_iter().collect::<anyhow::Result<Vec<usize>>>()?;
     let seen = format!("{RANKS} threads send to whom they like, by each of {} protocols", done[0]);
     report.ok("exchange", "threads", RANKS, &seen)
+}
+
+fn active_messages(report: &mut Report) -> anyhow::Result<()> {
+    let done = treepie::launch(RANKS as usize, |world| active::run(&world))?;
+    let active::Seen { updates, configurations, handlers } =
+        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+    let seen = format!(
+        "{RANKS} threads: {updates} random updates in each of {configurations} configurations; a tree of {handlers} handlers; answers"
+    );
+    report.ok("active messages", "threads", RANKS, &seen)
 }
 
 /// The same program on a torus that does not exist, and an algorithm at a scale that nobody has at hand.
