@@ -4,6 +4,8 @@
 //! there is nothing else to do. So what is not used costs nothing, and a rank with a thousand neighbours that talks to ten has
 //! ten buffers.
 
+use treepie_base::copy_short;
+
 use crate::config::Coalescing;
 
 /// What is gathered for one neighbour. Sends touch nothing else, so this is small: a shift finds it.
@@ -35,6 +37,16 @@ impl Slot {
         let end = self.used + bytes.len();
         let Some(room) = self.room.get_mut(self.used..end) else { return false };
         room.copy_from_slice(bytes);
+        self.used = end;
+        true
+    }
+
+    /// The same for a length that is only known now: a call of `memcpy` for a few bytes costs more than the rest.
+    #[inline]
+    pub(crate) fn put_short(&mut self, bytes: &[u8]) -> bool {
+        let end = self.used + bytes.len();
+        let Some(room) = self.room.get_mut(self.used..end) else { return false };
+        copy_short(room, bytes);
         self.used = end;
         true
     }

@@ -153,6 +153,9 @@ impl<S> Context<S> {
     /// Puts a message into a buffer.
     fn put(&mut self, index: usize, place: usize, to: u32, origin: u32, bytes: &[u8]) {
         let Lane { frame, slots, infos, .. } = &mut self.lanes[index];
+        if !frame.routed && frame.size.is_some() && slots[place].put_short(bytes) {
+            return;
+        }
         let (frame, mixed) = (*frame, infos[place].mixed);
         let need = frame.head(mixed) + bytes.len();
         if slots[place].used + need > slots[place].room.len() {
@@ -161,7 +164,7 @@ impl<S> Context<S> {
         let Lane { slots, infos, .. } = &mut self.lanes[index];
         let slot = &mut slots[place];
         let mut put = |bytes: &[u8]| {
-            let done = slot.put(bytes);
+            let done = slot.put_short(bytes);
             debug_assert!(done);
         };
         if mixed {
