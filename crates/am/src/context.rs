@@ -313,7 +313,7 @@ impl<S> Context<S> {
             lane.slots.fill_with(Default::default);
             lane.infos.iter_mut().for_each(|info| info.parcels = 0);
             (lane.counts.open, lane.counts.kept) = (0, 0);
-            lane.kept.iter_mut().for_each(Vec::clear);
+            lane.kept.clear();
         }
     }
 

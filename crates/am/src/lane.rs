@@ -3,7 +3,7 @@
 use treepie_base::Result;
 
 use crate::coalescing::{Info, Sizes, Slot};
-use crate::config::{Config, Reductions, Style};
+use crate::config::{Coalescing, Config, Reductions, Style};
 use crate::reduction::{Reducing, Sampling};
 use crate::routing::Routes;
 use crate::statistics::{Stopwatch, TypeStatistics};
@@ -49,6 +49,8 @@ pub(crate) struct Lane {
     pub(crate) style: Style,
     pub(crate) routes: Routes,
     sizes: Sizes,
+    /// Bytes of the largest buffer when it is first opened.
+    room: usize,
     /// By neighbour.
     pub(crate) slots: Vec<Slot>,
     pub(crate) infos: Vec<Info>,
@@ -63,8 +65,8 @@ pub(crate) struct Lane {
     /// Neighbours whose caches have something in them.
     pub(crate) cached: Vec<u32>,
     is_cached: Vec<bool>,
-    /// What is to be handled in this round, and in the next: who sent it, and a buffer.
-    pub(crate) kept: [Vec<(u32, Vec<u8>)>; 2],
+    /// What is to be handled after this round: who sent it, and a buffer.
+    pub(crate) kept: Vec<(u32, Vec<u8>)>,
     pub(crate) counts: Counts,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) statistics: TypeStatistics,
@@ -101,7 +103,12 @@ impl Lane {
         let frame = Frame { size, sourced, routed: !routes.is_direct() };
         let neighbours = routes.neighbours();
         let sizes = Sizes::new(config.coalescing, frame.head(false) + size.unwrap_or(1), neighbours, record);
-        let info = |to, mixed| Info { target: sizes.first(), to, mixed, parcels: 0 };
+        let target = |mixed: bool| match config.coalescing {
+            // So many with what stands before each.
+            Coalescing::Messages(count) => count.saturating_mul(frame.head(mixed) + size.unwrap_or(1)),
+            _ => sizes.first(),
+        };
+        let info = |to, mixed| Info { target: target(mixed), to, mixed, parcels: 0 };
         let to = |place: usize| info(routes.neighbour(place), routes.passes_on(place));
         let mut infos: Vec<Info> = (0..neighbours).map(to).collect();
         let own = if routes.is_direct() { rank as usize } else { neighbours };
@@ -119,6 +126,7 @@ impl Lane {
             style: config.style,
             routes,
             sizes,
+            room: infos.iter().map(|info| info.target).max().unwrap_or(0),
             own,
             is_plain: false,
             caches,
@@ -128,7 +136,7 @@ impl Lane {
             is_cached: vec![false; infos.len()],
             slots: infos.iter().map(|_| Slot::default()).collect(),
             infos,
-            kept: Default::default(),
+            kept: Vec::new(),
             counts: Counts::default(),
             stopwatch: Stopwatch::default(),
             statistics: TypeStatistics { name, ..TypeStatistics::default() },
@@ -170,17 +178,16 @@ impl Lane {
     }
 
     /// Keeps a buffer for the next round.
-    pub(crate) fn keep(&mut self, round: usize, from: u32, body: Vec<u8>) {
+    pub(crate) fn keep(&mut self, from: u32, body: Vec<u8>) {
         self.counts.kept += body.len();
         self.statistics.peak_kept = self.statistics.peak_kept.max(self.counts.kept);
-        self.kept[round].push((from, body));
+        self.kept.push((from, body));
     }
 
     /// What was kept for the round that begins.
-    pub(crate) fn take_kept(&mut self, round: usize) -> Vec<(u32, Vec<u8>)> {
-        let kept = std::mem::take(&mut self.kept[round]);
-        self.counts.kept -= kept.iter().map(|(_, body)| body.len()).sum::<usize>();
-        kept
+    pub(crate) fn take_kept(&mut self) -> Vec<(u32, Vec<u8>)> {
+        self.counts.kept = 0;
+        std::mem::take(&mut self.kept)
     }
 
     /// How many messages a slot has.
@@ -220,7 +227,7 @@ impl Lane {
         let statistics = &mut self.statistics;
         statistics.open = statistics.open.max(self.counts.open);
         let caches = self.caches.as_ref().map_or(0, |caches| caches.bytes_of_one() * self.cached.len());
-        statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open * self.sizes.first() + caches);
+        statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open * self.room + caches);
     }
 
     /// What has become of its messages so far.

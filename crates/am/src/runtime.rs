@@ -129,6 +129,9 @@ pub(crate) struct Machinery<S> {
     pub(crate) over: Option<u64>,
     /// What was kept is to be handled.
     round_is_over: bool,
+    /// Buffers of the next round, from ranks that have heard before this one that this round is over: who sent them, the tag
+    /// and what they hold. Handled or passed on now, what follows from them would be sent in a round that is over for others.
+    early: Vec<(u32, u32, Vec<u8>)>,
     pub(crate) planted: Option<Planted>,
     /// Buffers that were sent and not counted.
     late: u64,
@@ -153,6 +156,7 @@ impl<S> Machinery<S> {
             received: 0,
             over: None,
             round_is_over: false,
+            early: Vec::new(),
             planted,
             late: 0,
         }
@@ -165,6 +169,7 @@ impl<S> Machinery<S> {
         (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
         (self.context.sum, self.context.round) = (0, 0);
         if !ended {
+            self.early.clear();
             self.context.clear();
         }
     }
@@ -203,11 +208,15 @@ impl<S> Machinery<S> {
             // Another collective operation than an epoch of these types.
             return Err(Error::OtherOperation { rank: from as usize });
         }
+        if round != self.context.round {
+            self.early.push((from, tag, body.to_vec()));
+            return Ok(());
+        }
         self.received += 1;
         if mixed {
             self.context.pass_on(index, body);
         } else if self.context.lanes[index].style == Style::Bsp {
-            self.context.lanes[index].keep(round, from, body.to_vec());
+            self.context.lanes[index].keep(from, body.to_vec());
         } else {
             self.dispatch(state, index, from, body);
         }
@@ -219,7 +228,7 @@ impl<S> Machinery<S> {
     pub(crate) fn work(&mut self, state: &mut S, all: bool) -> bool {
         let mut any = false;
         if std::mem::take(&mut self.round_is_over) {
-            self.handle_kept(state);
+            self.begin_round(state);
             any = true;
         }
         for _ in 0..AT_ONCE {
@@ -230,9 +239,8 @@ impl<S> Machinery<S> {
             any = true;
             let own = self.context.rank() as u32;
             if self.context.lanes[index].style == Style::Bsp {
-                let round = self.context.round;
                 body.truncate(used);
-                self.context.lanes[index].keep(round, own, body);
+                self.context.lanes[index].keep(own, body);
             } else {
                 self.dispatch(state, index, own, &body[..used]);
                 self.context.recycle(body);
@@ -242,14 +250,16 @@ impl<S> Machinery<S> {
     }
 
     /// Handles what was sent in the round that is over; what is sent now belongs to the next.
-    fn handle_kept(&mut self, state: &mut S) {
-        let round = self.context.round;
-        self.context.round = 1 - round;
+    fn begin_round(&mut self, state: &mut S) {
+        self.context.round = 1 - self.context.round;
         for index in 0..self.handlers.len() {
-            for (from, body) in self.context.lanes[index].take_kept(round) {
+            for (from, body) in self.context.lanes[index].take_kept() {
                 self.dispatch(state, index, from, &body);
                 self.context.recycle(body);
             }
+        }
+        for (from, tag, body) in std::mem::take(&mut self.early) {
+            self.take_in(state, from, tag, &body).expect("it is of a type that there is");
         }
     }
 
@@ -263,8 +273,7 @@ impl<S> Machinery<S> {
         if !body_is_over || waits || !self.context.is_passive() {
             return false;
         }
-        let kept = |lane: &crate::lane::Lane| lane.kept[self.context.round].len() as u64;
-        let kept = self.context.lanes.iter().map(kept).sum();
+        let kept = self.context.lanes.iter().map(|lane| lane.kept.len() as u64).sum();
         let Self { sent, received, .. } = *self;
         self.detection.report(Report { sent, received, kept, sum: self.context.sum });
         self.sent += std::mem::take(&mut self.late);

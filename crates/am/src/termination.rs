@@ -5,8 +5,8 @@
 //! is passive:
 //!
 //! - [`counting`]: the numbers of buffers sent and received by all ranks, twice the same and equal.
-//! - [`nbx_like`]: nobody has sent or received anything since the wave before. Then ranks must take part only when
-//!   everything that they have sent has been received.
+//! - [`nbx_like`]: nobody has sent anything since the wave before. Then ranks must take part only when everything that they
+//!   have sent has been received.
 //!
 //! A detector has no clock and does no I/O. With its waves go words that are summed over the ranks: what is kept for the next
 //! round ([`Style::Bsp`](crate::Style::Bsp)), and the sum that the epoch returns.
@@ -14,6 +14,8 @@
 mod counting;
 mod nbx_like;
 mod summing;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use counting::Counting;
 pub(crate) use nbx_like::NbxLike;

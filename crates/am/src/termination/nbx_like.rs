@@ -1,10 +1,11 @@
 //! Nonblocking consensus: ranks come to a barrier when all that they have sent has been received.   [NBX, for handlers that send]
 //!
-//! Cost: one wave more than there were waves in which anybody had something to do; one if nothing was sent at all.
+//! Cost: one wave more than there were waves before which anybody sent; one if nothing was sent at all.
 //!
 //! A sparse exchange is over when all have come there. Here what was received may make a rank send again, after it came. So
-//! each brings a bit: whether it has sent or received anything since it came there last. If nobody has, then everything that
-//! was sent before the wave before was received before it, and nothing has been sent since.
+//! each brings a bit: whether it has sent anything since it came there last. If nobody has, all is over: what was sent before the
+//! wave before had been received when its senders came there, so it was handled before its receivers came again, and nothing has
+//! been sent since.
 //!
 //! With synchronous messages the barrier is a wave of sums, in which the epoch's sum goes along. Where the engine has a barrier
 //! behind all messages (`arrives_last`), neither acknowledgements nor messages of waves are needed; it unites bits only, so
@@ -12,7 +13,7 @@
 
 use super::{Report, Summing, Verdict};
 
-/// Somebody has sent or received.
+/// Somebody has sent.
 const ACTIVE: u64 = 1;
 /// Somebody keeps something for the next round.
 const KEPT: u64 = 2;
@@ -24,8 +25,8 @@ pub(crate) struct NbxLike {
     /// By the engine's barrier.
     by_barrier: bool,
     summing: Summing,
-    /// Sent and received by this rank, when it came last.
-    before: (u64, u64),
+    /// Sent by this rank, when it came last.
+    before: u64,
     /// At the engine's barrier, or about to come there.
     coming: Option<u64>,
     is_there: bool,
@@ -41,7 +42,7 @@ impl NbxLike {
         Self {
             by_barrier,
             summing: Summing::new(rank, ranks),
-            before: (0, 0),
+            before: 0,
             coming: None,
             is_there: false,
             sum: 0,
@@ -52,7 +53,7 @@ impl NbxLike {
 
     pub(super) fn begin(&mut self) {
         self.summing.reset();
-        self.before = (0, 0);
+        self.before = 0;
         (self.coming, self.is_there, self.is_last, self.verdict) = (None, false, false, None);
     }
 
@@ -61,12 +62,12 @@ impl NbxLike {
     }
 
     pub(super) fn report(&mut self, report: Report) {
-        let Report { sent, received, kept, sum } = report;
+        let Report { sent, kept, sum, .. } = report;
         if self.is_there || self.summing.has_begun() || self.verdict.is_some() {
             return;
         }
-        let active = u64::from(self.before != (sent, received));
-        self.before = (sent, received);
+        let active = u64::from(self.before != sent);
+        self.before = sent;
         self.sum = sum;
         if self.by_barrier {
             let bit = |is_so: bool, bit: u64| if is_so { bit } else { 0 };
