@@ -5,11 +5,13 @@
 //! so nothing is kept at the one who asks. Where a closure is more convenient ([`Context::ask`]), the note is the number of a
 //! closure that is kept.
 
+use std::rc::Rc;
+
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Rank, prefetch};
 
 use crate::context::Context;
-use crate::handler::Handler;
+use crate::handler::{Batch, Handler};
 use crate::port::Call;
 
 /// Two pieces of plain data, one behind the other, without the gap that alignment would leave.
@@ -114,13 +116,12 @@ impl<S> Continuations<S> {
 /// What answers questions: a handler that sends to whom it has a message of.
 pub(crate) fn answering<S, Q, R, N, F>(call: Call<Q, R, N>, mut answer: F) -> Handler<S>
 where
-    (Q, R, N): Sized,
     Q: Pod,
     R: Pod,
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in batch.each_with_origin(size_of::<N>() + size_of::<Q>()) {
             let (note, question): (N, Q) = parted(bytes);
@@ -146,9 +147,11 @@ where
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
     let size = size_of::<N>() + size_of::<Q>();
-    Box::new(move |state, context, batch| {
-        let question = |bytes: &[u8]| parted::<N, Q>(bytes).1;
-        let mut later = batch.each_with_origin(size);
+    let question = |bytes: &[u8]| parted::<N, Q>(bytes).1;
+    let touch = Rc::new(touch);
+    let before = touch.clone();
+    let run = move |state: &mut S, context: &mut Context<S>, batch: Batch<'_>| {
+        let mut later = batch.each_with_origin(size).take(if batch.touched { 0 } else { usize::MAX });
         later.by_ref().take(AHEAD).for_each(|(_, bytes)| prefetch(touch(state, &question(bytes))));
         let mut count = 0;
         for (from, bytes) in batch.each_with_origin(size) {
@@ -161,6 +164,9 @@ where
             count += 1;
         }
         count
+    };
+    Handler::new(run).touching(move |state, batch| {
+        batch.each_with_origin(size).for_each(|(_, bytes)| prefetch(before(state, &question(bytes))));
     })
 }
 
@@ -171,7 +177,7 @@ where
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, N, R) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let mut count = 0;
         for bytes in batch.body.chunks_exact(size_of::<N>() + size_of::<R>()) {
             let (note, result) = parted(bytes);

@@ -26,10 +26,11 @@ pub struct Context<S> {
     /// Lane and place of buffers that have something in them, or may have.
     open: Vec<(u32, u32)>,
     pub(crate) outgoing: Outgoing,
-    /// Buffers of this rank for itself: their type, and how much of them is in use.
-    pub(crate) local: VecDeque<(usize, Vec<u8>, usize)>,
-    /// Memory for buffers.
+    /// Buffers of this rank for itself.
+    pub(crate) local: VecDeque<Local>,
+    /// Memory for buffers, and for those of this rank for itself, which are smaller.
     pool: Vec<Vec<u8>>,
+    own_pool: Vec<Vec<u8>>,
     /// Something is to be given to the engine, or to handlers.
     pub(crate) is_due: bool,
     pub(crate) sum: u64,
@@ -45,6 +46,17 @@ pub struct Context<S> {
     pub(crate) forgets_caches: bool,
 }
 
+/// A buffer of a rank for itself.
+pub(crate) struct Local {
+    /// Its type.
+    pub(crate) index: usize,
+    pub(crate) room: Vec<u8>,
+    /// Bytes of it that are in use.
+    pub(crate) used: usize,
+    /// The memory that its messages touch has been asked for.
+    pub(crate) touched: bool,
+}
+
 /// So many buffers are kept to be used again.
 const POOL: usize = 64;
 
@@ -58,6 +70,7 @@ impl<S> Context<S> {
             outgoing: Outgoing::default(),
             local: VecDeque::new(),
             pool: Vec::new(),
+            own_pool: Vec::new(),
             is_due: false,
             sum: 0,
             fault: None,
@@ -191,11 +204,13 @@ impl<S> Context<S> {
             self.emit(index, place, true);
         }
         let room = self.lanes[index].infos[place].target.max(need);
-        self.lanes[index].slots[place].room = self.memory(room);
+        let is_own = place == self.lanes[index].own;
+        self.lanes[index].slots[place].room = self.memory(room, is_own);
     }
 
-    fn memory(&mut self, room: usize) -> Vec<u8> {
-        let mut memory = self.pool.pop().unwrap_or_default();
+    fn memory(&mut self, room: usize, is_own: bool) -> Vec<u8> {
+        let pool = if is_own { &mut self.own_pool } else { &mut self.pool };
+        let mut memory = pool.pop().unwrap_or_default();
         // Nothing is written where the last use was just as long.
         memory.resize(room, 0);
         memory
@@ -208,6 +223,13 @@ impl<S> Context<S> {
         }
     }
 
+    /// The same for a buffer of this rank for itself.
+    pub(crate) fn recycle_own(&mut self, memory: Vec<u8>) {
+        if self.own_pool.len() < POOL && !memory.is_empty() {
+            self.own_pool.push(memory);
+        }
+    }
+
     /// Sends what a buffer has in it, and leaves it without memory.
     fn emit(&mut self, index: usize, place: usize, is_full: bool) {
         self.is_due = true;
@@ -215,7 +237,7 @@ impl<S> Context<S> {
         lane.note_sent(place, is_full);
         if place == lane.own {
             let Slot { room, used } = std::mem::take(&mut lane.slots[place]);
-            self.local.push_back((index, room, used));
+            self.local.push_back(Local { index, room, used, touched: false });
             return;
         }
         let data = lane.slots[place].take();
@@ -236,7 +258,7 @@ impl<S> Context<S> {
             if slot.used > 0 {
                 let room = slot.room.len();
                 self.emit(index, own, false);
-                self.lanes[index].slots[own].room = self.memory(room);
+                self.lanes[index].slots[own].room = self.memory(room, true);
             }
         }
         self.local.len() > before

@@ -14,6 +14,8 @@ pub struct Epoch<'a, S> {
     run: ProtocolRun<Reacting<'a, S>>,
     cap: usize,
     slowed: &'a mut u64,
+    /// How often it was not looked what has come.
+    passed: u32,
     /// Its name, and when it began, if that is recorded.
     traced: Option<(String, Duration)>,
     comm: &'a treepie_comm::Comm,
@@ -21,6 +23,9 @@ pub struct Epoch<'a, S> {
 
 /// It is looked what has come after so many items, if they do not fill buffers before.
 const ITEMS: u32 = 512;
+
+/// Nor after fewer buffers of the rank for itself, unless there is something to be sent.
+const PASSED: u32 = 8;
 
 /// A body that is slowed down goes on after having waited in vain so often, as nobody may be there to take what waits.
 const SLOWED: u32 = 2000;
@@ -39,7 +44,7 @@ impl<'a, S> Epoch<'a, S> {
         }
         let reacting = Reacting { machinery, state };
         let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
-        Ok(Self { run, cap: *cap, slowed, traced, comm })
+        Ok(Self { run, cap: *cap, slowed, passed: 0, traced, comm })
     }
 
     /// The state, and what messages are sent by.
@@ -88,7 +93,15 @@ impl<'a, S> Epoch<'a, S> {
         true
     }
 
+    /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
+        self.passed += 1;
+        let Reacting { machinery, state } = self.run.reactor();
+        if machinery.context.outgoing.buffers == 0 && self.passed < PASSED {
+            machinery.work(state, false);
+            return Ok(());
+        }
+        self.passed = 0;
         self.step(false)?;
         self.slow_down_if_due()
     }

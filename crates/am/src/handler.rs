@@ -4,6 +4,7 @@
 //! where they lie, in the engine's memory.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use bytemuck::Pod;
 use treepie_base::{Rank, prefetch};
@@ -11,7 +12,27 @@ use treepie_base::{Rank, prefetch};
 use crate::context::{Context, word};
 
 /// What handles a buffer of messages of one type. Returns how many there were.
-pub(crate) type Handler<S> = Box<dyn FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64>;
+type Run<S> = Box<dyn FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64>;
+
+/// Asks for the memory that messages of a buffer will touch.
+type Touch<S> = Box<dyn Fn(&S, Batch<'_>)>;
+
+/// What is done with messages of one type.
+pub(crate) struct Handler<S> {
+    pub(crate) run: Run<S>,
+    pub(crate) touch: Option<Touch<S>>,
+}
+
+impl<S> Handler<S> {
+    pub(crate) fn new(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64 + 'static) -> Self {
+        Self { run: Box::new(run), touch: None }
+    }
+
+    /// The same, and buffers can be touched some time before they are handled.
+    pub(crate) fn touching(self, touch: impl Fn(&S, Batch<'_>) + 'static) -> Self {
+        Self { touch: Some(Box::new(touch)), ..self }
+    }
+}
 
 /// A buffer of messages of one type, all for this rank.
 #[derive(Clone, Copy)]
@@ -21,6 +42,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) from: u32,
     /// Before each message stands who sent that; else it is who sent the buffer.
     pub(crate) has_origin: bool,
+    /// The memory that its messages touch has been asked for.
+    pub(crate) touched: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -50,7 +73,7 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let messages = batch.messages::<M>();
         messages.iter().for_each(|message| handle(state, context, *message));
         messages.len() as u64
@@ -69,8 +92,14 @@ where
     A: for<'s> Fn(&'s S, &M) -> &'s T + 'static,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    let touch = Rc::new(touch);
+    let before = touch.clone();
+    let run = move |state: &mut S, context: &mut Context<S>, batch: Batch<'_>| {
         let messages = batch.messages::<M>();
+        if batch.touched {
+            messages.iter().for_each(|message| handle(state, context, *message));
+            return messages.len() as u64;
+        }
         let ahead = messages.len().min(AHEAD);
         messages[..ahead].iter().for_each(|message| prefetch(touch(state, message)));
         for (message, later) in messages.iter().zip(&messages[ahead..]) {
@@ -80,6 +109,9 @@ where
         let last = messages.len() - ahead;
         messages[last..].iter().for_each(|message| handle(state, context, *message));
         messages.len() as u64
+    };
+    Handler::new(run).touching(move |state, batch| {
+        batch.messages::<M>().iter().for_each(|message| prefetch(before(state, message)));
     })
 }
 
@@ -89,7 +121,7 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, &[M]) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let messages = batch.messages::<M>();
         handle(state, context, &messages);
         messages.len() as u64
@@ -102,7 +134,7 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, Rank, M) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in batch.each_with_origin(size_of::<M>()) {
             handle(state, context, from, bytemuck::pod_read_unaligned(bytes));

@@ -115,6 +115,10 @@ impl Lane {
         if !routes.is_direct() {
             infos.push(info(rank, false));
         }
+        let room = infos.iter().map(|info| info.target).max().unwrap_or(0);
+        if let Some(size) = size {
+            infos[own].target = sizes.own(frame.head(false) + size);
+        }
         let (caching, entries) = match config.reductions {
             _ if caches.is_none() => (Caching::Off, 0),
             Reductions::Off => (Caching::Off, 0),
@@ -126,7 +130,7 @@ impl Lane {
             style: config.style,
             routes,
             sizes,
-            room: infos.iter().map(|info| info.target).max().unwrap_or(0),
+            room,
             own,
             is_plain: false,
             caches,
@@ -206,12 +210,12 @@ impl Lane {
         self.counts.put += messages;
         let (used, info) = (self.slots[place].used, &mut self.infos[place]);
         info.parcels = 0;
-        info.target =
-            if is_full { self.sizes.after_full(info.target) } else { self.sizes.after_idle(info.target, used) };
         if place == self.own {
             self.counts.put_own += messages;
             return;
         }
+        info.target =
+            if is_full { self.sizes.after_full(info.target) } else { self.sizes.after_idle(info.target, used) };
         self.statistics.buffers += 1;
         self.statistics.bytes += used as u64;
         if let Caching::Adaptive(sampling) = &mut self.caching

@@ -43,7 +43,7 @@ where
     T: DeserializeOwned,
     F: FnMut(&mut S, &mut Context<S>, T) + 'static,
 {
-    Box::new(move |state, context, batch| {
+    Handler::new(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in each(batch) {
             count += 1;

@@ -10,7 +10,7 @@ use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
 
 use crate::builder::{Builder, Planted};
 use crate::config::Style;
-use crate::context::Context;
+use crate::context::{Context, Local};
 use crate::epoch::Epoch;
 use crate::handler::{Batch, Handler};
 use crate::statistics::{Memory, TypeStatistics};
@@ -175,14 +175,14 @@ impl<S> Machinery<S> {
     }
 
     /// Handles a buffer of messages that are all for this rank.
-    fn dispatch(&mut self, state: &mut S, index: usize, from: u32, body: &[u8]) {
+    fn dispatch(&mut self, state: &mut S, index: usize, from: u32, body: &[u8], touched: bool) {
         let context = &mut self.context;
         let _naming = Naming { name: &self.names[index], rank: context.rank() };
         let lane = &mut context.lanes[index];
         let has_origin = lane.frame.has_origin();
         let begun = lane.stopwatch.is_due().then(Instant::now);
         let traced = context.trace.as_ref().map(|trace| trace.now());
-        let handled = (self.handlers[index])(state, context, Batch { body, from, has_origin });
+        let handled = (self.handlers[index].run)(state, context, Batch { body, from, has_origin, touched });
         let lane = &mut context.lanes[index];
         lane.statistics.handled += handled;
         if let Some(begun) = begun {
@@ -218,7 +218,7 @@ impl<S> Machinery<S> {
         } else if self.context.lanes[index].style == Style::Bsp {
             self.context.lanes[index].keep(from, body.to_vec());
         } else {
-            self.dispatch(state, index, from, body);
+            self.dispatch(state, index, from, body, false);
         }
         Ok(())
     }
@@ -235,18 +235,36 @@ impl<S> Machinery<S> {
             if self.context.local.is_empty() && !(all && self.context.flush_own()) {
                 break;
             }
-            let Some((index, mut body, used)) = self.context.local.pop_front() else { break };
+            if !all && !self.first_is_ready(state) {
+                break;
+            }
+            let Some(Local { index, mut room, used, touched }) = self.context.local.pop_front() else { break };
             any = true;
             let own = self.context.rank() as u32;
             if self.context.lanes[index].style == Style::Bsp {
-                body.truncate(used);
-                self.context.lanes[index].keep(own, body);
+                room.truncate(used);
+                self.context.lanes[index].keep(own, room);
             } else {
-                self.dispatch(state, index, own, &body[..used]);
-                self.context.recycle(body);
+                self.dispatch(state, index, own, &room[..used], touched);
+                self.context.recycle_own(room);
             }
         }
         any
+    }
+
+    /// Asks for the memory that the latest buffer of this rank for itself will touch, and says whether to handle the first: one
+    /// that was touched waits for the next, so that its memory comes while the body goes on.
+    fn first_is_ready(&mut self, state: &S) -> bool {
+        let Self { handlers, context, .. } = self;
+        let from = context.rank() as u32;
+        let Some(last) = context.local.back_mut() else { return false };
+        let lane = &context.lanes[last.index];
+        if let (Some(touch), Style::Am, false) = (&handlers[last.index].touch, lane.style, last.touched) {
+            last.touched = true;
+            let has_origin = lane.frame.has_origin();
+            touch(state, Batch { body: &last.room[..last.used], from, has_origin, touched: false });
+        }
+        context.local.len() > 1 || !context.local[0].touched
     }
 
     /// Handles what was sent in the round that is over; what is sent now belongs to the next.
@@ -254,7 +272,7 @@ impl<S> Machinery<S> {
         self.context.round = 1 - self.context.round;
         for index in 0..self.handlers.len() {
             for (from, body) in self.context.lanes[index].take_kept() {
-                self.dispatch(state, index, from, &body);
+                self.dispatch(state, index, from, &body, false);
                 self.context.recycle(body);
             }
         }

@@ -39,7 +39,7 @@ impl<S: 'static> Context<S> {
 
 /// What runs closures that came.
 pub(crate) fn spawned<S: 'static>() -> Handler<S> {
-    Box::new(|state, context, batch| {
+    Handler::new(|state, context, batch| {
         let mut count = 0;
         for (from, bytes) in each(batch) {
             count += 1;
