@@ -1,5 +1,8 @@
 //! Registration: which messages there are, what handles them, and how they travel.
 
+use std::any::type_name;
+use std::ops::AddAssign;
+
 use bytemuck::Pod;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,12 +27,15 @@ use crate::trace::Trace;
 /// A type as it is registered.
 struct Type<S> {
     name: String,
+    /// What its messages are.
+    kind: &'static str,
     /// Bytes of a message; nothing if they differ.
     size: Option<usize>,
     handler: Option<Handler<S>>,
     /// The handler asks who sent a message.
     sourced: bool,
     caches: Option<Box<dyn Reducing>>,
+    is_combined: bool,
     config: Option<Config>,
 }
 
@@ -84,7 +90,7 @@ impl<S> Builder<S> {
         self.fault.get_or_insert(Error::Algorithm(what));
     }
 
-    fn add(&mut self, name: &str, size: Option<usize>) -> usize {
+    fn add(&mut self, name: &str, kind: &'static str, size: Option<usize>) -> usize {
         if self.types.iter().any(|known| known.name == name) {
             self.refuse(format!("two message types are called `{name}`"));
         }
@@ -95,13 +101,14 @@ impl<S> Builder<S> {
             self.refuse(format!("`{name}` is a message type too many; there can be {MOST_TYPES}"));
         }
         let name = name.to_owned();
-        self.types.push(Type { name, size, handler: None, sourced: false, caches: None, config: None });
+        let (handler, caches, config) = (None, None, None);
+        self.types.push(Type { name, kind, size, handler, sourced: false, caches, is_combined: false, config });
         self.types.len() - 1
     }
 
     /// A type of plain-data messages. Names of types are unique.
     pub fn port<M: Pod>(&mut self, name: &str) -> Port<M> {
-        Port::new(self.add(name, Some(size_of::<M>())))
+        Port::new(self.add(name, type_name::<M>(), Some(size_of::<M>())))
     }
 
     /// The same with an owner map, which says to whom a message goes.
@@ -111,13 +118,14 @@ impl<S> Builder<S> {
 
     /// A type of messages of any length: whatever serde can write.
     pub fn parcel<T: Serialize + DeserializeOwned>(&mut self, name: &str) -> Parcel<T> {
-        Parcel::new(self.add(name, None))
+        Parcel::new(self.add(name, type_name::<T>(), None))
     }
 
     /// A type of questions with answers. With each question goes a note, which comes back with the answer.
     pub fn call<Q: Pod, R: Pod, N: Pod>(&mut self, name: &str) -> Call<Q, R, N> {
-        let question = self.add(name, Some(size_of::<N>() + size_of::<Q>()));
-        let answer = self.add(&format!("{name}/answer"), Some(size_of::<N>() + size_of::<R>()));
+        let question = self.add(name, type_name::<(N, Q)>(), Some(size_of::<N>() + size_of::<Q>()));
+        let answer = format!("{name}/answer");
+        let answer = self.add(&answer, type_name::<(N, R)>(), Some(size_of::<N>() + size_of::<R>()));
         self.types[question].sourced = true;
         Call::new(question, answer)
     }
@@ -221,7 +229,50 @@ impl<S> Builder<S> {
         key: impl Fn(&M) -> u64 + 'static,
         combine: impl FnMut(&mut M, &M) + 'static,
     ) {
-        self.types[port.into().index].caches = Some(Box::new(Caches::new(key, combine)));
+        let known = &mut self.types[port.into().index];
+        known.caches = Some(Box::new(Caches::new(key, combine)));
+        known.is_combined = true;
+    }
+
+    /// Says that of messages with the same key for the same rank only the one with the lowest value counts.
+    pub fn combine_min<M: Pod, V: PartialOrd + Copy>(
+        &mut self,
+        port: impl Into<Port<M>>,
+        key: impl Fn(&M) -> u64 + 'static,
+        value: impl Fn(&M) -> V + 'static,
+    ) {
+        self.combine(port, key, move |into, m| {
+            if value(m) < value(into) {
+                *into = *m;
+            }
+        });
+    }
+
+    /// The same for the highest value.
+    pub fn combine_max<M: Pod, V: PartialOrd + Copy>(
+        &mut self,
+        port: impl Into<Port<M>>,
+        key: impl Fn(&M) -> u64 + 'static,
+        value: impl Fn(&M) -> V + 'static,
+    ) {
+        self.combine(port, key, move |into, m| {
+            if value(m) > value(into) {
+                *into = *m;
+            }
+        });
+    }
+
+    /// Says that values of messages with the same key for the same rank may be added up.
+    pub fn combine_sum<M: Pod, V: AddAssign + Copy>(
+        &mut self,
+        port: impl Into<Port<M>>,
+        key: impl Fn(&M) -> u64 + 'static,
+        value: impl Fn(&mut M) -> &mut V + 'static,
+    ) {
+        self.combine(port, key, move |into, m| {
+            let mut m = *m;
+            *value(into) += *value(&mut m);
+        });
     }
 
     /// Says that of messages with the same key for the same rank one is enough.
@@ -235,7 +286,7 @@ impl<S> Builder<S> {
         S: 'static,
     {
         if self.spawning.is_none() {
-            let index = self.add("spawned", None);
+            let index = self.add("spawned", "closures", None);
             self.handle(index, spawn::spawned());
             self.spawning = Some(index);
         }
@@ -276,11 +327,15 @@ impl<S> Builder<S> {
     /// What must be the same on all ranks, a line for each type.
     fn list(&self, all: &Config) -> Vec<String> {
         let describe = |known: &Type<S>| {
+            let Type { name, kind, sourced, .. } = known;
             let size = known.size.map_or("any length".to_owned(), |size| format!("{size} bytes"));
             let config = known.config.as_ref().unwrap_or(all);
-            format!("`{}` ({size}, {config})", known.name)
+            let sourced = if *sourced { ", with who sent it" } else { "" };
+            let combined = if known.is_combined { ", combined" } else { "" };
+            format!("`{name}` ({kind}, {size}{sourced}{combined}, {config})")
         };
         let mut list: Vec<String> = self.types.iter().map(describe).collect();
+        list.push(format!("the detector {:?}", self.detector));
         if self.trace {
             list.push("a trace".to_owned());
         }
@@ -349,7 +404,9 @@ impl<S> Builder<S> {
                 );
             }
         }
-        self.config.clone().map_or_else(Config::from_environment, Ok)
+        let all = self.config.clone().map_or_else(Config::from_environment, Ok)?;
+        self.types.iter().filter_map(|known| known.config.as_ref()).chain([&all]).try_for_each(Config::check)?;
+        Ok(all)
     }
 
     fn lanes(&mut self, all: &Config) -> Result<Vec<Lane>> {

@@ -11,7 +11,7 @@ use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Rank, prefetch};
 
 use crate::context::Context;
-use crate::handler::{Batch, Handler};
+use crate::handler::{AHEAD, Batch, Handler};
 use crate::port::Call;
 
 /// Two pieces of plain data, one behind the other, without the gap that alignment would leave.
@@ -132,9 +132,6 @@ where
         count
     })
 }
-
-/// Questions ahead whose memory is asked for.
-const AHEAD: usize = 24;
 
 /// The same for answers that say which memory they will touch.
 pub(crate) fn answering_touching<S, Q, R, N, A, T, F>(call: Call<Q, R, N>, touch: A, mut answer: F) -> Handler<S>

@@ -51,10 +51,6 @@ impl Slot {
         true
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        !self.room.is_empty()
-    }
-
     /// Takes what was put in, and closes it.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut data = std::mem::take(&mut self.room);

@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use treepie_base::{Error, Result};
+use treepie_comm::Network;
 
 /// The configuration of a message type. All ranks have the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,33 @@ pub enum Style {
     Bsp,
 }
 
+/// The most messages or bytes of a buffer.
+const MOST_COALESCED: usize = 1 << 28;
+
+/// The most entries of a cache.
+const MOST_ENTRIES: usize = 1 << 24;
+
+impl Routing {
+    /// Along the clusters of a network, if it has any and its ranks lie in them one after the other.
+    pub fn clusters_of(network: &Network) -> Option<Self> {
+        let clusters = network.clusters_kind()?;
+        let of = |rank| clusters.cluster_of(network.place(rank));
+        let mut sizes: Vec<u32> = Vec::new();
+        for rank in 0..network.ranks() {
+            match sizes.last_mut() {
+                Some(size) if of(rank) == of(rank - 1) => *size += 1,
+                _ => sizes.push(1),
+            }
+        }
+        let mut starts = sizes.iter().scan(0, |start, size| Some(std::mem::replace(start, *start + size)));
+        let mut seen: Vec<_> = starts.by_ref().map(of).collect();
+        let pieces = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        (seen.len() == pieces).then_some(Self::Clusters(sizes))
+    }
+}
+
 impl Config {
     /// The same with another coalescing.
     pub fn coalescing(self, coalescing: Coalescing) -> Self {
@@ -93,6 +121,22 @@ impl Config {
     /// The same in another style.
     pub fn style(self, style: Style) -> Self {
         Self { style, ..self }
+    }
+
+    /// Refuses what would need more memory than there is.
+    pub(crate) fn check(&self) -> Result<()> {
+        let refused = |what: String| Err(Error::Algorithm(what));
+        match (self.coalescing, self.reductions) {
+            (Coalescing::Messages(n) | Coalescing::Bytes(n), _) if n > MOST_COALESCED => {
+                refused(format!("coalescing={} is more than {MOST_COALESCED}", self.coalescing))
+            }
+            (Coalescing::Messages(0) | Coalescing::Bytes(0), _) => refused("coalescing=0 sends nothing".to_owned()),
+            (_, Reductions::Entries(n)) if n > MOST_ENTRIES => {
+                refused(format!("reductions={n} is more than {MOST_ENTRIES}"))
+            }
+            (_, Reductions::Entries(0)) => refused("reductions=0 has no room; there is `off`".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     /// What the environment says, or else the default.

@@ -60,6 +60,12 @@ pub(crate) struct Local {
 /// So many buffers are kept to be used again.
 const POOL: usize = 64;
 
+/// Longer ones are not.
+const POOLED: usize = 1 << 20;
+
+/// Bytes of a buffer when it is opened and there is nothing to be used again.
+const SHORT: usize = 1 << 10;
+
 impl<S> Context<S> {
     pub(crate) fn new(rank: u32, ranks: u32, lanes: Vec<Lane>) -> Self {
         Self {
@@ -159,26 +165,32 @@ impl<S> Context<S> {
         }
         if !goes_on {
             self.empty_caches(index);
+            self.lanes[index].free_caches();
             self.lanes[index].settle_plain();
         }
     }
 
     /// Puts a message into a buffer.
     fn put(&mut self, index: usize, place: usize, to: u32, origin: u32, bytes: &[u8]) {
-        let Lane { frame, slots, infos, .. } = &mut self.lanes[index];
+        let Lane { frame, slots, infos, most_parcels, .. } = &mut self.lanes[index];
         if !frame.routed && frame.size.is_some() && slots[place].put_short(bytes) {
             return;
         }
+        assert!(
+            frame.size.is_none_or(|size| size == bytes.len()),
+            "a port is used with the runtime that it was made for"
+        );
         let (frame, mixed) = (*frame, infos[place].mixed);
         let need = frame.head(mixed) + bytes.len();
-        if slots[place].used + need > slots[place].room.len() {
-            self.make_room(index, place, need);
+        let is_full = frame.size.is_none() && infos[place].parcels >= *most_parcels;
+        if is_full || slots[place].used + need > slots[place].room.len() {
+            self.make_room(index, place, need, is_full);
         }
         let Lane { slots, infos, .. } = &mut self.lanes[index];
         let slot = &mut slots[place];
         let mut put = |bytes: &[u8]| {
             let done = slot.put_short(bytes);
-            debug_assert!(done);
+            assert!(done, "room was made");
         };
         if mixed {
             put(&to.to_ne_bytes());
@@ -193,39 +205,51 @@ impl<S> Context<S> {
         put(bytes);
     }
 
-    /// Makes room in a buffer: sends it if it is full, opens it if it is closed.
-    fn make_room(&mut self, index: usize, place: usize, need: usize) {
+    /// Makes room in a buffer: opens it if it is closed, lets it grow to its size, and then sends it.
+    fn make_room(&mut self, index: usize, place: usize, need: usize, is_full: bool) {
         let lane = &mut self.lanes[index];
-        if !lane.slots[place].is_open() {
+        let (own, target) = (lane.own, lane.infos[place].target);
+        let slot = &mut lane.slots[place];
+        let room = slot.room.len();
+        if room == 0 {
             self.open.push((index as u32, place as u32));
-            lane.counts.open += usize::from(place != lane.own);
-            lane.note_memory();
-        } else if lane.slots[place].used > 0 {
+            lane.counts.open += usize::from(place != own);
+        } else if room < target && !is_full {
+            slot.room.resize((4 * room).min(target).max(slot.used + need), 0);
+            lane.counts.open_bytes += slot.room.len() - room;
+            return lane.note_memory();
+        } else if slot.used > 0 {
             self.emit(index, place, true);
         }
-        let room = self.lanes[index].infos[place].target.max(need);
-        let is_own = place == self.lanes[index].own;
-        self.lanes[index].slots[place].room = self.memory(room, is_own);
+        let target = self.lanes[index].infos[place].target;
+        let memory = self.memory(target, need, place == own);
+        let lane = &mut self.lanes[index];
+        lane.counts.open_bytes += memory.len();
+        lane.slots[place].room = memory;
+        lane.note_memory();
     }
 
-    fn memory(&mut self, room: usize, is_own: bool) -> Vec<u8> {
+    /// Memory for a buffer that may become so long. It begins short, so that nothing is written for messages that never come,
+    /// unless there is memory that was in use before.
+    fn memory(&mut self, target: usize, need: usize, is_own: bool) -> Vec<u8> {
         let pool = if is_own { &mut self.own_pool } else { &mut self.pool };
         let mut memory = pool.pop().unwrap_or_default();
-        // Nothing is written where the last use was just as long.
+        let least = target.min(SHORT).max(need);
+        let room = memory.len().min(target).max(least);
         memory.resize(room, 0);
         memory
     }
 
     /// Takes the memory of a buffer back.
     pub(crate) fn recycle(&mut self, memory: Vec<u8>) {
-        if self.pool.len() < POOL && !memory.is_empty() {
+        if self.pool.len() < POOL && memory.capacity() <= POOLED {
             self.pool.push(memory);
         }
     }
 
     /// The same for a buffer of this rank for itself.
     pub(crate) fn recycle_own(&mut self, memory: Vec<u8>) {
-        if self.own_pool.len() < POOL && !memory.is_empty() {
+        if self.own_pool.len() < POOL && memory.capacity() <= POOLED {
             self.own_pool.push(memory);
         }
     }
@@ -235,8 +259,10 @@ impl<S> Context<S> {
         self.is_due = true;
         let lane = &mut self.lanes[index];
         lane.note_sent(place, is_full);
+        lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
             let Slot { room, used } = std::mem::take(&mut lane.slots[place]);
+            self.outgoing.note_local(used);
             self.local.push_back(Local { index, room, used, touched: false });
             return;
         }
@@ -258,7 +284,9 @@ impl<S> Context<S> {
             if slot.used > 0 {
                 let room = slot.room.len();
                 self.emit(index, own, false);
-                self.lanes[index].slots[own].room = self.memory(room, true);
+                let memory = self.memory(room, 0, true);
+                self.lanes[index].counts.open_bytes += memory.len();
+                self.lanes[index].slots[own].room = memory;
             }
         }
         self.local.len() > before
@@ -272,18 +300,21 @@ impl<S> Context<S> {
             }
         }
         let mut any = false;
-        for (index, place) in std::mem::take(&mut self.open) {
+        let mut open = std::mem::take(&mut self.open);
+        for (index, place) in open.drain(..) {
             let (index, place) = (index as usize, place as usize);
             if self.lanes[index].slots[place].used > 0 {
                 any = true;
                 self.emit(index, place, false);
             } else {
                 let memory = std::mem::take(&mut self.lanes[index].slots[place].room);
+                self.lanes[index].counts.open_bytes -= memory.len();
                 self.recycle(memory);
             }
             let lane = &mut self.lanes[index];
             lane.counts.open -= usize::from(place != lane.own);
         }
+        self.open = open;
         any
     }
 
@@ -334,7 +365,7 @@ impl<S> Context<S> {
             }
             lane.slots.fill_with(Default::default);
             lane.infos.iter_mut().for_each(|info| info.parcels = 0);
-            (lane.counts.open, lane.counts.kept) = (0, 0);
+            (lane.counts.open, lane.counts.open_bytes, lane.counts.kept) = (0, 0, 0);
             lane.kept.clear();
         }
     }

@@ -2,49 +2,91 @@
 
 use std::time::Duration;
 
-use treepie_base::Result;
+use treepie_base::{Error, Result};
+use treepie_comm::Comm;
 use treepie_comm::protocol::ProtocolRun;
 
 use crate::builder::Planted;
 use crate::context::Context;
 use crate::runtime::{ActiveMessages, Reacting};
+use crate::statistics::EpochStatistics;
 
 /// An epoch whose body runs.
 pub struct Epoch<'a, S> {
     run: ProtocolRun<Reacting<'a, S>>,
+    comm: &'a Comm,
     cap: usize,
     slowed: &'a mut u64,
-    /// How often it was not looked what has come.
-    passed: u32,
-    /// Its name, and when it began, if that is recorded.
-    traced: Option<(String, Duration)>,
-    comm: &'a treepie_comm::Comm,
+    named: &'a mut Vec<EpochStatistics>,
+    pace: Pace,
+    /// Its name, and when it began, if that is of interest.
+    noted: Option<(String, Duration)>,
+    /// Why it cannot end any more.
+    failed: Option<Error>,
+    /// The last `progress` was in vain.
+    in_vain: bool,
 }
 
-/// It is looked what has come after so many items, if they do not fill buffers before.
-const ITEMS: u32 = 512;
+/// How often a body is interrupted to look what has come.
+struct Pace {
+    /// After so many items, if they do not fill buffers before.
+    items: u32,
+    /// So many buffers of the rank for itself were handled since.
+    passed: u32,
+    looked: Duration,
+    flushed: Duration,
+}
 
-/// Nor after fewer buffers of the rank for itself, unless there is something to be sent.
+/// Items between two looks, at first and at most.
+const ITEMS: (u32, u32) = (64, 4096);
+
+/// Items should take about so long: looking costs a hundredth of it, and who waits for this rank waits no longer.
+const LOOKS: Duration = Duration::from_micros(20);
+
+/// Buffers of the rank for itself between two looks.
 const PASSED: u32 = 8;
+
+/// What a body has sent does not stay longer than about this in buffers, however slowly they fill.
+const FLUSHES: Duration = Duration::from_millis(1);
 
 /// A body that is slowed down goes on after having waited in vain so often, as nobody may be there to take what waits.
 const SLOWED: u32 = 2000;
 
+/// Of memory for messages that are not read in place.
+const ALIGN: usize = 16;
+
+impl Pace {
+    /// It is looked now. Returns whether buffers are to be sent as they are.
+    fn look(&mut self, now: Duration) -> bool {
+        let took = now.saturating_sub(std::mem::replace(&mut self.looked, now));
+        let items = if took > 2 * LOOKS { self.items / 2 } else { self.items.saturating_mul(2) };
+        self.items = items.clamp(1, ITEMS.1);
+        self.passed = 0;
+        let flushes = now.saturating_sub(self.flushed) > FLUSHES;
+        if flushes {
+            self.flushed = now;
+        }
+        flushes
+    }
+}
+
 impl<'a, S> Epoch<'a, S> {
     pub(crate) fn begin(am: &'a mut ActiveMessages<S>, state: &'a mut S) -> Result<Self> {
-        let ActiveMessages { comm, machinery, cap, slowed, name, epochs } = am;
+        let ActiveMessages { comm, machinery, cap, slowed, name, epochs, named } = am;
         machinery.begin();
         *epochs += 1;
         let name = name.take();
-        let untagged = machinery.planted == Some(Planted::Untagged);
-        let mut traced = None;
+        let now = comm.now();
         if let Some(trace) = &mut machinery.context.trace {
-            trace.look(comm.now(), comm.engine() != "sim");
-            traced = Some((name.unwrap_or_else(|| epochs.to_string()), trace.now()));
+            trace.look(now, comm.engine() != "sim");
         }
+        let is_noted = name.is_some() || machinery.context.trace.is_some();
+        let noted = is_noted.then(|| (name.unwrap_or_else(|| epochs.to_string()), now));
+        let untagged = machinery.planted == Some(Planted::Untagged);
         let reacting = Reacting { machinery, state };
         let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
-        Ok(Self { run, cap: *cap, slowed, passed: 0, traced, comm })
+        let pace = Pace { items: ITEMS.0, passed: 0, looked: now, flushed: now };
+        Ok(Self { run, comm, cap: *cap, slowed, named, pace, noted, failed: None, in_vain: false })
     }
 
     /// The state, and what messages are sent by.
@@ -64,10 +106,12 @@ impl<'a, S> Epoch<'a, S> {
         self.parts().1
     }
 
-    /// Handles what has come, and sends what is in buffers if nothing has.
+    /// Handles what has come. If nothing has, and nothing had the last time, sends what is in buffers.
     pub fn progress(&mut self) -> Result<()> {
         let came = self.step(true)?;
-        if !came && self.run.reactor().machinery.rest(false) {
+        if came {
+            self.in_vain = false;
+        } else if std::mem::replace(&mut self.in_vain, true) && self.run.reactor().machinery.rest(false) {
             self.step(true)?;
         }
         self.slow_down_if_due()
@@ -81,9 +125,10 @@ impl<'a, S> Epoch<'a, S> {
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
+        let most = self.pace.items;
         let (state, context) = self.parts();
         context.is_due = false;
-        for _ in 0..ITEMS {
+        for _ in 0..most {
             let Some(item) = items.next() else { return false };
             body(context, state, item);
             if context.is_due {
@@ -95,25 +140,27 @@ impl<'a, S> Epoch<'a, S> {
 
     /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
-        self.passed += 1;
         let Reacting { machinery, state } = self.run.reactor();
-        if machinery.context.outgoing.buffers == 0 && self.passed < PASSED {
+        if machinery.context.is_due && machinery.context.outgoing.buffers == 0 && self.pace.passed < PASSED {
+            self.pace.passed += 1;
             machinery.work(state, false);
             return Ok(());
         }
-        self.passed = 0;
-        self.step(false)?;
+        let flushes = self.pace.look(self.comm.now());
+        if !self.step(false)? && flushes && self.run.reactor().machinery.rest(false) {
+            self.step(false)?;
+        }
         self.slow_down_if_due()
+    }
+
+    /// Bytes that wait for slow neighbours, or for this rank itself.
+    fn waiting(&mut self) -> usize {
+        self.run.reactor().machinery.context.outgoing.waiting()
     }
 
     #[inline]
     fn slow_down_if_due(&mut self) -> Result<()> {
         if self.waiting() > self.cap { self.slow_down() } else { Ok(()) }
-    }
-
-    /// Bytes that wait for slow neighbours.
-    fn waiting(&mut self) -> usize {
-        self.run.reactor().machinery.context.outgoing.bytes
     }
 
     #[cold]
@@ -123,7 +170,8 @@ impl<'a, S> Epoch<'a, S> {
         while self.waiting() > self.cap / 2 && in_vain < SLOWED {
             let before = self.waiting();
             if self.step(false)? || self.waiting() < before {
-                (in_vain, _) = (0, self.run.stir());
+                in_vain = 0;
+                self.run.stir();
             } else {
                 in_vain += 1;
                 self.run.wait();
@@ -135,23 +183,24 @@ impl<'a, S> Epoch<'a, S> {
     /// Sends, and handles what has come and what this rank has sent to itself. Returns whether there was anything.
     #[inline]
     fn step(&mut self, all: bool) -> Result<bool> {
-        if self.traced.is_some() {
+        if self.noted.is_some() {
             self.look_at_clock();
         }
-        let came = self.run.step()?;
+        let came = self.run.step();
         let Reacting { machinery, state } = self.run.reactor();
-        let worked = machinery.work(state, all);
-        if let Some(fault) = machinery.context.fault.take() {
-            return Err(fault);
+        let fault = || machinery.context.fault.clone();
+        if let Some(error) = self.failed.clone().or_else(|| came.as_ref().err().cloned()).or_else(fault) {
+            self.failed = Some(error.clone());
+            return Err(error);
         }
-        Ok(came || worked)
+        let worked = machinery.work(state, all);
+        Ok(came.is_ok_and(|came| came) || worked)
     }
 
     #[cold]
     fn look_at_clock(&mut self) {
-        let (now, goes_on) = (self.comm.now(), self.comm.engine() != "sim");
         if let Some(trace) = &mut self.run.reactor().machinery.context.trace {
-            trace.look(now, goes_on);
+            trace.look(self.comm.now(), self.comm.engine() != "sim");
         }
     }
 
@@ -171,14 +220,14 @@ impl<'a, S> Epoch<'a, S> {
                 }
             }
         }
-        let traced = self.traced.take();
-        let Reacting { machinery, .. } = self.run.into_reactor();
-        if let (Some(trace), Some((name, begun))) = (&mut machinery.context.trace, traced) {
-            trace.epoch(name, begun);
+        let Self { run, comm, named, noted, .. } = self;
+        let Reacting { machinery, .. } = run.into_reactor();
+        if let Some((name, begun)) = noted {
+            EpochStatistics::note(named, &name, comm.now().saturating_sub(begun));
+            if let Some(trace) = &mut machinery.context.trace {
+                trace.epoch(name, begun);
+            }
         }
         Ok(machinery.over.expect("it is over"))
     }
 }
-
-/// Of memory for messages that are not read in place.
-const ALIGN: usize = 16;

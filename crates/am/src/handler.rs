@@ -82,7 +82,7 @@ where
 
 /// So many messages ahead the memory that a handler will touch is asked for: about as many as the memory answers while one
 /// is waited for.
-const AHEAD: usize = 24;
+pub(crate) const AHEAD: usize = 24;
 
 /// A handler of one message that says which memory it will touch.
 pub(crate) fn touching<S, M, A, T, F>(touch: A, mut handle: F) -> Handler<S>

@@ -11,6 +11,9 @@ use crate::statistics::{Stopwatch, TypeStatistics};
 /// Entries of an adaptive cache.
 const ADAPTIVE_ENTRIES: usize = 1024;
 
+/// Bytes that a message without a fixed length may be expected to have.
+const PARCEL: usize = 64;
+
 /// How messages of a type lie in buffers. Each stands behind what is needed of: its destination, its origin (4 bytes each), its
 /// length (4 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +52,8 @@ pub(crate) struct Lane {
     pub(crate) style: Style,
     pub(crate) routes: Routes,
     sizes: Sizes,
-    /// Bytes of the largest buffer when it is first opened.
-    room: usize,
+    /// A buffer has no more messages than so many, if they have no fixed length.
+    pub(crate) most_parcels: u32,
     /// By neighbour.
     pub(crate) slots: Vec<Slot>,
     pub(crate) infos: Vec<Info>,
@@ -83,8 +86,9 @@ pub(crate) struct Counts {
     pub(crate) came_mixed: u64,
     /// Of them for this rank.
     pub(crate) came_own: u64,
-    /// Open buffers.
+    /// Open buffers, and bytes of them and of the own one.
     pub(crate) open: usize,
+    pub(crate) open_bytes: usize,
     /// Bytes kept for the next round.
     pub(crate) kept: usize,
 }
@@ -104,8 +108,8 @@ impl Lane {
         let neighbours = routes.neighbours();
         let sizes = Sizes::new(config.coalescing, frame.head(false) + size.unwrap_or(1), neighbours, record);
         let target = |mixed: bool| match config.coalescing {
-            // So many with what stands before each.
-            Coalescing::Messages(count) => count.saturating_mul(frame.head(mixed) + size.unwrap_or(1)),
+            // So many with what stands before each. Those of any length are counted, whatever that comes to.
+            Coalescing::Messages(count) => count.saturating_mul(frame.head(mixed) + size.unwrap_or(PARCEL)),
             _ => sizes.first(),
         };
         let info = |to, mixed| Info { target: target(mixed), to, mixed, parcels: 0 };
@@ -115,7 +119,6 @@ impl Lane {
         if !routes.is_direct() {
             infos.push(info(rank, false));
         }
-        let room = infos.iter().map(|info| info.target).max().unwrap_or(0);
         if let Some(size) = size {
             infos[own].target = sizes.own(frame.head(false) + size);
         }
@@ -130,7 +133,10 @@ impl Lane {
             style: config.style,
             routes,
             sizes,
-            room,
+            most_parcels: match config.coalescing {
+                Coalescing::Messages(count) => count.min(u32::MAX as usize) as u32,
+                _ => u32::MAX,
+            },
             own,
             is_plain: false,
             caches,
@@ -164,6 +170,14 @@ impl Lane {
 
     pub(crate) fn settle_plain(&mut self) {
         self.is_plain = !self.frame.routed && self.frame.size.is_some() && !self.uses_caches();
+    }
+
+    /// Gives the memory of caches back, which are empty.
+    pub(crate) fn free_caches(&mut self) {
+        let (neighbours, entries) = (self.slots.len(), self.entries);
+        if let Some(caches) = &mut self.caches {
+            caches.resize(neighbours, entries);
+        }
     }
 
     /// Something is kept in the cache for a neighbour.
@@ -231,7 +245,7 @@ impl Lane {
         let statistics = &mut self.statistics;
         statistics.open = statistics.open.max(self.counts.open);
         let caches = self.caches.as_ref().map_or(0, |caches| caches.bytes_of_one() * self.cached.len());
-        statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open * self.room + caches);
+        statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open_bytes + caches);
     }
 
     /// What has become of its messages so far.

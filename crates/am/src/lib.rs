@@ -55,5 +55,5 @@ pub use context::Context;
 pub use epoch::Epoch;
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
-pub use statistics::{Memory, TypeStatistics};
+pub use statistics::{EpochStatistics, Memory, TypeStatistics};
 pub use termination::Detector;

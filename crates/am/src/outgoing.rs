@@ -4,6 +4,7 @@
 //! and counted. Only a few buffers a neighbour are given to the engine at a time: it would keep the others in its own queues.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// A buffer that waits.
 #[derive(Debug)]
@@ -23,16 +24,36 @@ struct Peer {
     listed: bool,
 }
 
+/// Ranks are small numbers, and looked up several times for a buffer.
+#[derive(Default)]
+struct RankHasher(u64);
+
+impl Hasher for RankHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn write_u32(&mut self, rank: u32) {
+        self.0 = (self.0 ^ u64::from(rank)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// What waits for room, by neighbour.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    peers: HashMap<u32, Peer>,
+    peers: HashMap<u32, Peer, BuildHasherDefault<RankHasher>>,
     /// Neighbours for which something can be given out.
     open: VecDeque<u32>,
     /// Buffers that wait or were given out.
     pub(crate) buffers: usize,
     /// Bytes that wait.
     pub(crate) bytes: usize,
+    /// Bytes of buffers of this rank for itself that wait.
+    local: usize,
     /// The most bytes that have ever waited.
     pub(crate) peak: usize,
 }
@@ -41,7 +62,7 @@ impl Outgoing {
     pub(crate) fn push(&mut self, to: u32, waiting: Waiting) {
         self.buffers += 1;
         self.bytes += waiting.data.len();
-        self.peak = self.peak.max(self.bytes);
+        self.peak = self.peak.max(self.waiting());
         let peer = self.peers.entry(to).or_default();
         peer.queue.push_back(waiting);
         if peer.given < AHEAD && !std::mem::replace(&mut peer.listed, true) {
@@ -62,6 +83,22 @@ impl Outgoing {
             self.open.push_back(to);
         }
         Some((to, waiting))
+    }
+
+    /// A buffer of this rank for itself waits.
+    pub(crate) fn note_local(&mut self, bytes: usize) {
+        self.local += bytes;
+        self.peak = self.peak.max(self.waiting());
+    }
+
+    /// It does no longer.
+    pub(crate) fn forget_local(&mut self, bytes: usize) {
+        self.local -= bytes;
+    }
+
+    /// Bytes that wait for neighbours, or for this rank itself.
+    pub(crate) fn waiting(&self) -> usize {
+        self.bytes + self.local
     }
 
     /// The engine has taken a buffer.

@@ -1,5 +1,7 @@
 //! Messages of any length: whatever serde can write, by postcard.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Error, Rank};
@@ -12,13 +14,16 @@ impl<S> Context<S> {
     /// Sends a message of any length. One that is longer than a buffer travels alone.
     pub fn post<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
         match postcard::to_stdvec(message) {
-            Ok(mut bytes) => self.send_bytes(parcel.index, to, &mut bytes),
-            Err(error) => {
-                let name = &self.lanes[parcel.index].statistics.name;
-                let error = Error::Algorithm(format!("a message of type `{name}` cannot be written: {error}"));
-                self.fault.get_or_insert(error);
-            }
+            Ok(mut bytes) if u32::try_from(bytes.len()).is_ok() => self.send_bytes(parcel.index, to, &mut bytes),
+            Ok(bytes) => self.refuse_parcel(parcel.index, format_args!("it has {} bytes", bytes.len())),
+            Err(error) => self.refuse_parcel(parcel.index, format_args!("{error}")),
         }
+    }
+
+    fn refuse_parcel(&mut self, index: usize, why: fmt::Arguments<'_>) {
+        let name = &self.lanes[index].statistics.name;
+        let error = Error::Algorithm(format!("a message of type `{name}` cannot be written: {why}"));
+        self.fault.get_or_insert(error);
     }
 }
 

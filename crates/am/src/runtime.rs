@@ -13,7 +13,7 @@ use crate::config::Style;
 use crate::context::{Context, Local};
 use crate::epoch::Epoch;
 use crate::handler::{Batch, Handler};
-use crate::statistics::{Memory, TypeStatistics};
+use crate::statistics::{EpochStatistics, Memory, TypeStatistics};
 use crate::tag::{Kind, kind, wave_tag};
 use crate::termination::{Detection, Report, Verdict};
 
@@ -48,6 +48,7 @@ pub struct ActiveMessages<S> {
     pub(crate) name: Option<String>,
     /// Epochs so far.
     pub(crate) epochs: u64,
+    pub(crate) named: Vec<EpochStatistics>,
 }
 
 impl<S> ActiveMessages<S> {
@@ -57,10 +58,10 @@ impl<S> ActiveMessages<S> {
     }
 
     pub(crate) fn new(comm: Comm, machinery: Machinery<S>, cap: usize) -> Self {
-        Self { comm, machinery, cap, slowed: 0, name: None, epochs: 0 }
+        Self { comm, machinery, cap, slowed: 0, name: None, epochs: 0, named: Vec::new() }
     }
 
-    /// Names the next epoch, for traces.
+    /// Names the next epoch, for [statistics](Self::epochs) and traces.
     pub fn named(&mut self, name: impl Into<String>) -> &mut Self {
         self.name = Some(name.into());
         self
@@ -98,6 +99,11 @@ impl<S> ActiveMessages<S> {
     /// What has become of messages so far, by type.
     pub fn statistics(&self) -> Vec<TypeStatistics> {
         self.machinery.context.lanes.iter().map(|lane| lane.statistics()).collect()
+    }
+
+    /// How long epochs took that had a name, or while a trace was recorded, by name.
+    pub fn epochs(&self) -> &[EpochStatistics] {
+        &self.named
     }
 
     /// What memory was needed for sends that waited.
@@ -239,6 +245,7 @@ impl<S> Machinery<S> {
                 break;
             }
             let Some(Local { index, mut room, used, touched }) = self.context.local.pop_front() else { break };
+            self.context.outgoing.forget_local(used);
             any = true;
             let own = self.context.rank() as u32;
             if self.context.lanes[index].style == Style::Bsp {

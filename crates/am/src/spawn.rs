@@ -1,7 +1,7 @@
 //! The remote-spawn form: a closure that runs where its data is.   [paper, listing 2]
 //!
 //! A closure without captures is a place in the program's code, which is the same in all processes that run the same
-//! executable; what it would capture is plain data that goes along. A registered type costs 24 bytes a message less, and its
+//! executable; what it would capture is plain data that goes along. A registered type costs 28 bytes a message less, and its
 //! handler is compiled into the loop over the buffer.
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};

@@ -41,6 +41,29 @@ impl TypeStatistics {
     }
 }
 
+/// Epochs of one name.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct EpochStatistics {
+    /// Their name.
+    pub name: String,
+    /// How many there were.
+    pub epochs: u64,
+    /// How long they took on this rank, all together.
+    pub time: Duration,
+}
+
+impl EpochStatistics {
+    pub(crate) fn note(all: &mut Vec<Self>, name: &str, time: Duration) {
+        let place = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            all.push(Self { name: name.to_owned(), ..Self::default() });
+            all.len() - 1
+        });
+        all[place].epochs += 1;
+        all[place].time += time;
+    }
+}
+
 /// Memory of the runtime on this rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

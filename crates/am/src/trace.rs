@@ -74,14 +74,17 @@ impl Trace {
         self.events.push(Event { name: What::Handled(index), start, length, peer: from, amount: messages });
     }
 
-    pub(crate) fn epoch(&mut self, name: String, start: Duration) {
+    /// An epoch that began at a time of the engine's.
+    pub(crate) fn epoch(&mut self, name: String, begun: Duration) {
+        let start = begun.saturating_sub(self.origin);
         let length = Some(self.now().saturating_sub(start));
         self.events.push(Event { name: What::Epoch(name), start, length, peer: self.rank, amount: 0 });
     }
 
     /// Writes it to a file, and nothing if that cannot be written whole.
     pub(crate) fn write(&self, path: &Path, names: &[String]) -> io::Result<()> {
-        let partial = path.with_extension("partial");
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
         let mut file = io::BufWriter::new(std::fs::File::create(&partial)?);
         self.write_events(&mut file, names)?;
         file.flush()?;

@@ -115,7 +115,7 @@ impl<R: Reactor> Running<R> {
         Self { shortcuts, ..self }
     }
 
-    /// The reactor. Of use once it is done.
+    /// The reactor.
     pub(crate) fn reactor_mut(&mut self) -> &mut R {
         &mut self.reactor
     }
@@ -165,11 +165,7 @@ impl<R: Reactor> Running<R> {
                 None => envelope.source,
             };
             let taken = self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes);
-            taken.map_err(|error| match error {
-                // Errors name ranks of the world.
-                Error::OtherOperation { .. } => Error::OtherOperation { rank: envelope.source as usize },
-                error => error,
-            })?;
+            taken.map_err(|error| of_world(error, envelope.source))?;
             any = true;
         }
         Ok(any)
@@ -188,7 +184,7 @@ impl<R: Reactor> Running<R> {
                 None => Err(lost),
             };
             if let Err(error) = taken {
-                refused.get_or_insert(error);
+                refused.get_or_insert(of_world(error, envelope.source));
             }
         })
     }
@@ -333,6 +329,14 @@ impl<R: Reactor> Running<R> {
             _ => None,
         };
         arrived.into_iter().for_each(|id| endpoint.abandon(id));
+    }
+}
+
+/// Errors name ranks of the world.
+fn of_world(error: Error, source: u32) -> Error {
+    match error {
+        Error::OtherOperation { .. } => Error::OtherOperation { rank: source as usize },
+        error => error,
     }
 }
 

@@ -59,6 +59,9 @@ impl<R: Reactor> ProtocolRun<R> {
     /// Sends what is given out and takes in what has come. Returns whether to go on at once: something has come, or all is over.
     #[inline]
     pub fn step(&mut self) -> Result<bool> {
+        if self.is_over {
+            return Ok(false);
+        }
         let running = self.running.as_mut().expect(THERE);
         let mut endpoint = self.comm.inner.endpoint();
         if let Some(result) = endpoint.step_on(running) {

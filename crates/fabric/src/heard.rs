@@ -134,13 +134,12 @@ impl Heard {
 }
 
 impl Core {
-    /// Whether a record is a whole message of a run of which no earlier one waits.
+    /// Whether a record is a whole message of a run of which no earlier one waits. No receive asks for such messages.
     #[inline]
     fn is_heard_in_place(&self, run: Run, head: Head) -> bool {
         matches!(head.kind, EAGER | EAGER_SYNC)
             && head.context == run.context
             && head.tag >> OWN_BITS == run.tag >> OWN_BITS
-            && self.posted.is_empty()
             && self.heard.find(run).is_some_and(|place| self.heard.runs[place].messages.is_empty())
     }
 

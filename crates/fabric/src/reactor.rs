@@ -98,8 +98,8 @@ pub trait Reactor {
         None
     }
 
-    /// Says once that this rank has come to the barrier, and brings some bits along, of which the highest is not to be used. It comes there after all messages and
-    /// additions that were given out before have been put on their way.
+    /// Says once that this rank has come to the barrier, and brings some bits along, of which the highest is not to be used. It
+    /// comes there after all messages and additions that were given out before have been put on their way.
     fn poll_arrive(&mut self) -> Option<u64> {
         None
     }
