@@ -19,6 +19,18 @@ use crate::tag::data_tag;
 use crate::trace::Trace;
 
 /// What bodies of epochs and handlers send by, and what they know of where they are.
+///
+/// There is none outside of an epoch, so nothing can be sent there. Nor can it be carried out of one:
+///
+/// ```compile_fail,E0521
+/// # use treepie_am::{ActiveMessages, Port};
+/// # fn run(mut am: ActiveMessages<u64>, port: Port<u64>) -> treepie_base::Result<()> {
+/// let mut carried = None;
+/// am.epoch_for(&mut 0, 0..1, |cx, _, _| carried = Some(cx))?;
+/// carried.unwrap().send(port, 0, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Context<S> {
     rank: u32,
     ranks: u32,

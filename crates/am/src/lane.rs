@@ -252,10 +252,11 @@ impl Lane {
     pub(crate) fn statistics(&self) -> TypeStatistics {
         let Counts { put, put_own, came_mixed, came_own, .. } = self.counts;
         let known = &self.statistics;
+        // Of an epoch that failed, some may have come and never been put.
         TypeStatistics {
-            sent: put + known.combined - came_mixed,
+            sent: (put + known.combined).saturating_sub(came_mixed),
             forwarded: came_mixed - came_own,
-            local: put_own - came_own,
+            local: put_own.saturating_sub(came_own),
             handler_time: self.stopwatch.of(known.handled),
             ..known.clone()
         }

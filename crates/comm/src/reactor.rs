@@ -322,10 +322,15 @@ impl<R: Reactor> Running<R> {
         let others: Vec<u32> = (0..ranks).filter_map(|rank| self.world(rank, endpoint).ok()).collect();
         endpoint.tell_why_gave_up(context, mask, tag, lost, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
-        // also by one that has none: then all stay in step there.
-        let arrived = match (&self.barrier, self.shortcuts.filter(|_| !self.has_come)) {
-            (Barrier::There(id), _) => Some(*id),
-            (_, Some(shortcuts)) => endpoint.gather(shortcuts.cell, GAVE_UP),
+        // also by one that has none: then all stay in step there. Where there are several, some may be past the one that
+        // others are still at, so all come until one to which somebody has brought that it gave up.
+        let Some(Shortcuts { cell, .. }) = self.shortcuts else { return };
+        let meets_again = self.reactor.meets_again();
+        let arrived = match self.barrier {
+            Barrier::There(id) if meets_again => return endpoint.give_up_gathering(cell, id, GAVE_UP),
+            Barrier::There(id) => Some(id),
+            Barrier::All { census } if meets_again && census & GAVE_UP == 0 => endpoint.gather(cell, GAVE_UP),
+            _ if !self.has_come => endpoint.gather(cell, GAVE_UP),
             _ => None,
         };
         arrived.into_iter().for_each(|id| endpoint.abandon(id));

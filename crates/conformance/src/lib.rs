@@ -20,12 +20,14 @@
 //! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
 //! | `floats` | sums whose bits show how they were grouped |
 //! | `floods`, `random`, `sparse` | much of everything |
+//! | `active` | active messages and their epochs |
 //! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
 //!
 //! What cases may not assume: that a send of any length returns before its receive, that a message arrives before
 //! something is received that was sent after it by the same rank, or that ranks have cores of their own.
 #![forbid(unsafe_code)]
 
+mod active;
 mod algorithms;
 mod barriers;
 mod calls;
@@ -103,6 +105,7 @@ pub fn cases() -> Vec<Case> {
         floods::CASES,
         sparse::CASES,
         exchanges::CASES,
+        active::CASES,
         random::CASES,
     ]
     .concat()

@@ -94,6 +94,9 @@ const ENDINGS: [&str; 5] = [
 /// Cases of sparse exchanges.
 const EXCHANGES: &str = "exchanges/";
 
+/// Cases of active messages.
+const ACTIVE: &str = "active/";
+
 /// Without a launcher.
 fn alone(ranks: usize) {
     passes(&format!("alone, {ranks} rank"), &mut Command::new(SUITE));
@@ -117,6 +120,39 @@ fn exchanges_on_shm(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), EXCHANGES]);
     passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
+}
+
+/// All numbers that the whole suite does not run on.
+fn active_on_threads(most: usize) {
+    for ranks in [6, 7, 9, 10, 11, 12, 13, 14, 15, 17].into_iter().filter(|ranks| *ranks <= most) {
+        let mut command = Command::new(SUITE);
+        command.args(["--threads", &ranks.to_string(), ACTIVE]);
+        passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
+    }
+}
+
+/// In a world whose first communicators they are.
+fn active_on_shm(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), ACTIVE]);
+    passes(&format!("active messages on shm, {ranks} ranks"), &mut command);
+}
+
+fn active_on_openmpi(ranks: usize) {
+    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(ACTIVE));
+}
+
+fn active_on_mpich(ranks: usize) {
+    mpi("mpirun.mpich", &[], ranks, Some(ACTIVE));
+}
+
+fn hundred_million_messages_on_shm(ranks: usize) {
+    if is_left_to_long_runs("a hundred million messages") {
+        return;
+    }
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), "active/very-many"]).env("TREEPIE_MESSAGES", "100000000");
+    passes(&format!("a hundred million messages on shm, {ranks} ranks"), &mut command);
 }
 
 /// On two communicators of half of the ranks each, both at once.
@@ -407,6 +443,11 @@ runs! {
     exchanges_on_threads_up_to_33: exchanges_on_threads(33);
     exchanges_on_shm_3: exchanges_on_shm(3);
     exchanges_on_shm_8: exchanges_on_shm(8);
+    active_on_threads_up_to_17: active_on_threads(17);
+    active_on_shm_3: active_on_shm(3);
+    active_on_openmpi_4: active_on_openmpi(4);
+    active_on_mpich_4: active_on_mpich(4);
+    hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_simulated_6: shared_tables_simulated(6);

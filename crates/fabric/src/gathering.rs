@@ -8,8 +8,18 @@ use crate::endpoint::Endpoint;
 use crate::op::{Envelope, Op, What};
 use crate::slab::Id;
 
-/// Barriers that go on, each with what this rank brings, by their cell. The first of each has been arrived at.
-pub(crate) type Gatherings = HashMap<u32, VecDeque<(Id, u64)>, BuildHasherDefault<CellHasher>>;
+/// Barriers that go on, by their cell. The first of each has been arrived at.
+pub(crate) type Gatherings = HashMap<u32, VecDeque<Gathering>, BuildHasherDefault<CellHasher>>;
+
+/// A barrier that goes on, or will.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gathering {
+    pub(crate) op: Id,
+    /// What this rank brings.
+    census: u64,
+    /// If nobody brings any of these bits, this rank comes again and brings them.
+    until: u64,
+}
 
 /// Cells are small numbers, of which a barrier looks up its own several times: the usual hash would be a tenth of it.
 #[derive(Default)]
@@ -33,11 +43,18 @@ impl Core {
     /// Every rank has come to a barrier, and they have brought these bits. The next one there begins.
     pub(crate) fn gathered(&mut self, cell: u32, census: u64) {
         let queue = self.gatherings.entry(cell).or_default();
-        let first = queue.pop_front();
-        if let Some((_, census)) = queue.front() {
-            self.actions.push(Action::Arrive { cell, census: *census });
+        let mut first = queue.pop_front();
+        if let Some(Gathering { op, until, .. }) = first
+            && until != 0
+            && census & until == 0
+        {
+            queue.push_front(Gathering { op, census: until, until });
+            first = None;
         }
-        if let Some((op, _)) = first {
+        if let Some(next) = queue.front() {
+            self.actions.push(Action::Arrive { cell, census: next.census });
+        }
+        if let Some(Gathering { op, .. }) = first {
             self.complete(op, Envelope { bytes: census, ..Envelope::default() });
         }
     }
@@ -57,8 +74,26 @@ impl Endpoint {
             return None;
         }
         let id = self.core.ops.insert(Op::other(What::Gather));
-        self.core.gatherings.entry(cell).or_default().push_back((id, census));
+        self.core.gatherings.entry(cell).or_default().push_back(Gathering { op: id, census, until: 0 });
         self.fail_if_hopeless(id);
         Some(id)
+    }
+
+    /// Gives up a barrier to which this rank has come, where ranks come again and again until somebody brings some bits: it
+    /// comes until then too, and brings them itself. So all stay in step, whichever barrier they are at when they hear of it.
+    pub fn give_up_gathering(&mut self, cell: u32, id: Id, until: u64) {
+        match self.result_envelope(id) {
+            Some(Ok(ended)) if ended.bytes & until == 0 => {
+                if let Some(next) = self.gather(cell, until) {
+                    self.abandon(next);
+                }
+            }
+            Some(_) => {}
+            None => {
+                let queue = self.core.gatherings.get_mut(&cell).into_iter().flatten();
+                queue.filter(|gathering| gathering.op == id).for_each(|gathering| gathering.until = until);
+                self.abandon(id);
+            }
+        }
     }
 }

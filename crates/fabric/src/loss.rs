@@ -13,6 +13,7 @@ use crate::bins::{ANY, Key};
 use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
+use crate::gathering::Gathering;
 use crate::kind;
 use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
@@ -241,7 +242,7 @@ impl Endpoint {
                 // It will be told; whoever has left since had come.
                 self.core.gatherings.entry(cell).or_default().push_back(first);
             }
-            for (op, _) in queue {
+            for Gathering { op, .. } in queue {
                 self.core.fail(op, Error::PeerLost { rank: rank as usize });
             }
         }
@@ -309,7 +310,7 @@ impl Endpoint {
         self.core.leaving = true;
         self.drop_tasks();
         for (_, queue) in std::mem::take(&mut self.core.gatherings) {
-            queue.into_iter().for_each(|(op, _)| self.core.fail(op, Error::Cancelled));
+            queue.into_iter().for_each(|gathering| self.core.fail(gathering.op, Error::Cancelled));
         }
         for (id, _) in self.posted() {
             self.core.unpost(id);

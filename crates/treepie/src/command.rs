@@ -56,6 +56,8 @@ enum Command {
     CollectivesRank(bench::collectives::CollectivesRank),
     #[command(hide = true)]
     ExchangeRank(bench::exchange::ExchangeRank),
+    #[command(hide = true)]
+    AmRank(bench::am::AmRank),
     /// One of the two ranks that try whether they reach each other's memory.
     #[command(hide = true)]
     SingleCopyRank,
@@ -79,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
         Command::P2pRank(rank) => rank.run(),
         Command::CollectivesRank(rank) => rank.run(),
         Command::ExchangeRank(rank) => rank.run(),
+        Command::AmRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
     };
     done.unwrap_or_else(|error| {

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+#[path = "cli/am.rs"]
+mod am;
 #[path = "cli/exchange.rs"]
 mod exchange;
 #[path = "cli/mpi.rs"]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
+use treepie::{ANY_SOURCE, ActiveMessages, Comm, Error, SparseExchange, Sum};
 
 const FAULTS: [&str; 4] = ["killed", "panic", "exit", "return"];
 const WAITS: [&str; 15] = [
@@ -52,10 +52,13 @@ const SPLITS: [&str; 8] = [
     "shared-recv",
 ];
 
+/// Epochs of active messages, in a handler of one of which the victim fails.
+const EPOCHS: &str = "epochs";
+
 /// Nonblocking ones.
 const BEGUN: &str = "iexchange";
 
-/// Exchanges before the one in which the victim fails.
+/// Exchanges or epochs before the one in which the victim fails.
 const BEFORE: usize = 5;
 
 /// The one that fails; the others wait for it.
@@ -72,7 +75,7 @@ fn main() -> ExitCode {
     // Other arguments are the test runner's; there is nothing to select here.
     let mut failed = 0;
     let mut cases = 0;
-    for wait in WAITS.into_iter().chain(EXCHANGES).chain(SPLITS) {
+    for wait in WAITS.into_iter().chain(EXCHANGES).chain(SPLITS).chain([EPOCHS]) {
         // Two that wait for anybody after a third has left in order wait for each other: nobody is lost then.
         let endless = |fault: &&str| !(*fault == "return" && wait == "recv-any");
         for fault in FAULTS.into_iter().filter(endless) {
@@ -110,6 +113,8 @@ fn be_rank(world: &Comm, fault: &str, wait: &str) -> ExitCode {
         std::thread::sleep(Duration::from_millis(20));
         if EXCHANGES.contains(&wait) {
             fail_in_an_exchange(world, wait, || fail(fault));
+        } else if wait == EPOCHS {
+            epochs(world, fault).expect("all take part");
         } else {
             fail(fault);
         }
@@ -163,6 +168,24 @@ fn fail_in_an_exchange(world: &Comm, id: &str, fail: impl Fn()) {
     fail();
 }
 
+/// Takes part in some. The victim fails in a handler, or behind that epoch if it only leaves; the others go on.
+fn epochs(world: &Comm, fault: &str) -> Result<(), Error> {
+    let fault = fault.to_owned();
+    let mut build = ActiveMessages::<usize>::builder(world);
+    let update = build.port::<u32>("update");
+    build.on(update, move |round: &mut usize, cx, _| {
+        if cx.rank() == VICTIM && *round == BEFORE {
+            fail(&fault);
+        }
+    });
+    let mut am = build.start()?;
+    let rounds = if world.rank() == VICTIM { BEFORE + 1 } else { BEFORE + 2 };
+    for mut round in 0..rounds {
+        am.epoch_for(&mut round, 0..100_u32, |cx, _, i| cx.send(update, i as usize % cx.ranks(), i))?;
+    }
+    Ok(())
+}
+
 /// To everybody: short and long.
 fn messages(world: &Comm, round: usize) -> Vec<(usize, Vec<u8>)> {
     (0..world.size()).map(|to| (to, vec![0; if round.is_multiple_of(2) { 30 } else { 100_000 }])).collect()
@@ -202,6 +225,11 @@ fn wait_for_victim(world: &Comm, wait: &str) -> Result<(), Error> {
         "iall_reduce" => world.iall_reduce(vec![0u64; 4], Sum)?.wait().map(drop).map_err(any_is_lost),
         "shared-all_reduce" => world.all_reduce(&[0u64; 4], Sum).map(drop).map_err(any_is_lost),
         "shared-recv" => world.recv(&mut [0u8; 4], VICTIM, 5).map(drop),
+        EPOCHS => epochs(world, "return").map_err(|error| match error {
+            // Whose handler panics gives up its epoch; that it ends, as nobody catches the panic, may be known only later.
+            Error::GaveUp { rank: VICTIM } => Error::PeerLost { rank: VICTIM },
+            error => any_is_lost(error),
+        }),
         id if SPLITS.contains(&id) => world.using(id)?.split(0, 0).map(drop).map_err(any_is_lost),
         id if EXCHANGES.contains(&id) => {
             // The victim may have sent everything of the last one before it fails.
@@ -252,6 +280,9 @@ fn processes(fault: &str, wait: &str) -> Result<Duration, String> {
     if fault == "killed" && !errors.contains("rank 1 was killed by signal 9 (SIGKILL)") {
         return fail("the launcher does not name rank and signal");
     }
+    if fault == "panic" && wait == EPOCHS && !errors.contains("rank 1: the handler of `update` panicked") {
+        return fail("nobody names the rank and the type of the handler");
+    }
     if fault == "return" && said.matches("PeerLost { rank: 1 }").count() == 0 {
         return fail("nobody got PeerLost");
     }
@@ -287,6 +318,9 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
                 std::thread::sleep(Duration::from_millis(20));
                 if EXCHANGES.contains(&wait) {
                     fail_in_an_exchange(&world, wait, || fail(fault));
+                }
+                if wait == EPOCHS {
+                    return epochs(&world, fault).expect("all take part");
                 }
                 fail(fault);
                 return;

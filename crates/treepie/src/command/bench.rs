@@ -4,6 +4,7 @@
 //! same with MPI, call for call. What they have in common: how ranks repeat a case ([`batches`], `peer.h`), what they
 //! print ([`output`]), and how both sides are run in turn and compared ([`comparison`]).
 
+pub(crate) mod am;
 mod batches;
 pub(crate) mod collectives;
 mod comparison;
@@ -39,6 +40,7 @@ enum What {
     P2p(p2p::PointToPoint),
     Collectives(collectives::Collectives),
     Exchange(exchange::Exchange),
+    Am(am::Am),
     Sim(sim::Simulator),
     Split(split::Split),
 }
@@ -49,6 +51,7 @@ impl Bench {
             What::P2p(p2p) => p2p.run(),
             What::Collectives(collectives) => collectives.run(),
             What::Exchange(exchange) => exchange.run(),
+            What::Am(am) => am.run(),
             What::Sim(sim) => sim.run(),
             What::Split(split) => split.run(),
         }

@@ -61,6 +61,13 @@ pub(super) fn repeat_several<T>(
     Ok(times)
 }
 
+/// In which order so many take a turn. In as many turns as there are, if they are even, each comes once at each place and
+/// follows each other one once.   [Williams 1949]
+pub(super) fn order(turn: usize, count: usize) -> impl Iterator<Item = usize> {
+    let base = move |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { count - place / 2 };
+    (0..count).map(move |place| (base(place) + turn) % count)
+}
+
 /// The longest of all ranks' times, on rank 0.
 pub(super) fn slowest(comm: &Comm, mine: f64) -> anyhow::Result<f64> {
     if comm.rank() != 0 {
@@ -98,5 +105,20 @@ mod tests {
         assert!(times[1].is_empty());
         let quick = treepie::launch(3, |comm| repeat(&comm, 4, || Ok(2.0)).unwrap()).unwrap();
         assert_eq!(quick[0].len(), 4);
+    }
+
+    #[test]
+    fn each_one_follows_each_other_one() {
+        for count in [1, 2, 8] {
+            let turns: Vec<Vec<usize>> = (0..count).map(|turn| order(turn, count).collect()).collect();
+            let mut followed: Vec<(usize, usize)> =
+                turns.iter().flat_map(|turn| turn.windows(2).map(|pair| (pair[0], pair[1]))).collect();
+            followed.sort_unstable();
+            let all = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+            assert_eq!(followed, all.collect::<Vec<_>>());
+        }
+        let mut seven: Vec<usize> = order(3, 7).collect();
+        seven.sort_unstable();
+        assert_eq!(seven, [0, 1, 2, 3, 4, 5, 6]);
     }
 }

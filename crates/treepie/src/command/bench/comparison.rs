@@ -106,7 +106,7 @@ impl Comparison {
         if let Some(records) = &mut self.records {
             made.iter().try_for_each(|record| records.write(record))?;
         }
-        Ok(Measured { records: made, ours: runs.ours_printed, theirs: runs.theirs_printed })
+        Ok(Measured { records: made, ours: runs.ours_printed, theirs: runs.theirs_printed, file: self.records })
     }
 
     /// Runs both sides in turn. Who goes first changes each time, so that a drift of the machine favours nobody.
@@ -142,6 +142,8 @@ pub(super) struct Measured {
     pub(super) records: Vec<Record>,
     pub(super) ours: Vec<String>,
     pub(super) theirs: Vec<String>,
+    /// Where records went, for those that follow from these.
+    pub(super) file: Option<Records>,
 }
 
 /// With fewer pairs than are needed no result is stated.

@@ -19,6 +19,7 @@ use treepie_sparse::Means;
 use super::super::machine;
 use super::super::sim::Bytes;
 use super::comparison::{Comparison, Measured, print_if_too_few};
+use super::output::ensure_same;
 use super::peer::Source;
 use super::{Engine, Sides};
 
@@ -88,7 +89,7 @@ impl Exchange {
         comparison.print_sides("Sparse exchanges", "exchange the same messages", case::BATCHES);
         print_rules(comparison.peer().is_some());
         let (peer, repeat) = (comparison.peer().map(str::to_owned), comparison.repeat);
-        let Measured { records, ours, theirs } = comparison.measure(&figures)?;
+        let Measured { records, ours, theirs, .. } = comparison.measure(&figures)?;
         ensure_same(&ours, &theirs)?;
         table::print(&figures, &records, &ours[0], peer.as_deref())?;
         if peer.is_some() {
@@ -174,32 +175,4 @@ fn print_rules(is_compared: bool) {
     say!("  memory    bytes of the protocol itself on a rank, without messages");
     say!("  messages  of a rank in a round, those of the protocol among them; the barrier of an engine is none");
     say!("");
-}
-
-/// Both sides have drawn the same messages.
-fn ensure_same(ours: &[String], theirs: &[String]) -> anyhow::Result<()> {
-    let sent = |printed: &String| -> Vec<String> {
-        printed.lines().filter(|line| line.starts_with("sent ")).map(str::to_owned).collect()
-    };
-    let Some(first) = ours.first().map(sent) else { bail!("nothing was measured") };
-    for printed in ours.iter().chain(theirs) {
-        let other = sent(printed);
-        ensure!(other == first, "not everybody sent the same: {} and {}", first.join(", "), other.join(", "));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_side_that_sends_something_else_is_found() {
-        let printed = |bytes: u32| format!("engine shm\nsent 1:6:1-8:9:9 {bytes}\ncase x 1.0\n");
-        assert!(ensure_same(&[printed(5), printed(5)], &[printed(5)]).is_ok());
-        assert!(ensure_same(&[printed(5)], &[]).is_ok());
-        let told = ensure_same(&[printed(5)], &[printed(6)]).unwrap_err().to_string();
-        assert!(told.contains("9:9 5 and sent 1:6:1-8:9:9 6"), "{told}");
-        assert!(ensure_same(&[printed(5)], &["engine mpi".to_owned()]).is_err());
-    }
 }

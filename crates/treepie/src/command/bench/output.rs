@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 
 /// Prints what rank 0 has measured: for each case, microseconds per operation of each batch.
 pub(super) fn print<C: Display>(engine: &str, cases: &[C], times: &[Vec<f64>]) -> anyhow::Result<()> {
@@ -51,6 +51,19 @@ pub(crate) fn parse(output: &str, cases: &[String]) -> anyhow::Result<Printed> {
     Ok(Printed { engine, micros: found.into_iter().map(|(_, micros)| micros).collect() })
 }
 
+/// Both sides have sent the same, as lines say that begin with `sent`.
+pub(super) fn ensure_same(ours: &[String], theirs: &[String]) -> anyhow::Result<()> {
+    let sent = |printed: &String| -> Vec<String> {
+        printed.lines().filter(|line| line.starts_with("sent ")).map(str::to_owned).collect()
+    };
+    let Some(first) = ours.first().map(sent) else { bail!("nothing was measured") };
+    for printed in ours.iter().chain(theirs) {
+        let other = sent(printed);
+        ensure!(other == first, "not everybody sent the same: {} and {}", first.join(", "), other.join(", "));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +79,15 @@ mod tests {
         assert!(parse("case ring:8:1:5:2 fast", &cases[..1]).is_err());
         assert!(parse("case ring:8:1:5:2 0.0", &cases[..1]).is_err());
         assert!(parse("case ring:8:1:5:2", &cases[..1]).is_err());
+    }
+
+    #[test]
+    fn a_side_that_sends_something_else_is_found() {
+        let printed = |bytes: u32| format!("engine shm\nsent 1:6:1-8:9:9 {bytes}\ncase x 1.0\n");
+        assert!(ensure_same(&[printed(5), printed(5)], &[printed(5)]).is_ok());
+        assert!(ensure_same(&[printed(5)], &[]).is_ok());
+        let told = ensure_same(&[printed(5)], &[printed(6)]).unwrap_err().to_string();
+        assert!(told.contains("9:9 5 and sent 1:6:1-8:9:9 6"), "{told}");
+        assert!(ensure_same(&[printed(5)], &["engine mpi".to_owned()]).is_err());
     }
 }

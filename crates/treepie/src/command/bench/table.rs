@@ -2,9 +2,12 @@
 
 use super::super::record::{Against, Record};
 
+/// Columns of names.
+pub(super) const NAME: usize = 34;
+
 pub(super) fn print_header(peer: Option<&str>) {
     let theirs = peer.map(|peer| format!(" {peer:>15} {:>6}  95% interval", "ratio"));
-    say!("{:<28} {:>5} {:>9} {:>8}{}", "case", "unit", "treepie", "spread", theirs.unwrap_or_default());
+    say!("{:<NAME$} {:>5} {:>9} {:>8}{}", "case", "unit", "treepie", "spread", theirs.unwrap_or_default());
 }
 
 pub(super) fn print_record(record: &Record) {
@@ -13,7 +16,7 @@ pub(super) fn print_record(record: &Record) {
         format!(" {value:>15} {:>6.2}  {interval}", against.ratio)
     });
     let (value, spread) = (number(record.value), number(record.spread));
-    say!("{:<28} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
+    say!("{:<NAME$} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
 }
 
 pub(super) fn interval_of(against: &Against) -> String {

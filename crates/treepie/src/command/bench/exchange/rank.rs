@@ -57,7 +57,7 @@ fn measure(world: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Measured>> {
         let mut took = vec![None; group.len()];
         let turns = batches::repeat_several(world, rank.messages.batches, group.len() as u32, || {
             let mut times = vec![0.0; group.len()];
-            for place in order(rank.turn / group.len(), group.len()) {
+            for place in batches::order(rank.turn / group.len(), group.len()) {
                 times[place] = rank.batch(&handles[place]).with_context(|| group[place].to_string())?;
                 took[place] = chosen_protocol(&handles[place]);
             }
@@ -69,13 +69,6 @@ fn measure(world: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Measured>> {
         }
     }
     Ok(measured)
-}
-
-/// In which order so many take a turn. In as many turns as there are, if they are even, each comes once at each place and
-/// follows each other one once.   [Williams 1949]
-fn order(turn: usize, count: usize) -> impl Iterator<Item = usize> {
-    let base = move |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { count - place / 2 };
-    (0..count).map(move |place| (base(place) + turn) % count)
 }
 
 /// The lines of all benchmarks; then, for each case, protocol, memory and messages of a rank, and for all messages how many
@@ -232,21 +225,6 @@ mod tests {
                 assert!(measured.iter().all(|rank| rank[place].1 == *took), "{case}");
             }
         }
-    }
-
-    #[test]
-    fn each_protocol_follows_each_other_one() {
-        for count in [1, 2, 8] {
-            let turns: Vec<Vec<usize>> = (0..count).map(|turn| order(turn, count).collect()).collect();
-            let mut followed: Vec<(usize, usize)> =
-                turns.iter().flat_map(|turn| turn.windows(2).map(|pair| (pair[0], pair[1]))).collect();
-            followed.sort_unstable();
-            let all = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
-            assert_eq!(followed, all.collect::<Vec<_>>());
-        }
-        let mut seven: Vec<usize> = order(3, 7).collect();
-        seven.sort_unstable();
-        assert_eq!(seven, [0, 1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
