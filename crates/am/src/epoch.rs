@@ -38,7 +38,7 @@ struct Pace {
 }
 
 /// Items between two looks, at first and at most.
-const ITEMS: (u32, u32) = (64, 4096);
+const ITEMS: (u32, u32) = (8, 4096);
 
 /// Items should take about so long: looking costs a hundredth of it, and who waits for this rank waits no longer.
 const LOOKS: Duration = Duration::from_micros(20);
@@ -141,7 +141,8 @@ impl<'a, S> Epoch<'a, S> {
     /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let Reacting { machinery, state } = self.run.reactor();
-        if machinery.context.is_due && machinery.context.outgoing.buffers == 0 && self.pace.passed < PASSED {
+        let Context { is_due, outgoing, .. } = &machinery.context;
+        if *is_due && outgoing.buffers == 0 && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
             self.pace.passed += 1;
             machinery.work(state, false);
             return Ok(());
