@@ -83,14 +83,15 @@ impl Row {
         let Some((adaptive, fixed)) = records.split_last() else { return Ok(()) };
         let Some(best) = fixed.iter().max_by(|a, b| a.value.total_cmp(&b.value)) else { return Ok(()) };
         let combined = if self.combines { "    combined" } else { "" };
-        say!("{:<44} {:>5} {:>9} {:>8}  over the best fixed{combined}", self.what, "unit", "treepie", "spread");
+        let width = records.iter().map(|record| record.case.len()).fold(self.what.len(), usize::max);
+        say!("{:<width$} {:>5} {:>9} {:>8}  over the best fixed{combined}", self.what, "unit", "treepie", "spread");
         for record in &records {
             let Counted { sent, combined, .. } = runs.counted(&record.case)?;
             let combined = format!("{:>9.1} %", 100.0 * combined as f64 / sent.max(1) as f64);
             let combined = if self.combines { &combined } else { "" };
             let (value, spread) = (number(record.value), number(record.spread));
             let ratio = runs.ratio(&record.case, &best.case)?;
-            say!("{:<44} {:>5} {value:>9} {spread:>8} {ratio} {combined}", record.case, record.unit);
+            say!("{:<width$} {:>5} {value:>9} {spread:>8} {ratio} {combined}", record.case, record.unit);
         }
         say!("adaptive over the best fixed one, {}: {}", best.case, runs.ratio(&adaptive.case, &best.case)?.in_words());
         if let Some(off) = fixed.iter().find(|record| record.case.contains("/off")) {
