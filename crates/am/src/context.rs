@@ -38,7 +38,7 @@ pub struct Context<S> {
     /// Lane and place of buffers that have something in them, or may have.
     open: Vec<(u32, u32)>,
     pub(crate) outgoing: Outgoing,
-    /// Buffers of this rank for itself.
+    /// Buffers that wait to be handled here: mostly of this rank for itself.
     pub(crate) local: VecDeque<Local>,
     /// Memory for buffers, and for those of this rank for itself, which are smaller.
     pool: Vec<Vec<u8>>,
@@ -58,15 +58,18 @@ pub struct Context<S> {
     pub(crate) forgets_caches: bool,
 }
 
-/// A buffer of a rank for itself.
+/// A buffer that waits to be handled here.
 pub(crate) struct Local {
     /// Its type.
     pub(crate) index: usize,
+    /// Who sent it: this rank, or one that is handled between items of the body.
+    pub(crate) from: u32,
     pub(crate) room: Vec<u8>,
     /// Bytes of it that are in use.
     pub(crate) used: usize,
-    /// The memory that its messages touch has been asked for.
-    pub(crate) touched: bool,
+    /// Bytes of messages that were handled, and whose memory was asked for.
+    pub(crate) handled: usize,
+    pub(crate) touched: usize,
 }
 
 /// So many buffers are kept to be used again.
@@ -259,11 +262,24 @@ impl<S> Context<S> {
         }
     }
 
-    /// The same for a buffer of this rank for itself.
-    pub(crate) fn recycle_own(&mut self, memory: Vec<u8>) {
+    /// The same for a buffer that waited here.
+    pub(crate) fn recycle_local(&mut self, from: u32, memory: Vec<u8>) {
+        if from != self.rank {
+            return self.recycle(memory);
+        }
         if self.own_pool.len() < POOL && memory.capacity() <= POOLED {
             self.own_pool.push(memory);
         }
+    }
+
+    /// Keeps a buffer that has come, to be handled between items of the body.
+    pub(crate) fn keep_for_strides(&mut self, index: usize, from: u32, body: &[u8]) {
+        let mut room = self.pool.pop().unwrap_or_default();
+        room.clear();
+        room.extend_from_slice(body);
+        let used = room.len();
+        self.outgoing.note_local(used);
+        self.local.push_back(Local { index, from, room, used, handled: 0, touched: 0 });
     }
 
     /// Sends what a buffer has in it, and leaves it without memory.
@@ -275,7 +291,7 @@ impl<S> Context<S> {
         if place == lane.own {
             let Slot { room, used } = std::mem::take(&mut lane.slots[place]);
             self.outgoing.note_local(used);
-            self.local.push_back(Local { index, room, used, touched: false });
+            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0, touched: 0 });
             return;
         }
         let data = lane.slots[place].take();

@@ -8,7 +8,7 @@ use treepie_comm::protocol::ProtocolRun;
 
 use crate::builder::Planted;
 use crate::context::Context;
-use crate::runtime::{ActiveMessages, Reacting};
+use crate::runtime::{ActiveMessages, Reacting, STRIDE};
 use crate::statistics::EpochStatistics;
 
 /// An epoch whose body runs.
@@ -31,7 +31,7 @@ pub struct Epoch<'a, S> {
 struct Pace {
     /// After so many items, if they do not fill buffers before.
     items: u32,
-    /// So many buffers of the rank for itself were handled since.
+    /// What waits here was handled so often since.
     passed: u32,
     looked: Duration,
     flushed: Duration,
@@ -43,8 +43,8 @@ const ITEMS: (u32, u32) = (8, 4096);
 /// Items should take about so long: looking costs a hundredth of it, and who waits for this rank waits no longer.
 const LOOKS: Duration = Duration::from_micros(20);
 
-/// Buffers of the rank for itself between two looks.
-const PASSED: u32 = 8;
+/// How often what waits here is handled between two looks.
+const PASSED: u32 = 32;
 
 /// What a body has sent does not stay longer than about this in buffers, however slowly they fill.
 const FLUSHES: Duration = Duration::from_millis(1);
@@ -125,9 +125,12 @@ impl<'a, S> Epoch<'a, S> {
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
-        let most = self.pace.items;
+        let mut most = self.pace.items;
         let (state, context) = self.parts();
         context.is_due = false;
+        if !context.local.is_empty() {
+            most = most.min(STRIDE as u32);
+        }
         for _ in 0..most {
             let Some(item) = items.next() else { return false };
             body(context, state, item);
@@ -141,8 +144,10 @@ impl<'a, S> Epoch<'a, S> {
     /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let Reacting { machinery, state } = self.run.reactor();
-        let Context { is_due, outgoing, .. } = &machinery.context;
-        if *is_due && outgoing.buffers == 0 && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
+        machinery.in_body = true;
+        let Context { local, outgoing, .. } = &machinery.context;
+        let is_here = !local.is_empty() && outgoing.buffers == 0;
+        if is_here && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
             self.pace.passed += 1;
             machinery.work(state, false);
             return Ok(());
@@ -207,6 +212,7 @@ impl<'a, S> Epoch<'a, S> {
 
     /// Waits until everything that was sent anywhere has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
+        self.run.reactor().machinery.in_body = false;
         loop {
             let came = self.step(true)?;
             if self.run.is_over() {

@@ -135,6 +135,8 @@ pub(crate) struct Machinery<S> {
     pub(crate) over: Option<u64>,
     /// What was kept is to be handled.
     round_is_over: bool,
+    /// The body of an [`epoch_for`](ActiveMessages::epoch_for) goes on.
+    pub(crate) in_body: bool,
     /// Buffers of the next round, from ranks that have heard before this one that this round is over: who sent them, the tag
     /// and what they hold. Handled or passed on now, what follows from them would be sent in a round that is over for others.
     early: Vec<(u32, u32, Vec<u8>)>,
@@ -145,6 +147,13 @@ pub(crate) struct Machinery<S> {
 
 /// So many buffers of its own a rank handles before it looks again what others have sent.
 const AT_ONCE: usize = 16;
+
+/// Messages whose memory is asked for at once, and which are handled some items of the body later: about as many as a core can
+/// wait for. More would make it wait at once, fewer would cost more for each.
+pub(crate) const STRIDE: usize = 32;
+
+/// From so many buffers on that wait, more than one stride is handled at a time.
+const BACKLOG: usize = 6;
 
 impl<S> Machinery<S> {
     pub(crate) fn new(
@@ -162,6 +171,7 @@ impl<S> Machinery<S> {
             received: 0,
             over: None,
             round_is_over: false,
+            in_body: false,
             early: Vec::new(),
             planted,
             late: 0,
@@ -173,6 +183,7 @@ impl<S> Machinery<S> {
         self.detection.begin();
         let ended = self.over.take().is_some();
         (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
+        self.in_body = false;
         (self.context.sum, self.context.round) = (0, 0);
         if !ended {
             self.early.clear();
@@ -223,6 +234,8 @@ impl<S> Machinery<S> {
             self.context.pass_on(index, body);
         } else if self.context.lanes[index].style == Style::Bsp {
             self.context.lanes[index].keep(from, body.to_vec());
+        } else if self.in_body && self.handles_in_strides(index) {
+            self.context.keep_for_strides(index, from, body);
         } else {
             self.dispatch(state, index, from, body, false);
         }
@@ -241,37 +254,72 @@ impl<S> Machinery<S> {
             if self.context.local.is_empty() && !(all && self.context.flush_own()) {
                 break;
             }
-            if !all && !self.first_is_ready(state) {
-                break;
-            }
-            let Some(Local { index, mut room, used, touched }) = self.context.local.pop_front() else { break };
-            self.context.outgoing.forget_local(used);
             any = true;
-            let own = self.context.rank() as u32;
+            if !all && self.is_handled_in_strides() {
+                self.handle_stride(state);
+                if self.context.local.len() < BACKLOG {
+                    break;
+                }
+                continue;
+            }
+            let Some(Local { index, from, mut room, used, handled, .. }) = self.context.local.pop_front() else {
+                break;
+            };
+            self.context.outgoing.forget_local(used);
             if self.context.lanes[index].style == Style::Bsp {
                 room.truncate(used);
-                self.context.lanes[index].keep(own, room);
+                self.context.lanes[index].keep(from, room);
             } else {
-                self.dispatch(state, index, own, &room[..used], touched);
-                self.context.recycle_own(room);
+                self.dispatch(state, index, from, &room[handled..used], false);
+                self.context.recycle_local(from, room);
             }
         }
         any
     }
 
-    /// Asks for the memory that the latest buffer of this rank for itself will touch, and says whether to handle the first: one
-    /// that was touched waits for the next, so that its memory comes while the body goes on.
-    fn first_is_ready(&mut self, state: &S) -> bool {
-        let Self { handlers, context, .. } = self;
-        let from = context.rank() as u32;
-        let Some(last) = context.local.back_mut() else { return false };
-        let lane = &context.lanes[last.index];
-        if let (Some(touch), Style::Am, false) = (&handlers[last.index].touch, lane.style, last.touched) {
-            last.touched = true;
-            let has_origin = lane.frame.has_origin();
-            touch(state, Batch { body: &last.room[..last.used], from, has_origin, touched: false });
+    /// Whether the first buffer that waits here is handled a few messages at a time, between items of the body.
+    fn is_handled_in_strides(&self) -> bool {
+        let first = self.context.local.front();
+        first.is_some_and(|local| self.handles_in_strides(local.index))
+    }
+
+    fn handles_in_strides(&self, index: usize) -> bool {
+        self.handlers[index].touch.is_some() && self.context.lanes[index].style == Style::Am
+    }
+
+    /// Handles the messages of the first buffer whose memory was asked for, and asks for that of the next ones: it comes while the
+    /// body goes on. There are no more of them at a time than a core can ask for.
+    fn handle_stride(&mut self, state: &mut S) {
+        let Some(mut first) = self.context.local.pop_front() else { return };
+        let Local { index, from, .. } = first;
+        if first.touched > first.handled {
+            self.dispatch(state, index, from, &first.room[first.handled..first.touched], true);
+            first.handled = first.touched;
         }
-        context.local.len() > 1 || !context.local[0].touched
+        if first.handled < first.used {
+            self.touch(state, &mut first);
+            self.context.local.push_front(first);
+            return;
+        }
+        self.context.outgoing.forget_local(first.used);
+        self.context.recycle_local(from, first.room);
+        if self.is_handled_in_strides()
+            && let Some(mut next) = self.context.local.pop_front()
+        {
+            self.touch(state, &mut next);
+            self.context.local.push_front(next);
+        }
+    }
+
+    fn touch(&self, state: &S, local: &mut Local) {
+        let frame = self.context.lanes[local.index].frame;
+        let stride = STRIDE * (frame.head(false) + frame.size.unwrap_or(1));
+        let end = local.used.min(local.touched + stride);
+        if let Some(touch) = &self.handlers[local.index].touch {
+            let body = &local.room[local.touched..end];
+            touch(state, Batch { body, from: local.from, has_origin: frame.has_origin(), touched: false });
+        }
+        local.touched = end;
     }
 
     /// Handles what was sent in the round that is over; what is sent now belongs to the next.
