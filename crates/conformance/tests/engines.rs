@@ -124,7 +124,7 @@ fn exchanges_on_shm(ranks: usize) {
 
 /// All numbers that the whole suite does not run on.
 fn active_on_threads(most: usize) {
-    for ranks in [4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 17].into_iter().filter(|ranks| *ranks <= most) {
+    for ranks in [4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17].into_iter().filter(|ranks| *ranks <= most) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), ACTIVE]);
         passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
@@ -430,14 +430,14 @@ runs! {
     threads_5: threads(5);
     threads_7: more_threads(7);
     threads_8: threads(8);
-    threads_16: threads(16);
+    threads_16: more_threads(16);
     checked_on_threads_5: checked_on_threads(5);
     shm_1: shm(1);
     shm_2: shm(2);
     shm_3: shm(3);
     shm_5: more_shm(5);
     shm_8: shm(8);
-    shm_16: shm(16);
+    shm_16: more_shm(16);
     collectives_on_shm_4: collectives_on_shm(4);
     collectives_on_shm_7: collectives_on_shm(7);
     shm_without_single_copy_2: shm_without_single_copy(2);
@@ -451,6 +451,7 @@ runs! {
     exchanges_on_shm_8: exchanges_on_shm(8);
     active_on_threads_up_to_17: active_on_threads(17);
     active_on_shm_3: active_on_shm(3);
+    active_on_shm_16: active_on_shm(16);
     active_on_openmpi_4: active_on_openmpi(4);
     active_on_mpich_4: active_on_mpich(4);
     hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
