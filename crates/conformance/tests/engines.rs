@@ -124,7 +124,7 @@ fn exchanges_on_shm(ranks: usize) {
 
 /// All numbers that the whole suite does not run on.
 fn active_on_threads(most: usize) {
-    for ranks in [4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17].into_iter().filter(|ranks| *ranks <= most) {
+    for ranks in [4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17].into_iter().filter(|ranks| *ranks <= most) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), ACTIVE]);
         passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
@@ -427,7 +427,7 @@ runs! {
     threads_2: threads(2);
     threads_3: threads(3);
     threads_4: more_threads(4);
-    threads_5: threads(5);
+    threads_5: more_threads(5);
     threads_7: more_threads(7);
     threads_8: threads(8);
     threads_16: more_threads(16);
