@@ -4,7 +4,8 @@
 //! and counted. Only a few buffers a neighbour are given to the engine at a time: it would keep the others in its own queues.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+
+use treepie_base::BuildNumberHasher;
 
 /// A buffer that waits.
 #[derive(Debug)]
@@ -24,28 +25,10 @@ struct Peer {
     listed: bool,
 }
 
-/// Ranks are small numbers, and looked up several times for a buffer.
-#[derive(Default)]
-struct RankHasher(u64);
-
-impl Hasher for RankHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
-    }
-
-    fn write_u32(&mut self, rank: u32) {
-        self.0 = (self.0 ^ u64::from(rank)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// What waits for room, by neighbour.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    peers: HashMap<u32, Peer, BuildHasherDefault<RankHasher>>,
+    peers: HashMap<u32, Peer, BuildNumberHasher>,
     /// Neighbours for which something can be given out.
     open: VecDeque<u32>,
     /// Buffers that wait or were given out.

@@ -113,10 +113,10 @@ impl<S> ActiveMessages<S> {
 
     /// Writes what this rank did when, in the format that Chrome and Perfetto show. Empty without [`Builder::trace`].
     pub fn write_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let names: Vec<String> = self.machinery.context.lanes.iter().map(|lane| lane.statistics.name.clone()).collect();
+        let names = &self.machinery.names;
         match &self.machinery.context.trace {
-            Some(trace) => trace.write(path.as_ref(), &names),
-            None => crate::trace::Trace::new(self.comm.rank() as u32).write(path.as_ref(), &names),
+            Some(trace) => trace.write(path.as_ref(), names),
+            None => crate::trace::Trace::new(self.comm.rank() as u32).write(path.as_ref(), names),
         }
     }
 }

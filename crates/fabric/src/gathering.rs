@@ -1,7 +1,8 @@
 //! Barriers of all ranks on counters of the engine's, each with some bits that ranks bring along.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+
+use treepie_base::BuildNumberHasher;
 
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
@@ -9,7 +10,7 @@ use crate::op::{Envelope, Op, What};
 use crate::slab::Id;
 
 /// Barriers that go on, by their cell. The first of each has been arrived at.
-pub(crate) type Gatherings = HashMap<u32, VecDeque<Gathering>, BuildHasherDefault<CellHasher>>;
+pub(crate) type Gatherings = HashMap<u32, VecDeque<Gathering>, BuildNumberHasher>;
 
 /// A barrier that goes on, or will.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +20,6 @@ pub(crate) struct Gathering {
     census: u64,
     /// If nobody brings any of these bits, this rank comes again and brings them.
     until: u64,
-}
-
-/// Cells are small numbers, of which a barrier looks up its own several times: the usual hash would be a tenth of it.
-#[derive(Default)]
-pub(crate) struct CellHasher(u64);
-
-impl Hasher for CellHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
-    }
-
-    fn write_u32(&mut self, cell: u32) {
-        self.0 = (self.0 ^ u64::from(cell)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Core {
