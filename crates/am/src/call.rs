@@ -5,14 +5,13 @@
 //! so nothing is kept at the one who asks. Where a closure is more convenient ([`Context::ask`]), the note is the number of a
 //! closure that is kept.
 
-use std::rc::Rc;
-
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Rank, prefetch};
 
 use crate::context::Context;
-use crate::handler::{AHEAD, Batch, Handler};
+use crate::handler::{Handler, whole};
 use crate::port::Call;
+use crate::touching::{Ahead, Touching};
 
 /// Two pieces of plain data, one behind the other, without the gap that alignment would leave.
 fn joined<A: Pod, B: Pod, T>(a: &A, b: &B, then: impl FnOnce(&mut [u8]) -> T) -> T {
@@ -121,7 +120,7 @@ where
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
-    Handler::new(move |state, context, batch| {
+    whole(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in batch.each_with_origin(size_of::<N>() + size_of::<Q>()) {
             let (note, question): (N, Q) = parted(bytes);
@@ -134,7 +133,7 @@ where
 }
 
 /// The same for answers that say which memory they will touch.
-pub(crate) fn answering_touching<S, Q, R, N, A, T, F>(call: Call<Q, R, N>, touch: A, mut answer: F) -> Handler<S>
+pub(crate) fn answering_touching<S, Q, R, N, A, T, F>(call: Call<Q, R, N>, touch: A, answer: F) -> Handler<S>
 where
     Q: Pod,
     R: Pod,
@@ -143,28 +142,37 @@ where
     A: for<'s> Fn(&'s S, &Q) -> &'s T + 'static,
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
-    let size = size_of::<N>() + size_of::<Q>();
-    let question = |bytes: &[u8]| parted::<N, Q>(bytes).1;
-    let touch = Rc::new(touch);
-    let before = touch.clone();
-    let run = move |state: &mut S, context: &mut Context<S>, batch: Batch<'_>| {
-        let mut later = batch.each_with_origin(size).take(if batch.touched { 0 } else { usize::MAX });
-        later.by_ref().take(AHEAD).for_each(|(_, bytes)| prefetch(touch(state, &question(bytes))));
-        let mut count = 0;
-        for (from, bytes) in batch.each_with_origin(size) {
-            if let Some((_, bytes)) = later.next() {
-                prefetch(touch(state, &question(bytes)));
-            }
-            let (note, question): (N, Q) = parted(bytes);
-            let result = answer(state, context, question);
-            context.send_pair(call.answer, from, &note, &result);
-            count += 1;
-        }
-        count
-    };
-    Handler::new(run).touching(move |state, batch| {
-        batch.each_with_origin(size).for_each(|(_, bytes)| prefetch(before(state, &question(bytes))));
-    })
+    let touch = move |state: &S, question: &Q| prefetch(touch(state, question));
+    Box::new(Ahead(Question { call, touch, answer }))
+}
+
+struct Question<Q, R, N, A, F> {
+    call: Call<Q, R, N>,
+    touch: A,
+    answer: F,
+}
+
+impl<S, Q, R, N, A, F> Touching<S> for Question<Q, R, N, A, F>
+where
+    Q: Pod,
+    R: Pod,
+    N: Pod,
+    A: Fn(&S, &Q),
+    F: FnMut(&mut S, &mut Context<S>, Q) -> R,
+{
+    const SIZE: usize = size_of::<N>() + size_of::<Q>();
+
+    #[inline(always)]
+    fn touch(&self, state: &S, message: &[u8]) {
+        (self.touch)(state, &parted::<N, Q>(message).1);
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, state: &mut S, context: &mut Context<S>, from: Rank, message: &[u8]) {
+        let (note, question): (N, Q) = parted(message);
+        let result = (self.answer)(state, context, question);
+        context.send_pair(self.call.answer, from, &note, &result);
+    }
 }
 
 /// What takes answers.
@@ -174,7 +182,7 @@ where
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, N, R) + 'static,
 {
-    Handler::new(move |state, context, batch| {
+    whole(move |state, context, batch| {
         let mut count = 0;
         for bytes in batch.body.chunks_exact(size_of::<N>() + size_of::<R>()) {
             let (note, result) = parted(bytes);

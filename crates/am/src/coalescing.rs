@@ -76,9 +76,6 @@ const LEAST: usize = 256;
 /// Nor larger: handlers find a buffer of this size in the cache, and neighbours wait no longer for it than needs be.
 const MOST: usize = 16 << 10;
 
-/// Messages of a rank for itself that go together.
-const OWN: usize = 256;
-
 impl Sizes {
     /// For messages of so many bytes, to so many neighbours. `record` is what goes without asking the receiver.
     pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbours: usize, record: usize) -> Self {
@@ -94,12 +91,6 @@ impl Sizes {
                 Self { least: whole(LEAST).min(most), most, adaptive: true }
             }
         }
-    }
-
-    /// How big the buffer of a rank for itself is, which goes to no engine: so small that everything its messages touch stays in
-    /// the nearest cache from when it is asked for to when they are handled.
-    pub(crate) fn own(&self, frame: usize) -> usize {
-        self.most.min(OWN * frame.max(1))
     }
 
     /// How big buffers are at first.

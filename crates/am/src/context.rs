@@ -40,9 +40,8 @@ pub struct Context<S> {
     pub(crate) outgoing: Outgoing,
     /// Buffers that wait to be handled here: mostly of this rank for itself.
     pub(crate) local: VecDeque<Local>,
-    /// Memory for buffers, and for those of this rank for itself, which are smaller.
+    /// Memory for buffers.
     pool: Vec<Vec<u8>>,
-    own_pool: Vec<Vec<u8>>,
     /// Something is to be given to the engine, or to handlers.
     pub(crate) is_due: bool,
     pub(crate) sum: u64,
@@ -67,9 +66,10 @@ pub(crate) struct Local {
     pub(crate) room: Vec<u8>,
     /// Bytes of it that are in use.
     pub(crate) used: usize,
-    /// Bytes of messages that were handled, and whose memory was asked for.
+    /// Bytes of it that were handled.
     pub(crate) handled: usize,
-    pub(crate) touched: usize,
+    /// It may be handled between items of the body.
+    pub(crate) woven: bool,
 }
 
 /// So many buffers are kept to be used again.
@@ -91,7 +91,6 @@ impl<S> Context<S> {
             outgoing: Outgoing::default(),
             local: VecDeque::new(),
             pool: Vec::new(),
-            own_pool: Vec::new(),
             is_due: false,
             sum: 0,
             fault: None,
@@ -145,6 +144,7 @@ impl<S> Context<S> {
     }
 
     /// Sends the bytes of a message. They may be others after that.
+    #[cold]
     #[inline(never)]
     pub(crate) fn send_bytes(&mut self, lane: usize, to: Rank, bytes: &mut [u8]) {
         if to >= self.ranks() {
@@ -237,7 +237,7 @@ impl<S> Context<S> {
             self.emit(index, place, true);
         }
         let target = self.lanes[index].infos[place].target;
-        let memory = self.memory(target, need, place == own);
+        let memory = self.memory(target, need);
         let lane = &mut self.lanes[index];
         lane.counts.open_bytes += memory.len();
         lane.slots[place].room = memory;
@@ -246,9 +246,8 @@ impl<S> Context<S> {
 
     /// Memory for a buffer that may become so long. It begins short, so that nothing is written for messages that never come,
     /// unless there is memory that was in use before.
-    fn memory(&mut self, target: usize, need: usize, is_own: bool) -> Vec<u8> {
-        let pool = if is_own { &mut self.own_pool } else { &mut self.pool };
-        let mut memory = pool.pop().unwrap_or_default();
+    fn memory(&mut self, target: usize, need: usize) -> Vec<u8> {
+        let mut memory = self.pool.pop().unwrap_or_default();
         let least = target.min(SHORT).max(need);
         let room = memory.len().min(target).max(least);
         memory.resize(room, 0);
@@ -262,24 +261,14 @@ impl<S> Context<S> {
         }
     }
 
-    /// The same for a buffer that waited here.
-    pub(crate) fn recycle_local(&mut self, from: u32, memory: Vec<u8>) {
-        if from != self.rank {
-            return self.recycle(memory);
-        }
-        if self.own_pool.len() < POOL && memory.capacity() <= POOLED {
-            self.own_pool.push(memory);
-        }
-    }
-
     /// Keeps a buffer that has come, to be handled between items of the body.
-    pub(crate) fn keep_for_strides(&mut self, index: usize, from: u32, body: &[u8]) {
+    pub(crate) fn keep(&mut self, index: usize, from: u32, body: &[u8]) {
         let mut room = self.pool.pop().unwrap_or_default();
         room.clear();
         room.extend_from_slice(body);
         let used = room.len();
         self.outgoing.note_local(used);
-        self.local.push_back(Local { index, from, room, used, handled: 0, touched: 0 });
+        self.local.push_back(Local { index, from, room, used, handled: 0, woven: true });
     }
 
     /// Sends what a buffer has in it, and leaves it without memory.
@@ -289,9 +278,9 @@ impl<S> Context<S> {
         lane.note_sent(place, is_full);
         lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
-            let Slot { room, used } = std::mem::take(&mut lane.slots[place]);
+            let (Slot { room, used }, woven) = (std::mem::take(&mut lane.slots[place]), lane.is_woven);
             self.outgoing.note_local(used);
-            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0, touched: 0 });
+            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0, woven });
             return;
         }
         let data = lane.slots[place].take();
@@ -312,7 +301,7 @@ impl<S> Context<S> {
             if slot.used > 0 {
                 let room = slot.room.len();
                 self.emit(index, own, false);
-                let memory = self.memory(room, 0, true);
+                let memory = self.memory(room, 0);
                 self.lanes[index].counts.open_bytes += memory.len();
                 self.lanes[index].slots[own].room = memory;
             }

@@ -8,8 +8,9 @@ use treepie_comm::protocol::ProtocolRun;
 
 use crate::builder::Planted;
 use crate::context::Context;
-use crate::runtime::{ActiveMessages, Reacting, STRIDE};
+use crate::runtime::{ActiveMessages, Reacting};
 use crate::statistics::EpochStatistics;
+use crate::weaving::PIECE;
 
 /// An epoch whose body runs.
 pub struct Epoch<'a, S> {
@@ -42,6 +43,9 @@ const ITEMS: (u32, u32) = (8, 4096);
 
 /// Items should take about so long: looking costs a hundredth of it, and who waits for this rank waits no longer.
 const LOOKS: Duration = Duration::from_micros(20);
+
+/// Messages are handled between items if there are so many of these between two looks: else they would wait for long.
+const QUICK: u32 = 128;
 
 /// How often what waits here is handled between two looks.
 const PASSED: u32 = 32;
@@ -125,18 +129,18 @@ impl<'a, S> Epoch<'a, S> {
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
-        let mut most = self.pace.items;
-        let (state, context) = self.parts();
-        context.is_due = false;
-        if !context.local.is_empty() {
-            most = most.min(STRIDE as u32);
-        }
-        for _ in 0..most {
-            let Some(item) = items.next() else { return false };
-            body(context, state, item);
-            if context.is_due {
-                break;
+        let piece = self.pace.items.min(PIECE);
+        let mut pieces = self.pace.items / piece;
+        let Reacting { machinery, state } = self.run.reactor();
+        let (machinery, state) = (&mut **machinery, &mut **state);
+        machinery.context.is_due = false;
+        while pieces > 0 && !machinery.context.is_due {
+            for _ in 0..piece {
+                let Some(item) = items.next() else { return false };
+                body(&mut machinery.context, state, item);
             }
+            machinery.weave(state);
+            pieces -= 1;
         }
         true
     }
@@ -144,7 +148,7 @@ impl<'a, S> Epoch<'a, S> {
     /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let Reacting { machinery, state } = self.run.reactor();
-        machinery.in_body = true;
+        machinery.weaves = self.pace.items >= QUICK;
         let Context { local, outgoing, .. } = &machinery.context;
         let is_here = !local.is_empty() && outgoing.buffers == 0;
         if is_here && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
@@ -212,7 +216,7 @@ impl<'a, S> Epoch<'a, S> {
 
     /// Waits until everything that was sent anywhere has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        self.run.reactor().machinery.in_body = false;
+        self.run.reactor().machinery.weaves = false;
         loop {
             let came = self.step(true)?;
             if self.run.is_over() {

@@ -3,35 +3,44 @@
 //! There is one dynamic call a buffer; the loop over its messages is compiled with the closure inside. The messages are read
 //! where they lie, in the engine's memory.
 
-use std::borrow::Cow;
-use std::rc::Rc;
+use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use treepie_base::{Rank, prefetch};
 
 use crate::context::{Context, word};
-
-/// What handles a buffer of messages of one type. Returns how many there were.
-type Run<S> = Box<dyn FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64>;
-
-/// Asks for the memory that messages of a buffer will touch.
-type Touch<S> = Box<dyn Fn(&S, Batch<'_>)>;
+use crate::lane::Frame;
+use crate::touching::{Ahead, Touching};
+use crate::weaving::Woven;
 
 /// What is done with messages of one type.
-pub(crate) struct Handler<S> {
-    pub(crate) run: Run<S>,
-    pub(crate) touch: Option<Touch<S>>,
+pub(crate) trait Handling<S> {
+    /// Handles a buffer. Returns how many messages there were.
+    fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64;
+
+    /// Whether it can handle a few messages at a time.
+    fn weaves(&self) -> bool {
+        false
+    }
+
+    /// Asks for the memory of the first messages of a buffer that is woven.
+    fn begin(&mut self, _: &S, _: Batch<'_>) {}
+
+    /// Handles a few messages of it.
+    fn weave(&mut self, _: &mut S, _: &mut Context<S>, _: &mut Woven) {}
 }
 
-impl<S> Handler<S> {
-    pub(crate) fn new(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64 + 'static) -> Self {
-        Self { run: Box::new(run), touch: None }
+impl<S, F: FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64> Handling<S> for F {
+    fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64 {
+        self(state, context, batch)
     }
+}
 
-    /// The same, and buffers can be touched some time before they are handled.
-    pub(crate) fn touching(self, touch: impl Fn(&S, Batch<'_>) + 'static) -> Self {
-        Self { touch: Some(Box::new(touch)), ..self }
-    }
+pub(crate) type Handler<S> = Box<dyn Handling<S>>;
+
+/// A handler of whole buffers.
+pub(crate) fn whole<S>(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64 + 'static) -> Handler<S> {
+    Box::new(run)
 }
 
 /// A buffer of messages of one type, all for this rank.
@@ -42,19 +51,27 @@ pub(crate) struct Batch<'a> {
     pub(crate) from: u32,
     /// Before each message stands who sent that; else it is who sent the buffer.
     pub(crate) has_origin: bool,
-    /// The memory that its messages touch has been asked for.
-    pub(crate) touched: bool,
 }
 
 impl<'a> Batch<'a> {
-    /// The messages, where their handler does not ask who sent them.
-    #[inline]
-    fn messages<M: Pod>(self) -> Cow<'a, [M]> {
+    pub(crate) fn whole(body: &'a [u8], from: u32, frame: Frame) -> Self {
+        Self { body, from, has_origin: frame.has_origin() }
+    }
+
+    /// Gives out the messages, where their handler does not ask who sent them.
+    #[inline(always)]
+    fn messages<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
         match bytemuck::try_cast_slice(self.body) {
-            Ok(messages) => Cow::Borrowed(messages),
-            // Engines align bodies to 8 bytes, not to more.
-            Err(_) => Cow::Owned(self.body.chunks_exact(size_of::<M>()).map(bytemuck::pod_read_unaligned).collect()),
+            Ok(messages) => take(messages),
+            Err(_) => self.copied(take),
         }
+    }
+
+    /// The same for those that are aligned to more than 8 bytes, as engines do not align bodies to more.
+    #[cold]
+    #[inline(never)]
+    fn copied<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
+        take(&self.body.chunks_exact(size_of::<M>()).map(bytemuck::pod_read_unaligned).collect::<Vec<M>>())
     }
 
     /// Messages of so many bytes, each with who sent it.
@@ -73,46 +90,49 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    Handler::new(move |state, context, batch| {
-        let messages = batch.messages::<M>();
-        messages.iter().for_each(|message| handle(state, context, *message));
-        messages.len() as u64
+    whole(move |state, context, batch| {
+        batch.messages(|messages: &[M]| {
+            messages.iter().for_each(|message| handle(state, context, *message));
+            messages.len() as u64
+        })
     })
 }
 
-/// So many messages ahead the memory that a handler will touch is asked for: about as many as the memory answers while one
-/// is waited for.
-pub(crate) const AHEAD: usize = 24;
-
 /// A handler of one message that says which memory it will touch.
-pub(crate) fn touching<S, M, A, T, F>(touch: A, mut handle: F) -> Handler<S>
+pub(crate) fn touching<S, M, A, T, F>(touch: A, handle: F) -> Handler<S>
 where
     M: Pod,
     T: ?Sized,
     A: for<'s> Fn(&'s S, &M) -> &'s T + 'static,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    let touch = Rc::new(touch);
-    let before = touch.clone();
-    let run = move |state: &mut S, context: &mut Context<S>, batch: Batch<'_>| {
-        let messages = batch.messages::<M>();
-        if batch.touched {
-            messages.iter().for_each(|message| handle(state, context, *message));
-            return messages.len() as u64;
-        }
-        let ahead = messages.len().min(AHEAD);
-        messages[..ahead].iter().for_each(|message| prefetch(touch(state, message)));
-        for (message, later) in messages.iter().zip(&messages[ahead..]) {
-            prefetch(touch(state, later));
-            handle(state, context, *message);
-        }
-        let last = messages.len() - ahead;
-        messages[last..].iter().for_each(|message| handle(state, context, *message));
-        messages.len() as u64
-    };
-    Handler::new(run).touching(move |state, batch| {
-        batch.messages::<M>().iter().for_each(|message| prefetch(before(state, message)));
-    })
+    let touch = move |state: &S, message: &M| prefetch(touch(state, message));
+    Box::new(Ahead(Message { touch, handle, of: PhantomData }))
+}
+
+struct Message<A, F, M> {
+    touch: A,
+    handle: F,
+    of: PhantomData<M>,
+}
+
+impl<S, M, A, F> Touching<S> for Message<A, F, M>
+where
+    M: Pod,
+    A: Fn(&S, &M),
+    F: FnMut(&mut S, &mut Context<S>, M),
+{
+    const SIZE: usize = size_of::<M>();
+
+    #[inline(always)]
+    fn touch(&self, state: &S, message: &[u8]) {
+        (self.touch)(state, &bytemuck::pod_read_unaligned(message));
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, state: &mut S, context: &mut Context<S>, _: Rank, message: &[u8]) {
+        (self.handle)(state, context, bytemuck::pod_read_unaligned(message));
+    }
 }
 
 /// A handler of all messages of a buffer.
@@ -121,10 +141,11 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, &[M]) + 'static,
 {
-    Handler::new(move |state, context, batch| {
-        let messages = batch.messages::<M>();
-        handle(state, context, &messages);
-        messages.len() as u64
+    whole(move |state, context, batch| {
+        batch.messages(|messages: &[M]| {
+            handle(state, context, messages);
+            messages.len() as u64
+        })
     })
 }
 
@@ -134,7 +155,7 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, Rank, M) + 'static,
 {
-    Handler::new(move |state, context, batch| {
+    whole(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in batch.each_with_origin(size_of::<M>()) {
             handle(state, context, from, bytemuck::pod_read_unaligned(bytes));

@@ -37,6 +37,11 @@ impl Frame {
         let word = |is_there: bool| if is_there { 4 } else { 0 };
         word(mixed) + word(self.has_origin()) + word(self.size.is_none())
     }
+
+    /// Bytes of a message with what stands before it; of those without a fixed length, at least.
+    pub(crate) fn bytes(self, mixed: bool) -> usize {
+        (self.head(mixed) + self.size.unwrap_or(0)).max(1)
+    }
 }
 
 /// Use of caches.
@@ -61,6 +66,8 @@ pub(crate) struct Lane {
     pub(crate) own: usize,
     /// Messages go straight into the buffer for their destination, and nothing else is to be done with them.
     pub(crate) is_plain: bool,
+    /// Its buffers may be handled between items of the body.
+    pub(crate) is_woven: bool,
     pub(crate) caches: Option<Box<dyn Reducing>>,
     pub(crate) caching: Caching,
     /// Entries of each cache.
@@ -119,9 +126,6 @@ impl Lane {
         if !routes.is_direct() {
             infos.push(info(rank, false));
         }
-        if let Some(size) = size {
-            infos[own].target = sizes.own(frame.head(false) + size);
-        }
         let (caching, entries) = match config.reductions {
             _ if caches.is_none() => (Caching::Off, 0),
             Reductions::Off => (Caching::Off, 0),
@@ -139,6 +143,7 @@ impl Lane {
             },
             own,
             is_plain: false,
+            is_woven: false,
             caches,
             caching,
             entries,

@@ -44,7 +44,9 @@ mod spawn;
 mod statistics;
 mod tag;
 mod termination;
+mod touching;
 mod trace;
+mod weaving;
 
 pub use builder::Builder;
 #[doc(hidden)]

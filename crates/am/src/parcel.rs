@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use treepie_base::{Error, Rank};
 
 use crate::context::{Context, word};
-use crate::handler::{Batch, Handler};
+use crate::handler::{Batch, Handler, whole};
 use crate::port::Parcel;
 
 impl<S> Context<S> {
@@ -48,7 +48,7 @@ where
     T: DeserializeOwned,
     F: FnMut(&mut S, &mut Context<S>, T) + 'static,
 {
-    Handler::new(move |state, context, batch| {
+    whole(move |state, context, batch| {
         let mut count = 0;
         for (from, bytes) in each(batch) {
             count += 1;

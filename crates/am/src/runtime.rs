@@ -16,6 +16,7 @@ use crate::handler::{Batch, Handler};
 use crate::statistics::{EpochStatistics, Memory, TypeStatistics};
 use crate::tag::{Kind, kind, wave_tag};
 use crate::termination::{Detection, Report, Verdict};
+use crate::weaving::Woven;
 
 /// Active messages on a communicator, with handlers that work on a state `S`.
 ///
@@ -113,7 +114,7 @@ impl<S> ActiveMessages<S> {
 
     /// Writes what this rank did when, in the format that Chrome and Perfetto show. Empty without [`Builder::trace`].
     pub fn write_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let names = &self.machinery.names;
+        let names = &self.machinery.names.types;
         match &self.machinery.context.trace {
             Some(trace) => trace.write(path.as_ref(), names),
             None => crate::trace::Trace::new(self.comm.rank() as u32).write(path.as_ref(), names),
@@ -123,9 +124,8 @@ impl<S> ActiveMessages<S> {
 
 /// Everything of a runtime but the communicator.
 pub(crate) struct Machinery<S> {
-    handlers: Vec<Handler<S>>,
-    /// Of the types.
-    names: Vec<String>,
+    pub(crate) handlers: Vec<Handler<S>>,
+    pub(crate) names: Names,
     pub(crate) context: Context<S>,
     detection: Detection,
     /// Buffers sent and received in this epoch.
@@ -135,8 +135,10 @@ pub(crate) struct Machinery<S> {
     pub(crate) over: Option<u64>,
     /// What was kept is to be handled.
     round_is_over: bool,
-    /// The body of an [`epoch_for`](ActiveMessages::epoch_for) goes on.
-    pub(crate) in_body: bool,
+    /// Buffers may wait to be handled between items of the body: there are more of them, and soon.
+    pub(crate) weaves: bool,
+    /// The buffer that is.
+    pub(crate) woven: Option<Woven>,
     /// Buffers of the next round, from ranks that have heard before this one that this round is over: who sent them, the tag
     /// and what they hold. Handled or passed on now, what follows from them would be sent in a round that is over for others.
     early: Vec<(u32, u32, Vec<u8>)>,
@@ -148,30 +150,32 @@ pub(crate) struct Machinery<S> {
 /// So many buffers of its own a rank handles before it looks again what others have sent.
 const AT_ONCE: usize = 16;
 
-/// Messages whose memory is asked for at once, and which are handled some items of the body later: about as many as a core can
-/// wait for. More would make it wait at once, fewer would cost more for each.
-pub(crate) const STRIDE: usize = 32;
-
-/// From so many buffers on that wait, more than one stride is handled at a time.
-const BACKLOG: usize = 6;
-
 impl<S> Machinery<S> {
     pub(crate) fn new(
         handlers: Vec<Handler<S>>,
-        context: Context<S>,
+        mut context: Context<S>,
         detection: Detection,
         planted: Option<Planted>,
     ) -> Self {
+        // A trace shows whole buffers.
+        let is_traced = context.trace.is_some();
+        for (lane, handler) in context.lanes.iter_mut().zip(&handlers) {
+            lane.is_woven = handler.weaves() && lane.style == Style::Am && !is_traced;
+        }
         Self {
             handlers,
-            names: context.lanes.iter().map(|lane| lane.statistics.name.clone()).collect(),
+            names: Names {
+                rank: context.rank(),
+                types: context.lanes.iter().map(|lane| lane.statistics.name.clone()).collect(),
+            },
             context,
             detection,
             sent: 0,
             received: 0,
             over: None,
             round_is_over: false,
-            in_body: false,
+            weaves: false,
+            woven: None,
             early: Vec::new(),
             planted,
             late: 0,
@@ -183,31 +187,33 @@ impl<S> Machinery<S> {
         self.detection.begin();
         let ended = self.over.take().is_some();
         (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
-        self.in_body = false;
+        self.weaves = false;
         (self.context.sum, self.context.round) = (0, 0);
         if !ended {
             self.early.clear();
+            self.woven = None;
             self.context.clear();
         }
     }
 
-    /// Handles a buffer of messages that are all for this rank.
-    fn dispatch(&mut self, state: &mut S, index: usize, from: u32, body: &[u8], touched: bool) {
+    /// Handles messages of a buffer that are all for this rank. Returns how many.
+    pub(crate) fn dispatch(&mut self, state: &mut S, index: usize, batch: Batch<'_>) -> u64 {
         let context = &mut self.context;
-        let _naming = Naming { name: &self.names[index], rank: context.rank() };
+        let naming = Naming { names: &self.names, index };
         let lane = &mut context.lanes[index];
-        let has_origin = lane.frame.has_origin();
         let begun = lane.stopwatch.is_due().then(Instant::now);
         let traced = context.trace.as_ref().map(|trace| trace.now());
-        let handled = (self.handlers[index].run)(state, context, Batch { body, from, has_origin, touched });
+        let handled = self.handlers[index].run(state, context, batch);
+        std::mem::forget(naming);
         let lane = &mut context.lanes[index];
         lane.statistics.handled += handled;
         if let Some(begun) = begun {
             lane.stopwatch.took(begun.elapsed(), handled);
         }
         if let (Some(trace), Some(begun)) = (&mut context.trace, traced) {
-            trace.handled(index, from, handled, begun);
+            trace.handled(index, batch.from, handled, begun);
         }
+        handled
     }
 
     /// Takes a buffer in.
@@ -234,10 +240,11 @@ impl<S> Machinery<S> {
             self.context.pass_on(index, body);
         } else if self.context.lanes[index].style == Style::Bsp {
             self.context.lanes[index].keep(from, body.to_vec());
-        } else if self.in_body && self.handles_in_strides(index) {
-            self.context.keep_for_strides(index, from, body);
+        } else if self.weaves && self.context.lanes[index].is_woven {
+            self.context.keep(index, from, body);
         } else {
-            self.dispatch(state, index, from, body, false);
+            let batch = Batch::whole(body, from, self.context.lanes[index].frame);
+            self.dispatch(state, index, batch);
         }
         Ok(())
     }
@@ -251,75 +258,35 @@ impl<S> Machinery<S> {
             any = true;
         }
         for _ in 0..AT_ONCE {
-            if self.context.local.is_empty() && !(all && self.context.flush_own()) {
+            if !all && self.begin_weaving(state) {
                 break;
             }
+            let Some(Local { index, from, mut room, used, handled, .. }) = self.next_local(all) else { break };
             any = true;
-            if !all && self.is_handled_in_strides() {
-                self.handle_stride(state);
-                if self.context.local.len() < BACKLOG {
-                    break;
-                }
-                continue;
-            }
-            let Some(Local { index, from, mut room, used, handled, .. }) = self.context.local.pop_front() else {
-                break;
-            };
             self.context.outgoing.forget_local(used);
             if self.context.lanes[index].style == Style::Bsp {
                 room.truncate(used);
                 self.context.lanes[index].keep(from, room);
             } else {
-                self.dispatch(state, index, from, &room[handled..used], false);
-                self.context.recycle_local(from, room);
+                let batch = Batch::whole(&room[handled..used], from, self.context.lanes[index].frame);
+                self.dispatch(state, index, batch);
+                let lane = &mut self.context.lanes[index];
+                lane.statistics.handled += (handled / lane.frame.bytes(false)) as u64;
+                self.context.recycle(room);
             }
         }
         any
     }
 
-    /// Whether the first buffer that waits here is handled a few messages at a time, between items of the body.
-    fn is_handled_in_strides(&self) -> bool {
-        let first = self.context.local.front();
-        first.is_some_and(|local| self.handles_in_strides(local.index))
-    }
-
-    fn handles_in_strides(&self, index: usize) -> bool {
-        self.handlers[index].touch.is_some() && self.context.lanes[index].style == Style::Am
-    }
-
-    /// Handles the messages of the first buffer whose memory was asked for, and asks for that of the next ones: it comes while the
-    /// body goes on. There are no more of them at a time than a core can ask for.
-    fn handle_stride(&mut self, state: &mut S) {
-        let Some(mut first) = self.context.local.pop_front() else { return };
-        let Local { index, from, .. } = first;
-        if first.touched > first.handled {
-            self.dispatch(state, index, from, &first.room[first.handled..first.touched], true);
-            first.handled = first.touched;
+    /// The next buffer that waits here.
+    fn next_local(&mut self, all: bool) -> Option<Local> {
+        if self.woven.is_some() {
+            return self.unweave();
         }
-        if first.handled < first.used {
-            self.touch(state, &mut first);
-            self.context.local.push_front(first);
-            return;
+        if self.context.local.is_empty() && all {
+            self.context.flush_own();
         }
-        self.context.outgoing.forget_local(first.used);
-        self.context.recycle_local(from, first.room);
-        if self.is_handled_in_strides()
-            && let Some(mut next) = self.context.local.pop_front()
-        {
-            self.touch(state, &mut next);
-            self.context.local.push_front(next);
-        }
-    }
-
-    fn touch(&self, state: &S, local: &mut Local) {
-        let frame = self.context.lanes[local.index].frame;
-        let stride = STRIDE * (frame.head(false) + frame.size.unwrap_or(1));
-        let end = local.used.min(local.touched + stride);
-        if let Some(touch) = &self.handlers[local.index].touch {
-            let body = &local.room[local.touched..end];
-            touch(state, Batch { body, from: local.from, has_origin: frame.has_origin(), touched: false });
-        }
-        local.touched = end;
+        self.context.local.pop_front()
     }
 
     /// Handles what was sent in the round that is over; what is sent now belongs to the next.
@@ -327,7 +294,7 @@ impl<S> Machinery<S> {
         self.context.round = 1 - self.context.round;
         for index in 0..self.handlers.len() {
             for (from, body) in self.context.lanes[index].take_kept() {
-                self.dispatch(state, index, from, &body, false);
+                self.dispatch(state, index, Batch::whole(&body, from, self.context.lanes[index].frame));
                 self.context.recycle(body);
             }
         }
@@ -343,7 +310,7 @@ impl<S> Machinery<S> {
             return true;
         }
         let waits = self.round_is_over || self.over.is_some();
-        if !body_is_over || waits || !self.context.is_passive() {
+        if !body_is_over || waits || !self.context.is_passive() || self.woven.is_some() {
             return false;
         }
         let kept = self.context.lanes.iter().map(|lane| lane.kept.len() as u64).sum();
@@ -367,17 +334,22 @@ impl<S> Machinery<S> {
     }
 }
 
-/// Says whose handler panicked, while the panic goes on.
-struct Naming<'a> {
-    name: &'a str,
+/// What is said of handlers that panic.
+pub(crate) struct Names {
     rank: usize,
+    types: Vec<String>,
+}
+
+/// Says whose handler panicked, while the panic goes on. It is forgotten where there was none.
+pub(crate) struct Naming<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) index: usize,
 }
 
 impl Drop for Naming<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("treepie: rank {}: the handler of `{}` panicked", self.rank, self.name);
-        }
+        let Names { rank, types } = self.names;
+        eprintln!("treepie: rank {rank}: the handler of `{}` panicked", types[self.index]);
     }
 }
 

@@ -8,7 +8,7 @@ use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Code, Error, Rank};
 
 use crate::context::Context;
-use crate::handler::Handler;
+use crate::handler::{Handler, whole};
 use crate::parcel::each;
 
 impl<S: 'static> Context<S> {
@@ -39,7 +39,7 @@ impl<S: 'static> Context<S> {
 
 /// What runs closures that came.
 pub(crate) fn spawned<S: 'static>() -> Handler<S> {
-    Handler::new(|state, context, batch| {
+    whole(|state, context, batch| {
         let mut count = 0;
         for (from, bytes) in each(batch) {
             count += 1;
