@@ -387,6 +387,11 @@ impl<S> Context<S> {
         }
     }
 
+    /// Whether nothing has been sent since everything was.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.is_passive() && self.open.is_empty()
+    }
+
     /// Whether nothing is on its way from here, in buffers or given to the engine.
     pub(crate) fn is_passive(&self) -> bool {
         self.outgoing.buffers == 0 && self.local.is_empty()

@@ -216,7 +216,12 @@ impl<'a, S> Epoch<'a, S> {
 
     /// Waits until everything that was sent anywhere has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        self.run.reactor().machinery.weaves = false;
+        let machinery = &mut self.run.reactor().machinery;
+        machinery.weaves = false;
+        if machinery.context.is_unused() {
+            // There is nothing to be handled before: that saves a third of the time of an empty epoch.
+            machinery.rest(true);
+        }
         loop {
             let came = self.step(true)?;
             if self.run.is_over() {

@@ -42,7 +42,7 @@ fn one_rank_is_compared_with_a_plain_loop() {
     let forms = ["one", "touch", "batch", "one-huge", "touch-huge", "empty", "local"];
     let right: Vec<String> = forms.iter().map(|form| format!("am/update/{form}")).collect();
     assert_eq!(cases(&records)[..7], right);
-    assert_eq!(cases(&records)[7..], ["am/gather/touch", "am/epoch"]);
+    assert_eq!(cases(&records)[7..], ["am/gather/touch", "am/epoch", "am/epoch/sum"]);
     let loops = shown.split("Over a plain loop").nth(1).unwrap();
     assert!(forms[..6].iter().all(|form| loops.contains(&format!("am/update/{form} "))), "{shown}");
 }

@@ -144,7 +144,7 @@ impl Am {
         if self.ranks > 1 {
             say!("  ping      one message whose handler sends it back, per message");
         }
-        say!("  epoch     an empty one, with its sum");
+        say!("  epoch     an empty one; sum: to whose sum each rank adds");
         if is_compared {
             say!(
                 "  MPI does updates in rounds of 65536: sorted by rank, MPI_Alltoall of their numbers, MPI_Alltoallv, on plain"

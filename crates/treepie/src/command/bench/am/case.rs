@@ -18,7 +18,7 @@ pub(super) enum What {
     Gather,
     /// A message whose handler sends it back, between ranks 0 and 1, in one epoch. Counted in messages.
     Ping,
-    /// Epochs in which nobody does anything. Counted in epochs.
+    /// Epochs in which nobody sends anything. Counted in epochs.
     Epoch,
 }
 

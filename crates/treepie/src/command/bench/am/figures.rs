@@ -43,11 +43,11 @@ impl Scale {
         figure(format!("{name}/{program}"), Case { task, program }, Measure::Rate)
     }
 
-    fn time(self, name: &str, what: What, config: &Config) -> Figure {
+    fn time(self, name: &str, what: What, form: Form, config: &Config) -> Figure {
         // About 3 ms where each rank has a core, about 10 ms where many share one. Even, as messages go there and back.
         let count = if self.ranks <= 2 { 3000 } else { (2000 / self.ranks as usize / 2 * 2).max(10) };
         let task = Task { what, words: 1, count, batches: BATCHES };
-        let case = Case { task, program: Program::from(Form::One).configured(config) };
+        let case = Case { task, program: Program::from(form).configured(config) };
         figure(format!("{name}{}", configuration(config)), case, Measure::Time)
     }
 
@@ -70,9 +70,10 @@ impl Scale {
         let mut figures: Vec<Figure> = programs.into_iter().map(|program| self.updates("am/update", program)).collect();
         figures.push(self.rate("am/gather", What::Gather, touch.configured(config)));
         if self.ranks > 1 {
-            figures.push(self.time("am/ping", What::Ping, config));
+            figures.push(self.time("am/ping", What::Ping, Form::One, config));
         }
-        figures.push(self.time("am/epoch", What::Epoch, config));
+        figures.push(self.time("am/epoch", What::Epoch, Form::Empty, config));
+        figures.push(self.time("am/epoch/sum", What::Epoch, Form::One, config));
         figures
     }
 
@@ -147,9 +148,9 @@ mod tests {
         let two = names(2, "");
         assert_eq!(two[..6], forms);
         let rest = ["am/update/combine/reductions=off", "am/update/combine/reductions=1024", "am/gather/touch"];
-        assert_eq!(two[6..], [&rest[..], &["am/ping", "am/epoch"]].concat());
+        assert_eq!(two[6..], [&rest[..], &["am/ping", "am/epoch", "am/epoch/sum"]].concat());
         let alone = names(1, "");
-        assert_eq!(alone[6..], ["am/update/local", "am/gather/touch", "am/epoch"]);
+        assert_eq!(alone[6..], ["am/update/local", "am/gather/touch", "am/epoch", "am/epoch/sum"]);
         assert!(names(4, "").contains(&"am/update/touch/routing=rook".to_owned()));
     }
 

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use treepie::Comm;
 use treepie::am::{ActiveMessages, Port};
 
-use super::case::Case;
+use super::case::{Case, Form};
 use super::rank::{Counted, Programs, timed};
 
 /// Ranks 0 and 1 send each other one message, which their handlers send back until it has gone often enough.
@@ -61,11 +61,14 @@ impl Programs for Pings<'_> {
     }
 }
 
+/// What each rank adds to the sum of an epoch: nothing, if it is quite empty.
+type Adds = u64;
+
 /// Epochs back to back.
 pub(super) struct Epochs<'a> {
     world: &'a Comm,
     count: usize,
-    programs: Vec<ActiveMessages<()>>,
+    programs: Vec<(ActiveMessages<()>, Adds)>,
     /// Of all epochs of a batch.
     sum: u64,
 }
@@ -77,7 +80,7 @@ impl<'a> Epochs<'a> {
             let nothing = build.port("nothing");
             build.on(nothing, |(), _, _: u64| ());
             build.configure(nothing, case.program.config.clone());
-            Ok(build.start()?)
+            Ok((build.start()?, u64::from(case.program.form != Form::Empty)))
         };
         let programs = group.iter().map(start).collect::<anyhow::Result<_>>()?;
         Ok(Self { world, count: group[0].task.count, programs, sum: 0 })
@@ -86,12 +89,12 @@ impl<'a> Epochs<'a> {
 
 impl Programs for Epochs<'_> {
     fn batch(&mut self, place: usize, _: usize) -> anyhow::Result<Duration> {
-        let am = &mut self.programs[place];
+        let (am, adds) = &mut self.programs[place];
         let (sum, time) = timed(self.world, || {
             (0..self.count).try_fold(0, |sum, _| {
                 Ok(sum
                     + am.epoch(&mut (), |epoch| {
-                        epoch.context().add(1);
+                        epoch.context().add(*adds);
                         Ok(())
                     })?)
             })
@@ -100,13 +103,13 @@ impl Programs for Epochs<'_> {
         Ok(time)
     }
 
-    fn check(&mut self, _: usize, _: usize) -> anyhow::Result<u64> {
-        let right = (self.count * self.world.size()) as u64;
+    fn check(&mut self, place: usize, _: usize) -> anyhow::Result<u64> {
+        let right = self.programs[place].1 * (self.count * self.world.size()) as u64;
         ensure!(self.sum == right, "epochs summed up to {} instead of {right}", self.sum);
         Ok(0)
     }
 
     fn counted(&self, place: usize) -> Counted {
-        Counted::of(&self.programs[place])
+        Counted::of(&self.programs[place].0)
     }
 }
