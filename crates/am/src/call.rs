@@ -57,15 +57,14 @@ impl<S> Context<S> {
     /// The same as a send of both, without a copy where the buffer has room.
     #[inline(always)]
     fn send_pair<A: Pod, B: Pod>(&mut self, index: usize, to: Rank, a: &A, b: &B) {
-        let lane = &mut self.lanes[index];
-        if lane.is_plain
-            && let Some(slot) = lane.slots.get_mut(to)
-            && let Some(room) = slot.room.get_mut(slot.used..slot.used + size_of::<A>() + size_of::<B>())
-        {
+        let write = |room: &mut [u8]| {
             let (first, second) = room.split_at_mut(size_of::<A>());
             first.copy_from_slice(bytes_of(a));
             second.copy_from_slice(bytes_of(b));
-            slot.used += room.len();
+        };
+        if let Some(slot) = self.lanes[index].slots.straight(to)
+            && slot.put_by(size_of::<A>() + size_of::<B>(), write)
+        {
             return;
         }
         joined(a, b, |bytes| self.send_bytes(index, to, bytes));

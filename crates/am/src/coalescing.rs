@@ -4,6 +4,8 @@
 //! there is nothing else to do. So what is not used costs nothing, and a rank with a thousand neighbours that talks to ten has
 //! ten buffers.
 
+use std::ops::{Index, IndexMut};
+
 use treepie_base::copy_short;
 
 use crate::config::Coalescing;
@@ -13,8 +15,63 @@ use crate::config::Coalescing;
 pub(crate) struct Slot {
     /// All the room there is; none if it is closed.
     pub(crate) room: Vec<u8>,
-    /// Bytes of it that are in use.
-    pub(crate) used: usize,
+    /// Bytes of it that are in use. There is never more than [`MOST_ROOM`], so adding to it needs no check.
+    used: u32,
+}
+
+/// No buffer has more room, nor has it any message that is longer.
+pub(crate) const MOST_ROOM: usize = 1 << 31;
+
+/// What is gathered for all neighbours.
+///
+/// If messages go straight into the slot for their destination, that is where sends look, and else they find nothing there: one
+/// look tells them both.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    straight: Vec<Slot>,
+    others: Vec<Slot>,
+}
+
+impl Slots {
+    pub(crate) fn new(neighbours: usize) -> Self {
+        Self { straight: Vec::new(), others: (0..neighbours).map(|_| Slot::default()).collect() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.straight.len() + self.others.len()
+    }
+
+    /// Whether sends look here.
+    pub(crate) fn go_straight(&mut self, straight: bool) {
+        if straight == self.straight.is_empty() {
+            std::mem::swap(&mut self.straight, &mut self.others);
+        }
+    }
+
+    /// The slot for a destination, if messages go straight there.
+    #[inline(always)]
+    pub(crate) fn straight(&mut self, to: usize) -> Option<&mut Slot> {
+        self.straight.get_mut(to)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.straight.fill_with(Slot::default);
+        self.others.fill_with(Slot::default);
+    }
+}
+
+impl Index<usize> for Slots {
+    type Output = Slot;
+
+    fn index(&self, place: usize) -> &Slot {
+        if self.straight.is_empty() { &self.others[place] } else { &self.straight[place] }
+    }
+}
+
+impl IndexMut<usize> for Slots {
+    fn index_mut(&mut self, place: usize) -> &mut Slot {
+        if self.straight.is_empty() { &mut self.others[place] } else { &mut self.straight[place] }
+    }
 }
 
 /// What else is known of a slot.
@@ -34,27 +91,35 @@ impl Slot {
     /// Puts bytes in, if there is room.
     #[inline(always)]
     pub(crate) fn put(&mut self, bytes: &[u8]) -> bool {
-        let end = self.used + bytes.len();
-        let Some(room) = self.room.get_mut(self.used..end) else { return false };
-        room.copy_from_slice(bytes);
-        self.used = end;
+        self.put_by(bytes.len(), |room| room.copy_from_slice(bytes))
+    }
+
+    /// Lets so many bytes be written, if there is room.
+    #[inline(always)]
+    pub(crate) fn put_by(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        let end = self.used() + len;
+        let Some(room) = self.room.get_mut(self.used as usize..end) else { return false };
+        write(room);
+        self.used = end as u32;
         true
+    }
+
+    /// Bytes of it that are in use.
+    #[inline(always)]
+    pub(crate) fn used(&self) -> usize {
+        self.used as usize
     }
 
     /// The same for a length that is only known now: a call of `memcpy` for a few bytes costs more than the rest.
     #[inline]
     pub(crate) fn put_short(&mut self, bytes: &[u8]) -> bool {
-        let end = self.used + bytes.len();
-        let Some(room) = self.room.get_mut(self.used..end) else { return false };
-        copy_short(room, bytes);
-        self.used = end;
-        true
+        self.put_by(bytes.len(), |room| copy_short(room, bytes))
     }
 
     /// Takes what was put in, and closes it.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut data = std::mem::take(&mut self.room);
-        data.truncate(std::mem::take(&mut self.used));
+        data.truncate(std::mem::take(&mut self.used) as usize);
         data
     }
 }

@@ -10,7 +10,7 @@ use bytemuck::{Pod, bytes_of};
 use treepie_base::{Error, Rank};
 
 use crate::call::Continuations;
-use crate::coalescing::Slot;
+use crate::coalescing::MOST_ROOM;
 use crate::lane::{Caching, Lane};
 use crate::outgoing::{Outgoing, Waiting};
 use crate::port::{Port, Target};
@@ -121,9 +121,7 @@ impl<S> Context<S> {
     /// Sends a message. Its handler runs on that rank before the epoch ends.
     #[inline(always)]
     pub fn send<M: Pod>(&mut self, port: Port<M>, to: Rank, message: M) {
-        let lane = &mut self.lanes[port.index];
-        if lane.is_plain
-            && let Some(slot) = lane.slots.get_mut(to)
+        if let Some(slot) = self.lanes[port.index].slots.straight(to)
             && slot.put(bytes_of(&message))
         {
             return;
@@ -197,8 +195,9 @@ impl<S> Context<S> {
         );
         let (frame, mixed) = (*frame, infos[place].mixed);
         let need = frame.head(mixed) + bytes.len();
+        assert!(need <= MOST_ROOM, "no message is longer than 2 GiB");
         let is_full = frame.size.is_none() && infos[place].parcels >= *most_parcels;
-        if is_full || slots[place].used + need > slots[place].room.len() {
+        if is_full || slots[place].used() + need > slots[place].room.len() {
             self.make_room(index, place, need, is_full);
         }
         let Lane { slots, infos, .. } = &mut self.lanes[index];
@@ -230,10 +229,10 @@ impl<S> Context<S> {
             self.open.push((index as u32, place as u32));
             lane.counts.open += usize::from(place != own);
         } else if room < target && !is_full {
-            slot.room.resize((4 * room).min(target).max(slot.used + need), 0);
+            slot.room.resize((4 * room).min(target).max(slot.used() + need), 0);
             lane.counts.open_bytes += slot.room.len() - room;
             return lane.note_memory();
-        } else if slot.used > 0 {
+        } else if slot.used() > 0 {
             self.emit(index, place, true);
         }
         let target = self.lanes[index].infos[place].target;
@@ -278,7 +277,8 @@ impl<S> Context<S> {
         lane.note_sent(place, is_full);
         lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
-            let (Slot { room, used }, woven) = (std::mem::take(&mut lane.slots[place]), lane.is_woven);
+            let (slot, woven) = (std::mem::take(&mut lane.slots[place]), lane.is_woven);
+            let (used, room) = (slot.used(), slot.room);
             self.outgoing.note_local(used);
             self.local.push_back(Local { index, from: self.rank, room, used, handled: 0, woven });
             return;
@@ -298,7 +298,7 @@ impl<S> Context<S> {
         for index in 0..self.lanes.len() {
             let own = self.lanes[index].own;
             let slot = &self.lanes[index].slots[own];
-            if slot.used > 0 {
+            if slot.used() > 0 {
                 let room = slot.room.len();
                 self.emit(index, own, false);
                 let memory = self.memory(room, 0);
@@ -320,7 +320,7 @@ impl<S> Context<S> {
         let mut open = std::mem::take(&mut self.open);
         for (index, place) in open.drain(..) {
             let (index, place) = (index as usize, place as usize);
-            if self.lanes[index].slots[place].used > 0 {
+            if self.lanes[index].slots[place].used() > 0 {
                 any = true;
                 self.emit(index, place, false);
             } else {
@@ -380,7 +380,7 @@ impl<S> Context<S> {
                     caches.drain(place as usize, &mut |_, _| ());
                 }
             }
-            lane.slots.fill_with(Default::default);
+            lane.slots.clear();
             lane.infos.iter_mut().for_each(|info| info.parcels = 0);
             (lane.counts.open, lane.counts.open_bytes, lane.counts.kept) = (0, 0, 0);
             lane.kept.clear();

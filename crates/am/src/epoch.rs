@@ -10,7 +10,7 @@ use crate::builder::Planted;
 use crate::context::Context;
 use crate::runtime::{ActiveMessages, Reacting};
 use crate::statistics::EpochStatistics;
-use crate::weaving::PIECE;
+use crate::weaving::{CATCH_UP, PIECE};
 
 /// An epoch whose body runs.
 pub struct Epoch<'a, S> {
@@ -46,6 +46,9 @@ const LOOKS: Duration = Duration::from_micros(20);
 
 /// Messages are handled between items if there are so many of these between two looks: else they would wait for long.
 const QUICK: u32 = 128;
+
+/// Items between two looks whether a buffer is full.
+const UNWOVEN: u32 = 16;
 
 /// How often what waits here is handled between two looks.
 const PASSED: u32 = 32;
@@ -129,10 +132,11 @@ impl<'a, S> Epoch<'a, S> {
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
-        let piece = self.pace.items.min(PIECE);
-        let mut pieces = self.pace.items / piece;
+        let items_now = self.pace.items;
         let Reacting { machinery, state } = self.run.reactor();
         let (machinery, state) = (&mut **machinery, &mut **state);
+        let piece = items_now.min(if machinery.woven.is_some() { PIECE } else { UNWOVEN });
+        let mut pieces = items_now / piece;
         machinery.context.is_due = false;
         while pieces > 0 && !machinery.context.is_due {
             for _ in 0..piece {
@@ -140,6 +144,9 @@ impl<'a, S> Epoch<'a, S> {
                 body(&mut machinery.context, state, item);
             }
             machinery.weave(state);
+            if machinery.context.local.len() >= CATCH_UP {
+                machinery.weave(state);
+            }
             pieces -= 1;
         }
         true

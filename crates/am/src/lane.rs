@@ -2,7 +2,7 @@
 
 use treepie_base::Result;
 
-use crate::coalescing::{Info, Sizes, Slot};
+use crate::coalescing::{Info, MOST_ROOM, Sizes, Slots};
 use crate::config::{Coalescing, Config, Reductions, Style};
 use crate::reduction::{Reducing, Sampling};
 use crate::routing::Routes;
@@ -60,12 +60,10 @@ pub(crate) struct Lane {
     /// A buffer has no more messages than so many, if they have no fixed length.
     pub(crate) most_parcels: u32,
     /// By neighbour.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Slots,
     pub(crate) infos: Vec<Info>,
     /// The place of this rank's own among them.
     pub(crate) own: usize,
-    /// Messages go straight into the buffer for their destination, and nothing else is to be done with them.
-    pub(crate) is_plain: bool,
     /// Its buffers may be handled between items of the body.
     pub(crate) is_woven: bool,
     pub(crate) caches: Option<Box<dyn Reducing>>,
@@ -119,7 +117,7 @@ impl Lane {
             Coalescing::Messages(count) => count.saturating_mul(frame.head(mixed) + size.unwrap_or(PARCEL)),
             _ => sizes.first(),
         };
-        let info = |to, mixed| Info { target: target(mixed), to, mixed, parcels: 0 };
+        let info = |to, mixed| Info { target: target(mixed).min(MOST_ROOM), to, mixed, parcels: 0 };
         let to = |place: usize| info(routes.neighbour(place), routes.passes_on(place));
         let mut infos: Vec<Info> = (0..neighbours).map(to).collect();
         let own = if routes.is_direct() { rank as usize } else { neighbours };
@@ -142,14 +140,13 @@ impl Lane {
                 _ => u32::MAX,
             },
             own,
-            is_plain: false,
             is_woven: false,
             caches,
             caching,
             entries,
             cached: Vec::new(),
             is_cached: vec![false; infos.len()],
-            slots: infos.iter().map(|_| Slot::default()).collect(),
+            slots: Slots::new(infos.len()),
             infos,
             kept: Vec::new(),
             counts: Counts::default(),
@@ -173,8 +170,9 @@ impl Lane {
         }
     }
 
+    /// Says whether messages go straight into the buffer for their destination: nothing else is to be done with them.
     pub(crate) fn settle_plain(&mut self) {
-        self.is_plain = !self.frame.routed && self.frame.size.is_some() && !self.uses_caches();
+        self.slots.go_straight(!self.frame.routed && self.frame.size.is_some() && !self.uses_caches());
     }
 
     /// Gives the memory of caches back, which are empty.
@@ -217,7 +215,7 @@ impl Lane {
     pub(crate) fn messages_in(&self, place: usize) -> u64 {
         let info = &self.infos[place];
         match self.frame.size {
-            Some(size) => (self.slots[place].used / (size + self.frame.head(info.mixed))) as u64,
+            Some(size) => (self.slots[place].used() / (size + self.frame.head(info.mixed))) as u64,
             None => info.parcels.into(),
         }
     }
@@ -227,7 +225,7 @@ impl Lane {
     pub(crate) fn note_sent(&mut self, place: usize, is_full: bool) {
         let messages = self.messages_in(place);
         self.counts.put += messages;
-        let (used, info) = (self.slots[place].used, &mut self.infos[place]);
+        let (used, info) = (self.slots[place].used(), &mut self.infos[place]);
         info.parcels = 0;
         if place == self.own {
             self.counts.put_own += messages;

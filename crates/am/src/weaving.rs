@@ -14,8 +14,11 @@ use crate::runtime::{Machinery, Naming};
 /// piece asks for, while this one waits for its own. With eight it gains a fourth less.
 pub(crate) const PIECE: u32 = 4;
 
-/// From so many buffers on that wait, whole ones are handled.
-const BACKLOG: usize = 6;
+/// From so many buffers on that wait, two pieces are handled at a time: messages come faster than they are handled.
+pub(crate) const CATCH_UP: usize = 2;
+
+/// From so many on, whole buffers are.
+const BACKLOG: usize = 12;
 
 /// A buffer that is handled between items of the body.
 pub(crate) struct Woven {
