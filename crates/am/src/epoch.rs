@@ -47,9 +47,6 @@ const LOOKS: Duration = Duration::from_micros(20);
 /// Messages are handled between items if there are so many of these between two looks: else they would wait for long.
 const QUICK: u32 = 128;
 
-/// Items between two looks whether a buffer is full.
-const UNWOVEN: u32 = 16;
-
 /// How often what waits here is handled between two looks.
 const PASSED: u32 = 32;
 
@@ -132,16 +129,19 @@ impl<'a, S> Epoch<'a, S> {
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
-        let items_now = self.pace.items;
+        let most = self.pace.items;
         let Reacting { machinery, state } = self.run.reactor();
         let (machinery, state) = (&mut **machinery, &mut **state);
-        let piece = items_now.min(if machinery.woven.is_some() { PIECE } else { UNWOVEN });
-        let mut pieces = items_now / piece;
+        let piece = if machinery.woven.is_some() { most.min(PIECE) } else { most };
+        let mut pieces = most / piece;
         machinery.context.is_due = false;
-        while pieces > 0 && !machinery.context.is_due {
+        while pieces > 0 {
             for _ in 0..piece {
                 let Some(item) = items.next() else { return false };
                 body(&mut machinery.context, state, item);
+                if machinery.context.is_due {
+                    return true;
+                }
             }
             machinery.weave(state);
             if machinery.context.local.len() >= CATCH_UP {
