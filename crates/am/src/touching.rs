@@ -26,18 +26,13 @@ pub(crate) struct Ahead<T>(pub(crate) T);
 
 impl<S, T: Touching<S>> Handling<S> for Ahead<T> {
     fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64 {
-        let frame = frame::<S, T>(batch.has_origin);
         self.begin(state, batch);
-        let mut later = batch.body.chunks_exact(frame).skip(AHEAD);
-        let mut count = 0;
-        for message in batch.body.chunks_exact(frame) {
-            if let Some(later) = later.next() {
-                self.touch(state, batch.has_origin, later);
-            }
-            self.handle(state, context, batch.from, batch.has_origin, message);
-            count += 1;
+        // Two loops are compiled, so that the usual one has messages of a known length.
+        if batch.has_origin {
+            self.whole(state, context, batch, true)
+        } else {
+            self.whole(state, context, batch, false)
         }
-        count
     }
 
     fn weaves(&self) -> bool {
@@ -50,7 +45,7 @@ impl<S, T: Touching<S>> Handling<S> for Ahead<T> {
     }
 
     fn weave(&mut self, state: &mut S, context: &mut Context<S>, woven: &mut Woven) {
-        // Two loops are compiled, so that the usual one has messages of a known length.
+        // As above.
         if woven.has_origin {
             self.piece(state, context, woven, true);
         } else {
@@ -66,6 +61,23 @@ fn frame<S, T: Touching<S>>(has_origin: bool) -> usize {
 }
 
 impl<T> Ahead<T> {
+    #[inline(always)]
+    fn whole<S>(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>, has_origin: bool) -> u64
+    where
+        T: Touching<S>,
+    {
+        let messages = batch.body.chunks_exact(frame::<S, T>(has_origin));
+        let count = messages.len();
+        let mut later = messages.clone().skip(AHEAD);
+        for message in messages {
+            if let Some(later) = later.next() {
+                self.touch(state, has_origin, later);
+            }
+            self.handle(state, context, batch.from, has_origin, message);
+        }
+        count as u64
+    }
+
     #[inline(always)]
     fn piece<S>(&mut self, state: &mut S, context: &mut Context<S>, woven: &mut Woven, has_origin: bool)
     where

@@ -47,7 +47,9 @@ impl<S> Machinery<S> {
         {
             room.truncate(used);
             let has_origin = self.context.lanes[index].frame.has_origin();
+            let naming = Naming { names: &self.names, index };
             self.handlers[index].begin(state, Batch { body: &room, from, has_origin });
+            std::mem::forget(naming);
             self.woven = Some(Woven { index, from, has_origin, room, at: 0 });
         }
         self.woven.is_some()
