@@ -15,11 +15,11 @@ use crate::config::Coalescing;
 pub(crate) struct Slot {
     /// All the room there is; none if it is closed.
     pub(crate) room: Vec<u8>,
-    /// Bytes of it that are in use. There is never more than [`MOST_ROOM`], so adding to it needs no check.
+    /// Bytes of it that are in use. There are never 2^32, so adding to them needs no check.
     used: u32,
 }
 
-/// No buffer has more room, nor has it any message that is longer.
+/// No buffer is made larger, and no message is longer; with one more message it may be.
 pub(crate) const MOST_ROOM: usize = 1 << 31;
 
 /// What is gathered for all neighbours.
@@ -88,6 +88,12 @@ pub(crate) struct Info {
 }
 
 impl Slot {
+    /// Bytes of it that are in use.
+    #[inline(always)]
+    pub(crate) fn used(&self) -> usize {
+        self.used as usize
+    }
+
     /// Puts bytes in, if there is room.
     #[inline(always)]
     pub(crate) fn put(&mut self, bytes: &[u8]) -> bool {
@@ -102,12 +108,6 @@ impl Slot {
         write(room);
         self.used = end as u32;
         true
-    }
-
-    /// Bytes of it that are in use.
-    #[inline(always)]
-    pub(crate) fn used(&self) -> usize {
-        self.used as usize
     }
 
     /// The same for a length that is only known now: a call of `memcpy` for a few bytes costs more than the rest.

@@ -61,15 +61,13 @@ pub struct Context<S> {
 pub(crate) struct Local {
     /// Its type.
     pub(crate) index: usize,
-    /// Who sent it: this rank, or one that is handled between items of the body.
+    /// Who sent it: this rank, mostly.
     pub(crate) from: u32,
     pub(crate) room: Vec<u8>,
     /// Bytes of it that are in use.
     pub(crate) used: usize,
     /// Bytes of it that were handled.
     pub(crate) handled: usize,
-    /// It may be handled between items of the body.
-    pub(crate) woven: bool,
 }
 
 /// So many buffers are kept to be used again.
@@ -142,7 +140,6 @@ impl<S> Context<S> {
     }
 
     /// Sends the bytes of a message. They may be others after that.
-    #[cold]
     #[inline(never)]
     pub(crate) fn send_bytes(&mut self, lane: usize, to: Rank, bytes: &mut [u8]) {
         if to >= self.ranks() {
@@ -179,7 +176,7 @@ impl<S> Context<S> {
         if !goes_on {
             self.empty_caches(index);
             self.lanes[index].free_caches();
-            self.lanes[index].settle_plain();
+            self.lanes[index].settle_straight();
         }
     }
 
@@ -261,13 +258,13 @@ impl<S> Context<S> {
     }
 
     /// Keeps a buffer that has come, to be handled between items of the body.
-    pub(crate) fn keep(&mut self, index: usize, from: u32, body: &[u8]) {
+    pub(crate) fn queue(&mut self, index: usize, from: u32, body: &[u8]) {
         let mut room = self.pool.pop().unwrap_or_default();
         room.clear();
         room.extend_from_slice(body);
         let used = room.len();
         self.outgoing.note_local(used);
-        self.local.push_back(Local { index, from, room, used, handled: 0, woven: true });
+        self.local.push_back(Local { index, from, room, used, handled: 0 });
     }
 
     /// Sends what a buffer has in it, and leaves it without memory.
@@ -277,10 +274,10 @@ impl<S> Context<S> {
         lane.note_sent(place, is_full);
         lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
-            let (slot, woven) = (std::mem::take(&mut lane.slots[place]), lane.is_woven);
+            let slot = std::mem::take(&mut lane.slots[place]);
             let (used, room) = (slot.used(), slot.room);
             self.outgoing.note_local(used);
-            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0, woven });
+            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0 });
             return;
         }
         let data = lane.slots[place].take();
@@ -292,9 +289,8 @@ impl<S> Context<S> {
         self.outgoing.push(to, Waiting { tag, data });
     }
 
-    /// Hands over what this rank has sent to itself and is not full yet. Returns whether there was anything.
-    pub(crate) fn flush_own(&mut self) -> bool {
-        let before = self.local.len();
+    /// Hands over what this rank has sent to itself and is not full yet.
+    pub(crate) fn flush_own(&mut self) {
         for index in 0..self.lanes.len() {
             let own = self.lanes[index].own;
             let slot = &self.lanes[index].slots[own];
@@ -306,7 +302,6 @@ impl<S> Context<S> {
                 self.lanes[index].slots[own].room = memory;
             }
         }
-        self.local.len() > before
     }
 
     /// Sends everything that is in caches and buffers. Returns whether there was anything.
@@ -387,9 +382,9 @@ impl<S> Context<S> {
         }
     }
 
-    /// Whether nothing has been sent since everything was.
+    /// Whether nothing waits to be handled or sent, or is known to be in buffers, and nothing went wrong.
     pub(crate) fn is_unused(&self) -> bool {
-        self.is_passive() && self.open.is_empty()
+        self.is_passive() && self.open.is_empty() && self.fault.is_none()
     }
 
     /// Whether nothing is on its way from here, in buffers or given to the engine.

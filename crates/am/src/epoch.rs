@@ -32,6 +32,8 @@ pub struct Epoch<'a, S> {
 struct Pace {
     /// After so many items, if they do not fill buffers before.
     items: u32,
+    /// There were more than a few items between the last two looks.
+    is_long: bool,
     /// What waits here was handled so often since.
     passed: u32,
     looked: Duration,
@@ -48,7 +50,7 @@ const LOOKS: Duration = Duration::from_micros(20);
 const QUICK: u32 = 128;
 
 /// How often what waits here is handled between two looks.
-const PASSED: u32 = 32;
+const PASSED: u32 = 4;
 
 /// What a body has sent does not stay longer than about this in buffers, however slowly they fill.
 const FLUSHES: Duration = Duration::from_millis(1);
@@ -89,7 +91,7 @@ impl<'a, S> Epoch<'a, S> {
         let untagged = machinery.planted == Some(Planted::Untagged);
         let reacting = Reacting { machinery, state };
         let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
-        let pace = Pace { items: ITEMS.0, passed: 0, looked: now, flushed: now };
+        let pace = Pace { items: ITEMS.0, is_long: false, passed: 0, looked: now, flushed: now };
         Ok(Self { run, comm, cap: *cap, slowed, named, pace, noted, failed: None, in_vain: false })
     }
 
@@ -121,8 +123,8 @@ impl<'a, S> Epoch<'a, S> {
         self.slow_down_if_due()
     }
 
-    /// Calls the body for items until it is time to look what has come: some have passed, or a buffer is full. Returns whether
-    /// there may be more items.
+    /// Calls the body for items, and handles what is woven into it, until it is time to look what has come: some have passed, or a
+    /// buffer is full. Returns whether there may be more items.
     #[inline(always)]
     pub(crate) fn do_some<I>(
         &mut self,
@@ -133,13 +135,14 @@ impl<'a, S> Epoch<'a, S> {
         let Reacting { machinery, state } = self.run.reactor();
         let (machinery, state) = (&mut **machinery, &mut **state);
         let piece = if machinery.woven.is_some() { most.min(PIECE) } else { most };
-        let mut pieces = most / piece;
         machinery.context.is_due = false;
-        while pieces > 0 {
-            for _ in 0..piece {
+        for done in 0..most / piece {
+            for at in 0..piece {
                 let Some(item) = items.next() else { return false };
                 body(&mut machinery.context, state, item);
                 if machinery.context.is_due {
+                    self.pace.is_long = done > 0 || at >= PIECE;
+                    machinery.weave(state);
                     return true;
                 }
             }
@@ -147,17 +150,17 @@ impl<'a, S> Epoch<'a, S> {
             if machinery.context.local.len() >= CATCH_UP {
                 machinery.weave(state);
             }
-            pieces -= 1;
         }
+        self.pace.is_long = true;
         true
     }
 
     /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let Reacting { machinery, state } = self.run.reactor();
-        machinery.weaves = self.pace.items >= QUICK;
+        machinery.may_weave = self.pace.items >= QUICK && self.pace.is_long;
         let Context { local, outgoing, .. } = &machinery.context;
-        let is_here = !local.is_empty() && outgoing.buffers == 0;
+        let is_here = !local.is_empty() && machinery.woven.is_none() && outgoing.buffers == 0;
         if is_here && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
             self.pace.passed += 1;
             machinery.work(state, false);
@@ -183,6 +186,8 @@ impl<'a, S> Epoch<'a, S> {
     #[cold]
     fn slow_down(&mut self) -> Result<()> {
         *self.slowed += 1;
+        // Nothing would be handled between items that are not done.
+        self.run.reactor().machinery.may_weave = false;
         let mut in_vain = 0;
         while self.waiting() > self.cap / 2 && in_vain < SLOWED {
             let before = self.waiting();
@@ -224,7 +229,7 @@ impl<'a, S> Epoch<'a, S> {
     /// Waits until everything that was sent anywhere has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
         let machinery = &mut self.run.reactor().machinery;
-        machinery.weaves = false;
+        machinery.may_weave = false;
         if machinery.context.is_unused() {
             // There is nothing to be handled before: that saves a third of the time of an empty epoch.
             machinery.rest(true);

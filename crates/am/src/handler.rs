@@ -1,6 +1,6 @@
 //! Handlers: closures of the program, made into functions of a whole buffer.
 //!
-//! There is one dynamic call a buffer; the loop over its messages is compiled with the closure inside. The messages are read
+//! There is one dynamic call a buffer, or one for a few messages where they are woven into the body; the loop over its messages is compiled with the closure inside. The messages are read
 //! where they lie, in the engine's memory.
 
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ pub(crate) trait Handling<S> {
     fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64;
 
     /// Whether it can handle a few messages at a time.
-    fn weaves(&self) -> bool {
+    fn can_weave(&self) -> bool {
         false
     }
 

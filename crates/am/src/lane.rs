@@ -38,9 +38,9 @@ impl Frame {
         word(mixed) + word(self.has_origin()) + word(self.size.is_none())
     }
 
-    /// Bytes of a message with what stands before it; of those without a fixed length, at least.
-    pub(crate) fn bytes(self, mixed: bool) -> usize {
-        (self.head(mixed) + self.size.unwrap_or(0)).max(1)
+    /// How many messages of a fixed length so many bytes are.
+    pub(crate) fn messages_in(self, bytes: usize, mixed: bool) -> u64 {
+        self.size.map_or(0, |size| bytes / (self.head(mixed) + size)) as u64
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Lane {
     /// The place of this rank's own among them.
     pub(crate) own: usize,
     /// Its buffers may be handled between items of the body.
-    pub(crate) is_woven: bool,
+    pub(crate) can_be_woven: bool,
     pub(crate) caches: Option<Box<dyn Reducing>>,
     pub(crate) caching: Caching,
     /// Entries of each cache.
@@ -140,7 +140,7 @@ impl Lane {
                 _ => u32::MAX,
             },
             own,
-            is_woven: false,
+            can_be_woven: false,
             caches,
             caching,
             entries,
@@ -156,7 +156,7 @@ impl Lane {
         if let Some(caches) = &mut lane.caches {
             caches.resize(lane.slots.len(), lane.entries.max(1));
         }
-        lane.settle_plain();
+        lane.settle_straight();
         Ok(lane)
     }
 
@@ -171,7 +171,7 @@ impl Lane {
     }
 
     /// Says whether messages go straight into the buffer for their destination: nothing else is to be done with them.
-    pub(crate) fn settle_plain(&mut self) {
+    pub(crate) fn settle_straight(&mut self) {
         self.slots.go_straight(!self.frame.routed && self.frame.size.is_some() && !self.uses_caches());
     }
 
@@ -215,7 +215,7 @@ impl Lane {
     pub(crate) fn messages_in(&self, place: usize) -> u64 {
         let info = &self.infos[place];
         match self.frame.size {
-            Some(size) => (self.slots[place].used() / (size + self.frame.head(info.mixed))) as u64,
+            Some(_) => self.frame.messages_in(self.slots[place].used(), info.mixed),
             None => info.parcels.into(),
         }
     }
@@ -240,7 +240,7 @@ impl Lane {
             && is_full
             && sampling.sent_without()
         {
-            self.settle_plain();
+            self.settle_straight();
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Outgoing {
     pub(crate) buffers: usize,
     /// Bytes that wait.
     pub(crate) bytes: usize,
-    /// Bytes of buffers of this rank for itself that wait.
+    /// Bytes of buffers that wait to be handled here, mostly of this rank for itself.
     local: usize,
     /// The most bytes that have ever waited.
     pub(crate) peak: usize,
@@ -68,7 +68,7 @@ impl Outgoing {
         Some((to, waiting))
     }
 
-    /// A buffer of this rank for itself waits.
+    /// A buffer waits to be handled here.
     pub(crate) fn note_local(&mut self, bytes: usize) {
         self.local += bytes;
         self.peak = self.peak.max(self.waiting());
@@ -79,7 +79,7 @@ impl Outgoing {
         self.local -= bytes;
     }
 
-    /// Bytes that wait for neighbours, or for this rank itself.
+    /// Bytes that wait for neighbours, or here.
     pub(crate) fn waiting(&self) -> usize {
         self.bytes + self.local
     }

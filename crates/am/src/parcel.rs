@@ -6,15 +6,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Error, Rank};
 
+use crate::coalescing::MOST_ROOM;
 use crate::context::{Context, word};
 use crate::handler::{Batch, Handler, whole};
 use crate::port::Parcel;
+
+/// Bytes that stand before a message, at most.
+const MOST_HEAD: usize = 12;
 
 impl<S> Context<S> {
     /// Sends a message of any length. One that is longer than a buffer travels alone.
     pub fn post<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
         match postcard::to_stdvec(message) {
-            Ok(mut bytes) if u32::try_from(bytes.len()).is_ok() => self.send_bytes(parcel.index, to, &mut bytes),
+            Ok(mut bytes) if bytes.len() <= MOST_ROOM - MOST_HEAD => self.send_bytes(parcel.index, to, &mut bytes),
             Ok(bytes) => self.refuse_parcel(parcel.index, format_args!("it has {} bytes", bytes.len())),
             Err(error) => self.refuse_parcel(parcel.index, format_args!("{error}")),
         }

@@ -136,7 +136,7 @@ pub(crate) struct Machinery<S> {
     /// What was kept is to be handled.
     round_is_over: bool,
     /// Buffers may wait to be handled between items of the body: there are more of them, and soon.
-    pub(crate) weaves: bool,
+    pub(crate) may_weave: bool,
     /// The buffer that is.
     pub(crate) woven: Option<Woven>,
     /// Buffers of the next round, from ranks that have heard before this one that this round is over: who sent them, the tag
@@ -160,7 +160,7 @@ impl<S> Machinery<S> {
         // A trace shows whole buffers.
         let is_traced = context.trace.is_some();
         for (lane, handler) in context.lanes.iter_mut().zip(&handlers) {
-            lane.is_woven = handler.weaves() && lane.style == Style::Am && !is_traced;
+            lane.can_be_woven = handler.can_weave() && lane.style == Style::Am && !is_traced;
         }
         Self {
             handlers,
@@ -174,7 +174,7 @@ impl<S> Machinery<S> {
             received: 0,
             over: None,
             round_is_over: false,
-            weaves: false,
+            may_weave: false,
             woven: None,
             early: Vec::new(),
             planted,
@@ -187,8 +187,8 @@ impl<S> Machinery<S> {
         self.detection.begin();
         let ended = self.over.take().is_some();
         (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
-        self.weaves = false;
-        (self.context.sum, self.context.round) = (0, 0);
+        self.may_weave = false;
+        (self.context.sum, self.context.round, self.context.fault) = (0, 0, None);
         if !ended {
             self.early.clear();
             self.woven = None;
@@ -196,12 +196,12 @@ impl<S> Machinery<S> {
         }
     }
 
-    /// Handles messages of a buffer that are all for this rank. Returns how many.
-    pub(crate) fn dispatch(&mut self, state: &mut S, index: usize, batch: Batch<'_>) -> u64 {
+    /// Handles a buffer of messages that are all for this rank.
+    fn dispatch(&mut self, state: &mut S, index: usize, batch: Batch<'_>) {
         let context = &mut self.context;
         let naming = Naming { names: &self.names, index };
         let lane = &mut context.lanes[index];
-        let begun = lane.stopwatch.is_due().then(Instant::now);
+        let begun = lane.stopwatch.begin().then(Instant::now);
         let traced = context.trace.as_ref().map(|trace| trace.now());
         let handled = self.handlers[index].run(state, context, batch);
         std::mem::forget(naming);
@@ -213,7 +213,6 @@ impl<S> Machinery<S> {
         if let (Some(trace), Some(begun)) = (&mut context.trace, traced) {
             trace.handled(index, batch.from, handled, begun);
         }
-        handled
     }
 
     /// Takes a buffer in.
@@ -240,8 +239,8 @@ impl<S> Machinery<S> {
             self.context.pass_on(index, body);
         } else if self.context.lanes[index].style == Style::Bsp {
             self.context.lanes[index].keep(from, body.to_vec());
-        } else if self.weaves && self.context.lanes[index].is_woven {
-            self.context.keep(index, from, body);
+        } else if self.may_weave && self.context.lanes[index].can_be_woven {
+            self.context.queue(index, from, body);
         } else {
             let batch = Batch::whole(body, from, self.context.lanes[index].frame);
             self.dispatch(state, index, batch);
@@ -271,7 +270,7 @@ impl<S> Machinery<S> {
                 let batch = Batch::whole(&room[handled..used], from, self.context.lanes[index].frame);
                 self.dispatch(state, index, batch);
                 let lane = &mut self.context.lanes[index];
-                lane.statistics.handled += (handled / lane.frame.bytes(false)) as u64;
+                lane.statistics.handled += lane.frame.messages_in(handled, false);
                 self.context.recycle(room);
             }
         }

@@ -68,14 +68,14 @@ impl EpochStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
-    /// Bytes of buffers that waited for neighbours, at most.
+    /// Bytes of buffers that waited for neighbours, or here to be handled, at most.
     pub deferred: usize,
     /// How often the body was made to wait because so many did.
     pub slowed: u64,
 }
 
 /// Handlers are timed for one buffer of so many: asking for the time costs as much as a short handler does.
-const TIMED: u64 = 16;
+const TIMED: u64 = 64;
 
 /// How long handlers take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,11 +86,18 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Whether to time the next buffer.
+    /// Whether the next buffer is to be timed.
     #[inline]
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
+        self.buffers.is_multiple_of(TIMED)
+    }
+
+    /// A buffer begins. Returns whether to time it.
+    #[inline]
+    pub(crate) fn begin(&mut self) -> bool {
+        let is_due = self.is_due();
         self.buffers += 1;
-        self.buffers % TIMED == 1
+        is_due
     }
 
     pub(crate) fn took(&mut self, time: Duration, messages: u64) {

@@ -35,7 +35,7 @@ impl<S, T: Touching<S>> Handling<S> for Ahead<T> {
         }
     }
 
-    fn weaves(&self) -> bool {
+    fn can_weave(&self) -> bool {
         true
     }
 
@@ -96,6 +96,8 @@ impl<T> Ahead<T> {
             }
             return;
         }
+        let later = body.get(at + ahead..).unwrap_or_default();
+        later.chunks_exact(frame).for_each(|message| self.touch(state, has_origin, message));
         let rest = body.get(at..).unwrap_or_default();
         for message in rest.chunks_exact(frame).take(PIECE as usize) {
             self.handle(state, context, from, has_origin, message);
@@ -118,6 +120,75 @@ impl<T> Ahead<T> {
         match word(message) {
             Some((origin, message)) if has_origin => self.0.handle(state, context, origin as Rank, message),
             _ => self.0.handle(state, context, from as Rank, message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Messages of three bytes: notes which were asked for, and which were handled from whom.
+    #[derive(Default)]
+    struct Noting {
+        touched: RefCell<Vec<u8>>,
+    }
+
+    impl Touching<Vec<(Rank, u8)>> for Noting {
+        const SIZE: usize = 3;
+
+        fn touch(&self, _: &Vec<(Rank, u8)>, message: &[u8]) {
+            self.touched.borrow_mut().push(message[0]);
+        }
+
+        fn handle(
+            &mut self,
+            state: &mut Vec<(Rank, u8)>,
+            _: &mut Context<Vec<(Rank, u8)>>,
+            from: Rank,
+            message: &[u8],
+        ) {
+            assert!(self.touched.borrow().contains(&message[0]), "{message:?} was not asked for");
+            state.push((from, message[0]));
+        }
+    }
+
+    /// A buffer of so many messages of rank 9; if they say who sent them, their number is added to that.
+    fn buffer(messages: u8, has_origin: bool) -> (Woven, Vec<(Rank, u8)>) {
+        let mut room = Vec::new();
+        for number in 0..messages {
+            if has_origin {
+                room.extend_from_slice(&(9 + u32::from(number)).to_ne_bytes());
+            }
+            room.extend_from_slice(&[number, 0, 0]);
+        }
+        let from = |number: u8| 9 + if has_origin { Rank::from(number) } else { 0 };
+        let right = (0..messages).map(|number| (from(number), number)).collect();
+        (Woven { index: 0, from: 9, has_origin, room, at: 0 }, right)
+    }
+
+    #[test]
+    fn each_message_is_asked_for_and_handled_once() {
+        for messages in (0..10).chain(28..45).chain([100]) {
+            for has_origin in [false, true] {
+                for woven_pieces in 0..=usize::from(messages).div_ceil(PIECE as usize) {
+                    let (mut woven, right) = buffer(messages, has_origin);
+                    let (mut handler, mut context, mut state) =
+                        (Ahead(Noting::default()), Context::new(0, 1, vec![]), vec![]);
+                    let batch = Batch { body: &woven.room, from: 9, has_origin };
+                    handler.begin(&state, batch);
+                    (0..woven_pieces).for_each(|_| handler.weave(&mut state, &mut context, &mut woven));
+                    let touched = handler.0.touched.borrow().len();
+                    let ahead = (woven_pieces * PIECE as usize + AHEAD).min(messages.into());
+                    assert!(touched >= ahead && touched <= messages.into(), "{touched} of {messages} asked for");
+                    if let Some(body) = woven.room.get(woven.at..) {
+                        handler.run(&mut state, &mut context, Batch { body, from: 9, has_origin });
+                    }
+                    assert_eq!(state, right, "{messages} messages, {woven_pieces} pieces woven");
+                }
+            }
         }
     }
 }

@@ -38,15 +38,19 @@ impl<S> Machinery<S> {
     /// one is.
     pub(crate) fn begin_weaving(&mut self, state: &S) -> bool {
         let local = &mut self.context.local;
-        if !self.weaves || local.len() >= BACKLOG {
+        if !self.may_weave || local.len() >= BACKLOG {
             return false;
         }
         if self.woven.is_none()
-            && local.front().is_some_and(|first| first.woven)
+            && let Some(lane) = local.front().map(|first| &mut self.context.lanes[first.index])
+            && lane.can_be_woven
+            // Those that are timed are handled at once.
+            && !lane.stopwatch.is_due()
             && let Some(Local { index, from, mut room, used, .. }) = local.pop_front()
         {
+            lane.stopwatch.begin();
             room.truncate(used);
-            let has_origin = self.context.lanes[index].frame.has_origin();
+            let has_origin = lane.frame.has_origin();
             let naming = Naming { names: &self.names, index };
             self.handlers[index].begin(state, Batch { body: &room, from, has_origin });
             std::mem::forget(naming);
@@ -71,7 +75,7 @@ impl<S> Machinery<S> {
     fn end_weaving(&mut self, state: &S) {
         if let Some(Woven { index, room, .. }) = self.woven.take() {
             let lane = &mut self.context.lanes[index];
-            lane.statistics.handled += (room.len() / lane.frame.bytes(false)) as u64;
+            lane.statistics.handled += lane.frame.messages_in(room.len(), false);
             self.context.outgoing.forget_local(room.len());
             self.context.recycle(room);
         }
@@ -82,6 +86,6 @@ impl<S> Machinery<S> {
     pub(crate) fn unweave(&mut self) -> Option<Local> {
         let Woven { index, from, room, at, .. } = self.woven.take()?;
         let used = room.len();
-        Some(Local { index, from, room, used, handled: at, woven: false })
+        Some(Local { index, from, room, used, handled: at })
     }
 }

@@ -92,7 +92,8 @@ impl Case {
             form: one_of(&mut random, &[Form::One, Form::Touch, Form::Batch]),
             kinds: (0..kinds).map(|_| one_of(&mut random, &KINDS)).collect(),
             epochs: if messages > 60 { 1 + random.below(4) as u32 } else { 2 + random.below(15) as u32 },
-            items: one_of(&mut random, &[0, 1, 4, 20]),
+            // Now and then so many that messages are handled between them.
+            items: one_of(&mut random, if seed % 16 == 5 { &[600] } else { &[0, 1, 4, 20] }),
             silent: one_of(&mut random, &[0, 0, 3]),
             depth: one_of(&mut random, &[3, 8, 30]),
             fan_out: one_of(&mut random, &fan_outs),

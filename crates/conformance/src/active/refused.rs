@@ -209,6 +209,11 @@ pub(super) fn destination(comm: &Comm) -> Outcome {
                 });
                 check_refused(comm, bad, result, &missing)
                     .map_err(|failure| failure.during(format!("{config}, {detector:?}, round {round}")))?;
+                // The only one that sends anything.
+                let result =
+                    am.epoch_for(&mut tally, 0..usize::from(me == bad), |cx, _, _| cx.send(value, size + 2, 0));
+                check_refused(comm, bad, result, &missing)
+                    .map_err(|failure| failure.during(format!("{config}, {detector:?}, nobody else")))?;
                 // Now and then there is another at once.
                 if round != 3 {
                     works_without_reductions(&mut am, comm)?;

@@ -61,14 +61,12 @@ impl Programs for Pings<'_> {
     }
 }
 
-/// What each rank adds to the sum of an epoch: nothing, if it is quite empty.
-type Adds = u64;
-
 /// Epochs back to back.
 pub(super) struct Epochs<'a> {
     world: &'a Comm,
     count: usize,
-    programs: Vec<(ActiveMessages<()>, Adds)>,
+    /// With what each rank adds to the sum: nothing, if the epoch is quite empty.
+    programs: Vec<(ActiveMessages<()>, u64)>,
     /// Of all epochs of a batch.
     sum: u64,
 }
