@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -18,8 +18,42 @@ const LONG_LIMIT: Duration = Duration::from_secs(400);
 /// How long a run that is asked to end may take for that.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One run at a time: each keeps all cores busy.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The cores that runs may use. Most runs keep both busy and go alone; simulated ones keep one, so that two go at a time.
+static CORES: Cores = Cores { free: Mutex::new(BOTH), given_back: Condvar::new() };
+const BOTH: usize = 2;
+
+struct Cores {
+    free: Mutex<usize>,
+    given_back: Condvar,
+}
+
+impl Cores {
+    /// Waits until so many are free.
+    fn take(&self, count: usize) -> Taken<'_> {
+        let free = self.free.lock().expect("nobody panics with it");
+        let mut free = self.given_back.wait_while(free, |free| *free < count).expect("nobody panics with it");
+        *free -= count;
+        Taken { cores: self, count }
+    }
+}
+
+struct Taken<'a> {
+    cores: &'a Cores,
+    count: usize,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.cores.free.lock().expect("nobody panics with it") += self.count;
+        self.cores.given_back.notify_all();
+    }
+}
+
+/// How many cores a run keeps busy: one process without threads of its own takes one.
+fn cores_of(command: &Command) -> usize {
+    let many = command.get_program() != SUITE || command.get_args().any(|word| word == "--shm" || word == "--threads");
+    if many { BOTH } else { 1 }
+}
 
 /// Whether runs that take minutes are wanted.
 fn is_long() -> bool {
@@ -29,7 +63,7 @@ fn is_long() -> bool {
 /// Runs the suite and requires that every case that applies has passed.
 fn passes(what: &str, command: &mut Command) {
     let limit = if is_long() { LONG_LIMIT } else { LIMIT };
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _cores = CORES.take(cores_of(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // If a case hangs, its ranks say what they wait for.
     command.env("TREEPIE_STALL_SECS", "20").process_group(0);
@@ -173,7 +207,7 @@ fn shared_tables_on_shm(ranks: usize) {
 }
 
 /// The same where nobody can read a table without asking.
-fn shared_tables_simulated(ranks: usize) {
+fn simulated_shared_tables(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--sim", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/quick:sorters=3");
     passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
@@ -206,7 +240,7 @@ fn ten_thousand_splits_on_shm(ranks: usize) {
     ten_thousand_splits("--shm", ranks);
 }
 
-fn ten_thousand_splits_simulated(ranks: usize) {
+fn simulated_ten_thousand_splits(ranks: usize) {
     ten_thousand_splits("--sim", ranks);
 }
 
@@ -278,7 +312,7 @@ fn simulated(ranks: usize) {
     sim(&ranks.to_string(), None);
 }
 
-fn algorithms_simulated(ranks: usize) {
+fn simulated_algorithms(ranks: usize) {
     let network = ranks.to_string();
     if ranks > 8 && !is_long() {
         eprintln!("SKIPPED without TREEPIE_LONG: algorithms on {network} simulated ranks");
@@ -296,7 +330,7 @@ fn simulated_networks(ranks: usize) {
     }
 }
 
-fn endings_simulated(ranks: usize) {
+fn simulated_endings(ranks: usize) {
     endings("--sim", ranks);
 }
 
@@ -391,12 +425,12 @@ fn splits_on_mpich(most: usize) {
     (4..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
 }
 
-fn exchanges_simulated(ranks: usize) {
+fn simulated_exchanges(ranks: usize) {
     sim(&ranks.to_string(), Some(EXCHANGES));
 }
 
 /// So many that it depends on the exchange before which protocol is chosen.
-fn differences_simulated(ranks: usize) {
+fn simulated_differences(ranks: usize) {
     sim(&ranks.to_string(), Some("checking/exchanges-after"));
 }
 
@@ -457,25 +491,25 @@ runs! {
     hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
-    shared_tables_simulated_6: shared_tables_simulated(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);
     splits_on_threads_up_to_33: splits_on_threads(33);
     splits_on_shm_up_to_8: splits_on_shm(8);
     ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);
-    ten_thousand_splits_simulated_6: ten_thousand_splits_simulated(6);
     splits_on_openmpi_8: splits_on_openmpi(8);
     splits_on_mpich_8: splits_on_mpich(8);
+    simulated_shared_tables_6: simulated_shared_tables(6);
+    simulated_ten_thousand_splits_6: simulated_ten_thousand_splits(6);
     simulated_1: simulated(1);
     simulated_2: simulated(2);
     simulated_3: simulated(3);
     simulated_5: simulated(5);
-    algorithms_simulated_8: algorithms_simulated(8);
-    algorithms_simulated_16: algorithms_simulated(16);
-    algorithms_simulated_64: algorithms_simulated(64);
+    simulated_algorithms_8: simulated_algorithms(8);
+    simulated_algorithms_16: simulated_algorithms(16);
+    simulated_algorithms_64: simulated_algorithms(64);
     simulated_networks_8: simulated_networks(8);
-    endings_simulated_8: endings_simulated(8);
-    exchanges_simulated_8: exchanges_simulated(8);
-    differences_simulated_32: differences_simulated(32);
+    simulated_endings_8: simulated_endings(8);
+    simulated_exchanges_8: simulated_exchanges(8);
+    simulated_differences_32: simulated_differences(32);
     exchanges_on_openmpi_8: exchanges_on_openmpi(8);
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);

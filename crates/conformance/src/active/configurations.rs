@@ -130,8 +130,12 @@ fn chosen(comm: &Comm, shift: usize, turns: usize) -> Vec<(usize, String)> {
             "mpi" => 5,
             _ => 9,
         };
-    // Many processes on few cores take long for each.
-    let turns = if comm.engine() == "shm" && comm.size() > 8 { 2 * turns } else { turns };
+    // Many processes on few cores take long for each, and simulated ranks longer.
+    let turns = match comm.engine() {
+        "shm" if comm.size() > 8 => 2 * turns,
+        "sim" => 8 * turns,
+        _ => turns,
+    };
     let turn = (comm.size() + shift) % turns;
     all.into_iter().enumerate().filter(|(index, _)| is_long() || index % turns == turn).collect()
 }
