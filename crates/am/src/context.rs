@@ -15,6 +15,7 @@ use crate::lane::{Caching, Lane};
 use crate::outgoing::{Outgoing, Waiting};
 use crate::port::{Port, Target};
 use crate::reduction::Offered;
+use crate::sampling::Clock;
 use crate::tag::data_tag;
 use crate::trace::Trace;
 
@@ -44,6 +45,7 @@ pub struct Context<S> {
     pool: Vec<Vec<u8>>,
     /// Something is to be given to the engine, or to handlers.
     pub(crate) is_due: bool,
+    pub(crate) clock: Clock,
     pub(crate) sum: u64,
     /// What went wrong in a send.
     pub(crate) fault: Option<Error>,
@@ -90,6 +92,7 @@ impl<S> Context<S> {
             local: VecDeque::new(),
             pool: Vec::new(),
             is_due: false,
+            clock: Clock::default(),
             sum: 0,
             fault: None,
             round: 0,
@@ -167,7 +170,7 @@ impl<S> Context<S> {
         }
         let entries = lane.entries;
         let goes_on = match &mut lane.caching {
-            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries),
+            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries, self.clock),
             _ => true,
         };
         if let Offered::Evicted(before) = offered {
@@ -271,7 +274,7 @@ impl<S> Context<S> {
     fn emit(&mut self, index: usize, place: usize, is_full: bool) {
         self.is_due = true;
         let lane = &mut self.lanes[index];
-        lane.note_sent(place, is_full);
+        lane.note_sent(place, is_full, self.clock);
         lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
             let slot = std::mem::take(&mut lane.slots[place]);

@@ -166,7 +166,9 @@ impl<'a, S> Epoch<'a, S> {
             machinery.work(state, false);
             return Ok(());
         }
-        let flushes = self.pace.look(self.comm.now());
+        let now = self.comm.now();
+        machinery.context.clock.look(Some(now));
+        let flushes = self.pace.look(now);
         if !self.step(false)? && flushes && self.run.reactor().machinery.rest(false) {
             self.step(false)?;
         }
@@ -230,6 +232,7 @@ impl<'a, S> Epoch<'a, S> {
     pub(crate) fn finish(mut self) -> Result<u64> {
         let machinery = &mut self.run.reactor().machinery;
         machinery.may_weave = false;
+        machinery.context.clock.look(None);
         if machinery.context.is_unused() {
             // There is nothing to be handled before: that saves a third of the time of an empty epoch.
             machinery.rest(true);

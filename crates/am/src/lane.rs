@@ -4,8 +4,9 @@ use treepie_base::Result;
 
 use crate::coalescing::{Info, MOST_ROOM, Sizes, Slots};
 use crate::config::{Coalescing, Config, Reductions, Style};
-use crate::reduction::{Reducing, Sampling};
+use crate::reduction::Reducing;
 use crate::routing::Routes;
+use crate::sampling::{Clock, Sampling};
 use crate::statistics::{Stopwatch, TypeStatistics};
 
 /// Entries of an adaptive cache.
@@ -166,7 +167,7 @@ impl Lane {
         match &self.caching {
             Caching::Off => false,
             Caching::On => true,
-            Caching::Adaptive(sampling) => sampling.is_on,
+            Caching::Adaptive(sampling) => sampling.is_on(),
         }
     }
 
@@ -222,7 +223,7 @@ impl Lane {
 
     /// A buffer is about to be sent, because it is full or because there is nothing else to do: counts it, and says how big the
     /// next one is to be.
-    pub(crate) fn note_sent(&mut self, place: usize, is_full: bool) {
+    pub(crate) fn note_sent(&mut self, place: usize, is_full: bool, clock: Clock) {
         let messages = self.messages_in(place);
         self.counts.put += messages;
         let (used, info) = (self.slots[place].used(), &mut self.infos[place]);
@@ -236,9 +237,9 @@ impl Lane {
         self.statistics.buffers += 1;
         self.statistics.bytes += used as u64;
         if let Caching::Adaptive(sampling) = &mut self.caching
-            && !sampling.is_on
+            && !sampling.is_on()
             && is_full
-            && sampling.sent_without()
+            && sampling.sent_without(messages, clock)
         {
             self.settle_straight();
         }

@@ -40,6 +40,7 @@ mod port;
 mod reduction;
 mod routing;
 mod runtime;
+mod sampling;
 mod spawn;
 mod statistics;
 mod tag;

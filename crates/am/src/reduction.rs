@@ -106,65 +106,6 @@ fn scatter(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
-/// Whether an adaptive cache is in use: a sample of messages now and then tells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampling {
-    /// In use.
-    pub(crate) is_on: bool,
-    /// Buffers until the next sample, while it is off.
-    wait: u32,
-    /// How long to wait after the next sample in vain.
-    patience: u32,
-    /// Messages and hits of what goes on.
-    offered: u64,
-    combined: u64,
-}
-
-/// Messages of a sample: four times the cache's entries, as the first ones only fill it.
-const SAMPLE_OF_ENTRIES: u64 = 4;
-
-/// Buffers between samples, at first and at most. A sample of a few thousand messages in a hundred buffers of two thousand
-/// costs less than a hundredth.
-const WAIT: (u32, u32) = (16, 512);
-
-/// Where so many of a hundred messages are combined, looking for them is worth while.
-const WORTH: u64 = 30;
-
-impl Sampling {
-    pub(crate) fn new() -> Self {
-        Self { is_on: false, wait: WAIT.0, patience: WAIT.0, offered: 0, combined: 0 }
-    }
-
-    /// A buffer was sent while the cache was off. True: use it from now on.
-    pub(crate) fn sent_without(&mut self) -> bool {
-        self.wait = self.wait.saturating_sub(1);
-        if self.wait == 0 {
-            (self.is_on, self.offered, self.combined) = (true, 0, 0);
-        }
-        self.is_on
-    }
-
-    /// A message was offered to the cache. False: stop using it.
-    #[inline]
-    pub(crate) fn offered(&mut self, combined: bool, entries: usize) -> bool {
-        self.offered += 1;
-        self.combined += u64::from(combined);
-        if self.offered < SAMPLE_OF_ENTRIES * entries as u64 {
-            return true;
-        }
-        self.judge()
-    }
-
-    #[cold]
-    fn judge(&mut self) -> bool {
-        self.is_on = self.combined * 100 >= WORTH * self.offered;
-        self.patience = if self.is_on { WAIT.0 } else { (self.patience * 2).min(WAIT.1) };
-        self.wait = self.patience;
-        (self.offered, self.combined) = (0, 0);
-        self.is_on
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,22 +138,5 @@ mod tests {
         });
         assert_eq!(left, [(8, [3, 100]), (7, [3, 1000])]);
         caches.drain(0, &mut |_, _| panic!("it is empty"));
-    }
-
-    #[test]
-    fn a_cache_that_does_not_pay_is_sampled_ever_more_seldom() {
-        let mut sampling = Sampling::new();
-        let mut waits = Vec::new();
-        for _ in 0..8 {
-            let mut buffers = 1;
-            while !sampling.sent_without() {
-                buffers += 1;
-            }
-            waits.push(buffers);
-            while sampling.offered(false, 64) {}
-        }
-        assert_eq!(waits, [16, 32, 64, 128, 256, 512, 512, 512]);
-        while !sampling.sent_without() {}
-        assert!((0..10_000).all(|i| sampling.offered(i % 2 == 0, 64)));
     }
 }
