@@ -21,6 +21,7 @@
 //! | `floats` | sums whose bits show how they were grouped |
 //! | `floods`, `random`, `sparse` | much of everything |
 //! | `active` | active messages and their epochs |
+//! | `graphs` | graphs, and algorithms on them |
 //! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
 //!
 //! What cases may not assume: that a send of any length returns before its receive, that a message arrives before
@@ -42,6 +43,7 @@ mod exchanges;
 mod floats;
 mod floods;
 mod folds;
+mod graphs;
 mod groups;
 mod in_flight;
 mod in_place;
@@ -106,6 +108,7 @@ pub fn cases() -> Vec<Case> {
         sparse::CASES,
         exchanges::CASES,
         active::CASES,
+        graphs::CASES,
         random::CASES,
     ]
     .concat()

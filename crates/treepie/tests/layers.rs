@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("treepie-base", &[]),
     ("treepie-topology", &[]),
     ("treepie-schedule", &["treepie-topology"]),
@@ -18,7 +18,8 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("treepie-sim", &["treepie-fabric", "treepie-model", "treepie-schedule"]),
     ("treepie-sparse", &["treepie-comm"]),
     ("treepie-am", &["treepie-comm"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-sparse", "treepie-am"]),
+    ("treepie-graph", &["treepie-sparse", "treepie-am"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph"]),
     ("treepie-conformance", &["treepie"]),
 ];
 

@@ -1,0 +1,99 @@
+//! Breadth-first search by messages: each arc of the front is one.   [active messages paper, algorithm 2]
+//!
+//! ```text
+//! message handler explore(v)              while Q not empty
+//!   if distance[v] = infinity               level <- level + 1
+//!     distance[v] <- level                  epoch: for v in Q, for neighbours w of v
+//!     enqueue v -> nextQ                      send explore(w) to owner(w)
+//! ```
+//!
+//! A vertex that is sent to several times in a level needs one of the messages only: reductions find some of the others.
+
+use treepie_am::{ActiveMessages, Context, Port};
+use treepie_comm::Comm;
+
+use super::{Label, UNREACHED};
+use crate::id::Id;
+use crate::patterns::wavefront::{self, Front, HasFront};
+use crate::rows::Arc;
+use crate::{Graph, Messages, Result};
+
+/// A search that can be run from one root after the other.
+pub struct Search<'g, A: Arc, I: Id> {
+    graph: &'g Graph<A>,
+    am: ActiveMessages<State<I>>,
+    state: State<I>,
+    explore: Port<I::About>,
+}
+
+struct State<I> {
+    labels: Vec<Label<I>>,
+    level: u32,
+    front: Front,
+}
+
+impl<I> HasFront for State<I> {
+    fn front(&mut self) -> &mut Front {
+        &mut self.front
+    }
+}
+
+impl<I: Id> State<I> {
+    fn explore(&mut self, cx: &mut Context<Self>, vertex: u32, parent: I) {
+        let label = &mut self.labels[vertex as usize];
+        if label.level == UNREACHED {
+            *label = Label { parent, level: self.level };
+            self.front.join(cx, vertex);
+        }
+    }
+}
+
+impl<'g, A: Arc, I: Id> Search<'g, A, I> {
+    /// A search in a graph. All ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<A>, messages: &Messages) -> Result<Self> {
+        let mut build = ActiveMessages::<State<I>>::builder(comm);
+        let explore = build.port::<I::About>("explore");
+        build.on_touch(
+            explore,
+            |state: &State<I>, about: &I::About| &state.labels[I::parts(*about).0 as usize],
+            |state, cx, about| {
+                let (vertex, parent) = I::parts(about);
+                state.explore(cx, vertex, parent);
+            },
+        );
+        build.unique(explore, |about: &I::About| I::parts(*about).0.into());
+        let am = messages.start(build)?;
+        let state = State { labels: vec![Label::NONE; graph.own()], level: 0, front: Front::default() };
+        Ok(Self { graph, am, state, explore })
+    }
+
+    /// Searches from a vertex, by its number. All ranks call it.
+    pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+        let (graph, explore) = (self.graph, self.explore);
+        self.state.labels.fill(Label::NONE);
+        self.state.level = 0;
+        if let Some(place) = graph.mine(root) {
+            self.state.labels[place] = Label { parent: I::new(root), level: 0 };
+            self.state.front.begin_with(place as u32);
+        }
+        let first = graph.layout().first(graph.layout().rank());
+        wavefront::expand(
+            &mut self.am,
+            &mut self.state,
+            |state| state.level += 1,
+            |cx, _, vertex| {
+                let parent = I::new(first + u64::from(vertex));
+                for arc in graph.out().row(vertex as usize) {
+                    let (rank, place) = graph.view().owner(arc.target());
+                    cx.send(explore, rank, parent.about(place));
+                }
+            },
+        )?;
+        Ok(&self.state.labels)
+    }
+
+    /// The runtime, for its statistics.
+    pub fn runtime(&self) -> &ActiveMessages<impl Sized + use<'g, A, I>> {
+        &self.am
+    }
+}

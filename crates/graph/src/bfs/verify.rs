@@ -1,0 +1,98 @@
+//! Whether the result of a breadth-first search is right, without searching again.   [Graph 500, kernel 2 validation]
+//!
+//! The root is its own parent, on level 0, and nobody else is on that. An arc from a vertex that is reached leads to one that is
+//! reached, too, one level farther at most. Each vertex that is reached has a parent one level nearer, and an arc from it.
+
+use treepie_am::ActiveMessages;
+use treepie_comm::Comm;
+
+use super::{Label, UNREACHED};
+use crate::agree::agree;
+use crate::id::Id;
+use crate::rows::Arc;
+use crate::{Bits, Error, Graph, Messages, Result};
+
+/// Checks labels that a search from a root, by its number, has given. All ranks call it, and get the same error.
+pub fn verify<A: Arc, I: Id>(
+    comm: &Comm,
+    graph: &Graph<A>,
+    root: u64,
+    labels: &[Label<I>],
+    messages: &Messages,
+) -> Result<()> {
+    let own = each_for_itself(graph, root, labels);
+    agree(comm, own)?;
+    let view = graph.view();
+    let mut levels = vec![UNREACHED; view.len()];
+    let mut parents = vec![I::NONE.number(); view.len()];
+    for (place, label) in view.own().zip(labels) {
+        (levels[place], parents[place]) = (label.level, label.parent.number());
+    }
+    view.gather(comm, &mut levels)?;
+    view.gather(comm, &mut parents)?;
+
+    // Whoever has an arc from a vertex's parent to it says so.
+    let mut build = ActiveMessages::<Bits>::builder(comm);
+    let confirm = build.port::<u32>("confirm");
+    build.on(confirm, |confirmed: &mut Bits, _, place| confirmed.put(place as usize));
+    let mut am = messages.start(build)?;
+    let (mut confirmed, mut told, mut fault) = (Bits::new(graph.own()), Bits::new(view.len()), Ok(()));
+    let layout = graph.layout();
+    am.epoch_for(&mut confirmed, 0..graph.own(), |cx, _, place| {
+        let level = labels[place].level;
+        let number = layout.first(layout.rank()) + place as u64;
+        if level == UNREACHED {
+            return;
+        }
+        for arc in graph.out().row(place) {
+            let there = arc.target() as usize;
+            if levels[there] > level + 1 && fault.is_ok() {
+                let other = view.number(layout, arc.target());
+                let far = if levels[there] == UNREACHED {
+                    "not reached".to_owned()
+                } else {
+                    format!("on level {}", levels[there])
+                };
+                fault = Err(Error::Wrong(format!(
+                    "vertex {number} is on level {level}, and its neighbour {other} is {far} (numbers inside)"
+                )));
+            }
+            if parents[there] == number && levels[there] == level + 1 && told.put_new(there) {
+                let (rank, place) = view.owner(arc.target());
+                cx.send(confirm, rank, place);
+            }
+        }
+    })?;
+    let orphan =
+        (0..graph.own()).find(|place| !matches!(labels[*place].level, 0 | UNREACHED) && !confirmed.has(*place));
+    if let (Some(place), Ok(())) = (orphan, &fault) {
+        let parent = labels[place].parent.number();
+        fault = Err(Error::Wrong(format!(
+            "the parent {parent} of vertex {} has no arc to it, or is not one level nearer",
+            layout.first(layout.rank()) + place as u64
+        )));
+    }
+    agree(comm, fault)
+}
+
+/// What a rank can see by itself.
+fn each_for_itself<A: Arc, I: Id>(graph: &Graph<A>, root: u64, labels: &[Label<I>]) -> Result<()> {
+    if labels.len() != graph.own() {
+        return Err(Error::Wrong(format!("there are {} labels for {} vertices", labels.len(), graph.own())));
+    }
+    let first = graph.layout().first(graph.layout().rank());
+    for (number, label) in (first..).zip(labels) {
+        let (is_root, is_reached) = (number == root, label.level != UNREACHED);
+        let parent = label.parent.number();
+        if is_root && (label.level != 0 || parent != root) {
+            return Err(Error::Wrong(format!("the root {root} is on level {} with the parent {parent}", label.level)));
+        }
+        if !is_root && (label.level == 0 || is_reached != (label.parent != I::NONE)) {
+            return Err(Error::Wrong(format!("vertex {number} is on level {} with the parent {parent}", label.level)));
+        }
+        if is_reached && parent >= graph.vertices() {
+            return Err(Error::Wrong(format!("vertex {number} has the parent {parent} of {}", graph.vertices())));
+        }
+    }
+    Ok(())
+}

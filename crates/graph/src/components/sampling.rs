@@ -1,0 +1,191 @@
+//! Components by sampling, and union by messages.
+//!
+//! Each rank first joins its own vertices along its own arcs: two arcs of each vertex find most of its greatest part, and only
+//! vertices outside of that look at their other arcs.   [Sutton, Ben-Nun, Barak, IPDPS 2018: Afforest]
+//!
+//! Then parts of different ranks are joined. Where an arc leads from the greatest part of one rank to that of another, one such
+//! arc is enough, and a bit for each vertex tells; other arcs are looked at from the end that is in no greatest part. A join is
+//! one message, which goes up to the roots of both trees until it can hook the greater onto the less: all of them in one epoch.
+
+use treepie_am::{ActiveMessages, Context, Port};
+use treepie_comm::Comm;
+
+use super::doubling::{self, Trees, halves, whole};
+use super::need_symmetric;
+use crate::rows::Arc;
+use crate::{Bits, Graph, Messages, Result};
+
+/// Arcs of each vertex that are joined first.
+const SAMPLED: usize = 2;
+
+/// Vertices that are asked for their part, to find the greatest.
+const ASKED: usize = 1024;
+
+/// Two vertices to be joined: one of the destination's, and the number of the other.
+type Join = [u32; 3];
+
+struct State<'g, A> {
+    graph: &'g Graph<A>,
+    first: u64,
+    /// Of own vertices, as numbers: of their own rank at first.
+    parents: Vec<u64>,
+    join: Port<Join>,
+}
+
+impl<A> Trees for State<'_, A> {
+    fn parents(&mut self) -> &mut [u64] {
+        &mut self.parents
+    }
+}
+
+impl<A: Arc> State<'_, A> {
+    /// Joins the tree of an own vertex with that of another vertex.
+    fn join(&mut self, cx: &mut Context<Self>, mut place: usize, mut other: u64) {
+        loop {
+            let parent = self.parents[place];
+            if parent == other {
+                return;
+            }
+            if parent == self.first + place as u64 {
+                // A root: it hooks onto what is less, or the other one's root onto it.
+                if other < parent {
+                    self.parents[place] = other;
+                    return;
+                }
+                match self.graph.mine(other) {
+                    Some(there) => (place, other) = (there, parent),
+                    None => return self.send(cx, other, parent),
+                }
+            } else {
+                match self.graph.mine(parent) {
+                    Some(above) => place = above,
+                    None => return self.send(cx, parent, other),
+                }
+            }
+        }
+    }
+
+    fn send(&self, cx: &mut Context<Self>, to: u64, other: u64) {
+        let (rank, place) = self.graph.layout().place(to);
+        let [low, high] = halves(other);
+        cx.send(self.join, rank, [place, low, high]);
+    }
+}
+
+/// Trees of own vertices, by place.
+struct Forest {
+    parents: Vec<u32>,
+}
+
+impl Forest {
+    fn new(vertices: usize) -> Self {
+        Self { parents: (0..vertices as u32).collect() }
+    }
+
+    /// Joins the trees of two vertices: the greater root gets the less.
+    #[inline]
+    fn join(&mut self, left: u32, right: u32) {
+        let (mut left, mut right) = (self.parents[left as usize], self.parents[right as usize]);
+        while left != right {
+            let (high, low) = (left.max(right), left.min(right));
+            let above = self.parents[high as usize];
+            if above == high {
+                self.parents[high as usize] = low;
+                return;
+            }
+            (left, right) = (self.parents[above as usize], low);
+        }
+    }
+
+    fn flatten(&mut self) {
+        for vertex in 0..self.parents.len() {
+            // Parents are less, so those before are flat.
+            self.parents[vertex] = self.parents[self.parents[vertex] as usize];
+        }
+    }
+
+    /// The tree that most of some vertices are in.
+    fn greatest(&self) -> u32 {
+        let step = self.parents.len().div_ceil(ASKED).max(1);
+        let mut roots: Vec<u32> = self.parents.iter().step_by(step).copied().collect();
+        roots.sort_unstable();
+        let greatest = roots.chunk_by(|left, right| left == right).max_by_key(|members| members.len());
+        greatest.map_or(0, |members| members[0])
+    }
+}
+
+/// Finds components by sampling. Returns the label of each own vertex. All ranks call it.
+pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Vec<u64>> {
+    need_symmetric(graph)?;
+    let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
+    let (first, own) = (layout.first(layout.rank()), view.own().start);
+    let (forest, greatest) = join_own(graph);
+    let in_greatest = |vertex: usize| forest.parents[vertex] == greatest;
+
+    let mut bits = Bits::new(view.len());
+    (0..graph.own()).filter(|vertex| in_greatest(*vertex)).for_each(|vertex| bits.put(own + vertex));
+    view.gather_bits(comm, &mut bits)?;
+
+    let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
+    let join = build.port::<Join>("join");
+    build.on_touch(
+        join,
+        |state: &State<'_, A>, message: &Join| &state.parents[message[0] as usize],
+        |state, cx, [place, low, high]| state.join(cx, place as usize, whole([low, high])),
+    );
+    let double = doubling::register(&mut build);
+    let mut am = messages.start(build)?;
+    let parents = forest.parents.iter().map(|parent| first + u64::from(*parent)).collect();
+    let mut state = State { graph, first, parents, join };
+
+    // Ranks whose greatest part is known to be joined with this one's.
+    let mut joined = vec![false; comm.size()];
+    let mut missing = comm.size() - 1;
+    am.epoch_for(&mut state, 0..graph.own(), |cx, state, vertex| {
+        let far = rows.parts(vertex).1;
+        if !in_greatest(vertex) {
+            for arc in far {
+                state.join(cx, vertex, view.number(layout, arc.target()));
+            }
+        } else if missing > 0 {
+            for arc in far {
+                let (rank, _) = view.owner(arc.target());
+                if !joined[rank] && bits.has(arc.target() as usize) {
+                    joined[rank] = true;
+                    missing -= 1;
+                    state.join(cx, vertex, view.number(layout, arc.target()));
+                }
+            }
+        }
+    })?;
+
+    // Roots here look for theirs elsewhere, and then everybody has the root of its root.
+    let roots: Vec<usize> = (0..graph.own()).filter(|vertex| forest.parents[*vertex] as usize == *vertex).collect();
+    doubling::flatten(&mut am, &mut state, graph, double, || roots.iter().copied())?;
+    let State { parents, .. } = state;
+    Ok(forest.parents.iter().map(|root| parents[*root as usize]).collect())
+}
+
+/// Joins own vertices along own arcs. Returns their trees, and the greatest of them.
+fn join_own<A: Arc>(graph: &Graph<A>) -> (Forest, u32) {
+    let (rows, own) = (graph.out(), graph.view().own().start as u32);
+    let mut forest = Forest::new(graph.own());
+    for vertex in 0..graph.own() {
+        for arc in rows.parts(vertex).0.iter().take(SAMPLED) {
+            forest.join(vertex as u32, arc.target() - own);
+        }
+    }
+    forest.flatten();
+    let greatest = forest.greatest();
+    for vertex in 0..graph.own() {
+        if forest.parents[vertex] != greatest {
+            for arc in rows.parts(vertex).0.iter().skip(SAMPLED) {
+                forest.join(vertex as u32, arc.target() - own);
+            }
+        }
+    }
+    forest.flatten();
+    // It may have been hooked onto a lesser one.
+    let greatest = forest.parents.get(greatest as usize).copied().unwrap_or(0);
+    (forest, greatest)
+}

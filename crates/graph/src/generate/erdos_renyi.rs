@@ -1,0 +1,239 @@
+//! The random graph G(n, p): each pair of vertices has an edge with the same probability, independently of all others.
+//! [Gilbert, Random graphs, 1959; Erdos, Renyi, On random graphs I, 1959]
+//!
+//! Pairs without an edge cost nothing: the distance to the next pair that has one is drawn. [Batagelj, Brandes,
+//! Efficient generation of large random networks, 2005] Each vertex looks at those that follow it on a circle: at all
+//! others if edges have a direction, at half of them if not. So each pair is looked at once, and all rows have the same
+//! length, which they would not have in a triangle.
+
+use std::fmt;
+
+use super::chance::Chance;
+use super::outlet::Outlet;
+use super::random::{Coin, Purpose, Stream};
+use super::text::Arguments;
+use super::{checked_probability, checked_vertices};
+use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+
+/// How many edges there are, as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Density {
+    Degree(f64),
+    Probability(f64),
+}
+
+/// A graph in which all pairs are alike. It has no self-loops and no multi-edges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ErdosRenyi {
+    vertices: u64,
+    density: Density,
+    directed: bool,
+    chance: Chance,
+}
+
+impl ErdosRenyi {
+    /// An undirected graph whose vertices have so many edges on average.
+    pub fn by_degree(vertices: u64, degree: f64) -> Result<Self> {
+        let vertices = checked_vertices(Some(vertices))?;
+        let most = vertices - 1;
+        if !(0.0..=most as f64).contains(&degree) {
+            return Err(Error::Input(format!(
+                "the degree among {vertices} vertices is from 0 to {most}, not {degree}"
+            )));
+        }
+        Ok(Self { vertices, density: Density::Degree(degree), directed: false, chance: Chance::default() })
+    }
+
+    /// An undirected graph whose pairs of vertices have an edge with this probability.
+    pub fn by_probability(vertices: u64, probability: f64) -> Result<Self> {
+        let vertices = checked_vertices(Some(vertices))?;
+        let density = Density::Probability(checked_probability(probability)?);
+        Ok(Self { vertices, density, directed: false, chance: Chance::default() })
+    }
+
+    /// The same with arcs, each direction of a pair for itself. The degree is that of arcs that begin at a vertex.
+    #[must_use]
+    pub fn directed(mut self) -> Self {
+        self.directed = true;
+        self
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.chance.seed = seed;
+        self
+    }
+
+    /// The same edges with weights, uniform above 0 up to 1.
+    #[must_use]
+    pub fn with_weights(mut self) -> Self {
+        self.chance.weighted = true;
+        self
+    }
+
+    pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {
+        let vertices = arguments.first()?;
+        let graph = match (arguments.value("degree")?, arguments.value("p")?) {
+            (Some(degree), None) => Self::by_degree(vertices, degree)?,
+            (None, Some(probability)) => Self::by_probability(vertices, probability)?,
+            _ => return Err(arguments.wrong("one of `degree=` and `p=` is needed")),
+        };
+        Ok(Self { directed: arguments.flag("directed"), chance: Chance::parse(arguments)?, ..graph })
+    }
+
+    /// The probability of an edge.
+    pub fn probability(&self) -> f64 {
+        match self.density {
+            Density::Probability(probability) => probability,
+            Density::Degree(0.0) => 0.0,
+            Density::Degree(degree) => degree / (self.vertices - 1) as f64,
+        }
+    }
+
+    /// At how many of those that follow it a vertex looks.
+    fn looks_at(&self, vertex: u64) -> u64 {
+        if self.directed {
+            self.vertices - 1
+        } else {
+            // Opposite vertices of an even circle would look at each other.
+            let opposite = self.vertices.is_multiple_of(2) && vertex < self.vertices / 2;
+            (self.vertices - 1) / 2 + u64::from(opposite)
+        }
+    }
+}
+
+impl fmt::Display for ErdosRenyi {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "erdos-renyi:{}", self.vertices)?;
+        match self.density {
+            Density::Degree(degree) => write!(f, ",degree={degree}")?,
+            Density::Probability(probability) => write!(f, ",p={probability}")?,
+        }
+        write!(f, "{}{}", if self.directed { ",directed" } else { "" }, self.chance)
+    }
+}
+
+impl Edges for ErdosRenyi {
+    fn vertices(&self) -> Option<u64> {
+        Some(self.vertices)
+    }
+
+    fn orientation(&self) -> Orientation {
+        if self.directed { Orientation::Directed } else { Orientation::Undirected }
+    }
+
+    fn weights(&self) -> Weights {
+        self.chance.weights()
+    }
+
+    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let coin = Coin::new(self.probability());
+        let mut outlet = Outlet::new(sink);
+        for from in share(self.vertices, part, parts) {
+            let mut stream = Stream::new(self.chance.seed, Purpose::Row, from);
+            coin.heads(self.looks_at(from), &mut stream, |passed| {
+                let to = from + 1 + passed;
+                let to = if to < self.vertices { to } else { to - self.vertices };
+                outlet.put(self.chance.edge(from, to));
+            });
+        }
+        outlet.finish();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn edges(graph: ErdosRenyi) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        graph.part(0, 1, &mut |some| edges.extend_from_slice(some)).unwrap();
+        edges
+    }
+
+    #[test]
+    fn certainty_gives_each_pair_once() {
+        for vertices in 1..12 {
+            let all = ErdosRenyi::by_probability(vertices, 1.0).unwrap();
+            let pairs = edges(all).into_iter().map(|edge| (edge.from.min(edge.to), edge.from.max(edge.to)));
+            let mut pairs: Vec<_> = pairs.collect();
+            pairs.sort_unstable();
+            let expected = (0..vertices).flat_map(|low| (low + 1..vertices).map(move |high| (low, high)));
+            assert_eq!(pairs, expected.collect::<Vec<_>>());
+
+            let mut arcs: Vec<_> = edges(all.directed()).into_iter().map(|edge| (edge.from, edge.to)).collect();
+            arcs.sort_unstable();
+            let expected = (0..vertices).flat_map(|from| (0..vertices).map(move |to| (from, to)));
+            assert_eq!(arcs, expected.filter(|(from, to)| from != to).collect::<Vec<_>>());
+        }
+        assert_eq!(edges(ErdosRenyi::by_probability(100, 0.0).unwrap()), []);
+        assert_eq!(edges(ErdosRenyi::by_degree(1, 0.0).unwrap()), []);
+    }
+
+    #[test]
+    fn counts_are_near_their_expectation() {
+        for (graph, pairs, degree) in [
+            (ErdosRenyi::by_degree(20_001, 16.0).unwrap(), 20_001.0 * 20_000.0 / 2.0, 16.0),
+            (ErdosRenyi::by_degree(20_000, 5.5).unwrap().directed(), 20_000.0 * 19_999.0, 5.5),
+            (ErdosRenyi::by_probability(800, 0.4).unwrap(), 800.0 * 799.0 / 2.0, 0.4 * 799.0),
+        ] {
+            let edges = edges(graph);
+            let probability = graph.probability();
+            let mean: f64 = pairs * probability;
+            let deviation = (mean * (1.0 - probability)).sqrt();
+            assert!((edges.len() as f64 - mean).abs() < 4.0 * deviation, "{graph}: {} for {mean}", edges.len());
+            // A degree is a sum of many throws: six deviations are enough for all vertices.
+            let mut degrees = vec![0.0; graph.vertices as usize];
+            for edge in &edges {
+                degrees[edge.from as usize] += 1.0;
+                if !graph.directed {
+                    degrees[edge.to as usize] += 1.0;
+                }
+            }
+            let far = degrees.iter().find(|count: &&f64| (**count - degree).abs() > 6.0 * degree.sqrt() + 6.0);
+            assert_eq!(far, None, "{graph}");
+        }
+    }
+
+    #[test]
+    fn all_pairs_are_alike() {
+        let mut counts = [[0u32; 10]; 10];
+        for seed in 0..2000 {
+            for edge in edges(ErdosRenyi::by_probability(10, 0.3).unwrap().with_seed(seed)) {
+                counts[edge.from.min(edge.to) as usize][edge.from.max(edge.to) as usize] += 1;
+            }
+        }
+        for (low, row) in counts.into_iter().enumerate() {
+            for (high, count) in row.into_iter().enumerate() {
+                let expected = if low < high { 600 } else { 0 };
+                assert!(count.abs_diff(expected) <= expected / 6, "{low} {high}: {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_do_not_change_the_edges() {
+        let graph = ErdosRenyi::by_degree(1000, 4.0).unwrap();
+        let (plain, weighted) = (edges(graph), edges(graph.with_weights()));
+        assert!(plain.iter().all(|edge| edge.weight == 1.0));
+        assert!(plain.iter().zip(&weighted).all(|(one, other)| (one.from, one.to) == (other.from, other.to)));
+        let different: HashSet<_> = weighted.iter().map(|edge| edge.weight.to_bits()).collect();
+        assert!(plain.len() == weighted.len() && different.len() > weighted.len() * 9 / 10);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in [
+            ErdosRenyi::by_degree(0, 0.0),
+            ErdosRenyi::by_degree(10, 9.1),
+            ErdosRenyi::by_degree(10, f64::NAN),
+            ErdosRenyi::by_probability(10, -0.1),
+            ErdosRenyi::by_probability((1 << 48) + 1, 0.1),
+        ] {
+            assert!(matches!(bad, Err(Error::Input(_))), "{bad:?}");
+        }
+    }
+}

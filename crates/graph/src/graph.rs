@@ -1,0 +1,109 @@
+//! A graph, as one rank has it.
+
+use treepie_base::Rank;
+use treepie_comm::{Comm, Max};
+
+use crate::rows::{Arc, Rows};
+use crate::{Error, Layout, Result, View};
+
+/// A distributed graph: the rows of this rank's own vertices, and what it sees of others.
+#[derive(Debug)]
+pub struct Graph<A = u32> {
+    layout: Layout,
+    view: View,
+    out: Rows<A>,
+    /// Arcs with the vertex that they lead to, if these are others and were asked for.
+    back: Option<Rows<A>>,
+    symmetric: bool,
+    arcs: u64,
+}
+
+impl<A: Arc> Graph<A> {
+    pub(crate) fn new(
+        layout: Layout,
+        view: View,
+        out: Rows<A>,
+        back: Option<Rows<A>>,
+        symmetric: bool,
+        arcs: u64,
+    ) -> Self {
+        Self { layout, view, out, back, symmetric, arcs }
+    }
+
+    /// Which rank has which vertex.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What this rank sees.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// How many vertices there are.
+    pub fn vertices(&self) -> u64 {
+        self.layout.vertices()
+    }
+
+    /// How many of them are this rank's.
+    pub fn own(&self) -> usize {
+        self.out.len()
+    }
+
+    /// How many arcs there are on all ranks.
+    pub fn arcs(&self) -> u64 {
+        self.arcs
+    }
+
+    /// Whether for each arc there is one in the other direction.
+    pub fn is_symmetric(&self) -> bool {
+        self.symmetric
+    }
+
+    /// The arcs from this rank's vertices.
+    #[inline]
+    pub fn out(&self) -> &Rows<A> {
+        &self.out
+    }
+
+    /// The arcs to this rank's vertices, if they are known: rows name where each comes from.
+    #[inline]
+    pub fn back(&self) -> Option<&Rows<A>> {
+        if self.symmetric { Some(&self.out) } else { self.back.as_ref() }
+    }
+
+    /// The arcs to this rank's vertices, for algorithms that need them.
+    pub(crate) fn need_back(&self, what: &str) -> Result<&Rows<A>> {
+        let missing = || Error::Input(format!("{what} needs a graph that was built with arcs backwards, too"));
+        self.back().ok_or_else(missing)
+    }
+
+    /// The number inside of the vertex with a name. All ranks call it.
+    pub fn find(&self, comm: &Comm, name: u64) -> Result<u64> {
+        let found = self.layout.number(name).map_or(0, |number| number + 1);
+        let found = if self.layout.names_are_numbers() { found } else { comm.all_reduce(&[found], Max)?[0] };
+        let vertices = self.vertices();
+        found.checked_sub(1).ok_or_else(|| Error::Input(format!("there is no vertex {name} among the {vertices}")))
+    }
+
+    /// The place of a vertex among this rank's, if it is one of them.
+    pub fn mine(&self, number: u64) -> Option<usize> {
+        let (rank, place): (Rank, u32) = self.layout.place(number);
+        (rank == self.layout.rank()).then_some(place as usize)
+    }
+
+    /// Bytes of the graph on this rank: its rows, and what else it needs for them.
+    pub fn memory(&self) -> Memory {
+        let rows = self.out.memory() + self.back.as_ref().map_or(0, Rows::memory);
+        Memory { rows, besides: self.view.memory() + self.layout.memory() }
+    }
+}
+
+/// Bytes of a graph on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Of its compressed rows.
+    pub rows: usize,
+    /// Of what is known about others' vertices.
+    pub besides: usize,
+}

@@ -1,0 +1,42 @@
+//! Distributed graphs: where they come from, how they lie in memory, and algorithms on them.
+//!
+//! Edges come from a source ([`Edges`]): files, or a generator. [`Graph::build`] gives each rank the rows of its own vertices
+//! ([`Rows`]), which lead to places of what the rank sees ([`View`]). Algorithms are one file each.
+#![forbid(unsafe_code)]
+
+mod agree;
+pub mod bfs;
+mod bits;
+mod build;
+pub mod components;
+mod directory;
+mod edge;
+mod error;
+pub mod generate;
+mod graph;
+mod id;
+mod layout;
+mod messages;
+pub mod pagerank;
+pub mod patterns;
+pub mod reach;
+mod read;
+mod rows;
+mod scatter;
+pub mod sssp;
+mod view;
+mod write;
+
+pub use bits::Bits;
+pub use build::Shape;
+pub use edge::{Edge, Edges, Orientation, Weights, share};
+pub use error::{Error, Result};
+pub use generate::Generator;
+pub use graph::{Graph, Memory};
+pub use id::Id;
+pub use layout::{Distribution, Layout};
+pub use messages::Messages;
+pub use read::{Files, Format};
+pub use rows::{Arc, Rows, Weight, Weighted};
+pub use view::{Seeing, View};
+pub use write::{Column, OutputFormat, Values, write};

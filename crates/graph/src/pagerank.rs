@@ -1,0 +1,93 @@
+//! PageRank: how often a walk that follows arcs at random, and now and then begins anew anywhere, comes by each vertex.
+//! [Page, Brin, Motwani, Winograd 1999; active messages paper, section 4.5]
+//!
+//! - [`pull`]: each vertex adds up what its predecessors have to give; all ranks see that of all.
+//! - [`push`]: each arc is a message with what its beginning has to give; messages to one vertex can be added up on their way.
+//!
+//! Both are Jacobi iterations, so that what comes out, and after how many of them, does not depend on the number of ranks. A vertex
+//! without arcs gives to all vertices alike.
+
+pub mod pull;
+pub mod push;
+
+use treepie_comm::{Comm, Sum};
+
+use crate::rows::Arc;
+use crate::{Error, Graph, Result};
+
+/// When it is enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// With this probability an arc is followed.
+    pub damping: f64,
+    /// The scores of all vertices together change by less than this.
+    pub tolerance: f64,
+    /// Or after so many iterations.
+    pub iterations: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { damping: 0.85, tolerance: 1e-4, iterations: 100 }
+    }
+}
+
+/// Scores of own vertices, and how many iterations it took.
+#[derive(Clone, Debug)]
+pub struct Ranking {
+    /// Of each own vertex; those of all ranks together are 1.
+    pub scores: Vec<f64>,
+    /// How many iterations it took.
+    pub iterations: u32,
+    /// By how much the last one changed scores.
+    pub change: f64,
+}
+
+/// What vertices without arcs give to each vertex. All ranks call it.
+fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64]) -> Result<f64> {
+    let rows = graph.out();
+    let without = scores.iter().enumerate().filter(|(place, _)| rows.degree(*place) == 0);
+    let sum = without.map(|(_, score)| score).sum::<f64>();
+    Ok(comm.all_reduce(&[sum], Sum)?[0] / graph.vertices() as f64)
+}
+
+/// The vertices with the highest scores, by name, in order. All ranks call it.
+pub fn top<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64], count: usize) -> Result<Vec<(u64, f64)>> {
+    let mut own: Vec<(u64, f64)> =
+        scores.iter().enumerate().map(|(place, score)| (graph.layout().name(place), *score)).collect();
+    let order = |left: &(u64, f64), right: &(u64, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
+    own.sort_unstable_by(order);
+    own.truncate(count);
+    let lengths: Vec<usize> = comm.all_gather(&[own.len()])?;
+    let words: Vec<[u64; 2]> = own.iter().map(|(name, score)| [*name, score.to_bits()]).collect();
+    let mut all = vec![[0; 2]; lengths.iter().sum()];
+    comm.all_gatherv(&words, &lengths, &mut all)?;
+    let mut all: Vec<(u64, f64)> = all.into_iter().map(|[name, bits]| (name, f64::from_bits(bits))).collect();
+    all.sort_unstable_by(order);
+    all.truncate(count);
+    Ok(all)
+}
+
+/// Checks scores: one more step changes them by no more than it should. All ranks call it, and get the same error.
+///
+/// They must be what one gets after `change` was below the tolerance: then the next step changes less than the damping times that.
+pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, ranking: &Ranking, limits: &Limits) -> Result<()> {
+    let vertices = graph.vertices();
+    if vertices == 0 {
+        return Ok(());
+    }
+    let own = ranking.scores.iter().all(|score| score.is_finite() && *score > 0.0);
+    let sum = comm.all_reduce(&[if own { ranking.scores.iter().sum::<f64>() } else { f64::NAN }], Sum)?[0];
+    if sum.is_nan() || (sum - 1.0).abs() > 1e-4 {
+        return Err(Error::Wrong(format!("the scores of all vertices are {sum} together, not 1")));
+    }
+    let mut once = pull::Pulling::new(comm, graph)?;
+    let next = once.step(&ranking.scores, limits.damping)?;
+    let change: f64 = next.iter().zip(&ranking.scores).map(|(next, now)| (next - now).abs()).sum();
+    let change = comm.all_reduce(&[change], Sum)?[0];
+    let most = limits.damping * ranking.change * 1.01 + 1e-6;
+    if change > most {
+        return Err(Error::Wrong(format!("one more step changes scores by {change}, where {most} would be the most")));
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! PageRank by pushing: each arc is a message with what its beginning gives.   [active messages paper, section 6.2.4]
+
+use treepie_am::{ActiveMessages, Port};
+use treepie_comm::Comm;
+
+use super::{Limits, Ranking, dangling};
+use crate::patterns::fixpoint;
+use crate::rows::Arc;
+use crate::{Graph, Messages, Result};
+
+/// To a vertex of the destination's: what it gets, as the two halves of the bits.
+type Give = [u32; 3];
+
+fn give(place: u32, value: f64) -> Give {
+    let bits = value.to_bits();
+    [place, bits as u32, (bits >> 32) as u32]
+}
+
+fn value([_, low, high]: Give) -> f64 {
+    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+}
+
+/// A graph, and the messages along its arcs.
+pub struct Pushing<'g, A> {
+    comm: Comm,
+    graph: &'g Graph<A>,
+    am: ActiveMessages<Vec<f64>>,
+    give: Port<Give>,
+}
+
+impl<'g, A: Arc> Pushing<'g, A> {
+    /// Iterations on a graph. All ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<A>, messages: &Messages) -> Result<Self> {
+        let mut build = ActiveMessages::<Vec<f64>>::builder(comm);
+        let port = build.port::<Give>("give");
+        build.on_touch(
+            port,
+            |got: &Vec<f64>, message: &Give| &got[message[0] as usize],
+            |got, _, message| got[message[0] as usize] += value(message),
+        );
+        build.combine(
+            port,
+            |message: &Give| message[0].into(),
+            |sum: &mut Give, message| *sum = give(sum[0], value(*sum) + value(*message)),
+        );
+        Ok(Self { comm: comm.clone(), graph, am: messages.start(build)?, give: port })
+    }
+
+    /// Iterates. All ranks call it.
+    pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
+        let (graph, port) = (self.graph, self.give);
+        let mut scores = vec![1.0 / graph.vertices() as f64; graph.own()];
+        let mut got = vec![0.0; scores.len()];
+        let own = graph.view().own().start as u32;
+        let comm = self.comm.clone();
+        let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
+            let from_all = dangling(&comm, graph, &scores)?;
+            got.fill(0.0);
+            self.am.epoch_for(&mut got, 0..graph.own(), |cx, got, vertex| {
+                let gives = scores[vertex] / graph.out().degree(vertex).max(1) as f64;
+                let (near, far) = graph.out().parts(vertex);
+                near.iter().for_each(|arc| got[(arc.target() - own) as usize] += gives);
+                for arc in far {
+                    let (rank, place) = graph.view().owner(arc.target());
+                    cx.send(port, rank, give(place, gives));
+                }
+            })?;
+            let base = (1.0 - limits.damping) / graph.vertices() as f64 + limits.damping * from_all;
+            let mut change = 0.0;
+            for (score, got) in scores.iter_mut().zip(&got) {
+                let next = base + limits.damping * got;
+                change += (next - std::mem::replace(score, next)).abs();
+            }
+            Ok(change)
+        })?;
+        Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
+    }
+
+    /// What has become of messages.
+    pub fn statistics(&self) -> Vec<treepie_am::TypeStatistics> {
+        self.am.statistics()
+    }
+}

@@ -1,0 +1,304 @@
+//! Files of edges, one or many, of which each rank reads a part.
+//!
+//! Parts are ranges of bytes of all files one after the other, and a line belongs to the part in which it begins. So
+//! each rank reads little more than its share, nobody has to hand lines to others, and all parts together have each
+//! line once.
+
+mod dimacs;
+mod format;
+mod lines;
+mod matrix_market;
+mod metis;
+mod number;
+mod packed;
+mod source;
+mod text;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+pub use format::Format;
+use source::Source;
+
+use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+
+/// Edges in files that people have.
+///
+/// Text, Matrix Market, METIS, DIMACS and Graph 500 files, see [`Format`]. All files that are read together have the
+/// same format, say the same about the number of vertices and the orientation, and either all have weights or none.
+///
+/// Formats that count vertices from 1 (Matrix Market, METIS, DIMACS) are read so that the first is vertex 0.
+///
+/// Weights are finite and not negative in all formats: shortest paths need that. Whole weights are below 2^32.
+///
+/// # Compressed files
+/// Files whose names end in `.gz` are unpacked as they are read. They cannot be split: the first goes to part 0, the
+/// second to part 1, and so on in turn. So if there is only one, then part 0 reads it alone, and the others nothing.
+///
+/// # Numbers of edges
+/// Some formats say how many edges there are. A part that has all of a file checks that. If a file is split, no part
+/// can: whoever adds up the edges of all parts hands the sum to [`check`](Edges::check).
+#[derive(Debug)]
+pub struct Files {
+    files: Vec<Opened>,
+    format: Format,
+    vertices: Option<u64>,
+    orientation: Orientation,
+    weights: Weights,
+    /// Bytes of all files that can be split.
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Opened {
+    source: Source,
+    content: Box<dyn Content>,
+}
+
+/// What is in a file, as far as its head says. It is found when the file is opened.
+trait Content: Debug + Send + Sync {
+    fn facts(&self) -> Facts;
+
+    /// Reads what begins in a range of bytes. A compressed file is always read as a whole.
+    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()>;
+}
+
+struct Facts {
+    vertices: Option<u64>,
+    orientation: Orientation,
+    /// Not known of a file without lines.
+    weights: Option<Weights>,
+    announced: Option<Announced>,
+}
+
+/// How many edges there have to be.
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    edges: u64,
+    /// What they are called where that is said.
+    unit: &'static str,
+    /// The line that says so.
+    line: u64,
+}
+
+impl Files {
+    /// Opens files and reads their heads. The format is guessed from their names unless it is given.
+    pub fn open(paths: &[PathBuf], format: Option<Format>) -> Result<Self> {
+        let Some(first) = paths.first() else { return Err(Error::Input("no files to read edges from".into())) };
+        let format_of = |path: &PathBuf| format.map_or_else(|| Format::guess(path), Ok);
+        let format = format_of(first)?;
+        let mut all = Self {
+            files: Vec::with_capacity(paths.len()),
+            format,
+            vertices: None,
+            orientation: Orientation::Directed,
+            weights: Weights::None,
+            bytes: 0,
+        };
+        let mut weights = None;
+        for path in paths {
+            let other = format_of(path)?;
+            if other != format {
+                return Err(all.unlike_first(
+                    path,
+                    &format!("its format is {other}"),
+                    &format!("that of {{}} is {format}"),
+                ));
+            }
+            let source = Source::open(path)?;
+            let content: Box<dyn Content> = match format {
+                Format::Text => Box::new(text::Text::open(&source)?),
+                Format::MatrixMarket => Box::new(matrix_market::MatrixMarket::open(&source)?),
+                Format::Metis => Box::new(metis::Metis::open(&source)?),
+                Format::Dimacs => Box::new(dimacs::Dimacs::open(&source)?),
+                Format::Packed => Box::new(packed::Packed::open(&source)?),
+            };
+            all.agree(path, &content.facts(), &mut weights)?;
+            all.bytes = all.bytes.saturating_add(source.length().unwrap_or(0));
+            all.files.push(Opened { source, content });
+        }
+        all.weights = weights.unwrap_or(Weights::None);
+        Ok(all)
+    }
+
+    /// The format of the files.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How many edges all parts have together, if all files say that. The edges of METIS files are in them twice, and
+    /// counted so.
+    pub fn expected_edges(&self) -> Option<u64> {
+        let mut edges = self.files.iter().map(|file| file.content.facts().announced.map(|announced| announced.edges));
+        edges.try_fold(0, |sum: u64, edges| sum.checked_add(edges?))
+    }
+
+    fn check_sum(&self, edges: u64) -> Result<()> {
+        match (self.expected_edges(), self.files.as_slice()) {
+            (Some(expected), [file]) if expected != edges => file.check_edges(edges),
+            (Some(expected), _) if expected != edges => Err(Error::Input(format!(
+                "the {} files from {} on have to have {expected} edges together, but there are {edges}",
+                self.files.len(),
+                self.files[0].source.file().display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes up what one more file says, if that agrees with the others.
+    fn agree(&mut self, path: &Path, facts: &Facts, weights: &mut Option<Weights>) -> Result<()> {
+        if self.files.is_empty() {
+            (self.vertices, self.orientation) = (facts.vertices, facts.orientation);
+        }
+        if self.vertices != facts.vertices {
+            let number = |vertices: Option<u64>| vertices.map_or("no number of".into(), |count| count.to_string());
+            let (here, there) = (number(facts.vertices), number(self.vertices));
+            return Err(self.unlike_first(path, &format!("it has {here} vertices"), &format!("{{}} has {there}")));
+        }
+        if self.orientation != facts.orientation {
+            let (here, there) = (facts.orientation, self.orientation);
+            return Err(self.unlike_first(
+                path,
+                &format!("its edges are {here:?}"),
+                &format!("those of {{}} are {there:?}"),
+            ));
+        }
+        *weights = match (*weights, facts.weights) {
+            (None, either) | (either, None) => either,
+            (Some(there), Some(here)) if there == here => Some(here),
+            (Some(Weights::None), Some(_)) => {
+                return Err(self.unlike_first(path, "its edges have weights", "those of {} have none"));
+            }
+            (Some(_), Some(Weights::None)) => {
+                return Err(self.unlike_first(path, "its edges have no weights", "those of {} have some"));
+            }
+            (Some(_), Some(_)) => Some(Weights::Real),
+        };
+        Ok(())
+    }
+
+    /// A file says something else than the first one, which stands for `{}`.
+    fn unlike_first(&self, path: &Path, here: &str, there: &str) -> Error {
+        let first = self.files.first().map(|file| file.source.file().display().to_string()).unwrap_or_default();
+        Error::File { file: path.to_owned(), why: format!("{here}, but {}", there.replace("{}", &first)) }
+    }
+}
+
+impl Opened {
+    fn check_edges(&self, edges: u64) -> Result<()> {
+        let Some(announced) = self.content.facts().announced else { return Ok(()) };
+        if announced.edges == edges {
+            return Ok(());
+        }
+        let what = format!("{} {} are announced here, but there are {edges}", announced.edges, announced.unit);
+        Err(Error::Line { file: self.source.file().to_owned(), line: announced.line, what })
+    }
+}
+
+impl Edges for Files {
+    fn vertices(&self) -> Option<u64> {
+        self.vertices
+    }
+
+    fn orientation(&self) -> Orientation {
+        self.orientation
+    }
+
+    fn weights(&self) -> Weights {
+        self.weights
+    }
+
+    fn check(&self, edges: u64) -> Result<()> {
+        self.check_sum(edges)
+    }
+
+    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        if part >= parts {
+            return Err(Error::Input(format!("there is no part {part} of {parts}")));
+        }
+        let mut batch = Batch::new(sink);
+        let mine = share(self.bytes, part, parts);
+        let (mut begin, mut turn) = (0, 0);
+        for file in &self.files {
+            let all = file.source.all();
+            let range = if file.source.is_compressed() {
+                turn += 1;
+                if (turn - 1) % parts == part { all.clone() } else { 0..0 }
+            } else {
+                let here = begin;
+                begin += all.end;
+                mine.start.clamp(here, begin) - here..mine.end.clamp(here, begin) - here
+            };
+            if range.is_empty() {
+                continue;
+            }
+            let before = batch.given;
+            file.content.read(&file.source, range.clone(), &mut batch)?;
+            if range == all {
+                file.check_edges(batch.given - before)?;
+            }
+        }
+        batch.finish();
+        Ok(())
+    }
+}
+
+/// Edges on their way to whoever wants them, some thousand at a time.
+struct Batch<'a> {
+    edges: Vec<Edge>,
+    sink: &'a mut dyn FnMut(&[Edge]),
+    /// Edges so far, also those that still wait.
+    given: u64,
+}
+
+impl<'a> Batch<'a> {
+    /// 96 KiB of edges: they stay in the second cache between the two who use them.
+    const MOST: usize = 4096;
+
+    fn new(sink: &'a mut dyn FnMut(&[Edge])) -> Self {
+        Self { edges: Vec::with_capacity(Self::MOST), sink, given: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, edge: Edge) {
+        self.edges.push(edge);
+        self.given += 1;
+        if self.edges.len() == Self::MOST {
+            (self.sink)(&self.edges);
+            self.edges.clear();
+        }
+    }
+
+    fn finish(self) {
+        if !self.edges.is_empty() {
+            (self.sink)(&self.edges);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_have_all_edges_once() {
+        for count in [0, 1, 4095, 4096, 4097, 10_000] {
+            let mut seen = Vec::new();
+            let mut sink = |edges: &[Edge]| {
+                assert!(!edges.is_empty() && edges.len() <= Batch::MOST);
+                seen.extend(edges.iter().map(|edge| edge.from));
+            };
+            let mut batch = Batch::new(&mut sink);
+            (0..count).for_each(|from| batch.push(Edge::new(from, 0)));
+            assert_eq!(batch.given, count);
+            batch.finish();
+            assert_eq!(seen, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_files_are_refused() {
+        assert_eq!(Files::open(&[], None).expect_err("none").to_string(), "no files to read edges from");
+    }
+}

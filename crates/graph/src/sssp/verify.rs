@@ -1,0 +1,110 @@
+//! Whether lengths of shortest ways are right, without searching again.   [Graph 500, kernel 3 validation]
+//!
+//! The root's way has no length. No arc makes a way shorter. And along arcs that are as long as the difference of their ends, to
+//! the last bit, everything that has a length is reached from the root.
+
+use treepie_am::{ActiveMessages, Context, Port};
+use treepie_comm::Comm;
+
+use crate::agree::agree;
+use crate::patterns::search::{self, Spreading};
+use crate::rows::{Arc, Weight, Weighted};
+use crate::{Bits, Error, Graph, Messages, Result};
+
+struct State<'g, W> {
+    graph: &'g Graph<Weighted>,
+    /// By place.
+    lengths: &'g [W],
+    reached: Bits,
+    waiting: Vec<u32>,
+    reach: Port<u32>,
+}
+
+impl<W: Weight> State<'_, W> {
+    fn reach(&mut self, vertex: u32) {
+        if self.reached.put_new(vertex as usize) {
+            self.waiting.push(vertex);
+        }
+    }
+}
+
+impl<W: Weight> Spreading for State<'_, W> {
+    fn waiting(&mut self) -> &mut Vec<u32> {
+        &mut self.waiting
+    }
+
+    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+        let view = self.graph.view();
+        let own = view.own();
+        let length = self.lengths[own.start + vertex as usize];
+        for arc in self.graph.out().row(vertex as usize) {
+            let there = arc.target() as usize;
+            if self.lengths[there] == length.add(arc.weight()) {
+                if own.contains(&there) {
+                    self.reach((there - own.start) as u32);
+                } else {
+                    let (rank, place) = view.owner(arc.target());
+                    cx.send(self.reach, rank, place);
+                }
+            }
+        }
+    }
+}
+
+/// Checks lengths that a search from a root, by its number, has given. All ranks call it, and get the same error.
+pub fn verify<W: Weight>(
+    comm: &Comm,
+    graph: &Graph<Weighted>,
+    root: u64,
+    lengths: &[W],
+    messages: &Messages,
+) -> Result<()> {
+    let (view, layout) = (graph.view(), graph.layout());
+    let first = layout.first(layout.rank());
+    let count = lengths.len();
+    let own = if count == graph.own() {
+        Ok(())
+    } else {
+        Err(Error::Wrong(format!("there are {count} lengths for {} vertices", graph.own())))
+    };
+    agree(comm, own)?;
+    let mut seen = vec![W::FAR; view.len()];
+    seen[view.own()].copy_from_slice(lengths);
+    view.gather(comm, &mut seen)?;
+
+    let mut fault = Ok(());
+    for (place, length) in lengths.iter().enumerate() {
+        let number = first + place as u64;
+        if (number == root && *length != W::ZERO) || *length < W::ZERO || length.as_f64().is_nan() {
+            fault = Err(Error::Wrong(format!("the way from {root} to {number} has the length {length}")));
+        }
+        let makes_shorter = |arc: &&Weighted| seen[arc.target() as usize] > length.add(arc.weight());
+        if let Some(arc) = graph.out().row(place).iter().find(makes_shorter) {
+            let (there, further) = (view.number(layout, arc.target()), seen[arc.target() as usize]);
+            fault = Err(Error::Wrong(format!(
+                "vertex {number} at {length} has an arc of {} to {there}, which is at {further} (numbers inside)",
+                arc.weight::<W>()
+            )));
+        }
+    }
+    agree(comm, fault)?;
+
+    let mut build = ActiveMessages::<State<'_, W>>::builder(comm);
+    let reach = build.port::<u32>("reach");
+    build.on(reach, |state: &mut State<'_, W>, cx, vertex| {
+        state.reach(vertex);
+        state.spread(cx);
+    });
+    let mut am = messages.start(build)?;
+    let mut state = State { graph, lengths: &seen, reached: Bits::new(graph.own()), waiting: Vec::new(), reach };
+    if let Some(place) = graph.mine(root) {
+        state.reach(place as u32);
+    }
+    search::spread(&mut am, &mut state)?;
+    let lost = (0..graph.own()).find(|place| state.reached.has(*place) != (lengths[*place] < W::FAR));
+    let lost = lost.map(|place| {
+        let number = first + place as u64;
+        Error::Wrong(format!("vertex {number} is at {}, and no way of that length leads to it", lengths[place]))
+    });
+    agree(comm, lost.map_or(Ok(()), Err))
+}

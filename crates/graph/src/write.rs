@@ -1,0 +1,271 @@
+//! Results of algorithms in files: a value, or some, for each vertex under its original name.
+//!
+//! A file is written beside its place under another name and then moved there, so that nobody ever finds half of it.
+//! Rows are ordered by vertex, so that the same results are the same files whatever ranks they came from.
+
+mod npy;
+mod text;
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Error, Result};
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputFormat {
+    /// A line for each vertex: its name, and its values with blanks between them.
+    Text,
+    /// The same with commas, and a line with the names of columns first.
+    Csv,
+    /// An array of NumPy. It has one column, and vertices are 0, 1, and so on.
+    Npy,
+}
+
+/// All formats: what they are called, and how names of files in them end.
+const FORMATS: [(OutputFormat, &str, &str); 3] =
+    [(OutputFormat::Text, "text", "txt"), (OutputFormat::Csv, "csv", "csv"), (OutputFormat::Npy, "npy", "npy")];
+
+impl OutputFormat {
+    /// What the name of a file says about the format it is to have.
+    pub fn guess(file: &Path) -> Result<Self> {
+        let ending = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let found = FORMATS.iter().find(|(_, _, known)| *known == ending);
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            let why = "its name does not tell its format: it ends in none of .txt, .csv, .npy".into();
+            Error::File { file: file.to_owned(), why }
+        })
+    }
+}
+
+impl fmt::Display for OutputFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(FORMATS.iter().find(|(format, ..)| format == self).map_or("", |(_, name, _)| name))
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = FORMATS.iter().find(|(_, name, _)| *name == text);
+        let unknown = || Error::Input(format!("unknown format `{text}`, expected one of text, csv, npy"));
+        found.map(|(format, ..)| *format).ok_or_else(unknown)
+    }
+}
+
+/// A value of each vertex.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What the values are.
+    pub name: String,
+    /// The values, in the order of the vertices.
+    pub values: Values,
+}
+
+/// Values of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Whole numbers of 32 bits.
+    U32(Vec<u32>),
+    /// Whole numbers of 64 bits.
+    U64(Vec<u64>),
+    /// Whole numbers of 64 bits with a sign.
+    I64(Vec<i64>),
+    /// Floating-point numbers of 32 bits.
+    F32(Vec<f32>),
+    /// Floating-point numbers of 64 bits.
+    F64(Vec<f64>),
+}
+
+impl Values {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::U32(values) => values.len(),
+            Values::U64(values) => values.len(),
+            Values::I64(values) => values.len(),
+            Values::F32(values) => values.len(),
+            Values::F64(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Writes values of vertices with these names to a file, ordered by name.
+///
+/// What was there before is replaced at once when all is written, and stays as it is if that fails. What is not a
+/// regular file, such as `/dev/stdout`, is written to directly.
+///
+/// ```
+/// use treepie_graph::{Column, OutputFormat, Values, write};
+///
+/// let file = std::env::temp_dir().join(format!("treepie-levels-{}.csv", std::process::id()));
+/// let levels = Column { name: "level".into(), values: Values::I64(vec![0, -1, 1]) };
+/// write(&file, OutputFormat::guess(&file)?, &[3, 9, 5], &[levels])?;
+/// assert_eq!(std::fs::read_to_string(&file)?, "vertex,level\n3,0\n5,1\n9,-1\n");
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write(file: &Path, format: OutputFormat, ids: &[u64], columns: &[Column]) -> Result<()> {
+    if let Some(column) = columns.iter().find(|column| column.values.len() != ids.len()) {
+        let (name, values) = (&column.name, column.values.len());
+        return Err(Error::Input(format!("column `{name}` has {values} values, but there are {} vertices", ids.len())));
+    }
+    let order = order(ids);
+    let column = if format == OutputFormat::Npy { Some(npy::check(ids, &order, columns)?) } else { None };
+    let mut rows = |out: &mut dyn Write| match (format, column) {
+        (OutputFormat::Npy, Some(column)) => npy::write(out, &order, column),
+        (OutputFormat::Csv, _) => text::write_csv(out, ids, &order, columns),
+        _ => text::write(out, ids, &order, columns),
+    };
+    replace(file, &mut rows).map_err(|error| Error::File { file: file.to_owned(), why: error.to_string() })
+}
+
+/// Places of the vertices, ordered by name.
+fn order(ids: &[u64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ids.len()).collect();
+    // What is in order already is found to be so in one pass.
+    order.sort_by_key(|place| ids[*place]);
+    order
+}
+
+/// Writes a file beside its place and moves it there.
+fn replace(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    // Where a link leads to is replaced, not the link.
+    let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    if fs::metadata(&place).is_ok_and(|about| !about.is_file()) {
+        return write_all(File::options().write(true).open(&place)?, rows).map(drop);
+    }
+    let beside = beside(&place)?;
+    let result = File::create_new(&beside)
+        .and_then(|out| write_all(out, rows)?.sync_all())
+        .and_then(|()| fs::rename(&beside, &place));
+    if result.is_err() {
+        // It may not even be there. The first error is the one to tell.
+        let _ = fs::remove_file(&beside);
+    }
+    result
+}
+
+fn write_all(out: File, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
+    let mut out = BufWriter::with_capacity(1 << 18, out);
+    rows(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+/// A name in the same directory that nobody else uses: neither another process nor another thread.
+fn beside(file: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Ok(file.with_file_name(format!(".{}.{}.{number}.part", name.to_string_lossy(), std::process::id())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty directory that is removed in the end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("treepie-graph-write-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a place for files");
+            Self(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).expect("it is there");
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn ranks() -> Column {
+        Column { name: "rank".into(), values: Values::F64(vec![0.5, 0.25, 1e-9]) }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (format, name, ending) in FORMATS {
+            assert_eq!((format.to_string().as_str(), name.parse()), (name, Ok(format)));
+            assert_eq!(OutputFormat::guess(Path::new(&format!("a.b.{}", ending.to_uppercase()))), Ok(format));
+        }
+        let refused = "xml".parse::<OutputFormat>().expect_err("not a format").to_string();
+        assert_eq!(refused, "unknown format `xml`, expected one of text, csv, npy");
+        let refused = OutputFormat::guess(Path::new("a")).expect_err("no ending").to_string();
+        assert_eq!(refused, "a: its name does not tell its format: it ends in none of .txt, .csv, .npy");
+    }
+
+    #[test]
+    fn files_are_replaced_and_nothing_is_left_beside_them() {
+        let directory = Directory::new("replace");
+        let file = directory.0.join("ranks.txt");
+        for _ in 0..2 {
+            write(&file, OutputFormat::Text, &[7, 1, 4], &[ranks()]).expect("it is written");
+            assert_eq!(fs::read_to_string(&file).expect("it is there"), "1 0.25\n4 1e-9\n7 0.5\n");
+            assert_eq!(directory.names(), ["ranks.txt"]);
+        }
+    }
+
+    #[test]
+    fn what_fails_leaves_all_as_it_was() {
+        let directory = Directory::new("fail");
+        let file = directory.0.join("ranks.txt");
+        fs::write(&file, "old").expect("it is written");
+        let error = replace(&file, &mut |out| {
+            out.write_all(&[b'x'; 1 << 20])?;
+            Err(io::Error::other("no more"))
+        });
+        assert_eq!(error.expect_err("it fails").to_string(), "no more");
+        assert_eq!(
+            (fs::read_to_string(&file).expect("it is there"), directory.names()),
+            ("old".into(), vec!["ranks.txt".into()])
+        );
+        let error = write(&directory.0.join("no/ranks.txt"), OutputFormat::Text, &[], &[]).expect_err("no directory");
+        assert!(matches!(error, Error::File { .. }), "{error}");
+    }
+
+    #[test]
+    fn links_stay_links() {
+        let directory = Directory::new("link");
+        let (file, link) = (directory.0.join("there.txt"), directory.0.join("here.txt"));
+        fs::write(&file, "old").expect("it is written");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        write(&link, OutputFormat::Text, &[1], &[]).expect("it is written");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "1\n");
+        assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    }
+
+    #[test]
+    fn devices_are_written_to() {
+        write(Path::new("/dev/null"), OutputFormat::Text, &[7, 1, 4], &[ranks()]).expect("it is written");
+        assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
+    }
+
+    #[test]
+    fn columns_have_a_value_for_each_vertex() {
+        let refused =
+            write(Path::new("/dev/null"), OutputFormat::Csv, &[1, 2], &[ranks()]).expect_err("3 values").to_string();
+        assert_eq!(refused, "column `rank` has 3 values, but there are 2 vertices");
+    }
+}

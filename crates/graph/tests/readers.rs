@@ -1,0 +1,393 @@
+//! Reads samples of all formats, good ones and broken ones, in one part and in many.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use treepie_graph::{Edge, Edges, Files, Format, Orientation, Result, Weights};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name)
+}
+
+/// A place for files of one test.
+fn scratch(test: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("readers-{test}-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a place for files");
+    directory
+}
+
+fn part(files: &Files, part: usize, parts: usize) -> Result<Vec<Edge>> {
+    let mut edges = Vec::new();
+    files.part(part, parts, &mut |some| edges.extend_from_slice(some))?;
+    Ok(edges)
+}
+
+/// Edges of all parts, ordered, if there are as many as the files say.
+fn read(paths: &[PathBuf], parts: usize) -> Result<Vec<(u64, u64, f64)>> {
+    let files = Files::open(paths, None)?;
+    let mut all = Vec::new();
+    for index in 0..parts {
+        all.extend(part(&files, index, parts)?.into_iter().map(|edge| (edge.from, edge.to, edge.weight)));
+    }
+    files.check(all.len() as u64)?;
+    all.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
+    Ok(all)
+}
+
+use Orientation::{Directed, Symmetric, Undirected};
+type Sample = (&'static str, Option<u64>, Orientation, Weights, &'static [(u64, u64, f64)]);
+
+/// Good samples: vertices, orientation, weights, and edges in order.
+const GOOD: &[Sample] = &[
+    (
+        "plain.txt",
+        None,
+        Directed,
+        Weights::None,
+        &[
+            (0, 1, 1.0),
+            (0, 1, 1.0),
+            (1, 2, 1.0),
+            (2, 3, 1.0),
+            (3, 0, 1.0),
+            (4, 4, 1.0),
+            (7, 0, 1.0),
+            (1 << 33, u64::MAX - 1, 1.0),
+        ],
+    ),
+    (
+        "table.csv",
+        None,
+        Directed,
+        Weights::Real,
+        &[(10, 10, 12345678901234567890.0), (10, 20, 0.5), (20, 30, 1e-3), (30, 10, 0.25)],
+    ),
+    ("marked.txt", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0)]),
+    ("table.tsv", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]),
+    ("weights.wel", None, Directed, Weights::Real, &[(5, 6, 0.0), (6, 7, 3.5), (7, 5, 2.0)]),
+    ("empty.edges", None, Directed, Weights::None, &[]),
+    ("edges.el.gz", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (4, 1, 1.0)]),
+    (
+        "general.mtx",
+        Some(5),
+        Directed,
+        Weights::Real,
+        &[(0, 1, 0.5), (0, 1, 7.0), (1, 2, 1.5), (2, 2, 2.0), (3, 4, 0.0), (4, 0, 100.0)],
+    ),
+    (
+        "symmetric.mtx",
+        Some(4),
+        Undirected,
+        Weights::Whole,
+        &[(1, 0, 10.0), (2, 0, 20.0), (3, 2, 4294967295.0), (3, 3, 30.0)],
+    ),
+    ("pattern.mtx.gz", Some(3), Directed, Weights::None, &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0)]),
+    (
+        "plain.graph",
+        Some(7),
+        Symmetric,
+        Weights::None,
+        &[
+            (0, 1, 1.0),
+            (0, 2, 1.0),
+            (1, 0, 1.0),
+            (1, 2, 1.0),
+            (2, 0, 1.0),
+            (2, 1, 1.0),
+            (2, 4, 1.0),
+            (4, 2, 1.0),
+            (4, 5, 1.0),
+            (4, 6, 1.0),
+            (5, 4, 1.0),
+            (5, 6, 1.0),
+            (6, 4, 1.0),
+            (6, 5, 1.0),
+        ],
+    ),
+    (
+        "weights.metis",
+        Some(4),
+        Symmetric,
+        Weights::Whole,
+        &[(0, 1, 5.0), (0, 2, 6.0), (1, 0, 5.0), (1, 3, 7.0), (2, 0, 6.0), (2, 3, 8.0), (3, 1, 7.0), (3, 2, 8.0)],
+    ),
+    ("sizes.graph", Some(3), Symmetric, Weights::None, &[(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]),
+    (
+        "roads.gr",
+        Some(6),
+        Directed,
+        Weights::Whole,
+        &[(0, 1, 17.0), (1, 0, 17.0), (1, 2, 0.0), (2, 3, 4294967295.0), (3, 5, 1.0), (4, 4, 2.0), (5, 0, 3.0)],
+    ),
+    ("roads.gr.gz", Some(3), Directed, Weights::Whole, &[(0, 1, 3.0), (2, 1, 1.0)]),
+    (
+        "kron.packed",
+        None,
+        Undirected,
+        Weights::Real,
+        &[
+            (0, 1, 0.5),
+            (1, 0, 0.75),
+            (1, 2, 0.25),
+            (2, 0, 0.1_f32 as f64),
+            (3, 3, 1.0),
+            (5, (1 << 48) - 1, 1e30_f32 as f64),
+            (1 << 33, 5, 0.0),
+        ],
+    ),
+    (
+        "bare.bin",
+        None,
+        Undirected,
+        Weights::None,
+        &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0), (3, 3, 1.0), (1 << 33, 5, 1.0)],
+    ),
+    ("zipped.packed.gz", None, Undirected, Weights::Real, &[(0, 1, 0.5), (1, 2, 0.25), (2, 0, 0.1_f32 as f64)]),
+    ("empty.packed", None, Undirected, Weights::None, &[]),
+];
+
+#[test]
+fn good_samples_have_the_same_edges_in_any_number_of_parts() {
+    for (name, vertices, orientation, weights, edges) in GOOD {
+        let path = sample("good").join(name);
+        let files = Files::open(std::slice::from_ref(&path), None).expect(name);
+        assert_eq!(
+            (files.vertices(), files.orientation(), files.weights()),
+            (*vertices, *orientation, *weights),
+            "{name}"
+        );
+        let expected = vertices.map(|_| edges.len() as u64);
+        assert_eq!(files.expected_edges(), expected, "{name}");
+        for parts in (1..=5).chain([200]) {
+            assert_eq!(read(std::slice::from_ref(&path), parts).as_deref(), Ok(*edges), "{name} in {parts} parts");
+        }
+    }
+}
+
+#[test]
+fn all_good_samples_are_listed() {
+    for entry in fs::read_dir(sample("good")).expect("samples") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        assert!(name.contains(".weights") || GOOD.iter().any(|(known, ..)| *known == name), "{name}");
+    }
+}
+
+#[test]
+fn broken_samples_are_refused_with_one_clear_line() {
+    let expected = fs::read_to_string(sample("messages.txt")).expect("what is expected");
+    let directory = format!("{}/", sample("broken").display());
+    let mut names: Vec<_> = fs::read_dir(sample("broken"))
+        .expect("samples")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .filter(|name| !name.contains(".weights"))
+        .collect();
+    names.sort();
+    for parts in 1..=5 {
+        let message = |name: &String| read(&[sample("broken").join(name)], parts).expect_err(name).to_string();
+        let messages: Vec<_> = names.iter().map(|name| message(name).replace(&directory, "")).collect();
+        assert_eq!(messages, expected.lines().collect::<Vec<_>>(), "in {parts} parts");
+    }
+}
+
+#[test]
+fn lines_of_errors_are_those_of_the_file_whoever_reads_them() {
+    let directory = scratch("lines");
+    let path = directory.join("edges.txt");
+    let text: String =
+        (1..=10_000).map(|line| if line == 7654 { "x\n".into() } else { format!("{line} 1\n") }).collect();
+    fs::write(&path, text).expect("it is written");
+    for parts in 1..=7 {
+        let error = read(std::slice::from_ref(&path), parts).expect_err("line 7654").to_string();
+        assert_eq!(error, format!("{}:7654: `x` is no vertex: expected a whole number", path.display()));
+    }
+    fs::remove_dir_all(directory).expect("it is there");
+}
+
+#[test]
+fn many_files_are_read_as_one() {
+    let names = ["good/plain.txt", "good/empty.edges", "good/edges.el.gz", "good/table.tsv", "good/edges.el.gz"];
+    let paths = names.map(sample);
+    let mut expected: Vec<_> =
+        paths.iter().flat_map(|path| read(std::slice::from_ref(path), 1).expect("good")).collect();
+    expected.sort_by_key(|edge| (edge.0, edge.1));
+    for parts in 1..=9 {
+        assert_eq!(read(&paths, parts).as_ref(), Ok(&expected), "{parts}");
+    }
+}
+
+#[test]
+fn compressed_files_go_to_parts_in_turn() {
+    let path = sample("good/edges.el.gz");
+    let counts = |count: usize, parts: usize| {
+        let files = Files::open(&vec![path.clone(); count], None).expect("good");
+        (0..parts).map(|index| part(&files, index, parts).expect("good").len()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(1, 3), [4, 0, 0]);
+    assert_eq!(counts(5, 3), [8, 8, 4]);
+}
+
+#[test]
+fn files_that_do_not_belong_together() {
+    let refused = |names: &[&str]| {
+        let paths: Vec<_> = names.iter().map(|name| sample("good").join(name)).collect();
+        let directory = format!("{}/", sample("good").display());
+        Files::open(&paths, None).expect_err("they differ").to_string().replace(&directory, "")
+    };
+    for (names, message) in [
+        (["plain.txt", "roads.gr"], "roads.gr: its format is dimacs, but that of plain.txt is text"),
+        (["plain.txt", "weights.wel"], "weights.wel: its edges have weights, but those of plain.txt have none"),
+        (["weights.wel", "plain.txt"], "plain.txt: its edges have no weights, but those of weights.wel have some"),
+        (["roads.gr", "roads.gr.gz"], "roads.gr.gz: it has 3 vertices, but roads.gr has 6"),
+    ] {
+        assert_eq!(refused(&names), message);
+    }
+    let files = Files::open(&[sample("good/plain.txt")], None).expect("good");
+    assert_eq!(part(&files, 3, 3).expect_err("too many").to_string(), "there is no part 3 of 3");
+    let twice = [sample("good/roads.gr"), sample("good/roads.gr")];
+    assert_eq!((read(&twice, 1).map(|edges| edges.len()), read(&twice, 4).map(|edges| edges.len())), (Ok(14), Ok(14)));
+    let few = Files::open(&[sample("broken/few.gr")], None).expect("its head is good");
+    assert!(
+        part(&few, 0, 1).is_err() && part(&few, 0, 2).is_ok(),
+        "only who reads all of a file knows how many there are"
+    );
+    let twice = Files::open(&twice, None).expect("good");
+    assert!(twice.check(13).expect_err("one less").to_string().ends_with("14 edges together, but there are 13"));
+}
+
+#[test]
+fn formats_can_be_given() {
+    let files = Files::open(&[sample("broken/unknown.xyz")], Some(Format::Text)).expect("text under another name");
+    assert_eq!((part(&files, 0, 1).expect("good").len(), files.format()), (1, Format::Text));
+}
+
+#[test]
+fn lines_may_be_longer_than_any_buffer_where_a_line_is_a_vertex() {
+    let directory = scratch("hub");
+    let path = directory.join("star.graph");
+    let leaves = 200_000;
+    let mut text = format!("{} {leaves}\n", leaves + 1);
+    (2..=leaves + 1).for_each(|leaf| text.push_str(&format!("{leaf} ")));
+    text.push('\n');
+    text.push_str(&"1\n".repeat(leaves));
+    fs::write(&path, &text).expect("it is written");
+    let expected = read(std::slice::from_ref(&path), 1).expect("good");
+    assert_eq!((expected.len(), expected[leaves - 1], expected[leaves]), (2 * leaves, (0, 200_000, 1.0), (1, 0, 1.0)));
+    for parts in [2, 3, 50] {
+        assert!(read(std::slice::from_ref(&path), parts).as_ref() == Ok(&expected), "{parts}");
+    }
+    let path = directory.join("line.txt");
+    for (length, is_good) in [(1 << 20, true), ((1 << 20) + 1, false)] {
+        fs::write(&path, format!("1 2\n#{}\n3 4\n", " ".repeat(length - 1))).expect("it is written");
+        for parts in [1, 3, 7] {
+            let refused = format!("{}:2: a line of more than 1048576 bytes", path.display());
+            let outcome =
+                read(std::slice::from_ref(&path), parts).map(|edges| edges.len()).map_err(|error| error.to_string());
+            assert_eq!(outcome, if is_good { Ok(2) } else { Err(refused) }, "{parts}");
+        }
+    }
+    fs::remove_dir_all(directory).expect("it is there");
+}
+
+/// What is put into files, since nothing else finds these by chance.
+const WORDS: [&[u8]; 16] = [
+    b"18446744073709551615",
+    b"99999999999999999999999",
+    b"-1",
+    b"0",
+    b"nan",
+    b"1e999",
+    b"%",
+    b"#",
+    b"\n",
+    b"\r\n",
+    b",",
+    b" ",
+    b"a ",
+    b"\xff",
+    b"\0",
+    b"1",
+];
+
+fn mutate(bytes: &mut Vec<u8>, random: &mut Xoshiro256PlusPlus) {
+    for _ in 0..1 + random.next_u32() % 3 {
+        let mut below = |bound: usize| random.next_u64() as usize % bound.max(1);
+        let (place, other) = (below(bytes.len()), below(bytes.len()));
+        let (start, end) = (place.min(other), place.max(other));
+        match below(6) {
+            0 if !bytes.is_empty() => bytes[place] ^= 1 << below(8),
+            1 if !bytes.is_empty() => bytes[place] = b"0123456789 \n"[below(12)],
+            2 => bytes.truncate(place),
+            3 => drop(bytes.drain(start..end)),
+            4 => {
+                let doubled = bytes[start..end].to_vec();
+                bytes.splice(end..end, doubled);
+            }
+            _ => drop(bytes.splice(place..place, WORDS[below(WORDS.len())].iter().copied())),
+        }
+    }
+}
+
+/// Nothing that is done to samples makes a reader panic, and it is the same whoever reads it.
+fn fuzz(format: Format) {
+    let directory = scratch(&format!("fuzz-{format}"));
+    let names = GOOD.iter().map(|(name, ..)| *name);
+    let samples: Vec<_> = names.filter(|name| Format::guess(Path::new(name)) == Ok(format)).collect();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(format as u64 + 1);
+    let (start, is_long) = (Instant::now(), std::env::var_os("TREEPIE_LONG").is_some());
+    let (mut rounds, mut good) = (0, 0);
+    while if is_long { start.elapsed() < Duration::from_secs(60) } else { rounds < 2000 } {
+        let name = samples[rounds % samples.len()];
+        let path = directory.join(name);
+        let mut bytes = fs::read(sample("good").join(name)).expect("a sample");
+        // Weights of packed edges lie beside them, and are spoilt in their turn.
+        let weights = [format!("{name}.weights"), format!("{}.weights.gz", name.trim_end_matches(".gz"))];
+        let weights = weights.iter().find(|name| sample("good").join(name).exists());
+        match weights {
+            Some(weights) => {
+                let mut bytes = fs::read(sample("good").join(weights)).expect("a sample");
+                if random.next_u32().is_multiple_of(2) {
+                    mutate(&mut bytes, &mut random);
+                }
+                fs::write(directory.join(weights), bytes).expect("it is written");
+            }
+            None => assert!(format != Format::Packed || !name.starts_with("kron"), "a sample has weights"),
+        }
+        mutate(&mut bytes, &mut random);
+        fs::write(&path, &bytes).expect("it is written");
+        let (one, three) = (read(std::slice::from_ref(&path), 1), read(std::slice::from_ref(&path), 3));
+        good += usize::from(one.is_ok());
+        let is_same = if one.is_ok() { one == three } else { three.is_err() };
+        assert!(is_same, "round {rounds}: {one:?} in one part, {three:?} in three, of {}", bytes.escape_ascii());
+        rounds += 1;
+    }
+    assert!(good > rounds / 100 && good < rounds, "{good} of {rounds} files were good: that tests little");
+    fs::remove_dir_all(directory).expect("it is there");
+}
+
+#[test]
+fn spoilt_text() {
+    fuzz(Format::Text);
+}
+
+#[test]
+fn spoilt_matrix_market() {
+    fuzz(Format::MatrixMarket);
+}
+
+#[test]
+fn spoilt_metis() {
+    fuzz(Format::Metis);
+}
+
+#[test]
+fn spoilt_dimacs() {
+    fuzz(Format::Dimacs);
+}
+
+#[test]
+fn spoilt_packed() {
+    fuzz(Format::Packed);
+}
