@@ -42,7 +42,7 @@ pub struct Found {
     pub reached: u64,
     /// How many on each level.
     pub level_sizes: Vec<u64>,
-    /// How many arcs begin at them.
+    /// How many arcs lead from them to another vertex.
     pub arcs: u64,
 }
 
@@ -54,7 +54,7 @@ pub fn count<A: Arc, I: Id>(comm: &Comm, graph: &Graph<A>, labels: &[Label<I>]) 
     let mut sizes = vec![0; levels as usize + 1];
     for (place, label) in reached() {
         sizes[label.level as usize] += 1;
-        sizes[levels as usize] += graph.out().degree(place);
+        sizes[levels as usize] += graph.degree_without_loops(place);
     }
     comm.all_reduce_in_place(&mut sizes, Sum)?;
     let arcs = sizes.pop().unwrap_or(0);

@@ -15,7 +15,7 @@ use treepie_am::ActiveMessages;
 use treepie_comm::{Comm, Max, Sum};
 
 use crate::rows::Arc;
-use crate::{Error, Graph, Messages, Result};
+use crate::{Error, Graph, Messages, Result, Traffic};
 
 pub use verify::verify;
 
@@ -26,6 +26,15 @@ pub struct Found {
     pub components: u64,
     /// Vertices of the largest.
     pub largest: u64,
+}
+
+/// Labels of the own vertices, and what it took.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// The least number of each one's component.
+    pub labels: Vec<u64>,
+    /// What became of this rank's messages.
+    pub traffic: Traffic,
 }
 
 /// Refuses graphs with directions.
@@ -56,4 +65,26 @@ pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &M
     let components = sizes.iter().filter(|size| **size > 0).count() as u64;
     let largest = sizes.iter().max().copied().unwrap_or(0);
     Ok(Found { components: comm.all_reduce(&[components], Sum)?[0], largest: comm.all_reduce(&[largest], Max)?[0] })
+}
+
+/// The names of the vertices that labels are the numbers of. All ranks call it.
+pub fn names<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<Vec<u64>> {
+    struct State<'g, A> {
+        graph: &'g Graph<A>,
+        names: Vec<u64>,
+    }
+    let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
+    let ask = build.call::<u32, [u32; 2], u32>("name");
+    build.on_call(
+        ask,
+        |state: &mut State<'_, A>, _, place: u32| doubling::halves(state.graph.layout().name(place as usize)),
+        |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = doubling::whole(name),
+    );
+    let mut am = messages.start(build)?;
+    let mut state = State { graph, names: vec![0; labels.len()] };
+    am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
+        let (rank, place) = graph.layout().place(*label);
+        cx.call(ask, rank, vertex as u32, place);
+    })?;
+    Ok(state.names)
 }

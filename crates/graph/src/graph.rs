@@ -92,6 +92,13 @@ impl<A: Arc> Graph<A> {
         (rank == self.layout.rank()).then_some(place as usize)
     }
 
+    /// How many arcs lead from an own vertex to others, which loops do not.
+    pub fn degree_without_loops(&self, place: usize) -> u64 {
+        let own = (self.view.own().start + place) as u32;
+        let loops = self.out.parts(place).0.iter().filter(|arc| arc.target() == own).count();
+        self.out.degree(place) - loops as u64
+    }
+
     /// Bytes of the graph on this rank: its rows, and what else it needs for them.
     pub fn memory(&self) -> Memory {
         let rows = self.out.memory() + self.back.as_ref().map_or(0, Rows::memory);

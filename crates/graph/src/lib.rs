@@ -35,7 +35,7 @@ pub use generate::Generator;
 pub use graph::{Graph, Memory};
 pub use id::Id;
 pub use layout::{Distribution, Layout};
-pub use messages::Messages;
+pub use messages::{Messages, Traffic};
 pub use read::{Files, Format};
 pub use rows::{Arc, Rows, Weight, Weighted};
 pub use view::{Seeing, View};

@@ -15,7 +15,7 @@ use treepie_comm::{Comm, Sum};
 use crate::agree::agree;
 use crate::patterns::search::{self, Spreading};
 use crate::rows::Arc;
-use crate::{Bits, Error, Graph, Messages, Result};
+use crate::{Bits, Error, Graph, Messages, Result, Traffic};
 
 /// A search that can be run from one set of sources after the other.
 pub struct Search<'g, A: Arc> {
@@ -86,11 +86,16 @@ impl<'g, A: Arc> Search<'g, A> {
         search::spread(&mut self.am, &mut self.state)?;
         Ok(&self.state.visited)
     }
+
+    /// What has become of this rank's messages so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic::of(&self.am)
+    }
 }
 
-/// How many vertices are reached, and how many arcs begin at them. All ranks call it.
+/// How many vertices are reached, and how many arcs lead from them to another. All ranks call it.
 pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, visited: &Bits) -> Result<(u64, u64)> {
-    let arcs = visited.iter().map(|place| graph.out().degree(place)).sum();
+    let arcs = visited.iter().map(|place| graph.degree_without_loops(place)).sum();
     let mut counts = [visited.count(), arcs];
     comm.all_reduce_in_place(&mut counts, Sum)?;
     Ok(counts.into())

@@ -14,7 +14,7 @@ use treepie_comm::{Comm, Max, Sum};
 
 use crate::patterns::buckets::{self, Buckets, Correcting};
 use crate::rows::{Arc, Weight, Weighted};
-use crate::{Graph, Messages, Result};
+use crate::{Graph, Messages, Result, Traffic};
 
 pub use verify::verify;
 
@@ -144,9 +144,9 @@ impl<'g, W: Weight> Search<'g, W> {
         self.state.labels.iter().map(|label| label.length).collect()
     }
 
-    /// What has become of messages.
-    pub fn statistics(&self) -> Vec<treepie_am::TypeStatistics> {
-        self.am.statistics()
+    /// What has become of this rank's messages so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic::of(&self.am)
     }
 }
 
@@ -159,7 +159,7 @@ pub struct Found {
     pub max: f64,
     /// All of them together.
     pub sum: f64,
-    /// How many arcs begin at vertices that were reached.
+    /// How many arcs lead from vertices that were reached to another.
     pub arcs: u64,
 }
 
@@ -167,7 +167,7 @@ pub struct Found {
 /// are in blocks. All ranks call it.
 pub fn count<W: Weight>(comm: &Comm, graph: &Graph<Weighted>, lengths: &[W]) -> Result<Found> {
     let reached = || lengths.iter().enumerate().filter(|(_, length)| **length < W::FAR);
-    let mut counts = [reached().count() as u64, reached().map(|(place, _)| graph.out().degree(place)).sum()];
+    let mut counts = [reached().count() as u64, reached().map(|(place, _)| graph.degree_without_loops(place)).sum()];
     comm.all_reduce_in_place(&mut counts, Sum)?;
     let max = reached().map(|(_, length)| length.as_f64()).fold(0.0, f64::max);
     let max = comm.all_reduce(&[max], Max)?[0];

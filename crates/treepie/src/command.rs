@@ -12,6 +12,7 @@ mod algorithms;
 mod bench;
 mod demo;
 mod doctor;
+mod graph;
 mod job;
 mod machine;
 mod mpi;
@@ -47,6 +48,7 @@ enum Command {
     Bench(bench::Bench),
     Algorithms(algorithms::Algorithms),
     Sim(sim::Sim),
+    Graph(graph::Graph),
     /// One rank of the demo.
     #[command(hide = true)]
     DemoRank,
@@ -77,6 +79,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Algorithms(algorithms) => algorithms.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Graph(graph) => graph.run(),
         Command::DemoRank => demo::rank(),
         Command::P2pRank(rank) => rank.run(),
         Command::CollectivesRank(rank) => rank.run(),

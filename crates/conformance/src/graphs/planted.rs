@@ -56,7 +56,7 @@ pub(super) fn wrong(comm: &Comm) -> Outcome {
     visited.clear();
     is_found(reach::verify(comm, &graph, &[3], &visited, &messages), "nothing reached")?;
 
-    let labels = components::sampling::run(comm, &graph, &messages)?;
+    let labels = components::sampling::run(comm, &graph, &messages)?.labels;
     let change = |which: &dyn Fn(u64) -> bool, to: u64| {
         let first = graph.layout().first(graph.layout().rank());
         let own = labels.iter().enumerate();

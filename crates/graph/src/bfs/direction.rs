@@ -11,7 +11,7 @@ use treepie_comm::{Comm, Sum};
 use super::{Label, UNREACHED};
 use crate::id::Id;
 use crate::rows::{Arc, Rows};
-use crate::{Bits, Graph, Messages, Result};
+use crate::{Bits, Graph, Messages, Result, Traffic};
 
 /// Vertices look for the front when its arcs are more than one of so many that are left.
 const ALPHA: u64 = 15;
@@ -133,6 +133,11 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
             }
         }
         Ok(&self.state.labels)
+    }
+
+    /// What has become of this rank's messages so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic::of(&self.am)
     }
 
     /// One level: follows the arcs of the front. Returns how many begin at the next one.

@@ -16,7 +16,7 @@ use super::{Label, UNREACHED};
 use crate::id::Id;
 use crate::patterns::wavefront::{self, Front, HasFront};
 use crate::rows::Arc;
-use crate::{Graph, Messages, Result};
+use crate::{Graph, Messages, Result, Traffic};
 
 /// A search that can be run from one root after the other.
 pub struct Search<'g, A: Arc, I: Id> {
@@ -92,8 +92,8 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
         Ok(&self.state.labels)
     }
 
-    /// The runtime, for its statistics.
-    pub fn runtime(&self) -> &ActiveMessages<impl Sized + use<'g, A, I>> {
-        &self.am
+    /// What has become of this rank's messages so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic::of(&self.am)
     }
 }

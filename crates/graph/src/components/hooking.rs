@@ -9,12 +9,12 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::Comm;
 
 use super::doubling::{self, Trees, halves, whole};
-use super::need_symmetric;
+use super::{Labels, need_symmetric};
 use crate::rows::Arc;
-use crate::{Bits, Graph, Messages, Result};
+use crate::{Bits, Graph, Messages, Result, Traffic};
 
 /// Finds components by hooking and shortcutting. Returns the label of each own vertex. All ranks call it.
-pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Vec<u64>> {
+pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Labels> {
     need_symmetric(graph)?;
     among(comm, graph, None, messages)
 }
@@ -81,7 +81,7 @@ pub(super) fn among<A: Arc>(
     graph: &Graph<A>,
     left_out: Option<(&Bits, u64)>,
     messages: &Messages,
-) -> Result<Vec<u64>> {
+) -> Result<Labels> {
     let layout = graph.layout();
     let first = layout.first(layout.rank());
     let is_left_out = |place: usize| left_out.is_some_and(|(which, _)| which.has(place));
@@ -125,7 +125,7 @@ pub(super) fn among<A: Arc>(
         })?;
         doubling::flatten(&mut am, &mut state, graph, double, vertices)?;
         if hooked == 0 {
-            return Ok(state.parents);
+            return Ok(Labels { labels: state.parents, traffic: Traffic::of(&am) });
         }
     }
 }

@@ -11,9 +11,9 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::Comm;
 
 use super::doubling::{self, Trees, halves, whole};
-use super::need_symmetric;
+use super::{Labels, need_symmetric};
 use crate::rows::Arc;
-use crate::{Bits, Graph, Messages, Result};
+use crate::{Bits, Graph, Messages, Result, Traffic};
 
 /// Arcs of each vertex that are joined first.
 const SAMPLED: usize = 2;
@@ -115,7 +115,7 @@ impl Forest {
 }
 
 /// Finds components by sampling. Returns the label of each own vertex. All ranks call it.
-pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Vec<u64>> {
+pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Labels> {
     need_symmetric(graph)?;
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
     let (first, own) = (layout.first(layout.rank()), view.own().start);
@@ -163,7 +163,8 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let roots: Vec<usize> = (0..graph.own()).filter(|vertex| forest.parents[*vertex] as usize == *vertex).collect();
     doubling::flatten(&mut am, &mut state, graph, double, || roots.iter().copied())?;
     let State { parents, .. } = state;
-    Ok(forest.parents.iter().map(|root| parents[*root as usize]).collect())
+    let labels = forest.parents.iter().map(|root| parents[*root as usize]).collect();
+    Ok(Labels { labels, traffic: Traffic::of(&am) })
 }
 
 /// Joins own vertices along own arcs. Returns their trees, and the greatest of them.

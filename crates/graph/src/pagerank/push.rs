@@ -6,7 +6,7 @@ use treepie_comm::Comm;
 use super::{Limits, Ranking, dangling};
 use crate::patterns::fixpoint;
 use crate::rows::Arc;
-use crate::{Graph, Messages, Result};
+use crate::{Graph, Messages, Result, Traffic};
 
 /// To a vertex of the destination's: what it gets, as the two halves of the bits.
 type Give = [u32; 3];
@@ -76,8 +76,8 @@ impl<'g, A: Arc> Pushing<'g, A> {
         Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
     }
 
-    /// What has become of messages.
-    pub fn statistics(&self) -> Vec<treepie_am::TypeStatistics> {
-        self.am.statistics()
+    /// What has become of this rank's messages so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic::of(&self.am)
     }
 }

@@ -1,0 +1,225 @@
+//! Runs an algorithm, as often as it was asked for.
+
+use serde_json::{Value, json};
+use treepie::graph::bfs::{self, Label};
+use treepie::graph::components::{self, hooking, sampling, search};
+use treepie::graph::pagerank::{self, Limits, pull::Pulling, push::Pushing};
+use treepie::graph::{Column, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, sssp};
+use treepie::{Comm, Max};
+
+use super::answer::{Answer, Run};
+use super::input::{Facts, Source};
+use super::roots::roots;
+use super::{Graph, KEYS, Kernel, Method};
+
+/// What an algorithm is run with.
+struct Task<'a> {
+    asked: &'a Graph,
+    world: &'a Comm,
+    messages: Messages,
+    source: Source,
+}
+
+/// Runs and what they left.
+struct Done {
+    runs: Vec<Run>,
+    verified: Vec<f64>,
+    traffic: Traffic,
+    column: Column,
+}
+
+/// Builds the graph and runs the algorithm. All ranks call it.
+pub(super) fn answer(asked: &Graph, world: &Comm) -> anyhow::Result<Answer> {
+    let source = asked.input.open()?;
+    let task = Task { asked, world, messages: asked.messages()?, source };
+    let weighted = asked.kernel == Kernel::Sssp;
+    let backwards =
+        matches!((asked.kernel, asked.method()), (Kernel::Bfs, Some(Method::Direction)) | (Kernel::Pagerank, _));
+    let shape = asked.input.shape(&task.source, backwards, asked.graph500);
+    let (done, facts, names) = if weighted {
+        let (graph, facts) = asked.input.build::<Weighted>(world, &task.source, &shape)?;
+        let done = if task.source.edges.weights() == Weights::Whole {
+            task.sssp::<u32>(&graph)?
+        } else {
+            task.sssp::<f32>(&graph)?
+        };
+        (done, facts, names(&graph))
+    } else {
+        let (graph, facts): (_, Facts) = asked.input.build::<u32>(world, &task.source, &shape)?;
+        let done = match asked.kernel {
+            Kernel::Bfs if graph.vertices() < u64::from(u32::MAX) => task.bfs::<u32>(&graph)?,
+            Kernel::Bfs => task.bfs::<u64>(&graph)?,
+            Kernel::Cc => task.components(&graph)?,
+            Kernel::Pagerank => task.pagerank(&graph)?,
+            Kernel::Reach | Kernel::Sssp => task.reach(&graph)?,
+        };
+        (done, facts, names(&graph))
+    };
+    let method = asked.method().map_or_else(String::new, |method| format!("{method:?}").to_lowercase());
+    let Done { runs, verified, traffic, column } = done;
+    let traffic = traffic.of_all(world)?;
+    Ok(Answer {
+        kernel: asked.kernel.name(),
+        method,
+        ranks: world.size(),
+        facts,
+        runs,
+        verified,
+        traffic,
+        names,
+        column,
+    })
+}
+
+fn names<A: treepie::graph::Arc>(graph: &treepie::graph::Graph<A>) -> Vec<u64> {
+    (0..graph.own()).map(|place| graph.layout().name(place)).collect()
+}
+
+impl Task<'_> {
+    /// The time that the slowest rank took.
+    fn time<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+        self.world.barrier()?;
+        let begun = self.world.now();
+        let done = run()?;
+        let seconds = (self.world.now() - begun).as_secs_f64();
+        Ok((done, self.world.all_reduce(&[seconds], Max)?[0]))
+    }
+
+    fn is_verified(&self) -> bool {
+        self.asked.verify || self.asked.graph500
+    }
+
+    fn verify(&self, verified: &mut Vec<f64>, verify: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.is_verified() {
+            verified.push(self.time(verify)?.1);
+        }
+        Ok(())
+    }
+
+    /// Where searches begin, by number.
+    fn roots<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>) -> anyhow::Result<Vec<u64>> {
+        let count = self.asked.roots.unwrap_or(if self.asked.graph500 { KEYS } else { 1 });
+        roots(self.world, graph, &self.source, &self.asked.root, count)
+    }
+
+    /// The name of a vertex, by number. All ranks call it.
+    fn name<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>, number: u64) -> Result<u64> {
+        let own = graph.mine(number).map_or(0, |place| graph.layout().name(place));
+        Ok(self.world.all_reduce(&[own], Max)?[0])
+    }
+
+    fn bfs<I: Id>(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let (mut runs, mut verified, mut levels) = (Vec::new(), Vec::new(), Vec::new());
+        let mut direction = None;
+        let mut by_messages = None;
+        let mut by_exchange = None;
+        match self.asked.method() {
+            Some(Method::Messages) => by_messages = Some(bfs::messages::Search::<u32, I>::new(world, graph, messages)?),
+            Some(Method::Exchange) => by_exchange = Some(bfs::exchange::Search::<u32, I>::new(world, graph)),
+            _ => direction = Some(bfs::direction::Search::<u32, I>::new(world, graph, messages)?),
+        }
+        for root in self.roots(graph)? {
+            let (labels, seconds): (&[Label<I>], f64) = match (&mut direction, &mut by_messages, &mut by_exchange) {
+                (Some(search), _, _) => self.time(|| search.run(root))?,
+                (_, Some(search), _) => self.time(|| search.run(root))?,
+                (_, _, Some(search)) => self.time(|| search.run(root))?,
+                _ => unreachable!("one of them was made"),
+            };
+            self.verify(&mut verified, || bfs::verify(world, graph, root, labels, messages))?;
+            let found = bfs::count(world, graph, labels)?;
+            levels = labels.iter().map(|label| label.level).collect();
+            let result = json!({"reached": found.reached, "level_sizes": found.level_sizes});
+            let edges = self.edges(graph, found.arcs);
+            runs.push(Run { root: Some(self.name(graph, root)?), seconds, edges, result });
+        }
+        let traffic = match (&direction, &by_messages) {
+            (Some(search), _) => search.traffic(),
+            (_, Some(search)) => search.traffic(),
+            _ => Traffic::default(),
+        };
+        // Those that are not reached have no level.
+        let levels = levels.into_iter().map(|level| if level == bfs::UNREACHED { -1 } else { i64::from(level) });
+        let column = Column { name: "level".to_owned(), values: Values::I64(levels.collect()) };
+        Ok(Done { runs, verified, traffic, column })
+    }
+
+    /// Edges that arcs stand for.
+    fn edges<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>, arcs: u64) -> u64 {
+        if graph.is_symmetric() { arcs / 2 } else { arcs }
+    }
+
+    fn sssp<W: Weight>(&self, graph: &treepie::graph::Graph<Weighted>) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let (mut runs, mut verified, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut search = sssp::Search::<W>::new(world, graph, self.asked.delta, messages)?;
+        for root in self.roots(graph)? {
+            let (buckets, seconds) = self.time(|| search.run(root))?;
+            lengths = search.lengths();
+            self.verify(&mut verified, || sssp::verify(world, graph, root, &lengths, messages))?;
+            let found = sssp::count(world, graph, &lengths)?;
+            let result = json!({
+                "reached": found.reached, "max": found.max, "sum": found.sum, "delta": search.delta(), "buckets": buckets,
+            });
+            let edges = self.edges(graph, found.arcs);
+            runs.push(Run { root: Some(self.name(graph, root)?), seconds, edges, result });
+        }
+        let length = |length: &W| if *length < W::FAR { length.as_f64() } else { f64::INFINITY };
+        let column = Column { name: "distance".to_owned(), values: Values::F64(lengths.iter().map(length).collect()) };
+        Ok(Done { runs, verified, traffic: search.traffic(), column })
+    }
+
+    fn reach(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let mut search = reach::Search::new(world, graph, messages)?;
+        let roots = self.roots(graph)?;
+        let (visited, seconds) = self.time(|| Ok(search.run(&roots)?.clone()))?;
+        let mut verified = Vec::new();
+        self.verify(&mut verified, || reach::verify(world, graph, &roots, &visited, messages))?;
+        let (reached, arcs) = reach::count(world, graph, &visited)?;
+        let root = roots.first().map(|root| self.name(graph, *root)).transpose()?;
+        let run = Run { root, seconds, edges: self.edges(graph, arcs), result: json!({"reached": reached}) };
+        let reached = (0..graph.own()).map(|place| u32::from(visited.has(place))).collect();
+        let column = Column { name: "reached".to_owned(), values: Values::U32(reached) };
+        Ok(Done { runs: vec![run], verified, traffic: search.traffic(), column })
+    }
+
+    fn components(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let (found, seconds) = self.time(|| match self.asked.method() {
+            Some(Method::Hooking) => hooking::run(world, graph, messages),
+            Some(Method::Search) => search::run(world, graph, messages),
+            _ => sampling::run(world, graph, messages),
+        })?;
+        let mut verified = Vec::new();
+        self.verify(&mut verified, || components::verify(world, graph, &found.labels, messages))?;
+        let counts = components::count(world, graph, &found.labels, messages)?;
+        let result = json!({"components": counts.components, "largest": counts.largest});
+        let labels = components::names(world, graph, &found.labels, messages)?;
+        let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
+        let runs = vec![Run { root: None, seconds, edges: 0, result }];
+        Ok(Done { runs, verified, traffic: found.traffic, column })
+    }
+
+    fn pagerank(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let Graph { damping, tolerance, iterations, .. } = *self.asked;
+        let limits = Limits { damping, tolerance, iterations };
+        let (ranking, seconds, traffic) = if self.asked.method() == Some(Method::Push) {
+            let mut pushing = Pushing::new(world, graph, messages)?;
+            let (ranking, seconds) = self.time(|| pushing.run(&limits))?;
+            (ranking, seconds, pushing.traffic())
+        } else {
+            let mut pulling = Pulling::new(world, graph)?;
+            let (ranking, seconds) = self.time(|| pulling.run(&limits))?;
+            (ranking, seconds, Traffic::default())
+        };
+        let mut verified = Vec::new();
+        self.verify(&mut verified, || pagerank::verify(world, graph, &ranking, &limits))?;
+        let top = pagerank::top(world, graph, &ranking.scores, 10)?;
+        let top: Vec<Value> = top.into_iter().map(|(name, score)| json!([name, score])).collect();
+        let result = json!({"iterations": ranking.iterations, "top": top});
+        let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores) };
+        Ok(Done { runs: vec![Run { root: None, seconds, edges: 0, result }], verified, traffic, column })
+    }
+}

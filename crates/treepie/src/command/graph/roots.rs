@@ -1,0 +1,55 @@
+//! Where searches begin.
+
+use anyhow::ensure;
+use treepie::graph::{Arc, Graph};
+use treepie::{Comm, Sum};
+
+use super::input::Source;
+
+/// Numbers inside, and names, of vertices that searches begin from. All ranks call it.
+pub(super) fn roots<A: Arc>(
+    world: &Comm,
+    graph: &Graph<A>,
+    source: &Source,
+    asked: &[u64],
+    count: u32,
+) -> anyhow::Result<Vec<u64>> {
+    if !asked.is_empty() {
+        return Ok(asked.iter().map(|name| graph.find(world, *name)).collect::<Result<_, _>>()?);
+    }
+    let (vertices, count) = (graph.vertices(), count as usize);
+    ensure!(vertices > 0, "the graph has no vertices");
+    let mut roots = Vec::new();
+    // As Graph 500 does: drawn, and taken if it has an arc and was not drawn before, at most two tries a vertex.
+    let tries = (2 * vertices).min(1 << 20);
+    let batch = 4 * count as u64 + 64;
+    for first in (0..tries).step_by(batch as usize) {
+        let drawn: Vec<u64> = (first..(first + batch).min(tries)).map(|drawing| draw(graph, source, drawing)).collect();
+        let degree = |number: &u64| graph.mine(*number).map_or(0, |place| graph.degree_without_loops(place));
+        let degrees: Vec<u64> = drawn.iter().map(degree).collect();
+        let degrees = world.all_reduce(&degrees, Sum)?;
+        for (number, degree) in drawn.into_iter().zip(degrees) {
+            if degree > 0 && roots.len() < count && !roots.contains(&number) {
+                roots.push(number);
+            }
+        }
+        if roots.len() == count {
+            break;
+        }
+    }
+    ensure!(!roots.is_empty(), "no vertex has an edge to another one: there is nowhere to begin; say --root");
+    Ok(roots)
+}
+
+fn draw<A: Arc>(graph: &Graph<A>, source: &Source, drawing: u64) -> u64 {
+    let name = match &source.kronecker {
+        Some(kronecker) => kronecker.candidate(drawing),
+        None => {
+            let mixed = (drawing + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ mixed >> 27) % graph.vertices()
+        }
+    };
+    // Where names are any numbers, those inside do as well.
+    if graph.layout().names_are_numbers() { graph.layout().number(name).unwrap_or(name) } else { name }
+}
