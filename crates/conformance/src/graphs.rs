@@ -4,6 +4,7 @@
 
 mod algorithms;
 mod building;
+mod golden;
 mod oracle;
 mod planted;
 
@@ -24,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/shortest-ways", 1, algorithms::ways),
     Case::new("graphs/components", 1, algorithms::components),
     Case::new("graphs/pagerank", 1, algorithms::ranking),
+    Case::new("graphs/what-the-reference-finds", 1, golden::found),
     Case::new("graphs/wrong-results-are-found", 1, planted::wrong),
 ];
 

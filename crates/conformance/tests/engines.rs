@@ -180,6 +180,29 @@ fn active_on_mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, Some(ACTIVE));
 }
 
+/// Cases of graphs.
+const GRAPHS: &str = "graphs/";
+
+fn graphs_on_threads(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--threads", &ranks.to_string(), GRAPHS]);
+    passes(&format!("graphs on threads, {ranks} ranks"), &mut command);
+}
+
+fn graphs_on_shm(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--shm", &ranks.to_string(), GRAPHS]);
+    passes(&format!("graphs on shm, {ranks} ranks"), &mut command);
+}
+
+fn graphs_on_openmpi(ranks: usize) {
+    mpi("mpirun.openmpi", &OPENMPI, ranks, Some(GRAPHS));
+}
+
+fn graphs_on_mpich(ranks: usize) {
+    mpi("mpirun.mpich", &[], ranks, Some(GRAPHS));
+}
+
 fn hundred_million_messages_on_shm(ranks: usize) {
     if is_left_to_long_runs("a hundred million messages") {
         return;
@@ -488,6 +511,12 @@ runs! {
     active_on_shm_16: active_on_shm(16);
     active_on_openmpi_4: active_on_openmpi(4);
     active_on_mpich_4: active_on_mpich(4);
+    graphs_on_threads_4: graphs_on_threads(4);
+    graphs_on_threads_5: graphs_on_threads(5);
+    graphs_on_threads_17: graphs_on_threads(17);
+    graphs_on_shm_4: graphs_on_shm(4);
+    graphs_on_openmpi_4: graphs_on_openmpi(4);
+    graphs_on_mpich_4: graphs_on_mpich(4);
     hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);

@@ -139,6 +139,11 @@ impl<'g, W: Weight> Search<'g, W> {
         buckets::correct(&self.comm, &mut self.am, &mut self.state)
     }
 
+    /// How many own vertices are reached.
+    pub fn reached(&self) -> u64 {
+        self.state.labels.iter().filter(|label| label.length < W::FAR).count() as u64
+    }
+
     /// The length of the shortest way to each own vertex; [`Weight::FAR`] if there is none.
     pub fn lengths(&self) -> Vec<W> {
         self.state.labels.iter().map(|label| label.length).collect()

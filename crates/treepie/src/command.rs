@@ -60,6 +60,8 @@ enum Command {
     ExchangeRank(bench::exchange::ExchangeRank),
     #[command(hide = true)]
     AmRank(bench::am::AmRank),
+    #[command(hide = true)]
+    GraphRank(bench::graph::rank::GraphRank),
     /// One of the two ranks that try whether they reach each other's memory.
     #[command(hide = true)]
     SingleCopyRank,
@@ -85,6 +87,7 @@ pub(crate) fn main() -> ExitCode {
         Command::CollectivesRank(rank) => rank.run(),
         Command::ExchangeRank(rank) => rank.run(),
         Command::AmRank(rank) => rank.run(),
+        Command::GraphRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
     };
     done.unwrap_or_else(|error| {

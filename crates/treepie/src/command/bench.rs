@@ -10,6 +10,7 @@ pub(crate) mod collectives;
 mod comparison;
 pub(crate) mod exchange;
 mod figure;
+pub(crate) mod graph;
 mod output;
 pub(crate) mod p2p;
 mod peer;
@@ -41,6 +42,7 @@ enum What {
     Collectives(collectives::Collectives),
     Exchange(exchange::Exchange),
     Am(am::Am),
+    Graph(graph::Graphs),
     Sim(sim::Simulator),
     Split(split::Split),
 }
@@ -52,6 +54,7 @@ impl Bench {
             What::Collectives(collectives) => collectives.run(),
             What::Exchange(exchange) => exchange.run(),
             What::Am(am) => am.run(),
+            What::Graph(graph) => graph.run(),
             What::Sim(sim) => sim.run(),
             What::Split(split) => split.run(),
         }
