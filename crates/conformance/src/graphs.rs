@@ -117,7 +117,13 @@ impl Drawn {
                 edges.push(*edges.last().expect("there is one"));
             }
         }
-        Self { vertices, edges, is_known: !seed.is_multiple_of(3), orientation }
+        let is_known = !seed.is_multiple_of(3);
+        if !is_known {
+            // Vertices are then those that edges have: none is left out below the last.
+            let most = edges.iter().map(|edge| edge.from.max(edge.to) + 1).max().unwrap_or(0);
+            edges.extend((0..most).map(|name| Edge::new(name, name)));
+        }
+        Self { vertices, edges, is_known, orientation }
     }
 
     /// Its arcs by vertex, as a shape makes them of its edges.

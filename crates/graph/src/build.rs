@@ -4,13 +4,13 @@
 //! depend on who read what, nor on the order in which messages came.
 
 use treepie_am::{ActiveMessages, Epoch, Port};
-use treepie_comm::{Comm, Max, Sum};
+use treepie_comm::{Comm, Max, Or, Sum};
 
 use crate::agree::agree;
 use crate::directory;
 use crate::graph::Graph;
 use crate::rows::{Arc, Loose, Rows, Weight, sort_into_rows};
-use crate::{Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
+use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
 
 /// How edges become a graph.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +56,7 @@ struct Arriving {
     back: Vec<Loose>,
 }
 
-/// Names of vertices that need a list are those with fewer edges than this part of the greatest name.
+/// Names are not looked at one by one if there are fewer edges than this part of the greatest.
 const SPARSE: u64 = 8;
 
 impl<A: Arc> Graph<A> {
@@ -71,7 +71,7 @@ impl<A: Arc> Graph<A> {
         }
     }
 
-    /// How many vertices there are must be found out first.
+    /// Which vertices there are must be found out first: those whose names edges have. Mostly these are the numbers below some.
     fn of_unknown(comm: &Comm, edges: &dyn Edges, shape: &Shape) -> Result<Self> {
         let mut read = Vec::new();
         let outcome = edges.part(comm.rank(), comm.size(), &mut |some| read.extend_from_slice(some));
@@ -82,7 +82,7 @@ impl<A: Arc> Graph<A> {
         let beyond = most.map_or(0, |most| most.saturating_add(1));
         let beyond = comm.all_reduce(&[beyond], Max)?[0];
         let read = Read { edges: read, orientation: edges.orientation(), weights: edges.weights() };
-        if beyond / SPARSE <= count.max(1024) {
+        if beyond / SPARSE <= count.max(1024) && has_no_gaps(comm, &read.edges, beyond)? {
             let layout = Layout::new(comm.rank(), comm.size(), beyond, shape.distribution);
             return Self::assemble(comm, layout, &read, shape, |layout, name| layout.number(name));
         }
@@ -188,6 +188,14 @@ impl<A: Arc> Graph<A> {
         let arcs = comm.all_reduce(&[out.arcs()], Sum)?[0];
         Ok(Self::new(layout, view, out, back, symmetric, arcs))
     }
+}
+
+/// Whether all numbers below `beyond` are names. Takes a bit of memory for each, for this once. All ranks call it.
+fn has_no_gaps(comm: &Comm, edges: &[Edge], beyond: u64) -> Result<bool> {
+    let mut names = Bits::new(beyond as usize);
+    edges.iter().flat_map(|edge| [edge.from, edge.to]).for_each(|name| names.put(name as usize));
+    comm.all_reduce_in_place(names.words_mut(), Or)?;
+    Ok(names.count() == beyond)
 }
 
 /// Edges that were read before it was known how many vertices there are: each rank has its part.

@@ -11,6 +11,8 @@ use serde_json::Value;
 mod am;
 #[path = "cli/exchange.rs"]
 mod exchange;
+#[path = "cli/graph.rs"]
+mod graph;
 #[path = "cli/mpi.rs"]
 mod mpi;
 #[path = "cli/sim.rs"]
@@ -145,7 +147,7 @@ fn the_demo_runs_and_is_right() {
     let scratch = Scratch::new();
     let shown = succeeds(run(&["demo", "--json", scratch.path()]));
     assert!(shown.contains("All is well") && shown.contains(" 0 failed"), "{shown}");
-    for part in ["threads", "processes", "exchange", "active messages", "speed"] {
+    for part in ["threads", "processes", "exchange", "active messages", "graphs", "speed"] {
         assert!(shown.lines().any(|line| line.trim_start().starts_with(&format!("ok       {part}"))), "{shown}");
         let case = format!("demo/{}", part.replace(' ', "-"));
         assert!(scratch.lines().iter().any(|line| line["case"] == case));

@@ -6,6 +6,7 @@ mod active;
 mod checks;
 mod communicators;
 mod exchange;
+mod graph;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ const PARTS: &[(&str, Part)] = &[
     ("communicators", splits),
     ("exchange", sparse_exchange),
     ("active messages", active_messages),
+    ("graphs", graphs),
     ("simulated", simulated),
     ("speed", speed),
 ];
@@ -204,6 +206,16 @@ fn active_messages(report: &mut Report) -> anyhow::Result<()> {
         "{RANKS} threads: {updates} random updates in each of {configurations} configurations; a tree of {handlers} handlers; answers"
     );
     report.ok("active messages", "threads", RANKS, &seen)
+}
+
+fn graphs(report: &mut Report) -> anyhow::Result<()> {
+    let done = treepie::launch(RANKS as usize, |world| graph::run(&world))?;
+    let graph::Seen { vertices, edges, reached, components } =
+        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+    let seen = format!(
+        "{RANKS} threads: {vertices} vertices, {edges} edges; a search reaches {reached}, {components} components; verified"
+    );
+    report.ok("graphs", "threads", RANKS, &seen)
 }
 
 /// The same program on a torus that does not exist, and an algorithm at a scale that nobody has at hand.

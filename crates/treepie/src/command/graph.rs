@@ -9,7 +9,6 @@ mod kernel;
 mod roots;
 mod teps;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -268,7 +267,7 @@ fn launch(ranks: u32) -> anyhow::Result<ExitCode> {
         if text == "-n" || text == "--ranks" {
             words.next();
         } else if !(text.starts_with("--ranks=") || text.starts_with("-n") && !text.starts_with("--")) {
-            launch.args.push(OsString::from(word));
+            launch.args.push(word);
         }
     }
     launch.label = Label::Never;

@@ -152,10 +152,12 @@ impl Input {
         let begun = world.now();
         let graph = Graph::build(world, &*source.edges, shape)?;
         let memory = graph.memory();
+        let spread =
+            if graph.layout().names_are_numbers() { self.distribution.to_string() } else { "by name".to_owned() };
         let most = world.all_reduce(&[memory.rows as u64, memory.besides as u64], treepie::Max)?;
         let facts = Facts {
             name: source.name.clone(),
-            source: format!("{}, {words}, {} over ranks", source.words, self.distribution),
+            source: format!("{}, {words}, {spread} over ranks", source.words),
             scale: source.kronecker.map(|kronecker| (kronecker.scale(), kronecker.edge_count() >> kronecker.scale())),
             vertices: graph.vertices(),
             arcs: graph.arcs(),

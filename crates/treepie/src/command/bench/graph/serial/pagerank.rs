@@ -18,11 +18,11 @@ pub(crate) fn run(graph: &Csr<u32>, damping: f64, tolerance: f64, most: u32) -> 
         }
         let base = ((1.0 - damping) / count as f64 + damping * dangling / count as f64) as f32;
         let mut change = 0.0;
-        for vertex in 0..count {
+        for (vertex, score) in scores.iter_mut().enumerate() {
             let got: f32 = graph.row(vertex).iter().map(|from| given[*from as usize]).sum();
-            let score = base + damping as f32 * got;
-            change += f64::from((score - scores[vertex]).abs());
-            scores[vertex] = score;
+            let next = base + damping as f32 * got;
+            change += f64::from((next - *score).abs());
+            *score = next;
         }
         if change < tolerance {
             return (scores, iteration + 1);
