@@ -61,6 +61,8 @@ mod book {
     struct Sparse;
     #[doc = include_str!("../../../docs/active-messages.md")]
     struct ActiveMessages;
+    #[doc = include_str!("../../../docs/graphs.md")]
+    struct Graphs;
     #[doc = include_str!("../../../docs/simulator.md")]
     struct Simulator;
 }

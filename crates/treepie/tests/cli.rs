@@ -289,6 +289,7 @@ fn the_examples_run_alone_and_as_ranks() {
         ("particles", "rank 0: all 1000 particles are there"),
         ("grid", "rank 0: the heat of all cells is still 256"),
         ("active", "rank 0: 10000 vertices in 8 components"),
+        ("graph", "18728 components, of which the largest has 46803 vertices"),
     ];
     for (name, said) in examples_and_said {
         let example = examples.join(name);
