@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     // 3. Algorithms, which all ranks run together.
     let messages = Messages::default();
     let labels = components::sampling::run(&world, &graph, &messages)?.labels;
-    let parts = components::count(&world, &graph, &labels, &messages)?;
+    let parts = components::count(&world, &graph, &labels)?;
     components::verify(&world, &graph, &labels, &messages)?;
     if world.rank() == 0 {
         println!("{} vertices, {} edges", graph.vertices(), graph.arcs() / 2);

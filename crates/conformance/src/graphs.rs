@@ -7,6 +7,7 @@ mod building;
 mod golden;
 mod oracle;
 mod planted;
+mod properties;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -25,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/shortest-ways", 1, algorithms::ways),
     Case::new("graphs/components", 1, algorithms::components),
     Case::new("graphs/pagerank", 1, algorithms::ranking),
+    Case::new("graphs/properties", 1, properties::read_and_changed),
     Case::new("graphs/what-the-reference-finds", 1, golden::found),
     Case::new("graphs/wrong-results-are-found", 1, planted::wrong),
 ];

@@ -24,7 +24,7 @@ pub const UNREACHED: u32 = u32::MAX;
 /// What is known of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label<I> {
-    /// The number of the vertex that it was reached from: itself for the root.
+    /// The number of the vertex that it was reached from: itself for the root. Of vertices that are not reached it says nothing.
     pub parent: I,
     /// How many arcs away it is.
     pub level: u32,

@@ -12,21 +12,13 @@ pub mod search;
 mod verify;
 
 use treepie_am::ActiveMessages;
-use treepie_comm::{Comm, Max, Sum};
+use treepie_comm::Comm;
 
 use crate::rows::Arc;
 use crate::{Error, Graph, Messages, Result, Traffic};
 
+pub use crate::parts::{Found, count};
 pub use verify::verify;
-
-/// How many components there are, and how many vertices the largest has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// How many.
-    pub components: u64,
-    /// Vertices of the largest.
-    pub largest: u64,
-}
 
 /// Labels of the own vertices, and what it took.
 #[derive(Clone, Debug)]
@@ -43,28 +35,6 @@ fn need_symmetric<A: Arc>(graph: &Graph<A>) -> Result<()> {
         return Ok(());
     }
     Err(Error::Input("components need a graph without directions; symmetrize it".to_owned()))
-}
-
-/// Counts components by the labels of the own vertices: numbers of vertices, the same for all of a component. All ranks call it.
-pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<Found> {
-    // Each rank counts a label once for all of its vertices.
-    let mut sorted = labels.to_vec();
-    sorted.sort_unstable();
-    let mut build = ActiveMessages::<Vec<u64>>::builder(comm);
-    let add = build.port::<[u32; 3]>("members");
-    build.on(add, |sizes: &mut Vec<u64>, _, [place, low, high]| {
-        sizes[place as usize] += u64::from(low) | u64::from(high) << 32;
-    });
-    let mut am = messages.start(build)?;
-    let mut sizes = vec![0; graph.own()];
-    let layout = graph.layout();
-    am.epoch_for(&mut sizes, sorted.chunk_by(|left, right| left == right), |cx, _, members| {
-        let ((rank, place), count) = (layout.place(members[0]), members.len() as u64);
-        cx.send(add, rank, [place, count as u32, (count >> 32) as u32]);
-    })?;
-    let components = sizes.iter().filter(|size| **size > 0).count() as u64;
-    let largest = sizes.iter().max().copied().unwrap_or(0);
-    Ok(Found { components: comm.all_reduce(&[components], Sum)?[0], largest: comm.all_reduce(&[largest], Max)?[0] })
 }
 
 /// The names of the vertices that labels are the numbers of. All ranks call it.

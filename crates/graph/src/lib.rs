@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+pub mod betweenness;
 pub mod bfs;
 mod bits;
 mod build;
@@ -18,12 +19,16 @@ mod id;
 mod layout;
 mod messages;
 pub mod pagerank;
+mod parts;
 pub mod patterns;
+pub mod property;
 pub mod reach;
 mod read;
 mod rows;
 mod scatter;
+pub mod scc;
 pub mod sssp;
+mod top;
 mod view;
 mod write;
 
@@ -38,5 +43,6 @@ pub use layout::{Distribution, Layout};
 pub use messages::{Messages, Traffic};
 pub use read::{Files, Format};
 pub use rows::{Arc, Rows, Weight, Weighted};
+pub use top::top;
 pub use view::{Seeing, View};
 pub use write::{Column, OutputFormat, Values, write};

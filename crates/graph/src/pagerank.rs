@@ -51,23 +51,6 @@ fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64]) -> Result<f64
     Ok(comm.all_reduce(&[sum], Sum)?[0] / graph.vertices() as f64)
 }
 
-/// The vertices with the highest scores, by name, in order. All ranks call it.
-pub fn top<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64], count: usize) -> Result<Vec<(u64, f64)>> {
-    let mut own: Vec<(u64, f64)> =
-        scores.iter().enumerate().map(|(place, score)| (graph.layout().name(place), *score)).collect();
-    let order = |left: &(u64, f64), right: &(u64, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
-    own.sort_unstable_by(order);
-    own.truncate(count);
-    let lengths: Vec<usize> = comm.all_gather(&[own.len()])?;
-    let words: Vec<[u64; 2]> = own.iter().map(|(name, score)| [*name, score.to_bits()]).collect();
-    let mut all = vec![[0; 2]; lengths.iter().sum()];
-    comm.all_gatherv(&words, &lengths, &mut all)?;
-    let mut all: Vec<(u64, f64)> = all.into_iter().map(|[name, bits]| (name, f64::from_bits(bits))).collect();
-    all.sort_unstable_by(order);
-    all.truncate(count);
-    Ok(all)
-}
-
 /// Checks scores: one more step changes them by no more than it should. All ranks call it, and get the same error.
 ///
 /// They must be what one gets after `change` was below the tolerance: then the next step changes less than the damping times that.

@@ -181,8 +181,9 @@ pub fn count<W: Weight>(comm: &Comm, graph: &Graph<Weighted>, lengths: &[W]) -> 
     Ok(Found { reached: counts[0], max, sum, arcs: counts[1] })
 }
 
-/// Buckets such that about as many arcs of a vertex are shorter as are worth another look: the mean weight over a fraction of the
-/// mean degree.
+/// The width of buckets by the mean weight and the mean degree. Where vertices have many arcs, ways are short and there are always
+/// enough vertices in a narrow bucket, and in a wide one most of them are followed several times; where they have few, as in road
+/// networks, ways are long and narrow buckets are empty. The cube lies between what was best for degrees of 2.5 and of 30.
 fn find_delta<W: Weight>(comm: &Comm, graph: &Graph<Weighted>) -> Result<f64> {
     let rows = graph.out();
     let weights = (0..rows.len()).flat_map(|row| rows.row(row)).map(|arc| arc.weight::<W>().as_f64());
@@ -190,9 +191,12 @@ fn find_delta<W: Weight>(comm: &Comm, graph: &Graph<Weighted>) -> Result<f64> {
     let sum = comm.all_reduce(&[sum], Sum)?[0];
     let arcs = graph.arcs().max(1) as f64;
     let (mean, degree) = (sum / arcs, arcs / graph.vertices().max(1) as f64);
-    let delta = mean * DEGREES / degree.max(1.0);
+    let delta = mean * (USUAL / degree.max(1.0)).powi(3).clamp(NARROW, WIDE);
     Ok(if delta > 0.0 && delta.is_finite() { delta } else { 1.0 })
 }
 
-/// Mean degrees over which the mean weight is spread.
-const DEGREES: f64 = 2.0;
+/// The degree for which a bucket is as wide as the mean weight.
+const USUAL: f64 = 6.0;
+/// How many mean weights a bucket is wide, at least and at most.
+const NARROW: f64 = 0.005;
+const WIDE: f64 = 32.0;

@@ -4,7 +4,7 @@ use treepie::Comm;
 use treepie::graph::bfs::{self, Label, UNREACHED};
 use treepie::graph::components::{self, hooking, sampling, search};
 use treepie::graph::pagerank::{self, Limits, Ranking, pull::Pulling, push::Pushing};
-use treepie::graph::{Graph, Id, Messages, Orientation, Shape, Weight, Weighted, reach, sssp};
+use treepie::graph::{Graph, Id, Messages, Orientation, Shape, Weight, Weighted, reach, sssp, top};
 
 use super::{Drawn, messages, oracle, seeds, shape};
 use crate::check::{Failure, Outcome, check, check_eq};
@@ -143,7 +143,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
                 check_eq!(*label, numbers[right[name] as usize], "label of {name} by {how}, seed {seed}, {messages:?}");
             }
             components::verify(comm, &graph, &labels, &messages)?;
-            let found = components::count(comm, &graph, &labels, &messages)?;
+            let found = components::count(comm, &graph, &labels)?;
             let sizes = (0..right.len() as u64).map(|root| right.iter().filter(|label| **label == root).count() as u64);
             let sizes: Vec<u64> = sizes.filter(|size| *size > 0).collect();
             check_eq!(found.components, sizes.len() as u64, "components by {how}, seed {seed}");
@@ -178,7 +178,7 @@ pub(super) fn ranking(comm: &Comm) -> Outcome {
                 check!(near, "the score of {name} is {score}, not {}, by {how}, seed {seed}", right[name]);
             }
             pagerank::verify(comm, &graph, ranking, &limits)?;
-            let top = pagerank::top(comm, &graph, &ranking.scores, 10)?;
+            let top = top(comm, &graph, &ranking.scores, 10)?;
             check_eq!(top.len(), right.len().min(10), "the first of them, seed {seed}");
             check!(top.is_sorted_by(|left, right| left.1 >= right.1), "they are in order, seed {seed}");
             Ok(())

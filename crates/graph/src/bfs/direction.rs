@@ -127,11 +127,6 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
                 scout = self.follow_front()?;
             }
         }
-        for label in &mut self.state.labels {
-            if label.level == UNREACHED {
-                label.parent = I::NONE;
-            }
-        }
         Ok(&self.state.labels)
     }
 

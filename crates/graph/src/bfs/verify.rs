@@ -26,7 +26,10 @@ pub fn verify<A: Arc, I: Id>(
     let mut levels = vec![UNREACHED; view.len()];
     let mut parents = vec![I::NONE.number(); view.len()];
     for (place, label) in view.own().zip(labels) {
-        (levels[place], parents[place]) = (label.level, label.parent.number());
+        levels[place] = label.level;
+        if label.level != UNREACHED {
+            parents[place] = label.parent.number();
+        }
     }
     view.gather(comm, &mut levels)?;
     view.gather(comm, &mut parents)?;
@@ -87,7 +90,7 @@ fn each_for_itself<A: Arc, I: Id>(graph: &Graph<A>, root: u64, labels: &[Label<I
         if is_root && (label.level != 0 || parent != root) {
             return Err(Error::Wrong(format!("the root {root} is on level {} with the parent {parent}", label.level)));
         }
-        if !is_root && (label.level == 0 || is_reached != (label.parent != I::NONE)) {
+        if !is_root && label.level == 0 {
             return Err(Error::Wrong(format!("vertex {number} is on level {} with the parent {parent}", label.level)));
         }
         if is_reached && parent >= graph.vertices() {

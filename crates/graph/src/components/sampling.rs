@@ -29,6 +29,8 @@ struct State<'g, A> {
     first: u64,
     /// Of own vertices, as numbers: of their own rank at first.
     parents: Vec<u64>,
+    /// Roots that were hooked.
+    hooked: Vec<u32>,
     join: Port<Join>,
 }
 
@@ -50,6 +52,7 @@ impl<A: Arc> State<'_, A> {
                 // A root: it hooks onto what is less, or the other one's root onto it.
                 if other < parent {
                     self.parents[place] = other;
+                    self.hooked.push(place as u32);
                     return;
                 }
                 match self.graph.mine(other) {
@@ -120,6 +123,11 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
     let (first, own) = (layout.first(layout.rank()), view.own().start);
     let (forest, greatest) = join_own(graph);
+    if comm.size() == 1 {
+        // Nothing is anywhere else.
+        let labels = forest.parents.into_iter().map(u64::from).collect();
+        return Ok(Labels { labels, traffic: Traffic::default() });
+    }
     let in_greatest = |vertex: usize| forest.parents[vertex] == greatest;
 
     let mut bits = Bits::new(view.len());
@@ -136,7 +144,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let double = doubling::register(&mut build);
     let mut am = messages.start(build)?;
     let parents = forest.parents.iter().map(|parent| first + u64::from(*parent)).collect();
-    let mut state = State { graph, first, parents, join };
+    let mut state = State { graph, first, parents, hooked: Vec::new(), join };
 
     // Ranks whose greatest part is known to be joined with this one's.
     let mut joined = vec![false; comm.size()];
@@ -159,9 +167,9 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
         }
     })?;
 
-    // Roots here look for theirs elsewhere, and then everybody has the root of its root.
-    let roots: Vec<usize> = (0..graph.own()).filter(|vertex| forest.parents[*vertex] as usize == *vertex).collect();
-    doubling::flatten(&mut am, &mut state, graph, double, || roots.iter().copied())?;
+    // Roots that were hooked look for theirs elsewhere, and then everybody has the root of its root.
+    let hooked = std::mem::take(&mut state.hooked);
+    doubling::flatten(&mut am, &mut state, graph, double, || hooked.iter().map(|root| *root as usize))?;
     let State { parents, .. } = state;
     let labels = forest.parents.iter().map(|root| parents[*root as usize]).collect();
     Ok(Labels { labels, traffic: Traffic::of(&am) })

@@ -40,8 +40,7 @@ impl<'g, A: Arc> Pulling<'g, A> {
         graph.view().gather(&self.comm, &mut self.given)?;
         let base = (1.0 - damping) / graph.vertices() as f64 + damping * from_all;
         for (place, next) in next.iter_mut().enumerate() {
-            let got: f64 = self.back.row(place).iter().map(|arc| f64::from(self.given[arc.target() as usize])).sum();
-            *next = base + damping * got;
+            *next = base + damping * sum(self.back.row(place), &self.given);
         }
         Ok(())
     }
@@ -58,4 +57,18 @@ impl<'g, A: Arc> Pulling<'g, A> {
         })?;
         Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
     }
+}
+
+/// What a vertex gets along some arcs. Four sums at a time: one would wait for each addition before the next.
+#[inline]
+fn sum<A: Arc>(arcs: &[A], given: &[f32]) -> f64 {
+    let get = |arc: &A| f64::from(given[arc.target() as usize]);
+    let (fours, rest) = arcs.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for four in fours {
+        for (sum, arc) in sums.iter_mut().zip(four) {
+            *sum += get(arc);
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(get).sum::<f64>()
 }

@@ -47,6 +47,9 @@ pub(crate) struct Graph {
     /// Search from so many vertices, as Graph 500 draws them [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "root", value_parser = clap::value_parser!(u32).range(1..))]
     roots: Option<u32>,
+    /// bc: ways are as long as their weights
+    #[arg(long)]
+    weighted: bool,
     /// Check each result
     #[arg(long)]
     verify: bool,
@@ -91,6 +94,10 @@ enum Kernel {
     Pagerank,
     /// Which vertices can be reached from roots
     Reach,
+    /// Which vertices can be reached from each other
+    Scc,
+    /// Which vertices shortest ways lead over: betweenness, from all vertices or from roots
+    Bc,
 }
 
 impl Kernel {
@@ -101,6 +108,8 @@ impl Kernel {
             Self::Cc => "cc",
             Self::Pagerank => "pagerank",
             Self::Reach => "reach",
+            Self::Scc => "scc",
+            Self::Bc => "bc",
         }
     }
 
@@ -110,12 +119,12 @@ impl Kernel {
             Self::Bfs => &[Method::Direction, Method::Messages, Method::Exchange],
             Self::Cc => &[Method::Sampling, Method::Search, Method::Hooking],
             Self::Pagerank => &[Method::Pull, Method::Push],
-            Self::Sssp | Self::Reach => &[],
+            Self::Sssp | Self::Reach | Self::Scc | Self::Bc => &[],
         }
     }
 
     fn has_roots(self) -> bool {
-        matches!(self, Self::Bfs | Self::Sssp | Self::Reach)
+        matches!(self, Self::Bfs | Self::Sssp | Self::Reach | Self::Bc)
     }
 }
 
@@ -186,6 +195,7 @@ impl Graph {
             !self.graph500 || matches!(self.kernel, Kernel::Bfs | Kernel::Sssp),
             "Graph 500 has bfs and sssp, not {kernel}"
         );
+        ensure!(!self.weighted || self.kernel == Kernel::Bc, "--weighted is for bc, not for {kernel}");
         ensure!(self.delta.is_none_or(|delta| delta > 0.0 && delta.is_finite()), "--delta is a length over 0");
         ensure!((0.0..1.0).contains(&self.damping), "--damping is a number from 0 to 1, not 1 itself");
         ensure!(self.tolerance >= 0.0, "--tolerance is a number from 0 on");

@@ -29,7 +29,7 @@ pub(super) fn run(world: &Comm) -> anyhow::Result<Seen> {
     ensure!(found.level_sizes == LEVELS, "levels of {:?} vertices instead of {LEVELS:?}", found.level_sizes);
     let labels = components::sampling::run(world, &graph, &messages)?.labels;
     components::verify(world, &graph, &labels, &messages)?;
-    let parts = components::count(world, &graph, &labels, &messages)?;
+    let parts = components::count(world, &graph, &labels)?;
     ensure!(
         parts.largest == found.reached,
         "a component of {} vertices, of which {} are reached",

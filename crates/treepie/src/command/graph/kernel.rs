@@ -1,10 +1,11 @@
 //! Runs an algorithm, as often as it was asked for.
 
 use serde_json::{Value, json};
+use treepie::graph::betweenness::{self, Betweenness, Hops, Lengths, Measure};
 use treepie::graph::bfs::{self, Label};
 use treepie::graph::components::{self, hooking, sampling, search};
 use treepie::graph::pagerank::{self, Limits, pull::Pulling, push::Pushing};
-use treepie::graph::{Column, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, sssp};
+use treepie::graph::{Column, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, scc, sssp, top};
 use treepie::{Comm, Max};
 
 use super::answer::{Answer, Run};
@@ -32,16 +33,25 @@ struct Done {
 pub(super) fn answer(asked: &Graph, world: &Comm) -> anyhow::Result<Answer> {
     let source = asked.input.open()?;
     let task = Task { asked, world, messages: asked.messages()?, source };
-    let weighted = asked.kernel == Kernel::Sssp;
-    let backwards =
-        matches!((asked.kernel, asked.method()), (Kernel::Bfs, Some(Method::Direction)) | (Kernel::Pagerank, _));
+    let weighted = asked.kernel == Kernel::Sssp || asked.kernel == Kernel::Bc && asked.weighted;
+    let backwards = match asked.kernel {
+        Kernel::Bfs => asked.method() == Some(Method::Direction),
+        Kernel::Pagerank | Kernel::Scc | Kernel::Bc => true,
+        Kernel::Sssp | Kernel::Cc | Kernel::Reach => false,
+    };
     let shape = asked.input.shape(&task.source, backwards, asked.graph500);
     let (done, facts, names) = if weighted {
         let (graph, facts) = asked.input.build::<Weighted>(world, &task.source, &shape)?;
-        let done = if task.source.edges.weights() == Weights::Whole {
-            task.sssp::<u32>(&graph)?
-        } else {
-            task.sssp::<f32>(&graph)?
+        let is_whole = task.source.edges.weights() == Weights::Whole;
+        let done = match (asked.kernel, is_whole) {
+            (Kernel::Bc, true) => {
+                task.betweenness(&graph, || Lengths::<u32>::new(world, &graph, asked.delta, &task.messages))?
+            }
+            (Kernel::Bc, false) => {
+                task.betweenness(&graph, || Lengths::<f32>::new(world, &graph, asked.delta, &task.messages))?
+            }
+            (_, true) => task.sssp::<u32>(&graph)?,
+            (_, false) => task.sssp::<f32>(&graph)?,
         };
         (done, facts, names(&graph))
     } else {
@@ -51,6 +61,8 @@ pub(super) fn answer(asked: &Graph, world: &Comm) -> anyhow::Result<Answer> {
             Kernel::Bfs => task.bfs::<u64>(&graph)?,
             Kernel::Cc => task.components(&graph)?,
             Kernel::Pagerank => task.pagerank(&graph)?,
+            Kernel::Scc => task.strong(&graph)?,
+            Kernel::Bc => task.betweenness(&graph, || Hops::new(world, &graph, &task.messages))?,
             Kernel::Reach | Kernel::Sssp => task.reach(&graph)?,
         };
         (done, facts, names(&graph))
@@ -193,12 +205,48 @@ impl Task<'_> {
         })?;
         let mut verified = Vec::new();
         self.verify(&mut verified, || components::verify(world, graph, &found.labels, messages))?;
-        let counts = components::count(world, graph, &found.labels, messages)?;
+        let counts = components::count(world, graph, &found.labels)?;
         let result = json!({"components": counts.components, "largest": counts.largest});
         let labels = components::names(world, graph, &found.labels, messages)?;
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![Run { root: None, seconds, edges: 0, result }];
         Ok(Done { runs, verified, traffic: found.traffic, column })
+    }
+
+    fn strong(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let mut search = scc::Search::new(world, graph, messages)?;
+        let (_, seconds) = self.time(|| search.run())?;
+        let mut verified = Vec::new();
+        self.verify(&mut verified, || scc::verify(world, graph, search.labels(), messages))?;
+        let counts = components::count(world, graph, search.labels())?;
+        let result = json!({"components": counts.components, "largest": counts.largest});
+        let labels = components::names(world, graph, search.labels(), messages)?;
+        let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
+        let runs = vec![Run { root: None, seconds, edges: 0, result }];
+        Ok(Done { runs, verified, traffic: search.traffic(), column })
+    }
+
+    /// From all vertices, unless some were asked for.
+    fn betweenness<'g, M: Measure<'g>>(
+        &self,
+        graph: &treepie::graph::Graph<M::Arc>,
+        measure: impl Fn() -> Result<M>,
+    ) -> anyhow::Result<Done> {
+        let (world, messages) = (self.world, &self.messages);
+        let is_all = self.asked.root.is_empty() && self.asked.roots.is_none();
+        let sources = if is_all { (0..graph.vertices()).collect() } else { self.roots(graph)? };
+        let mut search = Betweenness::new(world, measure()?, messages)?;
+        let ((), seconds) = self.time(|| sources.iter().try_for_each(|source| search.run(*source).map(|_| ())))?;
+        let scores = search.scores();
+        let mut verified = Vec::new();
+        self.verify(&mut verified, || betweenness::verify(world, &mut measure()?, &sources, &scores, messages))?;
+        let top = top(world, graph, &scores, 10)?;
+        let top: Vec<Value> = top.into_iter().map(|(name, score)| json!([name, score])).collect();
+        let result = json!({"sources": sources.len(), "top": top});
+        let column = Column { name: "betweenness".to_owned(), values: Values::F64(scores) };
+        let runs = vec![Run { root: None, seconds, edges: 0, result }];
+        Ok(Done { runs, verified, traffic: search.traffic(), column })
     }
 
     fn pagerank(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
@@ -216,7 +264,7 @@ impl Task<'_> {
         };
         let mut verified = Vec::new();
         self.verify(&mut verified, || pagerank::verify(world, graph, &ranking, &limits))?;
-        let top = pagerank::top(world, graph, &ranking.scores, 10)?;
+        let top = top(world, graph, &ranking.scores, 10)?;
         let top: Vec<Value> = top.into_iter().map(|(name, score)| json!([name, score])).collect();
         let result = json!({"iterations": ranking.iterations, "top": top});
         let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores) };
