@@ -43,12 +43,9 @@ pub struct Ranking {
     pub change: f64,
 }
 
-/// What vertices without arcs give to each vertex. All ranks call it.
-fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64]) -> Result<f64> {
-    let rows = graph.out();
-    let without = scores.iter().enumerate().filter(|(place, _)| rows.degree(*place) == 0);
-    let sum = without.map(|(_, score)| score).sum::<f64>();
-    Ok(comm.all_reduce(&[sum], Sum)?[0] / graph.vertices() as f64)
+/// What vertices without arcs give to each vertex, if those of this rank have `kept` so much. All ranks call it.
+fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, kept: f64) -> Result<f64> {
+    Ok(comm.all_reduce(&[kept], Sum)?[0] / graph.vertices() as f64)
 }
 
 /// Checks scores: one more step changes them by no more than it should. All ranks call it, and get the same error.

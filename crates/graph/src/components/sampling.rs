@@ -3,9 +3,11 @@
 //! Each rank first joins its own vertices along its own arcs: two arcs of each vertex find most of its greatest part, and only
 //! vertices outside of that look at their other arcs.   [Sutton, Ben-Nun, Barak, IPDPS 2018: Afforest]
 //!
-//! Then parts of different ranks are joined. Where an arc leads from the greatest part of one rank to that of another, one such
-//! arc is enough, and a bit for each vertex tells; other arcs are looked at from the end that is in no greatest part. A join is
-//! one message, which goes up to the roots of both trees until it can hook the greater onto the less: all of them in one epoch.
+//! Then parts of different ranks are joined. A bit for each vertex tells whether it is in the greatest part of its rank. If an arc
+//! leads from the greatest part of one rank to that of another, these are one; then whatever else has an arc to the other's is joined
+//! with the own, and needs no message. What is left are arcs between vertices of which none is in a greatest part, and one arc
+//! between each two ranks. Each is one message, which goes up to the roots of both trees until it can hook the greater onto the
+//! less: all of them in one epoch.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::Comm;
@@ -122,17 +124,35 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     need_symmetric(graph)?;
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
     let (first, own) = (layout.first(layout.rank()), view.own().start);
-    let (forest, greatest) = join_own(graph);
+    let (mut forest, greatest) = join_own(graph);
     if comm.size() == 1 {
         // Nothing is anywhere else.
         let labels = forest.parents.into_iter().map(u64::from).collect();
         return Ok(Labels { labels, traffic: Traffic::default() });
     }
-    let in_greatest = |vertex: usize| forest.parents[vertex] == greatest;
-
     let mut bits = Bits::new(view.len());
-    (0..graph.own()).filter(|vertex| in_greatest(*vertex)).for_each(|vertex| bits.put(own + vertex));
+    let in_greatest = |forest: &Forest, vertex: usize| forest.parents[vertex] == greatest;
+    (0..graph.own()).filter(|vertex| in_greatest(&forest, *vertex)).for_each(|vertex| bits.put(own + vertex));
     view.gather_bits(comm, &mut bits)?;
+    let bridges = find_bridges(graph, &bits);
+    // Arcs that have to be told.
+    let mut told: Vec<(u32, u64)> = Vec::new();
+    for (rank, bridge) in bridges.iter().enumerate() {
+        // The other rank has found one, too.
+        told.extend(bridge.filter(|_| rank > layout.rank()));
+    }
+    for vertex in (0..graph.own()).filter(|vertex| !bits.has(own + *vertex)) {
+        for arc in rows.parts(vertex).1 {
+            let (rank, place) = view.owner(arc.target());
+            let (number, is_great) = (layout.first(rank) + u64::from(place), bits.has(arc.target() as usize));
+            if is_great && bridges[rank].is_some() {
+                forest.join(vertex as u32, greatest);
+            } else if is_great || first + (vertex as u64) < number {
+                told.push((vertex as u32, number));
+            }
+        }
+    }
+    forest.flatten();
 
     let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
     let join = build.port::<Join>("join");
@@ -146,26 +166,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let parents = forest.parents.iter().map(|parent| first + u64::from(*parent)).collect();
     let mut state = State { graph, first, parents, hooked: Vec::new(), join };
 
-    // Ranks whose greatest part is known to be joined with this one's.
-    let mut joined = vec![false; comm.size()];
-    let mut missing = comm.size() - 1;
-    am.epoch_for(&mut state, 0..graph.own(), |cx, state, vertex| {
-        let far = rows.parts(vertex).1;
-        if !in_greatest(vertex) {
-            for arc in far {
-                state.join(cx, vertex, view.number(layout, arc.target()));
-            }
-        } else if missing > 0 {
-            for arc in far {
-                let (rank, _) = view.owner(arc.target());
-                if !joined[rank] && bits.has(arc.target() as usize) {
-                    joined[rank] = true;
-                    missing -= 1;
-                    state.join(cx, vertex, view.number(layout, arc.target()));
-                }
-            }
-        }
-    })?;
+    am.epoch_for(&mut state, told, |cx, state, (vertex, other)| state.join(cx, vertex as usize, other))?;
 
     // Roots that were hooked look for theirs elsewhere, and then everybody has the root of its root.
     let hooked = std::mem::take(&mut state.hooked);
@@ -173,6 +174,27 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let State { parents, .. } = state;
     let labels = forest.parents.iter().map(|root| parents[*root as usize]).collect();
     Ok(Labels { labels, traffic: Traffic::of(&am) })
+}
+
+/// For each rank an arc from the own greatest part to that rank's, if there is one: from a vertex, to a number. As there is an arc
+/// back for each, the other rank finds one if this does.
+fn find_bridges<A: Arc>(graph: &Graph<A>, bits: &Bits) -> Vec<Option<(u32, u64)>> {
+    let (layout, view) = (graph.layout(), graph.view());
+    let mut bridges = vec![None; layout.ranks()];
+    let mut missing = layout.ranks() - 1;
+    for (vertex, _) in view.own().enumerate().filter(|(_, place)| bits.has(*place)) {
+        for arc in graph.out().parts(vertex).1.iter().filter(|arc| bits.has(arc.target() as usize)) {
+            let bridge = &mut bridges[view.owner(arc.target()).0];
+            if bridge.is_none() {
+                *bridge = Some((vertex as u32, view.number(layout, arc.target())));
+                missing -= 1;
+            }
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    bridges
 }
 
 /// Joins own vertices along own arcs. Returns their trees, and the greatest of them.

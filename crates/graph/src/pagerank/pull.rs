@@ -14,35 +14,47 @@ pub struct Pulling<'g, A> {
     back: &'g Rows<A>,
     /// By place. Half the size of scores, as most of the time goes into reading them at random.
     given: Vec<f32>,
+    /// One over the degree of each own vertex; nothing of those without arcs.
+    shares: Vec<f32>,
 }
 
 impl<'g, A: Arc> Pulling<'g, A> {
     /// Iterations on a graph whose arcs are known backwards. All ranks call it.
     pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Result<Self> {
         let back = graph.need_back("PageRank by pulling")?;
-        Ok(Self { comm: comm.clone(), graph, back, given: vec![0.0; graph.view().len()] })
+        let share = |place: usize| match graph.out().degree(place) {
+            0 => 0.0,
+            degree => 1.0 / degree as f32,
+        };
+        let shares = (0..graph.own()).map(share).collect();
+        Ok(Self { comm: comm.clone(), graph, back, given: vec![0.0; graph.view().len()], shares })
     }
 
     /// The next scores after these. All ranks call it.
-    pub fn step(&mut self, scores: &[f64], damping: f64) -> Result<Vec<f64>> {
+    pub(super) fn step(&mut self, scores: &[f64], damping: f64) -> Result<Vec<f64>> {
         let mut next = vec![0.0; scores.len()];
         self.step_into(scores, &mut next, damping)?;
         Ok(next)
     }
 
-    fn step_into(&mut self, scores: &[f64], next: &mut [f64], damping: f64) -> Result<()> {
-        let (graph, rows) = (self.graph, self.graph.out());
-        let from_all = dangling(&self.comm, graph, scores)?;
+    /// Returns by how much own scores change.
+    fn step_into(&mut self, scores: &[f64], next: &mut [f64], damping: f64) -> Result<f64> {
+        let graph = self.graph;
         let own = &mut self.given[graph.view().own()];
-        for (place, (given, score)) in own.iter_mut().zip(scores).enumerate() {
-            *given = (score / rows.degree(place).max(1) as f64) as f32;
+        let mut kept = 0.0;
+        for ((given, score), share) in own.iter_mut().zip(scores).zip(&self.shares) {
+            *given = *score as f32 * share;
+            kept += if *share == 0.0 { *score } else { 0.0 };
         }
+        let from_all = dangling(&self.comm, graph, kept)?;
         graph.view().gather(&self.comm, &mut self.given)?;
         let base = (1.0 - damping) / graph.vertices() as f64 + damping * from_all;
-        for (place, next) in next.iter_mut().enumerate() {
+        let mut change = 0.0;
+        for (place, (next, score)) in next.iter_mut().zip(scores).enumerate() {
             *next = base + damping * sum(self.back.row(place), &self.given);
+            change += (*next - score).abs();
         }
-        Ok(())
+        Ok(change)
     }
 
     /// Iterates. All ranks call it.
@@ -51,9 +63,9 @@ impl<'g, A: Arc> Pulling<'g, A> {
         let mut next = vec![0.0; scores.len()];
         let comm = self.comm.clone();
         let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
-            self.step_into(&scores, &mut next, limits.damping)?;
+            let change = self.step_into(&scores, &mut next, limits.damping)?;
             std::mem::swap(&mut scores, &mut next);
-            Ok(scores.iter().zip(&next).map(|(now, before)| (now - before).abs()).sum())
+            Ok(change)
         })?;
         Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
     }

@@ -54,7 +54,8 @@ impl<'g, A: Arc> Pushing<'g, A> {
         let own = graph.view().own().start as u32;
         let comm = self.comm.clone();
         let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
-            let from_all = dangling(&comm, graph, &scores)?;
+            let without_arcs = (0..graph.own()).filter(|vertex| graph.out().degree(*vertex) == 0);
+            let from_all = dangling(&comm, graph, without_arcs.map(|vertex| scores[vertex]).sum())?;
             got.fill(0.0);
             self.am.epoch_for(&mut got, 0..graph.own(), |cx, got, vertex| {
                 let gives = scores[vertex] / graph.out().degree(vertex).max(1) as f64;
