@@ -131,8 +131,10 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
         return Ok(Labels { labels, traffic: Traffic::default() });
     }
     let mut bits = Bits::new(view.len());
-    let in_greatest = |forest: &Forest, vertex: usize| forest.parents[vertex] == greatest;
-    (0..graph.own()).filter(|vertex| in_greatest(&forest, *vertex)).for_each(|vertex| bits.put(own + vertex));
+    // The places of own vertices begin with a word of their own.
+    for (word, parents) in bits.words_mut()[own / 64..].iter_mut().zip(forest.parents.chunks(64)) {
+        *word = parents.iter().rev().fold(0, |word, parent| word << 1 | u64::from(*parent == greatest));
+    }
     view.gather_bits(comm, &mut bits)?;
     let bridges = find_bridges(graph, &bits);
     // Arcs that have to be told.
@@ -141,15 +143,26 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
         // The other rank has found one, too.
         told.extend(bridge.filter(|_| rank > layout.rank()));
     }
+    let are_one = bridges.iter().filter(|bridge| bridge.is_some()).count() == comm.size() - 1;
     for vertex in (0..graph.own()).filter(|vertex| !bits.has(own + *vertex)) {
+        let mut is_joined = false;
         for arc in rows.parts(vertex).1 {
+            let is_great = bits.has(arc.target() as usize);
+            // Whose it is takes a division, and mostly it does not matter.
+            if is_great && are_one {
+                is_joined = true;
+                continue;
+            }
             let (rank, place) = view.owner(arc.target());
-            let (number, is_great) = (layout.first(rank) + u64::from(place), bits.has(arc.target() as usize));
+            let number = layout.first(rank) + u64::from(place);
             if is_great && bridges[rank].is_some() {
-                forest.join(vertex as u32, greatest);
+                is_joined = true;
             } else if is_great || first + (vertex as u64) < number {
                 told.push((vertex as u32, number));
             }
+        }
+        if is_joined {
+            forest.join(vertex as u32, greatest);
         }
     }
     forest.flatten();
