@@ -170,7 +170,7 @@ impl<S> Context<S> {
         }
         let entries = lane.entries;
         let goes_on = match &mut lane.caching {
-            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries, self.clock),
+            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries, &self.clock),
             _ => true,
         };
         if let Offered::Evicted(before) = offered {
@@ -274,7 +274,7 @@ impl<S> Context<S> {
     fn emit(&mut self, index: usize, place: usize, is_full: bool) {
         self.is_due = true;
         let lane = &mut self.lanes[index];
-        lane.note_sent(place, is_full, self.clock);
+        lane.note_sent(place, is_full, &self.clock);
         lane.counts.open_bytes -= lane.slots[place].room.len();
         if place == lane.own {
             let slot = std::mem::take(&mut lane.slots[place]);

@@ -223,7 +223,7 @@ impl Lane {
 
     /// A buffer is about to be sent, because it is full or because there is nothing else to do: counts it, and says how big the
     /// next one is to be.
-    pub(crate) fn note_sent(&mut self, place: usize, is_full: bool, clock: Clock) {
+    pub(crate) fn note_sent(&mut self, place: usize, is_full: bool, clock: &Clock) {
         let messages = self.messages_in(place);
         self.counts.put += messages;
         let (used, info) = (self.slots[place].used(), &mut self.infos[place]);
@@ -238,8 +238,7 @@ impl Lane {
         self.statistics.bytes += used as u64;
         if let Caching::Adaptive(sampling) = &mut self.caching
             && !sampling.is_on()
-            && is_full
-            && sampling.sent_without(messages, clock)
+            && sampling.sent_without(messages, is_full, clock)
         {
             self.settle_straight();
         }

@@ -188,7 +188,7 @@ impl<S> Machinery<S> {
         let ended = self.over.take().is_some();
         (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
         self.may_weave = false;
-        self.context.clock.begin();
+        self.context.clock.look(None);
         (self.context.sum, self.context.round, self.context.fault) = (0, 0, None);
         if !ended {
             self.early.clear();

@@ -58,7 +58,7 @@ impl<'g, M: Measure<'g>> Betweenness<'g, M> {
     /// Adds the ways from a source, by its number. Returns how many vertices were reached, the source among them. All
     /// ranks call it.
     pub fn run(&mut self, source: u64) -> Result<u64> {
-        check_source(self.graph, source)?;
+        self.graph.check_root(source)?;
         let lengths = self.measure.search(source)?;
         let reached = self.flow.begin(&lengths)?;
         let ways = count_ways(&self.comm, self.graph, &mut self.flow, source)?;
@@ -110,14 +110,6 @@ fn count_ways<'g, M: Measure<'g>>(
 /// How often the ways between two vertices are counted, if all vertices are sources.
 fn times_counted<A: Arc>(graph: &Graph<A>) -> f64 {
     if graph.is_symmetric() { 2.0 } else { 1.0 }
-}
-
-fn check_source<A: Arc>(graph: &Graph<A>, source: u64) -> Result<()> {
-    let vertices = graph.vertices();
-    if source < vertices {
-        return Ok(());
-    }
-    Err(Error::Input(format!("there is no vertex with the number {source} among the {vertices}")))
 }
 
 /// An arc is on a shortest way: from a vertex at `near` to one at `far`.

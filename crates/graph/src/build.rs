@@ -56,6 +56,9 @@ struct Arriving {
     back: Vec<Loose>,
 }
 
+/// Vertices that a rank can have.
+const MOST: u64 = u32::MAX as u64 - 64;
+
 /// Names are not looked at one by one if there are fewer edges than this part of the greatest.
 const SPARSE: u64 = 8;
 
@@ -98,6 +101,10 @@ impl<A: Arc> Graph<A> {
         shape: &Shape,
         number: impl Fn(&Layout, u64) -> Option<u64>,
     ) -> Result<Self> {
+        if (0..layout.ranks()).any(|rank| layout.count(rank) as u64 > MOST) {
+            let (vertices, ranks) = (layout.vertices(), layout.ranks());
+            return Err(Error::Input(format!("{vertices} vertices are too many for {ranks} ranks: 2^32 each at most")));
+        }
         let (twice, symmetric) = shape.directions(edges.orientation());
         let backwards = shape.backwards && !symmetric;
         let mut build = ActiveMessages::<Arriving>::builder(comm);
@@ -108,6 +115,8 @@ impl<A: Arc> Graph<A> {
         let mut am = build.start()?;
 
         let (mut fault, mut count) = (None, 0);
+        // Sums of a number for each arc and for the opposite one: they are equal if each arc has an opposite one.
+        let mut digests = [0u64; 2];
         let mut state = Arriving::default();
         let send = |epoch: &mut Epoch<'_, Arriving>, edge: &Edge| -> Result<()> {
             let find = |name| {
@@ -144,6 +153,12 @@ impl<A: Arc> Graph<A> {
             let mut broken = Ok(());
             let outcome = edges.part(comm.rank(), comm.size(), &mut |some| {
                 count += some.len() as u64;
+                if edges.orientation() == Orientation::Symmetric {
+                    for Edge { from, to, .. } in some {
+                        digests[0] += digest(*from, *to);
+                        digests[1] += digest(*to, *from);
+                    }
+                }
                 for edge in some.iter().take(if fault.is_none() && broken.is_ok() { usize::MAX } else { 0 }) {
                     if let Err(error) = send(epoch, edge) {
                         fault = Some(error);
@@ -159,6 +174,12 @@ impl<A: Arc> Graph<A> {
         })?;
         agree(comm, fault.map_or(Ok(()), Err))?;
         agree(comm, edges.check(comm.all_reduce(&[count], Sum)?[0]))?;
+        comm.all_reduce_in_place(&mut digests, Sum)?;
+        if digests[0] != digests[1] {
+            return Err(Error::Input(
+                "not every edge is there in both directions, as it has to be in such files".to_owned(),
+            ));
+        }
         drop(am);
 
         let rows = layout.count(layout.rank());
@@ -188,6 +209,12 @@ impl<A: Arc> Graph<A> {
         let arcs = comm.all_reduce(&[out.arcs()], Sum)?[0];
         Ok(Self::new(layout, view, out, back, symmetric, arcs))
     }
+}
+
+/// A number of 24 bits for an arc, so that sums of 2^40 of them are exact.
+fn digest(from: u64, to: u64) -> u64 {
+    let mixed = (from.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ to).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40
 }
 
 /// Whether all numbers below `beyond` are names. Takes a bit of memory for each, for this once. All ranks call it.

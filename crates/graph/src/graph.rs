@@ -86,8 +86,21 @@ impl<A: Arc> Graph<A> {
         found.checked_sub(1).ok_or_else(|| Error::Input(format!("there is no vertex {name} among the {vertices}")))
     }
 
+    /// Refuses numbers that no vertex has.
+    pub(crate) fn check_root(&self, number: u64) -> Result<()> {
+        let vertices = self.vertices();
+        if number < vertices {
+            return Ok(());
+        }
+        Err(Error::Input(format!("there is no vertex with the number {number} among the {vertices}")))
+    }
+
     /// The place of a vertex among this rank's, if it is one of them.
+    #[inline]
     pub fn mine(&self, number: u64) -> Option<usize> {
+        if number >= self.vertices() {
+            return None;
+        }
         let (rank, place): (Rank, u32) = self.layout.place(number);
         (rank == self.layout.rank()).then_some(place as usize)
     }

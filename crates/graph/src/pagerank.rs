@@ -4,7 +4,7 @@
 //! - [`pull`]: each vertex adds up what its predecessors have to give; all ranks see that of all.
 //! - [`push`]: each arc is a message with what its beginning has to give; messages to one vertex can be added up on their way.
 //!
-//! Both are Jacobi iterations, so that what comes out, and after how many of them, does not depend on the number of ranks. A vertex
+//! Both are Jacobi iterations, so that what comes out, and after how many of them, depends on the number of ranks by rounding only. A vertex
 //! without arcs gives to all vertices alike.
 
 pub mod pull;
@@ -12,6 +12,7 @@ pub mod push;
 
 use treepie_comm::{Comm, Sum};
 
+use crate::agree::agree;
 use crate::rows::Arc;
 use crate::{Error, Graph, Result};
 
@@ -50,10 +51,14 @@ fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, kept: f64) -> Result<f64> {
 
 /// Checks scores: one more step changes them by no more than it should. All ranks call it, and get the same error.
 ///
-/// They must be what one gets after `change` was below the tolerance: then the next step changes less than the damping times that.
+/// Where iterations ended because scores hardly changed, one more changes them by less than that; and after `k` of them by no more
+/// than twice the damping to the power of `k`.
 pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, ranking: &Ranking, limits: &Limits) -> Result<()> {
-    let vertices = graph.vertices();
-    if vertices == 0 {
+    let (count, own) = (ranking.scores.len(), graph.own());
+    let fits =
+        if count == own { Ok(()) } else { Err(Error::Wrong(format!("there are {count} scores for {own} vertices"))) };
+    agree(comm, fits)?;
+    if graph.vertices() == 0 {
         return Ok(());
     }
     let own = ranking.scores.iter().all(|score| score.is_finite() && *score > 0.0);
@@ -65,7 +70,10 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, ranking: &Ranking, limits: 
     let next = once.step(&ranking.scores, limits.damping)?;
     let change: f64 = next.iter().zip(&ranking.scores).map(|(next, now)| (next - now).abs()).sum();
     let change = comm.all_reduce(&[change], Sum)?[0];
-    let most = limits.damping * ranking.change * 1.01 + 1e-6;
+    let after_all = 2.0 * limits.damping.powi(ranking.iterations.min(10_000) as i32);
+    let ended = if ranking.iterations < limits.iterations { limits.damping * limits.tolerance } else { f64::INFINITY };
+    // Scores are given away as numbers of 32 bits.
+    let most = 1.01 * after_all.min(ended) + 1e-6;
     if change > most {
         return Err(Error::Wrong(format!("one more step changes scores by {change}, where {most} would be the most")));
     }

@@ -14,7 +14,7 @@ use treepie_comm::{Comm, Max, Sum};
 
 use crate::patterns::buckets::{self, Buckets, Correcting};
 use crate::rows::{Arc, Weight, Weighted};
-use crate::{Graph, Messages, Result, Traffic};
+use crate::{Error, Graph, Messages, Result, Traffic};
 
 pub use verify::verify;
 
@@ -26,6 +26,8 @@ pub struct Search<'g, W: Weight> {
     state: State<'g, W>,
     /// The width of a bucket.
     delta: f64,
+    /// The greatest weight of an own arc.
+    heaviest: f64,
 }
 
 struct State<'g, W: Weight> {
@@ -47,7 +49,7 @@ struct Label<W> {
 }
 
 /// So many messages ahead labels are asked for.
-const AHEAD: usize = 32;
+const AHEAD: usize = 64;
 
 impl<W: Weight> State<'_, W> {
     #[inline(always)]
@@ -55,7 +57,9 @@ impl<W: Weight> State<'_, W> {
         let label = &mut self.labels[vertex as usize];
         if length < label.length {
             label.length = length;
-            self.buckets.put((length.as_f64() * self.per_length) as u64, vertex);
+            // The last number stands for nothing.
+            let bucket = ((length.as_f64() * self.per_length) as u64).min(u64::MAX - 1);
+            self.buckets.put(bucket, vertex);
         }
     }
 }
@@ -120,7 +124,10 @@ impl<'g, W: Weight> Search<'g, W> {
             buckets: Buckets::default(),
             per_length: 1.0 / delta,
         };
-        Ok(Self { comm: comm.clone(), graph, am, state, delta })
+        let rows = graph.out();
+        let weights = (0..rows.len()).flat_map(|row| rows.row(row)).map(|arc| arc.weight::<W>().as_f64());
+        let heaviest = weights.fold(0.0, f64::max);
+        Ok(Self { comm: comm.clone(), graph, am, state, delta, heaviest })
     }
 
     /// The width of a bucket.
@@ -130,13 +137,32 @@ impl<'g, W: Weight> Search<'g, W> {
 
     /// Searches from a vertex, by its number. Returns how many buckets were emptied. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<u64> {
+        self.graph.check_root(root)?;
         self.state.labels.fill(Label { length: W::FAR, followed: W::FAR });
         self.state.told.fill(W::FAR);
         self.state.buckets.clear();
         if let Some(place) = self.graph.mine(root) {
             self.state.relax(place as u32, W::ZERO);
         }
-        buckets::correct(&self.comm, &mut self.am, &mut self.state)
+        let buckets = buckets::correct(&self.comm, &mut self.am, &mut self.state)?;
+        self.check_lengths()?;
+        Ok(buckets)
+    }
+
+    /// Refuses ways that are too long for their kind of number: they would not be told from none.
+    fn check_lengths(&self) -> Result<()> {
+        let reached = || self.state.labels.iter().enumerate().filter(|(_, label)| label.length < W::FAR);
+        let longest = reached().map(|(_, label)| label.length.as_f64()).fold(0.0, f64::max);
+        // Far from it, mostly.
+        let may_be = 2.0 * longest.max(self.heaviest) >= W::FAR.as_f64();
+        let too_long = |(place, label): (usize, &Label<W>)| {
+            self.graph.out().row(place).iter().any(|arc| label.length.add(arc.weight()) >= W::FAR)
+        };
+        let is_too_long = may_be && reached().any(too_long);
+        if self.comm.all_reduce(&[u32::from(is_too_long)], Max)?[0] > 0 {
+            return Err(Error::Input(format!("there are ways that are too long, of {} or more", W::FAR)));
+        }
+        Ok(())
     }
 
     /// How many own vertices are reached.
@@ -168,8 +194,7 @@ pub struct Found {
     pub arcs: u64,
 }
 
-/// Counts what a search has found. The sum does not depend on the number of ranks: it is made in the order of the names where they
-/// are in blocks. All ranks call it.
+/// Counts what a search has found. All ranks call it.
 pub fn count<W: Weight>(comm: &Comm, graph: &Graph<Weighted>, lengths: &[W]) -> Result<Found> {
     let reached = || lengths.iter().enumerate().filter(|(_, length)| **length < W::FAR);
     let mut counts = [reached().count() as u64, reached().map(|(place, _)| graph.degree_without_loops(place)).sum()];

@@ -8,6 +8,7 @@ use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 use treepie_sparse::{Pattern, SparseExchange};
 
+use crate::agree::agree;
 use crate::bits::Bits;
 use crate::{Error, Layout, Result};
 
@@ -85,9 +86,8 @@ impl View {
         let seen: Vec<(Rank, Vec<u32>)> = comm.exchange(wanted)?;
         let pattern = comm.pattern(seen.iter().map(|(to, _)| *to))?;
         let len = count.next_multiple_of(64) + places.len();
-        if len > u32::MAX as usize {
-            return Err(Error::Input(format!("rank {rank} sees {len} vertices, more than 2^32; use more ranks")));
-        }
+        let too_many = || Error::Input(format!("rank {rank} sees {len} vertices, more than 2^32; use more ranks"));
+        agree(comm, if len > u32::MAX as usize { Err(too_many()) } else { Ok(()) })?;
         Ok(Self { rank, len, own: 0..count, kind: Kind::Ghosts(Ghosts { places, seen, pattern }) })
     }
 

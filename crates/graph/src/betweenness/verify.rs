@@ -9,7 +9,7 @@ use treepie_comm::{Comm, Sum};
 
 use super::flow::{Direction, Flow};
 use super::measure::digest;
-use super::{Measure, check_source, count_ways, times_counted};
+use super::{Measure, count_ways, times_counted};
 use crate::agree::agree;
 use crate::{Error, Graph, Messages, Result};
 
@@ -32,7 +32,7 @@ pub fn verify<'g, M: Measure<'g>>(
     let mut flow = Flow::<M>::new(comm, graph, messages)?;
     let mut paid = 0.0;
     for source in sources {
-        check_source(graph, *source)?;
+        graph.check_root(*source)?;
         let lengths = measure.search_verified(comm, *source, messages)?;
         flow.begin(&lengths)?;
         let ways = count_ways(comm, graph, &mut flow, *source)?;

@@ -104,6 +104,7 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
 
     /// Searches from a vertex, by its number. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+        self.graph.check_root(root)?;
         let rows = self.graph.out();
         for (place, label) in self.state.labels.iter_mut().enumerate() {
             *label = Label { parent: I::new(rows.degree(place)), level: UNREACHED };

@@ -69,6 +69,7 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
 
     /// Searches from a vertex, by its number. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+        self.graph.check_root(root)?;
         let (graph, explore) = (self.graph, self.explore);
         self.state.labels.fill(Label::NONE);
         self.state.level = 0;

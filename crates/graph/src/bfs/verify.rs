@@ -20,6 +20,7 @@ pub fn verify<A: Arc, I: Id>(
     labels: &[Label<I>],
     messages: &Messages,
 ) -> Result<()> {
+    graph.check_root(root)?;
     let own = each_for_itself(graph, root, labels);
     agree(comm, own)?;
     let view = graph.view();

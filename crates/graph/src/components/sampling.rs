@@ -63,7 +63,11 @@ impl<A: Arc> State<'_, A> {
                 }
             } else {
                 match self.graph.mine(parent) {
-                    Some(above) => place = above,
+                    Some(above) => {
+                        // Shortened on the way, or long trees would be climbed again and again.
+                        self.parents[place] = self.parents[above];
+                        place = above;
+                    }
                     None => return self.send(cx, parent, other),
                 }
             }

@@ -25,6 +25,8 @@ pub struct Buckets {
     /// Those behind it.
     near: VecDeque<Vec<u32>>,
     far: Vec<(u64, u32)>,
+    /// The first bucket in which one of them waits.
+    far_from: u64,
     /// The body has nothing more to do.
     is_idle: Rc<Cell<bool>>,
     in_body: bool,
@@ -43,6 +45,7 @@ impl Buckets {
             }
             self.near[place].push(vertex);
         } else {
+            self.far_from = if self.far.is_empty() { bucket } else { self.far_from.min(bucket) };
             self.far.push((bucket, vertex));
         }
     }
@@ -66,7 +69,7 @@ impl Buckets {
             return Some(self.current);
         }
         let near = self.near.iter().position(|list| !list.is_empty()).map(|place| self.current + 1 + place as u64);
-        near.or_else(|| self.far.iter().map(|(bucket, _)| *bucket).min())
+        near.or_else(|| (!self.far.is_empty()).then_some(self.far_from))
     }
 
     /// Goes on to a bucket: nothing waits before it.
@@ -80,6 +83,9 @@ impl Buckets {
         self.near.drain(..skipped as usize);
         (self.now, self.head) = (self.near.pop_front().unwrap_or_default(), 0);
         self.current = bucket;
+        if self.far.is_empty() || self.far_from - bucket > NEAR {
+            return;
+        }
         let far = std::mem::take(&mut self.far);
         far.into_iter().for_each(|(bucket, vertex)| self.put(bucket, vertex));
     }

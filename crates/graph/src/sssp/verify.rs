@@ -68,6 +68,7 @@ pub fn verify<W: Weight>(
         Err(Error::Wrong(format!("there are {count} lengths for {} vertices", graph.own())))
     };
     agree(comm, own)?;
+    graph.check_root(root)?;
     let mut seen = vec![W::FAR; view.len()];
     seen[view.own()].copy_from_slice(lengths);
     view.gather(comm, &mut seen)?;
@@ -77,6 +78,10 @@ pub fn verify<W: Weight>(
         let number = first + place as u64;
         if (number == root && *length != W::ZERO) || *length < W::ZERO || length.as_f64().is_nan() {
             fault = Err(Error::Wrong(format!("the way from {root} to {number} has the length {length}")));
+        }
+        let is_too_long = |arc: &Weighted| length.add(arc.weight()) >= W::FAR;
+        if *length < W::FAR && graph.out().row(place).iter().any(is_too_long) {
+            fault = Err(Error::Wrong(format!("ways over vertex {number} are too long to be told from none")));
         }
         let makes_shorter = |arc: &&Weighted| seen[arc.target() as usize] > length.add(arc.weight());
         if let Some(arc) = graph.out().row(place).iter().find(makes_shorter) {

@@ -162,16 +162,15 @@ const TOLD: u8 = 1;
 
 impl Graph {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        self.check()?;
         let is_rank = std::env::var_os(treepie_shm::RANK).is_some() || treepie_mpi::running_under_mpi().is_some();
-        let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
-        if !is_rank && ranks > 1 {
-            return launch(ranks);
+        if !is_rank {
+            self.check()?;
+            let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
+            if ranks > 1 {
+                return launch(ranks);
+            }
         }
         let world = treepie::init()?;
-        if let Some(ranks) = self.ranks {
-            ensure!(ranks as usize == world.size(), "-n {ranks} on {} ranks that there are already", world.size());
-        }
         match self.answer(&world) {
             Err(error) if world.rank() == 0 => Err(error),
             // The first rank says why.
@@ -223,6 +222,10 @@ impl Graph {
 
     /// Builds the graph, and answers.
     fn answer(&self, world: &Comm) -> anyhow::Result<()> {
+        if let Some(ranks) = self.ranks {
+            ensure!(ranks as usize == world.size(), "-n {ranks} on {} ranks that there are already", world.size());
+        }
+        self.check()?;
         let speaks = world.rank() == 0;
         let mut records = match &self.json {
             Some(path) if speaks => Some(Records::create(path)?),

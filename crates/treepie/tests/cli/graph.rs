@@ -39,6 +39,7 @@ fn mistakes_are_one_line() {
         (&["bfs", "--kronecker", "10", "--config", "routing=cube"], "direct, rook"),
         (&["cc", "--kronecker", "10", "--graph500"], "Graph 500"),
         (&["cc", &path], ":2: "),
+        (&["cc", "--kronecker", "10", "--weighted"], "--weighted"),
         (&["bfs", "--kronecker", "10", "-o", "levels.xls"], "levels.xls"),
         (&["bfs", "--kronecker", "10", "--json", "/no/such/place"], "/no/such/place"),
     ];
@@ -69,6 +70,15 @@ fn a_file_is_answered_in_its_own_names() {
         assert_eq!(parts["result"], json!({"components": 2, "largest": 6}));
         let reached = record(&["reach", &path, "--root", "40", "-n", ranks, "--verify"]);
         assert_eq!(reached["result"], json!({"reached": 3}));
+        let strong = record(&["scc", &path, "-n", ranks, "--verify"]);
+        assert_eq!(strong["result"], json!({"components": 4, "largest": 3}));
+        let between = record(&["bc", &path, "--symmetrize", "-n", ranks, "--verify"]);
+        // All ways between the triangles lead over the ends of the bridge: 2 vertices before each, 3 behind.
+        assert_eq!(between["result"]["top"][0], json!([30, 6.0]));
+        assert_eq!(between["result"]["top"][1], json!([40, 6.0]));
+        assert_eq!(between["result"]["top"][2][1], json!(0.0));
+        let weighted = record(&["bc", &path, "--symmetrize", "--weighted", "-n", ranks, "--verify", "--root", "10"]);
+        assert_eq!(weighted["result"]["sources"], json!(1));
         let scores = record(&["pagerank", &path, "-n", ranks, "--verify", "--iterations", "50"]);
         assert_eq!(scores["result"]["top"].as_array().unwrap().len(), 8);
         assert_eq!(scores["result"]["top"][0][0], json!(40));
@@ -117,4 +127,21 @@ fn sides_of_the_benchmark_agree() {
     assert_eq!(records.len(), 8);
     assert!(records.iter().all(|record| record["ratio"].as_f64().unwrap() > 0.0));
     refused(&["bench", "graph", "--kernels", "walk"], "walk");
+}
+
+#[test]
+fn graphs_that_would_be_answered_wrongly_are_refused() {
+    // Arcs 1 to 2 and 2 to 3, as many entries as one edge has, but none in both directions.
+    let (_metis, one_way) = file("graph", "3 1\n2\n3\n\n");
+    // A way that is longer than the numbers that ways are counted in.
+    let (_dimacs, long) = file("gr", "p sp 3 2\na 1 2 4000000000\na 2 3 4000000000\n");
+    for ranks in ["1", "3"] {
+        refused(&["graph", "bfs", &one_way, "--root", "0", "-n", ranks], "in both directions");
+        refused(&["graph", "sssp", &long, "--root", "0", "-n", ranks], "too long");
+        let near = record(&["sssp", &long, "--root", "1", "-n", ranks, "--verify"]);
+        assert_eq!(near["result"]["max"], json!(4e9));
+    }
+    let narrow = record(&["sssp", "--kronecker", "6", "--delta", "1e-20", "-n", "2", "--verify"]);
+    let usual = record(&["sssp", "--kronecker", "6", "-n", "1"]);
+    assert_eq!(narrow["result"]["sum"], usual["result"]["sum"]);
 }

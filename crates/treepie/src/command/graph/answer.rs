@@ -167,6 +167,9 @@ fn narrow(values: Vec<u64>) -> Vec<u32> {
     values.into_iter().map(|value| value as u32).collect()
 }
 
+/// Items of a list for people.
+const MOST_SHOWN: usize = 24;
+
 /// A result in words.
 fn words(result: &Value) -> String {
     let Value::Object(fields) = result else { return result.to_string() };
@@ -176,6 +179,10 @@ fn words(result: &Value) -> String {
 
 fn brief(value: &Value) -> String {
     match value {
+        Value::Array(items) if items.len() > MOST_SHOWN => {
+            let shown: Vec<String> = items[..MOST_SHOWN].iter().map(brief).collect();
+            format!("{} and {} more", shown.join(" "), items.len() - MOST_SHOWN)
+        }
         Value::Array(items) => items.iter().map(brief).collect::<Vec<_>>().join(" "),
         Value::Number(number) if number.is_f64() => format!("{:.6}", number.as_f64().unwrap_or_default()),
         Value::Object(fields) => fields.values().map(brief).collect::<Vec<_>>().join(":"),

@@ -196,6 +196,14 @@ impl Task<'_> {
         Ok(Done { runs: vec![run], verified, traffic: search.traffic(), column })
     }
 
+    /// The names of labels, if somebody wants to know them. All ranks call it.
+    fn names(&self, graph: &treepie::graph::Graph, labels: &[u64]) -> Result<Vec<u64>> {
+        if self.asked.output.is_none() {
+            return Ok(Vec::new());
+        }
+        components::names(self.world, graph, labels, &self.messages)
+    }
+
     fn components(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let (found, seconds) = self.time(|| match self.asked.method() {
@@ -207,7 +215,7 @@ impl Task<'_> {
         self.verify(&mut verified, || components::verify(world, graph, &found.labels, messages))?;
         let counts = components::count(world, graph, &found.labels)?;
         let result = json!({"components": counts.components, "largest": counts.largest});
-        let labels = components::names(world, graph, &found.labels, messages)?;
+        let labels = self.names(graph, &found.labels)?;
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![Run { root: None, seconds, edges: 0, result }];
         Ok(Done { runs, verified, traffic: found.traffic, column })
@@ -221,7 +229,7 @@ impl Task<'_> {
         self.verify(&mut verified, || scc::verify(world, graph, search.labels(), messages))?;
         let counts = components::count(world, graph, search.labels())?;
         let result = json!({"components": counts.components, "largest": counts.largest});
-        let labels = components::names(world, graph, search.labels(), messages)?;
+        let labels = self.names(graph, search.labels())?;
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![Run { root: None, seconds, edges: 0, result }];
         Ok(Done { runs, verified, traffic: search.traffic(), column })

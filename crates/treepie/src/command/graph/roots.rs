@@ -1,5 +1,7 @@
 //! Where searches begin.
 
+use std::collections::HashSet;
+
 use anyhow::ensure;
 use treepie::graph::{Arc, Graph};
 use treepie::{Comm, Sum};
@@ -19,9 +21,9 @@ pub(super) fn roots<A: Arc>(
     }
     let (vertices, count) = (graph.vertices(), count as usize);
     ensure!(vertices > 0, "the graph has no vertices");
-    let mut roots = Vec::new();
+    let (mut roots, mut seen) = (Vec::new(), HashSet::new());
     // As Graph 500 does: drawn, and taken if it has an arc and was not drawn before, at most two tries a vertex.
-    let tries = (2 * vertices).min(1 << 20);
+    let tries = vertices.saturating_mul(2).min(1 << 20);
     let batch = 4 * count as u64 + 64;
     for first in (0..tries).step_by(batch as usize) {
         let drawn: Vec<u64> = (first..(first + batch).min(tries)).map(|drawing| draw(graph, source, drawing)).collect();
@@ -29,7 +31,7 @@ pub(super) fn roots<A: Arc>(
         let degrees: Vec<u64> = drawn.iter().map(degree).collect();
         let degrees = world.all_reduce(&degrees, Sum)?;
         for (number, degree) in drawn.into_iter().zip(degrees) {
-            if degree > 0 && roots.len() < count && !roots.contains(&number) {
+            if degree > 0 && roots.len() < count && seen.insert(number) {
                 roots.push(number);
             }
         }
