@@ -78,11 +78,15 @@ impl<'g, A: Arc> Search<'g, A> {
 
     /// Searches from vertices, by their numbers, the same on all ranks. All ranks call it.
     pub fn run(&mut self, sources: &[u64]) -> Result<&Bits> {
+        let graph = self.graph;
+        self.run_from(sources.iter().filter_map(|source| graph.mine(*source)))
+    }
+
+    /// Searches from own vertices of all ranks. All ranks call it.
+    pub(crate) fn run_from(&mut self, own: impl Iterator<Item = usize>) -> Result<&Bits> {
         self.state.visited.clear();
         self.state.told.clear();
-        for place in sources.iter().filter_map(|source| self.graph.mine(*source)) {
-            self.state.explore(place as u32);
-        }
+        own.for_each(|place| self.state.explore(place as u32));
         search::spread(&mut self.am, &mut self.state)?;
         Ok(&self.state.visited)
     }

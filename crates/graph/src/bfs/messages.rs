@@ -77,14 +77,18 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
             self.state.labels[place] = Label { parent: I::new(root), level: 0 };
             self.state.front.begin_with(place as u32);
         }
-        let first = graph.layout().first(graph.layout().rank());
+        let layout = graph.layout();
+        let (first, own) = (layout.first(layout.rank()), graph.view().own().start as u32);
         wavefront::expand(
             &mut self.am,
             &mut self.state,
             |state| state.level += 1,
             |cx, _, vertex| {
                 let parent = I::new(first + u64::from(vertex));
-                for arc in graph.out().row(vertex as usize) {
+                // Whose a vertex is takes a division, except for own ones.
+                let (near, far) = graph.out().parts(vertex as usize);
+                near.iter().for_each(|arc| cx.send(explore, layout.rank(), parent.about(arc.target() - own)));
+                for arc in far {
                     let (rank, place) = graph.view().owner(arc.target());
                     cx.send(explore, rank, parent.about(place));
                 }
