@@ -21,6 +21,7 @@ fn main() -> Result<()> {
     // 2. The graph: each rank gets the rows of its own vertices. An edge stands for both directions.
     let shape = Shape { symmetrize: true, dedupe: true, drop_self_loops: true, ..Shape::default() };
     let graph = Graph::<u32>::build(&world, &*source, &shape)?;
+    println!("rank {}: {} vertices, {} arcs from them", world.rank(), graph.own(), graph.out().arcs());
 
     // 3. Algorithms, which all ranks run together.
     let messages = Messages::default();
@@ -28,8 +29,8 @@ fn main() -> Result<()> {
     let parts = components::count(&world, &graph, &labels)?;
     components::verify(&world, &graph, &labels, &messages)?;
     if world.rank() == 0 {
-        println!("{} vertices, {} edges", graph.vertices(), graph.arcs() / 2);
-        println!("{} components, of which the largest has {} vertices", parts.components, parts.largest);
+        println!("rank 0: {} vertices in all, {} edges", graph.vertices(), graph.arcs() / 2);
+        println!("rank 0: {} components, of which the largest has {} vertices", parts.components, parts.largest);
     }
     if graph.vertices() == 0 {
         return Ok(());
@@ -41,7 +42,7 @@ fn main() -> Result<()> {
     bfs::verify(&world, &graph, 0, labels, &messages)?;
     let found = bfs::count(&world, &graph, labels)?;
     if let Some(place) = graph.mine(0) {
-        println!("from vertex {}: levels of {:?} vertices", graph.layout().name(place), found.level_sizes);
+        println!("rank 0: from vertex {}: levels of {:?} vertices", graph.layout().name(place), found.level_sizes);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 mod algorithms;
 mod building;
+mod deep;
 mod golden;
 mod oracle;
 mod planted;
@@ -26,6 +27,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/shortest-ways", 1, algorithms::ways),
     Case::new("graphs/components", 1, algorithms::components),
     Case::new("graphs/pagerank", 1, algorithms::ranking),
+    Case::new("graphs/strong-components", 1, deep::strong),
+    Case::new("graphs/betweenness", 1, deep::between),
     Case::new("graphs/properties", 1, properties::read_and_changed),
     Case::new("graphs/what-the-reference-finds", 1, golden::found),
     Case::new("graphs/wrong-results-are-found", 1, planted::wrong),

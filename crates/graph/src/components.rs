@@ -5,7 +5,6 @@
 //! - [`sampling`]: each rank joins what its own arcs join, by a few of them first, and the rest is joined by messages.
 //!   [Sutton, Ben-Nun, Barak: Optimizing parallel graph connectivity computation via subgraph sampling, IPDPS 2018]
 
-mod doubling;
 pub mod hooking;
 pub mod sampling;
 pub mod search;
@@ -14,6 +13,7 @@ mod verify;
 use treepie_am::ActiveMessages;
 use treepie_comm::Comm;
 
+use crate::id::{halves, whole};
 use crate::rows::Arc;
 use crate::{Error, Graph, Messages, Result, Traffic};
 
@@ -47,8 +47,8 @@ pub fn names<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &M
     let ask = build.call::<u32, [u32; 2], u32>("name");
     build.on_call(
         ask,
-        |state: &mut State<'_, A>, _, place: u32| doubling::halves(state.graph.layout().name(place as usize)),
-        |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = doubling::whole(name),
+        |state: &mut State<'_, A>, _, place: u32| halves(state.graph.layout().name(place as usize)),
+        |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = whole(name),
     );
     let mut am = messages.start(build)?;
     let mut state = State { graph, names: vec![0; labels.len()] };

@@ -63,11 +63,24 @@ impl Id for u64 {
 
     #[inline]
     fn about(self, place: u32) -> [u32; 3] {
-        [place, self as u32, (self >> 32) as u32]
+        let [low, high] = halves(self);
+        [place, low, high]
     }
 
     #[inline]
     fn parts([place, low, high]: [u32; 3]) -> (u32, Self) {
-        (place, u64::from(low) | u64::from(high) << 32)
+        (place, whole([low, high]))
     }
+}
+
+/// A number in two halves, as messages carry it that begin with 32 bits.
+#[inline]
+pub(crate) fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+/// A number of its halves.
+#[inline]
+pub(crate) fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }

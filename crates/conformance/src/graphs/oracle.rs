@@ -72,3 +72,40 @@ pub(super) fn ranking(arcs: &Arcs, damping: f64, iterations: u32) -> Vec<f64> {
     }
     scores
 }
+
+/// For each vertex the least of those that it reaches and that reach it, by the order of `number`.
+pub(super) fn strong(arcs: &Arcs, number: impl Fn(u64) -> u64) -> Vec<u64> {
+    let reached: Vec<Vec<Option<u32>>> = (0..arcs.len() as u64).map(|vertex| levels(arcs, &[vertex])).collect();
+    let both = |left: usize, right: usize| reached[left][right].is_some() && reached[right][left].is_some();
+    let least =
+        |vertex: usize| (0..arcs.len()).filter(|other| both(vertex, *other)).map(|other| number(other as u64)).min();
+    (0..arcs.len()).map(|vertex| least(vertex).expect("it reaches itself")).collect()
+}
+
+/// How often each vertex lies within the shortest ways from some sources, by the share of such ways.   [Brandes]
+pub(super) fn betweenness(arcs: &Arcs, sources: &[u64]) -> Vec<f64> {
+    let mut scores = vec![0.0; arcs.len()];
+    for source in sources {
+        let lengths = lengths(arcs, *source, |length, weight| length + weight);
+        let mut order: Vec<usize> = (0..arcs.len()).filter(|vertex| lengths[*vertex].is_finite()).collect();
+        order.sort_by(|left, right| lengths[*left].total_cmp(&lengths[*right]));
+        let behind = |from: usize| {
+            let arcs = arcs[from].iter().map(|(to, weight)| (*to as usize, *weight));
+            arcs.filter(|(to, weight)| lengths[from] + weight == lengths[*to]).map(|(to, _)| to).collect::<Vec<_>>()
+        };
+        let (mut ways, mut parts) = (vec![0.0; arcs.len()], vec![0.0; arcs.len()]);
+        ways[*source as usize] = 1.0;
+        for from in &order {
+            behind(*from).into_iter().for_each(|to| ways[to] += ways[*from]);
+        }
+        for from in order.iter().rev() {
+            for to in behind(*from) {
+                parts[*from] += ways[*from] / ways[to] * (1.0 + parts[to]);
+            }
+            if *from as u64 != *source {
+                scores[*from] += parts[*from];
+            }
+        }
+    }
+    scores
+}

@@ -8,8 +8,9 @@
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::Comm;
 
-use super::doubling::{self, Trees, halves, whole};
 use super::{Labels, need_symmetric};
+use crate::id::{halves, whole};
+use crate::patterns::coarsening::{Shortcut, Trees};
 use crate::rows::Arc;
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
@@ -101,7 +102,7 @@ pub(super) fn among<A: Arc>(
             }
         },
     );
-    let double = doubling::register(&mut build);
+    let shortcut = Shortcut::register(&mut build);
     let mut am = messages.start(build)?;
     let parents = (0..graph.own()).map(|place| match left_out {
         Some((which, label)) if which.has(place) => label,
@@ -123,7 +124,7 @@ pub(super) fn among<A: Arc>(
                 }
             }
         })?;
-        doubling::flatten(&mut am, &mut state, graph, double, vertices)?;
+        shortcut.flatten(&mut am, &mut state, graph, vertices)?;
         if hooked == 0 {
             return Ok(Labels { labels: state.parents, traffic: Traffic::of(&am) });
         }

@@ -12,8 +12,9 @@
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::Comm;
 
-use super::doubling::{self, Trees, halves, whole};
 use super::{Labels, need_symmetric};
+use crate::id::{halves, whole};
+use crate::patterns::coarsening::{Shortcut, Trees};
 use crate::rows::Arc;
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
@@ -178,7 +179,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
         |state: &State<'_, A>, message: &Join| &state.parents[message[0] as usize],
         |state, cx, [place, low, high]| state.join(cx, place as usize, whole([low, high])),
     );
-    let double = doubling::register(&mut build);
+    let shortcut = Shortcut::register(&mut build);
     let mut am = messages.start(build)?;
     let parents = forest.parents.iter().map(|parent| first + u64::from(*parent)).collect();
     let mut state = State { graph, first, parents, hooked: Vec::new(), join };
@@ -187,7 +188,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
 
     // Roots that were hooked look for theirs elsewhere, and then everybody has the root of its root.
     let hooked = std::mem::take(&mut state.hooked);
-    doubling::flatten(&mut am, &mut state, graph, double, || hooked.iter().map(|root| *root as usize))?;
+    shortcut.flatten(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
     let State { parents, .. } = state;
     let labels = forest.parents.iter().map(|root| parents[*root as usize]).collect();
     Ok(Labels { labels, traffic: Traffic::of(&am) })

@@ -4,6 +4,7 @@ use treepie_am::{ActiveMessages, Port};
 use treepie_comm::Comm;
 
 use super::{Limits, Ranking, dangling};
+use crate::id::{halves, whole};
 use crate::patterns::fixpoint;
 use crate::rows::Arc;
 use crate::{Graph, Messages, Result, Traffic};
@@ -12,12 +13,12 @@ use crate::{Graph, Messages, Result, Traffic};
 type Give = [u32; 3];
 
 fn give(place: u32, value: f64) -> Give {
-    let bits = value.to_bits();
-    [place, bits as u32, (bits >> 32) as u32]
+    let [low, high] = halves(value.to_bits());
+    [place, low, high]
 }
 
 fn value([_, low, high]: Give) -> f64 {
-    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+    f64::from_bits(whole([low, high]))
 }
 
 /// A graph, and the messages along its arcs.
