@@ -185,5 +185,5 @@ fn messages(seed: u64) -> Messages {
     let text = [pick(&styles, 1), pick(&routes, 2), pick(&reductions, 6), pick(&coalescing, 18)].join(",");
     let config = Some(text.parse().expect("it is a configuration"));
     let detector = [Detector::Auto, Detector::Counting, Detector::NbxLike][(seed / 4 % 3) as usize];
-    Messages { config, detector, trace: false }
+    Messages { config, detector }
 }

@@ -291,6 +291,18 @@ fn more_shm(ranks: usize) {
     }
 }
 
+fn more_without_single_copy(ranks: usize) {
+    if !is_left_to_long_runs("shm without single copy") {
+        shm_without_single_copy(ranks);
+    }
+}
+
+fn more_simulated(ranks: usize) {
+    if !is_left_to_long_runs("simulated ranks") {
+        simulated(ranks);
+    }
+}
+
 fn more_openmpi(ranks: usize) {
     if !is_left_to_long_runs("Open MPI") {
         openmpi(ranks);
@@ -336,11 +348,11 @@ fn exchanges_on_mpich(ranks: usize) {
 
 /// All numbers of ranks that the whole suite does not run with.
 fn splits_on_openmpi(most: usize) {
-    (4..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
+    (3..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
 }
 
 fn splits_on_mpich(most: usize) {
-    (4..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
+    (3..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
 }
 
 fn simulated_exchanges(ranks: usize) {
@@ -393,7 +405,7 @@ runs! {
     collectives_on_shm_4: collectives_on_shm(4);
     collectives_on_shm_7: collectives_on_shm(7);
     shm_without_single_copy_2: shm_without_single_copy(2);
-    shm_without_single_copy_3: shm_without_single_copy(3);
+    shm_without_single_copy_3: more_without_single_copy(3);
     collectives_without_single_copy_8: collectives_without_single_copy(8);
     endings_on_threads_8: endings_on_threads(8);
     endings_on_shm_3: endings_on_shm(3);
@@ -424,7 +436,7 @@ runs! {
     simulated_shared_tables_6: simulated_shared_tables(6);
     simulated_ten_thousand_splits_6: simulated_ten_thousand_splits(6);
     simulated_1: simulated(1);
-    simulated_2: simulated(2);
+    simulated_2: more_simulated(2);
     simulated_3: simulated(3);
     simulated_5: simulated(5);
     simulated_algorithms_8: simulated_algorithms(8);
@@ -437,14 +449,14 @@ runs! {
     exchanges_on_openmpi_8: exchanges_on_openmpi(8);
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);
-    openmpi_3: openmpi(3);
+    openmpi_3: more_openmpi(3);
     openmpi_4: more_openmpi(4);
     collectives_on_openmpi_1: collectives_on_openmpi(1);
     collectives_on_openmpi_5: collectives_on_openmpi(5);
     collectives_on_openmpi_7: collectives_on_openmpi(7);
     collectives_on_openmpi_8: collectives_on_openmpi(8);
     mpich_2: mpich(2);
-    mpich_3: mpich(3);
+    mpich_3: more_mpich(3);
     mpich_4: more_mpich(4);
     collectives_on_mpich_1: collectives_on_mpich(1);
     collectives_on_mpich_5: collectives_on_mpich(5);

@@ -9,6 +9,7 @@ use treepie_comm::{Comm, Max, Or, Sum};
 use crate::agree::agree;
 use crate::directory;
 use crate::graph::Graph;
+use crate::mix::digest;
 use crate::rows::{Arc, Loose, Rows, Weight, sort_into_rows};
 use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
 
@@ -44,12 +45,18 @@ impl Shape {
         }
     }
 
-    fn bits(&self, weight: f64) -> Option<u32> {
-        if self.whole_weights { u32::from_f64(weight) } else { f32::from_f64(weight).map(Weight::bits) }
+    /// The bits of a weight.
+    fn bits(&self, weight: f64) -> Result<u32> {
+        let (bits, kind) = if self.whole_weights {
+            (u32::from_f64(weight), "a whole number from 0 to 2^32-1")
+        } else {
+            (f32::from_f64(weight).map(Weight::bits), "a number from 0 on")
+        };
+        bits.ok_or_else(|| Error::Input(format!("a weight is {weight}, not {kind}")))
     }
 }
 
-/// An arc on its way to the rank that has its row.
+/// Arcs that have come to the rank that has their rows.
 #[derive(Default)]
 struct Arriving {
     out: Vec<Loose>,
@@ -105,82 +112,14 @@ impl<A: Arc> Graph<A> {
             let (vertices, ranks) = (layout.vertices(), layout.ranks());
             return Err(Error::Input(format!("{vertices} vertices are too many for {ranks} ranks: 2^32 each at most")));
         }
-        let (twice, symmetric) = shape.directions(edges.orientation());
+        let (_, symmetric) = shape.directions(edges.orientation());
         let backwards = shape.backwards && !symmetric;
-        let mut build = ActiveMessages::<Arriving>::builder(comm);
-        let out = build.port::<Loose>("arc");
-        let back = build.port::<Loose>("arc backwards");
-        build.on_batch(out, |state, _, arcs| state.out.extend_from_slice(arcs));
-        build.on_batch(back, |state, _, arcs| state.back.extend_from_slice(arcs));
-        let mut am = build.start()?;
-
-        let (mut fault, mut count) = (None, 0);
-        // Sums of a number for each arc and for the opposite one: they are equal if each arc has an opposite one.
-        let mut digests = [0u64; 2];
-        let mut state = Arriving::default();
-        let send = |epoch: &mut Epoch<'_, Arriving>, edge: &Edge| -> Result<()> {
-            let find = |name| {
-                let outside =
-                    || format!("vertex {name} of an edge is not below the number of vertices, {}", layout.vertices());
-                number(&layout, name).ok_or_else(|| Error::Input(outside()))
-            };
-            let (from, to) = (find(edge.from)?, find(edge.to)?);
-            if from == to && shape.drop_self_loops {
-                return Ok(());
-            }
-            let bits = if A::WEIGHTED {
-                let kind = if shape.whole_weights { "a whole number from 0 to 2^32-1" } else { "a number from 0 on" };
-                shape
-                    .bits(edge.weight)
-                    .ok_or_else(|| Error::Input(format!("a weight is {}, not {kind}", edge.weight)))?
-            } else {
-                0
-            };
-            let mut arc = |port: Port<Loose>, from: u64, to: u64| {
-                let (rank, row) = layout.place(from);
-                epoch.context().send(port, rank, Loose { to, row, bits });
-            };
-            arc(out, from, to);
-            if twice && from != to {
-                arc(out, to, from);
-            }
-            if backwards {
-                arc(back, to, from);
-            }
-            Ok(())
+        let find = |name| {
+            let outside =
+                || format!("vertex {name} of an edge is not below the number of vertices, {}", layout.vertices());
+            number(&layout, name).ok_or_else(|| Error::Input(outside()))
         };
-        am.epoch(&mut state, |epoch| {
-            let mut broken = Ok(());
-            let outcome = edges.part(comm.rank(), comm.size(), &mut |some| {
-                count += some.len() as u64;
-                if edges.orientation() == Orientation::Symmetric {
-                    for Edge { from, to, .. } in some {
-                        digests[0] += digest(*from, *to);
-                        digests[1] += digest(*to, *from);
-                    }
-                }
-                for edge in some.iter().take(if fault.is_none() && broken.is_ok() { usize::MAX } else { 0 }) {
-                    if let Err(error) = send(epoch, edge) {
-                        fault = Some(error);
-                        break;
-                    }
-                }
-                if broken.is_ok() {
-                    broken = epoch.progress();
-                }
-            });
-            fault = fault.take().or(outcome.err());
-            broken
-        })?;
-        agree(comm, fault.map_or(Ok(()), Err))?;
-        agree(comm, edges.check(comm.all_reduce(&[count], Sum)?[0]))?;
-        comm.all_reduce_in_place(&mut digests, Sum)?;
-        if digests[0] != digests[1] {
-            return Err(Error::Input(
-                "not every edge is there in both directions, as it has to be in such files".to_owned(),
-            ));
-        }
-        drop(am);
+        let state = spread::<A>(comm, &layout, edges, shape, find)?;
 
         let rows = layout.count(layout.rank());
         let first = layout.first(layout.rank());
@@ -211,10 +150,91 @@ impl<A: Arc> Graph<A> {
     }
 }
 
-/// A number of 24 bits for an arc, so that sums of 2^40 of them are exact.
-fn digest(from: u64, to: u64) -> u64 {
-    let mixed = (from.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ to).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40
+/// Sends the arcs of all edges to the ranks that have their rows. All ranks call it.
+fn spread<A: Arc>(
+    comm: &Comm,
+    layout: &Layout,
+    edges: &dyn Edges,
+    shape: &Shape,
+    find: impl Fn(u64) -> Result<u64>,
+) -> Result<Arriving> {
+    let (twice, symmetric) = shape.directions(edges.orientation());
+    let backwards = shape.backwards && !symmetric;
+    let mut build = ActiveMessages::<Arriving>::builder(comm);
+    let out = build.port::<Loose>("arc");
+    let back = build.port::<Loose>("arc backwards");
+    build.on_batch(out, |state, _, arcs| state.out.extend_from_slice(arcs));
+    build.on_batch(back, |state, _, arcs| state.back.extend_from_slice(arcs));
+    let mut am = build.start()?;
+
+    let send = |epoch: &mut Epoch<'_, Arriving>, edge: &Edge| -> Result<()> {
+        let (from, to) = (find(edge.from)?, find(edge.to)?);
+        if from == to && shape.drop_self_loops {
+            return Ok(());
+        }
+        let bits = if A::WEIGHTED { shape.bits(edge.weight)? } else { 0 };
+        let mut arc = |port: Port<Loose>, from: u64, to: u64| {
+            let (rank, row) = layout.place(from);
+            epoch.context().send(port, rank, Loose { to, row, bits });
+        };
+        arc(out, from, to);
+        if twice && from != to {
+            arc(out, to, from);
+        }
+        if backwards {
+            arc(back, to, from);
+        }
+        Ok(())
+    };
+    let (mut state, mut seen, mut fault) = (Arriving::default(), Seen::default(), Ok(()));
+    am.epoch(&mut state, |epoch| {
+        let mut broken = Ok(());
+        let outcome = edges.part(comm.rank(), comm.size(), &mut |some| {
+            if fault.is_err() || broken.is_err() {
+                return;
+            }
+            seen.note(some, edges.orientation());
+            fault = some.iter().try_for_each(|edge| send(epoch, edge));
+            broken = epoch.progress();
+        });
+        fault = std::mem::replace(&mut fault, Ok(())).and(outcome);
+        broken
+    })?;
+    agree(comm, fault)?;
+    seen.check(comm, edges)?;
+    Ok(state)
+}
+
+/// What can be told of edges when all of them have been seen.
+#[derive(Default)]
+struct Seen {
+    count: u64,
+    /// Sums of 24 bits for each arc, and for the opposite one: they are equal if each arc has an opposite one.
+    digests: [u64; 2],
+}
+
+impl Seen {
+    fn note(&mut self, edges: &[Edge], orientation: Orientation) {
+        self.count += edges.len() as u64;
+        if orientation == Orientation::Symmetric {
+            for Edge { from, to, .. } in edges {
+                self.digests[0] += digest([*from, *to]) >> 40;
+                self.digests[1] += digest([*to, *from]) >> 40;
+            }
+        }
+    }
+
+    /// All ranks call it.
+    fn check(&self, comm: &Comm, edges: &dyn Edges) -> Result<()> {
+        let [there, back] = self.digests;
+        let sums = comm.all_reduce(&[self.count, there, back], Sum)?;
+        edges.check(sums[0])?;
+        if sums[1] != sums[2] {
+            let one_way = "not every edge is there in both directions, as it has to be in such files";
+            return Err(Error::Input(one_way.to_owned()));
+        }
+        Ok(())
+    }
 }
 
 /// Whether all numbers below `beyond` are names. Takes a bit of memory for each, for this once. All ranks call it.

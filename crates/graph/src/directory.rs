@@ -7,6 +7,7 @@ use treepie_base::Rank;
 use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
+use crate::mix::mixed;
 use crate::{Edge, Layout, Result};
 
 /// The numbers of some names.
@@ -23,8 +24,7 @@ impl Numbers {
 }
 
 fn owner(name: u64, ranks: usize) -> Rank {
-    let mixed = (name ^ name >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as usize % ranks
+    (mixed(name) % ranks as u64) as Rank
 }
 
 /// A layout of the vertices that edges have, and the numbers of those that this rank's edges have. All ranks call it.

@@ -21,7 +21,6 @@ mod erdos_renyi;
 mod grid;
 mod kronecker;
 mod mrg;
-mod outlet;
 pub mod packed;
 mod random;
 #[cfg(test)]

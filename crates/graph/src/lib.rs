@@ -18,6 +18,8 @@ mod graph;
 mod id;
 mod layout;
 mod messages;
+mod mix;
+mod outlet;
 pub mod pagerank;
 mod parts;
 pub mod patterns;

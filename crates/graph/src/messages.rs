@@ -12,8 +12,6 @@ pub struct Messages {
     pub config: Option<Config>,
     /// How the end is found.
     pub detector: Detector,
-    /// A trace is recorded.
-    pub trace: bool,
 }
 
 impl Messages {
@@ -23,7 +21,6 @@ impl Messages {
             build.configure_all(config.clone());
         }
         build.detector(self.detector);
-        build.trace(self.trace);
         Ok(build.start()?)
     }
 }

@@ -15,7 +15,7 @@ use treepie_comm::{Comm, Sum};
 use crate::agree::agree;
 use crate::patterns::search::{self, Spreading};
 use crate::rows::Arc;
-use crate::{Bits, Error, Graph, Messages, Result, Traffic};
+use crate::{Bits, Error, Graph, Messages, Result, Traffic, bfs};
 
 /// A search that can be run from one set of sources after the other.
 pub struct Search<'g, A: Arc> {
@@ -131,13 +131,10 @@ pub fn verify<A: Arc>(
     }
     agree(comm, fault.map_or(Ok(()), Err))?;
 
-    let mut levels = vec![false; graph.own()];
-    for source in sources {
-        let mut search = crate::bfs::messages::Search::<A, u64>::new(comm, graph, messages)?;
-        let labels = search.run(*source)?;
-        levels.iter_mut().zip(labels).for_each(|(level, label)| *level |= label.level != crate::bfs::UNREACHED);
-    }
-    let wrong = (0..graph.own()).find(|place| levels[*place] != visited.has(*place));
+    let mut search = bfs::messages::Search::<A, u64>::new(comm, graph, messages)?;
+    let labels = search.run_from(sources)?;
+    let is_reached = |place: usize| labels[place].level != bfs::UNREACHED;
+    let wrong = (0..graph.own()).find(|place| is_reached(*place) != visited.has(*place));
     let wrong = wrong.map(|place| Error::Wrong(format!("vertex {} cannot be reached", first + place as u64)));
     agree(comm, wrong.map_or(Ok(()), Err))
 }

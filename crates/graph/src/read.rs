@@ -19,8 +19,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use format::Format;
+use number::Parsed;
 use source::Source;
 
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// Edges in files that people have.
@@ -61,7 +63,7 @@ trait Content: Debug + Send + Sync {
     fn facts(&self) -> Facts;
 
     /// Reads what begins in a range of bytes. A compressed file is always read as a whole.
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()>;
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()>;
 }
 
 struct Facts {
@@ -217,7 +219,7 @@ impl Edges for Files {
         if part >= parts {
             return Err(Error::Input(format!("there is no part {part} of {parts}")));
         }
-        let mut batch = Batch::new(sink);
+        let mut outlet = Outlet::new(sink);
         let mine = share(self.bytes, part, parts);
         let (mut begin, mut turn) = (0, 0);
         for file in &self.files {
@@ -233,69 +235,39 @@ impl Edges for Files {
             if range.is_empty() {
                 continue;
             }
-            let before = batch.given;
-            file.content.read(&file.source, range.clone(), &mut batch)?;
+            let before = outlet.given();
+            file.content.read(&file.source, range.clone(), &mut outlet)?;
             if range == all {
-                file.check_edges(batch.given - before)?;
+                file.check_edges(outlet.given() - before)?;
             }
         }
-        batch.finish();
+        outlet.finish();
         Ok(())
     }
 }
 
-/// Edges on their way to whoever wants them, some thousand at a time.
-struct Batch<'a> {
-    edges: Vec<Edge>,
-    sink: &'a mut dyn FnMut(&[Edge]),
-    /// Edges so far, also those that still wait.
-    given: u64,
-}
-
-impl<'a> Batch<'a> {
-    /// 96 KiB of edges: they stay in the second cache between the two who use them.
-    const MOST: usize = 4096;
-
-    fn new(sink: &'a mut dyn FnMut(&[Edge])) -> Self {
-        Self { edges: Vec::with_capacity(Self::MOST), sink, given: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, edge: Edge) {
-        self.edges.push(edge);
-        self.given += 1;
-        if self.edges.len() == Self::MOST {
-            (self.sink)(&self.edges);
-            self.edges.clear();
+/// Reads the lines that begin in a range of bytes, each an edge, or nothing.
+fn read_lines(
+    source: &Source,
+    range: Range<u64>,
+    body: u64,
+    outlet: &mut Outlet<'_>,
+    edge: impl Fn(&[u8]) -> Parsed<Option<Edge>>,
+) -> Result<()> {
+    let mut lines = source.lines(range, body)?;
+    while let Some((at, line)) = lines.next()? {
+        match edge(line) {
+            Ok(Some(edge)) => outlet.put(edge),
+            Ok(None) => {}
+            Err(what) => return Err(source.wrong(at, what)),
         }
     }
-
-    fn finish(self) {
-        if !self.edges.is_empty() {
-            (self.sink)(&self.edges);
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn batches_have_all_edges_once() {
-        for count in [0, 1, 4095, 4096, 4097, 10_000] {
-            let mut seen = Vec::new();
-            let mut sink = |edges: &[Edge]| {
-                assert!(!edges.is_empty() && edges.len() <= Batch::MOST);
-                seen.extend(edges.iter().map(|edge| edge.from));
-            };
-            let mut batch = Batch::new(&mut sink);
-            (0..count).for_each(|from| batch.push(Edge::new(from, 0)));
-            assert_eq!(batch.given, count);
-            batch.finish();
-            assert_eq!(seen, (0..count).collect::<Vec<_>>());
-        }
-    }
 
     #[test]
     fn no_files_are_refused() {

@@ -188,11 +188,6 @@ impl View {
         }
     }
 
-    /// Whether it has a place for every vertex.
-    pub fn sees_all(&self) -> bool {
-        matches!(self.kind, Kind::All { .. })
-    }
-
     /// Bytes that it needs here.
     pub fn memory(&self) -> usize {
         match &self.kind {

@@ -3,6 +3,7 @@
 use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
+use crate::mix::digest;
 use crate::rows::{Arc, Weight, Weighted};
 use crate::{Error, Graph, Messages, Result, bfs, sssp};
 
@@ -126,13 +127,5 @@ fn one_sided(graph: &Graph<Weighted>) -> u64 {
         let (from, to) = (first + place as u64, view.number(layout, arc.target()));
         let bits = arc.weight::<u32>().into();
         sum.wrapping_add(digest([from, to, bits])).wrapping_sub(digest([to, from, bits]))
-    })
-}
-
-/// Some bits that depend on all of these numbers, and on their order.
-pub(super) fn digest<const N: usize>(numbers: [u64; N]) -> u64 {
-    numbers.into_iter().fold(0x9e37_79b9_7f4a_7c15, |hash, number| {
-        let mixed = (hash ^ number).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(31)
     })
 }

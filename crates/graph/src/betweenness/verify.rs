@@ -8,9 +8,9 @@
 use treepie_comm::{Comm, Sum};
 
 use super::flow::{Direction, Flow};
-use super::measure::digest;
 use super::{Measure, count_ways, times_counted};
 use crate::agree::agree;
+use crate::mix::digest;
 use crate::{Error, Graph, Messages, Result};
 
 /// By how much both sides may differ, as a part of them.

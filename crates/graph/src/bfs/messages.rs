@@ -69,13 +69,20 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
 
     /// Searches from a vertex, by its number. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
-        self.graph.check_root(root)?;
+        self.run_from(&[root])
+    }
+
+    /// Searches from several vertices at once, by their numbers. All ranks call it, with the same ones.
+    pub fn run_from(&mut self, roots: &[u64]) -> Result<&[Label<I>]> {
+        roots.iter().try_for_each(|root| self.graph.check_root(*root))?;
         let (graph, explore) = (self.graph, self.explore);
         self.state.labels.fill(Label::NONE);
         self.state.level = 0;
-        if let Some(place) = graph.mine(root) {
-            self.state.labels[place] = Label { parent: I::new(root), level: 0 };
-            self.state.front.begin_with(place as u32);
+        for root in roots {
+            if let Some(place) = graph.mine(*root) {
+                self.state.labels[place] = Label { parent: I::new(*root), level: 0 };
+                self.state.front.begin_with(place as u32);
+            }
         }
         let layout = graph.layout();
         let (first, own) = (layout.first(layout.rank()), graph.view().own().start as u32);

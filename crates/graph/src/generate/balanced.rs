@@ -8,11 +8,11 @@
 
 use std::fmt;
 
-use super::chance::Chance;
-use super::outlet::Outlet;
+use super::chance::{Chance, by_chance};
 use super::random::{Coin, Purpose, Stream};
 use super::text::Arguments;
 use super::{checked_probability, checked_vertices};
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// A directed graph of groups of vertices. Group g has those from g times its size on.
@@ -27,6 +27,8 @@ pub struct Balanced {
     chance: Chance,
 }
 
+by_chance!(Balanced);
+
 impl Balanced {
     /// Groups of so many vertices each, joined with this probability, and `remote` arcs from each group to others.
     pub fn new(groups: u64, vertices: u64, probability: f64, remote: u64) -> Result<Self> {
@@ -36,20 +38,6 @@ impl Balanced {
         }
         let probability = checked_probability(probability)?;
         Ok(Self { groups, size: vertices, probability, remote, chance: Chance::default() })
-    }
-
-    /// The same with another seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.chance.seed = seed;
-        self
-    }
-
-    /// The same edges with weights, uniform above 0 up to 1.
-    #[must_use]
-    pub fn with_weights(mut self) -> Self {
-        self.chance.weighted = true;
-        self
     }
 
     pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {

@@ -33,6 +33,28 @@ impl Chance {
     }
 }
 
+/// What can be said of the chance of a graph that has one.
+macro_rules! by_chance {
+    ($graph:ty) => {
+        impl $graph {
+            /// The same with another seed.
+            #[must_use]
+            pub fn with_seed(mut self, seed: u64) -> Self {
+                self.chance.seed = seed;
+                self
+            }
+
+            /// The same edges with weights, uniform above 0 up to 1.
+            #[must_use]
+            pub fn with_weights(mut self) -> Self {
+                self.chance.weighted = true;
+                self
+            }
+        }
+    };
+}
+pub(super) use by_chance;
+
 impl Default for Chance {
     fn default() -> Self {
         Self { seed: Self::SEED, weighted: false }

@@ -8,11 +8,11 @@
 
 use std::fmt;
 
-use super::chance::Chance;
-use super::outlet::Outlet;
+use super::chance::{Chance, by_chance};
 use super::random::{Coin, Purpose, Stream};
 use super::text::Arguments;
 use super::{checked_probability, checked_vertices};
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// How many edges there are, as it was asked for.
@@ -30,6 +30,8 @@ pub struct ErdosRenyi {
     directed: bool,
     chance: Chance,
 }
+
+by_chance!(ErdosRenyi);
 
 impl ErdosRenyi {
     /// An undirected graph whose vertices have so many edges on average.
@@ -55,20 +57,6 @@ impl ErdosRenyi {
     #[must_use]
     pub fn directed(mut self) -> Self {
         self.directed = true;
-        self
-    }
-
-    /// The same with another seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.chance.seed = seed;
-        self
-    }
-
-    /// The same edges with weights, uniform above 0 up to 1.
-    #[must_use]
-    pub fn with_weights(mut self) -> Self {
-        self.chance.weighted = true;
         self
     }
 

@@ -6,10 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::chance::Chance;
+use super::chance::{Chance, by_chance};
 use super::checked_vertices;
-use super::outlet::Outlet;
 use super::text::Arguments;
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// An undirected grid or torus. It has no self-loops and no multi-edges.
@@ -20,6 +20,8 @@ pub struct Grid {
     chance: Chance,
 }
 
+by_chance!(Grid);
+
 impl Grid {
     /// A grid with these sizes; if it wraps it is a torus. A dimension of two vertices has one edge between them,
     /// wrapped or not.
@@ -29,20 +31,6 @@ impl Grid {
         }
         checked_vertices(sizes.iter().try_fold(1, |product: u64, size| product.checked_mul(*size)))?;
         Ok(Self { sizes: sizes.to_vec(), wraps, chance: Chance::default() })
-    }
-
-    /// The same with another seed, which matters for weights only.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.chance.seed = seed;
-        self
-    }
-
-    /// The same edges with weights, uniform above 0 up to 1.
-    #[must_use]
-    pub fn with_weights(mut self) -> Self {
-        self.chance.weighted = true;
-        self
     }
 
     pub(super) fn parse(arguments: &mut Arguments, wraps: bool) -> Result<Self> {

@@ -13,8 +13,8 @@ use std::fmt;
 
 use super::MOST_VERTICES;
 use super::mrg::{Jump, Stream};
-use super::outlet::Outlet;
 use super::text::Arguments;
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// 1 / (2^31-1): makes a fraction of a random number.

@@ -12,6 +12,8 @@ use std::f64::consts::{LN_2, SQRT_2};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
+use crate::mix::mixed;
+
 /// What a stream is for. Streams of different purposes have nothing to do with each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
@@ -26,14 +28,6 @@ pub(super) enum Purpose {
 /// A number that looks like a random one.
 fn hash(seed: u64, purpose: Purpose, row: u64) -> u64 {
     mixed(mixed(mixed(seed) ^ purpose as u64) ^ row)
-}
-
-/// The step of splitmix64.
-fn mixed(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
 }
 
 /// The weight of an edge: above 0, up to 1, exact in 32 bits. It depends on nothing but the edge and the seed.

@@ -8,11 +8,11 @@
 
 use std::fmt;
 
-use super::chance::Chance;
-use super::outlet::Outlet;
+use super::chance::{Chance, by_chance};
 use super::random::{Purpose, Stream};
 use super::text::Arguments;
 use super::{checked_probability, checked_vertices};
+use crate::outlet::Outlet;
 use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// An undirected ring with rewired edges. It has no self-loops.
@@ -25,6 +25,8 @@ pub struct WattsStrogatz {
     chance: Chance,
 }
 
+by_chance!(WattsStrogatz);
+
 impl WattsStrogatz {
     /// A ring in which each vertex has so many neighbours, an even number, and edges are rewired with probability
     /// `beta`.
@@ -35,20 +37,6 @@ impl WattsStrogatz {
             return Err(Error::Input(format!("a Watts-Strogatz graph needs {what}, not {neighbours}")));
         }
         Ok(Self { vertices, neighbours, rewired: checked_probability(beta)?, chance: Chance::default() })
-    }
-
-    /// The same with another seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.chance.seed = seed;
-        self
-    }
-
-    /// The same edges with weights, uniform above 0 up to 1.
-    #[must_use]
-    pub fn with_weights(mut self) -> Self {
-        self.chance.weighted = true;
-        self
     }
 
     pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use super::number::{Parsed, Words, count, counted_vertex, shown, whole_weight};
 use super::source::Source;
-use super::{Announced, Batch, Content, Facts};
+use super::{Announced, Content, Facts, read_lines};
+use crate::outlet::Outlet;
 use crate::{Edge, Orientation, Result, Weights};
 
 #[derive(Debug)]
@@ -41,16 +42,8 @@ impl Content for Dimacs {
         }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()> {
-        let mut lines = source.lines(range, self.body)?;
-        while let Some((at, line)) = lines.next()? {
-            match arc(line, self.vertices) {
-                Ok(Some(edge)) => batch.push(edge),
-                Ok(None) => {}
-                Err(what) => return Err(source.wrong(at, what)),
-            }
-        }
-        Ok(())
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
+        read_lines(source, range, self.body, outlet, |line| arc(line, self.vertices))
     }
 }
 

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use super::number::{Parsed, Words, count, counted_vertex, shown, weight, whole_weight};
 use super::source::Source;
-use super::{Announced, Batch, Content, Facts};
+use super::{Announced, Content, Facts, read_lines};
+use crate::outlet::Outlet;
 use crate::{Edge, Orientation, Result, Weights};
 
 #[derive(Debug)]
@@ -53,16 +54,8 @@ impl Content for MatrixMarket {
         }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()> {
-        let mut lines = source.lines(range, self.body)?;
-        while let Some((at, line)) = lines.next()? {
-            match entry(line, self.vertices, self.banner.weights) {
-                Ok(Some(edge)) => batch.push(edge),
-                Ok(None) => {}
-                Err(what) => return Err(source.wrong(at, what)),
-            }
-        }
-        Ok(())
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
+        read_lines(source, range, self.body, outlet, |line| entry(line, self.vertices, self.banner.weights))
     }
 }
 

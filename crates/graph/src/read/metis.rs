@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use super::number::{Parsed, Words, count, counted_vertex, shown, whole_weight};
 use super::source::Source;
-use super::{Announced, Batch, Content, Facts};
+use super::{Announced, Content, Facts};
+use crate::outlet::Outlet;
 use crate::{Edge, Error, Orientation, Result, Weights};
 
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Content for Metis {
         }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()> {
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
         let is_last = range.end == source.all().end;
         let mut vertex = self.vertex_at(source, range.start)?;
         let mut lines = source.lines(range, self.body)?.of_any_length();
@@ -77,7 +78,7 @@ impl Content for Metis {
             if is_comment(line) {
                 continue;
             }
-            neighbours(line, vertex, &self.head, |edge| batch.push(edge)).map_err(|what| source.wrong(at, what))?;
+            neighbours(line, vertex, &self.head, |edge| outlet.put(edge)).map_err(|what| source.wrong(at, what))?;
             vertex += 1;
         }
         if is_last && vertex < self.head.vertices {

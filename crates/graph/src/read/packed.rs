@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::source::{Source, fill};
-use super::{Batch, Content, Facts};
+use super::{Content, Facts};
 use crate::generate::packed;
+use crate::outlet::Outlet;
 use crate::{Edge, Error, Orientation, Result, Weights};
 
 /// Bytes of an edge, and of a weight.
@@ -75,7 +76,7 @@ impl Content for Packed {
         Facts { vertices: None, orientation: Orientation::Undirected, weights: Some(weights), announced: None }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()> {
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
         let (mut next, end) = (range.start.div_ceil(EDGE as u64), range.end.div_ceil(EDGE as u64));
         let mut reader = source.reader(next * EDGE as u64)?;
         let mut weights = match &self.weights {
@@ -106,7 +107,7 @@ impl Content for Packed {
                     edge.weight = checked(f32::from_bits(weight))
                         .map_err(|what| at_byte(source, (next + place as u64) * WEIGHT as u64, what))?;
                 }
-                batch.push(edge);
+                outlet.put(edge);
             }
             next += edges as u64;
             if edges < wanted {

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::number::{Parsed, is_blank, skip_blanks, vertex, weight};
 use super::source::Source;
-use super::{Batch, Content, Facts};
+use super::{Content, Facts, read_lines};
+use crate::outlet::Outlet;
 use crate::{Edge, Orientation, Result, Weights};
 
 /// What programs for tables write first.
@@ -58,17 +59,9 @@ impl Content for Text {
         Facts { vertices: None, orientation: Orientation::Directed, weights, announced: None }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, batch: &mut Batch<'_>) -> Result<()> {
+    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
         let Some(columns) = self.columns else { return Ok(()) };
-        let mut lines = source.lines(range, self.body)?;
-        while let Some((at, line)) = lines.next()? {
-            match edge(line, columns) {
-                Ok(Some(edge)) => batch.push(edge),
-                Ok(None) => {}
-                Err(what) => return Err(source.wrong(at, what)),
-            }
-        }
-        Ok(())
+        read_lines(source, range, self.body, outlet, |line| edge(line, columns))
     }
 }
 

@@ -213,7 +213,7 @@ impl Graph {
         let parts: Vec<&str> = self.config.as_deref().into_iter().chain(style).collect();
         let config = parts.join(",");
         let config = if parts.is_empty() { None } else { Some(config.parse::<Config>().context("--config")?) };
-        Ok(Messages { config, detector: Detector::Auto, trace: false })
+        Ok(Messages { config, detector: Detector::Auto })
     }
 
     fn method(&self) -> Option<Method> {

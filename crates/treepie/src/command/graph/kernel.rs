@@ -5,17 +5,19 @@ use treepie::graph::betweenness::{self, Betweenness, Hops, Lengths, Measure};
 use treepie::graph::bfs::{self, Label};
 use treepie::graph::components::{self, hooking, sampling, search};
 use treepie::graph::pagerank::{self, Limits, pull::Pulling, push::Pushing};
-use treepie::graph::{Column, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, scc, sssp, top};
+use treepie::graph::{
+    Arc, Column, Graph, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, scc, sssp, top,
+};
 use treepie::{Comm, Max};
 
 use super::answer::{Answer, Run};
 use super::input::{Facts, Source};
 use super::roots::roots;
-use super::{Graph, KEYS, Kernel, Method};
+use super::{Graph as Asked, KEYS, Kernel, Method};
 
 /// What an algorithm is run with.
 struct Task<'a> {
-    asked: &'a Graph,
+    asked: &'a Asked,
     world: &'a Comm,
     messages: Messages,
     source: Source,
@@ -30,7 +32,7 @@ struct Done {
 }
 
 /// Builds the graph and runs the algorithm. All ranks call it.
-pub(super) fn answer(asked: &Graph, world: &Comm) -> anyhow::Result<Answer> {
+pub(super) fn answer(asked: &Asked, world: &Comm) -> anyhow::Result<Answer> {
     let source = asked.input.open()?;
     let task = Task { asked, world, messages: asked.messages()?, source };
     let weighted = asked.kernel == Kernel::Sssp || asked.kernel == Kernel::Bc && asked.weighted;
@@ -83,8 +85,33 @@ pub(super) fn answer(asked: &Graph, world: &Comm) -> anyhow::Result<Answer> {
     })
 }
 
-fn names<A: treepie::graph::Arc>(graph: &treepie::graph::Graph<A>) -> Vec<u64> {
+fn names<A: Arc>(graph: &Graph<A>) -> Vec<u64> {
     (0..graph.own()).map(|place| graph.layout().name(place)).collect()
+}
+
+/// A breadth-first search, in one way or another.
+enum Bfs<'g, I: Id> {
+    Direction(bfs::direction::Search<'g, u32, I>),
+    Messages(bfs::messages::Search<'g, u32, I>),
+    Exchange(bfs::exchange::Search<'g, u32, I>),
+}
+
+impl<I: Id> Bfs<'_, I> {
+    fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+        match self {
+            Self::Direction(search) => search.run(root),
+            Self::Messages(search) => search.run(root),
+            Self::Exchange(search) => search.run(root),
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        match self {
+            Self::Direction(search) => search.traffic(),
+            Self::Messages(search) => search.traffic(),
+            Self::Exchange(_) => Traffic::default(),
+        }
+    }
 }
 
 impl Task<'_> {
@@ -109,35 +136,27 @@ impl Task<'_> {
     }
 
     /// Where searches begin, by number.
-    fn roots<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>) -> anyhow::Result<Vec<u64>> {
+    fn roots<A: Arc>(&self, graph: &Graph<A>) -> anyhow::Result<Vec<u64>> {
         let count = self.asked.roots.unwrap_or(if self.asked.graph500 { KEYS } else { 1 });
         roots(self.world, graph, &self.source, &self.asked.root, count)
     }
 
     /// The name of a vertex, by number. All ranks call it.
-    fn name<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>, number: u64) -> Result<u64> {
+    fn name<A: Arc>(&self, graph: &Graph<A>, number: u64) -> Result<u64> {
         let own = graph.mine(number).map_or(0, |place| graph.layout().name(place));
         Ok(self.world.all_reduce(&[own], Max)?[0])
     }
 
-    fn bfs<I: Id>(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+    fn bfs<I: Id>(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let (mut runs, mut verified, mut levels) = (Vec::new(), Vec::new(), Vec::new());
-        let mut direction = None;
-        let mut by_messages = None;
-        let mut by_exchange = None;
-        match self.asked.method() {
-            Some(Method::Messages) => by_messages = Some(bfs::messages::Search::<u32, I>::new(world, graph, messages)?),
-            Some(Method::Exchange) => by_exchange = Some(bfs::exchange::Search::<u32, I>::new(world, graph)),
-            _ => direction = Some(bfs::direction::Search::<u32, I>::new(world, graph, messages)?),
-        }
+        let mut search: Bfs<I> = match self.asked.method() {
+            Some(Method::Messages) => Bfs::Messages(bfs::messages::Search::new(world, graph, messages)?),
+            Some(Method::Exchange) => Bfs::Exchange(bfs::exchange::Search::new(world, graph)),
+            _ => Bfs::Direction(bfs::direction::Search::new(world, graph, messages)?),
+        };
         for root in self.roots(graph)? {
-            let (labels, seconds): (&[Label<I>], f64) = match (&mut direction, &mut by_messages, &mut by_exchange) {
-                (Some(search), _, _) => self.time(|| search.run(root))?,
-                (_, Some(search), _) => self.time(|| search.run(root))?,
-                (_, _, Some(search)) => self.time(|| search.run(root))?,
-                _ => unreachable!("one of them was made"),
-            };
+            let (labels, seconds) = self.time(|| search.run(root))?;
             self.verify(&mut verified, || bfs::verify(world, graph, root, labels, messages))?;
             let found = bfs::count(world, graph, labels)?;
             levels = labels.iter().map(|label| label.level).collect();
@@ -145,23 +164,18 @@ impl Task<'_> {
             let edges = self.edges(graph, found.arcs);
             runs.push(Run { root: Some(self.name(graph, root)?), seconds, edges, result });
         }
-        let traffic = match (&direction, &by_messages) {
-            (Some(search), _) => search.traffic(),
-            (_, Some(search)) => search.traffic(),
-            _ => Traffic::default(),
-        };
         // Those that are not reached have no level.
         let levels = levels.into_iter().map(|level| if level == bfs::UNREACHED { -1 } else { i64::from(level) });
         let column = Column { name: "level".to_owned(), values: Values::I64(levels.collect()) };
-        Ok(Done { runs, verified, traffic, column })
+        Ok(Done { runs, verified, traffic: search.traffic(), column })
     }
 
     /// Edges that arcs stand for.
-    fn edges<A: treepie::graph::Arc>(&self, graph: &treepie::graph::Graph<A>, arcs: u64) -> u64 {
+    fn edges<A: Arc>(&self, graph: &Graph<A>, arcs: u64) -> u64 {
         if graph.is_symmetric() { arcs / 2 } else { arcs }
     }
 
-    fn sssp<W: Weight>(&self, graph: &treepie::graph::Graph<Weighted>) -> anyhow::Result<Done> {
+    fn sssp<W: Weight>(&self, graph: &Graph<Weighted>) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let (mut runs, mut verified, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         let mut search = sssp::Search::<W>::new(world, graph, self.asked.delta, messages)?;
@@ -181,7 +195,7 @@ impl Task<'_> {
         Ok(Done { runs, verified, traffic: search.traffic(), column })
     }
 
-    fn reach(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+    fn reach(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let mut search = reach::Search::new(world, graph, messages)?;
         let roots = self.roots(graph)?;
@@ -197,14 +211,14 @@ impl Task<'_> {
     }
 
     /// The names of labels, if somebody wants to know them. All ranks call it.
-    fn names(&self, graph: &treepie::graph::Graph, labels: &[u64]) -> Result<Vec<u64>> {
+    fn names(&self, graph: &Graph, labels: &[u64]) -> Result<Vec<u64>> {
         if self.asked.output.is_none() {
             return Ok(Vec::new());
         }
         components::names(self.world, graph, labels, &self.messages)
     }
 
-    fn components(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+    fn components(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let (found, seconds) = self.time(|| match self.asked.method() {
             Some(Method::Hooking) => hooking::run(world, graph, messages),
@@ -221,7 +235,7 @@ impl Task<'_> {
         Ok(Done { runs, verified, traffic: found.traffic, column })
     }
 
-    fn strong(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+    fn strong(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let mut search = scc::Search::new(world, graph, messages)?;
         let (_, seconds) = self.time(|| search.run())?;
@@ -238,7 +252,7 @@ impl Task<'_> {
     /// From all vertices, unless some were asked for.
     fn betweenness<'g, M: Measure<'g>>(
         &self,
-        graph: &treepie::graph::Graph<M::Arc>,
+        graph: &Graph<M::Arc>,
         measure: impl Fn() -> Result<M>,
     ) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
@@ -257,9 +271,9 @@ impl Task<'_> {
         Ok(Done { runs, verified, traffic: search.traffic(), column })
     }
 
-    fn pagerank(&self, graph: &treepie::graph::Graph) -> anyhow::Result<Done> {
+    fn pagerank(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
-        let Graph { damping, tolerance, iterations, .. } = *self.asked;
+        let Asked { damping, tolerance, iterations, .. } = *self.asked;
         let limits = Limits { damping, tolerance, iterations };
         let (ranking, seconds, traffic) = if self.asked.method() == Some(Method::Push) {
             let mut pushing = Pushing::new(world, graph, messages)?;

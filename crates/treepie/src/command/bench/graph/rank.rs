@@ -59,7 +59,7 @@ impl GraphRank {
         let graph = self.build::<u32>(world)?;
         let limits = Limits::default();
         if self.serial {
-            let graph = Csr::new(&graph);
+            let graph = Csr::new(graph);
             return match kernel {
                 "bfs" => serve(world, |root| {
                     let parents = serial::bfs::run(&graph, root as usize);
@@ -100,14 +100,16 @@ impl GraphRank {
 
     fn sssp(&self, world: &Comm) -> anyhow::Result<Order> {
         let graph = self.build::<Weighted>(world)?;
-        let mut search = sssp::Search::<f32>::new(world, &graph, self.delta, &Messages::default())?;
+        let search = || sssp::Search::<f32>::new(world, &graph, self.delta, &Messages::default());
         if self.serial {
-            let (delta, graph) = (search.delta(), Csr::new(&graph));
+            let delta = search()?.delta();
+            let graph = Csr::new(graph);
             return serve(world, |root| {
                 let lengths = serial::sssp::run(&graph, root as usize, delta);
                 Ok(lengths.iter().filter(|length| length.is_finite()).count() as u64)
             });
         }
+        let mut search = search()?;
         serve(world, |root| {
             search.run(root)?;
             Ok(search.reached())

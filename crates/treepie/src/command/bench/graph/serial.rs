@@ -15,7 +15,7 @@ pub(super) struct Csr<A> {
 
 impl<A: Arc> Csr<A> {
     /// Those of a graph that one rank has alone, where places are numbers.
-    pub(super) fn new(graph: &Graph<A>) -> Self {
+    pub(super) fn new(graph: Graph<A>) -> Self {
         let rows = graph.out();
         let mut offsets = vec![0];
         let mut arcs = Vec::with_capacity(rows.arcs() as usize);

@@ -1,4 +1,4 @@
-//! Where generated edges go: they are collected, so that the receiver is called once for many.
+//! Where edges that are read or generated go: they are collected, so that the receiver is called once for many.
 
 use crate::Edge;
 
@@ -6,19 +6,22 @@ use crate::Edge;
 const BATCH: usize = 1024;
 
 /// Edges on their way to a sink.
-pub(super) struct Outlet<'a> {
+pub(crate) struct Outlet<'a> {
     edges: Vec<Edge>,
     sink: &'a mut dyn FnMut(&[Edge]),
+    /// Edges so far, also those that still wait.
+    given: u64,
 }
 
 impl<'a> Outlet<'a> {
-    pub(super) fn new(sink: &'a mut dyn FnMut(&[Edge])) -> Self {
-        Self { edges: Vec::with_capacity(BATCH), sink }
+    pub(crate) fn new(sink: &'a mut dyn FnMut(&[Edge])) -> Self {
+        Self { edges: Vec::with_capacity(BATCH), sink, given: 0 }
     }
 
     #[inline]
-    pub(super) fn put(&mut self, edge: Edge) {
+    pub(crate) fn put(&mut self, edge: Edge) {
         self.edges.push(edge);
+        self.given += 1;
         if self.edges.len() == BATCH {
             self.pass_on();
         }
@@ -29,8 +32,13 @@ impl<'a> Outlet<'a> {
         self.edges.clear();
     }
 
+    /// How many edges there were so far.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
+    }
+
     /// Passes on what is left.
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         if !self.edges.is_empty() {
             self.pass_on();
         }
@@ -51,6 +59,7 @@ mod tests {
             };
             let mut outlet = Outlet::new(&mut sink);
             (0..count).for_each(|number| outlet.put(Edge::new(number, 0)));
+            assert_eq!(outlet.given(), count);
             outlet.finish();
             assert_eq!(passed, (0..count).collect::<Vec<_>>());
         }
