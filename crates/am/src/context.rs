@@ -57,6 +57,8 @@ pub struct Context<S> {
     pub(crate) trace: Option<Box<Trace>>,
     /// Caches are not emptied: to see that tests notice.
     pub(crate) forgets_caches: bool,
+    /// The work that a simulation has been told of.
+    told_work: u64,
 }
 
 /// A buffer that waits to be handled here.
@@ -100,6 +102,7 @@ impl<S> Context<S> {
             spawning: None,
             trace: None,
             forgets_caches: false,
+            told_work: 0,
         }
     }
 
@@ -383,6 +386,13 @@ impl<S> Context<S> {
             (lane.counts.open, lane.counts.open_bytes, lane.counts.kept) = (0, 0, 0);
             lane.kept.clear();
         }
+    }
+
+    /// Messages that were put into buffers, looked for in caches or handled since this was last asked.
+    pub(crate) fn take_work(&mut self) -> u64 {
+        let of_lane = |lane: &Lane| lane.counts.put + lane.statistics.looked_up + lane.statistics.handled;
+        let all = self.lanes.iter().map(of_lane).sum();
+        all - std::mem::replace(&mut self.told_work, all)
     }
 
     /// Whether nothing waits to be handled or sent, or is known to be in buffers, and nothing went wrong.

@@ -26,6 +26,8 @@ pub struct Epoch<'a, S> {
     failed: Option<Error>,
     /// The last `progress` was in vain.
     in_vain: bool,
+    /// Time is virtual, and work costs what a simulation says.
+    is_simulated: bool,
 }
 
 /// How often a body is interrupted to look what has come.
@@ -82,9 +84,9 @@ impl<'a, S> Epoch<'a, S> {
         machinery.begin();
         *epochs += 1;
         let name = name.take();
-        let now = comm.now();
+        let (now, is_simulated) = (comm.now(), comm.engine() == "sim");
         if let Some(trace) = &mut machinery.context.trace {
-            trace.look(now, comm.engine() != "sim");
+            trace.look(now, !is_simulated);
         }
         let is_noted = name.is_some() || machinery.context.trace.is_some();
         let noted = is_noted.then(|| (name.unwrap_or_else(|| epochs.to_string()), now));
@@ -92,7 +94,7 @@ impl<'a, S> Epoch<'a, S> {
         let reacting = Reacting { machinery, state };
         let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
         let pace = Pace { items: ITEMS.0, is_long: false, passed: 0, looked: now, flushed: now };
-        Ok(Self { run, comm, cap: *cap, slowed, named, pace, noted, failed: None, in_vain: false })
+        Ok(Self { run, comm, cap: *cap, slowed, named, pace, noted, failed: None, in_vain: false, is_simulated })
     }
 
     /// The state, and what messages are sent by.
@@ -218,13 +220,16 @@ impl<'a, S> Epoch<'a, S> {
             return Err(error);
         }
         let worked = machinery.work(state, all);
+        if self.is_simulated {
+            self.comm.worked(machinery.context.take_work());
+        }
         Ok(came.is_ok_and(|came| came) || worked)
     }
 
     #[cold]
     fn look_at_clock(&mut self) {
         if let Some(trace) = &mut self.run.reactor().machinery.context.trace {
-            trace.look(self.comm.now(), self.comm.engine() != "sim");
+            trace.look(self.comm.now(), !self.is_simulated);
         }
     }
 

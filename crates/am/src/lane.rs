@@ -249,6 +249,7 @@ impl Lane {
         statistics.open = statistics.open.max(self.counts.open);
         let caches = self.caches.as_ref().map_or(0, |caches| caches.bytes_of_one() * self.cached.len());
         statistics.peak_bytes = statistics.peak_bytes.max(self.counts.open_bytes + caches);
+        statistics.peak_caches = statistics.peak_caches.max(caches);
     }
 
     /// What has become of its messages so far.

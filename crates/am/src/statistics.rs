@@ -28,6 +28,8 @@ pub struct TypeStatistics {
     pub looked_up: u64,
     /// Bytes of open buffers and caches, at most.
     pub peak_bytes: usize,
+    /// Bytes of caches, at most.
+    pub peak_caches: usize,
     /// Bytes of messages that waited for the next round, at most: what [`Style::Bsp`](crate::Style::Bsp) costs.
     pub peak_kept: usize,
     /// Time in handlers: that of the buffers that were timed, for all messages.

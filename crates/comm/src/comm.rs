@@ -179,6 +179,12 @@ impl Comm {
         self.endpoint().fabric().compute(time);
     }
 
+    /// States that this rank has done so many units of work, as messages sent and handled, or arcs followed. A simulation says
+    /// what a unit costs, which is nothing by default; elsewhere work takes its time by itself.
+    pub fn worked(&self, units: u64) {
+        self.endpoint().fabric().worked(units);
+    }
+
     /// The time since some moment in the past; virtual in a simulation.
     pub fn now(&self) -> Duration {
         self.endpoint().fabric().now()

@@ -13,6 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("barriers/many-in-a-row", 1, many_in_a_row),
     Case::new("barriers/nobody-passes-before-all-have-come", 1, nobody_passes_early),
     Case::new("barriers/late-ranks-are-waited-for", 2, late_ranks_are_waited_for),
+    Case::new("barriers/any-is-so-if-one-rank-says-so", 1, any_is_so_if_one_says_so),
     Case::new("barriers/nonblocking-is-not-done-before-the-last-has-come", 2, not_done_before_the_last),
     Case::new("barriers/nonblocking-overlaps-with-messages", 1, overlaps_with_messages),
     Case::new("barriers/several-outstanding", 1, several_outstanding),
@@ -43,6 +44,22 @@ pub(crate) fn separates(comm: &Comm, rounds: u64) -> Outcome {
 
 fn nobody_passes_early(comm: &Comm) -> Outcome {
     separates(comm, 100)
+}
+
+fn any_is_so_if_one_says_so(comm: &Comm) -> Outcome {
+    let own = comm.dup()?;
+    for round in 0..300 {
+        let comm = if round % 2 == 0 { comm } else { &own };
+        // One rank says yes; then nobody; then all but one.
+        let chosen = round % comm.size() == comm.rank();
+        check!(comm.any(chosen)?, "one of {} ranks has said yes", comm.size());
+        check!(!comm.any(false)?, "nobody has said yes");
+        check_eq!(comm.any(!chosen)?, comm.size() > 1, "whether any but one of {} have", comm.size());
+        if round % 16 == 0 {
+            comm.barrier()?;
+        }
+    }
+    Ok(())
 }
 
 fn late_ranks_are_waited_for(comm: &Comm) -> Outcome {

@@ -273,6 +273,12 @@ pub trait Fabric {
         let _ = time;
     }
 
+    /// The program has done so many units of work, as messages sent and handled. As [`compute`](Self::compute), and a
+    /// simulation says what a unit costs.
+    fn worked(&mut self, units: u64) {
+        let _ = units;
+    }
+
     /// A collective operation has combined so many bytes with others. As [`compute`](Self::compute).
     fn combined(&mut self, bytes: usize) {
         let _ = bytes;

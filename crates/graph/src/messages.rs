@@ -38,6 +38,8 @@ pub struct Traffic {
     pub bytes: u64,
     /// The most memory for messages at once: in buffers, in caches, kept for the next round and waiting for room.
     pub memory: u64,
+    /// Of that in caches, which have a fixed size.
+    pub caches: u64,
 }
 
 impl Traffic {
@@ -50,17 +52,19 @@ impl Traffic {
             traffic.buffers += of_type.buffers;
             traffic.bytes += of_type.bytes;
             traffic.memory += (of_type.peak_bytes + of_type.peak_kept) as u64;
+            traffic.caches += of_type.peak_caches as u64;
         }
         traffic
     }
 
-    /// That of all ranks: memory is the most of one. All ranks call it.
+    /// That of all ranks: memory is the most of one, and so are caches. All ranks call it.
     pub fn of_all(self, comm: &Comm) -> Result<Self> {
         let mut sums = [self.messages, self.combined, self.buffers, self.bytes];
         comm.all_reduce_in_place(&mut sums, Sum)?;
-        let memory = comm.all_reduce(&[self.memory], Max)?[0];
-        let [messages, combined, buffers, bytes] = sums;
-        Ok(Self { messages, combined, buffers, bytes, memory })
+        let mut most = [self.memory, self.caches];
+        comm.all_reduce_in_place(&mut most, Max)?;
+        let ([messages, combined, buffers, bytes], [memory, caches]) = (sums, most);
+        Ok(Self { messages, combined, buffers, bytes, memory, caches })
     }
 }
 
@@ -74,6 +78,7 @@ impl std::ops::Add for Traffic {
             buffers: self.buffers + other.buffers,
             bytes: self.bytes + other.bytes,
             memory: self.memory.max(other.memory),
+            caches: self.caches.max(other.caches),
         }
     }
 }

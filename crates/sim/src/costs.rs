@@ -141,11 +141,11 @@ pub struct Settings {
     pub costs: Costs,
     /// gamma: the CPU's time to combine or copy a byte. Programs pay it for combining only.
     pub gamma: f64,
-    /// The CPU's time for a unit of what reactors say that they have computed.
+    /// The CPU's time for a unit of work: what reactors and programs say that they have done, as messages sent and handled.
     pub work: f64,
     /// What it takes until all know that all are there, where a phase ends globally; 0 is for free.
     pub barrier: f64,
-    /// What tells the sender of a synchronous message that it has been taken. Programs have answers always.
+    /// What tells the sender of a synchronous message that it has been taken.
     pub handshake: Handshake,
     /// Bytes of messages that a rank can hold before it has asked for them.
     pub memory_cap: Option<u64>,
@@ -158,6 +158,17 @@ impl Settings {
     pub fn new(costs: Costs) -> Self {
         let (gamma, work, barrier, handshake) = (0.0, 0.0, 0.0, Handshake::Answers);
         Self { costs, gamma, work, barrier, handshake, memory_cap: None, noise: Noise::default() }
+    }
+
+    /// Microseconds after which the sender of a synchronous message knows that it has been taken, if that takes no answer.
+    pub(crate) fn known_after(&self) -> Option<f64> {
+        match (self.handshake, &self.costs) {
+            (Handshake::Answers, _) => None,
+            (Handshake::Free, _) => Some(0.0),
+            // What it takes longer than a message that is not synchronous.
+            (Handshake::Latency(latency), Costs::LogGp(costs)) => Some((latency - costs.latency).max(0.0)),
+            (Handshake::Latency(latency), _) => Some(latency),
+        }
     }
 
     /// Refuses what no machine can have.

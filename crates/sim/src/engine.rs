@@ -5,10 +5,10 @@
 //!
 //! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma; copying is
 //! for free here, while schedules that are played pay gamma for both); what the program says that it computes
-//! ([`Fabric::compute`]); and looking for something in vain ([`Options::poll`]), so that loops that poll do not keep time
+//! ([`Fabric::compute`], [`Fabric::worked`]); and looking for something in vain ([`Options::poll`]), so that loops that poll do not keep time
 //! from going on. Everything else is for free. A message of up to 64 KiB is one transfer;
 //! a longer one is announced, asked for, and then one transfer too. Protocols above engines (credit, answers to synchronous
-//! sends) send messages of their own, which count.
+//! sends unless [`Settings::handshake`] says otherwise) send messages of their own, which count.
 //!
 //! When nothing happens any more and ranks still wait, that is a deadlock, which ends all of them. A rank that dies is
 //! unwound where it waits, or where it computes beyond its death; others get `PeerLost` once all that it had sent has arrived.
@@ -152,6 +152,8 @@ pub fn run<R>(
     let deaths = &settings.noise.deaths;
     let death = |rank| deaths.iter().filter(|(dead, _)| *dead == rank).map(|(_, at)| from_micros(*at)).min();
     let world = Rc::new(RefCell::new(World::new(machine, |rank| death(rank).unwrap_or(Time::MAX), options)));
+    world.borrow_mut().work = settings.work * 1e6;
+    world.borrow_mut().handshake = settings.known_after().map(from_micros);
     world.borrow_mut().sends_on_time = matches!(settings.costs, Costs::Clusters(_));
     let ends: RefCell<Vec<Option<End<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
     let rank_program = |rank: u32| {

@@ -14,7 +14,7 @@ use treepie_base::Bytes;
 use treepie_fabric::{Gathered, Reactor, Transmit};
 use treepie_topology::{Network, Tie};
 
-use crate::costs::{Costs, Handshake, Settings};
+use crate::costs::Settings;
 use crate::error::{Error, Result, not_negative};
 use crate::machine::{Machine, Message, What};
 use crate::time::{END, Time, from_micros, micros};
@@ -110,9 +110,8 @@ struct Driver<R> {
     handler: Time,
     /// Of a unit of work, in microseconds.
     work: f64,
-    /// What tells senders, and if that is more latency, how much.
-    handshake: Handshake,
-    later: Time,
+    /// After what time senders know that their messages were taken, if they need no answers for that.
+    known_after: Option<Time>,
     barrier: Barrier,
     makespan: Time,
     died: Vec<u32>,
@@ -127,14 +126,8 @@ impl<R: Reactor> Driver<R> {
             let (reactors, network) = (reactors.len(), machine.ranks());
             return Err(Error::Reactors { reactors, network });
         }
-        let later = match (settings.handshake, &settings.costs) {
-            (Handshake::Latency(latency), Costs::LogGp(costs)) => latency - costs.latency,
-            (Handshake::Latency(latency), _) => latency,
-            _ => 0.0,
-        };
         Ok(Self {
-            handshake: settings.handshake,
-            later: from_micros(later.max(0.0)),
+            known_after: settings.known_after().map(from_micros),
             barrier: Barrier::default(),
             busy: vec![0; reactors.len()],
             machine,
@@ -242,8 +235,9 @@ impl<R: Reactor> Driver<R> {
     fn tell_taken(&mut self, rank: u32, sender: u32, tag: u32) {
         let now = self.machine.now();
         let token = self.keep(Parcel { from: rank, tag, what: Content::Taken });
-        if sender == rank || self.handshake != Handshake::Answers {
-            return self.machine.wake(now + self.later, sender, token);
+        let at_home = (sender == rank).then_some(0);
+        if let Some(later) = self.known_after.or(at_home) {
+            return self.machine.wake(now + later, sender, token);
         }
         let answer = Message { from: rank, to: sender, bytes: 0, channel: ANSWERS, token, tie: Tie::default() };
         let free = self.machine.send(now, answer).free;

@@ -3,7 +3,7 @@
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
-pub use treepie_sim::costs::{Clusters, Costs, Links, LogGP, PLogP, Routing, Settings, Table, Wide};
+pub use treepie_sim::costs::{Clusters, Costs, Handshake, Links, LogGP, PLogP, Routing, Settings, Table, Wide};
 pub use treepie_sim::engine::{Options, Simulated};
 pub use treepie_sim::noise::Noise;
 pub use treepie_sim::trace::Trace;

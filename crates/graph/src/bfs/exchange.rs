@@ -13,7 +13,7 @@
 
 use bytemuck::Pod;
 use treepie_base::Rank;
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
 use super::{Label, UNREACHED};
@@ -63,8 +63,7 @@ where
                     (rank, parent.about(place))
                 }));
             }
-            let goes_on = u64::from(!next.is_empty() || !remote.is_empty());
-            if self.comm.all_reduce(&[goes_on], Sum)?[0] == 0 {
+            if !self.comm.any(!next.is_empty() || !remote.is_empty())? {
                 return Ok(&self.labels);
             }
             remote.sort_unstable_by_key(|(rank, about)| (*rank, I::parts(*about)));

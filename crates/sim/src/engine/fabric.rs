@@ -231,6 +231,7 @@ impl Fabric for SimFabric {
             Arrival::BulkSent { slot, span } => Event::BulkSent { slot, span },
             Arrival::BulkFailed { slot, span, sending } => Event::BulkFailed { slot, span, sending },
             Arrival::Gathered { cell, census } => Event::Gathered { cell, census },
+            Arrival::Acked { slot } => Event::Acked { slot },
         })
     }
 
@@ -313,6 +314,10 @@ impl Fabric for SimFabric {
         }
     }
 
+    fn ack(&mut self, to: u32, slot: u32) -> bool {
+        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().acknowledge(self.rank, to, slot)
+    }
+
     fn holds(&mut self, bytes: u64) {
         let mut world = self.world.borrow_mut();
         world.rank(self.rank).kept = bytes;
@@ -361,6 +366,14 @@ impl Fabric for SimFabric {
     fn compute(&mut self, time: Duration) {
         self.world.borrow_mut().compute(self.rank, time.as_nanos() as f64 * 1000.0);
         self.has_spent();
+    }
+
+    fn worked(&mut self, units: u64) {
+        let picoseconds = units as f64 * self.world.borrow().work;
+        if picoseconds > 0.0 {
+            self.world.borrow_mut().compute(self.rank, picoseconds);
+            self.has_spent();
+        }
     }
 
     fn combined(&mut self, bytes: usize) {

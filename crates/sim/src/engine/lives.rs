@@ -36,6 +36,9 @@ impl World {
             }
             self.one_less_on_the_way(mail.from);
         }
+        for _ in 0..std::mem::take(&mut self.rank(rank).acknowledging) {
+            self.one_less_on_the_way(rank);
+        }
         let own = &self.ranks[rank as usize];
         if own.ended.is_none() && own.doom != Doom::Certain {
             self.doom(rank);
@@ -57,7 +60,7 @@ impl World {
             Arrival::BulkReceived { slot, span } => Some(Arrival::BulkFailed { slot, span, sending: false }),
             Arrival::BulkSent { slot, span } => Some(Arrival::BulkFailed { slot, span, sending: true }),
             Arrival::BulkFailed { .. } => Some(arrival),
-            Arrival::Record { .. } | Arrival::Gathered { .. } => None,
+            Arrival::Record { .. } | Arrival::Gathered { .. } | Arrival::Acked { .. } => None,
         };
         self.rank(rank).inbox = inbox.into_iter().filter_map(failed).collect();
         self.rank(rank).lying = 0;

@@ -22,6 +22,9 @@ const BULK: u32 = 1;
 /// Wakes that are no rank's own have this bit. The rest of the token is the cell.
 const GATHERED: u64 = 1 << 63;
 
+/// And those by which a rank tells a sender that its message was taken this one. Above the slot is whom it tells.
+const ACKED: u64 = 1 << 62;
+
 /// Something that a rank finds when it polls.
 pub(super) enum Arrival {
     Record { from: u32, head: Head, body: Vec<u8> },
@@ -29,6 +32,7 @@ pub(super) enum Arrival {
     BulkSent { slot: u32, span: Span },
     BulkFailed { slot: u32, span: Span, sending: bool },
     Gathered { cell: u32, census: u64 },
+    Acked { slot: u32 },
 }
 
 impl Arrival {
@@ -92,6 +96,8 @@ pub(super) struct Rank {
     pub(super) is_unshown: bool,
     /// Messages of its own that are on the way.
     pub(super) on_the_way: u32,
+    /// Of them those by which it tells that messages were taken.
+    pub(super) acknowledging: u32,
     /// When its program ended.
     pub(super) ended: Option<Time>,
     /// What it waits for for ever, as far as it can tell.
@@ -146,6 +152,10 @@ pub(super) struct World {
     pub(super) bulks: Bulks,
     pub(super) halt: Option<Halt>,
     pub(super) poll: Time,
+    /// How long it takes until a sender knows that its message was taken, if nobody's CPU has to do with it.
+    pub(super) handshake: Option<Time>,
+    /// Picoseconds of a unit of work.
+    pub(super) work: f64,
     /// Nothing happens after that.
     pub(super) limit: Time,
     /// Sends are priced when they begin, and wait for that.
@@ -171,6 +181,7 @@ impl World {
             shown: Life::Here,
             is_unshown: false,
             on_the_way: 0,
+            acknowledging: 0,
             ended: None,
             waits_for: None,
             dies: deaths(rank),
@@ -187,6 +198,8 @@ impl World {
             bulks: Bulks::default(),
             halt: None,
             poll: from_micros(options.poll),
+            handshake: None,
+            work: 0.0,
             limit: options.limit.map_or(Time::MAX, from_micros),
             sends_on_time: false,
             mail: HashMap::new(),
@@ -322,6 +335,17 @@ impl World {
         true
     }
 
+    /// A rank has taken a message, of which its sender gets to know. False if that needs a message.
+    pub(super) fn acknowledge(&mut self, rank: u32, sender: u32, slot: u32) -> bool {
+        let Some(later) = self.handshake else { return false };
+        let own = self.rank(rank);
+        own.on_the_way += 1;
+        own.acknowledging += 1;
+        let at = own.time + later;
+        self.machine.wake(at, rank, ACKED | u64::from(sender) << 32 | u64::from(slot));
+        true
+    }
+
     /// Something has happened on the machine.
     pub(super) fn happens(&mut self, happening: Happening) {
         let Happening { rank, what, .. } = happening;
@@ -338,6 +362,11 @@ impl World {
                 let cell = token as u32;
                 let census = self.gatherings.get(&cell).map_or(0, |gathering| gathering.brought);
                 self.arrives(rank, Arrival::Gathered { cell, census });
+            }
+            What::Woken { token } if token & ACKED != 0 => {
+                self.rank(rank).acknowledging -= 1;
+                self.one_less_on_the_way(rank);
+                self.arrives(((token & !ACKED) >> 32) as u32, Arrival::Acked { slot: token as u32 });
             }
             What::Woken { token } => {
                 if self.ranks[rank as usize].turn == token {

@@ -6,6 +6,7 @@
 
 pub(crate) mod am;
 mod batches;
+mod bfs;
 pub(crate) mod collectives;
 mod comparison;
 pub(crate) mod exchange;
@@ -19,6 +20,7 @@ mod sim;
 mod split;
 mod statistics;
 mod table;
+mod weak;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ enum What {
     Exchange(exchange::Exchange),
     Am(am::Am),
     Graph(graph::Graphs),
+    Bfs(bfs::Bfs),
+    Weak(weak::Weak),
     Sim(sim::Simulator),
     Split(split::Split),
 }
@@ -55,6 +59,8 @@ impl Bench {
             What::Exchange(exchange) => exchange.run(),
             What::Am(am) => am.run(),
             What::Graph(graph) => graph.run(),
+            What::Bfs(bfs) => bfs.run(),
+            What::Weak(weak) => weak.run(),
             What::Sim(sim) => sim.run(),
             What::Split(split) => split.run(),
         }

@@ -31,8 +31,28 @@ pub(crate) fn memory(entry: &str) -> Option<u64> {
 
 /// The most memory that this process had at once, in bytes.
 pub(crate) fn peak_memory() -> Option<u64> {
+    own_status("VmHWM:")
+}
+
+/// How much memory this process has for itself alone, at most, while something is done. Nothing if the system cannot tell.
+pub(crate) fn memory_during<T>(run: impl FnOnce() -> T) -> (T, Option<u64>) {
+    // Of its own memory alone the system keeps no peak; what comes with a run is its own.
+    const FORGET_PEAK: &str = "5";
+    let forgotten = fs::write("/proc/self/clear_refs", FORGET_PEAK).is_ok();
+    let before = own_memory().zip(own_status("VmRSS:"));
+    let done = run();
+    let peak = peak_memory().filter(|_| forgotten);
+    (done, before.zip(peak).map(|((own, all), peak)| own + peak.saturating_sub(all)))
+}
+
+/// The memory that this process has for itself alone, in bytes.
+pub(crate) fn own_memory() -> Option<u64> {
+    own_status("RssAnon:")
+}
+
+fn own_status(entry: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(entry))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
@@ -56,6 +76,16 @@ mod tests {
         assert_eq!(count_of_list("0"), Some(1));
         assert_eq!(count_of_list(""), None);
         assert_eq!(count_of_list("3-1"), None);
+    }
+
+    #[test]
+    fn memory_is_counted_while_something_is_done() {
+        let (kept, most) = memory_during(|| {
+            let passing = std::hint::black_box(vec![1u8; 64 << 20]);
+            std::hint::black_box(vec![passing[5]; 1000])
+        });
+        let (least, own) = (64 << 20, own_memory().unwrap());
+        assert!(most.is_none_or(|most| (least..own + (80 << 20)).contains(&most)), "{most:?} {own} {}", kept.len());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use asked::Sweep;
 use file::Whole;
 use level::Level;
 use parameters::Parameters;
-pub(crate) use parameters::settings;
+pub(crate) use parameters::{settings, settings_with_handshake};
 use row::Row;
 use setting::Setting;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{LogGP, Noise, Options, Settings, simulate_with};
+use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings, simulate_with};
 use treepie::{Network, simulate};
 
 use crate::ends::dying;
@@ -37,6 +37,49 @@ fn a_long_message_is_one_transfer_after_it_was_asked_for() {
     assert!(simulated.bytes < bytes as u64 + 100);
     assert!((10_000.0..10_100.0).contains(&simulated.micros()), "{}", simulated.micros());
     assert_eq!(simulated.into_results(), [true, true]);
+}
+
+#[test]
+fn who_sends_synchronously_knows_when_the_machine_says() {
+    let times = |handshake| {
+        let settings = Settings { handshake, ..plain() };
+        let simulated = simulate(&flat(2), &settings, |world| {
+            if world.rank() == 0 { world.ssend(&[0u8; 101], 1, 0) } else { world.recv_vec::<u8>(0, 0).map(drop) }
+        });
+        let simulated = simulated.expect("it runs");
+        let seen = (simulated.messages, simulated.ends[0]);
+        ok(simulated);
+        seen
+    };
+    // An answer of o + L + o; or what a synchronous message takes longer than another.
+    assert_eq!(times(Handshake::Answers), (2, 29_000_000));
+    assert_eq!(times(Handshake::Latency(12.5)), (1, 17_500_000));
+    assert_eq!(times(Handshake::Free), (1, 15_000_000));
+}
+
+#[test]
+fn work_costs_what_is_said() {
+    let time = |work: f64, messages: u64| {
+        let settings = Settings { work, ..plain() };
+        let simulated = simulate(&flat(2), &settings, |world| {
+            world.worked(10);
+            let mut build = ActiveMessages::<u64>::builder(&world);
+            let port = build.port::<u64>("add");
+            build.on(port, |sum, _, value| *sum += value);
+            let mut am = build.start()?;
+            let mut sum = 0;
+            am.epoch_for(&mut sum, 0..messages, |cx, _, value| cx.send(port, 1 - world.rank(), value))?;
+            Ok(sum)
+        });
+        let simulated = simulated.expect("it runs");
+        let micros = simulated.micros();
+        assert!(ok(simulated).iter().all(|sum| *sum == messages * (messages.max(1) - 1) / 2));
+        micros
+    };
+    // Work without messages, and each message twice: where it is sent and where it is handled.
+    assert!((time(1.0, 0) - time(0.0, 0) - 10.0).abs() < 0.5);
+    let [free, priced] = [time(0.0, 100), time(1.0, 100)];
+    assert!((priced - free - 210.0).abs() < 25.0, "{free} {priced}");
 }
 
 #[test]
@@ -105,10 +148,13 @@ fn a_hardware_barrier_takes_its_time_and_no_messages() {
         world.barrier()?;
         let mut second = world.ibarrier()?;
         while second.test().is_none() {}
+        // Answers are brought to one.
+        let answers = [world.any(world.rank() == 7)?, world.any(false)?];
+        assert_eq!(answers, [true, false]);
         Ok(())
     };
     let simulated = simulate(&flat(100), &settings, run).expect("it runs");
-    assert_eq!((simulated.messages, simulated.micros()), (0, 99.0 + 3.0));
+    assert_eq!((simulated.messages, simulated.micros()), (0, 99.0 + 6.0));
     ok(simulated);
 }
 

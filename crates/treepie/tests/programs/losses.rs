@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{Clusters, Links, Noise, PLogP, Settings, Wide};
+use treepie::simulate::{Clusters, Handshake, Links, Noise, PLogP, Settings, Wide};
 use treepie::{Error, Network, Result, launch, simulate};
 
 use crate::ends::dying;
@@ -71,7 +71,9 @@ fn who_dies_at_any_time_on_any_network_is_lost_and_no_deadlock() {
     let wide = Wide { latency: 100.0, bandwidth: 1000.0 };
     let far: Settings = Clusters::uniform(PLogP::simple(20.0, 50.0), wide, 2).into();
     let near = Settings::from(Links { ports: Some(1), ..Links::new(6.0, 0.002) });
-    for (text, settings, step) in [("torus:4", near, 1.5), ("clusters:2+2", far, 37.0), ("flat:4", plain(), 1.5)] {
+    let told = Settings { handshake: Handshake::Latency(30.0), ..plain() };
+    let all = [("torus:4", near, 1.5), ("clusters:2+2", far, 37.0), ("flat:4", plain(), 1.5), ("flat:4", told, 1.5)];
+    for (text, settings, step) in all {
         let network: Network = text.parse().expect(text);
         for at in (0..120).map(|times| f64::from(times) * step) {
             for dead in 0..4 {
@@ -82,7 +84,11 @@ fn who_dies_at_any_time_on_any_network_is_lost_and_no_deadlock() {
                     let others = |far: usize| (me + far) % size;
                     let mut going = Vec::new();
                     for far in 1..size {
-                        going.push(world.isend(vec![me as u8; if far == 2 { LONG } else { 500 }], others(far), 0)?);
+                        going.push(match far {
+                            1 => world.issend(vec![me as u8; 500], others(far), 0)?,
+                            2 => world.isend(vec![me as u8; LONG], others(far), 0)?,
+                            _ => world.isend(vec![me as u8; 500], others(far), 0)?,
+                        });
                     }
                     for far in 1..size {
                         world.recv_vec::<u8>(others(far), 0)?;

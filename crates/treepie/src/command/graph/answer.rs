@@ -22,6 +22,9 @@ pub(super) struct Run {
     pub(super) result: Value,
 }
 
+/// Bytes of the result for a vertex: a parent and a level, a length, a label or a score.
+const RESULT: u64 = 8;
+
 /// What was found.
 pub(super) struct Answer {
     pub(super) kernel: &'static str,
@@ -32,6 +35,8 @@ pub(super) struct Answer {
     /// Seconds that checking each result took; nothing if that was not asked for.
     pub(super) verified: Vec<f64>,
     pub(super) traffic: Traffic,
+    /// Bytes of graph, results and everything else that a rank had while it ran, at most; 0 if that is not known.
+    pub(super) during: u64,
     /// Of the last run, for own vertices.
     pub(super) names: Vec<u64>,
     pub(super) column: Column,
@@ -72,7 +77,8 @@ impl Answer {
             result: self.runs.first().map_or(Value::Null, |run| run.result.clone()),
             graph: json!({
                 "source": facts.source, "vertices": facts.vertices, "arcs": facts.arcs, "build_seconds": facts.build,
-                "rows_bytes": facts.rows, "besides_bytes": facts.besides,
+                "rows_bytes": facts.rows, "besides_bytes": facts.besides, "running_bytes": self.during,
+                "result_bytes": RESULT * facts.most_vertices,
             }),
             method: self.method.clone(),
             teps,
@@ -96,6 +102,10 @@ impl Answer {
             "memory   {rows:.1} MB of rows a rank and {besides:.1} MB besides, at most {:.1} MB of the process",
             megabytes(memory)
         );
+        if self.during > 0 {
+            let times = self.during as f64 / (facts.rows + RESULT * facts.most_vertices).max(1) as f64;
+            say!("         {:.1} MB while it ran, {times:.2} times rows and results", megabytes(self.during));
+        }
         let by = if self.method.is_empty() { String::new() } else { format!(" by {}", self.method) };
         say!("{:<8} on {} rank{}{by}", self.kernel, self.ranks, if self.ranks == 1 { "" } else { "s" });
         const SHOWN: usize = 16;

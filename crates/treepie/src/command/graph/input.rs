@@ -60,6 +60,8 @@ pub(super) struct Facts {
     pub(super) source: String,
     pub(super) scale: Option<(u32, u64)>,
     pub(super) vertices: u64,
+    /// Of a rank.
+    pub(super) most_vertices: u64,
     pub(super) arcs: u64,
     pub(super) symmetric: bool,
     /// Seconds that reading or making it took.
@@ -154,12 +156,13 @@ impl Input {
         let memory = graph.memory();
         let spread =
             if graph.layout().names_are_numbers() { self.distribution.to_string() } else { "by name".to_owned() };
-        let most = world.all_reduce(&[memory.rows as u64, memory.besides as u64], treepie::Max)?;
+        let most = world.all_reduce(&[memory.rows as u64, memory.besides as u64, graph.own() as u64], treepie::Max)?;
         let facts = Facts {
             name: source.name.clone(),
             source: format!("{}, {words}, {spread} over ranks", source.words),
             scale: source.kronecker.map(|kronecker| (kronecker.scale(), kronecker.edge_count() >> kronecker.scale())),
             vertices: graph.vertices(),
+            most_vertices: most[2],
             arcs: graph.arcs(),
             symmetric: graph.is_symmetric(),
             build: (world.now() - begun).as_secs_f64(),

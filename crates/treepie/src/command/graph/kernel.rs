@@ -1,5 +1,7 @@
 //! Runs an algorithm, as often as it was asked for.
 
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, Hops, Lengths, Measure};
 use treepie::graph::bfs::{self, Label};
@@ -10,6 +12,7 @@ use treepie::graph::{
 };
 use treepie::{Comm, Max};
 
+use super::super::machine;
 use super::answer::{Answer, Run};
 use super::input::{Facts, Source};
 use super::roots::roots;
@@ -21,6 +24,9 @@ struct Task<'a> {
     world: &'a Comm,
     messages: Messages,
     source: Source,
+    /// Bytes that this process had before there was a graph, and the most that runs had.
+    before: u64,
+    during: Cell<u64>,
 }
 
 /// Runs and what they left.
@@ -34,7 +40,8 @@ struct Done {
 /// Builds the graph and runs the algorithm. All ranks call it.
 pub(super) fn answer(asked: &Asked, world: &Comm) -> anyhow::Result<Answer> {
     let source = asked.input.open()?;
-    let task = Task { asked, world, messages: asked.messages()?, source };
+    let (before, during) = (machine::own_memory().unwrap_or(0), Cell::new(0));
+    let task = Task { asked, world, messages: asked.messages()?, source, before, during };
     let weighted = asked.kernel == Kernel::Sssp || asked.kernel == Kernel::Bc && asked.weighted;
     let backwards = match asked.kernel {
         Kernel::Bfs => asked.method() == Some(Method::Direction),
@@ -72,7 +79,9 @@ pub(super) fn answer(asked: &Asked, world: &Comm) -> anyhow::Result<Answer> {
     let method = asked.method().map_or_else(String::new, |method| format!("{method:?}").to_lowercase());
     let Done { runs, verified, traffic, column } = done;
     let traffic = traffic.of_all(world)?;
+    let during = world.all_reduce(&[task.during.get()], Max)?[0];
     Ok(Answer {
+        during,
         kernel: asked.kernel.name(),
         method,
         ranks: world.size(),
@@ -117,10 +126,14 @@ impl<I: Id> Bfs<'_, I> {
 impl Task<'_> {
     /// The time that the slowest rank took.
     fn time<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-        self.world.barrier()?;
-        let begun = self.world.now();
-        let done = run()?;
-        let seconds = (self.world.now() - begun).as_secs_f64();
+        let (timed, most) = machine::memory_during(|| {
+            self.world.barrier()?;
+            let begun = self.world.now();
+            let done = run()?;
+            Result::Ok((done, (self.world.now() - begun).as_secs_f64()))
+        });
+        self.during.set(self.during.get().max(most.unwrap_or(0).saturating_sub(self.before)));
+        let (done, seconds) = timed?;
         Ok((done, self.world.all_reduce(&[seconds], Max)?[0]))
     }
 

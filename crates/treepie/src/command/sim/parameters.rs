@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::{bail, ensure};
 use treepie_model::Prices;
 use treepie_model::machines::Machine;
-use treepie_sim::costs::{Clusters, Costs, LogGP, PLogP, Routing, Settings, Wide};
+use treepie_sim::costs::{Clusters, Costs, Handshake, LogGP, PLogP, Routing, Settings, Wide};
 use treepie_sim::noise::Noise;
 use treepie_topology::{Kind, Network};
 
@@ -55,6 +55,15 @@ impl Parameters {
 /// What a machine's messages cost on a network, with nothing set by the user.
 pub(crate) fn settings(machine: Option<Machine>, network: &Network) -> anyhow::Result<Settings> {
     Parameters::new(machine, &[], network).map(|parameters| parameters.settings)
+}
+
+/// The same, with what synchronous messages cost, where that was measured.
+pub(crate) fn settings_with_handshake(machine: Option<Machine>, network: &Network) -> anyhow::Result<Settings> {
+    let settings = settings(machine, network)?;
+    let is_loggp = matches!(settings.costs, Costs::LogGp(_));
+    let measured = machine.and_then(Machine::synchronous).filter(|_| is_loggp);
+    let handshake = measured.map_or(Handshake::Answers, |(latency, _)| Handshake::Latency(latency));
+    Ok(Settings { handshake, ..settings })
 }
 
 /// What closed forms are priced by, unless something counts of which they know nothing.

@@ -12,7 +12,7 @@ use treepie_base::Bytes;
 use treepie_model::LogGP;
 use treepie_model::loggp::{self, Barrier};
 use treepie_model::machines::Machine;
-use treepie_sim::costs::{Costs, Handshake};
+use treepie_sim::costs::Costs;
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::choose::{self, choose};
 use treepie_sparse::{Census, Exchange, Means, Microbenchmark, Place, Protocol, Rounds};
@@ -55,20 +55,13 @@ impl Setting {
     }
 
     fn settings(&self, network: &Network) -> anyhow::Result<Settings> {
-        let settings = sim::settings(self.machine, network)?;
-        let measured = self.machine.and_then(Machine::synchronous).filter(|_| is_loggp(&settings.costs));
-        let handshake = measured.map_or(Handshake::Answers, |(latency, _)| Handshake::Latency(latency));
-        Ok(Settings { handshake, ..settings })
+        sim::settings_with_handshake(self.machine, network)
     }
 
     fn means(&self) -> Means {
         let barrier = self.machine.and_then(Machine::hardware_barrier).is_some();
         Means { barrier, arrives_last: false, counters: false }
     }
-}
-
-fn is_loggp(costs: &Costs) -> bool {
-    matches!(costs, Costs::LogGp(_))
 }
 
 /// Runs all rounds, one after the other without a barrier between them.

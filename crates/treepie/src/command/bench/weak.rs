@@ -1,0 +1,229 @@
+//! `treepie bench weak`: graphs that grow with the number of ranks, simulated on tori.   [active messages paper, figures 3 to 6]
+//!
+//! Each algorithm runs with active messages and in rounds, with caches that combine messages and without: the same code with
+//! another configuration. What is told are virtual time and the most memory that a rank had for messages. Everything is the
+//! paper's, smaller: vertices and caches are so many times fewer as a rank has fewer vertices, and so is memory.
+
+mod kernel;
+mod style;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, ensure};
+use kernel::{Kernel, Ran};
+use style::Style;
+use treepie::simulate::{Options, simulate_with};
+use treepie_model::machines::Machine;
+use treepie_topology::Network;
+
+use super::super::record::{Better, Record, Records};
+use super::super::sim::{self, Bytes};
+use super::table::number;
+
+/// Weak scaling of graph algorithms on tori, simulated: with active messages and in rounds, with and without reductions
+#[derive(clap::Args)]
+pub(crate) struct Weak {
+    /// How many ranks, powers of two, several with commas
+    #[arg(short = 'n', long, value_name = "P", value_delimiter = ',', default_value = "2,4,8,16,32,64,128,256,512", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: Vec<u32>,
+    /// Which algorithms
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "bfs,sssp,sv,ps+sv,pagerank"
+    )]
+    kernels: Vec<Kernel>,
+    /// Vertices of a rank as a power of two in breadth-first search; others have as many fewer as in the paper
+    #[arg(long, value_name = "SCALE", default_value = "12", value_parser = clap::value_parser!(u32).range(4..=19))]
+    scale: u32,
+    /// Microseconds for a message that is sent, looked for in a cache, or handled
+    #[arg(long, value_name = "US", default_value = "0.1")]
+    work: f64,
+    /// How messages travel, as coalescing=1024,routing=rook
+    #[arg(long, value_name = "SETTINGS", default_value = "coalescing=1024,routing=rook")]
+    config: String,
+    /// Memory for messages, beside caches, for each vertex of a rank
+    #[arg(long, value_name = "BYTES", default_value = "384")]
+    memory: Bytes,
+    /// Also write records, as JSON lines, to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Vertices of a rank in the paper, as a power of two.
+const PAPER: u32 = 19;
+
+/// Bytes of a simulated rank's stack.
+const STACK: usize = 1 << 20;
+
+impl Weak {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        ensure!(self.work.is_finite() && self.work >= 0.0, "--work is a time of 0 or more microseconds");
+        for ranks in &self.ranks {
+            ensure!(ranks.is_power_of_two(), "{ranks} ranks are no torus whose sides are powers of two");
+        }
+        let styles = Style::all(&self.config)?;
+        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        self.print_head();
+        for kernel in &self.kernels {
+            for ranks in &self.ranks {
+                for (style, ran) in styles.iter().zip(self.simulate(*kernel, *ranks, &styles)?) {
+                    self.print_row(*kernel, *ranks, *style, &ran);
+                    if let Some(records) = &mut records {
+                        for record in self.records(*kernel, *ranks, *style, &ran) {
+                            records.write(&record)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Vertices of a rank.
+    fn vertices(&self, kernel: Kernel) -> u64 {
+        1 << (self.scale - kernel.fewer())
+    }
+
+    /// Each style in turn, on the same graph.
+    fn simulate(&self, kernel: Kernel, ranks: u32, styles: &[Style]) -> anyhow::Result<Vec<Ran>> {
+        let network = torus(ranks)?;
+        let mut settings = sim::settings(Some(Machine::Bgp), &network)?;
+        settings.work = self.work;
+        let options = Options { stack: STACK, ..Options::default() };
+        let vertices = self.vertices(kernel);
+        let shrunk = PAPER - self.scale;
+        let body = |world| {
+            kernel.run(
+                &world,
+                vertices,
+                styles.iter().map(|style| style.messages(&self.config, kernel.cache() >> shrunk)),
+            )
+        };
+        let simulated = simulate_with(&network, &settings, &options, body)?;
+        let first = simulated.into_results().into_iter().next().context("there is a first rank")?;
+        first.map_err(|error| anyhow!(error))
+    }
+
+    fn print_head(&self) {
+        let (scale, work, config) = (self.scale, self.work, &self.config);
+        say!("Weak scaling, simulated on tori with the links of a Blue Gene/P; {work} us of work for a message");
+        say!("  2^{scale} vertices a rank (bfs), 2^{scale} / 8 (sssp), / 2 (others); {config}");
+        say!("  memory: the most of a rank for messages; out of memory over {} bytes a vertex", self.memory.0);
+        say!("  caches of so many messages for each neighbour: 2^{} (bfs), 2^{} (others)", scale + 1, scale - 1);
+        say!("");
+        say!(
+            "{:<9} {:>6} {:<10} {:>9} {:>10} {:>10} {:>10} {:>9}",
+            "case",
+            "ranks",
+            "style",
+            "ms",
+            "memory KB",
+            "caches KB",
+            "messages",
+            "combined"
+        );
+    }
+
+    fn print_row(&self, kernel: Kernel, ranks: u32, style: Style, ran: &Ran) {
+        let Ran { seconds, traffic } = ran;
+        let combined = 100.0 * traffic.combined as f64 / (traffic.messages.max(1)) as f64;
+        let out = if ran.memory() > self.memory.0 as u64 * self.vertices(kernel) { "  out of memory" } else { "" };
+        say!(
+            "{:<9} {ranks:>6} {:<10} {:>9} {:>10} {:>10} {:>10} {combined:>8.1}%{out}",
+            kernel.name(),
+            style.name(),
+            number(1e3 * seconds),
+            number(ran.memory() as f64 / 1e3),
+            number(traffic.caches as f64 / 1e3),
+            traffic.messages
+        );
+    }
+
+    /// Time and memory.
+    fn records(&self, kernel: Kernel, ranks: u32, style: Style, ran: &Ran) -> [Record; 2] {
+        let record = |what: &str, value: f64, unit: &str| Record {
+            case: format!("bench/weak/{}/{}/{what}", kernel.name(), style.name()),
+            engine: "sim".to_owned(),
+            ranks,
+            value,
+            unit: unit.to_owned(),
+            better: Better::Low,
+            statistic: "simulated".to_owned(),
+            spread: 0.0,
+            samples: 1,
+            machine: format!("torus, {}", Machine::Bgp),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            against: None,
+        };
+        [record("time", 1e3 * ran.seconds, "ms"), record("memory", ran.memory() as f64, "B")]
+    }
+}
+
+/// Three dimensions that are about equal.
+fn torus(ranks: u32) -> anyhow::Result<Network> {
+    let bits = ranks.trailing_zeros();
+    let side = |dimension: u32| 1 << ((bits + 2 - dimension) / 3);
+    let name = format!("torus:{}x{}x{}", side(0), side(1), side(2));
+    name.parse().with_context(|| format!("network {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weak(scale: u32) -> Weak {
+        // With few vertices, long buffers would be most of the memory.
+        let config = "coalescing=64,routing=rook".to_owned();
+        let (ranks, kernels, json) = (Vec::new(), Vec::new(), None);
+        Weak { ranks, kernels, scale, work: 0.1, config, memory: "384".parse().unwrap(), json }
+    }
+
+    fn run(weak: &Weak, kernel: Kernel, ranks: u32) -> [Ran; 4] {
+        let styles = Style::all(&weak.config).unwrap();
+        weak.simulate(kernel, ranks, &styles).unwrap().try_into().expect("one for each style")
+    }
+
+    /// Row G03 of the active messages paper: rounds run out of memory first.
+    #[test]
+    fn rounds_need_more_memory_and_time() {
+        for kernel in [Kernel::Bfs, Kernel::Hooking, Kernel::Pagerank] {
+            let [am, _, bsp, _] = run(&weak(8), kernel, 16);
+            assert!(bsp.memory() * 2 > am.memory() * 3, "{kernel:?}: {} and {}", bsp.memory(), am.memory());
+            assert!(bsp.seconds > 0.9 * am.seconds, "{kernel:?}: {} and {}", bsp.seconds, am.seconds);
+        }
+        // Where one thing follows from another, rounds take longer.
+        for kernel in [Kernel::Sssp, Kernel::SearchAndHooking] {
+            let [am, _, bsp, _] = run(&weak(8), kernel, 16);
+            assert!(bsp.seconds > 1.2 * am.seconds, "{kernel:?}: {} and {}", bsp.seconds, am.seconds);
+        }
+    }
+
+    #[test]
+    fn a_search_before_hooking_pays() {
+        let [sv, ps] = [Kernel::Hooking, Kernel::SearchAndHooking].map(|kernel| run(&weak(8), kernel, 32));
+        assert!(sv.iter().zip(&ps).all(|(sv, ps)| sv.seconds > 2.0 * ps.seconds), "{sv:?} {ps:?}");
+    }
+
+    #[test]
+    fn reductions_help_less_among_more_ranks() {
+        let helps = |ranks| {
+            let [am, cached, ..] = run(&weak(9), Kernel::Bfs, ranks);
+            assert!(cached.traffic.combined > 0 && cached.traffic.caches > 0 && am.traffic.combined == 0);
+            am.seconds / cached.seconds
+        };
+        let [few, many] = [8, 64].map(helps);
+        assert!(few > 1.05 && many < few, "{few} among few, {many} among many");
+    }
+
+    #[test]
+    fn tori_have_all_ranks() {
+        for bits in 0..=12 {
+            assert_eq!(torus(1 << bits).unwrap().ranks(), 1 << bits);
+        }
+        assert_eq!(torus(128).unwrap().to_string(), "torus:8x4x4");
+    }
+}
