@@ -5,6 +5,7 @@
 mod algorithms;
 mod building;
 mod deep;
+mod files;
 mod golden;
 mod oracle;
 mod planted;
@@ -23,6 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/rows-of-every-shape", 1, building::shapes),
     Case::new("graphs/names-far-apart", 1, building::far_apart),
     Case::new("graphs/bad-edges-are-refused", 1, building::refused),
+    Case::new("graphs/saved-and-read-by-others", 1, files::saved),
+    Case::new("graphs/spread-as-a-file-says", 1, files::partitioned),
     Case::new("graphs/searches", 1, algorithms::searches),
     Case::new("graphs/shortest-ways", 1, algorithms::ways),
     Case::new("graphs/components", 1, algorithms::components),

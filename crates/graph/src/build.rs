@@ -3,18 +3,22 @@
 //! An arc travels as one active message to the rank that has the vertex where it begins. Rows are then sorted, so a graph does not
 //! depend on who read what, nor on the order in which messages came.
 
+mod in_order;
+
+use std::path::{Path, PathBuf};
+
 use treepie_am::{ActiveMessages, Epoch, Port};
 use treepie_comm::{Comm, Max, Or, Sum};
 
 use crate::agree::agree;
-use crate::directory;
 use crate::graph::Graph;
 use crate::mix::digest;
 use crate::rows::{Arc, Loose, Rows, Weight, sort_into_rows};
 use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
+use crate::{directory, partition};
 
 /// How edges become a graph.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// Each edge stands for both directions, also if its source does not say so.
     pub symmetrize: bool,
@@ -26,6 +30,9 @@ pub struct Shape {
     pub drop_self_loops: bool,
     /// How vertices are spread over ranks.
     pub distribution: Distribution,
+    /// A file that says it instead: its lines are the parts, counted from 0, of the vertices 0, 1, and so on. Part p is
+    /// rank p's, modulo the number of ranks.
+    pub partition: Option<PathBuf>,
     /// Which vertices of others a rank sees.
     pub seeing: Seeing,
     /// Of a graph with directions, arcs are also kept backwards, with the vertices that they lead to.
@@ -73,6 +80,7 @@ impl<A: Arc> Graph<A> {
     /// Builds the graph of some edges. All ranks call it.
     pub fn build(comm: &Comm, edges: &dyn Edges, shape: &Shape) -> Result<Self> {
         match edges.vertices() {
+            _ if shape.partition.is_some() => Self::of_unknown(comm, edges, shape),
             Some(vertices) => {
                 let layout = Layout::new(comm.rank(), comm.size(), vertices, shape.distribution);
                 Self::assemble(comm, layout, edges, shape, |layout, name| layout.number(name))
@@ -81,22 +89,23 @@ impl<A: Arc> Graph<A> {
         }
     }
 
-    /// Which vertices there are must be found out first: those whose names edges have. Mostly these are the numbers below some.
+    /// Which vertices there are, or whose, must be found out first: those whose names edges have. Mostly these are the
+    /// numbers below some.
     fn of_unknown(comm: &Comm, edges: &dyn Edges, shape: &Shape) -> Result<Self> {
-        let mut read = Vec::new();
-        let outcome = edges.part(comm.rank(), comm.size(), &mut |some| read.extend_from_slice(some));
-        agree(comm, outcome)?;
-        let count = comm.all_reduce(&[read.len() as u64], Sum)?[0];
-        agree(comm, edges.check(count))?;
-        let most = read.iter().map(|edge| edge.from.max(edge.to)).max();
-        let beyond = most.map_or(0, |most| most.saturating_add(1));
-        let beyond = comm.all_reduce(&[beyond], Max)?[0];
-        let read = Read { edges: read, orientation: edges.orientation(), weights: edges.weights() };
-        if beyond / SPARSE <= count.max(1024) && has_no_gaps(comm, &read.edges, beyond)? {
-            let layout = Layout::new(comm.rank(), comm.size(), beyond, shape.distribution);
-            return Self::assemble(comm, layout, &read, shape, |layout, name| layout.number(name));
-        }
-        let (layout, numbers) = directory::list(comm, &read.edges)?;
+        let (read, count) = Read::all(comm, edges)?;
+        let vertices = match edges.vertices() {
+            None => read.count_without_gaps(comm, count)?,
+            known => known,
+        };
+        let (layout, numbers) = match (vertices, &shape.partition) {
+            (Some(vertices), Some(file)) => partition::place(comm, file, vertices, read.all_names())?,
+            (None, Some(file)) => return Err(has_gaps(file)),
+            (None, None) => directory::list(comm, read.all_names())?,
+            (Some(vertices), None) => {
+                let layout = Layout::new(comm.rank(), comm.size(), vertices, shape.distribution);
+                return Self::assemble(comm, layout, &read, shape, |layout, name| layout.number(name));
+            }
+        };
         Self::assemble(comm, layout, &read, shape, |_, name| numbers.get(name))
     }
 
@@ -119,13 +128,16 @@ impl<A: Arc> Graph<A> {
                 || format!("vertex {name} of an edge is not below the number of vertices, {}", layout.vertices());
             number(&layout, name).ok_or_else(|| Error::Input(outside()))
         };
-        let state = spread::<A>(comm, &layout, edges, shape, find)?;
-
         let rows = layout.count(layout.rank());
         let first = layout.first(layout.rank());
         let own = first..first + rows as u64;
         let sort = |loose| sort_into_rows(loose, rows, own.clone(), shape.dedupe);
-        let (out, back) = (sort(state.out), backwards.then(|| sort(state.back)));
+        let (out, back) = if in_order::can_be_taken(edges, shape) {
+            (in_order::take::<A>(comm, own.clone(), edges, shape)?, None)
+        } else {
+            let state = spread::<A>(comm, &layout, edges, shape, find)?;
+            (sort(state.out), backwards.then(|| sort(state.back)))
+        };
         let view = View::new(comm, &layout, shape.seeing, || {
             let both = out.1.iter().chain(back.iter().flat_map(|back| &back.1));
             let mut others: Vec<u64> = both.map(|arc| arc.to).filter(|to| !own.contains(to)).collect();
@@ -237,19 +249,54 @@ impl Seen {
     }
 }
 
-/// Whether all numbers below `beyond` are names. Takes a bit of memory for each, for this once. All ranks call it.
-fn has_no_gaps(comm: &Comm, edges: &[Edge], beyond: u64) -> Result<bool> {
-    let mut names = Bits::new(beyond as usize);
-    edges.iter().flat_map(|edge| [edge.from, edge.to]).for_each(|name| names.put(name as usize));
-    comm.all_reduce_in_place(names.words_mut(), Or)?;
-    Ok(names.count() == beyond)
+/// A partition is of vertices 0, 1, and so on.
+fn has_gaps(partition: &Path) -> Error {
+    let why = "it is for vertices with the names 0, 1, and so on, but not all of these have edges here";
+    Error::File { file: partition.to_owned(), why: why.to_owned() }
 }
 
-/// Edges that were read before it was known how many vertices there are: each rank has its part.
+/// Edges that were read before it was known which vertices there are, or whose: each rank has its part.
 struct Read {
     edges: Vec<Edge>,
+    /// Of vertices that may have no edges.
+    names: Vec<u64>,
     orientation: Orientation,
     weights: Weights,
+}
+
+impl Read {
+    /// Reads everything, and counts the edges of all ranks. All ranks call it.
+    fn all(comm: &Comm, source: &dyn Edges) -> Result<(Self, u64)> {
+        let (mut edges, mut names) = (Vec::new(), Vec::new());
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let outcome = source.part(rank, ranks, &mut |some| edges.extend_from_slice(some));
+        agree(comm, outcome.and_then(|()| source.names(rank, ranks, &mut |some| names.extend_from_slice(some))))?;
+        let count = comm.all_reduce(&[edges.len() as u64], Sum)?[0];
+        agree(comm, source.check(count))?;
+        Ok((Self { edges, names, orientation: source.orientation(), weights: source.weights() }, count))
+    }
+
+    fn each_name(&self) -> impl Iterator<Item = u64> {
+        self.edges.iter().flat_map(|edge| [edge.from, edge.to]).chain(self.names.iter().copied())
+    }
+
+    fn all_names(&self) -> Vec<u64> {
+        self.each_name().collect()
+    }
+
+    /// How many vertices there are, if their names are all numbers below that. Takes a bit of memory for each, for this
+    /// once. All ranks call it.
+    fn count_without_gaps(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
+        let beyond = self.each_name().max().map_or(0, |most| most.saturating_add(1));
+        let beyond = comm.all_reduce(&[beyond], Max)?[0];
+        if beyond / SPARSE > edges.max(1024) {
+            return Ok(None);
+        }
+        let mut names = Bits::new(beyond as usize);
+        self.each_name().for_each(|name| names.put(name as usize));
+        comm.all_reduce_in_place(names.words_mut(), Or)?;
+        Ok((names.count() == beyond).then_some(beyond))
+    }
 }
 
 impl Edges for Read {

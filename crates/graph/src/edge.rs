@@ -62,6 +62,24 @@ pub trait Edges {
     /// parts there are.
     fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()>;
 
+    /// Gives names of one of so many parts of the vertices to `sink`. Only needed of vertices that no edge has, where
+    /// names are any numbers.
+    fn names(&self, _part: usize, _parts: usize, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether edges lie in order, so that [`rows`](Self::rows) has those of any vertices. How many vertices there are
+    /// is then known.
+    fn is_in_rows(&self) -> bool {
+        false
+    }
+
+    /// Gives the edges that begin at some vertices to `sink`, in order of where they begin, then of where they end,
+    /// then of weights. Only called if [`is_in_rows`](Self::is_in_rows) says so.
+    fn rows(&self, _vertices: std::ops::Range<u64>, _sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether all parts together may have so many edges: some sources say how many there are.
     fn check(&self, _edges: u64) -> Result<()> {
         Ok(())

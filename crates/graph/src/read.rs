@@ -11,6 +11,8 @@ mod matrix_market;
 mod metis;
 mod number;
 mod packed;
+mod partition;
+mod saved;
 mod source;
 mod text;
 
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use format::Format;
 use number::Parsed;
+pub(crate) use partition::{parts_of_vertices, wrong_count};
 use source::Source;
 
 use crate::outlet::Outlet;
@@ -27,8 +30,9 @@ use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
 
 /// Edges in files that people have.
 ///
-/// Text, Matrix Market, METIS, DIMACS and Graph 500 files, see [`Format`]. All files that are read together have the
-/// same format, say the same about the number of vertices and the orientation, and either all have weights or none.
+/// Text, Matrix Market, METIS, DIMACS and Graph 500 files, and saved graphs, see [`Format`]. All files that are read
+/// together have the same format, say the same about the number of vertices and the orientation, and either all have
+/// weights or none.
 ///
 /// Formats that count vertices from 1 (Matrix Market, METIS, DIMACS) are read so that the first is vertex 0.
 ///
@@ -64,6 +68,16 @@ trait Content: Debug + Send + Sync {
 
     /// Reads what begins in a range of bytes. A compressed file is always read as a whole.
     fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()>;
+
+    /// The same of names, if the file has names of vertices besides those of edges.
+    fn names(&self, _source: &Source, _range: Range<u64>, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same as a file of rows, if it is one.
+    fn rows(&self) -> Option<&saved::Saved> {
+        None
+    }
 }
 
 struct Facts {
@@ -115,6 +129,7 @@ impl Files {
                 Format::Metis => Box::new(metis::Metis::open(&source)?),
                 Format::Dimacs => Box::new(dimacs::Dimacs::open(&source)?),
                 Format::Packed => Box::new(packed::Packed::open(&source)?),
+                Format::Treepie => Box::new(saved::Saved::open(&source)?),
             };
             all.agree(path, &content.facts(), &mut weights)?;
             all.bytes = all.bytes.saturating_add(source.length().unwrap_or(0));
@@ -134,6 +149,36 @@ impl Files {
     pub fn expected_edges(&self) -> Option<u64> {
         let mut edges = self.files.iter().map(|file| file.content.facts().announced.map(|announced| announced.edges));
         edges.try_fold(0, |sum: u64, edges| sum.checked_add(edges?))
+    }
+
+    /// What one of so many parts has of each file of which it has anything.
+    fn ranges(&self, part: usize, parts: usize) -> Result<Vec<(&Opened, Range<u64>)>> {
+        if part >= parts {
+            return Err(Error::Input(format!("there is no part {part} of {parts}")));
+        }
+        let mine = share(self.bytes, part, parts);
+        let (mut begin, mut turn) = (0, 0);
+        let ranges = self.files.iter().map(|file| {
+            let all = file.source.all();
+            if file.source.is_compressed() {
+                turn += 1;
+                return (file, if (turn - 1) % parts == part { all } else { 0..0 });
+            }
+            let here = begin;
+            begin += all.end;
+            (file, mine.start.clamp(here, begin) - here..mine.end.clamp(here, begin) - here)
+        });
+        Ok(ranges.filter(|(_, range)| !range.is_empty()).collect())
+    }
+
+    /// The only file, if it is one of rows with as many names as numbers below that, and can be read from anywhere.
+    fn in_rows(&self) -> Option<(&Source, &saved::Saved)> {
+        match self.files.as_slice() {
+            [file] if self.vertices.is_some() && !file.source.is_compressed() => {
+                Some((&file.source, file.content.rows()?))
+            }
+            _ => None,
+        }
     }
 
     fn check_sum(&self, edges: u64) -> Result<()> {
@@ -216,31 +261,31 @@ impl Edges for Files {
     }
 
     fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        if part >= parts {
-            return Err(Error::Input(format!("there is no part {part} of {parts}")));
-        }
         let mut outlet = Outlet::new(sink);
-        let mine = share(self.bytes, part, parts);
-        let (mut begin, mut turn) = (0, 0);
-        for file in &self.files {
-            let all = file.source.all();
-            let range = if file.source.is_compressed() {
-                turn += 1;
-                if (turn - 1) % parts == part { all.clone() } else { 0..0 }
-            } else {
-                let here = begin;
-                begin += all.end;
-                mine.start.clamp(here, begin) - here..mine.end.clamp(here, begin) - here
-            };
-            if range.is_empty() {
-                continue;
-            }
+        for (file, range) in self.ranges(part, parts)? {
             let before = outlet.given();
             file.content.read(&file.source, range.clone(), &mut outlet)?;
-            if range == all {
+            if range == file.source.all() {
                 file.check_edges(outlet.given() - before)?;
             }
         }
+        outlet.finish();
+        Ok(())
+    }
+
+    fn names(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+        let mut ranges = self.ranges(part, parts)?.into_iter();
+        ranges.try_for_each(|(file, range)| file.content.names(&file.source, range, sink))
+    }
+
+    fn is_in_rows(&self) -> bool {
+        self.in_rows().is_some()
+    }
+
+    fn rows(&self, vertices: Range<u64>, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let Some((source, saved)) = self.in_rows() else { return Ok(()) };
+        let mut outlet = Outlet::new(sink);
+        saved.rows(source, vertices, &mut outlet)?;
         outlet.finish();
         Ok(())
     }

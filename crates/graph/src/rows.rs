@@ -12,6 +12,9 @@ pub trait Arc: Pod {
 
     /// Where it leads.
     fn target(self) -> u32;
+
+    /// The bits of its weight, or 0 if it has none.
+    fn bits(self) -> u32;
 }
 
 impl Arc for u32 {
@@ -25,6 +28,11 @@ impl Arc for u32 {
     #[inline]
     fn target(self) -> u32 {
         self
+    }
+
+    #[inline]
+    fn bits(self) -> u32 {
+        0
     }
 }
 
@@ -47,6 +55,11 @@ impl Arc for Weighted {
     #[inline]
     fn target(self) -> u32 {
         self.target
+    }
+
+    #[inline]
+    fn bits(self) -> u32 {
+        self.bits
     }
 }
 

@@ -141,8 +141,7 @@ fn order(ids: &[u64]) -> Vec<usize> {
 
 /// Writes a file beside its place and moves it there.
 fn replace(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    // Where a link leads to is replaced, not the link.
-    let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let place = resolved(file);
     if fs::metadata(&place).is_ok_and(|about| !about.is_file()) {
         return write_all(File::options().write(true).open(&place)?, rows).map(drop);
     }
@@ -163,8 +162,13 @@ fn write_all(out: File, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) 
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
+/// Where a file is: where a link leads to is replaced, not the link.
+pub(crate) fn resolved(file: &Path) -> PathBuf {
+    fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}
+
 /// A name in the same directory that nobody else uses: neither another process nor another thread.
-fn beside(file: &Path) -> io::Result<PathBuf> {
+pub(crate) fn beside(file: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -20,15 +20,18 @@ pub enum Format {
     Dimacs,
     /// Packed edges of Graph 500, 12 bytes each.
     Packed,
+    /// A graph that was saved, as its rows.
+    Treepie,
 }
 
 /// All formats: what they are called, and how names of files in them end.
-const FORMATS: [(Format, &str, &[&str]); 5] = [
+const FORMATS: [(Format, &str, &[&str]); 6] = [
     (Format::Text, "text", &["txt", "el", "edges", "csv", "tsv", "wel"]),
     (Format::MatrixMarket, "matrix-market", &["mtx"]),
     (Format::Metis, "metis", &["graph", "metis"]),
     (Format::Dimacs, "dimacs", &["gr"]),
     (Format::Packed, "packed", &["packed", "bin"]),
+    (Format::Treepie, "tpg", &["tpg"]),
 ];
 
 impl Format {
@@ -97,7 +100,7 @@ mod tests {
         );
         assert!(Format::guess(Path::new("txt")).is_err() && Format::guess(Path::new("..")).is_err());
         let refused = "xml".parse::<Format>().expect_err("not a format").to_string();
-        assert_eq!(refused, "unknown format `xml`, expected one of text, matrix-market, metis, dimacs, packed");
+        assert_eq!(refused, "unknown format `xml`, expected one of text, matrix-market, metis, dimacs, packed, tpg");
     }
 
     #[test]

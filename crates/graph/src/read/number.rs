@@ -102,6 +102,18 @@ pub(super) fn count(word: &[u8], of: &str) -> Parsed<u64> {
     }
 }
 
+/// The number of a part of a graph, counted from 0.
+pub(super) fn part(word: &[u8]) -> Parsed<u64> {
+    match digits(word) {
+        Ok(number) => Ok(number),
+        Err(NotWhole::TooBig) => Err(format!("part {} is too big: at most {}", shown(word), u64::MAX)),
+        Err(NotWhole::Garbage) => match word.strip_prefix(b"-").map(digits) {
+            Some(Ok(_) | Err(NotWhole::TooBig)) => Err(format!("part {} is negative", shown(word))),
+            _ => Err(format!("{} is no part: expected a whole number", shown(word))),
+        },
+    }
+}
+
 /// A weight that is a whole number from 0 to 2^32-1.
 #[inline]
 pub(super) fn whole_weight(word: &[u8]) -> Parsed<f64> {

@@ -132,7 +132,7 @@ fn refuse_more(weights: &Source, reader: &mut impl Read) -> Result<()> {
     }
 }
 
-fn at_byte(source: &Source, byte: u64, what: String) -> Error {
+pub(super) fn at_byte(source: &Source, byte: u64, what: String) -> Error {
     Error::Line { file: source.file().to_owned(), line: byte, what }
 }
 
@@ -150,7 +150,7 @@ fn unpack(bytes: &[u8]) -> Edge {
 }
 
 #[inline]
-fn checked(weight: f32) -> std::result::Result<f64, String> {
+pub(super) fn checked(weight: f32) -> std::result::Result<f64, String> {
     if weight.is_finite() && weight >= 0.0 {
         // Zero has a sign that nobody wants.
         return Ok(f64::from(weight).abs());

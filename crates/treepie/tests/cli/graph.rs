@@ -42,6 +42,11 @@ fn mistakes_are_one_line() {
         (&["cc", "--kronecker", "10", "--weighted"], "--weighted"),
         (&["bfs", "--kronecker", "10", "-o", "levels.xls"], "levels.xls"),
         (&["bfs", "--kronecker", "10", "--json", "/no/such/place"], "/no/such/place"),
+        (&["cc", "--kronecker", "10", "--save", "saved.txt"], "saved.txt: saved graphs have names that end in .tpg"),
+        (&["cc", "--kronecker", "10", "--save", "/no/such/saved.tpg"], "/no/such/saved.tpg: No such file"),
+        (&["cc", "--kronecker", "10", "--partition", "/no/such/parts"], "/no/such/parts: there is no such file"),
+        (&["cc", "--kronecker", "10", "--partition", &path, "--distribution", "cyclic"], "cannot be used with"),
+        (&["cc", "--kronecker", "10", "--partition", &path], ":1: `2` behind the part"),
     ];
     for (arguments, named) in cases {
         for ranks in ["1", "2"] {
@@ -111,6 +116,68 @@ fn styles_and_settings_do_not_change_the_result() {
         let results =
             |of: &Value| of["roots"].as_array().unwrap().iter().map(|root| root["result"].clone()).collect::<Vec<_>>();
         assert_eq!(results(&other), results(&usual), "{more:?}");
+    }
+}
+
+#[test]
+fn saved_graphs_are_the_same_on_other_ranks() {
+    let (_scratch, path) = file("txt", EDGES);
+    let place = Scratch::new();
+    let saved = format!("{}.tpg", place.path());
+    // Weights are saved, too, though components do not need them.
+    for (writers, readers) in [("3", "1"), ("1", "2"), ("2", "3")] {
+        record(&["cc", &path, "--symmetrize", "-n", writers, "--save", &saved]);
+        let output = format!("{}.csv", place.path());
+        let levels = record(&["bfs", &saved, "--root", "10", "-n", readers, "--verify", "-o", &output]);
+        assert_eq!(levels["result"], json!({"reached": 6, "level_sizes": [1, 2, 1, 2]}));
+        let written = fs::read_to_string(&output).unwrap();
+        assert_eq!(written, "vertex,level\n7,-1\n8,-1\n10,0\n20,1\n30,1\n40,2\n50,3\n60,3\n");
+        let ways = record(&["sssp", &saved, "--root", "20", "-n", readers, "--verify", "--save", &saved]);
+        assert_eq!((&ways["result"]["reached"], &ways["result"]["max"]), (&json!(6), &json!(4.0)));
+        fs::remove_file(output).unwrap();
+    }
+    let usual =
+        record(&["bfs", "--kronecker", "8", "--root", "3", "-n", "2", "--save", &saved, "--distribution", "hashed"]);
+    let again = record(&["bfs", &saved, "--root", "3", "-n", "3", "--verify"]);
+    assert_eq!((&usual["result"], &usual["graph"]["arcs"]), (&again["result"], &again["graph"]["arcs"]));
+
+    let mut bytes = fs::read(&saved).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&saved, &bytes).unwrap();
+    for ranks in ["1", "3"] {
+        refused(&["graph", "cc", &saved, "-n", ranks], "the checksum differs");
+    }
+    fs::write(&saved, &bytes[..1000]).unwrap();
+    refused(&["graph", "cc", &saved, "-n", "2"], "it has 1000 bytes, but 256 vertices");
+    fs::remove_file(saved).unwrap();
+}
+
+#[test]
+fn a_file_says_whose_vertices_are() {
+    let text: String = (0..256).map(|vertex| format!("{}\n", vertex * 7 % 5)).collect();
+    let (_scratch, parts) = file("part", &text);
+    // Buckets depend on when messages come, and sums on who adds up what.
+    let result = |of: &Value| {
+        let mut result = of["result"].clone();
+        result.as_object_mut().unwrap().retain(|name, _| name != "buckets" && name != "sum");
+        (of["root"].clone(), result)
+    };
+    let results = |of: &Value| {
+        let roots = of["roots"].as_array().map_or(&[][..], |roots| roots);
+        roots.iter().chain([of]).map(result).collect::<Vec<_>>()
+    };
+    for asked in [&["bfs", "--roots", "3"][..], &["sssp"], &["cc"], &["scc"], &["reach"]] {
+        let asked = [asked, &["--kronecker", "8", "-n", "3", "--verify"]].concat();
+        let (usual, other) = (record(&asked), record(&[&asked[..], &["--partition", &parts]].concat()));
+        assert_eq!(results(&other), results(&usual), "{asked:?}");
+        assert!(other["graph"]["source"].as_str().unwrap().contains(&parts), "{other}");
+    }
+    let (_short, short) = file("part", "0\n1\n2\n");
+    for ranks in ["1", "3"] {
+        refused(
+            &["graph", "cc", "--kronecker", "8", "-n", ranks, "--partition", &short],
+            ":3: the last line, but there are 256",
+        );
     }
 }
 

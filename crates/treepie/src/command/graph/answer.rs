@@ -96,6 +96,9 @@ impl Answer {
         let arcs = if facts.symmetric { "arcs, both directions of each edge" } else { "arcs" };
         say!("graph    {}", facts.source);
         say!("         {} vertices, {} {arcs}, built in {:.3} s", facts.vertices, facts.arcs, facts.build);
+        if let Some((file, seconds)) = &facts.saved {
+            say!("saved    to {file} in {seconds:.3} s");
+        }
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let (rows, besides) = (megabytes(facts.rows), megabytes(facts.besides));
         say!(

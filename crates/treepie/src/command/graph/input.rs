@@ -1,16 +1,18 @@
 //! Where the graph comes from, and what is made of its edges.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
 use treepie::Comm;
-use treepie::graph::{Arc, Distribution, Edges, Files, Format, Generator, Graph, Orientation, Seeing, Shape, Weights};
+use treepie::graph::{
+    Arc, Distribution, Edges, Files, Format, Generator, Graph, Orientation, Seeing, Shape, Weighted, Weights,
+};
 
 /// Where the graph comes from.
 #[derive(clap::Args)]
 pub(super) struct Input {
-    /// Files of edges: lists (.txt, .el, .csv, .tsv), Matrix Market (.mtx), METIS (.graph), DIMACS (.gr), Graph 500 (.packed); also
-    /// compressed (.gz)
+    /// Files of edges: lists (.txt, .el, .csv, .tsv), Matrix Market (.mtx), METIS (.graph), DIMACS (.gr), Graph 500
+    /// (.packed), saved graphs (.tpg); also compressed (.gz)
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// What the files are, if their names do not tell
@@ -46,6 +48,13 @@ pub(super) struct Input {
     /// How vertices are spread over ranks: block, cyclic or hashed
     #[arg(long, value_name = "HOW", default_value = "block")]
     distribution: Distribution,
+    /// Vertices are spread as this file says: line i has the part of vertex i, and part p is rank p's, modulo the
+    /// number of ranks
+    #[arg(long, value_name = "FILE", conflicts_with = "distribution")]
+    partition: Option<PathBuf>,
+    /// Also write the graph, as it was built, to this file (.tpg), which is then read much faster
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
     /// Ranks see only vertices next to theirs, also if they are few
     #[arg(long)]
     ghosts: bool,
@@ -66,6 +75,8 @@ pub(super) struct Facts {
     pub(super) symmetric: bool,
     /// Seconds that reading or making it took.
     pub(super) build: f64,
+    /// The file that it was saved to, and the seconds that this took.
+    pub(super) saved: Option<(String, f64)>,
     /// Bytes of rows, and of what is known about others' vertices, on the rank with the most.
     pub(super) rows: u64,
     pub(super) besides: u64,
@@ -97,8 +108,12 @@ impl Input {
         ensure!(sources == 1, "more than one graph: name files, or say one generator");
         // A generator that cannot be is told once, not by each rank.
         self.generators().try_for_each(|text| text.parse::<Generator>().map(|_| ()))?;
-        if let Some(missing) = self.files.iter().find(|file| !file.exists()) {
+        if let Some(missing) = self.files.iter().chain(&self.partition).find(|file| !file.exists()) {
             bail!("{}: there is no such file", missing.display());
+        }
+        if let Some(file) = &self.save {
+            let ending = file.extension().unwrap_or_default();
+            ensure!(ending.eq_ignore_ascii_case("tpg"), "{}: saved graphs have names that end in .tpg", file.display());
         }
         Ok(())
     }
@@ -127,6 +142,7 @@ impl Input {
             dedupe: self.dedupe,
             drop_self_loops: self.drop_self_loops || graph500,
             distribution: self.distribution,
+            partition: self.partition.clone(),
             seeing: if self.ghosts { Seeing::Ghosts } else { Seeing::Auto },
             backwards,
             whole_weights: source.edges.weights() == Weights::Whole,
@@ -153,9 +169,14 @@ impl Input {
     ) -> anyhow::Result<(Graph<A>, Facts)> {
         let begun = world.now();
         let graph = Graph::build(world, &*source.edges, shape)?;
+        let build = (world.now() - begun).as_secs_f64();
+        let saved = self.save.as_ref().map(|file| self.save(world, source, shape, &graph, file)).transpose()?;
         let memory = graph.memory();
-        let spread =
-            if graph.layout().names_are_numbers() { self.distribution.to_string() } else { "by name".to_owned() };
+        let spread = match &self.partition {
+            Some(file) => format!("as in {}", file.display()),
+            None if graph.layout().names_are_numbers() => self.distribution.to_string(),
+            None => "by name".to_owned(),
+        };
         let most = world.all_reduce(&[memory.rows as u64, memory.besides as u64, graph.own() as u64], treepie::Max)?;
         let facts = Facts {
             name: source.name.clone(),
@@ -165,10 +186,31 @@ impl Input {
             most_vertices: most[2],
             arcs: graph.arcs(),
             symmetric: graph.is_symmetric(),
-            build: (world.now() - begun).as_secs_f64(),
+            build,
+            saved,
             rows: most[0],
             besides: most[1],
         };
         Ok((graph, facts))
+    }
+
+    /// Saves a graph. If there are weights that the algorithm does not need, it is built again, with them. All ranks
+    /// call it.
+    fn save<A: Arc>(
+        &self,
+        world: &Comm,
+        source: &Source,
+        shape: &Shape,
+        graph: &Graph<A>,
+        file: &Path,
+    ) -> anyhow::Result<(String, f64)> {
+        let begun = world.now();
+        let weights = source.edges.weights();
+        if weights == Weights::None || A::WEIGHTED {
+            graph.save(world, file, weights)?;
+        } else {
+            Graph::<Weighted>::build(world, &*source.edges, shape)?.save(world, file, weights)?;
+        }
+        Ok((file.display().to_string(), (world.now() - begun).as_secs_f64()))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::ensure;
 use treepie::graph::{Arc, Graph};
-use treepie::{Comm, Sum};
+use treepie::{Comm, Max, Sum};
 
 use super::input::Source;
 
@@ -27,6 +27,7 @@ pub(super) fn roots<A: Arc>(
     let batch = 4 * count as u64 + 64;
     for first in (0..tries).step_by(batch as usize) {
         let drawn: Vec<u64> = (first..(first + batch).min(tries)).map(|drawing| draw(graph, source, drawing)).collect();
+        let drawn = numbers(world, graph, drawn)?;
         let degree = |number: &u64| graph.mine(*number).map_or(0, |place| graph.degree_without_loops(place));
         let degrees: Vec<u64> = drawn.iter().map(degree).collect();
         let degrees = world.all_reduce(&degrees, Sum)?;
@@ -44,14 +45,20 @@ pub(super) fn roots<A: Arc>(
 }
 
 fn draw<A: Arc>(graph: &Graph<A>, source: &Source, drawing: u64) -> u64 {
-    let name = match &source.kronecker {
+    match &source.kronecker {
         Some(kronecker) => kronecker.candidate(drawing),
         None => {
             let mixed = (drawing + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             (mixed ^ mixed >> 27) % graph.vertices()
         }
-    };
-    // Where names are any numbers, those inside do as well.
-    if graph.layout().names_are_numbers() { graph.layout().number(name).unwrap_or(name) } else { name }
+    }
+}
+
+/// Numbers inside of vertices with these names. Where nobody has such a name, the same number inside does as well. All
+/// ranks call it.
+fn numbers<A: Arc>(world: &Comm, graph: &Graph<A>, names: Vec<u64>) -> anyhow::Result<Vec<u64>> {
+    let own: Vec<u64> = names.iter().map(|name| graph.layout().number(*name).map_or(0, |number| number + 1)).collect();
+    let found = if graph.layout().names_are_numbers() { own } else { world.all_reduce(&own, Max)? };
+    Ok(names.into_iter().zip(found).map(|(name, found)| found.checked_sub(1).unwrap_or(name)).collect())
 }

@@ -81,7 +81,9 @@ impl Study<'_> {
         let mut searches: Vec<_> =
             worlds.iter().map(|world| bfs::exchange::Search::<u32, u64>::new(world, &graph)).collect();
         let mut seen = Seen { seconds: vec![Vec::new(); searches.len()], levels: 0 };
-        for turn in 0..=u64::from(self.roots) {
+        // The first turn is to warm up, which a simulation needs not.
+        let first = u64::from(self.simulated.is_some());
+        for turn in first..=u64::from(self.roots) {
             // Another rank each time, and another vertex of it.
             let root = (turn * (self.vertices + 1) * 7) % graph.vertices();
             let mut before = None;
@@ -95,7 +97,6 @@ impl Study<'_> {
                     return Err(graph::Error::Wrong(format!("protocols find different levels from {root}")));
                 }
                 seen.levels = found.level_sizes.len();
-                // The first turn is to warm up.
                 if turn > 0 {
                     seconds.push(took);
                 }
