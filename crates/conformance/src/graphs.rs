@@ -10,6 +10,7 @@ mod golden;
 mod oracle;
 mod planted;
 mod properties;
+mod split;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -32,6 +33,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/pagerank", 1, algorithms::ranking),
     Case::new("graphs/strong-components", 1, deep::strong),
     Case::new("graphs/betweenness", 1, deep::between),
+    Case::new("graphs/split-vertices", 1, split::same),
+    Case::new("graphs/split-vertices-are-refused", 1, split::refused),
     Case::new("graphs/properties", 1, properties::read_and_changed),
     Case::new("graphs/what-the-reference-finds", 1, golden::found),
     Case::new("graphs/wrong-results-are-found", 1, planted::wrong),

@@ -12,6 +12,7 @@ use treepie_comm::{Comm, Max, Or, Sum};
 
 use crate::agree::agree;
 use crate::graph::Graph;
+use crate::hubs::{self, Hubs};
 use crate::mix::digest;
 use crate::rows::{Arc, Loose, Rows, Weight, sort_into_rows};
 use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
@@ -39,6 +40,8 @@ pub struct Shape {
     pub backwards: bool,
     /// What weights are kept as, where they are.
     pub whole_weights: bool,
+    /// Vertices with at least so many arcs have them spread over ranks ([`Hubs`](crate::Hubs)); not arcs backwards.
+    pub split: Option<u64>,
 }
 
 impl Shape {
@@ -132,12 +135,13 @@ impl<A: Arc> Graph<A> {
         let first = layout.first(layout.rank());
         let own = first..first + rows as u64;
         let sort = |loose| sort_into_rows(loose, rows, own.clone(), shape.dedupe);
-        let (out, back) = if in_order::can_be_taken(edges, shape) {
+        let (mut out, back) = if in_order::can_be_taken(edges, shape) {
             (in_order::take::<A>(comm, own.clone(), edges, shape)?, None)
         } else {
             let state = spread::<A>(comm, &layout, edges, shape, find)?;
             (sort(state.out), backwards.then(|| sort(state.back)))
         };
+        let (list, shares) = hubs::split(comm, &layout, shape.split, &mut out)?;
         let view = View::new(comm, &layout, shape.seeing, || {
             let both = out.1.iter().chain(back.iter().flat_map(|back| &back.1));
             let mut others: Vec<u64> = both.map(|arc| arc.to).filter(|to| !own.contains(to)).collect();
@@ -150,15 +154,16 @@ impl<A: Arc> Graph<A> {
                 let arcs = &loose[offsets[row] as usize..offsets[row + 1] as usize];
                 arcs.partition_point(|arc| own.contains(&arc.to)) as u32
             };
-            let near = (0..rows).map(near).collect();
+            let near = (0..offsets.len() - 1).map(near).collect();
             let arc = |arc: &Loose| A::new(view.place(layout.place(arc.to)).expect("it is seen"), arc.bits);
             let arcs = loose.iter().map(arc).collect();
             Rows::new(offsets, near, arcs)
         };
         let out: Rows<A> = compress(out);
         let back = back.map(compress);
-        let arcs = comm.all_reduce(&[out.arcs()], Sum)?[0];
-        Ok(Self::new(layout, view, out, back, symmetric, arcs))
+        let hubs = Hubs::new(list, compress(shares));
+        let arcs = comm.all_reduce(&[out.arcs() + hubs.shares().arcs()], Sum)?[0];
+        Ok(Self::new(layout, view, out, back, hubs, symmetric, arcs))
     }
 }
 

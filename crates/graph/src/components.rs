@@ -29,8 +29,9 @@ pub struct Labels {
     pub traffic: Traffic,
 }
 
-/// Refuses graphs with directions.
+/// Refuses graphs with directions, and those whose rows are split.
 fn need_symmetric<A: Arc>(graph: &Graph<A>) -> Result<()> {
+    graph.need_whole_rows("a search for components")?;
     if graph.is_symmetric() {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use treepie_base::Rank;
 use treepie_comm::{Comm, Max};
 
+use crate::hubs::Hubs;
 use crate::rows::{Arc, Rows};
 use crate::{Error, Layout, Result, View};
 
@@ -14,6 +15,7 @@ pub struct Graph<A = u32> {
     out: Rows<A>,
     /// Arcs with the vertex that they lead to, if these are others and were asked for.
     back: Option<Rows<A>>,
+    hubs: Hubs<A>,
     symmetric: bool,
     arcs: u64,
 }
@@ -24,10 +26,11 @@ impl<A: Arc> Graph<A> {
         view: View,
         out: Rows<A>,
         back: Option<Rows<A>>,
+        hubs: Hubs<A>,
         symmetric: bool,
         arcs: u64,
     ) -> Self {
-        Self { layout, view, out, back, symmetric, arcs }
+        Self { layout, view, out, back, hubs, symmetric, arcs }
     }
 
     /// Which rank has which vertex.
@@ -60,22 +63,71 @@ impl<A: Arc> Graph<A> {
         self.symmetric
     }
 
-    /// The arcs from this rank's vertices.
+    /// The arcs from this rank's vertices; of [hubs](Self::hubs) only those to vertices of this rank.
     #[inline]
     pub fn out(&self) -> &Rows<A> {
         &self.out
     }
 
+    /// Vertices whose arcs are spread over ranks, and what this rank has of them.
+    #[inline]
+    pub fn hubs(&self) -> &Hubs<A> {
+        &self.hubs
+    }
+
+    /// How many arcs lead from an own vertex, wherever they lie.
+    #[inline]
+    pub fn degree(&self, place: usize) -> u64 {
+        self.out.degree(place) + self.hubs.of(place).map_or(0, |hub| hub.elsewhere)
+    }
+
     /// The arcs to this rank's vertices, if they are known: rows name where each comes from.
     #[inline]
     pub fn back(&self) -> Option<&Rows<A>> {
-        if self.symmetric { Some(&self.out) } else { self.back.as_ref() }
+        if self.symmetric { Some(&self.out).filter(|_| self.hubs.is_empty()) } else { self.back.as_ref() }
     }
 
-    /// The arcs to this rank's vertices, for algorithms that need them.
+    /// The arcs to this rank's vertices, for algorithms that need all of them, and those from them as well.
     pub(crate) fn need_back(&self, what: &str) -> Result<&Rows<A>> {
+        self.need_whole_rows(what)?;
+        self.need_back_or_shares(what)
+    }
+
+    /// The same for those that can do with arcs that lie elsewhere: in a graph without directions, arcs to hubs are
+    /// where those from them are.
+    pub(crate) fn need_back_or_shares(&self, what: &str) -> Result<&Rows<A>> {
         let missing = || Error::Input(format!("{what} needs a graph that was built with arcs backwards, too"));
-        self.back().ok_or_else(missing)
+        let back = if self.symmetric { Some(&self.out) } else { self.back.as_ref() };
+        back.ok_or_else(missing)
+    }
+
+    /// Refuses graphs with hubs, for algorithms that look at all arcs of a vertex at once. All ranks know them.
+    pub(crate) fn need_whole_rows(&self, what: &str) -> Result<()> {
+        if self.hubs.is_empty() {
+            return Ok(());
+        }
+        let hubs = self.hubs.len();
+        Err(Error::Input(format!(
+            "{what} needs whole rows, and those of {hubs} vertices are split: build the graph without `split`"
+        )))
+    }
+
+    /// All arcs that lie on this rank.
+    pub(crate) fn arcs_here(&self) -> impl Iterator<Item = &A> {
+        self.out.all().iter().chain(self.hubs.shares().all())
+    }
+
+    /// All arcs that lie on this rank, by the vertex that they begin at: its number, its value, and arcs. Values are
+    /// those of own vertices, by place, and those of hubs, [gathered](Hubs::gather).
+    pub(crate) fn rows_here<'a, T: Copy>(
+        &'a self,
+        own: impl Fn(usize) -> T + 'a,
+        hubs: &'a [T],
+    ) -> impl Iterator<Item = (u64, T, &'a [A])> {
+        let first = self.layout.first(self.layout.rank());
+        let rows = (0..self.own()).map(move |place| (first + place as u64, own(place), self.out.row(place)));
+        let shares = (0..).zip(hubs).map(|(index, value)| (self.hubs.number(index), *value, self.hubs.share(index)));
+        rows.chain(shares)
     }
 
     /// The number inside of the vertex with a name. All ranks call it.
@@ -109,13 +161,14 @@ impl<A: Arc> Graph<A> {
     pub fn degree_without_loops(&self, place: usize) -> u64 {
         let own = (self.view.own().start + place) as u32;
         let loops = self.out.parts(place).0.iter().filter(|arc| arc.target() == own).count();
-        self.out.degree(place) - loops as u64
+        self.degree(place) - loops as u64
     }
 
     /// Bytes of the graph on this rank: its rows, and what else it needs for them.
     pub fn memory(&self) -> Memory {
-        let rows = self.out.memory() + self.back.as_ref().map_or(0, Rows::memory);
-        Memory { rows, besides: self.view.memory() + self.layout.memory() }
+        let shares = if self.hubs.is_empty() { 0 } else { self.hubs.shares().memory() };
+        let rows = self.out.memory() + self.back.as_ref().map_or(0, Rows::memory) + shares;
+        Memory { rows, besides: self.view.memory() + self.layout.memory() + self.hubs.memory() }
     }
 }
 

@@ -32,6 +32,7 @@ struct State<'g, A> {
     told: Bits,
     waiting: Vec<u32>,
     explore: Port<u32>,
+    hub: Port<u32>,
 }
 
 impl<A: Arc> State<'_, A> {
@@ -41,6 +42,12 @@ impl<A: Arc> State<'_, A> {
             self.waiting.push(vertex);
         }
     }
+
+    #[inline(always)]
+    fn explore_near(&mut self, arcs: &[A]) {
+        let own = self.graph.view().own().start as u32;
+        arcs.iter().for_each(|arc| self.explore(arc.target() - own));
+    }
 }
 
 impl<A: Arc> Spreading for State<'_, A> {
@@ -49,13 +56,13 @@ impl<A: Arc> Spreading for State<'_, A> {
     }
 
     fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
-        let view = self.graph.view();
-        let own = view.own().start as u32;
-        let (near, far) = self.graph.out().parts(vertex as usize);
-        near.iter().for_each(|arc| self.explore(arc.target() - own));
+        let graph = self.graph;
+        let (near, far) = graph.out().parts(vertex as usize);
+        self.explore_near(near);
+        graph.hubs().tell(cx, self.hub, vertex, |index| index);
         for arc in far {
             if self.told.put_new(arc.target() as usize) {
-                let (rank, place) = view.owner(arc.target());
+                let (rank, place) = graph.view().owner(arc.target());
                 cx.send(self.explore, rank, place);
             }
         }
@@ -71,9 +78,14 @@ impl<'g, A: Arc> Search<'g, A> {
             state.explore(vertex);
             state.spread(cx);
         });
+        let hub = build.port::<u32>("hub");
+        build.on(hub, |state: &mut State<'g, A>, cx, hub| {
+            state.explore_near(state.graph.hubs().share(hub));
+            state.spread(cx);
+        });
         let am = messages.start(build)?;
         let (visited, told) = (Bits::new(graph.own()), Bits::new(graph.view().len()));
-        Ok(Self { graph, am, state: State { graph, visited, told, waiting: Vec::new(), explore } })
+        Ok(Self { graph, am, state: State { graph, visited, told, waiting: Vec::new(), explore, hub } })
     }
 
     /// Searches from vertices, by their numbers, the same on all ranks. All ranks call it.
@@ -120,12 +132,14 @@ pub fn verify<A: Arc>(
     let mut seen = Bits::new(view.len());
     visited.iter().for_each(|place| seen.put(view.own().start + place));
     view.gather_bits(comm, &mut seen)?;
+    let is_visited = |place| u8::from(visited.has(place));
+    let hubs = graph.hubs().gather(comm, is_visited)?;
     let first = layout.first(layout.rank());
     let missed = sources.iter().find(|source| graph.mine(**source).is_some_and(|place| !visited.has(place)));
     let mut fault = missed.map(|source| Error::Wrong(format!("the source {source} is not reached")));
-    for place in visited.iter() {
-        if let Some(arc) = graph.out().row(place).iter().find(|arc| !seen.has(arc.target() as usize)) {
-            let (from, to) = (first + place as u64, view.number(layout, arc.target()));
+    for (from, _, row) in graph.rows_here(is_visited, &hubs).filter(|(_, is_visited, _)| *is_visited > 0) {
+        if let Some(arc) = row.iter().find(|arc| !seen.has(arc.target() as usize)) {
+            let to = view.number(layout, arc.target());
             fault.get_or_insert(Error::Wrong(format!("{from} is reached, and {to} behind an arc from it is not")));
         }
     }

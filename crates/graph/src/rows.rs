@@ -253,6 +253,11 @@ impl<A: Arc> Rows<A> {
         self.offsets[row + 1] - self.offsets[row]
     }
 
+    /// The arcs of all rows.
+    pub(crate) fn all(&self) -> &[A] {
+        &self.arcs
+    }
+
     /// How many arcs there are.
     pub fn arcs(&self) -> u64 {
         self.arcs.len() as u64

@@ -26,13 +26,14 @@ pub struct Search<'g, W: Weight> {
     state: State<'g, W>,
     /// The width of a bucket.
     delta: f64,
-    /// The greatest weight of an own arc.
+    /// The greatest weight of an arc that lies here.
     heaviest: f64,
 }
 
 struct State<'g, W: Weight> {
     graph: &'g Graph<Weighted>,
     relax: Port<[u32; 2]>,
+    hub: Port<[u32; 2]>,
     /// Of own vertices: the shortest way that is known, and that at which arcs were followed last.
     labels: Vec<Label<W>>,
     /// Of others' vertices, by place: the shortest way that they were told of.
@@ -62,6 +63,15 @@ impl<W: Weight> State<'_, W> {
             self.buckets.put(bucket, vertex);
         }
     }
+
+    /// Follows arcs to own vertices, of one at the end of a way of this length.
+    #[inline(always)]
+    fn relax_near(&mut self, arcs: &[Weighted], length: W) {
+        let own = self.graph.view().own().start as u32;
+        for arc in arcs {
+            self.relax(arc.target() - own, length.add(arc.weight()));
+        }
+    }
 }
 
 impl<W: Weight> Correcting for State<'_, W> {
@@ -78,11 +88,9 @@ impl<W: Weight> Correcting for State<'_, W> {
         *followed = *length;
         let length = *length;
         let graph = self.graph;
-        let own = graph.view().own().start as u32;
         let (near, far) = graph.out().parts(vertex as usize);
-        for arc in near {
-            self.relax(arc.target() - own, length.add(arc.weight()));
-        }
+        self.relax_near(near, length);
+        graph.hubs().tell(cx, self.hub, vertex, |hub| [hub, length.bits()]);
         for arc in far {
             let (length, told) = (length.add(arc.weight()), &mut self.told[arc.target() as usize]);
             if length < *told {
@@ -114,18 +122,27 @@ impl<'g, W: Weight> Search<'g, W> {
             }
             state.correct(cx);
         });
-        build.combine(relax, |m: &[u32; 2]| m[0].into(), |least: &mut [u32; 2], m| least[1] = least[1].min(m[1]));
+        let hub = build.port::<[u32; 2]>("hub");
+        build.on_batch(hub, |state: &mut State<'g, W>, cx, messages| {
+            for [hub, bits] in messages {
+                state.relax_near(state.graph.hubs().share(*hub), W::from_bits(*bits));
+            }
+            state.correct(cx);
+        });
+        for port in [relax, hub] {
+            build.combine(port, |m: &[u32; 2]| m[0].into(), |least: &mut [u32; 2], m| least[1] = least[1].min(m[1]));
+        }
         let am = messages.start(build)?;
         let state = State {
             graph,
             relax,
+            hub,
             labels: vec![Label { length: W::FAR, followed: W::FAR }; graph.own()],
             told: vec![W::FAR; graph.view().len()],
             buckets: Buckets::default(),
             per_length: 1.0 / delta,
         };
-        let rows = graph.out();
-        let weights = (0..rows.len()).flat_map(|row| rows.row(row)).map(|arc| arc.weight::<W>().as_f64());
+        let weights = graph.arcs_here().map(|arc| arc.weight::<W>().as_f64());
         let heaviest = weights.fold(0.0, f64::max);
         Ok(Self { comm: comm.clone(), graph, am, state, delta, heaviest })
     }
@@ -151,14 +168,16 @@ impl<'g, W: Weight> Search<'g, W> {
 
     /// Refuses ways that are too long for their kind of number: they would not be told from none.
     fn check_lengths(&self) -> Result<()> {
-        let reached = || self.state.labels.iter().enumerate().filter(|(_, label)| label.length < W::FAR);
-        let longest = reached().map(|(_, label)| label.length.as_f64()).fold(0.0, f64::max);
+        let length = |place: usize| self.state.labels[place].length;
+        let hubs = self.graph.hubs().gather(&self.comm, length)?;
+        let reached = (0..self.graph.own()).map(length).chain(hubs.iter().copied()).filter(|length| *length < W::FAR);
+        let longest = reached.map(W::as_f64).fold(0.0, f64::max);
         // Far from it, mostly.
         let may_be = 2.0 * longest.max(self.heaviest) >= W::FAR.as_f64();
-        let too_long = |(place, label): (usize, &Label<W>)| {
-            self.graph.out().row(place).iter().any(|arc| label.length.add(arc.weight()) >= W::FAR)
+        let too_long = |(_, length, row): (u64, W, &[Weighted])| {
+            length < W::FAR && row.iter().any(|arc| length.add(arc.weight()) >= W::FAR)
         };
-        let is_too_long = may_be && reached().any(too_long);
+        let is_too_long = may_be && self.graph.rows_here(length, &hubs).any(too_long);
         if self.comm.all_reduce(&[u32::from(is_too_long)], Max)?[0] > 0 {
             return Err(Error::Input(format!("there are ways that are too long, of {} or more", W::FAR)));
         }
@@ -210,9 +229,7 @@ pub fn count<W: Weight>(comm: &Comm, graph: &Graph<Weighted>, lengths: &[W]) -> 
 /// enough vertices in a narrow bucket, and in a wide one most of them are followed several times; where they have few, as in road
 /// networks, ways are long and narrow buckets are empty. The cube lies between what was best for degrees of 2.5 and of 30.
 fn find_delta<W: Weight>(comm: &Comm, graph: &Graph<Weighted>) -> Result<f64> {
-    let rows = graph.out();
-    let weights = (0..rows.len()).flat_map(|row| rows.row(row)).map(|arc| arc.weight::<W>().as_f64());
-    let sum: f64 = weights.sum();
+    let sum: f64 = graph.arcs_here().map(|arc| arc.weight::<W>().as_f64()).sum();
     let sum = comm.all_reduce(&[sum], Sum)?[0];
     let arcs = graph.arcs().max(1) as f64;
     let (mean, degree) = (sum / arcs, arcs / graph.vertices().max(1) as f64);

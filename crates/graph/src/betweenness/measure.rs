@@ -75,6 +75,7 @@ impl<'g, W: Weight> Lengths<'g, W> {
     /// Ways in a graph whose weights are `W`, none of them zero. Buckets of the search have the width `delta`, or one
     /// that is found out. All ranks call it.
     pub fn new(comm: &Comm, graph: &'g Graph<Weighted>, delta: Option<f64>, messages: &Messages) -> Result<Self> {
+        graph.need_whole_rows("betweenness")?;
         agree(comm, refuse_zeros::<W>(graph))?;
         if graph.is_symmetric() && comm.all_reduce(&[one_sided(graph)], Sum)?[0] != 0 {
             let differ = "betweenness needs arcs that weigh the same in both directions, where all have both";

@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 1e-9;
 pub fn verify<'g, M: Measure<'g>>(
     comm: &Comm,
     measure: &mut M,
-    sources: &[u64],
+    sources: impl IntoIterator<Item = u64>,
     scores: &[f64],
     messages: &Messages,
 ) -> Result<()> {
@@ -32,12 +32,12 @@ pub fn verify<'g, M: Measure<'g>>(
     let mut flow = Flow::<M>::new(comm, graph, messages)?;
     let mut paid = 0.0;
     for source in sources {
-        graph.check_root(*source)?;
-        let lengths = measure.search_verified(comm, *source, messages)?;
+        graph.check_root(source)?;
+        let lengths = measure.search_verified(comm, source, messages)?;
         flow.begin(&lengths)?;
-        let ways = count_ways(comm, graph, &mut flow, *source)?;
+        let ways = count_ways(comm, graph, &mut flow, source)?;
         let mut given: Vec<f64> = ways.iter().enumerate().map(|(place, ways)| ways * toll(place)).collect();
-        if let Some(place) = graph.mine(*source) {
+        if let Some(place) = graph.mine(source) {
             given[place] = 0.0;
         }
         let came = flow.run(Direction::Out, given)?;

@@ -39,6 +39,7 @@ where
 
     /// Searches from a vertex, by its number. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+        self.graph.need_whole_rows("a search by exchanges")?;
         self.graph.check_root(root)?;
         let graph = self.graph;
         let (layout, view) = (graph.layout(), graph.view());

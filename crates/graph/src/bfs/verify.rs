@@ -34,6 +34,7 @@ pub fn verify<A: Arc, I: Id>(
     }
     view.gather(comm, &mut levels)?;
     view.gather(comm, &mut parents)?;
+    let hubs = graph.hubs().gather(comm, |place| labels[place].level)?;
 
     // Whoever has an arc from a vertex's parent to it says so.
     let mut build = ActiveMessages::<Bits>::builder(comm);
@@ -42,13 +43,12 @@ pub fn verify<A: Arc, I: Id>(
     let mut am = messages.start(build)?;
     let (mut confirmed, mut told, mut fault) = (Bits::new(graph.own()), Bits::new(view.len()), Ok(()));
     let layout = graph.layout();
-    am.epoch_for(&mut confirmed, 0..graph.own(), |cx, _, place| {
-        let level = labels[place].level;
-        let number = layout.first(layout.rank()) + place as u64;
+    let rows = graph.rows_here(|place| labels[place].level, &hubs);
+    am.epoch_for(&mut confirmed, rows, |cx, _, (number, level, row)| {
         if level == UNREACHED {
             return;
         }
-        for arc in graph.out().row(place) {
+        for arc in row {
             let there = arc.target() as usize;
             if levels[there] > level + 1 && fault.is_ok() {
                 let other = view.number(layout, arc.target());

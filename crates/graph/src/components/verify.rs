@@ -12,6 +12,7 @@ use crate::{Error, Graph, Messages, Result};
 
 /// Checks labels of own vertices. All ranks call it, and get the same error.
 pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<()> {
+    graph.need_whole_rows("a check of components")?;
     let (view, layout) = (graph.view(), graph.layout());
     let first = layout.first(layout.rank());
     let count = labels.len();

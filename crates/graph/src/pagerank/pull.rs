@@ -1,6 +1,7 @@
-//! PageRank by pulling: what each vertex gives is seen by all, and each adds up what it gets.
+//! PageRank by pulling: what each vertex gives is seen by all, and each adds up what it gets. What a hub gets over arcs
+//! that lie on several ranks, these add up together.
 
-use treepie_comm::Comm;
+use treepie_comm::{Comm, Sum};
 
 use super::{Limits, Ranking, dangling};
 use crate::patterns::fixpoint;
@@ -21,8 +22,8 @@ pub struct Pulling<'g, A> {
 impl<'g, A: Arc> Pulling<'g, A> {
     /// Iterations on a graph whose arcs are known backwards. All ranks call it.
     pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Result<Self> {
-        let back = graph.need_back("PageRank by pulling")?;
-        let share = |place: usize| match graph.out().degree(place) {
+        let back = graph.need_back_or_shares("PageRank by pulling")?;
+        let share = |place: usize| match graph.degree(place) {
             0 => 0.0,
             degree => 1.0 / degree as f32,
         };
@@ -48,13 +49,27 @@ impl<'g, A: Arc> Pulling<'g, A> {
         }
         let from_all = dangling(&self.comm, graph, kept)?;
         graph.view().gather(&self.comm, &mut self.given)?;
+        let over_shares = self.over_shares()?;
         let base = (1.0 - damping) / graph.vertices() as f64 + damping * from_all;
         let mut change = 0.0;
         for (place, (next, score)) in next.iter_mut().zip(scores).enumerate() {
-            *next = base + damping * sum(self.back.row(place), &self.given);
+            let elsewhere = graph.hubs().of(place).and_then(|hub| over_shares.get(hub.index as usize));
+            let got = sum(self.back.row(place), &self.given) + elsewhere.unwrap_or(&0.0);
+            *next = base + damping * got;
             change += (*next - score).abs();
         }
         Ok(change)
+    }
+
+    /// What each hub gets over the arcs of all ranks' shares, which lead back to it in a graph without directions. Arcs
+    /// that are kept backwards are not split. All ranks call it.
+    fn over_shares(&self) -> Result<Vec<f64>> {
+        let hubs = self.graph.hubs();
+        if hubs.is_empty() || !self.graph.is_symmetric() {
+            return Ok(Vec::new());
+        }
+        let here: Vec<f64> = (0..hubs.len()).map(|hub| sum(hubs.share(hub as u32), &self.given)).collect();
+        Ok(self.comm.all_reduce(&here, Sum)?)
     }
 
     /// Iterates. All ranks call it.

@@ -25,6 +25,7 @@ impl<A: Arc> Graph<A> {
         if weights != Weights::None && !A::WEIGHTED {
             return Err(Error::Input("weights of a graph without weights cannot be saved".to_owned()));
         }
+        self.need_whole_rows("a file")?;
         let layout = self.layout();
         let own_names = (0..self.own()).map(|place| layout.name(place));
         let beyond = own_names.clone().max().map_or(0, |most| most.saturating_add(1));

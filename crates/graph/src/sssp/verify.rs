@@ -15,9 +15,12 @@ struct State<'g, W> {
     graph: &'g Graph<Weighted>,
     /// By place.
     lengths: &'g [W],
+    /// By index.
+    hubs: &'g [W],
     reached: Bits,
     waiting: Vec<u32>,
     reach: Port<u32>,
+    hub: Port<u32>,
 }
 
 impl<W: Weight> State<'_, W> {
@@ -26,18 +29,12 @@ impl<W: Weight> State<'_, W> {
             self.waiting.push(vertex);
         }
     }
-}
 
-impl<W: Weight> Spreading for State<'_, W> {
-    fn waiting(&mut self) -> &mut Vec<u32> {
-        &mut self.waiting
-    }
-
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+    /// Follows arcs of a vertex that is so far away.
+    fn follow_arcs(&mut self, cx: &mut Context<Self>, length: W, arcs: &[Weighted]) {
         let view = self.graph.view();
         let own = view.own();
-        let length = self.lengths[own.start + vertex as usize];
-        for arc in self.graph.out().row(vertex as usize) {
+        for arc in arcs {
             let there = arc.target() as usize;
             if self.lengths[there] == length.add(arc.weight()) {
                 if own.contains(&there) {
@@ -48,6 +45,19 @@ impl<W: Weight> Spreading for State<'_, W> {
                 }
             }
         }
+    }
+}
+
+impl<W: Weight> Spreading for State<'_, W> {
+    fn waiting(&mut self) -> &mut Vec<u32> {
+        &mut self.waiting
+    }
+
+    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+        let graph = self.graph;
+        let length = self.lengths[graph.view().own().start + vertex as usize];
+        self.follow_arcs(cx, length, graph.out().row(vertex as usize));
+        graph.hubs().tell(cx, self.hub, vertex, |index| index);
     }
 }
 
@@ -72,19 +82,21 @@ pub fn verify<W: Weight>(
     let mut seen = vec![W::FAR; view.len()];
     seen[view.own()].copy_from_slice(lengths);
     view.gather(comm, &mut seen)?;
+    let hubs = graph.hubs().gather(comm, |place| lengths[place])?;
 
     let mut fault = Ok(());
-    for (place, length) in lengths.iter().enumerate() {
-        let number = first + place as u64;
+    for (number, length) in (first..).zip(lengths) {
         if (number == root && *length != W::ZERO) || *length < W::ZERO || length.as_f64().is_nan() {
             fault = Err(Error::Wrong(format!("the way from {root} to {number} has the length {length}")));
         }
+    }
+    for (number, length, row) in graph.rows_here(|place| lengths[place], &hubs) {
         let is_too_long = |arc: &Weighted| length.add(arc.weight()) >= W::FAR;
-        if *length < W::FAR && graph.out().row(place).iter().any(is_too_long) {
+        if length < W::FAR && row.iter().any(is_too_long) {
             fault = Err(Error::Wrong(format!("ways over vertex {number} are too long to be told from none")));
         }
         let makes_shorter = |arc: &&Weighted| seen[arc.target() as usize] > length.add(arc.weight());
-        if let Some(arc) = graph.out().row(place).iter().find(makes_shorter) {
+        if let Some(arc) = row.iter().find(makes_shorter) {
             let (there, further) = (view.number(layout, arc.target()), seen[arc.target() as usize]);
             fault = Err(Error::Wrong(format!(
                 "vertex {number} at {length} has an arc of {} to {there}, which is at {further} (numbers inside)",
@@ -100,8 +112,14 @@ pub fn verify<W: Weight>(
         state.reach(vertex);
         state.spread(cx);
     });
+    let hub = build.port::<u32>("hub");
+    build.on(hub, |state: &mut State<'_, W>, cx, hub| {
+        state.follow_arcs(cx, state.hubs[hub as usize], state.graph.hubs().share(hub));
+        state.spread(cx);
+    });
     let mut am = messages.start(build)?;
-    let mut state = State { graph, lengths: &seen, reached: Bits::new(graph.own()), waiting: Vec::new(), reach };
+    let (lengths_seen, reached) = (&seen, Bits::new(graph.own()));
+    let mut state = State { graph, lengths: lengths_seen, hubs: &hubs, reached, waiting: Vec::new(), reach, hub };
     if let Some(place) = graph.mine(root) {
         state.reach(place as u32);
     }

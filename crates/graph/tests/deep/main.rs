@@ -80,7 +80,7 @@ fn check_measure<'g, M: Measure<'g>>(
         let (scores, expected) = (search.scores(), part(graph, &right));
         let all_near = scores.iter().zip(&expected).all(|(score, right)| near(*score, *right));
         assert!(all_near, "graph {seed}, {config}, rank {} of {}: {scores:?}, {expected:?}", comm.rank(), comm.size());
-        betweenness::verify(comm, &mut measure(&travels), &sources, &scores, &travels).unwrap();
+        betweenness::verify(comm, &mut measure(&travels), sources.iter().copied(), &scores, &travels).unwrap();
         let top = top(comm, graph, &scores, 10).unwrap();
         assert_eq!(top.len(), arcs.len().min(10));
         let mut sorted = right.clone();
@@ -222,7 +222,13 @@ fn wrong_scores_are_found() {
                 let mut changed = scores.clone();
                 change(&mut changed);
                 let mut measure = Lengths::<u32>::new(&comm, &graph, None, &Messages::default()).unwrap();
-                betweenness::verify(&comm, &mut measure, &sources, &part(&graph, &changed), &Messages::default())
+                betweenness::verify(
+                    &comm,
+                    &mut measure,
+                    sources.iter().copied(),
+                    &part(&graph, &changed),
+                    &Messages::default(),
+                )
             };
             verify(&|_| ()).unwrap();
             let changes: [Change<'_>; 6] = [

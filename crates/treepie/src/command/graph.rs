@@ -38,7 +38,7 @@ pub(crate) struct Graph {
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// By which algorithm: bfs direction, messages or exchange; cc sampling, search or hooking; pagerank pull or push [default:
-    /// the first]
+    /// the first, or the first that can with --split]
     #[arg(long, value_enum)]
     method: Option<Method>,
     /// Where searches begin; may be given several times
@@ -123,6 +123,15 @@ impl Kernel {
         }
     }
 
+    /// Whether it can, by this method, do with vertices whose arcs lie on several ranks.
+    fn follows_split(self, method: Option<Method>) -> bool {
+        match self {
+            Self::Bfs => method == Some(Method::Messages),
+            Self::Sssp | Self::Pagerank | Self::Reach => true,
+            Self::Cc | Self::Scc | Self::Bc => false,
+        }
+    }
+
     fn has_roots(self) -> bool {
         matches!(self, Self::Bfs | Self::Sssp | Self::Reach | Self::Bc)
     }
@@ -182,12 +191,15 @@ impl Graph {
     /// What can be said without a graph.
     fn check(&self) -> anyhow::Result<()> {
         let (kernel, methods) = (self.kernel.name(), self.kernel.methods());
+        let name = |method: &Method| method.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         if let Some(method) = self.method.filter(|method| !methods.contains(method)) {
-            let name =
-                |method: &Method| method.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
             let there = methods.iter().map(name).collect::<Vec<_>>().join(", ");
             ensure!(!methods.is_empty(), "there is one way to do {kernel}, not `{}`", name(&method));
             bail!("{kernel} is done by {there}, not by `{}`", name(&method));
+        }
+        if self.input.split.is_some() && !self.kernel.follows_split(self.method()) {
+            let by = self.method.map_or_else(String::new, |method| format!(" by {}", name(&method)));
+            bail!("{kernel}{by} needs whole rows: build the graph without --split");
         }
         ensure!(self.kernel.has_roots() || self.root.is_empty() && self.roots.is_none(), "{kernel} has no roots");
         ensure!(
@@ -217,7 +229,8 @@ impl Graph {
     }
 
     fn method(&self) -> Option<Method> {
-        self.method.or(self.kernel.methods().first().copied())
+        let can = |method: &&Method| self.input.split.is_none() || self.kernel.follows_split(Some(**method));
+        self.method.or(self.kernel.methods().iter().find(can).copied())
     }
 
     /// Builds the graph, and answers.

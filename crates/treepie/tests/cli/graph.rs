@@ -40,6 +40,10 @@ fn mistakes_are_one_line() {
         (&["cc", "--kronecker", "10", "--graph500"], "Graph 500"),
         (&["cc", &path], ":2: "),
         (&["cc", "--kronecker", "10", "--weighted"], "--weighted"),
+        (&["bfs", "--kronecker", "10", "--split", "0"], "--split"),
+        (&["bfs", "--kronecker", "10", "--split", "9", "--method", "exchange"], "bfs by exchange needs whole rows"),
+        (&["cc", "--kronecker", "10", "--split", "9"], "cc needs whole rows"),
+        (&["scc", "--kronecker", "10", "--split", "9"], "without --split"),
         (&["bfs", "--kronecker", "10", "-o", "levels.xls"], "levels.xls"),
         (&["bfs", "--kronecker", "10", "--json", "/no/such/place"], "/no/such/place"),
         (&["cc", "--kronecker", "10", "--save", "saved.txt"], "saved.txt: saved graphs have names that end in .tpg"),
@@ -140,6 +144,10 @@ fn saved_graphs_are_the_same_on_other_ranks() {
         record(&["bfs", "--kronecker", "8", "--root", "3", "-n", "2", "--save", &saved, "--distribution", "hashed"]);
     let again = record(&["bfs", &saved, "--root", "3", "-n", "3", "--verify"]);
     assert_eq!((&usual["result"], &usual["graph"]["arcs"]), (&again["result"], &again["graph"]["arcs"]));
+    // Rows that are split are whole in a file.
+    let whole = fs::read(&saved).unwrap();
+    record(&["sssp", "--kronecker", "8", "-n", "3", "--save", &saved, "--split", "20"]);
+    assert!(fs::read(&saved).unwrap() == whole, "the same file");
 
     let mut bytes = fs::read(&saved).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -178,6 +186,56 @@ fn a_file_says_whose_vertices_are() {
             &["graph", "cc", "--kronecker", "8", "-n", ranks, "--partition", &short],
             ":3: the last line, but there are 256",
         );
+    }
+}
+
+#[test]
+fn vertices_that_are_split_do_not_change_the_result() {
+    let asked: &[&[&str]] = &[
+        &["bfs", "--roots", "2", "--verify", "--method", "messages"],
+        &["sssp", "--roots", "2", "--verify", "--delta", "0.1"],
+        &["reach", "--verify"],
+        &["pagerank", "--verify", "--iterations", "9", "--method", "pull"],
+        &["pagerank", "--verify", "--iterations", "9", "--method", "push", "--directed"],
+    ];
+    for asked in asked {
+        let asked = [*asked, &["--kronecker", "10", "-n", "4"]].concat();
+        let whole = record(&asked);
+        assert_eq!(whole["graph"]["hubs"], json!(0));
+        for style in ["am", "bsp"] {
+            let split = record(&[&asked[..], &["--split", "100", "--style", style]].concat());
+            assert!(split["graph"]["hubs"].as_u64().unwrap() > 10, "{split}");
+            assert_eq!(split["graph"]["arcs"], whole["graph"]["arcs"]);
+            assert_eq!(rounded(&split["result"]), rounded(&whole["result"]), "{asked:?}, {style}");
+            let edges = |of: &Value| {
+                let roots = of["roots"].as_array().cloned().unwrap_or_default();
+                roots.iter().map(|root| root["edges"].clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(edges(&split), edges(&whole), "{asked:?}");
+        }
+    }
+    // The method is one that can.
+    let by_itself = record(&["bfs", "--kronecker", "10", "-n", "2", "--split", "100"]);
+    assert_eq!(by_itself["method"], json!("messages"));
+    // In a star, one rank has half of all arcs.
+    let (_scratch, star) = file("txt", &(1..4000).map(|leaf| format!("0 {leaf}\n")).collect::<String>());
+    let rows = |more: &[&str]| {
+        let asked = ["bfs", &star, "--symmetrize", "--method", "messages", "--root", "5", "--verify", "-n", "4"];
+        let found = record(&[&asked[..], more].concat());
+        assert_eq!(found["result"]["level_sizes"], json!([1, 1, 3998]));
+        found["graph"]["rows_bytes"].as_u64().unwrap()
+    };
+    let (whole, split) = (rows(&[]), rows(&["--split", "2"]));
+    assert!(split + 4 * 2900 < whole, "{split} bytes, {whole} without");
+}
+
+/// A result whose sums do not depend on their order.
+fn rounded(result: &Value) -> Value {
+    match result {
+        Value::Number(number) if number.is_f64() => json!(format!("{:.5e}", number.as_f64().unwrap())),
+        Value::Array(items) => items.iter().map(rounded).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), rounded(value))).collect(),
+        other => other.clone(),
     }
 }
 

@@ -79,6 +79,7 @@ impl Answer {
                 "source": facts.source, "vertices": facts.vertices, "arcs": facts.arcs, "build_seconds": facts.build,
                 "rows_bytes": facts.rows, "besides_bytes": facts.besides, "running_bytes": self.during,
                 "result_bytes": RESULT * facts.most_vertices,
+                "hubs": facts.split.map_or(0, |(_, hubs)| hubs),
             }),
             method: self.method.clone(),
             teps,
@@ -102,12 +103,15 @@ impl Answer {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let (rows, besides) = (megabytes(facts.rows), megabytes(facts.besides));
         say!(
-            "memory   {rows:.1} MB of rows a rank and {besides:.1} MB besides, at most {:.1} MB of the process",
+            "memory   {rows:.2} MB of rows and {besides:.2} MB besides, {:.1} MB in all, on the rank with the most",
             megabytes(memory)
         );
         if self.during > 0 {
             let times = self.during as f64 / (facts.rows + RESULT * facts.most_vertices).max(1) as f64;
             say!("         {:.1} MB while it ran, {times:.2} times rows and results", megabytes(self.during));
+        }
+        if let Some((degree, hubs)) = facts.split {
+            say!("split    {hubs} vertices, with {degree} arcs or more");
         }
         let by = if self.method.is_empty() { String::new() } else { format!(" by {}", self.method) };
         say!("{:<8} on {} rank{}{by}", self.kernel, self.ranks, if self.ranks == 1 { "" } else { "s" });

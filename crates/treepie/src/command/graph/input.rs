@@ -33,6 +33,9 @@ pub(super) struct Input {
     /// A grid, as 100x200
     #[arg(long, value_name = "SIZES")]
     grid: Option<String>,
+    /// A grid whose ends are joined, as 100x200
+    #[arg(long, value_name = "SIZES")]
+    torus: Option<String>,
     /// Each edge stands for both directions
     #[arg(long, conflicts_with = "directed")]
     symmetrize: bool,
@@ -58,6 +61,9 @@ pub(super) struct Input {
     /// Ranks see only vertices next to theirs, also if they are few
     #[arg(long)]
     ghosts: bool,
+    /// Vertices with at least so many arcs have them spread over all ranks (bfs by messages, sssp, reach, pagerank)
+    #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) split: Option<u64>,
 }
 
 /// What is known of a graph that was built.
@@ -80,6 +86,8 @@ pub(super) struct Facts {
     /// Bytes of rows, and of what is known about others' vertices, on the rank with the most.
     pub(super) rows: u64,
     pub(super) besides: u64,
+    /// The degree from which on vertices are split, and how many were, if that was asked for.
+    pub(super) split: Option<(u64, usize)>,
 }
 
 /// Edges, and the name of their source.
@@ -98,6 +106,7 @@ impl Input {
             ("balanced", &self.balanced),
             ("watts-strogatz", &self.watts_strogatz),
             ("grid", &self.grid),
+            ("torus", &self.torus),
         ];
         named.into_iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name}:{text}")))
     }
@@ -146,6 +155,7 @@ impl Input {
             seeing: if self.ghosts { Seeing::Ghosts } else { Seeing::Auto },
             backwards,
             whole_weights: source.edges.weights() == Weights::Whole,
+            split: self.split,
         };
         let is_directed = match source.edges.orientation() {
             Orientation::Directed => !self.symmetrize,
@@ -190,12 +200,13 @@ impl Input {
             saved,
             rows: most[0],
             besides: most[1],
+            split: self.split.map(|degree| (degree, graph.hubs().len())),
         };
         Ok((graph, facts))
     }
 
-    /// Saves a graph. If there are weights that the algorithm does not need, it is built again, with them. All ranks
-    /// call it.
+    /// Saves a graph. If there are weights that the algorithm does not need, or rows are split, it is built again, with
+    /// them and whole. All ranks call it.
     fn save<A: Arc>(
         &self,
         world: &Comm,
@@ -206,10 +217,13 @@ impl Input {
     ) -> anyhow::Result<(String, f64)> {
         let begun = world.now();
         let weights = source.edges.weights();
-        if weights == Weights::None || A::WEIGHTED {
-            graph.save(world, file, weights)?;
+        let whole = Shape { split: None, ..shape.clone() };
+        if weights != Weights::None && !A::WEIGHTED {
+            Graph::<Weighted>::build(world, &*source.edges, &whole)?.save(world, file, weights)?;
+        } else if !graph.hubs().is_empty() {
+            Graph::<A>::build(world, &*source.edges, &whole)?.save(world, file, weights)?;
         } else {
-            Graph::<Weighted>::build(world, &*source.edges, shape)?.save(world, file, weights)?;
+            graph.save(world, file, weights)?;
         }
         Ok((file.display().to_string(), (world.now() - begun).as_secs_f64()))
     }

@@ -270,15 +270,17 @@ impl Task<'_> {
     ) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let is_all = self.asked.root.is_empty() && self.asked.roots.is_none();
-        let sources = if is_all { (0..graph.vertices()).collect() } else { self.roots(graph)? };
+        let chosen = if is_all { Vec::new() } else { self.roots(graph)? };
+        let all = if is_all { 0..graph.vertices() } else { 0..0 };
+        let sources = all.chain(chosen);
         let mut search = Betweenness::new(world, measure()?, messages)?;
-        let ((), seconds) = self.time(|| sources.iter().try_for_each(|source| search.run(*source).map(|_| ())))?;
+        let ((), seconds) = self.time(|| sources.clone().try_for_each(|source| search.run(source).map(|_| ())))?;
         let scores = search.scores();
         let mut verified = Vec::new();
-        self.verify(&mut verified, || betweenness::verify(world, &mut measure()?, &sources, &scores, messages))?;
+        self.verify(&mut verified, || betweenness::verify(world, &mut measure()?, sources.clone(), &scores, messages))?;
         let top = top(world, graph, &scores, 10)?;
         let top: Vec<Value> = top.into_iter().map(|(name, score)| json!([name, score])).collect();
-        let result = json!({"sources": sources.len(), "top": top});
+        let result = json!({"sources": sources.count(), "top": top});
         let column = Column { name: "betweenness".to_owned(), values: Values::F64(scores) };
         let runs = vec![Run { root: None, seconds, edges: 0, result }];
         Ok(Done { runs, verified, traffic: search.traffic(), column })
