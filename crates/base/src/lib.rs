@@ -2,13 +2,14 @@
 //!
 //! `unsafe` is here so that the crates above can forbid it. [`bytes`] and [`span`] turn typed vectors and borrowed slices
 //! into untyped memory that engines and protocols can hold, [`table`] maps memory in huge pages, [`code`] calls functions
-//! that other processes name, [`prefetch()`] is an instruction, and [`reduction`] says of its elements that they are plain
-//! data.
+//! that other processes name, [`prefetch()`] is an instruction, [`give_back_free_memory`] a function of the C library, and
+//! [`reduction`] says of its elements that they are plain data.
 
 pub mod bytes;
 pub mod code;
 mod copy;
 pub mod error;
+mod heap;
 mod number_hasher;
 mod prefetch;
 pub mod rank;
@@ -21,6 +22,7 @@ pub use bytes::Bytes;
 pub use code::{Code, fingerprint};
 pub use copy::copy_short;
 pub use error::{Error, Result};
+pub use heap::give_back_free_memory;
 pub use number_hasher::{BuildNumberHasher, NumberHasher};
 pub use prefetch::prefetch;
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};

@@ -8,6 +8,7 @@ mod in_order;
 use std::path::{Path, PathBuf};
 
 use treepie_am::{ActiveMessages, Epoch, Port};
+use treepie_base::give_back_free_memory;
 use treepie_comm::{Comm, Max, Or, Sum};
 
 use crate::agree::agree;
@@ -163,6 +164,8 @@ impl<A: Arc> Graph<A> {
         let back = back.map(compress);
         let hubs = Hubs::new(list, compress(shares));
         let arcs = comm.all_reduce(&[out.arcs() + hubs.shares().arcs()], Sum)?[0];
+        // Loose arcs have taken several times as much as rows do.
+        give_back_free_memory();
         Ok(Self::new(layout, view, out, back, hubs, symmetric, arcs))
     }
 }

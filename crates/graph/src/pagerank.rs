@@ -67,8 +67,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, ranking: &Ranking, limits: 
         return Err(Error::Wrong(format!("the scores of all vertices are {sum} together, not 1")));
     }
     let mut once = pull::Pulling::new(comm, graph)?;
-    let next = once.step(&ranking.scores, limits.damping)?;
-    let change: f64 = next.iter().zip(&ranking.scores).map(|(next, now)| (next - now).abs()).sum();
+    let change = once.step(&mut ranking.scores.clone(), limits.damping)?;
     let change = comm.all_reduce(&[change], Sum)?[0];
     let after_all = 2.0 * limits.damping.powi(ranking.iterations.min(10_000) as i32);
     let ended = if ranking.iterations < limits.iterations { limits.damping * limits.tolerance } else { f64::INFINITY };

@@ -49,12 +49,44 @@ enum Kind {
 
 #[derive(Debug)]
 struct Ghosts {
-    /// Whose each ghost is, and which of that rank's; in order. The first has the place behind the own vertices', which are
+    /// Ranks that have some.
+    ranks: Vec<u32>,
+    /// Where the ghosts of each of them begin, and where the last one's end.
+    starts: Vec<u32>,
+    /// Which of its rank's vertices each ghost is; in order. The first has the place behind the own vertices', which are
     /// rounded up to a multiple of 64.
-    places: Vec<[u32; 2]>,
+    places: Vec<u32>,
+    /// Of each [`BLOCK`] of ghosts: whose the first is, by its place among the ranks.
+    firsts: Vec<u32>,
     /// Ranks that see vertices of this one, and which.
     seen: Vec<(Rank, Vec<u32>)>,
     pattern: Pattern,
+}
+
+/// So many ghosts after one another are mostly of one rank. With a rank for each of them they would take twice the memory.
+const BLOCK: usize = 64;
+
+impl Ghosts {
+    /// Whose a ghost is, and which of that rank's vertices.
+    #[inline]
+    fn owner(&self, ghost: usize) -> (Rank, u32) {
+        let mut at = self.firsts[ghost / BLOCK] as usize;
+        while self.starts[at + 1] as usize <= ghost {
+            at += 1;
+        }
+        (self.ranks[at] as Rank, self.places[ghost])
+    }
+
+    /// Where a rank's ghosts are.
+    fn range(&self, at: usize) -> std::ops::Range<usize> {
+        self.starts[at] as usize..self.starts[at + 1] as usize
+    }
+
+    /// Which ghost a vertex of a rank is, if it is one.
+    fn find(&self, rank: Rank, place: u32) -> Option<usize> {
+        let range = self.range(self.ranks.binary_search(&(rank as u32)).ok()?);
+        self.places[range.clone()].binary_search(&place).ok().map(|found| range.start + found)
+    }
 }
 
 impl View {
@@ -76,19 +108,30 @@ impl View {
             let own = rank * stride..rank * stride + count;
             return Ok(Self { rank, len: stride * ranks, own, kind: Kind::All { stride: stride as u32 } });
         }
-        let place = |number| {
-            let (rank, place) = layout.place(number);
-            [rank as u32, place]
-        };
-        let places: Vec<[u32; 2]> = others().into_iter().map(place).collect();
-        let wanted = places.chunk_by(|left, right| left[0] == right[0]);
-        let wanted = wanted.map(|of_one| (of_one[0][0] as Rank, of_one.iter().map(|place| place[1]).collect()));
-        let seen: Vec<(Rank, Vec<u32>)> = comm.exchange(wanted)?;
-        let pattern = comm.pattern(seen.iter().map(|(to, _)| *to))?;
-        let len = count.next_multiple_of(64) + places.len();
+        let others = others();
+        let len = count.next_multiple_of(64) + others.len();
         let too_many = || Error::Input(format!("rank {rank} sees {len} vertices, more than 2^32; use more ranks"));
         agree(comm, if len > u32::MAX as usize { Err(too_many()) } else { Ok(()) })?;
-        Ok(Self { rank, len, own: 0..count, kind: Kind::Ghosts(Ghosts { places, seen, pattern }) })
+        let (mut ranks, mut starts, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut places = Vec::with_capacity(others.len());
+        for (ghost, number) in others.into_iter().enumerate() {
+            let (owner, place) = layout.place(number);
+            if ranks.last() != Some(&(owner as u32)) {
+                ranks.push(owner as u32);
+                starts.push(ghost as u32);
+            }
+            if ghost % BLOCK == 0 {
+                firsts.push(ranks.len() as u32 - 1);
+            }
+            places.push(place);
+        }
+        starts.push(places.len() as u32);
+        let of_each = ranks.iter().zip(starts.windows(2));
+        let wanted = of_each.map(|(owner, ends)| (*owner as Rank, places[ends[0] as usize..ends[1] as usize].to_vec()));
+        let seen: Vec<(Rank, Vec<u32>)> = comm.exchange(wanted)?;
+        let pattern = comm.pattern(seen.iter().map(|(to, _)| *to))?;
+        let ghosts = Ghosts { ranks, starts, places, firsts, seen, pattern };
+        Ok(Self { rank, len, own: 0..count, kind: Kind::Ghosts(ghosts) })
     }
 
     /// How many places there are. Not all need to have a vertex.
@@ -113,10 +156,7 @@ impl View {
         match &self.kind {
             Kind::All { stride } => ((place / stride) as Rank, place % stride),
             Kind::Ghosts(_) if (place as usize) < self.own.end => (self.rank, place),
-            Kind::Ghosts(ghosts) => {
-                let [rank, place] = ghosts.places[place as usize - self.own.end.next_multiple_of(64)];
-                (rank as Rank, place)
-            }
+            Kind::Ghosts(ghosts) => ghosts.owner(place as usize - self.own.end.next_multiple_of(64)),
         }
     }
 
@@ -133,7 +173,7 @@ impl View {
             Kind::All { stride } => Some(rank as u32 * stride + place),
             Kind::Ghosts(_) if rank == self.rank => Some(place),
             Kind::Ghosts(ghosts) => {
-                let found = ghosts.places.binary_search(&[rank as u32, place]).ok()?;
+                let found = ghosts.find(rank, place)?;
                 Some((self.own.end.next_multiple_of(64) + found) as u32)
             }
         }
@@ -173,15 +213,10 @@ impl View {
                 let came = ghosts.pattern.exchange(ghosts.seen.iter().map(send))?;
                 let first = self.own.end.next_multiple_of(64);
                 bits.words_mut()[first / 64..].fill(0);
-                let of_each = ghosts.places.chunk_by(|left, right| left[0] == right[0]);
-                let mut at = first;
-                for ((_, words), of_one) in came.iter().zip(of_each) {
-                    for (index, _) in of_one.iter().enumerate() {
-                        if words[index / 64] >> (index % 64) & 1 != 0 {
-                            bits.put(at + index);
-                        }
-                    }
-                    at += of_one.len();
+                for (at, (_, words)) in came.iter().enumerate() {
+                    let range = ghosts.range(at);
+                    let is_put = |index: &usize| words[index / 64] >> (index % 64) & 1 != 0;
+                    (0..range.len()).filter(is_put).for_each(|index| bits.put(first + range.start + index));
                 }
                 Ok(())
             }
@@ -193,7 +228,9 @@ impl View {
         match &self.kind {
             Kind::All { .. } => 0,
             Kind::Ghosts(ghosts) => {
-                8 * ghosts.places.len() + ghosts.seen.iter().map(|(_, which)| 4 * which.len()).sum::<usize>()
+                let Ghosts { ranks, starts, places, firsts, seen, .. } = ghosts;
+                let numbers = ranks.len() + starts.len() + places.len() + firsts.len();
+                4 * (numbers + seen.iter().map(|(_, which)| which.len()).sum::<usize>())
             }
         }
     }

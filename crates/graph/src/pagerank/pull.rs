@@ -31,19 +31,12 @@ impl<'g, A: Arc> Pulling<'g, A> {
         Ok(Self { comm: comm.clone(), graph, back, given: vec![0.0; graph.view().len()], shares })
     }
 
-    /// The next scores after these. All ranks call it.
-    pub(super) fn step(&mut self, scores: &[f64], damping: f64) -> Result<Vec<f64>> {
-        let mut next = vec![0.0; scores.len()];
-        self.step_into(scores, &mut next, damping)?;
-        Ok(next)
-    }
-
-    /// Returns by how much own scores change.
-    fn step_into(&mut self, scores: &[f64], next: &mut [f64], damping: f64) -> Result<f64> {
+    /// Goes on from own scores to the next ones. Returns by how much they change. All ranks call it.
+    pub(super) fn step(&mut self, scores: &mut [f64], damping: f64) -> Result<f64> {
         let graph = self.graph;
         let own = &mut self.given[graph.view().own()];
         let mut kept = 0.0;
-        for ((given, score), share) in own.iter_mut().zip(scores).zip(&self.shares) {
+        for ((given, score), share) in own.iter_mut().zip(&*scores).zip(&self.shares) {
             *given = *score as f32 * share;
             kept += if *share == 0.0 { *score } else { 0.0 };
         }
@@ -52,11 +45,11 @@ impl<'g, A: Arc> Pulling<'g, A> {
         let over_shares = self.over_shares()?;
         let base = (1.0 - damping) / graph.vertices() as f64 + damping * from_all;
         let mut change = 0.0;
-        for (place, (next, score)) in next.iter_mut().zip(scores).enumerate() {
+        for (place, score) in scores.iter_mut().enumerate() {
             let elsewhere = graph.hubs().of(place).and_then(|hub| over_shares.get(hub.index as usize));
             let got = sum(self.back.row(place), &self.given) + elsewhere.unwrap_or(&0.0);
-            *next = base + damping * got;
-            change += (*next - score).abs();
+            let next = base + damping * got;
+            change += (next - std::mem::replace(score, next)).abs();
         }
         Ok(change)
     }
@@ -75,13 +68,9 @@ impl<'g, A: Arc> Pulling<'g, A> {
     /// Iterates. All ranks call it.
     pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
         let mut scores = vec![1.0 / self.graph.vertices() as f64; self.graph.own()];
-        let mut next = vec![0.0; scores.len()];
         let comm = self.comm.clone();
-        let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
-            let change = self.step_into(&scores, &mut next, limits.damping)?;
-            std::mem::swap(&mut scores, &mut next);
-            Ok(change)
-        })?;
+        let ended =
+            fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| self.step(&mut scores, limits.damping))?;
         Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
     }
 }
