@@ -72,8 +72,8 @@ const WAIT: (u32, u32) = (16, 2048);
 const HARDLY: u64 = 10;
 const WORTH: u64 = 30;
 
-/// So many times as long a message may take with the cache, since some of what it saves is saved on other ranks, or later. Without
-/// this it was off most of the time where it gained a twelfth.
+/// So many times as long a message may take with the cache, since some of what it saves is saved on other ranks, or later. Where that
+/// is so, it makes little difference: with it 0.94 of the rate of the best fixed choice was seen, without it 0.93.
 const DEARER: f64 = 1.1;
 
 /// After so many times in turn it is looked again how it would be without.
