@@ -212,6 +212,8 @@ impl<'a, S> Epoch<'a, S> {
         if self.noted.is_some() {
             self.look_at_clock();
         }
+        // What is sent now leaves after the work that it took.
+        self.charge_if_simulated();
         let came = self.run.step();
         let Reacting { machinery, state } = self.run.reactor();
         let fault = || machinery.context.fault.clone();
@@ -220,10 +222,15 @@ impl<'a, S> Epoch<'a, S> {
             return Err(error);
         }
         let worked = machinery.work(state, all);
-        if self.is_simulated {
-            self.comm.worked(machinery.context.take_work());
-        }
+        self.charge_if_simulated();
         Ok(came.is_ok_and(|came| came) || worked)
+    }
+
+    #[inline]
+    fn charge_if_simulated(&mut self) {
+        if self.is_simulated {
+            self.comm.worked(self.run.reactor().machinery.context.take_work());
+        }
     }
 
     #[cold]

@@ -66,6 +66,11 @@ fn seeds(comm: &Comm) -> impl Iterator<Item = u64> {
     first..first + count
 }
 
+/// The same where each takes long: so many of them, unless there is time.
+fn fewer_seeds(comm: &Comm, most: usize) -> impl Iterator<Item = u64> {
+    seeds(comm).take(if is_long() { usize::MAX } else { most })
+}
+
 /// Edges in a list, as every rank has it.
 struct Drawn {
     vertices: u64,

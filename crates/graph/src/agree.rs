@@ -5,7 +5,7 @@ use treepie_comm::Comm;
 use crate::{Error, Result};
 
 /// Returns what this rank has, unless some rank has an error: then all return that of the first of them. All ranks call it.
-pub(crate) fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
+pub fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
     let text = outcome.as_ref().err().map(|error| error.to_string()).unwrap_or_default();
     let lengths = comm.all_gather(&[text.len() as u64])?;
     let Some(first) = lengths.iter().position(|length| *length > 0) else { return outcome };

@@ -38,23 +38,45 @@ fn need_symmetric<A: Arc>(graph: &Graph<A>) -> Result<()> {
     Err(Error::Input("components need a graph without directions; symmetrize it".to_owned()))
 }
 
-/// The names of the vertices that labels are the numbers of. All ranks call it.
+/// The least name of each own vertex's component, whatever labels its vertices share. So names of components do not depend on
+/// where vertices are. All ranks call it.
 pub fn names<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<Vec<u64>> {
-    struct State<'g, A> {
-        graph: &'g Graph<A>,
+    struct State {
+        /// Of own vertices that are labels.
+        least: Vec<u64>,
         names: Vec<u64>,
     }
-    let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
+    let name = |[_, low, high]: [u32; 3]| whole([low, high]);
+    let mut build = ActiveMessages::<State>::builder(comm);
+    let tell = build.port::<[u32; 3]>("least name");
+    build.on(tell, move |state: &mut State, _, heard| {
+        let least = &mut state.least[heard[0] as usize];
+        *least = (*least).min(name(heard));
+    });
+    build.combine(
+        tell,
+        |heard: &[u32; 3]| heard[0].into(),
+        move |least: &mut [u32; 3], heard| {
+            if name(*heard) < name(*least) {
+                *least = *heard;
+            }
+        },
+    );
     let ask = build.call::<u32, [u32; 2], u32>("name");
     build.on_call(
         ask,
-        |state: &mut State<'_, A>, _, place: u32| halves(state.graph.layout().name(place as usize)),
+        |state: &mut State, _, place: u32| halves(state.least[place as usize]),
         |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = whole(name),
     );
     let mut am = messages.start(build)?;
-    let mut state = State { graph, names: vec![0; labels.len()] };
+    let mut state = State { least: vec![u64::MAX; graph.own()], names: vec![0; labels.len()] };
+    let layout = graph.layout();
     am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
-        let (rank, place) = graph.layout().place(*label);
+        let ((rank, place), [low, high]) = (layout.place(*label), halves(layout.name(vertex)));
+        cx.send(tell, rank, [place, low, high]);
+    })?;
+    am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
+        let (rank, place) = layout.place(*label);
         cx.call(ask, rank, vertex as u32, place);
     })?;
     Ok(state.names)

@@ -37,6 +37,7 @@ mod top;
 mod view;
 mod write;
 
+pub use agree::agree;
 pub use bits::Bits;
 pub use build::Shape;
 pub use edge::{Edge, Edges, Orientation, Weights, share};

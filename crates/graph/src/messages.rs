@@ -38,8 +38,10 @@ pub struct Traffic {
     pub bytes: u64,
     /// The most memory for messages at once: in buffers, in caches, kept for the next round and waiting for room.
     pub memory: u64,
-    /// Of that in caches, which have a fixed size.
+    /// The most in caches, which have a fixed size.
     pub caches: u64,
+    /// The most beside caches.
+    pub beside: u64,
 }
 
 impl Traffic {
@@ -54,17 +56,18 @@ impl Traffic {
             traffic.memory += (of_type.peak_bytes + of_type.peak_kept) as u64;
             traffic.caches += of_type.peak_caches as u64;
         }
+        traffic.beside = traffic.memory.saturating_sub(traffic.caches);
         traffic
     }
 
-    /// That of all ranks: memory is the most of one, and so are caches. All ranks call it.
+    /// That of all ranks: memory is the most of one. All ranks call it.
     pub fn of_all(self, comm: &Comm) -> Result<Self> {
         let mut sums = [self.messages, self.combined, self.buffers, self.bytes];
         comm.all_reduce_in_place(&mut sums, Sum)?;
-        let mut most = [self.memory, self.caches];
+        let mut most = [self.memory, self.caches, self.beside];
         comm.all_reduce_in_place(&mut most, Max)?;
-        let ([messages, combined, buffers, bytes], [memory, caches]) = (sums, most);
-        Ok(Self { messages, combined, buffers, bytes, memory, caches })
+        let ([messages, combined, buffers, bytes], [memory, caches, beside]) = (sums, most);
+        Ok(Self { messages, combined, buffers, bytes, memory, caches, beside })
     }
 }
 
@@ -79,6 +82,7 @@ impl std::ops::Add for Traffic {
             bytes: self.bytes + other.bytes,
             memory: self.memory.max(other.memory),
             caches: self.caches.max(other.caches),
+            beside: self.beside.max(other.beside),
         }
     }
 }

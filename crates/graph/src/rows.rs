@@ -77,6 +77,8 @@ pub trait Weight: Pod + PartialOrd + std::fmt::Display + std::fmt::Debug + 'stat
     const ZERO: Self;
     /// Farther than everything.
     const FAR: Self;
+    /// The longest way that can be told from that, as a number.
+    const LONGEST: f64;
 
     /// From the bits that arcs keep.
     fn from_bits(bits: u32) -> Self;
@@ -97,6 +99,7 @@ pub trait Weight: Pod + PartialOrd + std::fmt::Display + std::fmt::Debug + 'stat
 impl Weight for f32 {
     const ZERO: Self = 0.0;
     const FAR: Self = f32::INFINITY;
+    const LONGEST: f64 = f32::MAX as f64;
 
     #[inline]
     fn from_bits(bits: u32) -> Self {
@@ -128,6 +131,7 @@ impl Weight for f32 {
 impl Weight for u32 {
     const ZERO: Self = 0;
     const FAR: Self = u32::MAX;
+    const LONGEST: f64 = (u32::MAX - 1) as f64;
 
     #[inline]
     fn from_bits(bits: u32) -> Self {

@@ -173,13 +173,13 @@ impl<'g, W: Weight> Search<'g, W> {
         let reached = (0..self.graph.own()).map(length).chain(hubs.iter().copied()).filter(|length| *length < W::FAR);
         let longest = reached.map(W::as_f64).fold(0.0, f64::max);
         // Far from it, mostly.
-        let may_be = 2.0 * longest.max(self.heaviest) >= W::FAR.as_f64();
+        let may_be = 2.0 * longest.max(self.heaviest) > W::LONGEST;
         let too_long = |(_, length, row): (u64, W, &[Weighted])| {
             length < W::FAR && row.iter().any(|arc| length.add(arc.weight()) >= W::FAR)
         };
         let is_too_long = may_be && self.graph.rows_here(length, &hubs).any(too_long);
         if self.comm.all_reduce(&[u32::from(is_too_long)], Max)?[0] > 0 {
-            return Err(Error::Input(format!("there are ways that are too long, of {} or more", W::FAR)));
+            return Err(Error::Input(format!("there are ways that are too long, of more than {}", W::LONGEST)));
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ struct Ghosts {
     /// Which of its rank's vertices each ghost is; in order. The first has the place behind the own vertices', which are
     /// rounded up to a multiple of 64.
     places: Vec<u32>,
-    /// Of each [`BLOCK`] of ghosts: whose the first is, by its place among the ranks.
+    /// Of each [`BLOCK`] of ghosts: whose the first is, by its place among the ranks. In the end whose the last ghost is.
     firsts: Vec<u32>,
     /// Ranks that see vertices of this one, and which.
     seen: Vec<(Rank, Vec<u32>)>,
@@ -70,10 +70,9 @@ impl Ghosts {
     /// Whose a ghost is, and which of that rank's vertices.
     #[inline]
     fn owner(&self, ghost: usize) -> (Rank, u32) {
-        let mut at = self.firsts[ghost / BLOCK] as usize;
-        while self.starts[at + 1] as usize <= ghost {
-            at += 1;
-        }
+        // Of the ranks that have some of the block, mostly one.
+        let [first, last] = [0, 1].map(|next| self.firsts[ghost / BLOCK + next] as usize);
+        let at = first + self.starts[first + 1..=last].partition_point(|start| *start as usize <= ghost);
         (self.ranks[at] as Rank, self.places[ghost])
     }
 
@@ -126,6 +125,7 @@ impl View {
             places.push(place);
         }
         starts.push(places.len() as u32);
+        firsts.push((ranks.len() as u32).saturating_sub(1));
         let of_each = ranks.iter().zip(starts.windows(2));
         let wanted = of_each.map(|(owner, ends)| (*owner as Rank, places[ends[0] as usize..ends[1] as usize].to_vec()));
         let seen: Vec<(Rank, Vec<u32>)> = comm.exchange(wanted)?;

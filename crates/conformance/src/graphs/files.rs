@@ -9,7 +9,7 @@ use treepie::Comm;
 use treepie::graph::bfs::{UNREACHED, direction};
 use treepie::graph::{Edges, Files, Graph, Orientation, Shape, Weighted, Weights, components, sssp};
 
-use super::{Drawn, messages, oracle, seeds, shape};
+use super::{Drawn, fewer_seeds, messages, oracle, shape};
 use crate::check::{Failure, Outcome, check, check_eq};
 
 /// A file that all ranks know, and the first one removes in the end.
@@ -45,7 +45,7 @@ fn drawn(seed: u64) -> (Drawn, Shape) {
 
 pub(super) fn saved(comm: &Comm) -> Outcome {
     let file = Shared::new(comm, "tpg")?;
-    for seed in seeds(comm).take(16) {
+    for seed in fewer_seeds(comm, 16) {
         let (drawn, shape) = drawn(seed);
         let arcs = drawn.arcs(&shape);
         let graph = Graph::<Weighted>::build(comm, &drawn, &shape)?;
@@ -105,7 +105,7 @@ fn found(comm: &Comm, graph: &Graph<Weighted>, arcs: &oracle::Arcs, seed: u64) -
 
 pub(super) fn partitioned(comm: &Comm) -> Outcome {
     let file = Shared::new(comm, "part")?;
-    for seed in seeds(comm).take(16) {
+    for seed in fewer_seeds(comm, 16) {
         let (drawn, shape) = drawn(seed);
         let arcs = drawn.arcs(&shape);
         // Sometimes fewer parts than ranks, and sometimes more.

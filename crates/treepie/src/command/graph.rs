@@ -15,14 +15,14 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use treepie::am::{Config, Detector};
-use treepie::graph::{Messages, OutputFormat};
+use treepie::graph::{Error, Messages, OutputFormat, agree};
 use treepie::{Comm, Max};
 use treepie_shm::launch::{Label, Launch};
 
 use super::machine;
 use super::record::{Better, Record, Records};
 use answer::Answer;
-use input::Input;
+use input::{Input, Source};
 
 /// Answer a question about a graph: from a file, or a generated one
 ///
@@ -233,18 +233,26 @@ impl Graph {
         self.method.or(self.kernel.methods().iter().find(can).copied())
     }
 
-    /// Builds the graph, and answers.
-    fn answer(&self, world: &Comm) -> anyhow::Result<()> {
+    /// What a rank can do by itself: opens files.
+    fn begin(&self, world: &Comm) -> anyhow::Result<(Option<Records>, Source)> {
         if let Some(ranks) = self.ranks {
             ensure!(ranks as usize == world.size(), "-n {ranks} on {} ranks that there are already", world.size());
         }
         self.check()?;
-        let speaks = world.rank() == 0;
-        let mut records = match &self.json {
-            Some(path) if speaks => Some(Records::create(path)?),
+        let records = match &self.json {
+            Some(path) if world.rank() == 0 => Some(Records::create(path)?),
             _ => None,
         };
-        let answer = kernel::answer(self, world)?;
+        Ok((records, self.input.open()?))
+    }
+
+    /// Builds the graph, and answers.
+    fn answer(&self, world: &Comm) -> anyhow::Result<()> {
+        let speaks = world.rank() == 0;
+        // A file may be missing on some machines only.
+        let begun = self.begin(world).map_err(|error| Error::Input(format!("{error:#}")));
+        let (mut records, source) = agree(world, begun)?;
+        let answer = kernel::answer(self, world, source)?;
         let memory = world.all_reduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];
         if let Some(output) = &self.output {
             answer.write(world, output)?;

@@ -1,6 +1,7 @@
 //! Facts of this machine.
 
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Processors that this process may use.
 pub(crate) fn cores() -> usize {
@@ -31,17 +32,21 @@ pub(crate) fn memory(entry: &str) -> Option<u64> {
 
 /// The most memory that this process had at once, in bytes.
 pub(crate) fn peak_memory() -> Option<u64> {
-    own_status("VmHWM:")
+    own_status("VmHWM:").map(|peak| peak.max(FORGOTTEN.load(Ordering::Relaxed)))
 }
+
+/// The highest of the peaks that the system was told to forget.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 /// How much memory this process has for itself alone, at most, while something is done. Nothing if the system cannot tell.
 pub(crate) fn memory_during<T>(run: impl FnOnce() -> T) -> (T, Option<u64>) {
     // Of its own memory alone the system keeps no peak; what comes with a run is its own.
     const FORGET_PEAK: &str = "5";
+    FORGOTTEN.fetch_max(own_status("VmHWM:").unwrap_or(0), Ordering::Relaxed);
     let forgotten = fs::write("/proc/self/clear_refs", FORGET_PEAK).is_ok();
     let before = own_memory().zip(own_status("VmRSS:"));
     let done = run();
-    let peak = peak_memory().filter(|_| forgotten);
+    let peak = own_status("VmHWM:").filter(|_| forgotten);
     (done, before.zip(peak).map(|((own, all), peak)| own + peak.saturating_sub(all)))
 }
 

@@ -255,12 +255,39 @@ fn sides_of_the_benchmark_agree() {
 }
 
 #[test]
+fn components_have_the_same_names_wherever_vertices_are() {
+    let (_scratch, path) = file("txt", EDGES);
+    let place = Scratch::new();
+    let output = format!("{}.csv", place.path());
+    let written = |asked: &[&str]| {
+        record(&[asked, &["-o", &output]].concat());
+        let written = fs::read_to_string(&output).unwrap();
+        fs::remove_file(&output).unwrap();
+        written
+    };
+    for kernel in ["cc", "scc"] {
+        let usual = written(&[kernel, "--kronecker", "6", "-n", "1"]);
+        let gaps = written(&[kernel, &path, "--symmetrize", "-n", "1"]);
+        assert!(gaps.contains("\n60,10\n") && gaps.contains("\n8,7\n"), "{gaps}");
+        for ranks in ["2", "3"] {
+            assert_eq!(written(&[kernel, &path, "--symmetrize", "-n", ranks]), gaps, "{kernel} on {ranks}");
+            for how in ["block", "cyclic", "hashed"] {
+                let found = written(&[kernel, "--kronecker", "6", "-n", ranks, "--distribution", how]);
+                assert_eq!(found, usual, "{kernel} on {ranks}, {how}");
+            }
+        }
+    }
+}
+
+#[test]
 fn graphs_that_would_be_answered_wrongly_are_refused() {
     // Arcs 1 to 2 and 2 to 3, as many entries as one edge has, but none in both directions.
     let (_metis, one_way) = file("graph", "3 1\n2\n3\n\n");
     // A way that is longer than the numbers that ways are counted in.
     let (_dimacs, long) = file("gr", "p sp 3 2\na 1 2 4000000000\na 2 3 4000000000\n");
+    let (_text, far) = file("txt", "0 1 3e38\n1 2 3e38\n");
     for ranks in ["1", "3"] {
+        refused(&["graph", "sssp", &far, "--root", "0", "-n", ranks], "too long");
         refused(&["graph", "bfs", &one_way, "--root", "0", "-n", ranks], "in both directions");
         refused(&["graph", "sssp", &long, "--root", "0", "-n", ranks], "too long");
         let near = record(&["sssp", &long, "--root", "1", "-n", ranks, "--verify"]);

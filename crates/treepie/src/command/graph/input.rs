@@ -217,7 +217,7 @@ impl Input {
     ) -> anyhow::Result<(String, f64)> {
         let begun = world.now();
         let weights = source.edges.weights();
-        let whole = Shape { split: None, ..shape.clone() };
+        let whole = Shape { split: None, backwards: false, ..shape.clone() };
         if weights != Weights::None && !A::WEIGHTED {
             Graph::<Weighted>::build(world, &*source.edges, &whole)?.save(world, file, weights)?;
         } else if !graph.hubs().is_empty() {

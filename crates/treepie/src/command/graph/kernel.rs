@@ -38,8 +38,7 @@ struct Done {
 }
 
 /// Builds the graph and runs the algorithm. All ranks call it.
-pub(super) fn answer(asked: &Asked, world: &Comm) -> anyhow::Result<Answer> {
-    let source = asked.input.open()?;
+pub(super) fn answer(asked: &Asked, world: &Comm, source: Source) -> anyhow::Result<Answer> {
     let (before, during) = (machine::own_memory().unwrap_or(0), Cell::new(0));
     let task = Task { asked, world, messages: asked.messages()?, source, before, during };
     let weighted = asked.kernel == Kernel::Sssp || asked.kernel == Kernel::Bc && asked.weighted;
@@ -126,15 +125,18 @@ impl<I: Id> Bfs<'_, I> {
 impl Task<'_> {
     /// The time that the slowest rank took.
     fn time<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-        let (timed, most) = machine::memory_during(|| {
-            self.world.barrier()?;
-            let begun = self.world.now();
-            let done = run()?;
-            Result::Ok((done, (self.world.now() - begun).as_secs_f64()))
-        });
-        self.during.set(self.during.get().max(most.unwrap_or(0).saturating_sub(self.before)));
-        let (done, seconds) = timed?;
+        self.world.barrier()?;
+        let begun = self.world.now();
+        let done = run()?;
+        let seconds = (self.world.now() - begun).as_secs_f64();
         Ok((done, self.world.all_reduce(&[seconds], Max)?[0]))
+    }
+
+    /// The same for what the answer is about, whose memory is of interest, too.
+    fn measure<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+        let (timed, most) = machine::memory_during(|| self.time(run));
+        self.during.set(self.during.get().max(most.unwrap_or(0).saturating_sub(self.before)));
+        timed
     }
 
     fn is_verified(&self) -> bool {
@@ -169,7 +171,7 @@ impl Task<'_> {
             _ => Bfs::Direction(bfs::direction::Search::new(world, graph, messages)?),
         };
         for root in self.roots(graph)? {
-            let (labels, seconds) = self.time(|| search.run(root))?;
+            let (labels, seconds) = self.measure(|| search.run(root))?;
             self.verify(&mut verified, || bfs::verify(world, graph, root, labels, messages))?;
             let found = bfs::count(world, graph, labels)?;
             levels = labels.iter().map(|label| label.level).collect();
@@ -193,7 +195,7 @@ impl Task<'_> {
         let (mut runs, mut verified, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         let mut search = sssp::Search::<W>::new(world, graph, self.asked.delta, messages)?;
         for root in self.roots(graph)? {
-            let (buckets, seconds) = self.time(|| search.run(root))?;
+            let (buckets, seconds) = self.measure(|| search.run(root))?;
             lengths = search.lengths();
             self.verify(&mut verified, || sssp::verify(world, graph, root, &lengths, messages))?;
             let found = sssp::count(world, graph, &lengths)?;
@@ -212,7 +214,7 @@ impl Task<'_> {
         let (world, messages) = (self.world, &self.messages);
         let mut search = reach::Search::new(world, graph, messages)?;
         let roots = self.roots(graph)?;
-        let (visited, seconds) = self.time(|| Ok(search.run(&roots)?.clone()))?;
+        let (visited, seconds) = self.measure(|| Ok(search.run(&roots)?.clone()))?;
         let mut verified = Vec::new();
         self.verify(&mut verified, || reach::verify(world, graph, &roots, &visited, messages))?;
         let (reached, arcs) = reach::count(world, graph, &visited)?;
@@ -233,7 +235,7 @@ impl Task<'_> {
 
     fn components(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
-        let (found, seconds) = self.time(|| match self.asked.method() {
+        let (found, seconds) = self.measure(|| match self.asked.method() {
             Some(Method::Hooking) => hooking::run(world, graph, messages),
             Some(Method::Search) => search::run(world, graph, messages),
             _ => sampling::run(world, graph, messages),
@@ -251,7 +253,7 @@ impl Task<'_> {
     fn strong(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
         let mut search = scc::Search::new(world, graph, messages)?;
-        let (_, seconds) = self.time(|| search.run())?;
+        let (_, seconds) = self.measure(|| search.run())?;
         let mut verified = Vec::new();
         self.verify(&mut verified, || scc::verify(world, graph, search.labels(), messages))?;
         let counts = components::count(world, graph, search.labels())?;
@@ -274,7 +276,7 @@ impl Task<'_> {
         let all = if is_all { 0..graph.vertices() } else { 0..0 };
         let sources = all.chain(chosen);
         let mut search = Betweenness::new(world, measure()?, messages)?;
-        let ((), seconds) = self.time(|| sources.clone().try_for_each(|source| search.run(source).map(|_| ())))?;
+        let ((), seconds) = self.measure(|| sources.clone().try_for_each(|source| search.run(source).map(|_| ())))?;
         let scores = search.scores();
         let mut verified = Vec::new();
         self.verify(&mut verified, || betweenness::verify(world, &mut measure()?, sources.clone(), &scores, messages))?;
@@ -292,11 +294,11 @@ impl Task<'_> {
         let limits = Limits { damping, tolerance, iterations };
         let (ranking, seconds, traffic) = if self.asked.method() == Some(Method::Push) {
             let mut pushing = Pushing::new(world, graph, messages)?;
-            let (ranking, seconds) = self.time(|| pushing.run(&limits))?;
+            let (ranking, seconds) = self.measure(|| pushing.run(&limits))?;
             (ranking, seconds, pushing.traffic())
         } else {
             let mut pulling = Pulling::new(world, graph)?;
-            let (ranking, seconds) = self.time(|| pulling.run(&limits))?;
+            let (ranking, seconds) = self.measure(|| pulling.run(&limits))?;
             (ranking, seconds, Traffic::default())
         };
         let mut verified = Vec::new();

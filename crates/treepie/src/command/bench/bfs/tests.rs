@@ -1,4 +1,4 @@
-//! Rows A20 and A23 of the NBX paper: which protocol is ahead, and where.
+//! Row A23 of the NBX paper: which protocol is ahead, and where.
 
 use super::study::{Barrier, Study};
 use super::*;
@@ -19,7 +19,7 @@ fn ratios(ranks: u32, remote: u64, barrier: Barrier) -> [f64; 2] {
 
 #[test]
 fn with_a_hardware_barrier_nbx_is_ahead_and_the_more_the_more_ranks_there_are() {
-    for remote in [6, 26] {
+    for remote in [6, 26, 79] {
         let (few, many) = (ratios(32, remote, Barrier::Hardware), ratios(256, remote, Barrier::Hardware));
         assert!(many.iter().all(|ratio| *ratio > 1.2), "k = {remote}: {many:?}");
         assert!(few.iter().zip(&many).all(|(few, many)| few < many), "k = {remote}: {few:?} {many:?}");

@@ -25,13 +25,6 @@ pub(super) struct Ran {
     pub(super) traffic: Traffic,
 }
 
-impl Ran {
-    /// Bytes for messages beside caches, at most.
-    pub(super) fn memory(&self) -> u64 {
-        self.traffic.memory.saturating_sub(self.traffic.caches)
-    }
-}
-
 /// Arcs of a vertex of a Kronecker graph, on average, are twice as many.
 const EDGES: u64 = 8;
 
