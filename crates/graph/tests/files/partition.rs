@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use treepie_graph::{
     Edges, Error, Files, Graph, Messages, Seeing, Shape, Weighted, Weights, components, pagerank, scc,
@@ -142,4 +143,47 @@ fn bad_files_are_refused_by_all_with_one_line() {
     fs::write(&list, "0 1\n1 3\n").unwrap();
     let message = "parts: it is for vertices with the names 0, 1, and so on, but not all of these have edges here";
     assert_eq!(refused("0\n1\n0\n", &Files::open(&[list], None).unwrap()), message);
+}
+
+/// Nothing that is done to a file by chance makes anybody panic, and it is the same on all numbers of ranks.
+#[test]
+fn spoilt_files_are_taken_or_refused_by_all() {
+    let scratch = Scratch::new("spoilt");
+    let file = scratch.0.join("parts");
+    let listed = Listed::directed(9, [(0, 1), (1, 2), (2, 8), (5, 3)]);
+    let until = std::env::var_os("TREEPIE_LONG").map(|_| Instant::now() + Duration::from_secs(60));
+    let mut random = 88172645463325252_u64;
+    let mut below = |bound: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as usize % bound.max(1)
+    };
+    let mut round = 0;
+    while until.map_or(round < 400, |until| Instant::now() < until) {
+        round += 1;
+        let mut text = b"0\n1\n2\n0\n1\n2\n0\n0\n7\n".to_vec();
+        for _ in 0..1 + below(3) {
+            let (place, end) = (below(text.len()), below(text.len()));
+            match below(4) {
+                0 => text.truncate(place),
+                1 => drop(text.drain(place.min(end)..place.max(end))),
+                _ => {
+                    let word: &[u8] =
+                        [&b"-1"[..], b"\n", b" ", b"x", b"\r", b"\0", b"99999999999999999999", b"3"][below(8)];
+                    drop(text.splice(place..place, word.iter().copied()));
+                }
+            }
+        }
+        fs::write(&file, &text).unwrap();
+        let found = [1, 3].map(|ranks| {
+            let found = launch(ranks, |comm| match Graph::<u32>::build(&comm, &listed, &shape(&file, 1)) {
+                Err(Error::Comm(error)) => panic!("{error}"),
+                other => other.map(|graph| graph.arcs()).map_err(|error| error.to_string()),
+            });
+            assert!(found.iter().all(|of_rank| *of_rank == found[0]), "{found:?}");
+            found[0].clone().map_err(drop)
+        });
+        assert_eq!(found[0], found[1], "{:?}", String::from_utf8_lossy(&text));
+    }
 }
