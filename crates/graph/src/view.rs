@@ -67,8 +67,8 @@ struct Ghosts {
 const BLOCK: usize = 64;
 
 impl Ghosts {
-    /// Whose a ghost is, and which of that rank's vertices.
-    #[inline]
+    /// Whose a ghost is, and which of that rank's vertices. Apart from its caller, which can be inlined then where there are none.
+    #[inline(never)]
     fn owner(&self, ghost: usize) -> (Rank, u32) {
         // Of the ranks that have some of the block, mostly one.
         let [first, last] = [0, 1].map(|next| self.firsts[ghost / BLOCK + next] as usize);
@@ -151,7 +151,7 @@ impl View {
     }
 
     /// Whose vertex is at a place, and which of that rank's it is.
-    #[inline]
+    #[inline(always)]
     pub fn owner(&self, place: u32) -> (Rank, u32) {
         match &self.kind {
             Kind::All { stride } => ((place / stride) as Rank, place % stride),

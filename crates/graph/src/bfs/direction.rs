@@ -9,6 +9,7 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::{Comm, Sum};
 
 use super::{Label, UNREACHED};
+use crate::bits::ones;
 use crate::id::Id;
 use crate::rows::{Arc, Rows};
 use crate::{Bits, Graph, Messages, Result, Traffic};
@@ -31,6 +32,10 @@ pub struct Search<'g, A: Arc, I: Id> {
     reach: Port<I::About>,
     front: Bits,
     next: Bits,
+    /// Own vertices that an arc leads to, and those of them that need to look for the front: others are not even looked at, which
+    /// in many graphs are most of them.
+    with_arcs: Bits,
+    looking: Bits,
 }
 
 struct State<'g, A: Arc, I: Id> {
@@ -99,7 +104,10 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
             known: Bits::new(places),
         };
         let (front, next) = (Bits::new(places), Bits::new(places));
-        Ok(Self { comm: comm.clone(), graph, back, am, state, reach, front, next })
+        let mut with_arcs = Bits::new(graph.own());
+        (0..graph.own()).filter(|place| back.degree(*place) > 0).for_each(|place| with_arcs.put(place));
+        let looking = with_arcs.clone();
+        Ok(Self { comm: comm.clone(), graph, back, am, state, reach, front, next, with_arcs, looking })
     }
 
     /// Searches from a vertex, by its number. All ranks call it.
@@ -112,6 +120,7 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
         self.state.known.clear();
         self.state.reached.clear();
         self.state.level = 0;
+        self.looking.words_mut().copy_from_slice(self.with_arcs.words());
         let mut scout = 0;
         if let Some(place) = self.graph.mine(root) {
             scout = rows.degree(place);
@@ -172,8 +181,7 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
             }
         }
         let words = &self.front.words()[own.start / 64..own.end.div_ceil(64)];
-        let places =
-            words.iter().enumerate().flat_map(|(at, word)| crate::bits::ones(*word).map(move |bit| 64 * at + bit));
+        let places = words.iter().enumerate().flat_map(|(at, word)| ones(*word).map(move |bit| 64 * at + bit));
         self.state.reached.extend(places.map(|place| place as u32));
         Ok(found)
     }
@@ -185,16 +193,20 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
         self.next.clear();
         self.state.level += 1;
         let mut found = 0;
-        for (place, label) in self.state.labels.iter_mut().enumerate() {
-            if label.level != UNREACHED {
-                continue;
-            }
-            let in_front = |arc: &&A| self.front.has(arc.target() as usize);
-            if let Some(arc) = self.back.row(place).iter().find(in_front) {
-                let parent = I::new(view.number(layout, arc.target()));
-                *label = Label { parent, level: self.state.level };
-                self.next.put(own + place);
-                found += 1;
+        for (at, word) in self.looking.words_mut().iter_mut().enumerate() {
+            for bit in ones(*word) {
+                let place = 64 * at + bit;
+                let label = &mut self.state.labels[place];
+                if label.level == UNREACHED {
+                    let in_front = |arc: &&A| self.front.has(arc.target() as usize);
+                    let Some(arc) = self.back.row(place).iter().find(in_front) else { continue };
+                    let parent = I::new(view.number(layout, arc.target()));
+                    *label = Label { parent, level: self.state.level };
+                    self.next.put(own + place);
+                    found += 1;
+                }
+                // It was reached now, or by following a front before.
+                *word &= !(1 << bit);
             }
         }
         found
