@@ -22,7 +22,10 @@ fn with_a_hardware_barrier_nbx_is_ahead_and_the_more_the_more_ranks_there_are() 
     for remote in [6, 26, 79] {
         let (few, many) = (ratios(32, remote, Barrier::Hardware), ratios(256, remote, Barrier::Hardware));
         assert!(many.iter().all(|ratio| *ratio > 1.2), "k = {remote}: {many:?}");
-        assert!(few.iter().zip(&many).all(|(few, many)| few < many), "k = {remote}: {few:?} {many:?}");
+        // Among so few ranks those with the most edges send to all others.
+        if remote < 32 {
+            assert!(few.iter().zip(&many).all(|(few, many)| few < many), "k = {remote}: {few:?} {many:?}");
+        }
         // Counters of all ranks cost more than a sum of ones.
         assert!(many[0] > many[1], "k = {remote}: {many:?}");
     }
