@@ -64,8 +64,14 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
+    /// Also those beside it that have its name and an ending.
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let own = self.0.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&own) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
