@@ -3,9 +3,7 @@
 //! All ranks are simulated in one thread, and what they allocate is counted. This is the only test of its file, so nobody else
 //! allocates meanwhile.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use peak_alloc::PeakAlloc;
 use treepie_comm::Comm;
 use treepie_graph::betweenness::{Betweenness, Hops};
 use treepie_graph::components::{hooking, sampling, search};
@@ -16,30 +14,8 @@ use treepie_sim::costs::LogGP;
 use treepie_sim::engine::{Options, run};
 use treepie_topology::Network;
 
-/// Counts bytes.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does it; counters allocate nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: what holds for this call holds for that.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: it was allocated above.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATED: PeakAlloc = PeakAlloc;
 
 /// Vertices of a rank, their arcs within it, and arcs of a rank to others.
 const VERTICES: u64 = 2048;
@@ -56,13 +32,13 @@ type Needs = Vec<(&'static str, f64)>;
 fn during(comm: &Comm, body: impl FnOnce() -> Result<()>) -> Result<f64> {
     comm.barrier()?;
     if comm.rank() == 0 {
-        PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
+        ALLOCATED.reset_peak_usage();
     }
-    let before = LIVE.load(Ordering::Relaxed);
+    let before = ALLOCATED.current_usage();
     comm.barrier()?;
     body()?;
     comm.barrier()?;
-    let most = PEAK.load(Ordering::Relaxed) - before;
+    let most = ALLOCATED.peak_usage() - before;
     Ok(most as f64 / (VERTICES * comm.size() as u64) as f64)
 }
 

@@ -70,5 +70,30 @@ fn unsafe_only_where_it_is_allowed() {
             !UNSAFE.contains(&name.as_str()),
             "crates/{name}/src/lib.rs: forbid(unsafe_code) in all crates but {UNSAFE:?}"
         );
+        // Programs and tests of a crate are crates of their own, of which its lib.rs says nothing.
+        if !UNSAFE.contains(&name.as_str()) {
+            each_source(&folder, &mut |file, text| {
+                let is_unsafe = |line: &str| ["{", "impl", "fn", "extern"].iter().any(|what| begins(line, what));
+                let found = text.lines().map(str::trim_start).find(|line| is_unsafe(line));
+                assert_eq!(found, None, "{}", file.display());
+            });
+        }
+    }
+}
+
+/// Whether a line of code has this behind the word that makes it unsafe.
+fn begins(line: &str, what: &str) -> bool {
+    !line.starts_with("//") && line.contains(&format!("{} {what}", "unsafe"))
+}
+
+/// Calls for each source in a folder and those below.
+fn each_source(folder: &Path, tell: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            each_source(&path, tell);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            tell(&path, &std::fs::read_to_string(&path).expect("a source"));
+        }
     }
 }
