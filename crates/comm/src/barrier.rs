@@ -2,6 +2,9 @@
 //!
 //! On a world whose engine has a counter that all ranks share, everybody can add to it (`barrier/central`). All other
 //! barriers are schedules of messages without data.
+//!
+//! The n-th call of each rank on a communicator is one barrier. It returns `Ok` on a rank only if every rank has called it
+//! n times, whoever leaves, fails or is killed, and however often others call again.
 
 use std::time::Duration;
 
@@ -20,7 +23,10 @@ impl Comm {
         if let Some(result) = self.barrier_at_board() {
             return result;
         }
-        match self.central_barrier() {
+        // Once the board is closed, by messages, which have the number of the call: ranks may have passed different numbers of
+        // barriers at the board, and would arrive at the engine's counter for different calls.
+        let central = if self.owns_board() { None } else { self.central_barrier() };
+        match central {
             Some(request) => request.wait(),
             None => self.run_call(&barrier(), &[], &mut [], NO_FOLD),
         }

@@ -108,6 +108,10 @@ impl Endpoint {
                 return Err(Error::PeerLost { rank: rank as usize });
             }
             if let Some(rank) = board.left() {
+                // Whoever closed it did so after all that it had seen: what others have seen there, this rank sees too.
+                if let Some(found) = look(board) {
+                    return Ok(found);
+                }
                 // Whoever closed it may have done so because of a rank that is lost.
                 return Err(match self.core.lives.first_failed() {
                     Some(lost) => Error::PeerLost { rank: lost as usize },

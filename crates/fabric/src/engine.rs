@@ -188,16 +188,17 @@ pub trait Fabric {
 
     /// Adds this rank to a counter that all ranks of the engine share; [`Event::Gathered`] tells when all have come.
     /// The caller arrives again only after that event, which tells all bits of what each rank has brought, `census`.
-    /// Returns false if there is no such cell.
+    /// Returns false if there is no such cell, or if this rank has said that it departs or has failed: whoever is lost
+    /// arrives nowhere any more.
     fn arrive(&mut self, cell: u32, census: u64) -> bool {
         let _ = (cell, census);
         false
     }
 
-    /// Whether all have come to a barrier that this rank has come to, also if that has not been told yet.
-    fn all_have_come(&self, cell: u32) -> bool {
-        let _ = cell;
-        false
+    /// How many barriers of a cell a rank has arrived at. Final once that rank is known to be lost ([`life`](Self::life)).
+    fn arrivals(&self, rank: u32, cell: u32) -> u64 {
+        let _ = (rank, cell);
+        0
     }
 
     /// What there is for protocols beside messages.

@@ -1,8 +1,14 @@
 //! Barriers of all ranks on counters of the engine's, each with some bits that ranks bring along.
+//!
+//! Barriers of a cell are numbered: the n-th call of each rank belongs to barrier n. What holds, however often a rank calls
+//! and whoever is lost: *barrier n succeeds on a rank only if every rank has arrived at it*. Two rules see to that. A rank
+//! arrives at barrier n + 1 only after barrier n has succeeded there, so that a sum of arrivals tells who has come. And a
+//! rank that is lost arrives nowhere any more: each barrier beyond its last arrival has failed, for everyone, and whoever
+//! calls it is told at once and does not arrive either.
 
 use std::collections::{HashMap, VecDeque};
 
-use treepie_base::BuildNumberHasher;
+use treepie_base::{BuildNumberHasher, Error};
 
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
@@ -52,14 +58,46 @@ impl Endpoint {
     /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
     /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
     pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
+        if !self.core.lives.all_here()
+            && let Some(rank) = self.absent(cell, self.next_barrier(cell))
+        {
+            let id = self.core.ops.insert(Op::other(What::Gather));
+            self.core.fail(id, Error::PeerLost { rank: rank as usize });
+            return Some(id);
+        }
         // A rank arrives once at a time; the next barrier begins when this one has ended.
         if !self.is_gathering(cell) && !self.fabric.arrive(cell, census) {
             return None;
         }
         let id = self.core.ops.insert(Op::other(What::Gather));
         self.core.gatherings.entry(cell).or_default().push_back(Gathering { op: id, census, until: 0 });
-        self.fail_if_hopeless(id);
         Some(id)
+    }
+
+    /// The number of the barrier that the next call belongs to. This rank has arrived at the first of those that go on.
+    fn next_barrier(&self, cell: u32) -> u64 {
+        let under_way = self.core.gatherings.get(&cell).map_or(0, |queue| queue.len()) as u64;
+        self.fabric.arrivals(self.core.rank, cell) + under_way.max(1)
+    }
+
+    /// The first rank that is lost and has not arrived at a barrier: that barrier will never end.
+    fn absent(&self, cell: u32, barrier: u64) -> Option<u32> {
+        let lives = &self.core.lives;
+        (0..self.size()).find(|rank| lives.is_lost(*rank) && self.fabric.arrivals(*rank, cell) < barrier)
+    }
+
+    /// Fails the barriers that go on and will never end, because somebody is lost that has not arrived at them.
+    pub(crate) fn fail_gatherings(&mut self) {
+        for cell in self.core.gatherings.keys().copied().collect::<Vec<_>>() {
+            let first = self.fabric.arrivals(self.core.rank, cell);
+            let under_way = self.core.gatherings[&cell].len();
+            let broken = (0..under_way).find_map(|i| Some((i, self.absent(cell, first + i as u64)?)));
+            let Some((succeeding, rank)) = broken else { continue };
+            let queue = self.core.gatherings.get_mut(&cell).expect("just found");
+            for Gathering { op, .. } in queue.split_off(succeeding) {
+                self.core.fail(op, Error::PeerLost { rank: rank as usize });
+            }
+        }
     }
 
     /// Gives up a barrier to which this rank has come, where ranks come again and again until somebody brings some bits: it

@@ -13,7 +13,6 @@ use crate::bins::{ANY, Key};
 use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
-use crate::gathering::Gathering;
 use crate::kind;
 use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
@@ -133,19 +132,13 @@ impl Endpoint {
     fn fail_if_hopeless_now(&mut self, id: Id) {
         let lost = match self.core.ops.get(id).map(|op| (op.what, op.key)) {
             Some((What::Receive, key)) => self.lost(key),
-            Some((What::Gather, _)) => self.core.lives.first(),
             _ => None,
         };
         let Some(rank) = lost else { return };
         while self.progress() {}
-        match self.core.ops.get(id).map(|op| &op.state) {
-            Some(State::Posted(_)) => {
-                self.core.unpost(id);
-            }
-            Some(State::Running) => return self.fail_gatherings(),
-            _ => return,
+        if self.core.unpost(id) {
+            self.core.fail(id, Error::PeerLost { rank: rank as usize });
         }
-        self.core.fail(id, Error::PeerLost { rank: rank as usize });
     }
 
     /// The receives that have no message.
@@ -231,21 +224,6 @@ impl Endpoint {
     pub fn lost_ranks(&self) -> Vec<u32> {
         let lives = &self.core.lives;
         if lives.all_here() { Vec::new() } else { (0..self.size()).filter(|rank| lives.is_lost(*rank)).collect() }
-    }
-
-    fn fail_gatherings(&mut self) {
-        let Some(rank) = self.core.lives.first() else { return };
-        for (cell, mut queue) in std::mem::take(&mut self.core.gatherings) {
-            if self.fabric.all_have_come(cell)
-                && let Some(first) = queue.pop_front()
-            {
-                // It will be told; whoever has left since had come.
-                self.core.gatherings.entry(cell).or_default().push_back(first);
-            }
-            for Gathering { op, .. } in queue {
-                self.core.fail(op, Error::PeerLost { rank: rank as usize });
-            }
-        }
     }
 
     /// Asks all ranks that a message is waited from whether they still will send any; those who leave answer. For

@@ -18,6 +18,7 @@ use treepie_fabric::Life;
 use crate::area::Area;
 use crate::bell::{Bell, Sleepers};
 use crate::board::Shape;
+use crate::cell::{Arrivals, BarrierCell};
 use crate::claim::Claim;
 use crate::inbox::InboxHeader;
 use crate::layout::Layout;
@@ -67,6 +68,8 @@ pub(crate) struct Control {
     acks: AckBoard,
     /// What others count here; see `Fabric::add`.
     pub(crate) added: [Added; 2],
+    /// The barriers that this rank has arrived at.
+    pub(crate) arrivals: Arrivals<{ BARRIER_CELLS as usize }>,
     pub(crate) claims: [Claim; CLAIMS],
     pub(crate) inbox: InboxHeader,
 }
@@ -126,36 +129,6 @@ impl Control {
             3 => Life::Left,
             _ => Life::Dead,
         }
-    }
-}
-
-/// A counter of those who have come to barriers, on a line of its own, and the bits that they have brought.
-///
-/// Barrier e takes word e mod 4. Whoever comes to barrier e clears the word of e + 2: it is that of e - 2, which all have
-/// read before they came to e - 1; and nobody writes it before all have come to e + 1, so after all have cleared it.
-#[repr(C, align(64))]
-pub(crate) struct BarrierCell {
-    pub(crate) arrived: AtomicU64,
-    census: [AtomicU64; 4],
-}
-
-impl BarrierCell {
-    /// Comes to a barrier, with some bits, and returns how often anybody has come to any.
-    pub(crate) fn arrive(&self, barrier: u64, census: u64) -> u64 {
-        self.word(barrier + 2).store(0, Ordering::Relaxed);
-        if census != 0 {
-            self.word(barrier).fetch_or(census, Ordering::Relaxed);
-        }
-        self.arrived.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    /// What all have brought to a barrier to which all have come.
-    pub(crate) fn census(&self, barrier: u64) -> u64 {
-        self.word(barrier).load(Ordering::Relaxed)
-    }
-
-    fn word(&self, barrier: u64) -> &AtomicU64 {
-        &self.census[barrier as usize % 4]
     }
 }
 

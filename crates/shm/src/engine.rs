@@ -69,7 +69,8 @@ pub struct Shm {
     held: Held,
     bulk: Bulk,
     gatherings: Vec<Gathering>,
-    barriers: Vec<u64>,
+    /// This rank has said that it departs or has failed.
+    is_ending: bool,
     /// Peers that a record did not fit for since the last sleep, and the shortest body it was.
     full: Vec<(u32, usize)>,
     patience: Patience,
@@ -114,7 +115,7 @@ impl Shm {
             held: Held::Nothing,
             bulk: Bulk::new(rank, Reach::new(threads)),
             gatherings: Vec::new(),
-            barriers: vec![0; BARRIER_CELLS as usize],
+            is_ending: false,
             full: Vec::new(),
             patience: Patience::for_ranks(size, arena.header().cores),
             polls: 0,
@@ -370,6 +371,7 @@ impl Fabric for Shm {
     }
 
     fn depart(&mut self) {
+        self.is_ending = true;
         self.arena.report(self.rank, Life::Leaving);
     }
 
@@ -378,6 +380,7 @@ impl Fabric for Shm {
     }
 
     fn fail(&mut self) {
+        self.is_ending = true;
         self.arena.report(self.rank, Life::Failing);
     }
 
@@ -406,21 +409,22 @@ impl Fabric for Shm {
     }
 
     fn arrive(&mut self, cell: u32, census: u64) -> bool {
-        if cell >= BARRIER_CELLS {
+        if cell >= BARRIER_CELLS || self.is_ending {
             return false;
         }
-        self.barriers[cell as usize] += 1;
-        let barrier = self.barriers[cell as usize];
+        let arrivals = &self.arena.control(self.rank).arrivals;
+        let barrier = arrivals.last(cell) + 1;
         self.gatherings.push(Gathering::new(cell, barrier));
         let arrived = self.arena.barrier_cell(cell).arrive(barrier, census);
+        arrivals.note(cell, barrier);
         if arrived == barrier * self.routes.len() as u64 {
             self.arena.wake_all();
         }
         true
     }
 
-    fn all_have_come(&self, cell: u32) -> bool {
-        self.gatherings.iter().any(|gathering| gathering.cell == cell && gathering.is_complete(&self.arena))
+    fn arrivals(&self, rank: u32, cell: u32) -> u64 {
+        if cell < BARRIER_CELLS { self.arena.control(rank).arrivals.last(cell) } else { 0 }
     }
 
     fn offers(&self) -> Offers {

@@ -1,7 +1,5 @@
 //! A barrier of all ranks that this rank has come to.
 
-use std::sync::atomic::Ordering;
-
 use crate::arena::Arena;
 use crate::inbox::Inbox;
 
@@ -22,8 +20,7 @@ impl Gathering {
 
     /// Whether all have come.
     pub(crate) fn is_complete(&self, arena: &Arena) -> bool {
-        let arrived = arena.barrier_cell(self.cell).arrived.load(Ordering::Acquire);
-        arrived >= self.barrier * u64::from(arena.layout().ranks)
+        arena.barrier_cell(self.cell).is_complete(self.barrier, arena.ranks())
     }
 
     /// Whether all have come, and this rank has read what they had put into its inbox.

@@ -4,8 +4,9 @@
 //! of rings for the peers that write most. Rings are large for few ranks (256 KiB to 1 MiB is best: less costs rate,
 //! more costs latency, as a lap no longer stays in the cache) and small for many.
 
-use crate::arena::{BARRIER_CELLS, BarrierCell, Control, Header};
+use crate::arena::{BARRIER_CELLS, Control, Header};
 use crate::board::Shape;
+use crate::cell::BarrierCell;
 use crate::ring::RingHeader;
 
 const PAGE: usize = 4096;

@@ -15,6 +15,7 @@ mod area;
 mod bell;
 #[cfg(not(loom))]
 mod board;
+mod cell;
 mod claim;
 mod inbox;
 mod meetings;

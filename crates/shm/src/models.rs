@@ -8,6 +8,7 @@ use treepie_fabric::Head;
 
 use crate::area::Area;
 use crate::bell::{Bell, Sleepers};
+use crate::cell::{Arrivals, BarrierCell};
 use crate::claim::Claim;
 use crate::inbox::{Inbox, InboxHeader, Slot};
 use crate::meetings::{HALLS, Meetings, Words};
@@ -360,6 +361,106 @@ fn without_waiting_for_those_who_read_a_place_is_written_too_early() {
         paper.say(&mut mine, 1, 0);
         paper.hear(&mut mine, 0, false);
         writer.join().unwrap();
+    });
+}
+
+/// A barrier cell of three ranks, and what others know of each rank.
+struct Hall {
+    cell: BarrierCell,
+    arrivals: [Arrivals<1>; 3],
+    lost: [AtomicU32; 3],
+}
+
+const RANKS: u32 = 3;
+
+impl Hall {
+    fn leaked() -> &'static Self {
+        let (arrivals, lost) = (std::array::from_fn(|_| Arrivals::new()), std::array::from_fn(|_| AtomicU32::new(0)));
+        Box::leak(Box::new(Self { cell: BarrierCell::new(), arrivals, lost }))
+    }
+
+    /// Arrives at a barrier with a bit of its own.
+    fn arrive(&self, rank: usize, barrier: u64) {
+        self.cell.arrive(barrier, 1 << rank);
+        self.arrivals[rank].note(0, barrier);
+    }
+
+    fn leave(&self, rank: usize) {
+        self.lost[rank].store(1, Ordering::Release);
+    }
+
+    /// Whether a rank is lost without having arrived at a barrier, as an endpoint finds out.
+    fn is_broken(&self, barrier: u64) -> bool {
+        (0..RANKS as usize).any(|r| self.lost[r].load(Ordering::Acquire) == 1 && self.arrivals[r].last(0) < barrier)
+    }
+
+    /// Calls a barrier and looks once how far it is: true if it has succeeded. Whoever finds it broken does not arrive.
+    fn call(&self, rank: usize, barrier: u64) -> bool {
+        if self.is_broken(barrier) {
+            return false;
+        }
+        self.arrive(rank, barrier);
+        let complete = self.cell.is_complete(barrier, RANKS);
+        if complete {
+            assert_eq!(self.cell.census(barrier), 0b111, "the bits of all, of barrier {barrier}");
+        }
+        complete
+    }
+}
+
+#[test]
+fn a_barrier_succeeds_only_if_all_have_arrived() {
+    bounded(3, || {
+        let hall = Hall::leaked();
+        // Two that go on to the second barrier if they have passed the first, and one that leaves after the first.
+        let others: Vec<_> = [0, 1]
+            .map(|rank| {
+                thread::spawn(move || {
+                    if hall.call(rank, 1) {
+                        assert!(!hall.call(rank, 2), "rank 2 never called the second barrier");
+                    }
+                })
+            })
+            .into();
+        hall.call(2, 1);
+        hall.leave(2);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert!(!hall.is_broken(1) && hall.cell.is_complete(1, RANKS), "all have called the first barrier");
+        assert!(hall.is_broken(2) && !hall.cell.is_complete(2, RANKS), "rank 2 never called the second barrier");
+    });
+}
+
+#[test]
+fn a_barrier_that_a_rank_leaves_out_is_broken_for_all() {
+    bounded(3, || {
+        let hall = Hall::leaked();
+        let other = thread::spawn(move || {
+            // However often it calls: what it has found broken it does not arrive at.
+            assert!(!hall.call(0, 1));
+            assert!(!hall.is_broken(1) || !hall.call(0, 2));
+        });
+        let leaver = thread::spawn(move || hall.leave(2));
+        assert!(!hall.call(1, 1), "rank 2 never called it");
+        other.join().unwrap();
+        leaver.join().unwrap();
+        assert!(hall.is_broken(1) && !hall.cell.is_complete(1, RANKS), "rank 2 never called it");
+    });
+}
+
+#[test]
+#[should_panic(expected = "rank 2 never called it")]
+fn with_ranks_that_arrive_again_after_a_failure_a_barrier_succeeds_wrongly() {
+    bounded(2, || {
+        let hall = Hall::leaked();
+        hall.leave(2);
+        let other = thread::spawn(move || {
+            // It calls, fails, and calls once more, and arrives each time.
+            hall.arrive(0, 1);
+            hall.arrive(0, 2);
+        });
+        hall.arrive(1, 1);
+        other.join().unwrap();
+        assert!(!hall.cell.is_complete(1, RANKS), "rank 2 never called it");
     });
 }
 

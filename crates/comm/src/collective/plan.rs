@@ -172,12 +172,13 @@ impl Comm {
     /// all must come to its meetings in the same order. Nor do those use it who compare their calls first: what refuses a call
     /// is to be known by then, and plans for the board are made together.
     fn has_board(&self) -> bool {
-        if self.is_checked() {
-            return false;
-        }
+        !self.is_checked() && !self.inner.left_board.get() && self.owns_board()
+    }
+
+    /// Whether the engine's board is this communicator's, open or closed.
+    pub(crate) fn owns_board(&self) -> bool {
         let mut endpoint = self.endpoint();
-        let all = self.context() == 0 && self.size() == endpoint.size() as usize;
-        all && !self.inner.left_board.get() && endpoint.board().is_some()
+        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.board().is_some()
     }
 
     /// Whether somebody has closed the board. The first time, ranks that may wait for this one's messages of operations

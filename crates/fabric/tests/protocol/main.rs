@@ -1,6 +1,7 @@
 //! Endpoints against each other in one thread, over an engine whose delays, order and room come from a seed: every
 //! message arrives once, whole, at a receive that takes it, in order; everything ends.
 
+mod barriers;
 mod given_up;
 mod net;
 mod tasks;

@@ -47,7 +47,10 @@ pub(crate) struct Net {
     acks: HashMap<u32, VecDeque<u32>>,
     /// Memory that senders offered, by number.
     offered: Vec<Vec<u8>>,
+    /// Arrivals of all ranks at barriers of a cell, together and of each, and the bits that they brought to each barrier.
     arrivals: HashMap<u32, u64>,
+    arrivals_of: HashMap<(u32, u32), u64>,
+    census: HashMap<(u32, u64), u64>,
     lives: Vec<Life>,
     news: u32,
 }
@@ -62,6 +65,8 @@ impl Net {
             acks: HashMap::new(),
             offered: Vec::new(),
             arrivals: HashMap::new(),
+            arrivals_of: HashMap::new(),
+            census: HashMap::new(),
             lives: vec![Life::Here; size as usize],
             news: 0,
         }))
@@ -79,14 +84,13 @@ pub(crate) struct Port {
     rank: u32,
     body: Vec<u8>,
     pulls: Vec<(u32, u64, Span)>,
-    arrived: HashMap<u32, u64>,
     waiting: Vec<u32>,
 }
 
 impl Port {
     pub(crate) fn new(net: &Rc<RefCell<Net>>, rank: u32) -> Self {
         let net = net.clone();
-        Self { net, rank, body: Vec::new(), pulls: Vec::new(), arrived: HashMap::new(), waiting: Vec::new() }
+        Self { net, rank, body: Vec::new(), pulls: Vec::new(), waiting: Vec::new() }
     }
 }
 
@@ -137,8 +141,11 @@ impl Fabric for Port {
             return Some(Event::BulkReceived { slot, span, tell_sender: true });
         }
         let size = u64::from(net.size);
-        if let Some(i) = self.waiting.iter().position(|cell| net.arrivals[cell] >= self.arrived[cell] * size) {
-            return Some(Event::Gathered { cell: self.waiting.swap_remove(i), census: 0 });
+        let arrived = |cell: &u32| net.arrivals_of[&(self.rank, *cell)];
+        if let Some(i) = self.waiting.iter().position(|cell| net.arrivals[cell] >= arrived(cell) * size) {
+            let cell = self.waiting.swap_remove(i);
+            let census = net.census.get(&(cell, arrived(&cell))).copied().unwrap_or(0);
+            return Some(Event::Gathered { cell, census });
         }
         let first = net.rng.below(size) as u32;
         for i in 0..net.size {
@@ -206,15 +213,22 @@ impl Fabric for Port {
         Ok(None)
     }
 
-    fn arrive(&mut self, cell: u32, _census: u64) -> bool {
+    fn arrive(&mut self, cell: u32, census: u64) -> bool {
         let mut net = self.net.borrow_mut();
-        if !net.offers.arrive {
+        if !net.offers.arrive || net.lives[self.rank as usize] != Life::Here {
             return false;
         }
         *net.arrivals.entry(cell).or_default() += 1;
-        *self.arrived.entry(cell).or_default() += 1;
+        let arrived = net.arrivals_of.entry((self.rank, cell)).or_default();
+        *arrived += 1;
+        let barrier = *arrived;
+        *net.census.entry((cell, barrier)).or_default() |= census;
         self.waiting.push(cell);
         true
+    }
+
+    fn arrivals(&self, rank: u32, cell: u32) -> u64 {
+        self.net.borrow().arrivals_of.get(&(rank, cell)).copied().unwrap_or(0)
     }
 
     fn news(&self) -> u32 {

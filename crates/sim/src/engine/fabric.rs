@@ -331,7 +331,19 @@ impl Fabric for SimFabric {
     }
 
     fn arrive(&mut self, cell: u32, census: u64) -> bool {
-        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().gather(self.rank, cell, census)
+        let ends =
+            self.is_cut_off() || self.is_astray() || self.world.borrow().ranks[self.rank as usize].life != Life::Here;
+        !ends && self.world.borrow_mut().gather(self.rank, cell, census)
+    }
+
+    fn arrivals(&self, rank: u32, cell: u32) -> u64 {
+        // Who is cut off has no barriers to come to any more.
+        if rank != self.rank && self.is_cut_off() {
+            return 0;
+        }
+        let world = self.world.borrow();
+        let of_cell = world.ranks[rank as usize].arrivals.iter().find(|(known, _)| *known == cell);
+        of_cell.map_or(0, |(_, barriers)| *barriers)
     }
 
     fn news(&self) -> u32 {

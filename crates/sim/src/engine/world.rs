@@ -104,6 +104,8 @@ pub(super) struct Rank {
     pub(super) waits_for: Option<String>,
     /// What it sends from then on vanishes.
     pub(super) dies: Time,
+    /// Cells of the machine's barrier, and at how many barriers of each it has arrived.
+    pub(super) arrivals: Vec<(u32, u64)>,
     /// Bytes of messages that it has not looked at, and of those that it has not asked for.
     pub(super) lying: u64,
     pub(super) kept: u64,
@@ -185,6 +187,7 @@ impl World {
             ended: None,
             waits_for: None,
             dies: deaths(rank),
+            arrivals: Vec::new(),
             lying: 0,
             kept: 0,
         };
@@ -323,6 +326,11 @@ impl World {
             return false;
         }
         let (time, all) = (self.ranks[rank as usize].time, self.machine.ranks());
+        let arrivals = &mut self.rank(rank).arrivals;
+        match arrivals.iter_mut().find(|(known, _)| *known == cell) {
+            Some((_, barriers)) => *barriers += 1,
+            None => arrivals.push((cell, 1)),
+        }
         let gathering = self.gatherings.entry(cell).or_default();
         gathering.arrived += 1;
         gathering.last = gathering.last.max(time);
