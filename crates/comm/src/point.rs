@@ -136,7 +136,7 @@ impl Comm {
     /// Looks whether a message is there, without receiving it.
     pub fn iprobe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Status>> {
         let select = self.select(from, tag)?;
-        let envelope = self.endpoint().iprobe(select);
+        let envelope = self.endpoint().iprobe(select)?;
         envelope.map(|envelope| self.status(envelope)).transpose()
     }
 
@@ -150,7 +150,7 @@ impl Comm {
     /// Takes a message if one is there: no other receive can get it.
     pub fn improbe(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Message>> {
         let select = self.select(from, tag)?;
-        let found = self.endpoint().improbe(select);
+        let found = self.endpoint().improbe(select)?;
         found.map(|found| Message::new(self, found)).transpose()
     }
 }

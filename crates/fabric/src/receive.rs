@@ -305,25 +305,29 @@ impl Endpoint {
         id
     }
 
-    /// Looks whether a message is there.
-    pub fn iprobe(&mut self, select: Select) -> Option<Envelope> {
-        self.look(select).map(|id| envelope(self.core.waiting.get(id)))
+    /// Looks whether a message is there. An error if none will ever come, so that nobody looks for ever.
+    pub fn iprobe(&mut self, select: Select) -> Result<Option<Envelope>> {
+        Ok(self.look(select)?.map(|id| envelope(self.core.waiting.get(id))))
     }
 
-    /// Takes a message out of the queue if one is there.
-    pub fn improbe(&mut self, select: Select) -> Option<Found> {
-        let found = self.look(select).map(|id| Found(self.core.waiting.take(id)));
+    /// Takes a message out of the queue if one is there. An error if none will ever come.
+    pub fn improbe(&mut self, select: Select) -> Result<Option<Found>> {
+        let found = self.look(select)?.map(|id| Found(self.core.waiting.take(id)));
         self.tell_held();
-        found
+        Ok(found)
     }
 
-    fn look(&mut self, select: Select) -> Option<Id> {
+    fn look(&mut self, select: Select) -> Result<Option<Id>> {
         let key = select.key();
         if let Some(id) = self.core.waiting.find(key) {
-            return Some(id);
+            return Ok(Some(id));
         }
         self.try_progress();
-        self.core.waiting.find(key)
+        if let Some(lost) = self.hopeless(key) {
+            while self.progress() {}
+            return self.core.waiting.find(key).map(Some).ok_or(Error::PeerLost { rank: lost as usize });
+        }
+        Ok(self.core.waiting.find(key))
     }
 
     /// Waits until a message is there.

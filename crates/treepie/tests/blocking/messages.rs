@@ -1,0 +1,69 @@
+//! Point-to-point messages, requests and scopes.
+
+use treepie::{Result, wait_all, wait_any, wait_some};
+
+use crate::table::{Call, Outcome, Trial, VICTIM, test_until_over};
+
+pub(crate) const CALLS: &[Call] = &[
+    Call::new(&["Comm::send"], |t| t.fails(|| t.world.send(&LONG, VICTIM, 5))),
+    Call::new(&["Comm::ssend"], |t| t.fails(|| t.world.ssend(&[1u8], VICTIM, 5))).sample(),
+    Call::new(&["Comm::recv"], |t| t.fails(|| t.world.recv(&mut [0u8; 4], VICTIM, 5))).sample(),
+    Call::new(&["Comm::recv_vec"], |t| t.fails(|| t.world.recv_vec::<u8>(VICTIM, 5))),
+    Call::new(&["Comm::sendrecv"], |t| t.fails(|| t.world.sendrecv(&[1u8], VICTIM, 5, &mut [0u8; 4], VICTIM, 5))),
+    Call::new(&["Comm::probe"], |t| t.fails(|| t.world.probe(VICTIM, 5))),
+    Call::new(&["Comm::mprobe"], |t| t.fails(|| t.world.mprobe(VICTIM, 5))),
+    Call::new(&["Comm::iprobe"], |t| t.fails(|| until_found(|| t.world.iprobe(VICTIM, 5)))),
+    Call::new(&["Comm::improbe"], |t| t.fails(|| until_found(|| t.world.improbe(VICTIM, 5)))),
+    Call::new(&["Comm::isend"], |t| t.fails(|| t.world.isend(LONG.to_vec(), VICTIM, 5)?.wait())),
+    Call::new(&["Comm::issend", "Request::wait"], |t| t.fails(|| t.world.issend(vec![1u8], VICTIM, 5)?.wait())),
+    Call::new(&["Comm::irecv"], |t| t.fails(|| t.world.irecv(vec![0u8; 4], VICTIM, 5)?.wait())),
+    Call::new(&["Comm::irecv_vec"], |t| t.fails(|| t.world.irecv_vec::<u8>(VICTIM, 5)?.wait())),
+    Call::new(&["Request::test"], |t| t.fails(|| test_until_over(t.world.irecv_vec::<u8>(VICTIM, 5)?))),
+    Call::new(&["wait_all"], |t| t.fails(|| wait_all(two(t)?))),
+    Call::new(&["wait_any"], |t| t.fails(|| wait_any(&mut two(t)?).map_or(Ok(()), |(_, result)| result.map(drop)))),
+    Call::new(&["wait_some"], |t| {
+        t.fails(|| wait_some(&mut two(t)?).into_iter().try_for_each(|(_, result)| result.map(drop)))
+    }),
+    Call::new(&["Message::recv"], |t| announced(t, |message| message.recv(&mut vec![0u8; LONG.len()]).map(drop))),
+    Call::new(&["Message::recv_vec"], |t| announced(t, |message| message.recv_vec::<u8>().map(drop))),
+    Call::new(&["Comm::scope", "Scope::irecv"], |t| {
+        let mut into = [0u8; 4];
+        t.fails(|| t.world.scope(|scope| scope.irecv(&mut into, VICTIM, 5)?.wait()))
+    }),
+    Call::new(&["Scope::isend"], |t| t.fails(|| t.world.scope(|scope| scope.isend(&LONG, VICTIM, 5)?.wait()))),
+    Call::new(&["Scope::issend"], |t| t.fails(|| t.world.scope(|scope| scope.issend(&[1u8], VICTIM, 5)?.wait()))),
+];
+
+/// Too long to be sent before it is received, on every engine.
+static LONG: [u8; 3 << 20] = [7; 3 << 20];
+
+/// Asks until there is something.
+fn until_found<T>(mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    loop {
+        if let Some(found) = ask()? {
+            return Ok(found);
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn two(t: &Trial<'_>) -> Result<Vec<treepie::Request<'static, (Vec<u8>, treepie::Status)>>> {
+    Ok(vec![t.world.irecv_vec(VICTIM, 5)?, t.world.irecv_vec(VICTIM, 6)?])
+}
+
+/// Receives of a message that the victim has announced: it comes, or an error. A victim that leaves in order waits until it
+/// was received.
+fn announced(t: &Trial<'_>, receive: impl Fn(treepie::Message) -> Result<()>) -> Outcome {
+    if t.rank() == VICTIM {
+        let sent: Vec<_> = [0, 2].into_iter().map(|to| t.world.isend(LONG.to_vec(), to, 5)).collect::<Result<_>>()?;
+        for other in [0, 2] {
+            t.world.recv(&mut [0u8; 0], other, 6)?;
+        }
+        let lost = t.lose();
+        drop(sent);
+        return lost;
+    }
+    let mut message = Some(t.world.mprobe(VICTIM, 5)?);
+    t.world.send::<u8>(&[], VICTIM, 6)?;
+    t.may_fail(|| message.take().map_or(Ok(()), &receive), |()| true)
+}

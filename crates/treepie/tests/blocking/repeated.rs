@@ -1,0 +1,129 @@
+//! Operations that end only when all ranks have come, called again and again by those that are left: the n-th succeeds only
+//! if the rank that was lost had called it n times, and then on everybody if that rank left in order.
+
+use std::sync::Mutex;
+
+use treepie::am::Detector;
+use treepie::{Comm, Network, Result, SparseExchange, Sum};
+
+use crate::active::started;
+use crate::running::{Fault, quietly, settings};
+use crate::table::{RANKS, VICTIM};
+
+type Operation<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
+
+/// An operation, made as all are there.
+struct Repeated {
+    name: &'static str,
+    make: for<'a> fn(&'a Comm) -> Result<Operation<'a>>,
+}
+
+const OPERATIONS: &[Repeated] = &[
+    Repeated { name: "barrier of the world", make: |world| Ok(Box::new(|| world.barrier())) },
+    Repeated {
+        name: "barrier of a dup",
+        make: |world| {
+            let dup = world.dup()?;
+            Ok(Box::new(move || dup.barrier()))
+        },
+    },
+    Repeated { name: "ibarrier", make: |world| Ok(Box::new(|| world.ibarrier()?.wait())) },
+    Repeated {
+        name: "fence",
+        make: |world| {
+            let window = world.window::<u64>(1)?;
+            Ok(Box::new(move || window.fence()))
+        },
+    },
+    Repeated { name: "allreduce", make: |world| Ok(Box::new(|| world.all_reduce(&[1u64], Sum).map(drop))) },
+    Repeated { name: "exchange", make: |world| Ok(Box::new(|| world.exchange([(0, vec![1u8])]).map(drop))) },
+    Repeated {
+        name: "exchange/nbx",
+        make: |world| {
+            let by = world.using("exchange/nbx")?;
+            Ok(Box::new(move || by.exchange([(0, vec![1u8])]).map(drop)))
+        },
+    },
+    Repeated {
+        name: "exchange/rsx",
+        make: |world| {
+            let by = world.using("exchange/rsx")?;
+            Ok(Box::new(move || by.exchange([(0, vec![1u8])]).map(drop)))
+        },
+    },
+    Repeated { name: "epoch", make: |world| epochs(world, Detector::Auto) },
+    Repeated { name: "epoch by consensus", make: |world| epochs(world, Detector::NbxLike) },
+    Repeated { name: "epoch by counting", make: |world| epochs(world, Detector::Counting) },
+];
+
+fn epochs(world: &Comm, detector: Detector) -> Result<Operation<'_>> {
+    let (mut am, update) = started(world, detector)?;
+    Ok(Box::new(move || am.epoch_for(&mut 0, 0..10, |cx, _, i| cx.send(update, i as usize % RANKS, i)).map(drop)))
+}
+
+/// Calls beyond those of the victim.
+const MORE: usize = 4;
+
+/// What a rank does; the outcomes of the others.
+fn calls(world: &Comm, operation: &Repeated, fault: Fault, before: usize) -> Option<Vec<bool>> {
+    let mut call = (operation.make)(world).expect("all take part");
+    if world.rank() == VICTIM {
+        for _ in 0..before {
+            call().expect("all take part");
+        }
+        assert!(fault != Fault::Panics, "the fault that this test is about");
+        return None;
+    }
+    Some((0..before + MORE).map(|_| call().is_ok()).collect())
+}
+
+fn judge(outcomes: &[Vec<bool>], fault: Fault, before: usize) -> std::result::Result<(), String> {
+    let wrong = outcomes.iter().flatten().count() != (RANKS - 1) * (before + MORE)
+        || outcomes.iter().any(|rank| rank[before..].contains(&true))
+        || (fault == Fault::Leaves && outcomes.iter().any(|rank| rank[..before].contains(&false)));
+    if wrong {
+        Err(format!("the victim called {before} times, and the others succeeded: {outcomes:?}"))
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<(), String>)) {
+    let seeds = std::env::var("TREEPIE_SEEDS").ok().and_then(|s| s.parse().ok()).map_or(10, |seeds: u64| seeds / 100);
+    for operation in OPERATIONS {
+        for fault in [Fault::Leaves, Fault::Panics] {
+            run(format!("repeated, threads, {fault}: {}", operation.name), &|| {
+                (0..20).try_for_each(|round| {
+                    let before = round % 4;
+                    let outcomes = Mutex::new(Vec::new());
+                    quietly(|| {
+                        treepie::launch(RANKS, |world| {
+                            let called = calls(&world, operation, fault, before);
+                            outcomes.lock().expect("nobody panics with it").extend(called);
+                        })
+                    })?;
+                    judge(&outcomes.into_inner().expect("all have ended"), fault, before)
+                })
+            });
+            run(format!("repeated, simulated, {fault}: {}", operation.name), &|| {
+                (0..seeds.max(1)).try_for_each(|seed| {
+                    let before = seed as usize % 4;
+                    let mut settings = settings(seed);
+                    settings.barrier = if seed % 2 == 0 { 0.0 } else { 5.0 };
+                    let outcomes = Mutex::new(Vec::new());
+                    let simulated = quietly(|| {
+                        treepie::simulate(&Network::flat(RANKS as u32), &settings, |world| {
+                            let called = calls(&world, operation, fault, before);
+                            outcomes.lock().expect("nobody panics with it").extend(called);
+                        })
+                    })?;
+                    if let Some(Err(error)) = simulated {
+                        return Err(format!("seed {seed}: {error}"));
+                    }
+                    judge(&outcomes.into_inner().expect("all have ended"), fault, before)
+                        .map_err(|why| format!("seed {seed}: {why}"))
+                })
+            });
+        }
+    }
+}

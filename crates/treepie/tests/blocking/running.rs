@@ -1,0 +1,246 @@
+//! Ranks as threads, simulated, as processes and under MPI, one of which is lost.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use treepie::simulate::{LogGP, Noise, Settings};
+use treepie::{Comm, Network};
+
+use crate::table::{Call, Outcome, RANKS, Stop, Trial, VICTIM, table};
+
+/// What becomes of the victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Killed,
+    Leaves,
+    Panics,
+    ReturnsErr,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 4] = [Self::Killed, Self::Leaves, Self::Panics, Self::ReturnsErr];
+
+    fn happen(self) {
+        match self {
+            Self::Killed => {
+                let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
+                unreachable!("still there after {kill:?}");
+            }
+            Self::Panics => panic!("the fault that this test is about"),
+            Self::Leaves | Self::ReturnsErr => {}
+        }
+    }
+
+    /// The status with which a job ends.
+    fn status(self) -> i32 {
+        match self {
+            Self::Killed => 128 + 9,
+            Self::Leaves => 0,
+            Self::Panics => 101,
+            Self::ReturnsErr => 1,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A run that takes longer hangs: a generous limit that says nothing about speed.
+const HANG: Duration = Duration::from_secs(300);
+
+fn take_part(world: &Comm, fault: Fault, call: &Call) -> Outcome {
+    // All are there.
+    world.barrier()?;
+    (call.run)(&Trial { world, fault: &|| fault.happen(), failed: Cell::new(0) })
+}
+
+/// Runs a rank of a job: `FAULT CALL`.
+pub(crate) fn be_rank(fault: &str, name: &str) -> ExitCode {
+    let fault = Fault::ALL.into_iter().find(|known| known.to_string() == fault).expect("a fault that is known");
+    let call = table().into_iter().find(|call| call.name() == name).expect("a call that is known");
+    let world = treepie::init().expect("a rank of the launcher");
+    println!("pid {}", std::process::id());
+    match take_part(&world, fault, &call) {
+        Ok(()) => println!("rank {} done", world.rank()),
+        Err(Stop::Left) if fault == Fault::ReturnsErr => return ExitCode::FAILURE,
+        Err(Stop::Left) => {}
+        Err(Stop::Wrong(why)) => println!("rank {} WRONG {why}", world.rank()),
+    }
+    ExitCode::SUCCESS
+}
+
+/// What ranks of this process said.
+struct Said(Mutex<Vec<String>>);
+
+impl Said {
+    fn note(&self, outcome: Outcome) {
+        if let Err(Stop::Wrong(why)) = outcome {
+            self.0.lock().expect("nobody panics with it").push(why);
+        }
+    }
+
+    fn verdict(self) -> Result<(), String> {
+        let wrong = self.0.into_inner().expect("nobody panics with it");
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+/// Runs something in which a rank may panic without saying so. A panic that is not that one is told.
+pub(crate) fn quietly<R>(run: impl FnOnce() -> R) -> Result<Option<R>, String> {
+    let hook = std::panic::take_hook();
+    let other = std::sync::Arc::new(Mutex::new(None));
+    let noted = other.clone();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.to_string();
+        if !text.contains("the fault that this test is about") {
+            noted.lock().expect("only this locks it").get_or_insert(text);
+        }
+    }));
+    let result = catch_unwind(AssertUnwindSafe(run));
+    std::panic::set_hook(hook);
+    match other.lock().expect("all have ended").take() {
+        Some(text) => Err(text),
+        None => Ok(result.ok()),
+    }
+}
+
+pub(crate) fn threads(fault: Fault, call: &Call) -> Result<(), String> {
+    let said = Said(Mutex::default());
+    let launched = quietly(|| treepie::launch(RANKS, |world| said.note(take_part(&world, fault, call))))?;
+    if let Some(Err(error)) = launched {
+        return Err(format!("the launch failed: {error}"));
+    }
+    said.verdict()
+}
+
+/// Messages that take their time, and another time with each seed.
+pub(crate) fn settings(seed: u64) -> Settings {
+    let noise = Noise { seed, jitter: 20.0, ..Noise::default() };
+    Settings { noise, ..LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 }.into() }
+}
+
+pub(crate) fn simulated(fault: Fault, call: &Call) -> Result<(), String> {
+    for barrier in [0.0, 3.0] {
+        let said = Said(Mutex::default());
+        let settings = Settings { barrier, ..settings(7) };
+        let body = |world: Comm| said.note(take_part(&world, fault, call));
+        let simulated = quietly(|| treepie::simulate(&Network::flat(RANKS as u32), &settings, body))?;
+        if let Some(Err(error)) = simulated {
+            return Err(format!("the simulation failed: {error}"));
+        }
+        said.verdict()?;
+    }
+    Ok(())
+}
+
+/// The output of a job, which is ended if it hangs.
+fn output(command: &mut Command) -> Result<Output, String> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child: Child = command.spawn().map_err(|error| error.to_string())?;
+    let (pid, done) = (child.id(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let is_done = done.clone();
+    let watch = std::thread::spawn(move || {
+        let begin = Instant::now();
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            if begin.elapsed() > HANG {
+                let _ = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
+                return true;
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        false
+    });
+    let output = child.wait_with_output().map_err(|error| error.to_string());
+    done.store(true, std::sync::atomic::Ordering::Release);
+    watch.thread().unpark();
+    if watch.join().expect("it does not panic") {
+        return Err(format!("hangs: did not end within {} s; {output:?}", HANG.as_secs()));
+    }
+    output
+}
+
+fn job(launcher: &mut Command, fault: Fault, call: &Call) -> Result<Output, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    output(launcher.arg(own).args(["rank", &fault.to_string(), call.name()]))
+}
+
+/// Nothing wrong was said, and nobody is left.
+fn check(output: &Output) -> Result<(), String> {
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let fail = |why: &str| Err(format!("{why} ({})\n{said}{errors}", output.status));
+    if said.contains("WRONG") {
+        return fail("a call did not end as it must");
+    }
+    let mut pids = said.lines().filter_map(|line| line.split("pid ").nth(1));
+    match pids.find(|pid| is_left(pid.trim())) {
+        Some(pid) => fail(&format!("process {pid} is left")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a process goes on. Launchers of MPI return right after they have sent the signal that ends it, and nobody may
+/// ask for the status of what they leave.
+fn is_left(pid: &str) -> bool {
+    let begin = Instant::now();
+    let goes_on = || {
+        let stat = std::fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    };
+    while goes_on() {
+        if begin.elapsed() > HANG {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+pub(crate) fn processes(fault: Fault, call: &Call) -> Result<(), String> {
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_treepie"));
+    let output = job(launcher.args(["run", "-n", &RANKS.to_string()]), fault, call)?;
+    check(&output)?;
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() != Some(fault.status()) {
+        return Err(format!("{}, not {}\n{said}{errors}", output.status, fault.status()));
+    }
+    if fault != Fault::Leaves && !errors.contains(&format!("rank {VICTIM} ")) {
+        return Err(format!("the rank is not named\n{said}{errors}"));
+    }
+    // Those who live on say so; they may be ended first where a rank has failed.
+    if fault == Fault::Leaves && said.matches(" done").count() != RANKS - 1 {
+        return Err(format!("not all others have come to their end\n{said}{errors}"));
+    }
+    Ok(())
+}
+
+/// Whether there is such a command.
+pub(crate) fn has(launcher: &str) -> bool {
+    let found = Command::new(launcher).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+/// Under MPI the job ends when a process dies, and the launcher says which; a rank that leaves is noticed as elsewhere.
+pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), String> {
+    let mut command = Command::new(launcher);
+    if launcher.contains("openmpi") {
+        command.args(["--allow-run-as-root", "--oversubscribe"]);
+    }
+    let output = job(command.args(["-n", &RANKS.to_string()]), fault, call)?;
+    check(&output)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match fault {
+        Fault::Leaves if !output.status.success() || said.matches(" done").count() != RANKS - 1 => {
+            Err(format!("{}\n{said}{errors}", output.status))
+        }
+        Fault::Killed if output.status.success() => Err(format!("a job with a killed rank succeeded\n{said}{errors}")),
+        _ => Ok(()),
+    }
+}
