@@ -8,6 +8,7 @@
 mod parts;
 mod region;
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -39,6 +40,15 @@ enum Hold {
     Part(Rc<Kept>),
     /// The same for writing.
     PartMut(Rc<Kept>),
+    /// Any of these while others may read it; see [`Span::register`].
+    Registered(Box<Registered>),
+}
+
+/// How the memory is held, and what ends the time in which others may read it.
+struct Registered {
+    hold: Hold,
+    /// Dropped before anything of `hold` is.
+    registration: Box<dyn Any>,
 }
 
 impl Span {
@@ -60,7 +70,7 @@ impl Span {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// The bytes, to be written. Panics on a span that was lent for reading.
+    /// The bytes, to be written. Panics on a span that was lent for reading, or is [registered](Self::register).
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         assert!(self.is_writable(), "a span that was lent for reading is written");
         // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, its region neither makes parts nor slices
@@ -73,8 +83,35 @@ impl Span {
         matches!(self.hold, Hold::Owned(_) | Hold::LentMut(_) | Hold::PartMut(_))
     }
 
+    /// Others may read the bytes from now on, until `registration` has been dropped. Engines call this whose peers copy
+    /// from the memory of a send: dropping the registration is to return when no peer copies any more. The span drops it
+    /// before its memory can be written, freed or taken back; if the span is leaked, the memory stays registered for ever.
+    ///
+    /// # Panics
+    /// If it is registered already.
+    pub fn register(&mut self, registration: Box<dyn Any>) {
+        assert!(!self.is_registered(), "memory is registered twice");
+        let hold = std::mem::replace(&mut self.hold, Hold::Owned(None));
+        self.hold = Hold::Registered(Box::new(Registered { hold, registration }));
+    }
+
+    /// Ends the registration, if there is one.
+    pub fn deregister(&mut self) {
+        if let Hold::Registered(registered) = &mut self.hold {
+            registered.registration = Box::new(());
+            self.hold = std::mem::replace(&mut registered.hold, Hold::Owned(None));
+        }
+    }
+
+    /// Whether others may read it.
+    pub fn is_registered(&self) -> bool {
+        matches!(self.hold, Hold::Registered(_))
+    }
+
     /// The first `len` bytes only; the memory beyond is kept, untouched.
     pub fn narrowed(mut self, len: usize) -> Self {
+        // What is beyond may be written by others after this.
+        self.deregister();
         let len = self.len.min(len);
         if let Hold::Part(kept) | Hold::PartMut(kept) = &self.hold {
             kept.narrow(self.addresses(), len, self.is_writable());
@@ -95,6 +132,7 @@ impl Span {
 
     /// The owned memory again, or nothing for lent memory.
     pub fn into_bytes(mut self) -> Option<Bytes> {
+        self.deregister();
         match &mut self.hold {
             Hold::Owned(bytes) => bytes.take().map(|bytes| *bytes),
             _ => None,
@@ -104,9 +142,17 @@ impl Span {
     /// Which lending it is of; nothing for owned memory.
     #[inline]
     pub fn lender(&self) -> Option<Lender> {
-        match &self.hold {
+        self.hold.lender()
+    }
+}
+
+impl Hold {
+    #[inline]
+    fn lender(&self) -> Option<Lender> {
+        match self {
             Hold::Owned(_) => None,
             Hold::Lent(kept) | Hold::LentMut(kept) | Hold::Part(kept) | Hold::PartMut(kept) => kept.lender(),
+            Hold::Registered(registered) => registered.hold.lender(),
         }
     }
 }
@@ -114,6 +160,7 @@ impl Span {
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
+        self.deregister();
         if let Hold::Part(kept) | Hold::PartMut(kept) = &self.hold {
             kept.release(self.addresses(), self.is_writable());
         }
@@ -226,5 +273,45 @@ mod tests {
         let mut span = Span::from(Bytes::from(vec![1u8, 2, 3]));
         span.as_mut_slice()[0] = 7;
         assert_eq!(span.narrowed(2).into_bytes().unwrap().into_vec::<u8>().unwrap(), [7, 2, 3]);
+    }
+
+    /// Tells when it is dropped.
+    struct Told(Rc<std::cell::Cell<bool>>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+
+    #[test]
+    fn registered_memory_is_not_written_and_ends_its_registration_first() {
+        let ended = Rc::new(std::cell::Cell::new(false));
+        let registered = || {
+            let mut span = Span::from(Bytes::from(vec![1u8, 2, 3]));
+            ended.set(false);
+            span.register(Box::new(Told(ended.clone())));
+            span
+        };
+        let mut span = registered();
+        assert!(!span.is_writable() && span.as_slice() == [1, 2, 3] && !ended.get());
+        assert!(catch_unwind(AssertUnwindSafe(|| span.as_mut_slice()[0] = 7)).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| span.register(Box::new(())))).is_err());
+        span.deregister();
+        assert!(ended.get() && span.is_writable());
+        drop(registered());
+        assert!(ended.get());
+        assert!(registered().into_bytes().is_some() && ended.get());
+        let span = registered().narrowed(2);
+        assert!(ended.get() && span.len() == 2);
+        let lent = vec![5u8; 4];
+        lending(
+            |lending, _| {
+                let mut span = lending.lend(&lent);
+                span.register(Box::new(Told(ended.clone())));
+                assert_eq!(span.lender(), Some(lending.lender()));
+            },
+            |_| unreachable!("the span is gone"),
+        );
     }
 }

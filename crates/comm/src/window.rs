@@ -217,7 +217,7 @@ impl<T> Drop for Window<T> {
         {
             let mut endpoint = self.comm.endpoint();
             if let Some(heap) = endpoint.fabric().shared() {
-                heap.release(*at, *bytes);
+                heap.release(*at, *bytes).expect("the window's memory was reserved");
             }
         }
     }

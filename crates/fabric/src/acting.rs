@@ -4,9 +4,9 @@ use treepie_base::Error;
 
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
-use crate::engine::{Event, Head};
+use crate::engine::{Event, Head, Refused};
 use crate::kind::{self, Accept, Body};
-use crate::matching::Offer;
+use crate::matching::{Arrived, Offer};
 use crate::op::{Envelope, State};
 use crate::outbox::Item;
 use crate::slab::Id;
@@ -68,8 +68,11 @@ impl Endpoint {
                 Action::Move { op, from, offer } => self.begin_move(op, from, offer),
                 Action::TakePart { to, slot, op, invite } => {
                     let span = self.core.ops.get_mut(op).and_then(|op| op.span.take());
-                    if let Some(span) = span {
-                        self.fabric.bulk_send(to, slot, invite, span);
+                    if let Some(span) = span
+                        && let Err(refused) = self.fabric.bulk_send(to, slot, invite, span)
+                    {
+                        self.core.end_answer(slot);
+                        self.core.refuse_bulk(op, refused, to);
                     }
                 }
                 Action::Acked { slot } => {
@@ -104,9 +107,13 @@ impl Endpoint {
         let invite = match self.fabric.bulk_recv(from, offer.place, id.index, span) {
             Ok(None) => return,
             Ok(invite) => invite,
-            Err(span) => {
+            Err(Refused { span, error: None }) => {
                 self.core.ops.get_mut(id).expect("found above").span = Some(span);
                 None
+            }
+            Err(refused) => {
+                self.core.refuse(from, &Arrived::Offered(offer));
+                return self.core.refuse_bulk(id, refused, from);
             }
         };
         let accept = Accept { generation: offer.generation, receive: id.index, invite };

@@ -24,6 +24,9 @@ pub enum Room {
     Hall,
 }
 
+/// Bytes by which a rank shows where its data lies.
+pub const SHOWN: usize = 16;
+
 /// A rank's end of the board.
 pub trait Board {
     /// Bytes that a rank can write for a meeting.
@@ -42,8 +45,14 @@ pub trait Board {
     /// What a rank has written for that meeting. Panics if it was not seen [to be there](Self::about).
     fn read(&mut self, rank: u32, room: Room, offset: usize, len: usize) -> &[u8];
 
-    /// Reads the memory of a rank that is a process, at an address that it has told. False if that cannot be done.
-    fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool;
+    /// Writes, in [`SHOWN`] bytes, where this rank's own `data` lies, as [`try_write`](Self::try_write) does. Others can
+    /// [fetch](Self::fetch) it from there, until this rank has come to the meeting after the next one: it must stay until
+    /// then, or they read something else.
+    fn try_show(&mut self, room: Room, offset: usize, data: &[u8]) -> bool;
+
+    /// Reads the memory of a rank that is a process, from byte `from` of what it has shown at `offset` for this meeting.
+    /// False if that cannot be done, or if there are fewer bytes. Panics if it was not seen [to be there](Self::about).
+    fn fetch(&mut self, rank: u32, room: Room, offset: usize, from: usize, into: &mut [u8]) -> bool;
 
     /// Closes the board.
     fn leave(&mut self);

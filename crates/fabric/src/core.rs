@@ -6,7 +6,7 @@
 use treepie_base::{Error, Result, copy_short as copy};
 
 use crate::bins::Key;
-use crate::engine::{Head, Invite, Life};
+use crate::engine::{Head, Invite, Life, Refused};
 use crate::gathering::Gatherings;
 use crate::given_up::GivenUp;
 use crate::heard::{Heard, is_of_protocol};
@@ -379,7 +379,9 @@ impl Core {
             Some(invite) => self.actions.push(Action::TakePart { to: from, slot, op, invite }),
             None => {
                 self.answers.remove(answer);
-                self.ops.get_mut(op).expect("answered sends exist").state = State::Streaming;
+                let sending = self.ops.get_mut(op).expect("answered sends exist");
+                sending.deregister();
+                sending.state = State::Streaming;
                 self.outbox.push(from, Item::Stream { op, receive: accept.receive, from: 0 });
             }
         }
@@ -430,9 +432,21 @@ impl Core {
         self.end(id, State::Failed(Box::new(error)));
     }
 
+    /// The engine has refused a bulk transfer, and said why.
+    #[cold]
+    pub(crate) fn refuse_bulk(&mut self, id: Id, refused: Refused, peer: u32) {
+        let Some(op) = self.ops.get_mut(id) else { return };
+        op.span = Some(refused.span);
+        self.fail(id, refused.error.unwrap_or(Error::PeerLost { rank: peer as usize }));
+    }
+
     #[inline]
     fn end(&mut self, id: Id, state: State) {
         if let Some(op) = self.ops.get_mut(id) {
+            if let State::Answering(_) = op.state {
+                // Whoever asks for the result gets memory that nobody else reads.
+                op.deregister();
+            }
             op.state = state;
             if !op.wanted {
                 self.ops.remove(id);

@@ -20,7 +20,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use treepie_base::{Result, Span};
+use treepie_base::{Error, Result, Span};
 
 use crate::board::Board;
 
@@ -71,7 +71,7 @@ pub enum Event<'a> {
         /// The memory, free again.
         span: Span,
     },
-    /// A bulk transfer ended because the peer did.
+    /// A bulk transfer ended because the peer did, or took its memory back.
     BulkFailed {
         /// As given at the start.
         slot: u32,
@@ -104,8 +104,30 @@ pub enum Life {
     Dead,
 }
 
-/// What a receiver tells the sender of a bulk transfer so that it can do its part. Opaque above the engine.
+/// What a receiver tells the sender of a bulk transfer so that it can do its part. Opaque above the engine, which checks
+/// it: what it names is looked up where the receiver's engine keeps it.
 pub type Invite = [u64; 4];
+
+/// A bulk transfer that was not begun.
+#[derive(Debug)]
+pub struct Refused {
+    /// The memory, untouched.
+    pub span: Span,
+    /// What is wrong; nothing if this engine just cannot move it, so that the data is to go in records.
+    pub error: Option<Error>,
+}
+
+impl Refused {
+    /// The engine has no way to move this itself.
+    pub fn not_here(span: Span) -> Self {
+        Self { span, error: None }
+    }
+
+    /// A key or an invite names nothing that it may.
+    pub fn because(span: Span, why: String) -> Self {
+        Self { span, error: Some(Error::Engine(why)) }
+    }
+}
 
 /// How ranks reach each other. See the [module](self) for what is required.
 pub trait Fabric {
@@ -159,24 +181,33 @@ pub trait Fabric {
         false
     }
 
-    /// What the receiver must know of memory that is about to be offered for a bulk transfer.
-    fn offer(&self, span: &Span) -> u64 {
-        let _ = span;
+    /// The key by which rank `to` finds memory that is about to be offered to it. An engine whose ranks copy from each
+    /// other's memory enters it into a table of its own and [registers](Span::register) the span, so that the entry ends
+    /// before the memory does; a key that names no entry is an error of [`bulk_recv`](Self::bulk_recv).
+    fn offer(&mut self, to: u32, span: &mut Span) -> u64 {
+        let _ = (to, span);
         0
     }
 
-    /// Begins to receive `span.len()` bytes that `from` offered. `Ok(Some(invite))`: the endpoint sends the invite to
-    /// the sender, whose engine gets it by [`bulk_send`](Self::bulk_send). `Ok(None)`: the sender has nothing to do.
-    /// `Err(span)`: not possible here; the endpoint moves the data in records.
-    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> std::result::Result<Option<Invite>, Span> {
-        let _ = (from, offer, slot);
-        Err(span)
+    /// Begins to receive `span.len()` bytes that `from` offered under a key. `Ok(Some(invite))`: the endpoint sends the
+    /// invite to the sender, whose engine gets it by [`bulk_send`](Self::bulk_send). `Ok(None)`: the sender has nothing
+    /// to do. An error says why, or that the endpoint is to move the data in records.
+    fn bulk_recv(
+        &mut self,
+        from: u32,
+        key: u64,
+        slot: u32,
+        span: Span,
+    ) -> std::result::Result<Option<Invite>, Refused> {
+        let _ = (from, key, slot);
+        Err(Refused::not_here(span))
     }
 
-    /// Takes part in a bulk transfer as its sender. Only called with an invite that the peer's `bulk_recv` made.
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
-        let _ = (to, slot, invite, span);
-        unreachable!("this engine makes no invites");
+    /// Takes part in a bulk transfer as its sender, as the invite says that the peer's `bulk_recv` made. One that no
+    /// peer has made is an error; one whose transfer has ended meanwhile asks for nothing.
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> std::result::Result<(), Refused> {
+        let _ = (slot, invite);
+        Err(Refused::because(span, format!("rank {to} sent an invite for a bulk transfer; this engine makes none")))
     }
 
     /// Gives back the memory of a [`bulk_send`](Self::bulk_send) whose end the peer has told by a record, because
@@ -319,11 +350,13 @@ pub trait SharedHeap {
     /// Sets a piece aside and returns where it lies. One rank does this for all that will use it.
     fn reserve(&mut self, bytes: u64) -> Result<u64>;
 
-    /// Maps a piece, zero at first. Dropping the last handle of a rank unmaps it there.
+    /// Maps a piece, zero at first. Dropping the last handle of a rank unmaps it there. An error outside of what was
+    /// reserved.
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>>;
 
-    /// Gives the memory back. One rank does this, when nobody uses the piece any more.
-    fn release(&mut self, at: u64, bytes: u64);
+    /// Gives the memory back. One rank does this, when nobody uses the piece any more: whoever has mapped it sees zeros.
+    /// An error outside of what was reserved.
+    fn release(&mut self, at: u64, bytes: u64) -> Result<()>;
 }
 
 /// A mapped piece of shared memory. Other ranks change it at any time; words of 8 bytes never tear.

@@ -40,9 +40,9 @@ mod waiting;
 mod window;
 
 pub use alone::Alone;
-pub use board::{Board, Room};
+pub use board::{Board, Room, SHOWN};
 pub use endpoint::Endpoint;
-pub use engine::{Event, Fabric, Head, Invite, Life, Offers, SharedHeap, SharedMemory};
+pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory};
 pub use heard::{OWN_BITS, PROTOCOL, Run};
 pub use loss::Group;
 pub use op::{Address, Completion, Envelope, Select, Started, Target};

@@ -192,6 +192,14 @@ impl Op {
         }
     }
 
+    /// From now on no peer copies from the memory of a send.
+    #[cold]
+    pub(crate) fn deregister(&mut self) {
+        if let Some(span) = &mut self.span {
+            span.deregister();
+        }
+    }
+
     /// Bytes that a received message may have.
     pub(crate) fn room(&self) -> u64 {
         match &self.span {

@@ -77,9 +77,9 @@ impl Endpoint {
 
     /// Sends a message or its announcement; false if there is no room.
     pub(crate) fn dispatch(&mut self, id: Id) -> bool {
-        let Some(op) = self.core.ops.get(id) else { return true };
-        let Some(span) = &op.span else { return true };
+        let Some(op) = self.core.ops.get_mut(id) else { return true };
         let Address { context, to, tag, synchronous } = op.address();
+        let Some(span) = &mut op.span else { return true };
         let peer = &mut self.core.peers[to as usize];
         let unreceived = peer.unreceived.saturating_add(cost(span.len()));
         let eager = span.len() <= self.eager_limit && unreceived <= self.core.credit;
@@ -96,10 +96,15 @@ impl Endpoint {
             let head = Head { kind: kind::EAGER_SYNC, context, tag, slot: answer.index };
             self.fabric.try_send(to, head, span.as_slice())
         } else {
-            let place = self.fabric.offer(span);
+            let place = self.fabric.offer(to, span);
             let offer = Offer { bytes: span.len() as u64, place, slot: answer.index, generation: answer.generation };
             let head = Head { kind: kind::OFFER, context, tag, slot: answer.index };
-            self.fabric.try_send(to, head, offer.to_body().as_slice())
+            let sent = self.fabric.try_send(to, head, offer.to_body().as_slice());
+            if !sent {
+                // It is offered anew, under another key, when there is room.
+                span.deregister();
+            }
+            sent
         };
         if !sent {
             self.core.answers.remove(answer);

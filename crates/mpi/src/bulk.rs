@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Invite};
+use treepie_fabric::{Event, Invite, Refused};
 
 use crate::shim::{Request, Shim};
 
@@ -64,16 +64,23 @@ impl Bulk {
     }
 
     /// Begins to receive; the span again if there are more transfers than MPI has tags.
-    pub(crate) fn receive(&mut self, shim: &Shim, from: u32, slot: u32, span: Span) -> Result<Invite, Span> {
-        let Some(tag) = self.tags.take() else { return Err(span) };
+    pub(crate) fn receive(&mut self, shim: &Shim, from: u32, slot: u32, span: Span) -> Result<Invite, Refused> {
+        if !span.is_writable() {
+            return Err(Refused::because(span, format!("a bulk receive from rank {from} has memory to be read only")));
+        }
+        let Some(tag) = self.tags.take() else { return Err(Refused::not_here(span)) };
         self.drive(shim, Transfer { slot, span, peer: from, tag, sending: false, started: 0 });
         Ok([tag as u64, 0, 0, 0])
     }
 
     /// Begins to send what the peer has begun to receive.
-    pub(crate) fn send(&mut self, shim: &Shim, to: u32, slot: u32, invite: Invite, span: Span) {
-        let tag = invite[0] as i32;
+    pub(crate) fn send(&mut self, shim: &Shim, to: u32, slot: u32, invite: Invite, span: Span) -> Result<(), Refused> {
+        let Some(tag) = self.tags.of_transfer(invite[0]) else {
+            let why = format!("rank {to} cannot have asked for a bulk transfer with tag {}", invite[0]);
+            return Err(Refused::because(span, why));
+        };
         self.drive(shim, Transfer { slot, span, peer: to, tag, sending: true, started: 0 });
+        Ok(())
     }
 
     /// Starts pieces until one takes time.
@@ -135,6 +142,11 @@ impl Tags {
     fn give_back(&mut self, tag: i32) {
         self.free.push(tag);
     }
+
+    /// A tag that a peer has named, if transfers can have it. All ranks have the same ones.
+    fn of_transfer(&self, named: u64) -> Option<i32> {
+        i32::try_from(named).ok().filter(|tag| (crate::record::TAG + 1..=self.largest).contains(tag))
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +159,7 @@ mod tests {
         assert_eq!([tags.take(), tags.take(), tags.take(), tags.take()], [Some(1), Some(2), Some(3), None]);
         tags.give_back(2);
         assert_eq!([tags.take(), tags.take()], [Some(2), None]);
+        assert_eq!([0, 1, 3, 4, 1 << 40].map(|named| tags.of_transfer(named)), [None, Some(1), Some(3), None, None]);
         let mut all = Tags { free: Vec::new(), used: i32::MAX, largest: i32::MAX };
         assert_eq!(all.take(), None);
     }

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite};
+use treepie_fabric::{Event, Fabric, Head, Invite, Refused};
 
 use crate::bulk::Bulk;
 use crate::inbox::Inbox;
@@ -60,6 +60,15 @@ impl MpiFabric {
             shim,
             world,
         }
+    }
+
+    /// The memory for a transfer with a peer, if there is such a rank.
+    fn if_there(&self, peer: u32, span: Span) -> Result<Span, Refused> {
+        let ranks = self.world.size as u32;
+        if peer < ranks {
+            return Ok(span);
+        }
+        Err(Refused::because(span, format!("a bulk transfer with rank {peer} of {ranks} cannot be")))
     }
 
     fn abort(&self, code: i32) -> ! {
@@ -140,12 +149,14 @@ impl Fabric for MpiFabric {
         self.abort(FAILED);
     }
 
-    fn bulk_recv(&mut self, from: u32, _offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
+        let span = self.if_there(from, span)?;
         self.bulk.receive(&self.shim, from, slot, span).map(Some)
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
-        self.bulk.send(&self.shim, to, slot, invite, span);
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> Result<(), Refused> {
+        let span = self.if_there(to, span)?;
+        self.bulk.send(&self.shim, to, slot, invite, span)
     }
 
     fn knows_life(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The shared memory of one world, and what lies where in it.
 //!
 //! ```text
-//! Header | Control of each rank | barrier cells | inboxes | ring headers | rings | board | heap for windows ...
+//! Header | Control of each rank | barrier cells | inboxes | ring headers | rings | registered memory | board | heap ...
 //! ```
 //! One memfd, sparse: what nobody touches costs nothing, and it vanishes with the last process that holds it, so there
 //! is never a name to clean up. Each rank maps everything but the heap, whose pieces are mapped when they are used.
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use treepie_base::{Error, Result};
 use treepie_fabric::Life;
 
 use crate::area::Area;
@@ -22,6 +23,7 @@ use crate::cell::{Arrivals, BarrierCell};
 use crate::claim::Claim;
 use crate::inbox::InboxHeader;
 use crate::layout::Layout;
+use crate::registry::{Cell, ENTRIES};
 use crate::ring::RingHeader;
 
 /// Slots that a sender can be acknowledged on without a record.
@@ -42,6 +44,8 @@ pub(crate) struct Header {
     pub(crate) cores: u32,
     /// Whether ranks that go to sleep fence the others; see `barrier`.
     pub(crate) sleeper_fences: u32,
+    /// Whether its ranks are threads of its creator, or else processes that opened it.
+    has_threads: u32,
     /// Changes when the life of any rank changes.
     pub(crate) news: AtomicU32,
     /// Where the next piece of the heap begins.
@@ -132,13 +136,15 @@ impl Control {
     }
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"treepie1");
+const MAGIC: u64 = u64::from_le_bytes(*b"treepie2");
 
 /// A mapping of the shared memory of a world.
 pub struct Arena {
     fd: OwnedFd,
     base: NonNull<u8>,
     layout: Layout,
+    /// Whether this is its creator's own mapping.
+    is_created: bool,
 }
 
 // SAFETY: the mapping is plain shared memory that is only accessed through atomics and the protocols of rings, inboxes,
@@ -148,20 +154,31 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Shared memory for a new world.
+    /// Shared memory for a new world whose ranks are threads of this process.
     pub fn create(ranks: u32) -> io::Result<Self> {
+        Self::create_for(ranks, true)
+    }
+
+    /// Shared memory for a new world whose ranks are processes that [open](Self::open) it.
+    pub(crate) fn create_for_processes(ranks: u32) -> io::Result<Self> {
+        Self::create_for(ranks, false)
+    }
+
+    fn create_for(ranks: u32, threads: bool) -> io::Result<Self> {
         let layout = Layout::of(ranks);
         let fd = memfd_create("treepie", MemfdFlags::CLOEXEC)?;
         // Nothing is allocated before it is touched. Where a limit on file sizes forbids so much, windows get less: to
         // try beyond the limit would end the process by SIGXFSZ.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
         ftruncate(&fd, limit.min(1 << 40))?;
-        let arena = Self::map(fd, layout)?;
+        let mut arena = Self::map(fd, layout)?;
+        arena.is_created = true;
         // SAFETY: the memory is mapped, big enough, aligned to a page, and nobody else has it yet.
         unsafe {
             let header = arena.base.cast::<Header>().as_ptr();
             (&raw mut (*header).magic).write(MAGIC);
             (&raw mut (*header).ranks).write(ranks);
+            (&raw mut (*header).has_threads).write(threads.into());
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             (&raw mut (*header).cores).write(cores);
             // With more ranks than cores they sleep all the time, and fencing all others costs more than it saves.
@@ -173,7 +190,7 @@ impl Arena {
     }
 
     /// The shared memory of a world that somebody else created.
-    pub fn open(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn open(fd: OwnedFd) -> io::Result<Self> {
         let ranks = {
             let first = Self::map(fd.try_clone()?, Layout::of(1))?;
             let header = first.header();
@@ -194,11 +211,11 @@ impl Arena {
             mmap(std::ptr::null_mut(), layout.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0)?
         };
         let base = NonNull::new(base.cast()).expect("mmap returned null");
-        Ok(Self { fd, base, layout })
+        Ok(Self { fd, base, layout, is_created: false })
     }
 
     /// The file behind it, to be inherited by ranks.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
@@ -241,10 +258,28 @@ impl Arena {
         matches!(self.control(rank).life(), Life::Left | Life::Dead)
     }
 
-    /// Makes this process the one that is `rank`; false if there was one before.
-    pub(crate) fn claim_rank(&self, rank: u32) -> bool {
+    /// Whether its ranks are threads of one process.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.header().has_threads != 0
+    }
+
+    /// Makes the caller the one that is `rank`, or tells why it cannot be: each rank is joined once, as rings have one
+    /// reader and one writer, and all ranks must reach each other's memory in the same way.
+    pub(crate) fn claim_rank(&self, rank: u32) -> Result<()> {
+        let refused = |why: String| Err(Error::Engine(why));
+        if rank >= self.ranks() {
+            return refused(format!("rank {rank} cannot join a world of {} ranks", self.ranks()));
+        }
+        if self.has_threads() != self.is_created {
+            let (ranks, this) =
+                if self.has_threads() { ("threads", "another process") } else { ("processes", "the launcher") };
+            return refused(format!("the ranks of this world are {ranks}; {this} cannot join it"));
+        }
         let pid = &self.control(rank).pid;
-        pid.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        if pid.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return refused(format!("rank {rank} has been joined before: each rank is joined once"));
+        }
+        Ok(())
     }
 
     /// Whether a rank has said itself that it failed.
@@ -290,6 +325,13 @@ impl Arena {
         assert!(rank < self.layout.ranks);
         // SAFETY: the layout sets these bytes aside for this inbox; see `at` for the lifetime.
         unsafe { Area::new(self.base.add(self.layout.inbox(rank)), self.layout.inbox_bytes) }
+    }
+
+    /// The table of a rank's registered memory.
+    pub(crate) fn registered(&self, rank: u32) -> &'static [Cell; ENTRIES] {
+        assert!(rank < self.layout.ranks);
+        // SAFETY: the layout puts the tables there; cells consist of integers and atomics.
+        unsafe { self.at(self.layout.registered(rank)) }
     }
 
     /// The `index`th ring to `rank`.

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use treepie_fabric::Room;
+use treepie_fabric::{Room, SHOWN};
 
 use crate::arena::Arena;
 use crate::bell::Bell;
@@ -209,8 +209,23 @@ impl treepie_fabric::Board for Board {
         unsafe { std::slice::from_raw_parts(from.as_ptr(), len) }
     }
 
-    fn fetch(&mut self, rank: u32, address: u64, into: &mut [u8]) -> bool {
-        self.reach.read_process(self.arena.pid(rank), address, into)
+    fn try_show(&mut self, room: Room, offset: usize, data: &[u8]) -> bool {
+        let address = data.as_ptr().expose_provenance() as u64;
+        let mut place = [0; SHOWN];
+        place[..8].copy_from_slice(&address.to_ne_bytes());
+        place[8..].copy_from_slice(&(data.len() as u64).to_ne_bytes());
+        self.try_write(room, offset, &place)
+    }
+
+    fn fetch(&mut self, rank: u32, room: Room, offset: usize, from: usize, into: &mut [u8]) -> bool {
+        let place = self.read(rank, room, offset, SHOWN);
+        let word = |at: usize| u64::from_ne_bytes(place[at..at + 8].try_into().expect("8 bytes"));
+        let (address, shown, from) = (word(0), word(8), from as u64);
+        let fits = from.checked_add(into.len() as u64).is_some_and(|end| end <= shown);
+        match address.checked_add(from).filter(|_| fits) {
+            Some(address) => self.reach.read_process(self.arena.pid(rank), address, into),
+            None => false,
+        }
     }
 
     fn leave(&mut self) {

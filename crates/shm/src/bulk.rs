@@ -4,12 +4,20 @@
 //! receiver reads from the sender's memory, the sender writes to the receiver's. One core copies at half of what two do
 //! (1 MiB: 14 against 28 GB/s), and a sender that is busy elsewhere just does not help.
 
+//!
+//! Neither side is told an address. The receiver finds the sender's memory by its key in the sender's
+//! [`registry`](crate::registry), the sender the receiver's in the [`claim`](crate::claim) that it is invited to; both are
+//! looked up and compared with what is to be copied before anything is.
+
+use std::sync::Arc;
+
 use treepie_base::Span;
-use treepie_fabric::{Event, Invite};
+use treepie_fabric::{Event, Invite, Refused};
 
 use crate::arena::{Arena, CLAIMS};
-use crate::claim::Claim;
+use crate::claim::{Claim, Invitation};
 use crate::reach::Reach;
+use crate::registry::{Cell, Entry, NONE, Registry};
 
 /// A quarter of the message, but not so little that the system call shows, nor so much that the other side waits long
 /// for the last chunk.
@@ -20,15 +28,41 @@ fn chunk_bytes(len: usize) -> usize {
 /// Chunks copied before records are looked at again: at most 16 MiB, a millisecond or two.
 const CHUNKS_AT_ONCE: u32 = 64;
 
-/// One transfer, from the view of one of its ends.
-struct Part {
+/// A transfer into this rank's memory.
+struct Pull {
     peer: u32,
     slot: u32,
     span: Span,
-    remote: u64,
-    chunk: usize,
-    chunks: u32,
+    /// Where the sender's memory is registered.
+    cell: &'static Cell,
+    generation: u32,
     claims: Claims,
+    /// Chunks that this rank took and could not copy.
+    missed: u32,
+    /// Chunks that had been taken when the transfer was given up.
+    given_up: Option<u32>,
+}
+
+/// A transfer out of this rank's memory, which the receiver has invited it to.
+struct Help {
+    peer: u32,
+    slot: u32,
+    span: Span,
+    claim: &'static Claim,
+    generation: u32,
+    /// Where the receiver's memory begins, and how many chunks this rank may copy there.
+    remote: u64,
+    chunks: u32,
+}
+
+/// Where a chunk of a message begins and how long it is.
+fn extent(bytes: usize, chunk: u32) -> (usize, usize) {
+    let first = chunk as usize * chunk_bytes(bytes);
+    (first, chunk_bytes(bytes).min(bytes - first))
+}
+
+fn chunks(bytes: usize) -> u32 {
+    bytes.div_ceil(chunk_bytes(bytes)) as u32
 }
 
 /// Who copies which chunk.
@@ -69,11 +103,48 @@ impl Claims {
     }
 }
 
-impl Part {
-    /// Where a chunk begins and how long it is.
-    fn extent(&self, chunk: u32) -> (usize, usize) {
-        let first = chunk as usize * self.chunk;
-        (first, self.chunk.min(self.span.len() - first))
+impl Claims {
+    /// Lets nobody take a chunk any more. Returns how many have been taken.
+    fn close(&mut self, chunks: u32) -> u32 {
+        match self {
+            Claims::Shared { claim, .. } => claim.close(chunks),
+            Claims::Alone { done } => *done,
+        }
+    }
+}
+
+impl Pull {
+    fn chunks(&self) -> u32 {
+        chunks(self.span.len())
+    }
+
+    /// Copies a chunk that was taken, if the sender's memory is still what was offered.
+    fn copy(&mut self, reach: &Reach, pid: i32, chunk: u32) -> bool {
+        let (first, len) = extent(self.span.len(), chunk);
+        let copying = match reach {
+            Reach::Thread => self.cell.begin_copy(self.generation),
+            _ => None,
+        };
+        let entry = match (&copying, reach) {
+            (Some(copying), _) => Some(copying.entry),
+            (None, Reach::Process(_)) => self.cell.look_up(self.generation),
+            (None, _) => None,
+        };
+        let Some(entry) = entry.filter(|entry| (first + len) as u64 <= entry.len) else { return false };
+        // SAFETY: the bytes lie inside of what a peer thread has registered for this rank, and that stays registered, so
+        // that nobody writes or frees it, until `copying` is dropped. The chunk of the span was claimed by this rank.
+        let copied = unsafe { reach.read(pid, entry.base + first as u64, &mut self.span, first, len) };
+        // A process may have taken its memory back meanwhile: then who knows what was read.
+        copied && (copying.is_some() || self.cell.is_open(self.generation))
+    }
+
+    /// Whether nobody writes into the memory of a transfer that is given up.
+    fn is_untouched(&mut self, reach: &Reach, peer_is_gone: bool) -> bool {
+        let chunks = self.chunks();
+        let taken = *self.given_up.get_or_insert_with(|| self.claims.close(chunks));
+        // What was reported of a thread may be wrong, or too early; a process that was waited for is no more.
+        let helper_is_gone = peer_is_gone && !matches!(reach, Reach::Thread);
+        helper_is_gone || self.claims.finished() + self.missed >= taken
     }
 }
 
@@ -81,20 +152,33 @@ impl Part {
 pub(crate) struct Bulk {
     rank: u32,
     reach: Reach,
-    pulls: Vec<Part>,
-    helps: Vec<Part>,
+    registry: Registry,
+    pulls: Vec<Pull>,
+    helps: Vec<Help>,
     free_cells: Vec<usize>,
 }
 
 impl Bulk {
-    pub(crate) fn new(rank: u32, reach: Reach) -> Self {
-        Self { rank, reach, pulls: Vec::new(), helps: Vec::new(), free_cells: (0..CLAIMS).rev().collect() }
+    pub(crate) fn new(arena: &Arc<Arena>, rank: u32) -> Self {
+        Self {
+            rank,
+            reach: Reach::new(arena.has_threads()),
+            registry: Registry::new(arena.clone(), rank),
+            pulls: Vec::new(),
+            helps: Vec::new(),
+            free_cells: (0..CLAIMS).rev().collect(),
+        }
     }
 
     /// Whether there are transfers to work on.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.pulls.is_empty() && self.helps.is_empty()
+    }
+
+    /// The key under which a peer may read the memory of a span.
+    pub(crate) fn offer(&self, to: u32, span: &mut Span) -> u64 {
+        if let Reach::Nowhere = self.reach { NONE } else { self.registry.register(to, span) }
     }
 
     /// Begins to receive. Gives the span back if the sender's memory cannot be reached.
@@ -105,42 +189,68 @@ impl Bulk {
         &mut self,
         arena: &Arena,
         from: u32,
-        remote: u64,
+        key: u64,
         slot: u32,
         span: Span,
-    ) -> Result<Option<Invite>, Span> {
-        // An empty message needs no reach, and its address none to be tried at.
-        if !span.is_empty() && !self.reach.works(arena.pid(from), remote) {
-            return Err(span);
+    ) -> Result<Option<Invite>, Refused> {
+        if key == NONE || matches!(self.reach, Reach::Nowhere) {
+            return Err(Refused::not_here(span));
         }
-        let chunk = chunk_bytes(span.len());
-        let chunks = span.len().div_ceil(chunk) as u32;
+        if !span.is_writable() {
+            return Err(Refused::because(span, format!("what rank {from} offers is to go to memory for reading only")));
+        }
+        let (cell, generation, entry) = match self.registry.look_up(from, key, span.len()) {
+            Ok(found) => found,
+            Err(why) => return Err(Refused::because(span, why)),
+        };
+        // An empty message needs no reach, and its address none to be tried at.
+        if !span.is_empty() && !self.reach.works(arena.pid(from), entry.base) {
+            return Err(Refused::not_here(span));
+        }
         // A single chunk is copied before an invitation would be read.
-        let cell = if chunks > 1 { self.free_cells.pop() } else { None };
-        let (claims, invite) = match cell {
+        let claim_cell = if chunks(span.len()) > 1 { self.free_cells.pop() } else { None };
+        let (claims, invite) = match claim_cell {
             None => (Claims::Alone { done: 0 }, None),
             Some(cell) => {
                 let claim = &arena.control(self.rank).claims[cell];
-                let generation = claim.open();
+                let base = span.address().as_ptr().expose_provenance() as u64;
+                let generation = claim.open(Entry { base, len: span.len() as u64, peer: from });
                 let tag = u64::from(generation) << 32 | cell as u64;
-                let invite = [tag, span.address().as_ptr() as u64, chunk as u64, chunks.into()];
-                (Claims::Shared { claim, cell, generation }, Some(invite))
+                (Claims::Shared { claim, cell, generation }, Some([tag, 0, 0, 0]))
             }
         };
-        self.pulls.push(Part { peer: from, slot, span, remote, chunk, chunks, claims });
+        self.pulls.push(Pull { peer: from, slot, span, cell, generation, claims, missed: 0, given_up: None });
         Ok(invite)
     }
 
     /// Begins to help with a transfer that the receiver has invited this rank to.
-    pub(crate) fn help(&mut self, arena: &Arena, to: u32, slot: u32, invite: Invite, span: Span) {
-        let [tag, remote, chunk, chunks] = invite;
-        let (generation, cell) = ((tag >> 32) as u32, tag as u32 as usize);
-        let claim = &arena.control(to).claims[cell];
-        // A chunk that is claimed must be copied; so whoever cannot copy claims none, and only waits for the end.
-        let able = self.reach.works(arena.pid(to), remote);
-        let (chunk, chunks) = (chunk as usize, if able { chunks as u32 } else { 0 });
-        let claims = Claims::Shared { claim, cell, generation };
-        self.helps.push(Part { peer: to, slot, span, remote, chunk, chunks, claims });
+    pub(crate) fn help(
+        &mut self,
+        arena: &Arena,
+        to: u32,
+        slot: u32,
+        invite: Invite,
+        span: Span,
+    ) -> Result<(), Refused> {
+        let (generation, cell) = ((invite[0] >> 32) as u32, invite[0] as u32 as usize);
+        let claim = (to < arena.ranks()).then(|| arena.control(to).claims.get(cell)).flatten();
+        let invitation = claim.map_or(Invitation::Unknown, |claim| claim.invited(generation));
+        let (claim, remote, chunks) = match (claim, invitation) {
+            // It is over, and its acknowledgement is on the way.
+            (Some(claim), Invitation::Over) => (claim, 0, 0),
+            (Some(claim), Invitation::Open(entry)) if (entry.peer, entry.len) == (self.rank, span.len() as u64) => {
+                // A chunk that is claimed must be copied; so whoever cannot copy claims none, and only waits for the end.
+                let able = self.reach.works(arena.pid(to), entry.base);
+                (claim, entry.base, if able { chunks(span.len()) } else { 0 })
+            }
+            _ => {
+                let (rank, len) = (self.rank, span.len());
+                let why = format!("rank {to} has not invited rank {rank} to write {len} bytes by {:#x}", invite[0]);
+                return Err(Refused::because(span, why));
+            }
+        };
+        self.helps.push(Help { peer: to, slot, span, claim, generation, remote, chunks });
+        Ok(())
     }
 
     /// The peer has acknowledged this rank's operation `slot`: gives its memory back if this rank was helping.
@@ -156,35 +266,41 @@ impl Bulk {
         for i in 0..self.pulls.len() {
             let pull = &mut self.pulls[i];
             while left > 0
-                && let Some(chunk) = pull.claims.take(pull.chunks)
+                && pull.missed == 0
+                && let Some(chunk) = pull.claims.take(pull.chunks())
             {
                 left -= 1;
-                let (first, len) = pull.extent(chunk);
-                // If this fails the sender is going; the chunk stays unfinished, and the transfer ends below once it
-                // is gone and cannot be in the middle of a chunk of its own.
-                if self.reach.read(arena.pid(pull.peer), pull.remote + first as u64, &mut pull.span, first, len) {
+                if pull.copy(&self.reach, arena.pid(pull.peer), chunk) {
                     pull.claims.finish_one();
+                } else {
+                    pull.missed += 1;
                 }
             }
-            if pull.claims.finished() == pull.chunks {
+            if pull.claims.finished() == pull.chunks() {
                 let pull = self.end(i);
                 return Some(Event::BulkReceived { slot: pull.slot, span: pull.span, tell_sender: true });
             }
-            if arena.is_gone(pull.peer) {
-                return Some(self.failed(i));
+            // The sender is gone, or has taken its memory back. It may be in the middle of a chunk of its own.
+            let is_gone = arena.is_gone(pull.peer);
+            if (is_gone || pull.missed > 0) && pull.is_untouched(&self.reach, is_gone) {
+                let pull = self.end(i);
+                return Some(Event::BulkFailed { slot: pull.slot, span: pull.span, sending: false });
             }
         }
         for i in 0..self.helps.len() {
             let help = &mut self.helps[i];
             while left > 0
-                && let Some(chunk) = help.claims.take(help.chunks)
+                && let Some(chunk) = help.claim.take(help.generation, help.chunks)
             {
                 left -= 1;
-                let (first, len) = help.extent(chunk);
+                let (first, len) = extent(help.span.len(), chunk);
                 let from = &help.span.as_slice()[first..first + len];
+                // SAFETY: the receiver set this chunk aside for whoever takes it, which is this rank (it was invited, and
+                // the lengths agree), and keeps its memory until the chunk is finished.
+                let written = unsafe { self.reach.write(arena.pid(help.peer), help.remote + first as u64, from) };
                 // A receiver that lives can be written to: that was tried before any chunk was taken.
-                if self.reach.write(arena.pid(help.peer), help.remote + first as u64, from) {
-                    help.claims.finish_one();
+                if written {
+                    help.claim.finish_one();
                     arena.control(help.peer).bell.ring();
                 }
             }
@@ -196,25 +312,25 @@ impl Bulk {
         None
     }
 
-    fn end(&mut self, i: usize) -> Part {
-        let pull = self.pulls.remove(i);
+    fn end(&mut self, i: usize) -> Pull {
+        let mut pull = self.pulls.remove(i);
+        pull.claims.close(pull.chunks());
         if let Claims::Shared { cell, .. } = pull.claims {
             self.free_cells.push(cell);
         }
         pull
     }
 
-    /// Ends a transfer whose sender is gone: nobody but this rank touches the memory any more.
-    fn failed(&mut self, i: usize) -> Event<'static> {
-        let pull = self.end(i);
-        Event::BulkFailed { slot: pull.slot, span: pull.span, sending: false }
-    }
-
     /// Whether `work` would find something to do.
     pub(crate) fn has_work(&self, arena: &Arena) -> bool {
-        let claimable = |p: &Part| p.claims.claimable(p.chunks);
-        self.pulls.iter().any(|p| claimable(p) || p.claims.finished() == p.chunks || arena.is_gone(p.peer))
-            || self.helps.iter().any(|p| claimable(p) || arena.is_gone(p.peer))
+        let has_work = |p: &Pull| {
+            let finished = p.claims.finished();
+            let is_untouched = p.given_up.is_some_and(|taken| finished + p.missed >= taken);
+            let may_go_on = p.missed == 0 && p.given_up.is_none() && p.claims.claimable(p.chunks());
+            may_go_on || finished == p.chunks() || is_untouched || arena.is_gone(p.peer)
+        };
+        self.pulls.iter().any(has_work)
+            || self.helps.iter().any(|p| p.claim.claimable(p.generation, p.chunks) || arena.is_gone(p.peer))
     }
 }
 
@@ -222,8 +338,7 @@ impl Drop for Bulk {
     /// A peer may be writing to, or reading, memory of a transfer in flight. An endpoint ends them all before it drops its engine;
     /// if it could not (a panic), the memory is kept for ever rather than given back too early.
     fn drop(&mut self) {
-        for part in self.pulls.drain(..).chain(self.helps.drain(..)) {
-            std::mem::forget(part.span);
-        }
+        self.pulls.drain(..).for_each(|pull| std::mem::forget(pull.span));
+        self.helps.drain(..).for_each(|help| std::mem::forget(help.span));
     }
 }

@@ -1,10 +1,12 @@
 //! One transfer, two copiers: sender and receiver claim chunks of it until none is left.
 //!
-//! The cell belongs to the receiver. `next` carries a generation above the chunk number, so that a sender that comes
-//! late, when the cell serves another transfer, claims nothing there. The receiver ends the transfer only when as many
-//! chunks are done as there are, so a claimed chunk is never taken back while its copier still writes.
+//! The cell belongs to the receiver, and says where its memory lies and who may write there. `next` carries a generation
+//! above the chunk number, so that a sender that comes late, when the cell serves another transfer, claims nothing there.
+//! The receiver ends the transfer only when as many chunks are done as have been taken, so a claimed chunk is never taken
+//! back while its copier still writes.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
+use crate::registry::{Entry, SharedEntry, next_generation};
 
 /// The state that both sides of a transfer share.
 #[repr(C)]
@@ -12,15 +14,50 @@ pub(crate) struct Claim {
     next: AtomicU64,
     done: AtomicU32,
     unused: u32,
+    /// The receiver's memory, and the sender.
+    entry: SharedEntry,
+}
+
+/// Number of the next chunk of a transfer that is over.
+const OVER: u32 = u32::MAX;
+
+/// What a sender finds that was invited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Invitation {
+    /// Nobody was ever invited like this.
+    Unknown,
+    /// The transfer is over.
+    Over,
+    /// The receiver's memory, and who may write there.
+    Open(Entry),
 }
 
 impl Claim {
-    /// Begins a new transfer and returns its generation. Only the receiver does this, when the last one has ended.
-    pub(crate) fn open(&self) -> u32 {
-        let generation = ((self.next.load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
+    /// Begins a new transfer and returns its generation. Only the receiver does this, when the last one is over.
+    pub(crate) fn open(&self, entry: Entry) -> u32 {
+        let generation = next_generation((self.next.load(Ordering::Relaxed) >> 32) as u32);
+        self.entry.set(entry);
         self.done.store(0, Ordering::Relaxed);
         self.next.store(u64::from(generation) << 32, Ordering::Release);
         generation
+    }
+
+    /// Ends the transfer: nobody takes a chunk any more. Returns how many of so many have been taken.
+    pub(crate) fn close(&self, chunks: u32) -> u32 {
+        chunks.min(self.next.fetch_or(OVER.into(), Ordering::AcqRel) as u32)
+    }
+
+    /// What a sender is invited to by a generation.
+    pub(crate) fn invited(&self, generation: u32) -> Invitation {
+        let goes_on = |next: u64| (next >> 32) as u32 == generation && next as u32 != OVER;
+        let now = || self.next.load(Ordering::Acquire);
+        let seen = now();
+        let ahead = generation.wrapping_sub((seen >> 32) as u32).cast_signed();
+        if generation == 0 || ahead > 0 {
+            return Invitation::Unknown;
+        }
+        let entry = if goes_on(seen) { self.entry.get_if(|| goes_on(now())) } else { None };
+        entry.map_or(Invitation::Over, Invitation::Open)
     }
 
     /// Takes a chunk that nobody has taken, while the transfer is of this generation.
@@ -57,6 +94,6 @@ impl Claim {
 
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { next: AtomicU64::new(0), done: AtomicU32::new(0), unused: 0 }
+        Self { next: AtomicU64::new(0), done: AtomicU32::new(0), unused: 0, entry: SharedEntry::new() }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, SharedHeap};
+use treepie_base::{Result, Span};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
 use crate::barrier;
@@ -24,8 +24,9 @@ use crate::reach::Reach;
 use crate::ring::{Reader, Writer};
 use crate::wait::Patience;
 
-/// Kind of the record by which a sender says that it goes on in the ring `slot`.
-const MOVED: u32 = u32::MAX;
+/// Bit of the sender, in the record by which it says that it goes on in the ring `slot`. Heads are the endpoints' matter:
+/// no kind of record may mean something to the engine.
+const MOVED: u32 = 1 << 31;
 
 /// Where this rank's records to a peer go.
 #[derive(Clone, Copy)]
@@ -90,13 +91,12 @@ pub struct Shm {
 }
 
 impl Shm {
-    /// Joins a world as one of its ranks. `threads` tells that the ranks are threads of one process.
-    pub fn join(arena: Arc<Arena>, rank: u32, threads: bool) -> Self {
-        let size = arena.ranks();
-        assert!(rank < size, "rank {rank} of a world of {size}");
+    /// Joins a world as one of its ranks. An error if there is no such rank, or if somebody has joined as this one before.
+    pub fn join(arena: Arc<Arena>, rank: u32) -> Result<Self> {
+        arena.claim_rank(rank)?;
+        let (size, threads) = (arena.ranks(), arena.has_threads());
         let layout = arena.layout();
         let control = arena.control(rank);
-        control.pid.store(std::process::id(), Ordering::Release);
         if !threads {
             crate::reach::permit_peers();
         }
@@ -104,7 +104,7 @@ impl Shm {
         let fencing = if sleeper_fences && barrier::register() { Fencing::Sleeper } else { Fencing::Writer };
         // With a ring for everybody there is no reason to wait for a pair to prove itself.
         let first = if size - 1 <= layout.rings { 0 } else { 16 };
-        Self {
+        Ok(Self {
             name: if threads { "threads" } else { "shm" },
             rank,
             routes: vec![Route::Inbox(first); size as usize],
@@ -113,7 +113,7 @@ impl Shm {
             readers: Vec::new(),
             favourite: 0,
             held: Held::Nothing,
-            bulk: Bulk::new(rank, Reach::new(threads)),
+            bulk: Bulk::new(&arena, rank),
             gatherings: Vec::new(),
             is_ending: false,
             full: Vec::new(),
@@ -127,7 +127,7 @@ impl Shm {
             board: Board::new(arena.clone(), rank, fencing, Reach::new(threads)),
             heap: Heap::new(arena.clone()),
             arena,
-        }
+        })
     }
 
     fn inbox_of(&self, rank: u32) -> Slot {
@@ -143,8 +143,8 @@ impl Shm {
         let bell = &self.arena.control(to).bell;
         match self.routes[to as usize] {
             Route::Announcing { writer, ring } => {
-                let moved = Head { kind: MOVED, slot: ring, ..Head::default() };
-                if self.inbox_of(to).push(self.rank, moved, &[], bell) {
+                let moved = Head { slot: ring, ..Head::default() };
+                if self.inbox_of(to).push(self.rank | MOVED, moved, &[], bell) {
                     self.routes[to as usize] = Route::Ring(writer);
                     return self.try_send(to, head, body);
                 }
@@ -226,12 +226,12 @@ impl Shm {
     #[cold]
     fn open_mail(&mut self) -> Mail {
         let (prefix, _) = self.inbox.next().expect("it is ready");
-        if prefix.head.kind != MOVED {
+        if prefix.from & MOVED == 0 {
             self.inbox.keep();
             return Mail::Record;
         }
         let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
-        let bell = &self.arena.control(prefix.from).bell;
+        let bell = &self.arena.control(prefix.from & !MOVED).bell;
         self.readers.push((bell, Reader::new(header, area)));
         self.held = Held::Inbox;
         self.release();
@@ -392,16 +392,22 @@ impl Fabric for Shm {
         true
     }
 
-    fn offer(&self, span: &Span) -> u64 {
-        span.address().as_ptr() as u64
+    fn offer(&mut self, to: u32, span: &mut Span) -> u64 {
+        self.bulk.offer(to, span)
     }
 
-    fn bulk_recv(&mut self, from: u32, offer: u64, slot: u32, span: Span) -> std::result::Result<Option<Invite>, Span> {
-        self.bulk.pull(&self.arena, from, offer, slot, span)
+    fn bulk_recv(
+        &mut self,
+        from: u32,
+        key: u64,
+        slot: u32,
+        span: Span,
+    ) -> std::result::Result<Option<Invite>, Refused> {
+        self.bulk.pull(&self.arena, from, key, slot, span)
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
-        self.bulk.help(&self.arena, to, slot, invite, span);
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> std::result::Result<(), Refused> {
+        self.bulk.help(&self.arena, to, slot, invite, span)
     }
 
     fn bulk_ended(&mut self, slot: u32) -> Option<Span> {

@@ -26,6 +26,19 @@ impl Heap {
 
 const PAGE: u64 = 4096;
 
+impl Heap {
+    /// The pages of a piece, if they were reserved: below lies what records and barriers are made of, and above nothing.
+    fn pages(&self, at: u64, bytes: u64) -> Result<u64> {
+        let header = self.arena.header();
+        let begin = self.arena.layout().bytes() as u64;
+        let len = bytes.max(1).checked_next_multiple_of(PAGE);
+        let end = len.and_then(|len| at.checked_add(len));
+        let is_reserved = at >= begin && end.is_some_and(|end| end <= header.heap.load(Ordering::Acquire));
+        len.filter(|_| is_reserved && at.is_multiple_of(PAGE))
+            .ok_or_else(|| Error::Engine(format!("no window was given {bytes} bytes of shared memory at {at}")))
+    }
+}
+
 impl SharedHeap for Heap {
     fn reserve(&mut self, bytes: u64) -> Result<u64> {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
@@ -36,7 +49,7 @@ impl SharedHeap for Heap {
     }
 
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>> {
-        let len = bytes.max(1).next_multiple_of(PAGE) as usize;
+        let len = self.pages(at, bytes)? as usize;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let base = unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, self.arena.fd(), at) }
@@ -44,10 +57,11 @@ impl SharedHeap for Heap {
         Ok(Rc::new(Piece { base: NonNull::new(base.cast()).expect("mmap returned null"), len }))
     }
 
-    fn release(&mut self, at: u64, bytes: u64) {
-        let len = bytes.max(1).next_multiple_of(PAGE);
+    fn release(&mut self, at: u64, bytes: u64) -> Result<()> {
+        let len = self.pages(at, bytes)?;
         // If the memory cannot be given back now, it goes with the world.
         let _ = fallocate(self.arena.fd(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len);
+        Ok(())
     }
 }
 

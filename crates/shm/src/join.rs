@@ -35,12 +35,10 @@ pub fn join_launched() -> io::Result<Option<Shm>> {
     if rank >= arena.ranks() {
         return Err(bad(&format!("{RANK} is {rank}, of {}", arena.ranks())));
     }
-    if !arena.claim_rank(rank) {
-        return Err(io::Error::other(format!("rank {rank} is, or was, another process: each is joined once")));
-    }
+    let shm = Shm::join(Arc::new(arena), rank).map_err(io::Error::other)?;
     // The launcher's descriptor is of no more use, and a child of this process must not take its place.
     close_inherited(fd);
-    Ok(Some(Shm::join(Arc::new(arena), rank, false)))
+    Ok(Some(shm))
 }
 
 fn close_inherited(fd: i32) {

@@ -162,7 +162,8 @@ impl Launch {
         // What this process has printed so far belongs before what the ranks print. If it cannot be written, the
         // ranks' output can still.
         let _ = io::stdout().flush();
-        let arena = Arena::create(self.ranks).map_err(LaunchError::system("make the shared memory of the ranks"))?;
+        let arena = Arena::create_for_processes(self.ranks)
+            .map_err(LaunchError::system("make the shared memory of the ranks"))?;
         let mut job = Job::new(self, &arena)?;
         job.start()?;
         job.watch()?;

@@ -7,6 +7,7 @@
 use crate::arena::{BARRIER_CELLS, Control, Header};
 use crate::board::Shape;
 use crate::cell::BarrierCell;
+use crate::registry::{Cell, ENTRIES};
 use crate::ring::RingHeader;
 
 const PAGE: usize = 4096;
@@ -65,8 +66,13 @@ impl Layout {
             + (rank as usize * self.rings as usize + index as usize) * self.ring_bytes
     }
 
+    /// Where the table of a rank's registered memory lies.
+    pub(crate) fn registered(&self, rank: u32) -> usize {
+        pages(self.ring(self.ranks, 0)) + rank as usize * size_of::<[Cell; ENTRIES]>()
+    }
+
     pub(crate) fn board(&self) -> usize {
-        pages(self.ring(self.ranks, 0))
+        pages(self.registered(self.ranks))
     }
 
     /// Bytes of all of it.

@@ -5,7 +5,7 @@
 //! | `arena`, `layout` | the shared memory and what lies where in it |
 //! | `area`, `ring`, `inbox` | records: of a pair, and of everybody to one |
 //! | `bell`, `barrier`, `wait` | sleeping and waking; how long to stay awake before |
-//! | `claim`, `bulk`, `reach` | large messages in one copy, made by both ends |
+//! | `registry`, `claim`, `bulk`, `reach` | large messages in one copy, made by both ends; by keys, not addresses |
 //! | `board`, `meetings` | what all ranks read; when it may be written and read |
 //! | `heap` | memory for windows |
 //! | `engine` | the [`Fabric`](treepie_fabric::Fabric) made of these |
@@ -20,6 +20,7 @@ mod claim;
 mod inbox;
 mod meetings;
 mod primitive;
+mod registry;
 mod ring;
 
 #[cfg(not(loom))]
@@ -53,4 +54,8 @@ pub use engine::Shm;
 pub use join::{ARENA, RANK, SIZE, join_launched};
 
 #[cfg(all(test, loom))]
+mod key_models;
+#[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod process_tests;

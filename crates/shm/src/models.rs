@@ -173,8 +173,9 @@ fn each_chunk_is_copied_once_and_a_late_helper_takes_none() {
     loom::model(|| {
         let claim: &'static Claim = Box::leak(Box::new(Claim::new()));
         let copies: &'static [AtomicU32; 2] = Box::leak(Box::new([AtomicU32::new(0), AtomicU32::new(0)]));
-        let old = claim.open();
-        let generation = claim.open();
+        let anything = crate::registry::Entry { base: 0, len: 0, peer: 0 };
+        let old = claim.open(anything);
+        let generation = claim.open(anything);
         let copy = move |generation| {
             while let Some(chunk) = claim.take(generation, 2) {
                 copies[chunk as usize].store(copies[chunk as usize].load(Ordering::Relaxed) + 1, Ordering::Relaxed);

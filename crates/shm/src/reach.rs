@@ -57,17 +57,22 @@ impl Reach {
 
     /// Reads a peer's memory into `len` bytes of `span` from `first` on; the peer may write to others of its bytes at
     /// the same time. False if the peer is gone.
-    pub(crate) fn read(&self, pid: i32, address: u64, span: &mut Span, first: usize, len: usize) -> bool {
-        assert!(span.is_writable() && first + len <= span.len());
+    ///
+    /// # Safety
+    /// If the peer is a thread, so many bytes must lie at `address`, and stay readable until this returns, without anybody
+    /// who writes them. Nobody else may touch those bytes of the span meanwhile.
+    pub(crate) unsafe fn read(&self, pid: i32, address: u64, span: &mut Span, first: usize, len: usize) -> bool {
+        assert!(span.is_writable() && first.checked_add(len).is_some_and(|end| end <= span.len()));
         // SAFETY: in bounds, as just tested.
         let into = unsafe { span.address().add(first) }.as_ptr();
         match self {
             Self::Process(_) => process_vm(Direction::Read, pid, address, into, len).is_ok(),
-            _ => {
-                // SAFETY: a peer thread offered this memory for reading (its engine holds the span until this rank
-                // acknowledges) and it has at least this many bytes from there on. The bytes of the span are claimed by
-                // this rank, so nobody else touches them.
-                unsafe { into.copy_from_nonoverlapping(address as *const u8, len) };
+            Self::Nowhere => false,
+            Self::Thread => {
+                let from = std::ptr::with_exposed_provenance::<u8>(address as usize);
+                // SAFETY: the caller's promise; the span's bytes were just tested, and a span that is written overlaps no
+                // memory that others read.
+                unsafe { into.copy_from_nonoverlapping(from, len) };
                 true
             }
         }
@@ -80,15 +85,19 @@ impl Reach {
     }
 
     /// Writes a peer's memory. False if the peer is gone.
-    pub(crate) fn write(&self, pid: i32, address: u64, from: &[u8]) -> bool {
+    ///
+    /// # Safety
+    /// The peer must have set so many bytes at `address` aside for this rank to write, until this returns.
+    pub(crate) unsafe fn write(&self, pid: i32, address: u64, from: &[u8]) -> bool {
         match self {
             Self::Process(_) => {
                 process_vm(Direction::Write, pid, address, from.as_ptr().cast_mut(), from.len()).is_ok()
             }
-            _ => {
-                // SAFETY: a peer thread invited this rank to write there (its engine holds the span until every chunk
-                // that was claimed is finished), and the claim of this chunk is this rank's alone.
-                unsafe { (address as *mut u8).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            Self::Nowhere => false,
+            Self::Thread => {
+                let into = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+                // SAFETY: the caller's promise; what is written by this rank alone does not overlap what it reads.
+                unsafe { into.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
                 true
             }
         }

@@ -43,8 +43,10 @@ pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<
         for rank in 0..size {
             let joined = arena.clone();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
-            let spawned =
-                thread.spawn_scoped(threads, move || body(Comm::world(Box::new(Shm::join(joined, rank, true)))));
+            let spawned = thread.spawn_scoped(threads, move || {
+                let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
+                body(Comm::world(Box::new(engine)))
+            });
             match spawned {
                 Ok(thread) => running.push(thread),
                 Err(e) => {

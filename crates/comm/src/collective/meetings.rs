@@ -5,7 +5,7 @@
 //! or combine from there. *Shown*: each rank writes the addresses of what it sends, and readers fetch it from its memory;
 //! all wait for all at each meeting and at one more at the end, so that nothing is changed while others read it.
 
-use treepie_fabric::Room;
+use treepie_fabric::{Room, SHOWN};
 use treepie_schedule::{Op, Operation, Part, Places, Rounds, Side};
 
 use super::cost::Rooms;
@@ -240,7 +240,7 @@ impl Writing {
             let number = match writing.parts.iter().rposition(|(other, _)| *other == part) {
                 Some(number) => number,
                 None => {
-                    let len = if showing { size_of::<u64>() } else { places.len(part) * job.element };
+                    let len = if showing { SHOWN } else { places.len(part) * job.element };
                     let at = writing.bytes.next_multiple_of(job.align.max(size_of::<u64>()));
                     writing.bytes = at + len;
                     writing.longest = writing.longest.max(len);

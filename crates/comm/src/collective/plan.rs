@@ -8,9 +8,7 @@ use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
 use super::job::{Fold, Job};
-use super::straight::{
-    AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, shown, write,
-};
+use super::straight::{AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, write};
 use super::{Call, Folding, Form, Given, needed, wrong_length};
 use crate::comm::Comm;
 
@@ -229,21 +227,22 @@ impl Comm {
         let mut endpoint = self.endpoint();
         let (this, ranks) = (endpoint.rank(), endpoint.size());
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
-        let address = std::ptr::from_ref(&word).expose_provenance() as u64;
-        meet_with(&mut endpoint, &address.to_ne_bytes(), about)?;
+        let shown = word.to_ne_bytes();
+        endpoint.wait_at_board(|board| board.try_show(Room::Page, 0, &shown).then_some(()))?;
+        meet(&mut endpoint, Room::Page, about)?;
+        await_all(&mut endpoint, about)?;
         let mut all = true;
         for rank in (0..ranks).filter(|rank| *rank != this) {
-            let address = shown(&mut endpoint, rank, about, (Room::Line, 0))?;
             let mut got = [0; 8];
-            let fetched = endpoint.board().expect("it has met there").fetch(rank, address, &mut got);
+            let fetched = endpoint.board().expect("it has met there").fetch(rank, Room::Page, 0, 0, &mut got);
             all &= fetched && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
         }
         meet_with(&mut endpoint, &[u8::from(all)], about)?;
         for rank in (0..ranks).filter(|rank| *rank != this) {
             all &= read(&mut endpoint, rank, about, (Room::Line, 0, 1))? == [1];
         }
-        // Others read `word` before the second meeting.
-        std::hint::black_box(&word);
+        // Others read `shown` before the second meeting.
+        std::hint::black_box(&shown);
         Ok(all)
     }
 

@@ -195,8 +195,8 @@ impl Run<'_> {
                 }
             }
             Step::Show { room, at, bit } => {
-                let address = memories.get(bit).as_ptr().expose_provenance() as u64;
-                write(endpoint, *room, *at, &address.to_ne_bytes())?;
+                let data = memories.get(bit);
+                endpoint.wait_at_board(|board| board.try_show(*room, *at, data).then_some(()))?;
             }
             Step::Meet { room, all } => {
                 meet(endpoint, *room, *about)?;
@@ -220,17 +220,18 @@ impl Run<'_> {
                 }
             }
             Step::Fetch { from, room, at, bit } => {
-                let address = shown(endpoint, *from, *about, (*room, *at))?;
-                fetch(endpoint, *from, address, memories.get_mut(bit))?;
+                await_rank(endpoint, *from, *about)?;
+                fetch(endpoint, *from, (*room, *at), 0, memories.get_mut(bit))?;
             }
             Step::FetchReduce { from, room, at, bit, left } => {
-                let mut address = shown(endpoint, *from, *about, (*room, *at))?;
+                await_rank(endpoint, *from, *about)?;
+                let mut first = 0;
                 let piece = (PIECE / self.element).max(1) * self.element;
                 for into in memories.get_mut(bit).chunks_mut(piece) {
                     let operand = &mut operands[..into.len()];
-                    fetch(endpoint, *from, address, operand)?;
+                    fetch(endpoint, *from, (*room, *at), first, operand)?;
                     fold(into, operand, *left);
-                    address += into.len() as u64;
+                    first += into.len();
                 }
             }
         }
@@ -378,14 +379,9 @@ pub(super) fn read(endpoint: &mut Endpoint, from: u32, about: u64, place: (Room,
     Ok(board(endpoint).read(from, room, at, len))
 }
 
-/// Where a rank says that its data lies.
-pub(super) fn shown(endpoint: &mut Endpoint, from: u32, about: u64, (room, at): (Room, usize)) -> Result<u64> {
-    let address = read(endpoint, from, about, (room, at, 8))?;
-    Ok(u64::from_ne_bytes(address.try_into().expect("8 bytes")))
-}
-
-fn fetch(endpoint: &mut Endpoint, from: u32, address: u64, into: &mut [u8]) -> Result<()> {
-    if board(endpoint).fetch(from, address, into) {
+/// Reads what a rank shows at this place, from its byte `first` on.
+fn fetch(endpoint: &mut Endpoint, from: u32, (room, at): (Room, usize), first: usize, into: &mut [u8]) -> Result<()> {
+    if board(endpoint).fetch(from, room, at, first, into) {
         return Ok(());
     }
     // That memory can be read was found out before. This rank is gone, or has left the operation, or it is memory of

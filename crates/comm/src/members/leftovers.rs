@@ -51,7 +51,7 @@ impl Leftovers {
             match leftover {
                 Leftover::Memory { at, bytes } => {
                     if let Some(heap) = endpoint.fabric().shared() {
-                        heap.release(at, bytes);
+                        heap.release(at, bytes).expect("what is left behind was reserved");
                     }
                 }
                 Leftover::Group { context } => endpoint.forget_group(context),

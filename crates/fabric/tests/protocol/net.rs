@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Refused};
 
 pub(crate) struct Rng(pub(crate) Xoshiro256PlusPlus);
 
@@ -199,17 +199,17 @@ impl Fabric for Port {
         can
     }
 
-    fn offer(&self, span: &Span) -> u64 {
+    fn offer(&mut self, _to: u32, span: &mut Span) -> u64 {
         let mut net = self.net.borrow_mut();
         net.offered.push(span.as_slice().to_vec());
         net.offered.len() as u64 - 1
     }
 
-    fn bulk_recv(&mut self, _from: u32, offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+    fn bulk_recv(&mut self, _from: u32, key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
         if !self.net.borrow().offers.bulk {
-            return Err(span);
+            return Err(Refused::not_here(span));
         }
-        self.pulls.push((slot, offer, span));
+        self.pulls.push((slot, key, span));
         Ok(None)
     }
 

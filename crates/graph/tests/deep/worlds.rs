@@ -15,7 +15,7 @@ pub(crate) fn launch<R: Send>(ranks: u32, body: impl Fn(Comm) -> R + Sync) -> Ve
     std::thread::scope(|threads| {
         let start = |rank| {
             let arena = arena.clone();
-            threads.spawn(move || body(Comm::world(Box::new(Shm::join(arena, rank, true)))))
+            threads.spawn(move || body(Comm::world(Box::new(Shm::join(arena, rank).unwrap()))))
         };
         let running: Vec<_> = (0..ranks).map(start).collect();
         running.into_iter().map(|thread| thread.join().unwrap()).collect()

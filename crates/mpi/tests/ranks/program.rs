@@ -196,7 +196,7 @@ impl Rank {
                     let mut words = body.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
                     let invite = std::array::from_fn(|_| words.next().unwrap());
                     let span = offered[head.slot as usize].take().expect("invited once");
-                    self.fabric.bulk_send(to, head.slot, invite, span);
+                    self.fabric.bulk_send(to, head.slot, invite, span).expect("the invite is the peer's");
                 }
                 Arrival::Record { head, .. } => panic!("unexpected {head:?}"),
                 Arrival::Received { slot, span } => {

@@ -36,6 +36,13 @@ impl Bulks {
         self.next
     }
 
+    /// Whether a transfer of this number from one rank to the other was asked for, or may have been: of one that is over
+    /// only the number is known.
+    pub(super) fn may_be(&self, number: u64, from: u32, to: u32) -> bool {
+        let known = |bulk: &Bulk| (bulk.from, bulk.to) == (from, to);
+        (1..=self.next).contains(&number) && self.all.get(&number).is_none_or(known)
+    }
+
     /// The sender begins. Gives its memory back if nobody waits for it any more.
     pub(super) fn begin(&mut self, number: u64, slot: u32, span: Span) -> Result<(), Span> {
         let Some(Bulk { receiver: (_, Some(into)), sender: sender @ None, .. }) = self.all.get_mut(&number) else {
@@ -130,6 +137,17 @@ mod tests {
         let (slot, got) = bulks.received(number).expect("it is there");
         assert_eq!((slot, got.as_slice()), (7, &[1, 2, 3][..]));
         assert!(is_empty(&bulks));
+    }
+
+    #[test]
+    fn only_the_sender_that_was_asked_may_send() {
+        let mut bulks = Bulks::default();
+        let number = bulks.expect(0, 1, 7, span(&[0; 3]));
+        assert!(bulks.may_be(number, 0, 1));
+        assert!(!bulks.may_be(number, 1, 0) && !bulks.may_be(number, 0, 2) && !bulks.may_be(number, 2, 1));
+        assert!(!bulks.may_be(0, 0, 1) && !bulks.may_be(number + 1, 0, 1));
+        assert_eq!(bulks.withdraw(1).len(), 1);
+        assert!(bulks.may_be(number, 0, 1));
     }
 
     #[test]

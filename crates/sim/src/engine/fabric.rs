@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused};
 
 use super::fibre::Suspender;
 use super::world::{Arrival, Doom, World};
@@ -281,14 +281,19 @@ impl Fabric for SimFabric {
         }
     }
 
-    fn bulk_recv(&mut self, from: u32, _offer: u64, slot: u32, span: Span) -> Result<Option<Invite>, Span> {
+    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
         if std::thread::panicking() {
             self.sever();
         }
         if self.is_cut_off() || self.is_astray() {
-            return Err(span);
+            return Err(Refused::not_here(span));
         }
         let mut world = self.world.borrow_mut();
+        let ranks = world.ranks.len();
+        if from as usize >= ranks || !span.is_writable() {
+            let why = format!("a bulk receive from rank {from} of {ranks} into {} bytes cannot be", span.len());
+            return Err(Refused::because(span, why));
+        }
         let gone = world.ranks[from as usize].ended.is_some() || world.ranks[from as usize].doom == Doom::Certain;
         if gone {
             world.arrives(self.rank, Arrival::BulkFailed { slot, span, sending: false });
@@ -297,7 +302,7 @@ impl Fabric for SimFabric {
         Ok(Some([world.bulks.expect(from, self.rank, slot, span), 0, 0, 0]))
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) {
+    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> Result<(), Refused> {
         if std::thread::panicking() {
             self.sever();
         }
@@ -309,9 +314,13 @@ impl Fabric for SimFabric {
         let mut world = self.world.borrow_mut();
         if is_cut_off {
             world.arrives(self.rank, Arrival::BulkFailed { slot, span, sending: true });
-        } else {
+        } else if world.bulks.may_be(invite[0], self.rank, to) {
             world.send_bulk(self.rank, to, invite[0], slot, span);
+        } else {
+            let why = format!("rank {to} has not asked rank {} for bulk transfer {}", self.rank, invite[0]);
+            return Err(Refused::because(span, why));
         }
+        Ok(())
     }
 
     fn ack(&mut self, to: u32, slot: u32) -> bool {

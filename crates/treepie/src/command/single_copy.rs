@@ -35,19 +35,19 @@ pub(crate) fn rank() -> anyhow::Result<ExitCode> {
     if engine.rank() == 1 {
         let mut bytes = Bytes::zeroed(BYTES, 1);
         bytes.as_mut_slice().fill(7);
-        let offered = Span::from(bytes);
-        let address = engine.offer(&offered).to_le_bytes();
-        ensure!(engine.try_send(0, Head::default(), &address), "an empty ring has no room");
+        let mut offered = Span::from(bytes);
+        let key = engine.offer(0, &mut offered).to_le_bytes();
+        ensure!(engine.try_send(0, Head::default(), &key), "an empty ring has no room");
         // The memory must stay until rank 0 has answered.
         wait(&mut engine, |event| matches!(event, Event::Record { .. }).then_some(()))?;
         leave(engine)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let offer = wait(&mut engine, |event| match event {
+    let key = wait(&mut engine, |event| match event {
         Event::Record { body, .. } => body.try_into().ok().map(u64::from_le_bytes),
         _ => None,
     })?;
-    let works = match engine.bulk_recv(1, offer, 0, Span::from(Bytes::zeroed(BYTES, 1))) {
+    let works = match engine.bulk_recv(1, key, 0, Span::from(Bytes::zeroed(BYTES, 1))) {
         Err(_) => false,
         Ok(_) => wait(&mut engine, |event| match event {
             Event::BulkReceived { span, .. } => Some(span.as_slice().iter().all(|byte| *byte == 7)),

@@ -1,0 +1,78 @@
+//! Engines of ranks that are processes, here all in one, so that a test can do what each of them must not.
+
+use std::sync::Arc;
+
+use treepie_base::{Bytes, Error, Span};
+use treepie_fabric::{Event, Fabric, Refused, Room, SHOWN};
+
+use crate::{Arena, Shm};
+
+fn opened(arena: &Arena) -> Arc<Arena> {
+    Arc::new(Arena::open(arena.fd().try_clone_to_owned().unwrap()).unwrap())
+}
+
+fn world(ranks: u32) -> Vec<Shm> {
+    let arena = Arena::create_for_processes(ranks).unwrap();
+    (0..ranks).map(|rank| Shm::join(opened(&arena), rank).unwrap()).collect()
+}
+
+fn filled(byte: u8, len: usize) -> Span {
+    Span::from(Bytes::from(vec![byte; len]))
+}
+
+fn refused(arena: Arc<Arena>) -> String {
+    match Shm::join(arena, 0) {
+        Err(Error::Engine(why)) => why,
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[test]
+fn threads_and_processes_do_not_join_each_others_worlds() {
+    let threads = Arena::create(2).unwrap();
+    assert!(refused(opened(&threads)).contains("the ranks of this world are threads"));
+    let processes = Arc::new(Arena::create_for_processes(2).unwrap());
+    assert!(refused(processes.clone()).contains("the ranks of this world are processes"));
+    let rank = Shm::join(opened(&processes), 0).unwrap();
+    assert!((rank.name(), rank.rank_is_process()) == ("shm", true));
+    assert!(refused(opened(&processes)).contains("joined before"));
+    let rank = Shm::join(Arc::new(threads), 1).unwrap();
+    assert!((rank.name(), rank.rank_is_process()) == ("threads", false));
+}
+
+#[test]
+fn stale_and_unknown_keys_are_refused() {
+    let mut engines = world(3);
+    let [a, b, c] = &mut engines[..] else { unreachable!() };
+    let mut offered = filled(7, 1 << 20);
+    let key = a.offer(1, &mut offered);
+    let is_refused = |result| matches!(result, Err(Refused { error: Some(Error::Engine(_)), .. }));
+    // Memory that is there and can be read: only the key is wrong.
+    let address = offered.address().as_ptr().addr() as u64;
+    assert!(is_refused(b.bulk_recv(0, address, 3, filled(1, 8))) && is_refused(c.bulk_recv(0, key, 3, filled(1, 8))));
+    assert!(is_refused(b.bulk_recv(0, key, 3, filled(1, (1 << 20) + 1))));
+    let invite = b.bulk_recv(0, key, 3, filled(1, 1 << 20)).unwrap().expect("it is long enough for two");
+    assert!(c.bulk_send(1, 4, invite, filled(9, 1 << 20)).is_err());
+    // The memory itself stays, but is no longer offered.
+    offered.deregister();
+    assert!(matches!(b.poll(), Some(Event::BulkFailed { slot: 3, sending: false, .. })));
+    assert!(is_refused(b.bulk_recv(0, key, 3, filled(1, 8))));
+}
+
+#[test]
+fn no_more_is_fetched_than_is_shown() {
+    let mut engines = world(2);
+    let data: Vec<u8> = (0..100).collect();
+    for engine in &mut engines {
+        let board = engine.board().unwrap();
+        assert!(board.capacity(Room::Page) >= SHOWN && board.try_show(Room::Page, 32, &data));
+        assert!(board.try_publish(Room::Page, 5));
+    }
+    let board = engines[0].board().unwrap();
+    assert_eq!(board.about(1), Some(5));
+    let mut got = [0; 10];
+    assert!(board.fetch(1, Room::Page, 32, 90, &mut got) && got == data[90..]);
+    for beyond in [91, 100, usize::MAX - 5, usize::MAX] {
+        assert!(!board.fetch(1, Room::Page, 32, beyond, &mut got), "{beyond}");
+    }
+}
