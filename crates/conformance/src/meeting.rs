@@ -1,13 +1,15 @@
 //! Who talks to whom in a case, and how ranks wait for each other there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use treepie::{Comm, Rank, Tag};
+use treepie_base::{hang_limit, hang_message};
 
 use crate::check::{Failure, Outcome};
 
-/// How long a rank waits for something that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a simulated rank waits for something that must happen, in its own time: each look has its price there, so this
+/// counts looks, however busy the machine is.
+const SIMULATED_LIMIT: Duration = Duration::from_secs(10);
 
 /// The tag of messages that only say "now".
 const NOW: Tag = 1_000_000;
@@ -61,10 +63,15 @@ pub(crate) fn hear(comm: &Comm, from: Rank) -> Outcome {
 /// Asks again and again until the answer is yes.
 #[track_caller]
 pub(crate) fn until(comm: &Comm, what: &str, mut done: impl FnMut() -> Outcome<bool>) -> Outcome {
-    let begin = Instant::now();
+    let is_simulated = comm.engine() == "sim";
+    let limit = if is_simulated { SIMULATED_LIMIT } else { hang_limit() };
+    let begin = comm.now();
     while !done()? {
-        if begin.elapsed() > PATIENCE {
-            return Err(Failure::new(format!("{what} did not happen within {} s", PATIENCE.as_secs())));
+        if comm.now().saturating_sub(begin) > limit {
+            return Err(Failure::new(match is_simulated {
+                true => format!("{what} did not happen within {} s of simulated time", limit.as_secs()),
+                false => hang_message(what),
+            }));
         }
         comm.progress();
         std::thread::yield_now();

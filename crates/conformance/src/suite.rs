@@ -105,24 +105,24 @@ impl fmt::Display for Summary {
 /// Runs all cases, or those that `filter` chooses. All ranks of `world` call it; rank 0 prints a line per case.
 ///
 /// A rank that fails leaves the case at once. The others come out of it too as long as they do not wait for what it
-/// did not do; if they do, it gives them ten seconds and then panics, so that they get `PeerLost` instead of waiting
-/// for ever.
+/// did not do; if they do, it gives them a minute and then panics, so that they get `PeerLost` instead of waiting
+/// for ever. A case that passes knows no such limit.
 pub fn run_all(world: &Comm, filter: Option<&str>) -> Summary {
     let mut cases = crate::cases();
     cases.retain(|case| case.is_chosen_by(filter.unwrap_or_default()));
     cases.sort_by_key(|case| case.last);
-    run(world, &cases)
+    run(world, &cases, HOPE)
 }
 
-fn run(world: &Comm, cases: &[Case]) -> Summary {
+fn run(world: &Comm, cases: &[Case], hope: Duration) -> Summary {
     let mut summary = Summary { engine: world.engine(), ranks: world.size(), entries: Vec::new(), broken: None };
-    if let Err(error) = run_into(&mut summary, world, cases) {
+    if let Err(error) = run_into(&mut summary, world, cases, hope) {
         summary.broken = Some(error);
     }
     summary
 }
 
-fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case]) -> Result<(), Error> {
+fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case], hope: Duration) -> Result<(), Error> {
     let speaks = world.rank() == 0;
     let control = world.dup()?;
     for case in cases {
@@ -137,7 +137,7 @@ fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case]) -> Result<(), E
         } else {
             let own = if case.of_world { world.clone() } else { control.dup()? };
             let failure = (case.run)(&own).err().map(|failure| format!("rank {}: {failure}", world.rank()));
-            match agree(&control, case.name, failure)? {
+            match agree(&control, case.name, failure, hope)? {
                 failures if failures.is_empty() => Verdict::Passed,
                 failures => Verdict::Failed(failures),
             }
@@ -163,11 +163,11 @@ fn print_verdict(entry: &Entry) {
 }
 
 /// How long a rank that has failed waits for the others to end the case.
-const HOPE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const HOPE: Duration = Duration::from_secs(60);
 
 /// Lets all ranks know what each of them says: rank 0 collects it and tells everybody.
-fn agree(control: &Comm, case: &str, failure: Option<String>) -> Result<Vec<String>, Error> {
-    let hope = Hope { case, failure: failure.clone(), until: Instant::now() + HOPE };
+fn agree(control: &Comm, case: &str, failure: Option<String>, hope: Duration) -> Result<Vec<String>, Error> {
+    let hope = Hope { case, failure: failure.clone(), until: Instant::now() + hope };
     let mut lines: Vec<String> = failure.into_iter().collect();
     if control.rank() != 0 {
         let said = control.isend(lines.join("\n").into_bytes(), 0, 0)?;
@@ -240,7 +240,8 @@ mod tests {
             Case::new("c", 9, passes),
             Case::new("d", 1, passes),
         ];
-        let summaries = treepie::launch(5, |world| run(&world, &cases)).expect("threads can be started");
+        let summaries = treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit()))
+            .expect("threads can be started");
         for summary in summaries {
             let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
             let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever_for_a_rank_that_failed() {
         let cases = [Case::new("a", 2, leaves_rank_0_alone)];
-        let run_it = || treepie::launch(3, |world| run(&world, &cases));
+        let run_it = || treepie::launch(3, |world| run(&world, &cases, Duration::from_millis(10)));
         assert!(std::panic::catch_unwind(run_it).is_err());
     }
 }

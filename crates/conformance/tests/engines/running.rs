@@ -1,21 +1,18 @@
-//! Runs of the suite, each in a process of its own that is ended if it takes too long, and as many at a time as there are cores for.
+//! Runs of the suite, each in a process of its own that is ended if it does not get on, and as many at a time as there are cores
+//! for. How long a run takes is nobody's concern: each case that begins or ends is a line, and what counts is that one comes.
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use treepie_base::{hang_limit, hang_message};
 
 pub(crate) const SUITE: &str = env!("CARGO_BIN_EXE_conformance");
 
-/// How long one run may take. Sixteen ranks on two cores take more than a minute for the whole suite if nothing else runs, and
-/// were not done after two where something did.
-const LIMIT: Duration = Duration::from_secs(300);
-const LONG_LIMIT: Duration = Duration::from_secs(400);
-
-/// How long a run that is asked to end may take for that.
+/// How long a run that hangs and is asked to end may take for that, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The cores that runs may use. Most runs keep both busy and go alone; simulated ones keep one, so that two go at a time.
@@ -62,7 +59,6 @@ pub(crate) fn is_long() -> bool {
 
 /// Runs the suite and requires that every case that applies has passed.
 pub(crate) fn passes(what: &str, command: &mut Command) {
-    let limit = if is_long() { LONG_LIMIT } else { LIMIT };
     let _cores = CORES.take(cores_of(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // If a case hangs, its ranks say what they wait for.
@@ -70,32 +66,38 @@ pub(crate) fn passes(what: &str, command: &mut Command) {
     let begin = Instant::now();
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {command:?} does not start: {error}"));
     let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let out = std::thread::spawn(move || text(&mut out));
-    let err = std::thread::spawn(move || text(&mut err));
-    let status = wait(&mut child, begin + limit);
-    let in_time = status.is_some();
+    let heard = Arc::new(Mutex::new(begin));
+    let (also, err_heard) = (heard.clone(), heard.clone());
+    let out = std::thread::spawn(move || text(&mut out, &also));
+    let err = std::thread::spawn(move || text(&mut err, &err_heard));
+    let status = wait(&mut child, || heard.lock().expect("nobody panics with it").elapsed() > hang_limit());
+    let is_over = status.is_some();
     let status = status.unwrap_or_else(|| end(&mut child));
     let (out, err) = (out.join().expect("reads"), err.join().expect("reads"));
     let summary = out.lines().rev().find(|line| line.starts_with("conformance on ")).unwrap_or_default();
     let took = begin.elapsed().as_secs_f64();
     println!("{what}: {summary} ({took:.1} s)");
-    assert!(in_time, "{what}: not done after {} s, ended.\n{out}\n{err}", limit.as_secs());
+    assert!(is_over, "{}\n{out}\n{err}", hang_message(&format!("{what}, the next line of its output")));
     let how = status.code().map_or(format!("signal {:?}", status.signal()), |code| format!("status {code}"));
     assert!(status.success() && summary.contains(" 0 failed"), "{what}: {how}\n{out}\n{err}");
 }
 
-fn text(from: &mut impl Read) -> String {
-    let mut bytes = Vec::new();
+/// All that comes, and when something last did.
+fn text(from: &mut impl Read, heard: &Mutex<Instant>) -> String {
+    let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
     // What was read before an error is still worth showing.
-    let _ = from.read_to_end(&mut bytes);
+    while let Ok(count @ 1..) = from.read(&mut some) {
+        bytes.extend_from_slice(&some[..count]);
+        *heard.lock().expect("nobody panics with it") = Instant::now();
+    }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// How the process ended, unless it has not by then.
-fn wait(child: &mut Child, until: Instant) -> Option<ExitStatus> {
+/// How the process ended, unless it is given up before.
+fn wait(child: &mut Child, mut give_up: impl FnMut() -> bool) -> Option<ExitStatus> {
     loop {
         match child.try_wait().expect("it is a child of this process") {
-            None if Instant::now() > until => return None,
+            None if give_up() => return None,
             None => std::thread::sleep(Duration::from_millis(10)),
             ended => return ended,
         }
@@ -107,7 +109,8 @@ fn end(child: &mut Child) -> ExitStatus {
     let group = Pid::from_child(child);
     // The group may be gone by now; then there is nothing to do.
     let _ = kill_process_group(group, Signal::TERM);
-    let ended = wait(child, Instant::now() + GRACE);
+    let since = Instant::now();
+    let ended = wait(child, || since.elapsed() > GRACE);
     let _ = kill_process_group(group, Signal::KILL);
     ended.unwrap_or_else(|| child.wait().expect("it is a child of this process"))
 }

@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use treepie_base::{Bytes, Span};
+use treepie_base::{Bytes, Span, hang_limit, hang_message};
 use treepie_fabric::{Event, Fabric, Head};
-
-const LIMIT: Duration = Duration::from_secs(40);
 
 /// Kinds of records.
 const DATA: u32 = 1;
@@ -65,12 +63,25 @@ impl Rank {
     fn new(fabric: Box<dyn Fabric>) -> Self {
         let (me, size) = (fabric.rank(), fabric.size());
         assert_eq!((fabric.name(), fabric.max_body() >= 1024), ("mpi", true));
-        Self { fabric, me, size, early: VecDeque::new(), idle: 0, deadline: Instant::now() + LIMIT }
+        Self { fabric, me, size, early: VecDeque::new(), idle: 0, deadline: Instant::now() + hang_limit() }
     }
 
     fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let me = self.me;
         (0..self.size).filter(move |&rank| rank != me)
+    }
+
+    /// Tells the others something without MPI.
+    fn say_beside(&self, what: &str) {
+        std::fs::write(beside(what), "").expect("a file beside MPI");
+    }
+
+    /// Waits, without MPI, until somebody has said it.
+    fn hear_beside(&self, what: &str) {
+        while !beside(what).exists() {
+            assert!(Instant::now() < self.deadline, "rank {}: {}", self.me, hang_message(what));
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The next arrival of a phase, after some rest if there is none.
@@ -132,7 +143,7 @@ impl Rank {
     /// Rank 0 sends to ranks that do not poll until nothing more goes in, and then on while they do.
     fn flood(&mut self, phase: u32, count: u32) {
         if self.me != 0 {
-            std::thread::sleep(Duration::from_millis(100));
+            self.hear_beside(&format!("the end of the room in phase {phase}"));
             let mut expected = 0;
             while expected < count {
                 let Some(Arrival::Record { from: 0, head, body }) = self.next(phase) else { continue };
@@ -149,11 +160,17 @@ impl Rank {
                 let body = long_body(to, number, self.fabric.max_body());
                 // It does not poll either: the channel itself has to go on.
                 while !self.fabric.try_send(to, head, &body) {
+                    if refused == 0 {
+                        self.say_beside(&format!("the end of the room in phase {phase}"));
+                    }
                     refused += 1;
                     assert!(Instant::now() < self.deadline, "the flood does not end");
                     std::thread::yield_now();
                 }
             }
+        }
+        if refused == 0 {
+            self.say_beside(&format!("the end of the room in phase {phase}"));
         }
         assert!(refused > 0 || self.size == 1, "everything went in");
     }
@@ -211,9 +228,8 @@ impl Rank {
         }
     }
 
-    /// The longest records arrive while their sender is busy elsewhere.
+    /// The longest records arrive while their sender is busy elsewhere: it is, until all have said that they have them.
     fn busy_sender(&mut self, phase: u32) {
-        const BUSY: Duration = Duration::from_millis(500);
         const COUNT: u32 = 8;
         let head = Head { kind: DATA, context: phase, tag: 0, slot: 0 };
         if self.me == 0 {
@@ -223,13 +239,12 @@ impl Rank {
                 self.send(to, head, b"go");
                 (0..COUNT).for_each(|_| self.send(to, head, &body));
             }
-            std::thread::sleep(BUSY);
+            self.others().for_each(|rank| self.hear_beside(&format!("rank {rank} got the records of phase {phase}")));
         } else {
             self.send(0, head, b"ready");
             self.wait(phase);
-            let go = Instant::now();
             (0..COUNT).for_each(|_| drop(self.wait(phase)));
-            assert!(go.elapsed() < BUSY * 9 / 10, "records wait for their sender: {:?}", go.elapsed());
+            self.say_beside(&format!("rank {} got the records of phase {phase}", self.me));
         }
     }
 
@@ -249,6 +264,12 @@ impl Rank {
             self.fabric.idle(0);
         }
     }
+}
+
+/// A file of the job's own.
+fn beside(what: &str) -> std::path::PathBuf {
+    let directory = std::env::var_os(crate::BESIDE).expect("the test names a directory");
+    std::path::Path::new(&directory).join(what.replace(' ', "-"))
 }
 
 /// The body of a record: mostly short, sometimes of any length, and never the same twice.

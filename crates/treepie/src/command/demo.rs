@@ -21,7 +21,7 @@ use treepie_topology::Network;
 
 use super::bench::p2p::case::{Case, Pattern, stream};
 use super::bench::{Measure, number, parse};
-use super::job::Job;
+use super::job::{HANGS_AFTER, Job};
 use super::machine;
 use super::mpi::{HOW_TO_GET, Launcher};
 use super::record::{Better, Record, Records};
@@ -30,7 +30,7 @@ use super::record::{Better, Record, Records};
 const RANKS: u32 = 4;
 
 /// Far more than any part takes.
-const PART_WITHIN: Duration = Duration::from_secs(60);
+const PART_WITHIN: Duration = HANGS_AFTER;
 
 /// Run everything once on this machine, check it, and say what was seen
 #[derive(clap::Args)]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use treepie_mpi::{Flavor, Installation};
 
-use super::job::Job;
+use super::job::{HANGS_AFTER, Job};
 use super::machine::cores;
 
 /// More than a launcher takes to say its version, even on a busy machine.
-const VERSION_WITHIN: Duration = Duration::from_secs(20);
+const VERSION_WITHIN: Duration = HANGS_AFTER;
 
 /// How to get an MPI where there is none.
 pub(crate) const HOW_TO_GET: &str = "Debian: apt install libopenmpi-dev openmpi-bin, or libmpich-dev mpich";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::job::Job;
+use super::super::job::{HANGS_AFTER, Job};
 use super::super::machine;
 use super::super::mpi::Launcher;
 use super::super::record::{Against, Better, Record, Records};
@@ -22,7 +22,7 @@ const RUNS: usize = 5;
 const ENOUGH_PAIRS: usize = 9;
 
 /// One run takes a second or two; where an MPI spins on cores that it shares, much longer.
-const RUN_WITHIN: Duration = Duration::from_secs(300);
+const RUN_WITHIN: Duration = HANGS_AFTER;
 
 /// What both sides of a benchmark do that is the same in C.
 pub(super) const SAME_CALLS: &str = "make the same calls, on the same buffers";

@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use super::super::job::Job;
+use super::super::job::{HANGS_AFTER, Job};
 
 /// What all of them include.
 const HEADER: &str = include_str!("peer.h");
 
-const COMPILED_WITHIN: Duration = Duration::from_secs(60);
+const COMPILED_WITHIN: Duration = HANGS_AFTER;
 
 /// A program in C.
 pub(super) struct Source {
