@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use treepie_base::{Bytes, Span, hang_limit, hang_message};
 use treepie_fabric::{Event, Fabric, Head};
 
+/// Whoever polls for this one keeps all that comes for later.
+const NO_PHASE: u32 = 0;
+
 /// Kinds of records.
 const DATA: u32 = 1;
 const OFFER: u32 = 2;
@@ -143,6 +146,10 @@ impl Rank {
     /// Rank 0 sends to ranks that do not poll until nothing more goes in, and then on while they do.
     fn flood(&mut self, phase: u32, count: u32) {
         if self.me != 0 {
+            // What this rank has sent before may need it to poll, and the sender may still wait for that.
+            while !beside(&format!("the beginning of phase {phase}")).exists() {
+                assert!(self.next(NO_PHASE).is_none());
+            }
             self.hear_beside(&format!("the end of the room in phase {phase}"));
             let mut expected = 0;
             while expected < count {
@@ -153,6 +160,7 @@ impl Rank {
             }
             return;
         }
+        self.say_beside(&format!("the beginning of phase {phase}"));
         let mut refused = 0;
         for number in 0..count {
             for to in self.others() {
