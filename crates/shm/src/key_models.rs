@@ -49,10 +49,7 @@ fn memory_is_taken_back(waits: bool) {
                 })
             })
             .collect();
-        shared.0.close();
-        while waits && shared.0.is_copied() {
-            thread::yield_now();
-        }
+        shared.0.close(waits, thread::yield_now);
         shared.1.write(8);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
         assert!(shared.0.begin_copy(generation).is_none());
@@ -79,7 +76,7 @@ fn a_key_never_shows_the_entry_of_another() {
             let cell = cell.clone();
             thread::spawn(move || assert!(cell.look_up(old).is_none_or(|found| found == entry(1))))
         };
-        cell.close();
+        cell.close(false, || unreachable!("nobody is waited for"));
         let new = cell.open(entry(5));
         assert!(cell.look_up(new) == Some(entry(5)) && old != new);
         reader.join().unwrap();

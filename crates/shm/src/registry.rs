@@ -88,14 +88,13 @@ impl Cell {
         generation
     }
 
-    /// Closes the entry: nobody begins to copy any more.
-    pub(crate) fn close(&self) {
+    /// Closes the entry: nobody begins to copy any more. Where peers are threads, returns when none copies; each is in the
+    /// middle of one chunk then, and does nothing else before it is done.
+    pub(crate) fn close(&self, has_threads: bool, mut pause: impl FnMut()) {
         self.state.fetch_and(!OPEN, Ordering::AcqRel);
-    }
-
-    /// Whether a thread still copies.
-    pub(crate) fn is_copied(&self) -> bool {
-        self.state.load(Ordering::Acquire) & COPYING != 0
+        while has_threads && self.state.load(Ordering::Acquire) & COPYING != 0 {
+            pause();
+        }
     }
 
     fn is(state: u64, generation: u32) -> bool {
@@ -215,11 +214,7 @@ mod table {
 
     impl Drop for Registration {
         fn drop(&mut self) {
-            self.cell.close();
-            // A thread that copies is in the middle of one chunk, and does nothing else before it is done.
-            while self.arena.has_threads() && self.cell.is_copied() {
-                std::thread::yield_now();
-            }
+            self.cell.close(self.arena.has_threads(), std::thread::yield_now);
             self.free.borrow_mut().push(self.index);
         }
     }
