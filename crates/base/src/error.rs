@@ -6,7 +6,7 @@ use crate::{Rank, Tag};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An operation that could not be done. The rank can go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The peer died, or left before it did what this operation waits for.
@@ -128,4 +128,14 @@ pub enum Error {
     /// The engine could not be started or does not work any more.
     #[error("{0}")]
     Engine(String),
+    /// The error of one of several ranks, where all of their results came together.
+    #[error("rank {rank}: {error}")]
+    Rank {
+        /// Whose error it is, as a rank of the world.
+        rank: Rank,
+        /// What it got.
+        error: Box<Error>,
+    },
 }
+
+crate::debug_by_display!(Error);

@@ -15,6 +15,7 @@ mod number_hasher;
 mod prefetch;
 pub mod rank;
 pub mod reduction;
+pub mod report;
 pub mod span;
 pub mod table;
 
@@ -29,5 +30,6 @@ pub use number_hasher::{BuildNumberHasher, NumberHasher};
 pub use prefetch::prefetch;
 pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch};
 pub use reduction::{And, Commutative, Located, Max, MaxLoc, Min, MinLoc, Or, Prod, Reduction, Sum, Xor, commutative};
+pub use report::all_ok;
 pub use span::{Lender, Lending, Region, Settling, Span, lending};
 pub use table::Table;

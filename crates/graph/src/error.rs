@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An operation on a graph that could not be done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Ranks could not talk to each other.
@@ -37,3 +37,5 @@ pub enum Error {
     #[error("wrong result: {0}")]
     Wrong(String),
 }
+
+treepie_base::debug_by_display!(Error);

@@ -4,7 +4,7 @@
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Parameters that no model can have.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A number that must be greater, or a number at all.
@@ -51,6 +51,13 @@ pub enum Error {
         /// What was asked for.
         name: String,
     },
+}
+
+impl std::fmt::Debug for Error {
+    /// The Display text in one line and in one write: `main` prints its error by `Debug`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to_string().replace('\n', " | "))
+    }
 }
 
 /// A number from 0 on.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Flavor;
 
 /// MPI could not be found, prepared or started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// There is no MPI compiler.
@@ -72,6 +72,8 @@ pub enum SetupError {
     #[error("MPI was started before in this process, and it can be started only once")]
     Again,
 }
+
+treepie_base::debug_by_display!(SetupError);
 
 impl SetupError {
     pub(crate) fn load(path: &Path, reason: impl ToString) -> Self {

@@ -1,7 +1,7 @@
 //! What can be wrong with a simulation.
 
 /// Why a simulation cannot be begun, or did not come to its end.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A parameter that no machine can have.
@@ -152,6 +152,8 @@ pub enum Error {
     #[error("programs cannot be simulated while a panic unwinds")]
     Panicking,
 }
+
+treepie_base::debug_by_display!(Error);
 
 /// What may go wrong here.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -4,7 +4,7 @@
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A network that cannot be.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No dimension, too many, or one of size 0.
@@ -108,6 +108,13 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+}
+
+impl std::fmt::Debug for Error {
+    /// The Display text in one line and in one write: `main` prints its error by `Debug`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to_string().replace('\n', " | "))
+    }
 }
 
 /// The number of links as an id type, if all of them can be numbered.
