@@ -51,8 +51,8 @@ use world::{Halt, World};
 pub struct Options {
     /// Microseconds that looking for something in vain costs, above 0.
     pub poll: f64,
-    /// Bytes of each rank's stack, from 64 KiB to 1 GiB. Only what is touched takes memory. A rank that needs more touches
-    /// the guard page behind it, which ends the process with a plain SIGSEGV, without the message that threads give.
+    /// Bytes of each rank's stack, from 64 KiB to 1 GiB; 256 KiB by default. Only what is touched takes memory. A rank that
+    /// needs more touches the guard page below it: a line names the rank and the size, and SIGSEGV ends the process.
     pub stack: usize,
     /// Microseconds of virtual time after which all are ended that have not ended; none if nothing is said.
     pub limit: Option<f64>,
