@@ -40,6 +40,23 @@ impl Drop for World {
     }
 }
 
+/// Ends a rank's part in its world when it is dropped, whatever handles of it were forgotten or kept. Whoever runs the
+/// rank's function holds one, so that peers hear of the end of a rank that never drops its world.
+pub struct Finalizer {
+    endpoint: Rc<RefCell<Endpoint>>,
+    leftovers: Rc<Leftovers>,
+}
+
+impl Drop for Finalizer {
+    fn drop(&mut self) {
+        // A rank that was left in the middle of an operation has nobody who could go on with it.
+        if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
+            self.leftovers.clear(&mut endpoint, false);
+            endpoint.end();
+        }
+    }
+}
+
 pub(crate) struct Inner {
     endpoint: Rc<RefCell<Endpoint>>,
     /// Even for messages of the program; the odd one above is for the library's own.
@@ -70,6 +87,12 @@ impl Comm {
         let world = World { endpoint: Rc::new(RefCell::new(endpoint)), leftovers: Rc::default() };
         let world = Self::with_context(&Rc::new(world), 0, rank, members);
         if checked::is_asked_for() { world.checked() } else { world }
+    }
+
+    /// What ends this rank's part in the world, though handles are left.
+    #[doc(hidden)]
+    pub fn finalizer(&self) -> Finalizer {
+        Finalizer { endpoint: self.world.endpoint.clone(), leftovers: self.world.leftovers.clone() }
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {

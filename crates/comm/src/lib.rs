@@ -26,7 +26,7 @@ mod window;
 
 pub use cartesian::Cartesian;
 pub use collective::{Chooser, Persistent, Question};
-pub use comm::Comm;
+pub use comm::{Comm, Finalizer};
 pub use dims::balanced_dims;
 pub use graph::Graph;
 pub use levels::Level;

@@ -28,7 +28,7 @@ pub use treepie_comm::{
 
 pub use treepie_am as am;
 pub use treepie_am::ActiveMessages;
-pub use treepie_base::Table;
+pub use treepie_base::{Table, all_ok};
 pub use treepie_graph as graph;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
 

@@ -3,6 +3,8 @@
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
+use crate::start::run_rank;
+
 pub use treepie_sim::costs::{Clusters, Costs, Handshake, Links, LogGP, PLogP, Routing, Settings, Table, Wide};
 pub use treepie_sim::engine::{Options, Simulated};
 pub use treepie_sim::noise::Noise;
@@ -43,7 +45,7 @@ pub fn simulate_with<R>(
     let named = network.to_string();
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric);
-        body(world.on(&named).unwrap_or(world))
+        run_rank(world.on(&named).unwrap_or(world), &body)
     });
     simulated.map_err(|error| Error::Engine(error.to_string()))
 }

@@ -2,26 +2,40 @@
 
 use std::sync::Arc;
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, report};
 use treepie_comm::Comm;
-use treepie_fabric::Alone;
+use treepie_fabric::{Alone, Fabric};
 use treepie_shm::{Arena, Shm};
 
 /// Joins the world that this process was started in: that of `treepie run`, or of `mpirun` or `srun`, or else a world
 /// of its own. Call it once, at the beginning; the world ends when the last handle of it is dropped.
 pub fn init() -> Result<Comm> {
     if let Some(shm) = treepie_shm::join_launched().map_err(|e| Error::Engine(e.to_string()))? {
-        return Ok(Comm::world(Box::new(shm)));
+        return Ok(world_of_process(Box::new(shm)));
     }
     if treepie_mpi::running_under_mpi().is_some() {
-        return Ok(Comm::world(treepie_mpi::start()?));
+        return Ok(world_of_process(treepie_mpi::start()?));
     }
     Ok(Comm::world(Box::new(Alone::new())))
 }
 
+/// The world of a process that is one of its ranks: errors that it prints name it.
+fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
+    report::set_process_rank(fabric.rank() as usize);
+    Comm::world(fabric)
+}
+
+/// Calls the function of a rank, and ends the rank's part in its world when that has returned or panicked: a world that the
+/// function forgot, or keeps where nobody drops it in time, does not keep peers waiting.
+pub(crate) fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
+    let _finalizer = world.finalizer();
+    body(world)
+}
+
 /// Runs `body` on `ranks` ranks that are threads of this process, each with its own handle of their world, and returns
-/// what they returned, by rank. If one panics, the others get [`Error::PeerLost`] where they wait for it, and the panic
-/// goes on here when all have ended.
+/// what they returned, by rank; [`all_ok`](crate::all_ok) makes one result of theirs. If one panics, the others get
+/// [`Error::PeerLost`] where they wait for it, and the panic goes on here when all have ended. A rank leaves the world when
+/// it drops its last handle, and at the latest when `body` returns.
 ///
 /// ```
 /// let sums = treepie::launch(3, |world| {
@@ -45,7 +59,8 @@ pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
             let spawned = thread.spawn_scoped(threads, move || {
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
-                body(Comm::world(Box::new(engine)))
+                let world = Comm::world(Box::new(engine));
+                report::as_thread_rank(rank as usize, || run_rank(world, body))
             });
             match spawned {
                 Ok(thread) => running.push(thread),

@@ -1,0 +1,121 @@
+//! Ranks that return although they forgot handles of their world, requests, windows or what else: peers that wait for them
+//! hear of their end.
+
+use std::cell::RefCell;
+use std::mem::forget;
+
+use treepie::prelude::*;
+use treepie::simulate::LogGP;
+use treepie::{Error, Network, Result, launch, simulate};
+
+/// The one that forgets.
+const VICTIM: usize = 1;
+
+thread_local! {
+    /// What a rank left for the end of its thread.
+    static KEPT: RefCell<Option<Keeps>> = const { RefCell::new(None) };
+}
+
+/// Uses its world once more when it is dropped.
+struct Keeps(Comm);
+
+impl Drop for Keeps {
+    fn drop(&mut self) {
+        assert!(self.0.send(&[0u8; 4], 0, 5).is_err() && self.0.recv_vec::<u8>(0, 5).is_err(), "its world is over");
+    }
+}
+
+/// What ranks forget. All of them begin it together.
+const FORGOTTEN: [&str; 9] =
+    ["world", "clone", "dup", "split", "window", "request", "long request", "collective", "thread-local"];
+
+fn forgets(world: Comm, what: &str) -> Result<()> {
+    match what {
+        "world" => forget(world),
+        "clone" => forget(world.clone()),
+        "dup" => forget(world.dup()?),
+        "split" => forget(world.using("split/distributed:sorters=2")?.split(0, [2, 1, 0][world.rank() % 3])?),
+        "window" => forget(world.window::<u64>(10)?),
+        "request" => {
+            forget(world.irecv_vec::<u8>(0, 9)?);
+            forget(world);
+        }
+        "long request" => {
+            forget(world.isend(vec![1u8; 3 << 20], 0, 9)?);
+            forget(world);
+        }
+        "collective" => {
+            forget(world.iall_reduce(vec![1u64], Sum)?);
+            forget(world);
+        }
+        // Threads drop it after the rank's function has returned.
+        _ => KEPT.with(|kept| *kept.borrow_mut() = Some(Keeps(world))),
+    }
+    Ok(())
+}
+
+fn rank_program(world: Comm, what: &str) -> Result<()> {
+    if world.rank() == VICTIM {
+        return forgets(world, what);
+    }
+    // Where all ranks have to make it.
+    match what {
+        "dup" => drop(world.dup()?),
+        "split" => drop(world.using("split/distributed:sorters=2")?.split(0, [2, 1, 0][world.rank() % 3])?),
+        "window" => drop(world.window::<u64>(10)?),
+        _ => {}
+    }
+    world.recv_vec::<u8>(VICTIM, 5).map(drop)
+}
+
+fn expected() -> Vec<Result<()>> {
+    vec![Err(Error::PeerLost { rank: VICTIM }), Ok(()), Err(Error::PeerLost { rank: VICTIM })]
+}
+
+#[test]
+fn threads_that_forget_their_world_have_left_it() {
+    for what in FORGOTTEN {
+        assert_eq!(launch(3, |world| rank_program(world, what)).unwrap(), expected(), "{what}");
+    }
+}
+
+#[test]
+fn simulated_ranks_that_forget_their_world_have_left_it() {
+    let machine = LogGP { latency: 10.0, overhead: 2.0, gap: 3.0, per_byte: 0.01 };
+    // Threads end after the simulation; there is no thread of a rank.
+    for what in FORGOTTEN.into_iter().filter(|what| *what != "thread-local") {
+        let simulated = simulate(&Network::flat(3), &machine.clone().into(), |world| rank_program(world, what));
+        assert_eq!(simulated.unwrap().into_results(), expected(), "{what}");
+    }
+}
+
+#[test]
+fn a_panic_after_the_world_was_forgotten_is_heard_of() {
+    let outcome = std::panic::catch_unwind(|| {
+        launch(2, |world| {
+            if world.rank() == VICTIM {
+                forget(world);
+                std::panic::resume_unwind(Box::new("without its world"));
+            }
+            assert_eq!(world.recv_vec::<u8>(VICTIM, 5).unwrap_err(), Error::PeerLost { rank: VICTIM });
+        })
+    });
+    assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"without its world"));
+}
+
+#[test]
+fn what_was_sent_before_arrives() {
+    let results = launch(2, |world| {
+        if world.rank() == VICTIM {
+            world.send(&[7u8], 0, 5)?;
+            let long = world.isend(vec![8u8; 3 << 20], 0, 5)?;
+            forget((long, world));
+            return Ok(0);
+        }
+        let (short, _) = world.recv_vec::<u8>(VICTIM, 5)?;
+        let (long, _) = world.recv_vec::<u8>(VICTIM, 5)?;
+        assert_eq!(world.recv_vec::<u8>(VICTIM, 5).unwrap_err(), Error::PeerLost { rank: VICTIM });
+        Ok::<_, Error>(usize::from(short[0]) + long.len())
+    });
+    assert_eq!(results.unwrap(), [Ok(7 + (3 << 20)), Ok(0)]);
+}
