@@ -13,6 +13,7 @@ use treepie_base::Span;
 use treepie_fabric::{Event, Fabric, Head, Invite, Refused};
 
 use crate::bulk::Bulk;
+use crate::exit;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::record::MAX_BODY;
@@ -50,6 +51,9 @@ enum Stage {
 
 impl MpiFabric {
     pub(crate) fn new(shim: Shim, world: World) -> Self {
+        if world.size > 1 {
+            exit::enter(world.rank, shim.aborter());
+        }
         Self {
             inbox: Inbox::new(&shim),
             outbox: Outbox::new(world.size as u32),
@@ -74,6 +78,7 @@ impl MpiFabric {
     fn abort(&self, code: i32) -> ! {
         // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
         let _ = std::io::stdout().flush();
+        exit::leave();
         self.shim.abort(code)
     }
 }
@@ -172,6 +177,7 @@ impl Drop for MpiFabric {
         if !in_order || !self.bulk.is_empty() {
             self.abort(VANISHED);
         }
+        exit::leave();
         self.inbox.close(&self.shim);
         self.shim.end();
     }

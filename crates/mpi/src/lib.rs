@@ -15,6 +15,7 @@ mod bulk;
 mod cache;
 mod engine;
 mod error;
+mod exit;
 mod inbox;
 mod installation;
 mod launcher;

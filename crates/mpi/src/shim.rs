@@ -55,6 +55,18 @@ pub(crate) struct Shim {
     one_thread: PhantomData<*const ()>,
 }
 
+/// Ends all ranks, from any thread: MPI allows that whatever else goes on, as the process ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Aborter(unsafe extern "C" fn(i32));
+
+impl Aborter {
+    pub(crate) fn abort(self, code: i32) -> ! {
+        // SAFETY: it takes nothing that could be wrong, and the shim is never unloaded.
+        unsafe { (self.0)(code) };
+        unreachable!("the shim ends the process")
+    }
+}
+
 impl Shim {
     /// Loads a compiled shim, and with it its MPI, for the rest of the process.
     pub(crate) fn load(path: &Path) -> Result<Self, SetupError> {
@@ -172,8 +184,11 @@ impl Shim {
 
     /// Ends all ranks, this one included.
     pub(crate) fn abort(&self, code: i32) -> ! {
-        // SAFETY: it takes nothing that could be wrong.
-        unsafe { (self.abort)(code) };
-        unreachable!("the shim ends the process")
+        self.aborter().abort(code)
+    }
+
+    /// What ends all ranks, for whoever has no shim.
+    pub(crate) fn aborter(&self) -> Aborter {
+        Aborter(self.abort)
     }
 }

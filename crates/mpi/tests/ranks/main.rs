@@ -48,6 +48,8 @@ fn run_all(cache: &Path) {
         }
         job.fails("fail", 3, Some(101), "");
         job.fails("vanish", 2, None, "");
+        job.fails("forget", 2, None, "treepie: rank 1 exited without leaving its world");
+        job.fails("exit", 3, Some(3), "treepie: rank 1 exited with status 3");
         job.fails("die", 2, None, "");
         job.succeeds("again", 2);
         // What was compiled before is found where there is no compiler.

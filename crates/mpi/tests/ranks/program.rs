@@ -34,6 +34,11 @@ pub(crate) fn run(name: &str) -> ExitCode {
         "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::Again))),
         "fail" if rank.me == 1 => rank.fabric.fail(),
         "vanish" if rank.me == 1 => return ExitCode::SUCCESS,
+        "forget" if rank.me == 1 => {
+            std::mem::forget(rank);
+            return ExitCode::SUCCESS;
+        }
+        "exit" if rank.me == 1 => std::process::exit(3),
         "die" if rank.me == 1 => {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
                 .expect("a process may kill itself")

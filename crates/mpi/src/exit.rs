@@ -1,0 +1,61 @@
+//! A process that exits without leaving its world: main has returned, or somebody called exit, while handles of the world are
+//! kept or were forgotten.
+//!
+//! MPI would have the others wait for it for ever, or would say nothing of why it ends them. So it ends the job, and says which
+//! rank it was.
+
+use std::ffi::{c_int, c_void};
+use std::io::Write;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::shim::Aborter;
+
+/// The exit status of a job in which a rank went away without a word.
+const VANISHED: i32 = 1;
+
+static OWN: OnceLock<(i32, Aborter)> = OnceLock::new();
+
+/// Whether this process is in its world.
+static INSIDE: AtomicBool = AtomicBool::new(false);
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    /// Of the GNU C library: as atexit, and tells the status.
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// From now on an exit of this process is one without leaving.
+pub(crate) fn enter(rank: i32, aborter: Aborter) {
+    if OWN.set((rank, aborter)).is_ok() {
+        // Should it be refused, or in another C library, an exit is what it was to MPI.
+        #[cfg(target_env = "gnu")]
+        // SAFETY: registers a function that may be called at any exit.
+        unsafe {
+            on_exit(exits, ptr::null_mut())
+        };
+    }
+    INSIDE.store(true, Ordering::SeqCst);
+}
+
+/// From now on an exit is in order.
+pub(crate) fn leave() {
+    INSIDE.store(false, Ordering::SeqCst);
+}
+
+extern "C" fn exits(status: c_int, _: *mut c_void) {
+    let Some((rank, aborter)) = OWN.get() else { return };
+    if !INSIDE.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let line = match status {
+        0 => format!(
+            "treepie: rank {rank} exited without leaving its world: drop all handles of it before main returns\n"
+        ),
+        status => format!("treepie: rank {rank} exited with status {status}\n"),
+    };
+    // What cannot be written is lost, and there is nobody to tell.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    aborter.abort(if status == 0 { VANISHED } else { status })
+}
