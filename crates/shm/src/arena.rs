@@ -66,6 +66,8 @@ pub(crate) struct Common {
 pub(crate) struct Control {
     pub(crate) bell: Bell,
     life: AtomicU32,
+    /// The how manieth news it was that this rank was not there as before; 0 while it is.
+    left: AtomicU32,
     pub(crate) pid: AtomicU32,
     /// Rings to this rank that writers have taken.
     pub(crate) rings_taken: AtomicU32,
@@ -244,9 +246,15 @@ impl Arena {
         let ended = |now: u32| now >= 3;
         let change = |now: u32| (now < word && !ended(now)).then_some(word);
         if self.control(rank).life.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok() {
-            self.header().news.fetch_add(1, Ordering::SeqCst);
+            let news = self.header().news.fetch_add(1, Ordering::SeqCst);
+            let _ = self.control(rank).left.compare_exchange(0, news + 1, Ordering::AcqRel, Ordering::Relaxed);
             self.wake_all();
         }
+    }
+
+    /// A number for a rank that has begun to leave or was lost: the earlier, the smaller.
+    pub(crate) fn left(&self, rank: u32) -> u32 {
+        self.control(rank).left.load(Ordering::Acquire)
     }
 
     pub(crate) fn pid(&self, rank: u32) -> i32 {

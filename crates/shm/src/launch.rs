@@ -1,25 +1,24 @@
 //! Processes as ranks: starts them, passes their output on, and sees to it that they end together.
 //!
 //! ```text
-//! launcher --- rank 0, rank 1, ...   each the leader of its own process group
-//!    \-------- guardian              kills the groups if the launcher is killed
+//! launcher --- guardian --- rank 0, rank 1, ...   each the leader of its own process group
 //! ```
-//! One thread does everything, in a loop around poll(2): signals arrive through a pipe, output through pipes where
-//! lines get labels, and time passes only while ranks are being ended. What the loop may rely on:
+//! One thread does everything, in a loop around poll(2): signals and output arrive through pipes, ends of ranks over the line
+//! to the guardian, and time passes only while ranks are being ended. What the loop may rely on:
 //!
 //! - A rank that ended is not reaped before the whole job has ended. Its zombie keeps the number of its process group
 //!   from being given to anybody else, so signals to the group can only reach what the rank started.
-//! - Whatever way `run` is left, by an error or a panic too, dropping the `Job` kills and reaps all that was started.
-//! - When the launcher itself is killed, the kernel kills the ranks (parent-death signal) and the guardian kills what
-//!   they started.
+//! - Whatever way `run` is left, by an error or a panic too, dropping the `Job` ends the guardian, and that kills and reaps
+//!   the ranks and all that they started, in sessions of their own too.
+//! - When the launcher itself is killed, the guardian does the same.
 //!
 //! | file | what |
 //! |---|---|
 //! | `job` | the loop: start, reap, end |
 //! | `outcome` | how a job ended, and names of signals |
-//! | `output` | lines with labels |
+//! | `output` | whole lines, with labels |
 //! | `signals` | signals of the launcher as bytes in a pipe |
-//! | `guardian` | what is left to do after `kill -9` of the launcher |
+//! | `guardian` | the parent of the ranks, which leaves nothing of them |
 //! | `place` | which core each rank is pinned to |
 //! | `descriptors` | enough descriptors for the pipes of many ranks |
 
@@ -59,6 +58,9 @@ pub struct Launch {
     pub pin: Pin,
     /// Whether lines of output carry the number of the rank that wrote them.
     pub label: Label,
+    /// Whether the ranks write straight to the launcher's standard output and error: at once, without labels (but for
+    /// [`Label::Always`]), and with lines of several ranks mixed. Otherwise every line comes out whole.
+    pub unbuffered: bool,
 }
 
 /// Whether each rank is bound to a core.
@@ -72,8 +74,6 @@ pub enum Pin {
 }
 
 /// Whether lines of output begin with `[rank]`.
-///
-/// Where they do not, the ranks write to the launcher's own descriptors and nothing comes between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Label {
     /// On each of standard output and standard error, if it is a terminal.
@@ -86,7 +86,7 @@ pub enum Label {
 }
 
 /// Why a job could not be run. Nothing that was started is left, except in the case of [`Stuck`](Self::Stuck).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// No ranks were asked for.
@@ -126,6 +126,8 @@ pub enum LaunchError {
     },
 }
 
+treepie_base::debug_by_display!(LaunchError);
+
 impl LaunchError {
     /// For `map_err`: the system refused to `what`.
     fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
@@ -143,6 +145,7 @@ impl Launch {
             env: Vec::new(),
             pin: Pin::default(),
             label: Label::default(),
+            unbuffered: false,
         }
     }
 
@@ -150,11 +153,10 @@ impl Launch {
     ///
     /// The job goes on while ranks exit with status 0. The first that fails, or SIGINT, SIGTERM or SIGHUP to this
     /// process, ends it: the others have a moment to end by themselves, then they are asked to by SIGTERM, then they
-    /// are killed, all within two seconds. Processes that a rank started in its process group end with the job.
+    /// are killed, all within two seconds. Processes that a rank started end with the job, whatever session they are in.
     ///
-    /// For the time of the call this process handles these signals (those that it does not ignore), SIGTSTP and
-    /// SIGCHLD; then everything is as before. The calling thread must stay alive until the end, as it does when it
-    /// calls this.
+    /// For the time of the call this process handles these signals (those that it does not ignore) and SIGTSTP; then
+    /// everything is as before.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         if self.ranks == 0 {
             return Err(LaunchError::NoRanks);
@@ -167,6 +169,6 @@ impl Launch {
         let mut job = Job::new(self, &arena)?;
         job.start()?;
         job.watch()?;
-        Ok(job.finish())
+        job.finish()
     }
 }

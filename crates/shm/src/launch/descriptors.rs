@@ -25,6 +25,11 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
+    /// Whether the hard limit allows so many pipes.
+    pub(super) fn suffice(pipes: u64) -> bool {
+        getrlimit(Resource::Nofile).maximum.is_none_or(|most| most >= pipes + OTHERS)
+    }
+
     pub(super) fn reserve(pipes: u64) -> Self {
         let mut raised = lock();
         raised.jobs += 1;

@@ -1,27 +1,23 @@
 //! A running job: starts its ranks, sees how they end, and ends them.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{
-    Pid, Resource, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
-    set_parent_process_death_signal, setrlimit, test_kill_process_group, waitid,
-};
-use rustix::thread::sched_setaffinity;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::stdio;
 use treepie_fabric::Life;
 
 use super::descriptors::Descriptors;
-use super::guardian::{Guardian, announce};
+use super::guardian::{Guardian, Streams};
 use super::output::{Output, Stream};
-use super::place::{only, places};
+use super::place::places;
 use super::signals::{Signals, asks_to_end, stop_here};
 use super::{End, Launch, LaunchError, Outcome};
-use crate::{ARENA, Arena, RANK, SIZE};
+use crate::Arena;
 
 // Times since the job began to end. Everything has to be over two seconds after a failure.
 
@@ -33,11 +29,6 @@ const KILL_AFTER: Duration = Duration::from_millis(700);
 const OVER_AFTER: Duration = Duration::from_millis(1900);
 /// A killed process that has not ended by then is not going to.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// How long to wait for ranks that were killed because the launcher itself failed.
-const REAP_WITHIN: Duration = Duration::from_secs(2);
-/// How long to wait for killed processes to vanish that ranks left behind. They die at once, but whoever inherits them
-/// may take its time to reap them.
-const VANISH_WITHIN: Duration = Duration::from_millis(100);
 /// A fork that was going on has long ended.
 const FORKED_WITHIN: Duration = Duration::from_millis(50);
 /// Signals that come together are one press of Ctrl-C: some wrappers send it to the process and to its group.
@@ -54,9 +45,10 @@ pub(super) struct Job<'a> {
     ending: Option<Ending>,
     output: Output,
     cores: Option<Vec<usize>>,
-    // Dropped in this order, after the ranks: signals must still be handled while there is something to clean up.
+    // Dropped in this order: signals must still be handled while there is something to clean up.
+    /// The parent of the ranks; nothing once it has ended, and all of them with it.
     guardian: Option<Guardian>,
-    descriptors: Descriptors,
+    _descriptors: Descriptors,
     signals: Signals,
 }
 
@@ -66,13 +58,23 @@ struct Failure {
     end: End,
     /// It was killed, or said itself that it failed; others exit because they lost a peer.
     is_cause: bool,
+    /// The smaller, the earlier it left its world: who fails because a peer left, leaves after it.
+    left: u32,
+}
+
+impl Failure {
+    /// Whether this is rather the cause of another failure than its consequence.
+    fn precedes(&self, other: (bool, u32)) -> bool {
+        (!self.is_cause, self.left) < (!other.0, other.1)
+    }
 }
 
 /// Why and since when a job is being ended.
 struct Ending {
     outcome: Outcome,
-    /// Whether the outcome is known to be the cause, and not itself the consequence of another failure.
-    is_cause: bool,
+    /// Whether the outcome is known to be the cause, and not itself the consequence of another failure, and when that rank
+    /// left.
+    cause: (bool, u32),
     since: Instant,
     stage: Stage,
 }
@@ -91,18 +93,20 @@ impl<'a> Job<'a> {
     /// Prepares everything but the ranks.
     pub(super) fn new(launch: &'a Launch, arena: &'a Arena) -> Result<Self, LaunchError> {
         let signals = Signals::install().map_err(LaunchError::system("listen to signals"))?;
-        let guardian = Guardian::start(launch.ranks).map_err(LaunchError::system("start the guardian process"))?;
-        let output = Output::new(launch.label).map_err(LaunchError::system("prepare the ranks' output"))?;
+        let output = Output::new(launch).map_err(LaunchError::system("prepare the ranks' output"))?;
+        let descriptors = Descriptors::reserve(output.pipes_per_rank() * u64::from(launch.ranks));
+        let guardian = Guardian::start(launch, arena.fd(), descriptors.of_ranks)
+            .map_err(LaunchError::system("start the guardian process"))?;
         Ok(Self {
             launch,
             arena,
             started: Vec::with_capacity(launch.ranks as usize),
             living: Vec::with_capacity(launch.ranks as usize),
             ending: None,
-            descriptors: Descriptors::reserve(output.pipes_per_rank() * u64::from(launch.ranks)),
             output,
             cores: places(launch.ranks, launch.pin),
             guardian: Some(guardian),
+            _descriptors: descriptors,
             signals,
         })
     }
@@ -150,14 +154,17 @@ impl<'a> Job<'a> {
     }
 
     /// Ends what the ranks left behind, and passes on their last output.
-    pub(super) fn finish(mut self) -> Outcome {
-        self.signal_all(Signal::KILL);
+    pub(super) fn finish(mut self) -> Result<Outcome, LaunchError> {
+        self.end_guardian();
         let deadline = self.ending.as_ref().map(|ending| ending.since + OVER_AFTER);
         let interrupted = self.output.finish(&self.signals, deadline);
         match (&self.ending, interrupted) {
-            (Some(ending), _) => ending.outcome,
-            (None, Some(signal)) => Outcome::Interrupted { signal },
-            (None, None) => Outcome::Success,
+            (Some(ending), _) => Ok(ending.outcome),
+            (None, Some(signal)) => Ok(Outcome::Interrupted { signal }),
+            (None, None) => match self.output.failure() {
+                Some(error) => Err(LaunchError::system("write the ranks' output")(error)),
+                None => Ok(Outcome::Success),
+            },
         }
     }
 
@@ -166,52 +173,20 @@ impl<'a> Job<'a> {
             io::ErrorKind::NotFound => LaunchError::NotFound { program: self.launch.program.clone() },
             _ => LaunchError::Start { program: self.launch.program.clone(), rank, source },
         };
-        let stdin = if rank == 0 && !io::stdin().is_terminal() { Stdio::inherit() } else { Stdio::null() };
-        let mut command = Command::new(&self.launch.program);
-        command
-            .args(&self.launch.args)
-            .envs(self.launch.env.iter().map(|(name, value)| (name, value)))
-            .env(RANK, rank.to_string())
-            .env(SIZE, self.launch.ranks.to_string())
-            .env(ARENA, self.arena.fd().as_raw_fd().to_string())
-            .process_group(0)
-            .stdin(stdin);
-        if let Some(pipe) = self.output.pipe(rank, Stream::Out).map_err(refused)? {
-            command.stdout(pipe);
-        }
-        if let Some(pipe) = self.output.pipe(rank, Stream::Err).map_err(refused)? {
-            command.stderr(pipe);
-        }
-        let launcher = getpid();
-        let arena = self.arena.fd().as_raw_fd();
-        let line = self.guardian.as_ref().map(|guardian| guardian.line().as_raw_fd());
-        let core = self.cores.as_ref().map(|cores| only(cores[rank as usize]));
-        let descriptors = self.descriptors.of_ranks;
-        let prepare = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            if getppid() != Some(launcher) {
-                // The launcher died before the kernel knew that this is to follow it.
-                return Err(Errno::SRCH.into());
-            }
-            if let Some(line) = line {
-                // SAFETY: the launcher keeps it open while it starts ranks, and this process has inherited it.
-                announce(unsafe { BorrowedFd::borrow_raw(line) });
-            }
-            // SAFETY: as above.
-            fcntl_setfd(unsafe { BorrowedFd::borrow_raw(arena) }, FdFlags::empty())?;
-            if let Some(core) = &core {
-                // Cores may have been taken away meanwhile; a rank that runs elsewhere is better than none.
-                let _ = sched_setaffinity(None, core);
-            }
-            if let Some(descriptors) = descriptors {
-                setrlimit(Resource::Nofile, descriptors)?;
-            }
-            Ok(())
+        let nothing = File::open("/dev/null").map_err(LaunchError::system("open /dev/null"))?;
+        let inherits = rank == 0 && !io::stdin().is_terminal();
+        let out = self.output.pipe(rank, Stream::Out).map_err(refused)?;
+        let err = self.output.pipe(rank, Stream::Err).map_err(refused)?;
+        let streams = Streams {
+            stdin: if inherits { stdio::stdin() } else { nothing.as_fd() },
+            stdout: out.as_ref().map_or(stdio::stdout(), |pipe| pipe.as_fd()),
+            stderr: err.as_ref().map_or(stdio::stderr(), |pipe| pipe.as_fd()),
         };
-        // SAFETY: between fork and exec it only makes system calls: no allocation, no lock.
-        unsafe { command.pre_exec(prepare) };
-        let child = command.spawn().map_err(refused)?;
-        Ok(Pid::from_child(&child))
+        let core = self.cores.as_ref().map(|cores| cores[rank as usize]);
+        match &mut self.guardian {
+            Some(guardian) => guardian.start_rank(rank, core, &streams).map_err(refused),
+            None => Err(refused(io::ErrorKind::BrokenPipe.into())),
+        }
     }
 
     /// Waits for something to happen, not longer than `most`, and does what has to be done about it.
@@ -223,56 +198,65 @@ impl<'a> Job<'a> {
         };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut list = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        list.extend(self.guardian.as_ref().map(|guardian| PollFd::new(guardian, PollFlags::IN)));
         self.output.awaited(&mut list);
         match poll(&mut list, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(LaunchError::system("wait for the ranks")(error)),
         }
-        let mut someone_ended = false;
         for signal in self.signals.take() {
             match signal {
-                libc::SIGCHLD => someone_ended = true,
                 libc::SIGTSTP => self.suspend(),
                 signal if asks_to_end(signal) => self.interrupt(signal),
                 _ => {}
             }
         }
-        if someone_ended {
-            self.note_ends().map_err(LaunchError::system("learn how a rank ended"))?;
-        }
-        self.output.pass_on().map_err(LaunchError::system("read the ranks' output"))?;
+        self.note_ends()?;
+        self.output.pass_on()?;
         self.next_stage();
         Ok(())
     }
 
     /// Finds out who has ended, tells the others, and begins to end the job if somebody failed.
-    fn note_ends(&mut self) -> io::Result<()> {
+    fn note_ends(&mut self) -> Result<(), LaunchError> {
+        let Some(guardian) = &mut self.guardian else { return Ok(()) };
+        let ended = match guardian.ended() {
+            Ok(ended) => ended,
+            Err(error) => {
+                // The kernel has killed the ranks. Their groups are killed at once: the kernel hands out numbers in turn, so
+                // one that was freed a moment ago is not in use again.
+                self.signal_all(Signal::KILL);
+                self.started.clear();
+                return Err(LaunchError::system("learn how a rank ended")(error));
+            }
+        };
+        if ended.is_empty() {
+            return Ok(());
+        }
         let mut failure: Option<Failure> = None;
-        let mut still = Vec::with_capacity(self.living.capacity());
-        for &rank in &self.living {
-            let Some(end) = how_ended(self.started[rank as usize])? else {
-                still.push(rank);
-                continue;
-            };
+        for &(rank, end) in &ended {
             // A rank that panics says so before it ends, and others may hear of it and exit before it has.
             let is_cause = matches!(end, End::Killed(_)) || self.arena.has_failed(rank);
             self.arena.report(rank, if end == End::Exited(0) { Life::Left } else { Life::Dead });
-            if end != End::Exited(0) && failure.as_ref().is_none_or(|first| is_cause && !first.is_cause) {
-                failure = Some(Failure { rank, end, is_cause });
+            let this = Failure { rank, end, is_cause, left: self.arena.left(rank) };
+            let precedes = |first: &Failure| this.precedes((first.is_cause, first.left));
+            if end != End::Exited(0) && failure.as_ref().is_none_or(precedes) {
+                failure = Some(this);
             }
         }
-        self.living = still;
-        if let Some(Failure { rank, end, is_cause }) = failure {
+        self.living.retain(|rank| ended.iter().all(|(ended, _)| ended != rank));
+        if let Some(failure) = failure {
+            let Failure { rank, end, is_cause, left } = failure;
             let outcome = Outcome::Failed { rank, end, others_ended: !self.living.is_empty() };
             match &mut self.ending {
-                None => self.begin_to_end(outcome, is_cause),
+                None => self.begin_to_end(outcome, (is_cause, left)),
                 // Nobody has been ended by the launcher yet, so this was the cause of the exit that was seen first.
-                Some(ending) if is_cause && !ending.is_cause && ending.stage == Stage::Waiting => {
+                Some(ending) if ending.stage == Stage::Waiting && failure.precedes(ending.cause) => {
                     ending.outcome = match ending.outcome {
                         Outcome::Failed { .. } => Outcome::Failed { rank, end, others_ended: true },
                         _ => return Ok(()),
                     };
-                    ending.is_cause = true;
+                    ending.cause = (is_cause, left);
                 }
                 Some(_) => {}
             }
@@ -280,8 +264,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn begin_to_end(&mut self, outcome: Outcome, is_cause: bool) {
-        self.ending = Some(Ending { outcome, is_cause, since: Instant::now(), stage: Stage::Waiting });
+    fn begin_to_end(&mut self, outcome: Outcome, cause: (bool, u32)) {
+        self.ending = Some(Ending { outcome, cause, since: Instant::now(), stage: Stage::Waiting });
     }
 
     /// The launcher was asked to end: passes the signal on at once, then goes on as after a failure. A second Ctrl-C is
@@ -289,7 +273,7 @@ impl<'a> Job<'a> {
     fn interrupt(&mut self, signal: i32) {
         match &mut self.ending {
             None => {
-                self.begin_to_end(Outcome::Interrupted { signal }, true);
+                self.begin_to_end(Outcome::Interrupted { signal }, (true, 0));
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.signal_all(signal);
                 }
@@ -327,10 +311,16 @@ impl<'a> Job<'a> {
         self.signal_all(signal);
     }
 
+    /// Ends the guardian, which leaves no rank and nothing that one started. From then on their numbers may be anybody's.
+    fn end_guardian(&mut self) {
+        self.guardian = None;
+        self.started.clear();
+    }
+
     /// Signals all process groups of the job, of ranks that have ended too.
     fn signal_all(&self, signal: Signal) {
         for &group in &self.started {
-            // No rank has been reaped, so the group exists and is ours; a refusal would concern a member that has
+            // The guardian has reaped no rank, so the group exists and is ours; a refusal would concern a member that has
             // taken on another user's rights, and there is nothing more to be done about it.
             let _ = kill_process_group(group, signal);
         }
@@ -350,35 +340,6 @@ impl Ending {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        self.signal_all(Signal::KILL);
-        // From here on numbers become free; see the guardian.
-        self.guardian = None;
-        let since = Instant::now();
-        for &pid in &self.started {
-            while !reap(pid) && since.elapsed() < REAP_WITHIN {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        // What a rank started has been killed, and should be gone when the job is. To ask does no harm, even if a
-        // number should name another group by now.
-        let left = |group: &Pid| test_kill_process_group(*group).is_ok();
-        while self.started.iter().any(left) && since.elapsed() < VANISH_WITHIN {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.end_guardian();
     }
-}
-
-/// How a rank ended, or nothing if it has not. It stays a zombie.
-fn how_ended(pid: Pid) -> io::Result<Option<End>> {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let Some(status) = waitid(WaitId::Pid(pid), options)? else { return Ok(None) };
-    Ok(Some(match (status.exit_status(), status.terminating_signal()) {
-        (Some(status), _) => End::Exited(status),
-        (None, signal) => End::Killed(signal.unwrap_or(0)),
-    }))
-}
-
-/// Whether a rank has ended and is now gone for good.
-fn reap(pid: Pid) -> bool {
-    !matches!(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None) | Err(Errno::INTR))
 }

@@ -24,6 +24,9 @@ pub enum Outcome {
     },
 }
 
+/// The exit status of a Rust program that panics.
+const PANICKED: i32 = 101;
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -65,6 +68,7 @@ impl fmt::Display for Outcome {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::Exited(PANICKED) => write!(f, "exited with status {PANICKED} (a panic)"),
             Self::Exited(status) => write!(f, "exited with status {status}"),
             Self::Killed(signal) => write!(f, "was killed by {}", Named(signal)),
         }
@@ -139,6 +143,7 @@ mod tests {
         let alone = Outcome::Failed { rank: 0, end: End::Exited(3), others_ended: false };
         assert_eq!(alone.to_string(), "rank 0 exited with status 3");
         assert_eq!(End::Killed(40).to_string(), "was killed by signal 40");
+        assert_eq!(End::Exited(101).to_string(), "exited with status 101 (a panic)");
         let interrupted = Outcome::Interrupted { signal: 2 };
         assert_eq!(interrupted.to_string(), "interrupted by signal 2 (SIGINT); all ranks were ended");
     }

@@ -1,4 +1,7 @@
-//! Lines of the ranks with labels, on the way from their pipes to the launcher's output.
+//! Lines of the ranks on the way from their pipes to the launcher's output: whole, and with labels where those are wanted.
+//!
+//! Without labels what one rank writes to one stream comes out byte for byte, as long as no other rank's line comes between: a
+//! line that has no end, or is longer than [`LONGEST_LINE`], gets one only where another line follows it.
 //!
 //! A [`Sink`] is a place where output goes; standard output and standard error are one sink when both are the same
 //! terminal or file, so that a line is never broken by another. What waits to be written to a sink is bounded: while it
@@ -10,20 +13,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::fs::fstat;
+use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio;
 
-use super::Label;
+use super::descriptors::Descriptors;
 use super::signals::Signals;
+use super::{Label, Launch, LaunchError};
 
 /// A sink that has this much waiting takes no more for now.
 const FULL: usize = 256 << 10;
-/// A longer line is broken, or a rank that never ends its line would fill the memory.
+/// A longer line may be broken, or a rank that never ends its line would fill the memory.
 const LONGEST_LINE: usize = 1 << 20;
 /// Written at a time: a pipe that is ready for writing takes at least so much without blocking.
 const PIECE: usize = 4096;
+/// Read at a time: what a pipe holds.
+const CHUNK: usize = 64 << 10;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The two streams of a rank.
@@ -36,22 +42,31 @@ pub(super) enum Stream {
 /// Passes on what ranks write; made without sinks when they write to the launcher's descriptors themselves.
 pub(super) struct Output {
     sinks: Vec<Sink>,
-    /// Which of the sinks a stream goes to, if it gets labels.
+    /// Which of the sinks a stream goes to, if not to the launcher's descriptor.
     out: Option<usize>,
     err: Option<usize>,
 }
 
 struct Sink {
     target: BorrowedFd<'static>,
+    labelled: bool,
+    /// How much may be written at a time without waiting.
+    piece: usize,
     /// All pipes that lead here.
     pipes: OwnedFd,
     /// By the number that `pipes` knows them by; `None` once a pipe has ended.
     sources: Vec<Option<Source>>,
-    /// Labelled lines; those before `written` are gone already.
+    /// Lines; those before `written` are gone already.
     waiting: Vec<u8>,
     written: usize,
+    /// Whose line it is that has no end yet, if the last one has none.
+    open: Option<usize>,
     /// Nobody takes what is written here any more.
     broken: bool,
+    /// Why, if it is not that the reader has gone.
+    failure: Option<io::Error>,
+    /// What is being read.
+    chunk: Vec<u8>,
 }
 
 struct Source {
@@ -60,35 +75,45 @@ struct Source {
 }
 
 impl Output {
-    pub(super) fn new(label: Label) -> io::Result<Self> {
-        let labelled = |is_terminal: bool| match label {
-            Label::Auto => is_terminal,
-            Label::Always => true,
-            Label::Never => false,
-        };
+    pub(super) fn new(launch: &Launch) -> io::Result<Self> {
         let mut output = Self { sinks: Vec::new(), out: None, err: None };
-        if labelled(io::stdout().is_terminal()) {
-            output.out = Some(output.add_sink(stdio::stdout())?);
+        let asked = launch.label == Label::Always;
+        if launch.unbuffered && !asked || !asked && !Descriptors::suffice(2 * u64::from(launch.ranks)) {
+            return Ok(output);
         }
-        if labelled(io::stderr().is_terminal()) {
-            output.err = match output.out {
-                Some(out) if same_file(stdio::stdout(), stdio::stderr()) => Some(out),
-                _ => Some(output.add_sink(stdio::stderr())?),
-            };
-        }
+        let labelled = |is_terminal: bool| asked || launch.label == Label::Auto && is_terminal;
+        let out = output.add_sink(stdio::stdout(), labelled(io::stdout().is_terminal()))?;
+        output.out = Some(out);
+        output.err = if same_file(stdio::stdout(), stdio::stderr()) {
+            Some(out)
+        } else {
+            Some(output.add_sink(stdio::stderr(), labelled(io::stderr().is_terminal()))?)
+        };
         Ok(output)
     }
 
-    fn add_sink(&mut self, target: BorrowedFd<'static>) -> io::Result<usize> {
+    fn add_sink(&mut self, target: BorrowedFd<'static>, labelled: bool) -> io::Result<usize> {
+        // A file takes everything at once.
+        let is_file = fstat(target).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
         self.sinks.push(Sink {
             target,
+            labelled,
+            piece: if is_file { usize::MAX } else { PIECE },
             pipes: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             sources: Vec::new(),
             waiting: Vec::new(),
             written: 0,
+            open: None,
             broken: false,
+            failure: None,
+            chunk: vec![0; CHUNK],
         });
         Ok(self.sinks.len() - 1)
+    }
+
+    /// Why output could not be written, if it could not and it was not for want of a reader.
+    pub(super) fn failure(&mut self) -> Option<io::Error> {
+        self.sinks.iter_mut().find_map(|sink| sink.failure.take())
     }
 
     /// How many pipes each rank needs.
@@ -121,21 +146,22 @@ impl Output {
     }
 
     /// Reads and writes what can be read and written now.
-    pub(super) fn pass_on(&mut self) -> io::Result<()> {
+    pub(super) fn pass_on(&mut self) -> Result<(), LaunchError> {
         for sink in &mut self.sinks {
             if !sink.is_full() {
-                sink.read_ready()?;
+                sink.read_ready().map_err(LaunchError::system("read the ranks' output"))?;
             }
             sink.write_ready();
         }
-        Ok(())
+        let failure = self.failure();
+        failure.map_or(Ok(()), |error| Err(LaunchError::system("write the ranks' output")(error)))
     }
 
     /// Passes on what ranks that have all ended left in their pipes, without waiting for the pipes to end: a process
     /// that outlives its rank may hold one open for ever. Gives up at `deadline` or when asked to end by a signal,
     /// which it returns.
     pub(super) fn finish(&mut self, signals: &Signals, deadline: Option<Instant>) -> Option<i32> {
-        for sink in &mut self.sinks {
+        for (number, sink) in self.sinks.iter_mut().enumerate() {
             for index in 0..sink.sources.len() {
                 sink.drain(index);
                 if sink.is_full()
@@ -143,6 +169,10 @@ impl Output {
                 {
                     return signal;
                 }
+            }
+            // The launcher may have something to say there itself.
+            if self.err == Some(number) {
+                sink.end_open_line();
             }
             if let Err(signal) = sink.write_all(signals, deadline) {
                 return signal;
@@ -168,7 +198,8 @@ impl Sink {
         }
         let number = epoll::EventData::new_u64(self.sources.len() as u64);
         epoll::add(&self.pipes, &pipe, number, epoll::EventFlags::IN)?;
-        self.sources.push(Some(Source { pipe, lines: Lines::of(rank) }));
+        let lines = Lines::new(if self.labelled { format!("[{rank}] ") } else { String::new() });
+        self.sources.push(Some(Source { pipe, lines }));
         Ok(())
     }
 
@@ -189,12 +220,12 @@ impl Sink {
 
     /// Reads at most `most` bytes that are known to be there, or the end of the pipe. Returns how many it read.
     fn read_once(&mut self, index: usize, most: usize) -> usize {
-        let Some(source) = &mut self.sources[index] else { return 0 };
-        let mut bytes = [0; 16 << 10];
-        let room = most.min(bytes.len());
-        match read(&source.pipe, &mut bytes[..room]) {
+        let Some(source) = &self.sources[index] else { return 0 };
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let room = most.min(chunk.len());
+        let count = match read(&source.pipe, &mut chunk[..room]) {
             Ok(count @ 1..) => {
-                source.lines.push(&bytes[..count], &mut self.waiting);
+                self.put(index, |lines, out| lines.push(&chunk[..count], out));
                 count
             }
             Err(Errno::INTR) => 0,
@@ -202,14 +233,36 @@ impl Sink {
                 self.close(index);
                 0
             }
-        }
+        };
+        self.chunk = chunk;
+        count
     }
 
     fn close(&mut self, index: usize) {
-        if let Some(mut source) = self.sources[index].take() {
+        self.put(index, Lines::end);
+        if let Some(source) = self.sources[index].take() {
             // Closing alone would not do while a process between fork and exec holds the pipe too.
             let _ = epoll::delete(&self.pipes, &source.pipe);
-            source.lines.end(&mut self.waiting);
+        }
+    }
+
+    /// Lets a rank's lines out. If another's last line has no end yet, it gets one first.
+    fn put(&mut self, index: usize, pass: impl FnOnce(&mut Lines, &mut Vec<u8>)) {
+        let Some(source) = &mut self.sources[index] else { return };
+        let before = self.waiting.len();
+        pass(&mut source.lines, &mut self.waiting);
+        if self.waiting.len() == before {
+            return;
+        }
+        if self.open.is_some_and(|open| open != index) {
+            self.waiting.insert(before, b'\n');
+        }
+        self.open = if self.waiting.ends_with(b"\n") { None } else { Some(index) };
+    }
+
+    fn end_open_line(&mut self) {
+        if self.open.take().is_some() && !self.broken {
+            self.waiting.push(b'\n');
         }
     }
 
@@ -231,10 +284,13 @@ impl Sink {
                 return;
             }
             let rest = &self.waiting[self.written..];
-            match write(self.target, &rest[..rest.len().min(PIECE)]) {
+            match write(self.target, &rest[..rest.len().min(self.piece)]) {
                 Ok(count) => self.written += count,
                 Err(Errno::INTR | Errno::AGAIN) => return,
-                Err(_) => self.give_up(),
+                Err(error) => {
+                    self.failure = (error != Errno::PIPE).then(|| error.into());
+                    self.give_up();
+                }
             }
         }
         if !self.has_waiting() || self.written >= FULL {
@@ -273,7 +329,7 @@ impl Sink {
     }
 }
 
-/// Cuts what one rank writes to one stream into lines and labels them.
+/// Cuts what one rank writes to one stream into lines, and labels them if there is a label.
 struct Lines {
     label: String,
     /// The beginning of a line whose end has not come.
@@ -281,11 +337,14 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(rank: u32) -> Self {
-        Self { label: format!("[{rank}] "), begun: Vec::new() }
+    fn new(label: String) -> Self {
+        Self { label, begun: Vec::new() }
     }
 
     fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.label.is_empty() {
+            return self.push_plain(bytes, out);
+        }
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             if piece.ends_with(b"\n") {
                 self.line(piece, out);
@@ -298,10 +357,22 @@ impl Lines {
         }
     }
 
-    /// The stream has ended; a last line without an end gets one.
+    /// Without labels all whole lines go at once.
+    fn push_plain(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        if whole > 0 {
+            self.line(&bytes[..whole], out);
+        }
+        self.begun.extend_from_slice(&bytes[whole..]);
+        if self.begun.len() >= LONGEST_LINE {
+            self.line(b"", out);
+        }
+    }
+
+    /// The stream has ended. A last line without an end gets one if it has a label.
     fn end(&mut self, out: &mut Vec<u8>) {
         if !self.begun.is_empty() {
-            self.line(b"\n", out);
+            self.line(if self.label.is_empty() { b"" } else { b"\n" }, out);
         }
     }
 
@@ -325,7 +396,7 @@ mod tests {
     use super::*;
 
     fn labelled(pieces: &[&[u8]]) -> String {
-        let (mut lines, mut out) = (Lines::of(7), Vec::new());
+        let (mut lines, mut out) = (Lines::new("[7] ".into()), Vec::new());
         for piece in pieces {
             lines.push(piece, &mut out);
         }
@@ -348,5 +419,41 @@ mod tests {
         let longer = vec![b'x'; LONGEST_LINE];
         let broken = labelled(&[&longer, b"y\n"]);
         assert_eq!(broken.lines().map(|line| line.len()).collect::<Vec<_>>(), [LONGEST_LINE + 4, 5]);
+    }
+
+    /// What goes to a sink without labels if these ranks write these pieces in this order.
+    fn mixed(pieces: &[(usize, &[u8])]) -> Vec<u8> {
+        let mut output = Output { sinks: Vec::new(), out: None, err: None };
+        let sink = output.add_sink(stdio::stdout(), false).unwrap();
+        let sink = &mut output.sinks[sink];
+        let ranks = pieces.iter().map(|(rank, _)| rank + 1).max().unwrap_or(0);
+        for rank in 0..ranks {
+            sink.add_source(pipe_with(PipeFlags::CLOEXEC).unwrap().0, rank as u32).unwrap();
+        }
+        for (rank, piece) in pieces {
+            sink.put(*rank, |lines, out| lines.push(piece, out));
+        }
+        (0..ranks).for_each(|rank| sink.close(rank));
+        std::mem::take(&mut sink.waiting)
+    }
+
+    #[test]
+    fn lines_without_labels_are_whole() {
+        assert_eq!(mixed(&[(0, b"a"), (1, b"b"), (0, b"a\na"), (1, b"b\n")]), b"aa\nbb\na");
+        assert_eq!(
+            mixed(&[(0, b"a"), (1, b"b"), (2, b"c\n")]),
+            b"c\na\nb",
+            "the last lines have an end if one follows"
+        );
+    }
+
+    #[test]
+    fn a_stream_without_labels_comes_out_byte_for_byte() {
+        let data: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8 | 0x10).collect();
+        assert!(!data.contains(&b'\n'));
+        let pieces: Vec<(usize, &[u8])> = data.chunks(70_001).map(|piece| (0, piece)).collect();
+        assert!(mixed(&pieces) == data);
+        let long = vec![b'x'; LONGEST_LINE];
+        assert_eq!(mixed(&[(0, &long), (1, b"y\n"), (0, b"x\n")]).len(), long.len() + 1 + 2 + 2);
     }
 }

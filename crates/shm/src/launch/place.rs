@@ -39,13 +39,6 @@ fn share_out(ranks: usize, allowed: &[usize], core_of: impl Fn(usize) -> String)
     ranks.is_multiple_of(allowed.len()).then(|| (0..ranks).map(|rank| near[rank / share].2).collect())
 }
 
-/// The set that holds one processor.
-pub(super) fn only(cpu: usize) -> CpuSet {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    set
-}
-
 /// Of each processor: the how manieth it is of its physical core, the number of that core, and itself.
 fn turns(allowed: &[usize], core_of: impl Fn(usize) -> String) -> Vec<(usize, usize, usize)> {
     let mut cores: Vec<(String, usize)> = Vec::new();

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// What the launcher wants to hear of.
-const HEARD: [i32; 5] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP];
+const HEARD: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP];
 
 /// Whether a signal asks the launcher to end its job.
 pub(super) fn asks_to_end(signal: i32) -> bool {
@@ -130,8 +130,7 @@ fn lock() -> MutexGuard<'static, Installed> {
 }
 
 /// Installs the handler for `signal` and returns what was there, or nothing if the process ignores the signal, as under
-/// nohup: then it stays ignored, here and in the ranks. A process that ignores SIGCHLD does not mean to have its
-/// children's statuses thrown away.
+/// nohup: then it stays ignored, here and in the ranks.
 fn hear(signal: i32) -> Option<(i32, libc::sigaction)> {
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null action only asks; `before` has room for the answer, and zeros are a valid sigaction.
@@ -139,13 +138,13 @@ fn hear(signal: i32) -> Option<(i32, libc::sigaction)> {
         libc::sigaction(signal, ptr::null(), before.as_mut_ptr());
         before.assume_init()
     };
-    if before.sa_sigaction == libc::SIG_IGN && signal != libc::SIGCHLD {
+    if before.sa_sigaction == libc::SIG_IGN {
         return None;
     }
     // SAFETY: zeros are a valid sigaction: default action, no flags, empty mask.
     let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
     action.sa_sigaction = on_signal as extern "C" fn(i32) as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_ONSTACK;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
     // SAFETY: the handler is async-signal-safe; see there.
     unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
     Some((signal, before))

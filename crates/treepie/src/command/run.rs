@@ -21,6 +21,9 @@ pub(crate) struct Run {
     /// Whether lines of output begin with `[rank]`; auto: if they go to a terminal
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     label: When,
+    /// Let ranks write straight to this command's output: at once, without labels, and with lines of several ranks mixed
+    #[arg(long, conflicts_with = "label")]
+    unbuffered: bool,
     /// What to launch, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_names = ["PROGRAM", "ARGS"])]
     program: Vec<OsString>,
@@ -44,6 +47,7 @@ impl Run {
             When::Never => Label::Never,
             When::Auto => Label::Auto,
         };
+        launch.unbuffered = self.unbuffered;
         let outcome = launch.run()?;
         if !outcome.is_success() {
             super::complain(&outcome.to_string());
