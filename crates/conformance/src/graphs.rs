@@ -44,7 +44,7 @@ pub(crate) const CASES: &[Case] = &[
 impl From<treepie::graph::Error> for Failure {
     #[track_caller]
     fn from(error: treepie::graph::Error) -> Self {
-        Self::new(format!("{error:?}: {error}"))
+        Self::new(error.to_string())
     }
 }
 

@@ -225,7 +225,8 @@ impl Sink {
         let room = most.min(chunk.len());
         let count = match read(&source.pipe, &mut chunk[..room]) {
             Ok(count @ 1..) => {
-                self.put(index, |lines, out| lines.push(&chunk[..count], out));
+                let is_open = self.open == Some(index);
+                self.put(index, |lines, out| lines.push(&chunk[..count], is_open, out));
                 count
             }
             Err(Errno::INTR) => 0,
@@ -341,9 +342,10 @@ impl Lines {
         Self { label, begun: Vec::new() }
     }
 
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    /// `is_open`: the beginning of this rank's line is out already, and no other's has come after it.
+    fn push(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
         if self.label.is_empty() {
-            return self.push_plain(bytes, out);
+            return self.push_plain(bytes, is_open, out);
         }
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             if piece.ends_with(b"\n") {
@@ -357,9 +359,12 @@ impl Lines {
         }
     }
 
-    /// Without labels all whole lines go at once.
-    fn push_plain(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    /// Without labels all whole lines go at once, and so does what follows the beginning of a line that is out.
+    fn push_plain(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        if whole == 0 && is_open && self.begun.is_empty() {
+            return out.extend_from_slice(bytes);
+        }
         if whole > 0 {
             self.line(&bytes[..whole], out);
         }
@@ -379,7 +384,9 @@ impl Lines {
     fn line(&mut self, rest: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(self.label.as_bytes());
         out.append(&mut self.begun);
-        self.begun.shrink_to(PIECE);
+        if self.begun.capacity() > CHUNK {
+            self.begun.shrink_to(PIECE);
+        }
         out.extend_from_slice(rest);
     }
 }
@@ -398,7 +405,7 @@ mod tests {
     fn labelled(pieces: &[&[u8]]) -> String {
         let (mut lines, mut out) = (Lines::new("[7] ".into()), Vec::new());
         for piece in pieces {
-            lines.push(piece, &mut out);
+            lines.push(piece, false, &mut out);
         }
         lines.end(&mut out);
         String::from_utf8(out).unwrap()
@@ -431,7 +438,8 @@ mod tests {
             sink.add_source(pipe_with(PipeFlags::CLOEXEC).unwrap().0, rank as u32).unwrap();
         }
         for (rank, piece) in pieces {
-            sink.put(*rank, |lines, out| lines.push(piece, out));
+            let is_open = sink.open == Some(*rank);
+            sink.put(*rank, |lines, out| lines.push(piece, is_open, out));
         }
         (0..ranks).for_each(|rank| sink.close(rank));
         std::mem::take(&mut sink.waiting)
@@ -454,6 +462,7 @@ mod tests {
         let pieces: Vec<(usize, &[u8])> = data.chunks(70_001).map(|piece| (0, piece)).collect();
         assert!(mixed(&pieces) == data);
         let long = vec![b'x'; LONGEST_LINE];
-        assert_eq!(mixed(&[(0, &long), (1, b"y\n"), (0, b"x\n")]).len(), long.len() + 1 + 2 + 2);
+        let broken = mixed(&[(0, &long), (0, b"x"), (1, b"y\n"), (0, b"x"), (1, b"y\n"), (0, b"x\n")]);
+        assert_eq!(&broken[long.len()..], b"x\ny\ny\nxx\n", "a longer line goes on at once until another follows it");
     }
 }
