@@ -199,11 +199,24 @@ impl<'a> Job<'a> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut list = vec![PollFd::new(&self.signals, PollFlags::IN)];
         list.extend(self.guardian.as_ref().map(|guardian| PollFd::new(guardian, PollFlags::IN)));
+        let own = list.len();
         self.output.awaited(&mut list);
         match poll(&mut list, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(LaunchError::system("wait for the ranks")(error)),
         }
+        // While there is much output nothing else is asked for in vain.
+        let is_told = list[..own].iter().any(|descriptor| !descriptor.revents().is_empty());
+        if is_told || most.is_some() {
+            self.listen()?;
+        }
+        self.output.pass_on()?;
+        self.next_stage();
+        Ok(())
+    }
+
+    /// Does what signals and ends of ranks ask for.
+    fn listen(&mut self) -> Result<(), LaunchError> {
         for signal in self.signals.take() {
             match signal {
                 libc::SIGTSTP => self.suspend(),
@@ -211,10 +224,7 @@ impl<'a> Job<'a> {
                 _ => {}
             }
         }
-        self.note_ends()?;
-        self.output.pass_on()?;
-        self.next_stage();
-        Ok(())
+        self.note_ends()
     }
 
     /// Finds out who has ended, tells the others, and begins to end the job if somebody failed.

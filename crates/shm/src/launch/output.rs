@@ -15,7 +15,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, ioctl_fionread, read, write};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::stdio;
 
 use super::descriptors::Descriptors;
@@ -28,8 +28,12 @@ const FULL: usize = 256 << 10;
 const LONGEST_LINE: usize = 1 << 20;
 /// Written at a time: a pipe that is ready for writing takes at least so much without blocking.
 const PIECE: usize = 4096;
-/// Read at a time: what a pipe holds.
-const CHUNK: usize = 64 << 10;
+/// Read at a time.
+const CHUNK: usize = 256 << 10;
+/// What the pipes of a few ranks hold, so that writer and launcher take turns less often; a user has 64 MiB for all pipes, by
+/// default, and 64 KiB for each is what one gets anyhow.
+const PIPE: usize = 256 << 10;
+const FEW: usize = 64;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The two streams of a rank.
@@ -129,6 +133,10 @@ impl Output {
         };
         let Some(index) = index else { return Ok(None) };
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        if self.sinks[index].sources.len() < FEW {
+            // Should it be refused, it is only slower.
+            let _ = fcntl_setpipe_size(&writer, PIPE);
+        }
         self.sinks[index].add_source(reader, rank)?;
         Ok(Some(writer))
     }
@@ -361,7 +369,7 @@ impl Lines {
 
     /// Without labels all whole lines go at once, and so does what follows the beginning of a line that is out.
     fn push_plain(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let whole = behind_last_line(bytes);
         if whole == 0 && is_open && self.begun.is_empty() {
             return out.extend_from_slice(bytes);
         }
@@ -389,6 +397,14 @@ impl Lines {
         }
         out.extend_from_slice(rest);
     }
+}
+
+/// How many bytes whole lines have at the beginning of these.
+fn behind_last_line(bytes: &[u8]) -> usize {
+    // Byte by byte this would be most of the time that binary output takes.
+    // SAFETY: looks at as many bytes as there are.
+    let last = unsafe { libc::memrchr(bytes.as_ptr().cast(), i32::from(b'\n'), bytes.len()) };
+    if last.is_null() { 0 } else { last as usize - bytes.as_ptr() as usize + 1 }
 }
 
 fn same_file(one: impl AsFd, other: impl AsFd) -> bool {
