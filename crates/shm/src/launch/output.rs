@@ -82,7 +82,8 @@ impl Output {
     pub(super) fn new(launch: &Launch) -> io::Result<Self> {
         let mut output = Self { sinks: Vec::new(), out: None, err: None };
         let asked = launch.label == Label::Always;
-        if launch.unbuffered && !asked || !asked && !Descriptors::suffice(2 * u64::from(launch.ranks)) {
+        let is_possible = Descriptors::suffice(2 * u64::from(launch.ranks));
+        if (launch.unbuffered || !is_possible) && !asked {
             return Ok(output);
         }
         let labelled = |is_terminal: bool| asked || launch.label == Label::Auto && is_terminal;
