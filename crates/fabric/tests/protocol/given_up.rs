@@ -34,17 +34,17 @@ fn what_was_given_up_is_thrown_away_until_it_is_forgotten() {
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
     assert_eq!(a.result(long).expect("an answer").unwrap_err(), Error::GaveUp { rank: 1 });
-    assert_eq!(b.iprobe(from(0, 0x306)), None);
+    assert_eq!(b.iprobe(from(0, 0x306)), Ok(None));
     // Other bits, and other contexts, are forgotten in vain.
     b.forget_given_up(1, 0x400, 0x500);
     b.forget_given_up(3, 0x300, 0x300);
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
-    assert_eq!(b.iprobe(from(0, 0x306)), None);
+    assert_eq!(b.iprobe(from(0, 0x306)), Ok(None));
     b.forget_given_up(1, 0x400, 0x300);
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
-    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().bytes, 10);
+    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().unwrap().bytes, 10);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_was_given_up_is_forgotten_when_its_bits_are_used() {
     b.forget_given_up(1, 0x300, 0x900);
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
-    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().bytes, 10);
+    assert_eq!(b.iprobe(from(0, 0x306)).unwrap().unwrap().bytes, 10);
 }
 
 #[test]

@@ -360,7 +360,7 @@ fn messages_that_are_too_long_fail_their_receives_and_stay() {
             assert_eq!(result, Error::Truncated { got: len as u64, room: 3 });
         }
         for select in [any, from(0)] {
-            assert_eq!(b.iprobe(select).unwrap().bytes, len as u64);
+            assert_eq!(b.iprobe(select).unwrap().unwrap().bytes, len as u64);
             let id = b.start_recv(select, Target::Fresh { align: 1 });
             while b.result(id).is_none() {
                 a.progress();
