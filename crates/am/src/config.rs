@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, environment};
 use treepie_comm::Network;
 
 /// The configuration of a message type. All ranks have the same.
@@ -141,11 +141,15 @@ impl Config {
 
     /// What the environment says, or else the default.
     pub(crate) fn from_environment() -> Result<Self> {
-        match std::env::var("TREEPIE_AM") {
-            Ok(text) => text.parse().map_err(|error| Error::Algorithm(format!("TREEPIE_AM: {error}"))),
-            Err(_) => Ok(Self::default()),
-        }
+        let Some(text) = environment::text(environment::AM)? else { return Ok(Self::default()) };
+        let config = text.parse().and_then(|config: Self| config.check().map(|()| config));
+        config.map_err(|error| environment::refused(environment::AM, &text, error.to_string()))
     }
+}
+
+/// Refuses a `TREEPIE_AM` that says nothing, before anybody needs it.
+pub fn check_environment() -> Result<()> {
+    Config::from_environment().map(drop)
 }
 
 impl fmt::Display for Config {

@@ -53,7 +53,7 @@ pub use builder::Builder;
 #[doc(hidden)]
 pub use builder::Planted;
 pub use call::Later;
-pub use config::{Coalescing, Config, Reductions, Routing, Style};
+pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
 pub use context::Context;
 pub use epoch::Epoch;
 pub use port::{Call, MessageType, Parcel, Port, Target};

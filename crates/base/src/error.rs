@@ -90,6 +90,16 @@ pub enum Error {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
+    /// An environment variable has a value that is not accepted.
+    #[error("{name}={value}: {reason}")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it, or what would be accepted.
+        reason: String,
+    },
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {

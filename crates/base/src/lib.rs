@@ -8,6 +8,7 @@
 pub mod bytes;
 pub mod code;
 mod copy;
+pub mod environment;
 pub mod error;
 mod hang;
 mod heap;
@@ -17,6 +18,7 @@ pub mod rank;
 pub mod reduction;
 pub mod report;
 pub mod span;
+mod suggest;
 pub mod table;
 
 pub use bytemuck::{Pod, Zeroable};
@@ -32,4 +34,5 @@ pub use rank::{ANY_SOURCE, ANY_TAG, MAX_TAG, Rank, Source, Status, Tag, TagMatch
 pub use reduction::{And, Commutative, Located, Max, MaxLoc, Min, MinLoc, Or, Prod, Reduction, Sum, Xor, commutative};
 pub use report::all_ok;
 pub use span::{Lender, Lending, Region, Settling, Span, lending};
+pub use suggest::nearest;
 pub use table::Table;

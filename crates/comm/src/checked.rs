@@ -23,7 +23,7 @@ use agreement::{Agreement, Said};
 /// Whether `TREEPIE_CHECKED` asks for it.
 pub(crate) fn is_asked_for() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
-    *ASKED.get_or_init(|| std::env::var_os("TREEPIE_CHECKED").is_some_and(|value| !value.is_empty() && value != "0"))
+    *ASKED.get_or_init(|| treepie_base::environment::checked().unwrap_or(false))
 }
 
 impl Comm {

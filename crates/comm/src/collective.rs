@@ -36,6 +36,7 @@ use executor::Execution;
 use job::{Buffers, Fold, Job, Shared};
 use plan::Plans;
 
+pub use choose::check_environment;
 pub use chooser::{Chooser, Question};
 pub use persistent::Persistent;
 

@@ -25,7 +25,7 @@ pub mod split;
 mod window;
 
 pub use cartesian::Cartesian;
-pub use collective::{Chooser, Persistent, Question};
+pub use collective::{Chooser, Persistent, Question, check_environment};
 pub use comm::{Comm, Finalizer};
 pub use dims::balanced_dims;
 pub use graph::Graph;

@@ -52,7 +52,6 @@ impl Endpoint {
     /// An endpoint on this engine.
     pub fn new(fabric: Box<dyn Fabric>) -> Self {
         let (rank, size) = (fabric.rank(), fabric.size());
-        let stall = std::env::var("TREEPIE_STALL_SECS").ok().and_then(|s| s.parse::<f64>().ok());
         Self {
             core: Core::new(rank, size),
             eager_limit: fabric.max_body(),
@@ -60,7 +59,8 @@ impl Endpoint {
             news: None,
             fabric,
             tasks: Vec::with_capacity(16),
-            stall: stall.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()),
+            // A bad value was refused where the world began.
+            stall: treepie_base::environment::stall().unwrap_or_default(),
             settling: Patience::default(),
             ended: false,
             next_context: 2,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use treepie_base::environment;
 use treepie_fabric::Fabric;
 
 use crate::cache;
@@ -54,8 +55,8 @@ pub fn start() -> Result<Box<dyn Fabric>, SetupError> {
 
 /// The MPI to use: `TREEPIE_MPICC`, else the one whose launcher started this process, else the first.
 fn choose() -> Result<Installation, SetupError> {
-    match std::env::var_os("TREEPIE_MPICC").filter(|mpicc| !mpicc.is_empty()) {
-        Some(mpicc) => Installation::named(Path::new(&mpicc)),
+    match environment::path(environment::MPICC) {
+        Some(mpicc) => Installation::named(&mpicc),
         None => Installation::of(wanted()),
     }
 }

@@ -24,7 +24,8 @@ const NO: u8 = 2;
 impl Reach {
     /// As far as known before trying: `TREEPIE_SINGLE_COPY=off` forbids it.
     pub(crate) fn new(threads: bool) -> Self {
-        if std::env::var_os("TREEPIE_SINGLE_COPY").is_some_and(|v| v == "off" || v == "0") {
+        // A bad value was refused where the world began.
+        if !treepie_base::environment::single_copy().unwrap_or(true) {
             Self::Nowhere
         } else if threads {
             Self::Thread

@@ -10,6 +10,8 @@ macro_rules! say {
 
 mod algorithms;
 mod bench;
+mod bytes;
+mod complaint;
 mod demo;
 mod doctor;
 mod graph;
@@ -21,15 +23,14 @@ mod run;
 mod sim;
 mod single_copy;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-/// Status for a command line that cannot be understood.
-const MISUSED: u8 = 2;
+use complaint::{complain, one_line};
 
 /// A runtime for programs whose ranks talk irregularly.
 #[derive(Parser)]
@@ -67,12 +68,34 @@ enum Command {
     SingleCopyRank,
 }
 
+impl Command {
+    /// Refuses variables of the environment with values that are not accepted, before anything is begun, and warns of
+    /// those that are not known. The doctor shows them instead.
+    fn check_environment(&self) -> treepie::Result<()> {
+        match self {
+            Self::Doctor(_) => return Ok(()),
+            Self::Run(run) => treepie::environment::check(Some(run.ranks()))?,
+            _ => treepie::environment::check(None)?,
+        }
+        // Programs that are launched warn for themselves.
+        if !matches!(self, Self::Run(_) | Self::Graph(_)) {
+            treepie::environment::warn();
+        }
+        Ok(())
+    }
+}
+
 /// Does what the command line says.
 pub(crate) fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+        Err(error) => return complaint::refuse(&error, &words),
     };
+    if let Err(error) = arguments.command.check_environment() {
+        complain(&error.to_string());
+        return ExitCode::FAILURE;
+    }
     let done = match &arguments.command {
         Command::Run(run) => run.run(),
         Command::Demo(demo) => demo.run(),
@@ -91,7 +114,7 @@ pub(crate) fn main() -> ExitCode {
         Command::SingleCopyRank => single_copy::rank(),
     };
     done.unwrap_or_else(|error| {
-        complain(&format!("{error:#}"));
+        complain(&complaint::with_causes(&error));
         ExitCode::FAILURE
     })
 }
@@ -104,35 +127,6 @@ fn print_line(line: fmt::Arguments<'_>) {
         }
         std::process::exit(1);
     }
-}
-
-/// Says what is wrong, in one line.
-fn complain(what: &str) {
-    eprintln!("treepie: {}", one_line(what));
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Answers a command line that asks for help or is wrong.
-fn refuse(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-            | ErrorKind::MissingSubcommand
-    ) {
-        // If nobody reads it, there is nobody to tell.
-        let _ = error.print();
-        return ExitCode::from(if error.exit_code() == 0 { 0 } else { MISUSED });
-    }
-    let text = error.to_string();
-    // What is wrong comes first; usage and hints follow after an empty line.
-    let wrong = text.split("\n\n").next().unwrap_or_default();
-    complain(&format!("{} (try --help)", wrong.trim_start_matches("error: ")));
-    ExitCode::from(MISUSED)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[doc(hidden)]
+pub mod environment;
 pub mod simulate;
 mod start;
 

@@ -41,6 +41,9 @@ pub fn simulate_with<R>(
     options: &Options,
     body: impl Fn(Comm) -> R,
 ) -> Result<Simulated<R>> {
+    // The network is the simulation's, whatever the environment says.
+    crate::environment::check(None)?;
+    crate::environment::warn();
     // Collective operations are chosen for the network, as if the program had named it.
     let named = network.to_string();
     let simulated = engine::run(network, settings, options, |fabric| {

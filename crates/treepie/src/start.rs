@@ -7,9 +7,22 @@ use treepie_comm::Comm;
 use treepie_fabric::{Alone, Fabric};
 use treepie_shm::{Arena, Shm};
 
+use crate::environment;
+
 /// Joins the world that this process was started in: that of `treepie run`, or of `mpirun` or `srun`, or else a world
-/// of its own. Call it once, at the beginning; the world ends when the last handle of it is dropped.
+/// of its own. Call it once, at the beginning; the world ends when the last handle of it is dropped. Environment variables
+/// with values that are not accepted are an error.
 pub fn init() -> Result<Comm> {
+    environment::check(None)?;
+    let world = join()?;
+    environment::check(Some(world.size() as u32))?;
+    if world.rank() == 0 {
+        environment::warn();
+    }
+    Ok(world)
+}
+
+fn join() -> Result<Comm> {
     if let Some(shm) = treepie_shm::join_launched().map_err(|e| Error::Engine(e.to_string()))? {
         return Ok(world_of_process(Box::new(shm)));
     }
@@ -50,6 +63,8 @@ pub(crate) fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
 pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<Vec<R>> {
     let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| Error::Engine(format!("a world of {ranks} ranks cannot be")))?;
+    environment::check(Some(size))?;
+    environment::warn();
     let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {ranks} ranks: {e}")))?;
     let (arena, body) = (Arc::new(arena), &body);
     std::thread::scope(|threads| {

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, environment};
 use treepie_collectives::registry::{self, Request};
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Kind, Network};
@@ -60,9 +60,10 @@ impl Choice {
 fn from_environment() -> Result<&'static [String]> {
     static IDS: OnceLock<Result<Vec<String>>> = OnceLock::new();
     let ids = IDS.get_or_init(|| {
-        let ids = listed(&std::env::var("TREEPIE_ALGORITHM").unwrap_or_default());
+        let text = environment::text(environment::ALGORITHM)?.unwrap_or_default();
+        let ids = listed(&text);
         match ids.iter().find_map(|id| check_id(id).err()) {
-            Some(refusal) => Err(Error::Algorithm(format!("TREEPIE_ALGORITHM: {refusal}"))),
+            Some(refusal) => Err(environment::refused(environment::ALGORITHM, &text, refusal.to_string())),
             None => Ok(ids),
         }
     });
@@ -71,12 +72,21 @@ fn from_environment() -> Result<&'static [String]> {
 
 /// The network of so many ranks that `TREEPIE_NETWORK` names; one without structure if it names none.
 fn network_from_environment(ranks: u32) -> Result<Network> {
-    static TEXT: OnceLock<Option<String>> = OnceLock::new();
-    let Some(text) = TEXT.get_or_init(|| std::env::var("TREEPIE_NETWORK").ok()) else {
+    static TEXT: OnceLock<Result<Option<String>>> = OnceLock::new();
+    let Some(text) = TEXT.get_or_init(|| environment::text(environment::NETWORK)).clone()? else {
         return Ok(Network::flat(ranks));
     };
-    let network = Network::load(text).and_then(|network| network.for_ranks(ranks));
-    network.map_err(|error| Error::Algorithm(format!("TREEPIE_NETWORK={text}: {error}")))
+    let network = Network::load(&text).and_then(|network| network.for_ranks(ranks));
+    network.map_err(|error| environment::refused(environment::NETWORK, &text, error.to_string()))
+}
+
+/// Refuses environment variables of which this crate or those below cannot make anything: before a world of so many ranks
+/// begins, so that nobody finds out in the middle of a run. Where the number of ranks is not known, or the environment's
+/// network does not count, that is left out.
+pub fn check_environment(ranks: Option<u32>) -> Result<()> {
+    environment::check()?;
+    from_environment()?;
+    ranks.map_or(Ok(()), |ranks| network_from_environment(ranks).map(drop))
 }
 
 /// Refuses the name of nothing.
@@ -99,7 +109,7 @@ fn listed(text: &str) -> Vec<String> {
 
 pub(crate) fn log_choices() -> bool {
     static LOG: OnceLock<bool> = OnceLock::new();
-    *LOG.get_or_init(|| std::env::var("TREEPIE_LOG").is_ok_and(|log| log.split(',').any(|what| what == "choices")))
+    *LOG.get_or_init(|| environment::log_choices().unwrap_or(false))
 }
 
 impl Comm {

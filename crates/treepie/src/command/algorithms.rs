@@ -8,6 +8,8 @@ use treepie_comm::protocol::PROTOCOLS;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
+use super::complaint::did_you_mean;
+
 /// What protocols are for, as operations are called.
 const FAMILIES: [&str; 2] = ["exchange", "split"];
 
@@ -38,13 +40,14 @@ impl Algorithms {
         }
         let named = |operation: &Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
         let operations: Vec<Operation> = Operation::all(0).into_iter().filter(named).collect();
+        let asked = self.operation.as_deref().unwrap_or_default();
         let names = Operation::all(0).map(Operation::name);
         ensure!(
             !operations.is_empty(),
-            "there is no operation {}; there are {}, {}",
-            self.operation.as_deref().unwrap_or_default(),
+            "there is no operation {asked}; there are {}, {}{}",
             names.join(", "),
-            FAMILIES.join(", ")
+            FAMILIES.join(", "),
+            did_you_mean(asked, names.into_iter().chain(FAMILIES))
         );
         let Some(network) = &self.network else {
             registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));

@@ -83,7 +83,7 @@ fn shared_memory(findings: &mut Findings) {
     let text = match &permitted {
         Ok(true) => "permitted: large messages take one copy".to_owned(),
         Ok(false) => "not permitted (process_vm_readv): large messages go through rings".to_owned(),
-        Err(error) => format!("could not be tried: {}", super::one_line(&format!("{error:#}"))),
+        Err(error) => format!("could not be tried: {}", super::one_line(&super::complaint::with_causes(error))),
     };
     findings.fact("single_copy", json!(permitted.ok()), "single copy", &text);
     let scope = read_number("/proc/sys/kernel/yama/ptrace_scope");

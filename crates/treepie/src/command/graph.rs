@@ -250,7 +250,7 @@ impl Graph {
     fn answer(&self, world: &Comm) -> anyhow::Result<()> {
         let speaks = world.rank() == 0;
         // A file may be missing on some machines only.
-        let begun = self.begin(world).map_err(|error| Error::Input(format!("{error:#}")));
+        let begun = self.begin(world).map_err(|error| Error::Input(super::complaint::with_causes(&error)));
         let (mut records, source) = agree(world, begun)?;
         let answer = kernel::answer(self, world, source)?;
         let memory = world.all_reduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];

@@ -37,6 +37,10 @@ enum When {
 }
 
 impl Run {
+    pub(super) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let (program, args) = self.program.split_first().expect("the command line has at least the program");
         let mut launch = Launch::new(self.ranks, program);

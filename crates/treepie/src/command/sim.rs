@@ -17,8 +17,8 @@ use treepie_model::machines::Machine;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
+use super::bytes::Bytes;
 use super::record::Records;
-pub(crate) use asked::Bytes;
 use asked::Sweep;
 use file::Whole;
 use level::Level;
@@ -48,7 +48,7 @@ pub(crate) struct Sim {
     /// How many ranks, where the network does not say
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// How many bytes, as 1000, 64K or 1M
+    /// How many bytes, as 1000, 64K (or 64KiB, 1024 each), 64KB (1000 each), 1M or 2G
     #[arg(long, value_name = "N", default_value = "1K")]
     bytes: Bytes,
     /// From and to how many bytes, doubling, as bytes=64..1M

@@ -21,6 +21,7 @@ use runs::Runs;
 use sweep::{Row, Sweep};
 use treepie::am::Config;
 
+use super::super::bytes::number;
 use super::super::machine;
 use super::Sides;
 use super::comparison::{Comparison, Measured, print_if_too_few};
@@ -37,7 +38,7 @@ pub(crate) struct Am {
     ranks: u32,
     #[command(flatten)]
     sides: Sides,
-    /// Words of 8 bytes in the table of each rank, a power of two
+    /// Words of 8 bytes in the table of each rank, a power of two, as 4194304 or 4M
     #[arg(long, value_name = "N", default_value = "4194304", value_parser = words)]
     words: usize,
     /// Updates of each rank in a batch [default: 8388608 of all ranks together]
@@ -66,8 +67,8 @@ const SWEEPS: usize = 30;
 const MOST_WORDS: u64 = 1 << 32;
 
 fn words(text: &str) -> Result<usize, String> {
-    let words: usize = text.parse().map_err(|_| "not a number")?;
-    if words.is_power_of_two() { Ok(words) } else { Err("not a power of two".to_owned()) }
+    let words = number(text).and_then(|words| usize::try_from(words).ok()).filter(|words| words.is_power_of_two());
+    words.ok_or_else(|| "expected a power of two, as 4194304 or 4M".to_owned())
 }
 
 impl Am {

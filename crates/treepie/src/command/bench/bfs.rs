@@ -62,7 +62,7 @@ impl Bfs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         for id in &self.protocols {
             let is_known = id.starts_with("exchange/") && PROTOCOLS.iter().any(|(known, _)| known == id);
-            ensure!(is_known, "there is no protocol `{id}`: treepie list names them");
+            ensure!(is_known, "there is no protocol `{id}`: `treepie algorithms exchange` lists them");
         }
         if let Some(machine) = self.machine {
             ensure!(machine.loggp().is_some(), "{machine} was not measured in LogGP; intrepid, jaguar and bigred were");

@@ -16,8 +16,8 @@ use scales::Scales;
 use treepie_model::machines::Machine;
 use treepie_sparse::Means;
 
+use super::super::bytes::Bytes;
 use super::super::machine;
-use super::super::sim::Bytes;
 use super::comparison::{Comparison, Measured, print_if_too_few};
 use super::output::ensure_same;
 use super::peer::Source;

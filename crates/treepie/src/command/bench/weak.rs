@@ -17,8 +17,9 @@ use treepie::simulate::{Options, simulate_with};
 use treepie_model::machines::Machine;
 use treepie_topology::Network;
 
+use super::super::bytes::Bytes;
 use super::super::record::{Better, Record, Records};
-use super::super::sim::{self, Bytes};
+use super::super::sim;
 use super::table::number;
 
 /// Weak scaling of graph algorithms on tori, simulated: with active messages and in rounds, with and without reductions

@@ -1,14 +1,20 @@
-//! What the command line says: operations, numbers of bytes, lists of algorithms.
+//! What the command line says: operations, sweeps, lists of algorithms.
 
 use std::str::FromStr;
 
 use anyhow::Context;
 use treepie_schedule::Operation;
 
+use super::super::bytes::Bytes;
+use super::super::complaint::did_you_mean;
+
 /// The operation of this name, with this root where it has any.
 pub(super) fn operation(name: &str, root: u32) -> anyhow::Result<Operation> {
-    let names = || Operation::all(root).map(Operation::name).join(", ");
-    Operation::named(name, root).with_context(|| format!("there is no operation {name}; there are {}", names()))
+    let refusal = || {
+        let names = Operation::all(root).map(Operation::name);
+        format!("there is no operation {name}; there are {}{}", names.join(", "), did_you_mean(name, names))
+    };
+    Operation::named(name, root).with_context(refusal)
 }
 
 /// Ids with commas between. A part that names no algorithm belongs to the arguments of the id before it, if that has any.
@@ -25,34 +31,6 @@ pub(super) fn ids(list: &str, is_algorithm: impl Fn(&str) -> bool) -> Vec<String
         }
     }
     ids
-}
-
-/// A number of bytes, as `1000`, `64K`, `1M` or `2G`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) usize);
-
-/// More would not fit into the sums of many ranks.
-const MOST: usize = 1 << 40;
-
-impl FromStr for Bytes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = match text.char_indices().find(|(_, letter)| !letter.is_ascii_digit()) {
-            Some((at, _)) => text.split_at(at),
-            None => (text, ""),
-        };
-        let factor = match unit {
-            "" => 1,
-            "K" | "k" | "KiB" => 1 << 10,
-            "M" | "MiB" => 1 << 20,
-            "G" | "GiB" => 1 << 30,
-            _ => return Err("not a number of bytes as 1000, 64K or 1M".to_owned()),
-        };
-        let number: Option<usize> = digits.parse().ok();
-        let bytes = number.and_then(|number| number.checked_mul(factor)).filter(|bytes| *bytes <= MOST);
-        bytes.map(Bytes).ok_or_else(|| "not a number of bytes as 1000, 64K or 1M, up to 1024G".to_owned())
-    }
 }
 
 /// Sizes from one to another, each twice the one before.
@@ -85,17 +63,6 @@ impl FromStr for Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_have_units() {
-        assert_eq!(
-            ["0", "1000", "64K", "1M", "2G"].map(|text| text.parse::<Bytes>().unwrap().0),
-            [0, 1000, 65536, 1 << 20, 2 << 30]
-        );
-        for bad in ["", "K", "1T", "-1", "1.5K", "99999999999999999999", "1025G"] {
-            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_sweep_doubles() {

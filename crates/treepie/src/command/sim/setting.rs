@@ -5,6 +5,9 @@ use std::str::FromStr;
 use anyhow::ensure;
 use treepie_sim::costs::{Clusters, Costs, Links, LogGP, PLogP, Routing, Settings, Wide};
 
+use super::super::bytes::Bytes;
+use super::super::complaint::did_you_mean;
+
 /// A parameter that is set, or the wish to see which there are.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Setting {
@@ -46,6 +49,9 @@ const NAMES: [(&str, &str); 21] = [
     ("seed", "what everything random follows from"),
 ];
 
+/// Of these, what may have units as other numbers of bytes have: memory=64K.
+const BYTES: [&str; 2] = ["window", "memory"];
+
 /// The same with the number of a rank or link: slow_rank=3:2.
 const OF: [(&str, &str); 3] = [
     ("slow_rank", "RANK:FACTOR, a rank whose CPU takes so many times as long"),
@@ -66,14 +72,17 @@ impl FromStr for Setting {
         if text == "help" {
             return Ok(Setting::Help);
         }
-        let (name, value) = text.split_once('=').ok_or("not a parameter as alpha=5; `--set help` lists them")?;
+        let (name, value) =
+            text.split_once('=').ok_or("not a parameter as alpha=5; `treepie sim OP --set help` lists them")?;
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
         let wrong = || format!("{value} is no number for {name}");
         if let Some((name, _)) = NAMES.iter().find(|(known, _)| *known == name) {
-            return Ok(Setting::Value { name, value: number(value).ok_or_else(wrong)? });
+            let bytes = || value.parse().ok().filter(|_| BYTES.contains(name)).map(|Bytes(bytes)| bytes as f64);
+            return Ok(Setting::Value { name, value: number(value).or_else(bytes).ok_or_else(wrong)? });
         }
         let Some((name, form)) = OF.iter().find(|(known, _)| *known == name) else {
-            return Err(format!("there is no parameter {name}; `--set help` lists those there are"));
+            let near = did_you_mean(name, NAMES.iter().chain(&OF).map(|(known, _)| *known));
+            return Err(format!("there is no parameter {name}; `treepie sim OP --set help` lists them{near}"));
         };
         let parts = value.split_once(':').and_then(|(which, value)| Some((which.parse().ok()?, number(value)?)));
         let (which, value) = parts.ok_or_else(|| format!("{value} is not of the form {form}"))?;

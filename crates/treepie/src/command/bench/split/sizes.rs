@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::super::super::bytes::number;
+
 /// Powers of two, each twice the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
@@ -41,13 +43,7 @@ impl FromStr for Sizes {
 const MOST: u64 = 1 << 30;
 
 fn size(text: &str) -> Result<u32, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    match number {
+    match number(text) {
         Some(number) if number.is_power_of_two() && (2..=MOST).contains(&number) => Ok(number as u32),
         _ => {
             Err("sizes are powers of two from 2 to 1024M, as 8M, or 8M..128M, where k is 2^10 and M is 2^20".to_owned())
