@@ -22,7 +22,8 @@ impl Comm {
     /// keys in that of their ranks here. All ranks call it.
     ///
     /// Clusters and leaf switches are those of the network that the handle names ([`Comm::on`]), or else of the one that
-    /// `TREEPIE_NETWORK` names for all ranks of the world. A simulation does not say on which network it runs: name it here too.
+    /// `TREEPIE_NETWORK` names for all ranks of the world. In a simulation the world is
+    /// on the network that is simulated.
     ///
     /// # Errors
     /// If the network has no such level. If only some ranks name such a network, they get an error, and the others are put

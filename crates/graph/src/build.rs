@@ -123,7 +123,11 @@ impl<A: Arc> Graph<A> {
     ) -> Result<Self> {
         if (0..layout.ranks()).any(|rank| layout.count(rank) as u64 > MOST) {
             let (vertices, ranks) = (layout.vertices(), layout.ranks());
-            return Err(Error::Input(format!("{vertices} vertices are too many for {ranks} ranks: 2^32 each at most")));
+            let plural = if ranks == 1 { "" } else { "s" };
+            let least = vertices.div_ceil(MOST);
+            return Err(Error::Input(format!(
+                "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MOST} of them; use at least {least} ranks"
+            )));
         }
         let (_, symmetric) = shape.directions(edges.orientation());
         let backwards = shape.backwards && !symmetric;

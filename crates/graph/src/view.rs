@@ -109,7 +109,8 @@ impl View {
         }
         let others = others();
         let len = count.next_multiple_of(64) + others.len();
-        let too_many = || Error::Input(format!("rank {rank} sees {len} vertices, more than 2^32; use more ranks"));
+        let too_many =
+            || Error::Input(format!("rank {rank} sees {len} vertices, more than {}; use more ranks", u32::MAX));
         agree(comm, if len > u32::MAX as usize { Err(too_many()) } else { Ok(()) })?;
         let (mut ranks, mut starts, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         let mut places = Vec::with_capacity(others.len());

@@ -9,7 +9,7 @@
 //! - A23: a level of a search is an exchange and a census. The gain grows with the ranks, and falls with the
 //!   neighbours, as measured; that it is none at 128 ranks the model does not say.
 //!
-//! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is a graph's, A26 and A27 are
+//! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is asserted by `graph`, A26 and A27 are
 //! measurements.
 
 mod common;

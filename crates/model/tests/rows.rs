@@ -1,4 +1,5 @@
-//! The rows of the papers' numbers that the tests of `model` and `sim` assert, by the file in which they are.
+//! The rows of the papers' numbers that the tests of `model` and `sim`, and one of `graph`, assert, by the file in which they
+//! are.
 //!
 //! | file | rows |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! | `sim/tests/oracles_messages.rs` | A11 to A13, B13 to B15 |
 //! | `sim/tests/oracles_wide_area.rs` | C20, C21, C23 |
 //! | `sim/tests/memory.rs` | G03 |
+//! | `graph/src/generate/balanced.rs` | A25 |
 //!
 //! Some are asserted in part, and others not at all: `docs/models.md` has which, and why. Tests compare this table with
 //! the ids in the names and messages of the tests, and the tables there with all rows that there are. An id in
@@ -115,6 +117,8 @@ fn the_list_is_complete() {
             }
         }
     }
+    let elsewhere = "graph/src/generate/balanced.rs";
+    found.insert(elsewhere.to_owned(), asserted(&std::fs::read_to_string(crates.join(elsewhere)).unwrap()));
     found.retain(|_, rows| !rows.is_empty());
     let listed = listed();
     for file in listed.keys().chain(found.keys()) {

@@ -172,7 +172,15 @@ impl Arena {
         // Nothing is allocated before it is touched. Where a limit on file sizes forbids so much, windows get less: to
         // try beyond the limit would end the process by SIGXFSZ.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
-        ftruncate(&fd, limit.min(1 << 40))?;
+        let size = limit.min(1 << 40);
+        if layout.bytes() as u64 > size {
+            let (needed, size) = (layout.bytes() as u64 >> 30, size >> 30);
+            let why = format!(
+                "{ranks} ranks need {needed} GiB of shared memory, and {size} GiB is the most; use fewer ranks"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        ftruncate(&fd, size)?;
         let mut arena = Self::map(fd, layout)?;
         arena.is_created = true;
         // SAFETY: the memory is mapped, big enough, aligned to a page, and nobody else has it yet.

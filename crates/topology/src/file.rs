@@ -1,5 +1,7 @@
 //! Networks as TOML files.
 
+use std::io::ErrorKind;
+
 use serde::Deserialize;
 
 use crate::{Clos, Error, Kind, Network, Result, text};
@@ -100,6 +102,10 @@ impl Network {
         }
         match std::fs::read_to_string(text_or_path) {
             Ok(text) => Network::from_toml(&text),
+            // Without such a file, what does not look like a path is rather a network that was mistyped.
+            Err(error) if error.kind() == ErrorKind::NotFound && !text::looks_like_a_path(text_or_path) => {
+                Err(text::neither(text_or_path))
+            }
             Err(error) => Err(Error::File { path: text_or_path.to_string(), reason: error.to_string() }),
         }
     }
@@ -166,7 +172,13 @@ mod tests {
     fn load_takes_text_and_paths() {
         assert_eq!(Network::load("torus:4x4"), "torus:4x4".parse());
         assert!(matches!(Network::load("clos"), Err(Error::Text { .. })));
-        assert!(matches!(Network::load("no/such/file.toml"), Err(Error::File { .. })));
+        for path in ["no/such/file.toml", "no/such/file", "missing.toml"] {
+            assert!(matches!(Network::load(path), Err(Error::File { .. })), "{path}");
+        }
+        for text in ["toru:8x8", "trous", "hypercube:4", ""] {
+            let error = Network::load(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{text}` is no network: expected flat, torus:8x8x8")), "{error}");
+        }
         let path = std::env::temp_dir().join(format!("treepie-topology-{}.toml", std::process::id()));
         std::fs::write(&path, "kind = 'mesh'\ndims = [3, 3]").unwrap();
         let loaded = Network::load(path.to_str().unwrap());

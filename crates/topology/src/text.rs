@@ -9,6 +9,7 @@ use crate::{Clos, Error, Flat, Kind, Network, Result, Torus};
 const KINDS: [&str; 5] = ["flat", "torus", "mesh", "clos", "clusters"];
 
 const ANY: &str = "flat, torus:8x8x8, mesh:16x16, clos:r80,t64 or clusters:4x16";
+const ANY_OR_FILE: &str = "flat, torus:8x8x8, mesh:16x16, clos:r80,t64 or clusters:4x16, or the path of a TOML file";
 const FLAT: &str = "flat, or flat:64 for 64 ranks";
 const TORUS: &str = "torus:8x16x32, or torus:4x4x4,wrap=yny where not every dimension wraps";
 const MESH: &str = "mesh:16x16";
@@ -23,6 +24,16 @@ const MOST_LISTED: u32 = 1 << 26;
 pub(crate) fn names_a_kind(text: &str) -> bool {
     let name = text.trim().split([':', '@']).next().unwrap_or_default();
     KINDS.contains(&name)
+}
+
+/// Whether whoever wrote it probably means a file.
+pub(crate) fn looks_like_a_path(text: &str) -> bool {
+    text.contains('/') || text.ends_with(".toml")
+}
+
+/// The error for text that is no network, and not the path of a file either.
+pub(crate) fn neither(text: &str) -> Error {
+    Error::Text { text: text.to_string(), expected: ANY_OR_FILE }
 }
 
 /// Reads `flat`, `flat:64`, `torus:8x16x32`, `torus:4x4x4,wrap=yny`, `mesh:16x16`, `clos:r80,t64`,

@@ -14,6 +14,8 @@ mod bytes;
 mod complaint;
 mod demo;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod graph;
 mod job;
 mod machine;
@@ -28,7 +30,7 @@ use std::fmt;
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use complaint::{complain, one_line};
 
@@ -71,10 +73,10 @@ enum Command {
 impl Command {
     /// Refuses variables of the environment with values that are not accepted, before anything is begun, and warns of
     /// those that are not known. The doctor shows them instead.
-    fn check_environment(&self) -> treepie::Result<()> {
+    fn check_environment(&self) -> anyhow::Result<()> {
         match self {
             Self::Doctor(_) => return Ok(()),
-            Self::Run(run) => treepie::environment::check(Some(run.ranks()))?,
+            Self::Run(run) => run.ensure_possible()?,
             _ => treepie::environment::check(None)?,
         }
         // Programs that are launched warn for themselves.
@@ -90,10 +92,10 @@ pub(crate) fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => return complaint::refuse(&error, &words),
+        Err(error) => return complaint::refuse(&error, &words, &Arguments::command()),
     };
     if let Err(error) = arguments.command.check_environment() {
-        complain(&error.to_string());
+        complain(&complaint::with_causes(&error));
         return ExitCode::FAILURE;
     }
     let done = match &arguments.command {
@@ -132,7 +134,6 @@ fn print_line(line: fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -23,10 +23,20 @@ pub use simulate::simulate;
 pub use start::{init, launch};
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, And, Cartesian, Chooser, Comm, Commutative, Counter, Error, Graph, Level, Located, MAX_TAG,
-    Max, MaxLoc, Message, Min, MinLoc, Network, Operation, Or, Persistent, Pod, Prod, Question, Rank, Reduction,
-    Request, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative,
-    wait_all, wait_any, wait_some,
+    Max, MaxLoc, Message, Min, MinLoc, Network, Operation, Or, Persistent, Prod, Question, Rank, Reduction, Request,
+    Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, balanced_dims, commutative, wait_all, wait_any,
+    wait_some,
 };
+
+pub use bytemuck;
+pub use elements::{Pod, Zeroable};
+
+/// The traits of bytemuck with the derives of Treepie, which do not need bytemuck among the program's own dependencies.
+mod elements {
+    // What is named goes before what comes with all: here only the derives, as the traits come from bytemuck.
+    pub use bytemuck::*;
+    pub use treepie_derive::{Pod, Zeroable};
+}
 
 pub use treepie_am as am;
 pub use treepie_am::ActiveMessages;
@@ -51,6 +61,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/getting-started.md")]
     struct GettingStarted;
+    #[doc = include_str!("../../../docs/your-project.md")]
+    struct YourProject;
     #[doc = include_str!("../../../docs/messages.md")]
     struct Messages;
     #[doc = include_str!("../../../docs/windows.md")]

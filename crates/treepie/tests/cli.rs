@@ -13,6 +13,8 @@ mod am;
 mod exchange;
 #[path = "cli/graph.rs"]
 mod graph;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
 #[path = "cli/mpi.rs"]
 mod mpi;
 #[path = "cli/sim.rs"]
@@ -290,7 +292,7 @@ fn the_examples_run_alone_and_as_ranks() {
     let tests = std::env::current_exe().unwrap();
     let examples = tests.ancestors().nth(2).unwrap().join("examples");
     let examples_and_said = [
-        ("ring", "rank 0: the token went around"),
+        ("messages", "rank 0: the token went around"),
         ("counters", "as they should"),
         ("particles", "rank 0: all 1000 particles are there"),
         ("grid", "rank 0: the heat of all cells is still 256"),

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the others, besides what those may use.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("treepie-base", &[]),
+    ("treepie-derive", &[]),
     ("treepie-topology", &[]),
     ("treepie-schedule", &["treepie-topology"]),
     ("treepie-collectives", &["treepie-schedule"]),
@@ -19,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("treepie-sparse", &["treepie-comm"]),
     ("treepie-am", &["treepie-comm"]),
     ("treepie-graph", &["treepie-sparse", "treepie-am"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph", "treepie-derive"]),
     ("treepie-conformance", &["treepie"]),
 ];
 

@@ -86,7 +86,10 @@ fn network_from_environment(ranks: u32) -> Result<Network> {
 pub fn check_environment(ranks: Option<u32>) -> Result<()> {
     environment::check()?;
     from_environment()?;
-    ranks.map_or(Ok(()), |ranks| network_from_environment(ranks).map(drop))
+    match (ranks, environment::text(environment::NETWORK)?) {
+        (Some(ranks), Some(_)) => network_from_environment(ranks).map(drop),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses the name of nothing.

@@ -131,7 +131,7 @@ mod tests {
             graph.part(3, 8, &mut |some| local += some.len()).unwrap();
             let local = local as f64 - vertices as f64 - 6.0;
             // Self-loops are left out, which is one edge in `vertices`; the rest is chance.
-            assert!((local - expected).abs() < expected / vertices as f64 + 4.0 * expected.sqrt(), "{local}");
+            assert!((local - expected).abs() < expected / vertices as f64 + 4.0 * expected.sqrt(), "A25: {local}");
         }
     }
 

@@ -57,7 +57,7 @@ impl Algorithms {
             }
             return Ok(ExitCode::SUCCESS);
         };
-        let network = Network::load(network).with_context(|| format!("network {network}"))?;
+        let network = Network::load(network).context("--network")?;
         ensure!(network.ranks() > 0, "how many ranks are on the network? Say for example flat:64");
         for operation in operations {
             let request = Request::new(operation, &network);

@@ -36,7 +36,7 @@ pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = 
 }
 
 /// Answers a command line that asks for help or is wrong.
-pub(crate) fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
+pub(crate) fn refuse(error: &clap::Error, words: &[OsString], all: &clap::Command) -> ExitCode {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -48,12 +48,12 @@ pub(crate) fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.exit_code() == 0 { 0 } else { MISUSED });
     }
-    complain(&refusal(error, words));
+    complain(&refusal(error, words, all));
     ExitCode::from(MISUSED)
 }
 
 /// What is wrong, and what was probably meant.
-fn refusal(error: &clap::Error, words: &[OsString]) -> String {
+fn refusal(error: &clap::Error, words: &[OsString], all: &clap::Command) -> String {
     if let Some(count) = count_after_np(error, words) {
         return format!("there is no option -np; did you mean -n {count}? (try --help)");
     }
@@ -62,8 +62,19 @@ fn refusal(error: &clap::Error, words: &[OsString]) -> String {
     let mut parts = text.split("\n\n");
     let wrong = parts.next().unwrap_or_default().trim_start_matches("error: ");
     let tips = parts.flat_map(str::lines).filter_map(|line| line.trim_start().strip_prefix("tip: "));
-    let tips: String = tips.filter(|tip| tip.contains("similar")).map(|tip| format!("; {tip}")).collect();
+    let mut tips: String = tips.filter(|tip| tip.contains("similar")).map(|tip| format!("; {tip}")).collect();
+    if tips.is_empty() {
+        tips = near_subcommand(error, words, all);
+    }
     format!("{wrong}{tips} (try --help)")
+}
+
+/// The subcommand that was meant: clap takes letters that have changed places for quite another word.
+fn near_subcommand(error: &clap::Error, words: &[OsString], all: &clap::Command) -> String {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else { return String::new() };
+    let before = words.iter().skip(1).map(|word| word.to_string_lossy()).take_while(|word| word != wrong.as_str());
+    let parent = before.into_iter().fold(all, |parent, word| parent.find_subcommand(&*word).unwrap_or(parent));
+    did_you_mean(wrong, parent.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name))
 }
 
 /// Other launchers have `-np 4`, which is read here as 4 after a number of ranks of `p`, or as an option that does not

@@ -172,6 +172,10 @@ fn choice(findings: &mut Findings) {
     for (name, value) in &set {
         say!("  {:<22} {name}={value}", "set");
     }
+    let refused = treepie::environment::check(None).err().map(|error| format!("not accepted: {error}"));
+    for problem in refused.into_iter().chain(treepie_base::environment::unknown()) {
+        say!("  {:<22} {problem}", "WRONG");
+    }
     findings.facts.insert("environment".into(), Value::Object(set.into_iter().map(|(n, v)| (n, v.into())).collect()));
 }
 

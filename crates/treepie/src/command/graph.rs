@@ -19,8 +19,8 @@ use treepie::graph::{Error, Messages, OutputFormat, agree};
 use treepie::{Comm, Max};
 use treepie_shm::launch::{Label, Launch};
 
-use super::machine;
 use super::record::{Better, Record, Records};
+use super::{machine, run};
 use answer::Answer;
 use input::{Input, Source};
 
@@ -171,11 +171,11 @@ const TOLD: u8 = 1;
 
 impl Graph {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let is_rank = std::env::var_os(treepie_shm::RANK).is_some() || treepie_mpi::running_under_mpi().is_some();
-        if !is_rank {
+        if !machine::is_rank() {
             self.check()?;
             let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
             if ranks > 1 {
+                run::ensure_possible(ranks)?;
                 return launch(ranks);
             }
         }

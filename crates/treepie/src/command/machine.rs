@@ -3,9 +3,26 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::process::getppid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
+
 /// Processors that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+/// Processors that the job of this process may use. A rank may be bound to one of them; its launcher is not.
+pub(crate) fn cores_of_job() -> usize {
+    let launcher = if is_rank() { getppid() } else { None };
+    let Some(allowed) = launcher.and_then(|launcher| sched_getaffinity(Some(launcher)).ok()) else { return cores() };
+    // A thread that may run where the launcher may counts what the launcher would, limits of its group among it.
+    let counted = std::thread::spawn(move || sched_setaffinity(None, &allowed).map(|()| cores()));
+    counted.join().ok().and_then(Result::ok).unwrap_or_else(cores)
+}
+
+/// Whether this process was started as a rank.
+pub(crate) fn is_rank() -> bool {
+    std::env::var_os(treepie_shm::RANK).is_some() || treepie_mpi::running_under_mpi().is_some()
 }
 
 /// Processors that there are.
@@ -67,8 +84,9 @@ pub(crate) fn describe() -> String {
     let model = info.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim()));
     let model = model.unwrap_or(std::env::consts::ARCH);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let plural = if cores() == 1 { "" } else { "s" };
-    format!("{model}, {} core{plural}, Linux {}", cores(), release.trim())
+    let cores = cores_of_job();
+    let plural = if cores == 1 { "" } else { "s" };
+    format!("{model}, {cores} core{plural}, Linux {}", release.trim())
 }
 
 #[cfg(test)]
@@ -96,6 +114,7 @@ mod tests {
     #[test]
     fn this_machine_has_something() {
         assert!(cores() > 0 && all_cores() >= cores());
+        assert_eq!(cores_of_job(), cores());
         assert!(memory("MemTotal").unwrap() > memory("MemAvailable").unwrap());
         assert!(describe().contains("core"));
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::ValueEnum;
 use treepie_shm::launch::{Label, Launch, Pin};
 
@@ -25,7 +26,7 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with = "label")]
     unbuffered: bool,
     /// What to launch, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_names = ["PROGRAM", "ARGS"])]
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     program: Vec<OsString>,
 }
 
@@ -36,9 +37,18 @@ enum When {
     Auto,
 }
 
+/// Refuses more ranks than the system can have processes, and networks of another number of ranks, in the environment.
+pub(super) fn ensure_possible(ranks: u32) -> anyhow::Result<()> {
+    let most =
+        std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|most| most.trim().parse::<u32>().ok());
+    let most = most.unwrap_or(u32::MAX >> 1);
+    ensure!(ranks <= most, "{ranks} ranks are too many: this system has at most {most} processes (kernel.pid_max)");
+    Ok(treepie::environment::check(Some(ranks))?)
+}
+
 impl Run {
-    pub(super) fn ranks(&self) -> u32 {
-        self.ranks
+    pub(super) fn ensure_possible(&self) -> anyhow::Result<()> {
+        ensure_possible(self.ranks)
     }
 
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {

@@ -142,7 +142,7 @@ impl Sim {
     }
 
     fn network(&self) -> anyhow::Result<Network> {
-        let network = Network::load(&self.network).with_context(|| format!("network {}", self.network))?;
+        let network = Network::load(&self.network).context("--network")?;
         match self.ranks {
             Some(ranks) => Ok(network.for_ranks(ranks)?),
             None if network.ranks() == 0 => {

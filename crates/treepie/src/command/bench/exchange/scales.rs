@@ -70,7 +70,7 @@ impl Scales<'_> {
 
     /// One for each number of ranks and neighbours.
     fn settings(&self) -> anyhow::Result<Vec<Setting>> {
-        let load = |name: &str| Network::load(name).with_context(|| format!("network {name}"));
+        let load = |name: &str| Network::load(name).context("--network");
         let network = self.network.map(load).transpose()?;
         let mut ranks = self.ranks.to_vec();
         if ranks.is_empty() {

@@ -1,0 +1,124 @@
+//! Commands in README, book, examples, sources and help texts are commands that exist.
+
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::Arguments;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/treepie lies two below").to_path_buf()
+}
+
+/// Texts of this ending in a folder and those below.
+fn texts(folder: &Path, ending: &str, into: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            texts(&path, ending, into);
+        } else if path.extension().is_some_and(|found| found == ending) {
+            into.push((path.display().to_string(), std::fs::read_to_string(&path).expect("a text")));
+        }
+    }
+}
+
+/// What `--help` says of a command and all below.
+fn help_texts(command: &clap::Command, path: &str, into: &mut Vec<(String, String)>) {
+    into.push((format!("{path} --help"), command.clone().render_long_help().to_string()));
+    for sub in command.get_subcommands() {
+        help_texts(sub, &format!("{path} {}", sub.get_name()), into);
+    }
+}
+
+/// Commands in a text: in `sh` blocks what begins a line, perhaps after a launcher or variables; elsewhere what stands in
+/// backquotes. Of sources the comments and strings count, which have the same form.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut shell = false;
+    for line in text.lines() {
+        let bare = line.trim_start_matches(['/', '!', ' ']);
+        if bare.starts_with("```") {
+            shell = !shell && (bare.starts_with("```sh") || bare.starts_with("```text"));
+        } else if shell {
+            found.extend(command(bare));
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).filter_map(command));
+        }
+    }
+    found
+}
+
+/// The words after `treepie` of a command line of Treepie's, or of `bench ...`, as lists of benchmarks have it.
+fn command(line: &str) -> Option<Vec<String>> {
+    // Comments of a shell, explanations in tables, pipes.
+    let line = line.split(" # ").next()?.split("  ").next()?.split(" | ").next()?.trim();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let after = |at: usize| words[at + 1..].iter().map(|word| word.trim_matches(['\'', '"']).to_owned()).collect();
+    if line.starts_with("cargo run") {
+        return words.iter().position(|word| *word == "--").map(after);
+    }
+    if words.first() == Some(&"bench") && words.len() > 1 {
+        return Some(words.iter().map(|word| (*word).to_owned()).collect());
+    }
+    let is_before = |word: &&str| word.contains('=') && word.starts_with("TREEPIE_");
+    let start = words.iter().take_while(|word| is_before(word)).count();
+    let launched = words.get(start).is_some_and(|word| ["mpirun", "srun", "mpiexec"].contains(word));
+    let at = if launched { words.iter().position(|word| *word == "treepie") } else { Some(start) };
+    at.filter(|at| words.get(*at) == Some(&"treepie")).map(after)
+}
+
+/// Why this cannot be a command, if it cannot. What is left out or stands for something does not matter.
+fn problem(words: &[String]) -> Option<String> {
+    let stands_for =
+        |word: &String| word.len() > 1 && word.chars().all(|letter| letter.is_ascii_uppercase()) || word == "...";
+    let value = |word: &String| match word.as_str() {
+        "P" | "N" | "SCALE" => "4".to_owned(),
+        "KERNEL" => "bfs".to_owned(),
+        word => word.to_owned(),
+    };
+    let line = std::iter::once("treepie".to_owned()).chain(words.iter().map(value));
+    let error = Arguments::command().try_get_matches_from(line).err()?;
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        | ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand => None,
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation if words.iter().any(stands_for) => None,
+        _ => Some(error.to_string().lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+#[test]
+fn commands_that_are_written_about_exist() {
+    let root = root();
+    let mut all = Vec::new();
+    for name in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        all.push((name.to_owned(), std::fs::read_to_string(root.join(name)).expect("a document")));
+    }
+    texts(&root.join("docs"), "md", &mut all);
+    texts(&root.join("examples"), "rs", &mut all);
+    texts(&root.join("crates"), "rs", &mut all);
+    // This file has some that do not exist.
+    all.retain(|(name, _)| !name.ends_with("documents.rs"));
+    help_texts(&Arguments::command(), "treepie", &mut all);
+    let mut seen = 0;
+    for (name, text) in &all {
+        for words in commands(text) {
+            seen += 1;
+            assert_eq!(problem(&words), None, "{name}: treepie {}", words.join(" "));
+        }
+    }
+    assert!(seen > 80, "only {seen} commands were found");
+}
+
+#[test]
+fn what_is_no_command_is_found() {
+    let text = "Say `treepie list`, or `bench nothing`.\n```sh\ntreepie run -n 4 ./program --its=own   # all\n\
+                TREEPIE_LOG=choices treepie sim bcast --netwrk flat:4\nmpirun -n 4 treepie graph bfs F\n```\n";
+    let found = commands(text);
+    assert_eq!(found.len(), 5, "{found:?}");
+    let wrong: Vec<bool> = found.iter().map(|words| problem(words).is_some()).collect();
+    assert_eq!(wrong, [true, true, false, true, false]);
+}

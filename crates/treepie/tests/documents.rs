@@ -1,0 +1,99 @@
+//! What README and book say of programs and variables is so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use treepie::prelude::*;
+use treepie_base::environment::{OF_RANKS, OF_TESTS, VARIABLES};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/treepie lies two below").to_path_buf()
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn the_program_of_the_readme_is_the_example() {
+    let (readme, example) = (text("README.md"), text("examples/ring.rs"));
+    let listing = readme.split("```rust,no_run\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    let start = example.find("use treepie").expect("a program");
+    assert_eq!(listing, &example[start..]);
+}
+
+/// Names of Treepie's variables in a text. What is only the beginning of names is none.
+fn names(text: &str) -> BTreeSet<String> {
+    let word = |rest: &str| rest.chars().take_while(|letter| letter.is_ascii_uppercase() || *letter == '_').collect();
+    let names = text.split("TREEPIE_").skip(1).map(|rest| -> String { word(rest) });
+    names.filter(|name| !name.is_empty()).map(|name| format!("TREEPIE_{name}")).collect()
+}
+
+fn sources(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            into.push((path.clone(), fs::read_to_string(path).expect("a source")));
+        }
+    }
+}
+
+/// Every variable that some source names is in the table that decides what is known, and every one of the table in the
+/// book.
+#[test]
+fn all_variables_are_known_and_in_the_book() {
+    let known: BTreeSet<String> =
+        VARIABLES.iter().map(|variable| variable.name).chain(OF_RANKS).chain(OF_TESTS).map(str::to_owned).collect();
+    assert_eq!(names(&text("docs/environment.md")), known, "docs/environment.md, and base/src/environment.rs");
+    let mut all = Vec::new();
+    sources(&root().join("crates"), &mut all);
+    sources(&root().join("examples"), &mut all);
+    let (mut in_sources, mut direct) = (BTreeSet::new(), Vec::new());
+    for (path, source) in all {
+        // These have some that are mistyped.
+        if path.ends_with("tests/cli/mistakes.rs") || path.ends_with("base/src/environment.rs") {
+            continue;
+        }
+        let unknown: Vec<String> = names(&source).difference(&known).cloned().collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?} are not in base/src/environment.rs", path.display());
+        in_sources.extend(names(&source));
+        let is_library =
+            path.components().any(|part| part.as_os_str() == "src") && !path.to_string_lossy().contains("conformance");
+        let reads =
+            |line: &str| line.contains("env::var") && VARIABLES.iter().any(|variable| line.contains(variable.name));
+        if is_library && source.lines().any(reads) {
+            direct.push(path);
+        }
+    }
+    assert!(direct.is_empty(), "read variables by base::environment, not here: {direct:?}");
+    assert!(OF_RANKS.iter().chain(&OF_TESTS).all(|name| in_sources.contains(*name)), "{in_sources:?}");
+}
+
+/// As `docs/communicators.md` says.
+#[test]
+fn simulated_ranks_know_their_network() {
+    let network = treepie::Network::clusters(&[2, 4]).unwrap();
+    let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
+    let simulated = treepie::simulate(&network, &machine.into(), |world| Ok(world.split_by(Level::Cluster, 0)?.size()));
+    let sizes: treepie::Result<Vec<usize>> = simulated.unwrap().into_results().into_iter().collect();
+    assert_eq!(sizes, Ok(vec![2, 2, 4, 4, 4, 4]));
+}
+
+/// As `docs/messages.md` says.
+#[test]
+fn a_receive_dropped_in_a_scope_is_waited_for() {
+    let got = treepie::launch(2, |world| {
+        let mut got = [0u64];
+        if world.rank() == 0 {
+            world.scope(|scope| scope.irecv(&mut got, 1, 0).map(drop))?;
+        } else {
+            world.send(&[7u64], 0, 0)?;
+        }
+        Ok(got[0])
+    });
+    let got: treepie::Result<Vec<u64>> = got.unwrap().into_iter().collect();
+    assert_eq!(got, Ok(vec![7, 0]));
+}
