@@ -1,5 +1,6 @@
 //! What the environment says is checked before a world begins; not for programs.
 
+use std::io::Write;
 use std::sync::Once;
 
 use treepie_base::{Result, environment};
@@ -17,5 +18,10 @@ pub fn warn() {
     if std::env::var_os(treepie_shm::RANK).is_some_and(|rank| rank != "0") {
         return;
     }
-    WARNED.call_once(|| environment::unknown().iter().for_each(|line| eprintln!("treepie: warning: {line}")));
+    WARNED.call_once(|| {
+        for line in environment::unknown() {
+            // If nobody reads it, there is nobody to warn.
+            let _ = writeln!(std::io::stderr(), "treepie: warning: {line}");
+        }
+    });
 }

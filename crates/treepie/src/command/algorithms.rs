@@ -47,7 +47,7 @@ impl Algorithms {
             "there is no operation {asked}; there are {}, {}{}",
             names.join(", "),
             FAMILIES.join(", "),
-            did_you_mean(asked, names.into_iter().chain(FAMILIES))
+            did_you_mean(asked.split('/').next().unwrap_or_default(), names.into_iter().chain(FAMILIES))
         );
         let Some(network) = &self.network else {
             registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));

@@ -1,6 +1,7 @@
 //! How the command says what is wrong: one line on standard error.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -10,7 +11,8 @@ const MISUSED: u8 = 2;
 
 /// Says what is wrong, in one line.
 pub(crate) fn complain(what: &str) {
-    eprintln!("treepie: {}", one_line(what));
+    // If nobody reads it, there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "treepie: {}", one_line(what));
 }
 
 pub(crate) fn one_line(text: &str) -> String {

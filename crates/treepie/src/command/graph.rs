@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use treepie::am::{Config, Detector};
+use treepie::graph::pagerank::Limits;
 use treepie::graph::{Error, Messages, OutputFormat, agree};
 use treepie::{Comm, Max};
 use treepie_shm::launch::{Label, Launch};
@@ -62,15 +63,15 @@ pub(crate) struct Graph {
     /// The width of a bucket of shortest ways [default: by the weights]
     #[arg(long, value_name = "LENGTH")]
     delta: Option<f64>,
-    /// PageRank: with this probability an arc is followed
-    #[arg(long, value_name = "P", default_value = "0.85")]
-    damping: f64,
-    /// PageRank: stop when scores change by less than this, all together
-    #[arg(long, value_name = "CHANGE", default_value = "1e-4")]
-    tolerance: f64,
-    /// PageRank: stop after so many iterations
-    #[arg(long, value_name = "N", default_value = "100")]
-    iterations: u32,
+    /// PageRank: with this probability an arc is followed [default: 0.85]
+    #[arg(long, value_name = "P")]
+    damping: Option<f64>,
+    /// PageRank: stop when scores change by less than this, all together [default: 1e-4]
+    #[arg(long, value_name = "CHANGE")]
+    tolerance: Option<f64>,
+    /// PageRank: stop after so many iterations [default: 100]
+    #[arg(long, value_name = "N")]
+    iterations: Option<u32>,
     /// Print as the Graph 500 benchmark does, from 64 roots, after checking each (bfs and sssp of a Kronecker graph)
     #[arg(long, requires = "kronecker")]
     graph500: bool,
@@ -208,13 +209,35 @@ impl Graph {
         );
         ensure!(!self.weighted || self.kernel == Kernel::Bc, "--weighted is for bc, not for {kernel}");
         ensure!(self.delta.is_none_or(|delta| delta > 0.0 && delta.is_finite()), "--delta is a length over 0");
-        ensure!((0.0..1.0).contains(&self.damping), "--damping is a number from 0 to 1, not 1 itself");
-        ensure!(self.tolerance >= 0.0, "--tolerance is a number from 0 on");
+        let has_lengths = self.kernel == Kernel::Sssp || self.weighted;
+        ensure!(
+            self.delta.is_none() || has_lengths,
+            "--delta is for sssp, and for bc with --weighted, not for {kernel}"
+        );
+        let limits = self.limits();
+        ensure!((0.0..1.0).contains(&limits.damping), "--damping is a number from 0 to 1, not 1 itself");
+        ensure!(limits.tolerance >= 0.0, "--tolerance is a number from 0 on");
+        for (option, is_given) in [
+            ("--damping", self.damping.is_some()),
+            ("--tolerance", self.tolerance.is_some()),
+            ("--iterations", self.iterations.is_some()),
+        ] {
+            ensure!(!is_given || self.kernel == Kernel::Pagerank, "{option} is for pagerank, not for {kernel}");
+        }
         if let Some(output) = &self.output {
             OutputFormat::guess(output)?;
         }
         self.messages()?;
         self.input.check()
+    }
+
+    /// Of PageRank.
+    fn limits(&self) -> Limits {
+        Limits {
+            damping: self.damping.unwrap_or(0.85),
+            tolerance: self.tolerance.unwrap_or(1e-4),
+            iterations: self.iterations.unwrap_or(100),
+        }
     }
 
     fn messages(&self) -> anyhow::Result<Messages> {

@@ -48,9 +48,9 @@ pub(crate) struct Sim {
     /// How many ranks, where the network does not say
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// How many bytes, as 1000, 64K (or 64KiB, 1024 each), 64KB (1000 each), 1M or 2G
-    #[arg(long, value_name = "N", default_value = "1K")]
-    bytes: Bytes,
+    /// How many bytes, as 1000, 64K (or 64KiB, 1024 each), 64KB (1000 each), 1M or 2G [default: 1K]
+    #[arg(long, value_name = "N")]
+    bytes: Option<Bytes>,
     /// From and to how many bytes, doubling, as bytes=64..1M
     #[arg(long, value_name = "SWEEP", conflicts_with = "bytes")]
     sweep: Option<Sweep>,
@@ -63,9 +63,9 @@ pub(crate) struct Sim {
     /// How it is found out how long something takes
     #[arg(long, value_enum, default_value_t)]
     level: Level,
-    /// The root of bcast, reduce, gather and scatter
-    #[arg(long, value_name = "RANK", default_value_t = 0)]
-    root: u32,
+    /// The root of bcast, reduce, gather and scatter [default: 0]
+    #[arg(long, value_name = "RANK")]
+    root: Option<u32>,
     /// Write what each rank does, for Perfetto or chrome://tracing, to this file; of one algorithm and size
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -77,6 +77,9 @@ pub(crate) struct Sim {
     json: Option<PathBuf>,
 }
 
+/// What is simulated unless the user says.
+const BYTES: Bytes = Bytes(1 << 10);
+
 impl Sim {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if self.set.contains(&Setting::Help) {
@@ -84,13 +87,18 @@ impl Sim {
             return Ok(ExitCode::SUCCESS);
         }
         let (name, _) = self.what.split_once('/').unwrap_or((&self.what, ""));
-        let operation = asked::operation(name, self.root)?;
+        let operation = asked::operation(name, self.root())?;
+        ensure!(self.root.is_none() || operation.root().is_some(), "--root: {name} has no root");
+        ensure!(
+            operation != Operation::Barrier || self.bytes.is_none() && self.sweep.is_none(),
+            "--bytes and --sweep: a barrier has no bytes"
+        );
         let network = self.network()?;
         let ids = self.ids(operation, &network)?;
         let sizes = match &self.sweep {
             _ if operation == Operation::Barrier => vec![0],
             Some(sweep) => sweep.sizes(),
-            None => vec![self.bytes.0],
+            None => vec![self.bytes.unwrap_or(BYTES).0],
         };
         let is_single = ids.len() == 1 && sizes.len() == 1;
         ensure!(
@@ -141,6 +149,10 @@ impl Sim {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn root(&self) -> u32 {
+        self.root.unwrap_or(0)
+    }
+
     fn network(&self) -> anyhow::Result<Network> {
         let network = Network::load(&self.network).context("--network")?;
         match self.ranks {
@@ -154,7 +166,7 @@ impl Sim {
 
     /// The ids of the algorithms.
     fn ids(&self, operation: Operation, network: &Network) -> anyhow::Result<Vec<String>> {
-        ensure!(self.root < network.ranks(), "the root is {}, and there are {} ranks", self.root, network.ranks());
+        ensure!(self.root() < network.ranks(), "the root is {}, and there are {} ranks", self.root(), network.ranks());
         let of_what = self.what.contains('/').then_some(self.what.as_str());
         ensure!(of_what.is_none() || self.algo.is_none(), "{} and --algo both name an algorithm", self.what);
         ensure!(

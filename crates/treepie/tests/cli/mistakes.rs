@@ -30,6 +30,38 @@ fn mistyped_words_get_the_one_that_was_meant() {
 }
 
 #[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["graph", "bfs", "--grid", "3x3", "--damping", "0.3"], "--damping is for pagerank, not for bfs"),
+        (&["graph", "cc", "--grid", "3x3", "--iterations", "3"], "--iterations is for pagerank, not for cc"),
+        (&["graph", "cc", "--grid", "3x3", "--tolerance", "3"], "--tolerance is for pagerank, not for cc"),
+        (&["graph", "bfs", "--grid", "3x3", "--delta", "3"], "--delta is for sssp"),
+        (&["sim", "barrier", "--ranks", "8", "--bytes", "7"], "a barrier has no bytes"),
+        (&["sim", "barrier", "--ranks", "8", "--sweep", "bytes=1..8"], "a barrier has no bytes"),
+        (&["sim", "allgather", "--ranks", "8", "--root", "3"], "--root: allgather has no root"),
+        (&["bench", "p2p", "--mpirun", "mpirun"], "--mpirun is for --against mpi or --fabric mpi"),
+        (&["bench", "split", "--look-ups", "--way", "split/quick"], "--simulate <SIZES>"),
+        (&["bench", "split", "--look-ups", "--machine", "jaguar"], "--simulate <SIZES>"),
+        (&["bench", "split", "--look-ups", "--fresh"], "--emulate <SIZES>"),
+        (&["algorithms", "allgather/ring"], "did you mean allgather?"),
+    ];
+    for (arguments, named) in cases {
+        assert_eq!(out(&refused(arguments, named)), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn complaints_that_nobody_reads_are_no_disaster() {
+    let script = "exec \"$0\" fly 2>&-";
+    let status = std::process::Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_treepie")]).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    // A pipe that nobody reads, which gives another error than none at all.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(treepie(&["fly"]).stderr(writer).status().unwrap().code(), Some(2));
+}
+
+#[test]
 fn options_after_the_program_are_its_own() {
     let shown = succeeds(run(&["run", "-n", "1", "echo", "-np", "4", "--no-pn"]));
     assert_eq!(shown, "-np 4 --no-pn\n");

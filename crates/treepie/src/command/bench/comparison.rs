@@ -52,6 +52,7 @@ impl Comparison {
     pub(super) fn new(ranks: u32, sides: &Sides, rank: &[&str], source: &Source) -> anyhow::Result<Self> {
         let records = sides.json.as_deref().map(Records::create).transpose()?;
         let is_needed = sides.fabric == Engine::Mpi || sides.against.is_some();
+        anyhow::ensure!(is_needed || sides.mpirun.is_none(), "--mpirun is for --against mpi or --fabric mpi");
         let mpi = is_needed.then(|| Launcher::find(sides.mpirun.as_deref())).transpose()?;
         let theirs = mpi.as_ref().filter(|_| sides.against.is_some());
         let theirs = theirs.map(|mpi| Theirs::new(mpi, ranks, source)).transpose()?;

@@ -46,16 +46,16 @@ pub(crate) struct Split {
     #[arg(long, value_name = "SIZES")]
     sorters: Option<Sizes>,
     /// By which way it is simulated, as split/distributed; all are all of them
-    #[arg(long, value_name = "ID", default_value = "all", value_parser = scales::asked)]
+    #[arg(long, value_name = "ID", default_value = "all", requires = "simulate", value_parser = scales::asked)]
     way: Asked,
     /// Simulate with the parameters of this machine: intrepid, jaguar, bigred
-    #[arg(long, value_name = "MACHINE", default_value = "intrepid")]
+    #[arg(long, value_name = "MACHINE", default_value = "intrepid", requires = "simulate")]
     machine: Machine,
     /// How many runs of what is emulated
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Emulate with fresh memory of the system, not with what was used before
-    #[arg(long)]
+    #[arg(long, requires = "emulate")]
     fresh: bool,
     /// Something small unless sizes are named, to see that it works
     #[arg(long)]

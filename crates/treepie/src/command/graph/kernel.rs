@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, Hops, Lengths, Measure};
 use treepie::graph::bfs::{self, Label};
 use treepie::graph::components::{self, hooking, sampling, search};
-use treepie::graph::pagerank::{self, Limits, pull::Pulling, push::Pushing};
+use treepie::graph::pagerank::{self, pull::Pulling, push::Pushing};
 use treepie::graph::{
     Arc, Column, Graph, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, scc, sssp, top,
 };
@@ -290,8 +290,7 @@ impl Task<'_> {
 
     fn pagerank(&self, graph: &Graph) -> anyhow::Result<Done> {
         let (world, messages) = (self.world, &self.messages);
-        let Asked { damping, tolerance, iterations, .. } = *self.asked;
-        let limits = Limits { damping, tolerance, iterations };
+        let limits = self.asked.limits();
         let (ranking, seconds, traffic) = if self.asked.method() == Some(Method::Push) {
             let mut pushing = Pushing::new(world, graph, messages)?;
             let (ranking, seconds) = self.measure(|| pushing.run(&limits))?;
