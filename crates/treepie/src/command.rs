@@ -20,6 +20,7 @@ mod graph;
 mod job;
 mod machine;
 mod mpi;
+mod network;
 mod record;
 mod run;
 mod sim;

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use treepie_collectives::registry::{self, Request};
 use treepie_comm::protocol::PROTOCOLS;
 use treepie_schedule::Operation;
-use treepie_topology::Network;
 
 use super::complaint::did_you_mean;
+use super::network;
 
 /// What protocols are for, as operations are called.
 const FAMILIES: [&str; 2] = ["exchange", "split"];
@@ -57,7 +57,7 @@ impl Algorithms {
             }
             return Ok(ExitCode::SUCCESS);
         };
-        let network = Network::load(network).context("--network")?;
+        let network = network::load(network)?;
         ensure!(network.ranks() > 0, "how many ranks are on the network? Say for example flat:64");
         for operation in operations {
             let request = Request::new(operation, &network);

@@ -113,6 +113,35 @@ fn commands_that_are_written_about_exist() {
     assert!(seen > 80, "only {seen} commands were found");
 }
 
+/// Words that stand behind the name in messages and are no subcommand.
+const NO_COMMANDS: [&str; 2] = ["world", "lies"];
+
+/// What stands behind the name in strings of a source, in messages that have no backquotes.
+fn words_in_messages(source: &str) -> Vec<&str> {
+    let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let strings = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
+    let after_name = strings.flat_map(|string| string.split("treepie ").skip(1));
+    after_name
+        .map(|rest| rest.split(|letter: char| !letter.is_ascii_lowercase()).next().unwrap_or_default())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+#[test]
+fn messages_name_commands_that_exist() {
+    let mut all = Vec::new();
+    texts(&root().join("crates"), "rs", &mut all);
+    all.retain(|(name, _)| name.contains("/src/") && !name.ends_with("documents.rs"));
+    let arguments = Arguments::command();
+    for (name, text) in &all {
+        for word in words_in_messages(text) {
+            let exists = arguments.find_subcommand(word).is_some() || NO_COMMANDS.contains(&word);
+            assert!(exists, "{name}: there is no `treepie {word}`");
+        }
+    }
+    assert_eq!(words_in_messages("    bail!(\"no such one: treepie list names them\");"), ["list"]);
+}
+
 #[test]
 fn what_is_no_command_is_found() {
     let text = "Say `treepie list`, or `bench nothing`.\n```sh\ntreepie run -n 4 ./program --its=own   # all\n\

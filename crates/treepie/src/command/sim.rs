@@ -11,13 +11,14 @@ mod setting;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use treepie_collectives::registry::{self, Request};
 use treepie_model::machines::Machine;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::bytes::Bytes;
+use super::network;
 use super::record::Records;
 use asked::Sweep;
 use file::Whole;
@@ -154,7 +155,7 @@ impl Sim {
     }
 
     fn network(&self) -> anyhow::Result<Network> {
-        let network = Network::load(&self.network).context("--network")?;
+        let network = network::load(&self.network)?;
         match self.ranks {
             Some(ranks) => Ok(network.for_ranks(ranks)?),
             None if network.ranks() == 0 => {

@@ -68,7 +68,7 @@ const MOST_WORDS: u64 = 1 << 32;
 
 fn words(text: &str) -> Result<usize, String> {
     let words = number(text).and_then(|words| usize::try_from(words).ok()).filter(|words| words.is_power_of_two());
-    words.ok_or_else(|| "expected a power of two, as 4194304 or 4M".to_owned())
+    words.ok_or_else(|| "not a power of two, as 4194304 or 4M".to_owned())
 }
 
 impl Am {

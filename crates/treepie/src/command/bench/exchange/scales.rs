@@ -8,6 +8,7 @@ use treepie_model::machines::Machine;
 use treepie_sparse::Protocol;
 use treepie_topology::Network;
 
+use super::super::super::network;
 use super::super::super::record::{Better, Record, Records};
 use super::super::number;
 use super::case::{AUTO, Asked, Neighbours};
@@ -70,8 +71,7 @@ impl Scales<'_> {
 
     /// One for each number of ranks and neighbours.
     fn settings(&self) -> anyhow::Result<Vec<Setting>> {
-        let load = |name: &str| Network::load(name).context("--network");
-        let network = self.network.map(load).transpose()?;
+        let network = self.network.map(network::load).transpose()?;
         let mut ranks = self.ranks.to_vec();
         if ranks.is_empty() {
             let of_network = network.as_ref().map(Network::ranks).filter(|ranks| *ranks > 0);
