@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use treepie::prelude::*;
 use treepie_base::environment::{OF_RANKS, OF_TESTS, VARIABLES};
@@ -70,6 +71,34 @@ fn all_variables_are_known_and_in_the_book() {
     }
     assert!(direct.is_empty(), "read variables by base::environment, not here: {direct:?}");
     assert!(OF_RANKS.iter().chain(&OF_TESTS).all(|name| in_sources.contains(*name)), "{in_sources:?}");
+}
+
+/// Begins a world in each way; by itself nothing is wrong.
+#[test]
+fn worlds_begin() {
+    let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
+    let simulated = treepie::simulate(&treepie::Network::flat(1), &machine.into(), |world| world.size());
+    let begun = [treepie::init().map(drop), treepie::launch(1, |_| ()).map(drop), simulated.map(drop)];
+    assert_eq!(begun, [Ok(()), Ok(()), Ok(())]);
+}
+
+/// As `docs/environment.md` says: that test again, with values that are not accepted.
+#[test]
+fn no_world_begins_with_a_value_that_is_not_accepted() {
+    for (name, value) in [
+        ("TREEPIE_ALGORITHM", "allgather/none"),
+        ("TREEPIE_AM", "routing=none"),
+        ("TREEPIE_CHECKED", "maybe"),
+        ("TREEPIE_LOG", "debug"),
+        ("TREEPIE_SINGLE_COPY", "never"),
+        ("TREEPIE_STALL_SECS", "abc"),
+    ] {
+        let own = std::env::current_exe().unwrap();
+        let output = Command::new(own).args(["--exact", "worlds_begin"]).env(name, value).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let refusal = format!("Environment {{ name: \"{name}\", value: \"{value}\"");
+        assert!(!output.status.success() && said.matches(&refusal).count() == 3, "{name}={value}: {said}");
+    }
 }
 
 /// As `docs/communicators.md` says.
