@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::NotAccepted;
 use crate::{Error, Result, suggest};
 
 /// What all names begin with.
@@ -83,7 +84,7 @@ pub fn path(variable: Variable) -> Option<PathBuf> {
 
 /// The error for a value that is not accepted.
 pub fn refused(variable: Variable, value: &str, reason: String) -> Error {
-    Error::Environment { name: variable.name, value: value.to_owned(), reason }
+    Error::Environment(Box::new(NotAccepted { name: variable.name, value: value.to_owned(), reason }))
 }
 
 /// Reads a value with `parse`, which says nothing where it is not accepted.

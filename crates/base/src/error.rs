@@ -91,15 +91,8 @@ pub enum Error {
         rank: Rank,
     },
     /// An environment variable has a value that is not accepted.
-    #[error("{name}={value}: {reason}")]
-    Environment {
-        /// The variable.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What is wrong with it, or what would be accepted.
-        reason: String,
-    },
+    #[error("{0}")]
+    Environment(Box<NotAccepted>),
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {
@@ -149,3 +142,14 @@ pub enum Error {
 }
 
 crate::debug_by_display!(Error);
+/// The value of an environment variable that is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}={value}: {reason}")]
+pub struct NotAccepted {
+    /// The variable.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it, or what would be accepted.
+    pub reason: String,
+}

@@ -25,7 +25,7 @@ pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
 pub use code::{Code, fingerprint};
 pub use copy::copy_short;
-pub use error::{Error, Result};
+pub use error::{Error, NotAccepted, Result};
 pub use hang::{HangGuard, hang_limit, hang_message};
 pub use heap::give_back_free_memory;
 pub use number_hasher::{BuildNumberHasher, NumberHasher};

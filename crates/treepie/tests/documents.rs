@@ -96,7 +96,7 @@ fn no_world_begins_with_a_value_that_is_not_accepted() {
         let own = std::env::current_exe().unwrap();
         let output = Command::new(own).args(["--exact", "worlds_begin"]).env(name, value).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let refusal = format!("Environment {{ name: \"{name}\", value: \"{value}\"");
+        let refusal = format!("NotAccepted {{ name: \"{name}\", value: \"{value}\"");
         assert!(!output.status.success() && said.matches(&refusal).count() == 3, "{name}={value}: {said}");
     }
 }

@@ -108,7 +108,7 @@ impl Report {
     }
 
     fn failed(&mut self, what: &str, error: &anyhow::Error) {
-        Self::line("FAILED", what, &super::one_line(&super::complaint::with_causes(&error)));
+        Self::line("FAILED", what, &super::one_line(&super::complaint::with_causes(error)));
         self.bad += 1;
     }
 
