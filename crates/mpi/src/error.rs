@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Flavor;
+use crate::trust::Refusal;
 
 /// MPI could not be found, prepared or started.
 #[derive(thiserror::Error)]
@@ -49,6 +50,17 @@ pub enum SetupError {
         /// What the system says.
         reason: String,
     },
+    /// Another user may have put something else where compiled shims are kept.
+    #[error(
+        "{} is not used for MPI shims, since other users may have written to it: {reason}; set TREEPIE_CACHE_DIR to a \
+         directory that only you can write, as every directory above it", path.display()
+    )]
+    Untrusted {
+        /// The shim, or the directory for shims.
+        path: PathBuf,
+        /// Which file or directory on the way others may write, and why.
+        reason: String,
+    },
     /// The compiled shim or its MPI cannot be loaded.
     #[error("cannot load the MPI shim {}: {reason}; if its MPI has changed, remove the file to have it built anew", path.display())]
     Load {
@@ -78,6 +90,13 @@ treepie_base::debug_by_display!(SetupError);
 impl SetupError {
     pub(crate) fn load(path: &Path, reason: impl ToString) -> Self {
         Self::Load { path: path.into(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn refused(path: &Path, refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Untrusted(reason) => Self::Untrusted { path: path.into(), reason },
+            Refusal::System(error) => Self::cache(path, error),
+        }
     }
 
     pub(crate) fn cache(directory: &Path, reason: impl ToString) -> Self {

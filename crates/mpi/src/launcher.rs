@@ -28,6 +28,25 @@ pub fn running_under_mpi() -> Option<Flavor> {
     Some(Launcher::find()?.flavor)
 }
 
+/// Whether this process is to tell what all ranks of a node would tell: the first one, or one that no launcher started.
+pub(crate) fn speaks_for_node() -> bool {
+    speaks(|name| std::env::var(name).ok())
+}
+
+fn speaks(variable: impl Fn(&str) -> Option<String>) -> bool {
+    // The rank on the node, if the launcher says it, else that in the world.
+    const RANKS: [&str; 7] = [
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+        "SLURM_LOCALID",
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "SLURM_PROCID",
+    ];
+    RANKS.into_iter().find_map(variable).is_none_or(|rank| rank.trim() == "0")
+}
+
 /// What the environment says of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launcher {
@@ -66,6 +85,16 @@ mod tests {
         let found =
             Launcher::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()));
         found.map(|launcher| (launcher.flavor, launcher.size))
+    }
+
+    #[test]
+    fn the_first_rank_of_a_node_speaks() {
+        let speaks = |variables: &[(&str, &str)]| {
+            speaks(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()))
+        };
+        assert!(speaks(&[]));
+        assert!(speaks(&[("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_LOCAL_RANK", "0")]));
+        assert!(!speaks(&[("PMI_RANK", "1")]));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! launcher       which MPI started this process
 //! installation   which MPIs have a compiler here
 //! cache, setup   the shim, compiled for one of them
+//! trust          whose the file is that is loaded
 //! shim           its functions
 //! engine         Fabric: inbox and outbox for records, bulk for large transfers, rest for waiting
 //! ```
@@ -24,6 +25,7 @@ mod record;
 mod rest;
 mod setup;
 mod shim;
+mod trust;
 
 pub use error::SetupError;
 pub use installation::{Installation, installations};

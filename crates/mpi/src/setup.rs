@@ -1,5 +1,6 @@
 //! Compiles the shim with an MPI's compiler, once per MPI and version of the shim, and starts the engine with it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use treepie_base::environment;
 use treepie_fabric::Fabric;
 
-use crate::cache;
+use crate::cache::{self, Kept, Places};
 use crate::engine::MpiFabric;
-use crate::launcher::Launcher;
+use crate::launcher::{Launcher, speaks_for_node};
 use crate::shim::{SOURCE, Shim};
+use crate::trust::Directory;
 use crate::{Flavor, Installation, SetupError};
 
 /// How much of a compiler's complaint an error repeats.
@@ -33,13 +35,14 @@ pub fn setup(mpicc: Option<&Path>) -> Result<Installed, SetupError> {
         Some(mpicc) => Installation::named(mpicc)?,
         None => choose()?,
     };
-    setup_in(&cache::directories(), installation)
+    let (kept, installation, built) = told(|refused| setup_in(&Places::find().directories, installation, refused))?;
+    Ok(Installed { path: kept.path().into(), installation, built })
 }
 
 /// Starts MPI and returns this rank's engine. All ranks do this together, each once.
 pub fn start() -> Result<Box<dyn Fabric>, SetupError> {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    let shim = Shim::load(&shim_path()?)?;
+    let shim = Shim::load(told(obtain)?)?;
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(SetupError::Again);
     }
@@ -65,10 +68,34 @@ fn wanted() -> Flavor {
     Launcher::find().map_or(Flavor::Unknown, |launcher| launcher.flavor)
 }
 
-fn shim_path() -> Result<PathBuf, SetupError> {
-    let directories = cache::directories();
+/// Tells, in a line for each, what was passed over though it may be what somebody expects to be used.
+fn told<T>(work: impl FnOnce(&mut Vec<SetupError>) -> Result<T, SetupError>) -> Result<T, SetupError> {
+    let mut refused = Vec::new();
+    let result = work(&mut refused);
+    let mut lines: Vec<String> = refused.iter().map(SetupError::to_string).collect();
+    lines.dedup();
+    // What is returned is told by whoever gets it.
+    lines.retain(|line| result.as_ref().err().is_none_or(|error| *line != error.to_string()));
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !lines.is_empty() && speaks_for_node() && !TOLD.swap(true, Ordering::Relaxed) {
+        lines.iter().for_each(|line| eprintln!("treepie: {line}"));
+    }
+    result
+}
+
+/// The shim to load.
+fn obtain(refused: &mut Vec<SetupError>) -> Result<Kept, SetupError> {
+    let places = Places::find();
     match choose() {
-        Ok(installation) => Ok(setup_in(&directories, installation)?.path),
+        Ok(installation) => match setup_in(&places.directories, installation.clone(), refused) {
+            // It takes about a second at each start, but it goes on.
+            Err(error @ (SetupError::Cache { .. } | SetupError::Untrusted { .. })) if !places.is_chosen => {
+                refused.push(error);
+                let name = shim_name(&installation);
+                cache::make_unnamed(&name, |directory| compile(&installation.mpicc, directory, &name))
+            }
+            other => other.map(|(kept, ..)| kept),
+        },
         // A compute node may have no compiler. What was set up elsewhere for this MPI and shared by the cache will do.
         Err(error @ (SetupError::NoMpicc | SetupError::NoMpiccOf { .. })) => {
             let flavors = match wanted() {
@@ -77,16 +104,21 @@ fn shim_path() -> Result<PathBuf, SetupError> {
             };
             let prefixes: Vec<String> = flavors.into_iter().map(shim_prefix).collect();
             let is_shim = |name: &str| name.ends_with(".so") && prefixes.iter().any(|prefix| name.starts_with(prefix));
-            cache::find(&directories, is_shim).ok_or(error)
+            cache::find(&places.directories, is_shim, refused).ok_or(error)
         }
         Err(error) => Err(error),
     }
 }
 
-fn setup_in(directories: &[PathBuf], installation: Installation) -> Result<Installed, SetupError> {
+fn setup_in(
+    directories: &[PathBuf],
+    installation: Installation,
+    refused: &mut Vec<SetupError>,
+) -> Result<(Kept, Installation, bool), SetupError> {
     let name = shim_name(&installation);
-    let (path, built) = cache::obtain(directories, &name, |path| compile(&installation.mpicc, path))?;
-    Ok(Installed { path, installation, built })
+    let make = |directory: &Directory| compile(&installation.mpicc, directory, &name);
+    let (kept, built) = cache::obtain(directories, &name, make, refused)?;
+    Ok((kept, installation, built))
 }
 
 fn shim_name(installation: &Installation) -> String {
@@ -105,17 +137,18 @@ fn shim_prefix(flavor: Flavor) -> String {
     format!("{flavor}-{:016x}-", fnv1a(&[SOURCE.as_bytes(), std::env::consts::ARCH.as_bytes()]))
 }
 
-fn compile(mpicc: &Path, shim: &Path) -> Result<(), SetupError> {
-    let (Some(directory), Some(name)) = (shim.parent(), shim.file_name()) else {
-        unreachable!("the cache gives a file in a directory");
-    };
-    std::fs::write(directory.join("shim.c"), SOURCE).map_err(|error| SetupError::cache(directory, error))?;
+/// Compiles the shim into a directory that is this process's own.
+fn compile(mpicc: &Path, directory: &Directory, name: &str) -> Result<(), SetupError> {
+    let failed = |error: std::io::Error| SetupError::cache(directory.name(), error);
+    let source = directory.create("shim.c").map_err(|refusal| SetupError::refused(directory.name(), refusal));
+    source?.write_all(SOURCE.as_bytes()).map_err(failed)?;
     let mut command = Command::new(mpicc);
     command.args(["-std=gnu99", "-O2", "-fPIC", "-shared", "shim.c", "-o"]).arg(name);
-    command.current_dir(directory).stdin(Stdio::null());
+    // What the compiler writes in between stays in the same directory: others may write where temporary files go.
+    command.current_dir(directory.path()).env("TMPDIR", ".").stdin(Stdio::null());
     let output =
         command.output().map_err(|error| SetupError::NotRunnable { mpicc: mpicc.into(), reason: error.to_string() })?;
-    if output.status.success() && shim.is_file() {
+    if output.status.success() && directory.path().join(name).is_file() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
@@ -149,12 +182,15 @@ mod tests {
         for installation in found {
             let scratch = Scratch::new();
             let directories = [scratch.path().to_path_buf()];
-            let first = setup_in(&directories, installation.clone()).unwrap();
-            let second = setup_in(&directories, installation.clone()).unwrap();
-            assert!(first.built && !second.built);
-            assert_eq!(first.path, second.path);
+            let mut refused = Vec::new();
+            let (first, _, is_first_built) = setup_in(&directories, installation.clone(), &mut refused).unwrap();
+            let (second, _, is_second_built) = setup_in(&directories, installation.clone(), &mut refused).unwrap();
+            assert!(is_first_built && !is_second_built);
+            assert_eq!(first.path(), second.path());
             let prefix = shim_prefix(installation.flavor);
-            assert_eq!(cache::find(&directories, |name| name.starts_with(&prefix)), Some(first.path));
+            let found = cache::find(&directories, |name| name.starts_with(&prefix), &mut refused).unwrap();
+            assert_eq!(found.path(), first.path());
+            assert!(refused.is_empty(), "{refused:?}");
         }
     }
 
@@ -173,11 +209,12 @@ mod tests {
         let scratch = Scratch::new();
         let fail = |program: &str| {
             let mpicc = Installation::named(Path::new(program)).unwrap();
-            setup_in(&[scratch.path().to_path_buf()], mpicc).unwrap_err().to_string()
+            setup_in(&[scratch.path().to_path_buf()], mpicc, &mut Vec::new()).unwrap_err().to_string()
         };
         let complaint = fail("cp");
         assert!(complaint.contains("cp could not compile the MPI shim: ") && !complaint.contains('\n'), "{complaint}");
         assert!(fail("true").ends_with("it said nothing and wrote no file"));
-        assert!(cache::find(&[scratch.path().to_path_buf()], |name| name != "lock").is_none());
+        let left = cache::find(&[scratch.path().to_path_buf()], |name| name != "lock", &mut Vec::new());
+        assert!(left.is_none(), "{left:?}");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
-use std::path::Path;
 use std::ptr::NonNull;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::SetupError;
+use crate::cache::Kept;
 
 /// The C file, compiled by the user's `mpicc`.
 pub(crate) const SOURCE: &str = include_str!("shim.c");
@@ -69,11 +69,13 @@ impl Aborter {
 
 impl Shim {
     /// Loads a compiled shim, and with it its MPI, for the rest of the process.
-    pub(crate) fn load(path: &Path) -> Result<Self, SetupError> {
+    pub(crate) fn load(kept: Kept) -> Result<Self, SetupError> {
+        let path = kept.path();
         let failed = |error: libloading::Error| SetupError::load(path, error);
         // Open MPI opens plugins that expect its symbols to be visible: hence global.
-        // SAFETY: loading runs the initialisers of the shim, which has none, and of the user's MPI, which is trusted.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
+        // SAFETY: loading runs the initialisers of the shim, which has none, since `Kept` is what this user had
+        // compiled, and of the user's MPI, which is trusted.
+        let library = unsafe { Library::open(Some(kept.loadable()), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
         macro_rules! function {
             ($name:literal) => {
                 // SAFETY: the type of the field that takes it is that of the function in `shim.c`; the interface's
@@ -101,6 +103,8 @@ impl Shim {
         };
         // MPI leaves exit handlers and threads behind, so it is never unloaded; `shim` relies on that.
         std::mem::forget(library);
+        // The loader knows libraries by their paths: the descriptor's number must not become another file's.
+        std::mem::forget(kept);
         Ok(shim)
     }
 

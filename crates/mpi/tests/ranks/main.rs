@@ -1,5 +1,6 @@
 //! The engine under real MPIs: this program starts itself by each MPI's launcher and looks at how the job ends.
 
+mod planted;
 mod program;
 
 use std::path::{Path, PathBuf};
@@ -58,6 +59,9 @@ fn run_all(cache: &Path) {
         let nothing = Job { cache: cache.join("empty"), ..no_compiler };
         nothing.fails("again", 2, None, "no mpicc found in PATH: install");
     }
+    for job in &jobs {
+        planted::run_all(job);
+    }
     if let [open_mpi, mpich] = &jobs[..] {
         for (job, other, name) in [(open_mpi, mpich, "MPICH"), (mpich, open_mpi, "Open MPI")] {
             let message = format!("the launcher started 2 processes, but {name}");
@@ -83,6 +87,8 @@ struct Job {
     chosen: Option<PathBuf>,
     /// Whether the ranks find a compiler.
     has_compiler: bool,
+    /// Other variables, and whether they are set.
+    environment: Vec<(&'static str, Option<PathBuf>)>,
 }
 
 impl Job {
@@ -90,7 +96,15 @@ impl Job {
         let name = installation.mpicc.file_name()?.to_str()?.replace("mpicc", "mpirun");
         let mpirun = installation.mpicc.with_file_name(name);
         let (flavor, mpicc) = (installation.flavor, installation.mpicc.clone());
-        mpirun.is_file().then(|| Self { flavor, mpicc, mpirun, cache: cache.into(), chosen: None, has_compiler: true })
+        mpirun.is_file().then(|| Self {
+            flavor,
+            mpicc,
+            mpirun,
+            cache: cache.into(),
+            chosen: None,
+            has_compiler: true,
+            environment: Vec::new(),
+        })
     }
 
     fn succeeds(&self, program: &str, ranks: u32) {
@@ -138,6 +152,12 @@ impl Job {
             .env("TREEPIE_CACHE_DIR", &self.cache)
             .env_remove("TREEPIE_MPICC");
         command.envs(self.chosen.iter().map(|mpicc| ("TREEPIE_MPICC", mpicc)));
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let start = Instant::now();
         let mut job =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
