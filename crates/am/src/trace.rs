@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use treepie_base::AtomicFile;
+
 /// A timeline of one rank.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -83,12 +85,9 @@ impl Trace {
 
     /// Writes it to a file, and nothing if that cannot be written whole.
     pub(crate) fn write(&self, path: &Path, names: &[String]) -> io::Result<()> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let mut file = io::BufWriter::new(std::fs::File::create(&partial)?);
+        let mut file = io::BufWriter::new(AtomicFile::create(path)?);
         self.write_events(&mut file, names)?;
-        file.flush()?;
-        std::fs::rename(partial, path)
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.commit().map(drop)
     }
 
     fn write_events(&self, out: &mut impl Write, names: &[String]) -> io::Result<()> {

@@ -128,6 +128,14 @@ pub enum Error {
         /// Elements that rank contributed.
         len: u64,
     },
+    /// There is not as much memory as a number asks for that a program, a file or a peer has given.
+    #[error("not enough memory for {what}: {bytes} bytes; the limit of this process (ulimit -v) counts, too")]
+    NoMemory {
+        /// What it is for.
+        what: &'static str,
+        /// How much was asked for.
+        bytes: u64,
+    },
     /// The engine could not be started or does not work any more.
     #[error("{0}")]
     Engine(String),

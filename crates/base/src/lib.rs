@@ -5,6 +5,7 @@
 //! that other processes name, [`prefetch()`] is an instruction, [`give_back_free_memory`] a function of the C library, and
 //! [`reduction`] says of its elements that they are plain data.
 
+pub mod atomic_file;
 pub mod bytes;
 pub mod code;
 mod copy;
@@ -12,6 +13,7 @@ pub mod environment;
 pub mod error;
 mod hang;
 mod heap;
+pub mod memory;
 mod number_hasher;
 mod prefetch;
 pub mod rank;
@@ -21,6 +23,7 @@ pub mod span;
 mod suggest;
 pub mod table;
 
+pub use atomic_file::AtomicFile;
 pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
 pub use code::{Code, fingerprint};

@@ -81,16 +81,30 @@ impl Comm {
             });
             let starts = starts.collect();
             let at = comm.reserve(bytes)?;
-            let mut endpoint = comm.endpoint();
-            let memory = endpoint.fabric().shared().expect("asked above").map(at, bytes)?;
-            Reach::Memory { memory, at, bytes, starts }
+            let mapped = comm.endpoint().fabric().shared().expect("asked above").map(at, bytes);
+            mapped.map(|memory| Reach::Memory { memory, at, bytes, starts })
         } else {
             let window = comm.context();
-            comm.endpoint().window_make(window, part(&(len as u64)) as usize);
-            Reach::Records { window }
+            let bytes = usize::try_from(part(&(len as u64))).unwrap_or(usize::MAX);
+            comm.endpoint().window_make(window, bytes).map(|()| Reach::Records { window })
         };
+        let reach = comm.all_have(reach)?;
         comm.barrier()?;
         Ok(Window { comm, reach, lens, element: PhantomData })
+    }
+
+    /// What this rank has, if all ranks have theirs. One may have less memory than the others.
+    fn all_have(&self, reach: Result<Reach>) -> Result<Reach> {
+        let failed = self.all_gather(&[u8::from(reach.is_err())])?;
+        match (failed.iter().position(|failed| *failed == 1), reach) {
+            (None, reach) | (_, reach @ Err(_)) => reach,
+            (Some(rank), Ok(reach)) => {
+                if let Reach::Records { window } = reach {
+                    self.endpoint().window_end(window);
+                }
+                Err(Error::Engine(format!("rank {rank} has no memory for its part of a window")))
+            }
+        }
     }
 
     /// Rank 0 sets shared memory aside and tells the others where.

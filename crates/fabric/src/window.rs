@@ -113,8 +113,10 @@ impl Memories {
 /// Windows by records. Ranks are ranks of the world; the caller keeps accesses inside what the owner made.
 impl Endpoint {
     /// Makes this rank's part of a window, zero at first. Others may use it once all ranks have made theirs.
-    pub fn window_make(&mut self, window: u32, bytes: usize) {
-        self.core.memories.parts.insert(window, vec![0; bytes]);
+    pub fn window_make(&mut self, window: u32, bytes: usize) -> Result<()> {
+        let part = treepie_base::memory::zeroed(bytes, "a rank's part of a window")?;
+        self.core.memories.parts.insert(window, part);
+        Ok(())
     }
 
     /// Makes this rank's part of a table that others only read. They may do so before, and then wait for it; and also when this

@@ -26,9 +26,11 @@ mod flow;
 mod measure;
 mod verify;
 
+use treepie_base::memory::zeroed;
 use treepie_comm::Comm;
 
 use crate::agree::agree;
+use crate::rows::VALUES;
 use crate::rows::{Arc, Weight};
 use crate::{Error, Graph, Messages, Result, Traffic};
 
@@ -52,7 +54,7 @@ impl<'g, M: Measure<'g>> Betweenness<'g, M> {
     pub fn new(comm: &Comm, measure: M, messages: &Messages) -> Result<Self> {
         let graph = measure.graph();
         let flow = Flow::new(comm, graph, messages)?;
-        Ok(Self { comm: comm.clone(), graph, measure, flow, sums: vec![0.0; graph.own()] })
+        Ok(Self { comm: comm.clone(), graph, measure, flow, sums: zeroed(graph.own(), VALUES)? })
     }
 
     /// Adds the ways from a source, by its number. Returns how many vertices were reached, the source among them. All
@@ -93,7 +95,7 @@ fn count_ways<'g, M: Measure<'g>>(
     flow: &mut Flow<'g, M>,
     source: u64,
 ) -> Result<Vec<f64>> {
-    let mut given = vec![0.0; graph.own()];
+    let mut given = zeroed(graph.own(), VALUES)?;
     let source = graph.mine(source);
     if let Some(place) = source {
         given[place] = 1.0;

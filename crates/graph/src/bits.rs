@@ -12,6 +12,11 @@ impl Bits {
         Self { words: vec![0; len.div_ceil(64)] }
     }
 
+    /// The same, unless there is no memory for so many.
+    pub fn try_new(len: usize) -> treepie_base::Result<Self> {
+        Ok(Self { words: treepie_base::memory::zeroed(len.div_ceil(64), "a bit for each vertex")? })
+    }
+
     /// Whether it has a number.
     #[inline]
     pub fn has(&self, number: usize) -> bool {

@@ -8,6 +8,7 @@ mod in_order;
 use std::path::{Path, PathBuf};
 
 use treepie_am::{ActiveMessages, Epoch, Port};
+use treepie_base::memory::{collected, with_capacity};
 use treepie_base::{Rank, give_back_free_memory};
 use treepie_comm::{Comm, Max, Sum};
 
@@ -15,7 +16,7 @@ use crate::agree::agree;
 use crate::graph::Graph;
 use crate::hubs::{self, Hubs};
 use crate::mix::digest;
-use crate::rows::{Arc, Loose, Rows, Weight, sort_into_rows};
+use crate::rows::{Arc, Loose, ROWS, Rows, Weight, sort_into_rows};
 use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
 use crate::{directory, partition};
 
@@ -54,6 +55,11 @@ impl Shape {
             // Dedupe takes the same away in both directions, and so do the others.
             Orientation::Symmetric => (false, true),
         }
+    }
+
+    /// Whether the graph has an arc backwards for each arc, if its edges say this of themselves.
+    pub fn makes_symmetric(&self, edges: Orientation) -> bool {
+        self.directions(edges).1
     }
 
     /// The bits of a weight.
@@ -129,6 +135,7 @@ impl<A: Arc> Graph<A> {
                 "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MOST} of them; use at least {least} ranks"
             )));
         }
+        ensure_room(comm, &layout)?;
         let (_, symmetric) = shape.directions(edges.orientation());
         let backwards = shape.backwards && !symmetric;
         let find = |name| {
@@ -144,7 +151,8 @@ impl<A: Arc> Graph<A> {
             (in_order::take::<A>(comm, own.clone(), edges, shape)?, None)
         } else {
             let state = spread::<A>(comm, &layout, edges, shape, find)?;
-            (sort(state.out), backwards.then(|| sort(state.back)))
+            let sorted = sort(state.out).and_then(|out| Ok((out, backwards.then(|| sort(state.back)).transpose()?)));
+            agree(comm, sorted.map_err(Error::from))?
         };
         let (list, shares) = hubs::split(comm, &layout, shape.split, &mut out)?;
         let view = View::new(comm, &layout, shape.seeing, || {
@@ -154,19 +162,19 @@ impl<A: Arc> Graph<A> {
             others.dedup();
             others
         })?;
-        let compress = |(offsets, loose): (Vec<u64>, Vec<Loose>)| {
+        let compress = |(offsets, loose): (Vec<u64>, Vec<Loose>)| -> Result<Rows<A>> {
             let near = |row: usize| {
                 let arcs = &loose[offsets[row] as usize..offsets[row + 1] as usize];
                 arcs.partition_point(|arc| own.contains(&arc.to)) as u32
             };
-            let near = (0..offsets.len() - 1).map(near).collect();
+            let near = collected((0..offsets.len() - 1).map(near), ROWS)?;
             let arc = |arc: &Loose| A::new(view.place(layout.place(arc.to)).expect("it is seen"), arc.bits);
             let arcs = loose.iter().map(arc).collect();
-            Rows::new(offsets, near, arcs)
+            Ok(Rows::new(offsets, near, arcs))
         };
-        let out: Rows<A> = compress(out);
-        let back = back.map(compress);
-        let hubs = Hubs::new(list, compress(shares));
+        let compressed = compress(out).and_then(|out| Ok((out, back.map(compress).transpose()?, compress(shares)?)));
+        let (out, back, shares) = agree(comm, compressed)?;
+        let hubs = Hubs::new(list, shares);
         let arcs = comm.all_reduce(&[out.arcs() + hubs.shares().arcs()], Sum)?[0];
         // Loose arcs have taken several times as much as rows do. Ranks of one process have one heap, and one of them is enough.
         match comm.engine() {
@@ -176,6 +184,14 @@ impl<A: Arc> Graph<A> {
         }
         Ok(Self::new(layout, view, out, back, hubs, symmetric, arcs))
     }
+}
+
+/// Whether there is memory for the vertices that a file announces, before all of its edges are read: what rows and one
+/// value and name of each take. It is given back at once. All ranks call it.
+fn ensure_room(comm: &Comm, layout: &Layout) -> Result<()> {
+    const EACH: usize = 8 + 8 + 4 + 8 + 8;
+    let bytes = layout.count(layout.rank()).saturating_mul(EACH);
+    agree(comm, with_capacity::<u8>(bytes, ROWS).map(drop).map_err(Error::from))
 }
 
 /// Sends the arcs of all edges to the ranks that have their rows. All ranks call it.
@@ -312,7 +328,7 @@ impl Read {
         let mut build = ActiveMessages::<Bits>::builder(comm);
         let tell = build.port::<u64>("name");
         build.on(tell, |names, _, place| names.put(place as usize));
-        let mut names = Bits::new(share as usize);
+        let mut names = agree(comm, Bits::try_new(share as usize).map_err(Error::from))?;
         let mut am = build.start()?;
         am.epoch_for(&mut names, self.each_name(), |cx, _, name| cx.send(tell, (name / share) as Rank, name % share))?;
         let different = comm.all_reduce(&[names.count()], Sum)?[0];

@@ -11,10 +11,12 @@ pub mod search;
 mod verify;
 
 use treepie_am::ActiveMessages;
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Comm;
 
 use crate::id::{halves, whole};
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Error, Graph, Messages, Result, Traffic};
 
 pub use crate::parts::{Found, count};
@@ -35,7 +37,12 @@ fn need_symmetric<A: Arc>(graph: &Graph<A>) -> Result<()> {
     if graph.is_symmetric() {
         return Ok(());
     }
-    Err(Error::Input("components need a graph without directions; symmetrize it".to_owned()))
+    Err(directed())
+}
+
+/// Components are refused for a graph with directions; whoever knows before there is one need not build it.
+pub fn directed() -> Error {
+    Error::Input("components need a graph without directions; symmetrize it".to_owned())
 }
 
 /// The least name of each own vertex's component, whatever labels its vertices share. So names of components do not depend on
@@ -69,7 +76,7 @@ pub fn names<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &M
         |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = whole(name),
     );
     let mut am = messages.start(build)?;
-    let mut state = State { least: vec![u64::MAX; graph.own()], names: vec![0; labels.len()] };
+    let mut state = State { least: filled(u64::MAX, graph.own(), VALUES)?, names: zeroed(labels.len(), VALUES)? };
     let layout = graph.layout();
     am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
         let ((rank, place), [low, high]) = (layout.place(*label), halves(layout.name(vertex)));

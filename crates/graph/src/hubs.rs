@@ -10,9 +10,11 @@
 //! All ranks know the hubs and have a row for each, which is why there are not more than [`MOST`].
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::filled;
 use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 
+use crate::rows::VALUES;
 use crate::rows::{Arc, Loose, Rows, sort_into_rows};
 use crate::{Bits, Error, Layout, Result};
 
@@ -125,7 +127,7 @@ impl<A: Arc> Hubs<A> {
 impl List {
     /// Everybody's values of own hubs, by index.
     fn gather<T: Pod>(&self, comm: &Comm, own: &[T]) -> Result<Vec<T>> {
-        let mut all = vec![T::zeroed(); self.counts.iter().sum()];
+        let mut all = filled(T::zeroed(), self.counts.iter().sum(), VALUES)?;
         comm.all_gatherv(own, &self.counts, &mut all)?;
         Ok(all)
     }
@@ -167,7 +169,7 @@ pub(crate) fn split(
     take_away(&list.own, offsets, arcs);
     // Repetitions have been taken out by the owner of the hub, if they were to be.
     let shares = sort_into_rows(share, list.numbers.len(), own, false);
-    Ok((list, shares))
+    Ok((list, shares?))
 }
 
 /// Vertices with so many arcs, some of them to others' vertices. `parts` has the arcs of own vertices: to own vertices
@@ -201,7 +203,7 @@ fn list<'a>(
         Hub { place: *place as u32, index: (before + index) as u32, elsewhere: far.len() as u64, ranks }
     };
     let own: Vec<Hub> = places.iter().enumerate().map(hub).collect();
-    let mut is_hub = Bits::new(rows);
+    let mut is_hub = Bits::try_new(rows)?;
     places.iter().for_each(|place| is_hub.put(*place));
     let numbers: Vec<u64> = places.iter().map(|place| layout.first(layout.rank()) + *place as u64).collect();
     let mut list = List { numbers: Vec::new(), counts, own, is_hub };

@@ -1,10 +1,12 @@
 //! Components in numbers.
 
 use treepie_base::Rank;
+use treepie_base::memory::zeroed;
 use treepie_comm::{Comm, Max, Sum};
 use treepie_sparse::SparseExchange;
 
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Graph, Result};
 
 /// How many components there are, and how many vertices the largest has.
@@ -25,7 +27,7 @@ pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64]) -> Result<Fo
     let owner = |part: &[u64; 2]| layout.place(part[0]).0;
     let to_each = parts.chunk_by(|left, right| owner(left) == owner(right));
     let to_each: Vec<(Rank, Vec<[u64; 2]>)> = to_each.map(|to_one| (owner(&to_one[0]), to_one.to_vec())).collect();
-    let mut sizes = vec![0; graph.own()];
+    let mut sizes = zeroed(graph.own(), VALUES)?;
     for [label, size] in comm.exchange(to_each)?.into_iter().flat_map(|(_, parts)| parts) {
         sizes[layout.place(label).1 as usize] += size;
     }

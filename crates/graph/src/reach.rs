@@ -84,7 +84,7 @@ impl<'g, A: Arc> Search<'g, A> {
             state.spread(cx);
         });
         let am = messages.start(build)?;
-        let (visited, told) = (Bits::new(graph.own()), Bits::new(graph.view().len()));
+        let (visited, told) = (Bits::try_new(graph.own())?, Bits::try_new(graph.view().len())?);
         Ok(Self { graph, am, state: State { graph, visited, told, waiting: Vec::new(), explore, hub } })
     }
 
@@ -129,7 +129,7 @@ pub fn verify<A: Arc>(
     messages: &Messages,
 ) -> Result<()> {
     let (view, layout) = (graph.view(), graph.layout());
-    let mut seen = Bits::new(view.len());
+    let mut seen = Bits::try_new(view.len())?;
     visited.iter().for_each(|place| seen.put(view.own().start + place));
     view.gather_bits(comm, &mut seen)?;
     let is_visited = |place| u8::from(visited.has(place));

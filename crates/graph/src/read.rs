@@ -98,6 +98,19 @@ struct Announced {
     line: u64,
 }
 
+impl Announced {
+    /// Refuses more edges than there have to be, before there are so many that they fill the memory.
+    fn check_most(&self, source: &Source, edges: u64) -> Result<()> {
+        // If there are only some more, they are counted and told.
+        const SOME: u64 = 1 << 16;
+        if edges <= self.edges.saturating_add(SOME) {
+            return Ok(());
+        }
+        let what = format!("{} {} are announced here, but there are more", self.edges, self.unit);
+        Err(Error::Line { file: source.file().to_owned(), line: self.line, what })
+    }
+}
+
 impl Files {
     /// Opens files and reads their heads. The format is guessed from their names unless it is given.
     pub fn open(paths: &[PathBuf], format: Option<Format>) -> Result<Self> {
@@ -296,13 +309,18 @@ fn read_lines(
     source: &Source,
     range: Range<u64>,
     body: u64,
+    announced: Option<Announced>,
     outlet: &mut Outlet<'_>,
     edge: impl Fn(&[u8]) -> Parsed<Option<Edge>>,
 ) -> Result<()> {
+    let before = outlet.given();
     let mut lines = source.lines(range, body)?;
     while let Some((at, line)) = lines.next()? {
         match edge(line) {
-            Ok(Some(edge)) => outlet.put(edge),
+            Ok(Some(edge)) => {
+                outlet.put(edge);
+                announced.map_or(Ok(()), |announced| announced.check_most(source, outlet.given() - before))?;
+            }
             Ok(None) => {}
             Err(what) => return Err(source.wrong(at, what)),
         }

@@ -1,6 +1,12 @@
 //! Compressed rows: the arcs of a rank's own vertices, one row behind the other.
 
 use bytemuck::{Pod, Zeroable};
+use treepie_base::Result;
+use treepie_base::memory::{collected, zeroed};
+
+/// What a number of vertices that a file announces asks memory for.
+pub(crate) const ROWS: &str = "a row for each vertex of a rank";
+pub(crate) const VALUES: &str = "a value for each vertex";
 
 /// An arc in a row: where it leads, as a place of the rank's [`View`](crate::View), and perhaps its weight.
 pub trait Arc: Pod {
@@ -174,16 +180,16 @@ pub(crate) fn sort_into_rows(
     rows: usize,
     own: std::ops::Range<u64>,
     dedupe: bool,
-) -> (Vec<u64>, Vec<Loose>) {
-    let mut offsets = vec![0u64; rows + 1];
+) -> Result<(Vec<u64>, Vec<Loose>)> {
+    let mut offsets = zeroed::<u64>(rows + 1, ROWS)?;
     for arc in &loose {
         offsets[arc.row as usize + 1] += 1;
     }
     for row in 0..rows {
         offsets[row + 1] += offsets[row];
     }
-    let mut sorted = vec![Loose::zeroed(); loose.len()];
-    let mut next = offsets.clone();
+    let mut sorted = zeroed::<Loose>(loose.len(), "the arcs of a rank")?;
+    let mut next = collected(offsets.iter().copied(), ROWS)?;
     for arc in loose {
         let place = &mut next[arc.row as usize];
         sorted[*place as usize] = arc;
@@ -211,7 +217,7 @@ pub(crate) fn sort_into_rows(
         offsets[rows] = kept as u64;
         sorted.truncate(kept);
     }
-    (offsets, sorted)
+    Ok((offsets, sorted))
 }
 
 /// The arcs of a rank's own vertices.
@@ -281,10 +287,10 @@ mod tests {
     fn own_arcs_come_first_and_the_lightest_of_several_stays() {
         let arc = |row, to, bits| Loose { to, row, bits };
         let loose = vec![arc(2, 1, 0), arc(0, 9, 5), arc(0, 4, 7), arc(0, 9, 3), arc(0, 2, 1), arc(2, 5, 0)];
-        let (offsets, sorted) = sort_into_rows(loose.clone(), 3, 4..7, false);
+        let (offsets, sorted) = sort_into_rows(loose.clone(), 3, 4..7, false).unwrap();
         assert_eq!(offsets, [0, 4, 4, 6]);
         assert_eq!(sorted.iter().map(|arc| arc.to).collect::<Vec<_>>(), [4, 9, 9, 2, 5, 1]);
-        let (offsets, sorted) = sort_into_rows(loose, 3, 4..7, true);
+        let (offsets, sorted) = sort_into_rows(loose, 3, 4..7, true).unwrap();
         assert_eq!(offsets, [0, 3, 3, 5]);
         assert_eq!(sorted[1], arc(0, 9, 3));
         assert_eq!(sorted.iter().map(|arc| arc.to).collect::<Vec<_>>(), [4, 9, 2, 5, 1]);

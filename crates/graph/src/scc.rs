@@ -23,10 +23,12 @@ mod trim;
 mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::{Comm, Sum};
 
 use crate::id::Id;
 use crate::patterns::search::Spreading;
+use crate::rows::VALUES;
 use crate::rows::{Arc, Rows};
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
@@ -192,13 +194,13 @@ impl<'g, A: Arc> Search<'g, A> {
             first: graph.layout().first(graph.layout().rank()),
             task: Task::Trim,
             waiting: Vec::new(),
-            labels: vec![NONE; graph.own()],
+            labels: filled(NONE, graph.own(), VALUES)?,
             left: Vec::new(),
-            gone: Bits::new(places),
-            degrees: vec![[0; 2]; graph.own()],
-            colours: vec![NONE; graph.own()],
-            reached: Bits::new(graph.own()),
-            told: Told { colours: vec![NONE; places], places: Vec::new() },
+            gone: Bits::try_new(places)?,
+            degrees: zeroed(graph.own(), VALUES)?,
+            colours: filled(NONE, graph.own(), VALUES)?,
+            reached: Bits::try_new(graph.own())?,
+            told: Told { colours: filled(NONE, places, VALUES)?, places: Vec::new() },
         };
         Ok(Self { comm: comm.clone(), graph, am, state })
     }

@@ -9,10 +9,12 @@
 mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::filled;
 use treepie_base::prefetch;
 use treepie_comm::{Comm, Max, Sum};
 
 use crate::patterns::buckets::{self, Buckets, Correcting};
+use crate::rows::VALUES;
 use crate::rows::{Arc, Weight, Weighted};
 use crate::{Error, Graph, Messages, Result, Traffic};
 
@@ -137,8 +139,8 @@ impl<'g, W: Weight> Search<'g, W> {
             graph,
             relax,
             hub,
-            labels: vec![Label { length: W::FAR, followed: W::FAR }; graph.own()],
-            told: vec![W::FAR; graph.view().len()],
+            labels: filled(Label { length: W::FAR, followed: W::FAR }, graph.own(), VALUES)?,
+            told: filled(W::FAR, graph.view().len(), VALUES)?,
             buckets: Buckets::default(),
             per_length: 1.0 / delta,
         };

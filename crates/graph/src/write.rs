@@ -1,17 +1,17 @@
 //! Results of algorithms in files: a value, or some, for each vertex under its original name.
 //!
-//! A file is written beside its place under another name and then moved there, so that nobody ever finds half of it.
+//! A file appears when all of it is written, so that nobody ever finds half of it ([`AtomicFile`]).
 //! Rows are ordered by vertex, so that the same results are the same files whatever ranks they came from.
 
 mod npy;
 mod text;
 
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use treepie_base::AtomicFile;
 
 use crate::{Error, Result};
 
@@ -139,44 +139,18 @@ fn order(ids: &[u64]) -> Vec<usize> {
     order
 }
 
-/// Writes a file beside its place and moves it there.
+/// Writes a file that appears when it is complete.
 fn replace(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let place = resolved(file);
-    if fs::metadata(&place).is_ok_and(|about| !about.is_file()) {
-        return write_all(File::options().write(true).open(&place)?, rows).map(drop);
-    }
-    let beside = beside(&place)?;
-    let result = File::create_new(&beside)
-        .and_then(|out| write_all(out, rows)?.sync_all())
-        .and_then(|()| fs::rename(&beside, &place));
-    if result.is_err() {
-        // It may not even be there. The first error is the one to tell.
-        let _ = fs::remove_file(&beside);
-    }
-    result
-}
-
-fn write_all(out: File, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
-    let mut out = BufWriter::with_capacity(1 << 18, out);
+    let mut out = BufWriter::with_capacity(1 << 18, AtomicFile::create(file)?);
     rows(&mut out)?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)
-}
-
-/// Where a file is: where a link leads to is replaced, not the link.
-pub(crate) fn resolved(file: &Path) -> PathBuf {
-    fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
-}
-
-/// A name in the same directory that nobody else uses: neither another process nor another thread.
-pub(crate) fn beside(file: &Path) -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    Ok(file.with_file_name(format!(".{}.{}.{number}.part", name.to_string_lossy(), std::process::id())))
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit().map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
 
     /// An empty directory that is removed in the end.

@@ -1,10 +1,14 @@
 //! Networks as TOML files.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 
 use serde::Deserialize;
 
 use crate::{Clos, Error, Kind, Network, Result, text};
+
+/// Files may be so long: with places of millions of ranks.
+const LONGEST: u64 = 64 << 20;
 
 /// All keys of a network file. Which of them a network may have depends on its kind.
 #[derive(Deserialize)]
@@ -100,7 +104,7 @@ impl Network {
         if text::names_a_kind(text_or_path) {
             return text_or_path.parse();
         }
-        match std::fs::read_to_string(text_or_path) {
+        match read(text_or_path) {
             Ok(text) => Network::from_toml(&text),
             // Without such a file, what does not look like a path is rather a network that was mistyped.
             Err(error) if error.kind() == ErrorKind::NotFound && !text::looks_like_a_path(text_or_path) => {
@@ -109,6 +113,20 @@ impl Network {
             Err(error) => Err(Error::File { path: text_or_path.to_string(), reason: error.to_string() }),
         }
     }
+}
+
+/// Reads a regular file that is not too long. A device may have no end, and a FIFO may never have a beginning.
+fn read(path: &str) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    // The length that the system says may be wrong (`/proc`), or the file may grow.
+    let read = File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if read as u64 > LONGEST {
+        return Err(io::Error::other(format!("it has more than {} MiB", LONGEST >> 20)));
+    }
+    Ok(text)
 }
 
 fn in_one_line(error: &toml::de::Error, text: &str) -> String {
@@ -166,6 +184,20 @@ mod tests {
             Network::from_toml(short).unwrap_err().to_string(),
             "5 ranks were asked for, but the network `torus:4` has 4"
         );
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        for path in ["/dev/zero", "/dev/full", "/", "/dev/stdin"] {
+            let Err(Error::File { reason, .. }) = Network::load(path) else { panic!("{path} is no network") };
+            assert_eq!(reason, "it is not a regular file", "{path}");
+        }
+        let path = std::env::temp_dir().join(format!("treepie-topology-long-{}.toml", std::process::id()));
+        File::create(&path).and_then(|file| file.set_len(LONGEST + 1)).unwrap();
+        let refused = Network::load(path.to_str().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        let Err(Error::File { reason, .. }) = refused else { panic!("too long") };
+        assert_eq!(reason, "it has more than 64 MiB");
     }
 
     #[test]

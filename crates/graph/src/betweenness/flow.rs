@@ -5,10 +5,12 @@
 
 use bytemuck::{Pod, Zeroable};
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::{Comm, Sum};
 
 use super::{Measure, is_tight};
 use crate::patterns::search::{self, Spreading};
+use crate::rows::VALUES;
 use crate::rows::{Arc, Rows, Weight};
 use crate::{Error, Graph, Messages, Result, Traffic};
 
@@ -139,8 +141,8 @@ impl<'g, M: Measure<'g>> Flow<'g, M> {
             back,
             part,
             direction: Direction::Out,
-            lengths: vec![M::Length::FAR; graph.view().len()],
-            missing: vec![0; graph.own()],
+            lengths: filled(M::Length::FAR, graph.view().len(), VALUES)?,
+            missing: zeroed(graph.own(), VALUES)?,
             given: Vec::new(),
             came: Vec::new(),
             waiting: Vec::new(),
@@ -181,7 +183,7 @@ impl<'g, M: Measure<'g>> Flow<'g, M> {
     pub(super) fn run(&mut self, direction: Direction, given: Vec<f64>) -> Result<Vec<f64>> {
         let state = &mut self.state;
         state.direction = direction;
-        state.came = vec![0.0; given.len()];
+        state.came = zeroed(given.len(), VALUES)?;
         state.given = given;
         state.begin();
         let name = if direction == Direction::Out { "away from the source" } else { "to the source" };

@@ -6,11 +6,13 @@
 //! ranks see the front as a set of bits.   [Beamer, Asanovic, Patterson, SC 2012; their constants]
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::filled;
 use treepie_comm::{Comm, Sum};
 
 use super::{Label, UNREACHED};
 use crate::bits::ones;
 use crate::id::Id;
+use crate::rows::VALUES;
 use crate::rows::{Arc, Rows};
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
@@ -98,13 +100,13 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
         let places = graph.view().len();
         let state = State {
             graph,
-            labels: vec![Label::NONE; graph.own()],
+            labels: filled(Label::NONE, graph.own(), VALUES)?,
             level: 0,
             reached: Vec::new(),
-            known: Bits::new(places),
+            known: Bits::try_new(places)?,
         };
-        let (front, next) = (Bits::new(places), Bits::new(places));
-        let mut with_arcs = Bits::new(graph.own());
+        let (front, next) = (Bits::try_new(places)?, Bits::try_new(places)?);
+        let mut with_arcs = Bits::try_new(graph.own())?;
         (0..graph.own()).filter(|place| back.degree(*place) > 0).for_each(|place| with_arcs.put(place));
         let looking = with_arcs.clone();
         Ok(Self { comm: comm.clone(), graph, back, am, state, reach, front, next, with_arcs, looking })

@@ -13,12 +13,13 @@
 
 use bytemuck::Pod;
 use treepie_base::Rank;
+use treepie_base::memory::filled;
 use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
 use super::{Label, UNREACHED};
 use crate::id::Id;
-use crate::rows::Arc;
+use crate::rows::{Arc, VALUES};
 use crate::{Graph, Result};
 
 /// A search that can be run from one root after the other.
@@ -34,7 +35,7 @@ where
 {
     /// A search in a graph.
     pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Self {
-        Self { comm: comm.clone(), graph, labels: vec![Label::NONE; graph.own()] }
+        Self { comm: comm.clone(), graph, labels: Vec::new() }
     }
 
     /// Searches from a vertex, by its number. All ranks call it.
@@ -43,6 +44,9 @@ where
         self.graph.check_root(root)?;
         let graph = self.graph;
         let (layout, view) = (graph.layout(), graph.view());
+        if self.labels.is_empty() {
+            self.labels = filled(Label::NONE, graph.own(), VALUES)?;
+        }
         self.labels.fill(Label::NONE);
         let mut queue = Vec::new();
         if let Some(place) = graph.mine(root) {

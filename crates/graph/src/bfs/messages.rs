@@ -11,12 +11,14 @@
 //! If a hub is in the front, each rank with a share of it is told, and follows that.
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::filled;
 use treepie_comm::Comm;
 
 use super::{Label, UNREACHED};
 use crate::id::Id;
 use crate::patterns::wavefront::{self, Front, HasFront};
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Graph, Messages, Result, Traffic};
 
 /// A search that can be run from one root after the other.
@@ -76,7 +78,8 @@ impl<'g, A: Arc, I: Id> Search<'g, A, I> {
         let hub = build.port::<u32>("hub");
         build.on(hub, |state: &mut State<'g, A, I>, cx, hub| state.follow_share(cx, hub));
         let am = messages.start(build)?;
-        let state = State { graph, labels: vec![Label::NONE; graph.own()], level: 0, front: Front::default() };
+        let state =
+            State { graph, labels: filled(Label::NONE, graph.own(), VALUES)?, level: 0, front: Front::default() };
         Ok(Self { graph, am, state, explore, hub })
     }
 

@@ -4,12 +4,14 @@
 //! reached, too, one level farther at most. Each vertex that is reached has a parent one level nearer, and an arc from it.
 
 use treepie_am::ActiveMessages;
+use treepie_base::memory::filled;
 use treepie_comm::Comm;
 
 use super::{Label, UNREACHED};
 use crate::agree::agree;
 use crate::id::Id;
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Bits, Error, Graph, Messages, Result};
 
 /// Checks labels that a search from a root, by its number, has given. All ranks call it, and get the same error.
@@ -24,8 +26,8 @@ pub fn verify<A: Arc, I: Id>(
     let own = each_for_itself(graph, root, labels);
     agree(comm, own)?;
     let view = graph.view();
-    let mut levels = vec![UNREACHED; view.len()];
-    let mut parents = vec![I::NONE.number(); view.len()];
+    let mut levels = filled(UNREACHED, view.len(), VALUES)?;
+    let mut parents = filled(I::NONE.number(), view.len(), VALUES)?;
     for (place, label) in view.own().zip(labels) {
         levels[place] = label.level;
         if label.level != UNREACHED {
@@ -41,7 +43,7 @@ pub fn verify<A: Arc, I: Id>(
     let confirm = build.port::<u32>("confirm");
     build.on(confirm, |confirmed: &mut Bits, _, place| confirmed.put(place as usize));
     let mut am = messages.start(build)?;
-    let (mut confirmed, mut told, mut fault) = (Bits::new(graph.own()), Bits::new(view.len()), Ok(()));
+    let (mut confirmed, mut told, mut fault) = (Bits::try_new(graph.own())?, Bits::try_new(view.len())?, Ok(()));
     let layout = graph.layout();
     let rows = graph.rows_here(|place| labels[place].level, &hubs);
     am.epoch_for(&mut confirmed, rows, |cx, _, (number, level, row)| {

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use treepie_base::memory::zeroed;
 use treepie_comm::Comm;
 
 use super::Shape;
 use crate::agree::agree;
-use crate::rows::{Arc, Loose};
+use crate::rows::{Arc, Loose, ROWS};
 use crate::{Distribution, Edge, Edges, Error, Result};
 
 /// Whether edges can be taken as they lie: they do lie in order, names are numbers inside, and each edge is one arc of
@@ -24,7 +25,8 @@ pub(super) fn take<A: Arc>(
     edges: &dyn Edges,
     shape: &Shape,
 ) -> Result<(Vec<u64>, Vec<Loose>)> {
-    let mut offsets = vec![0; (own.end - own.start) as usize + 1];
+    let offsets = zeroed::<u64>((own.end - own.start) as usize + 1, ROWS);
+    let mut offsets = agree(comm, offsets.map_err(Error::from))?;
     let mut arcs: Vec<Loose> = Vec::new();
     let mut last = None;
     let mut put = |edge: &Edge| -> Result<()> {

@@ -6,12 +6,13 @@
 //! cycles; which of several trees is hooked onto depends on the order of messages, what is a component does not.
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::collected;
 use treepie_comm::Comm;
 
 use super::{Labels, need_symmetric};
 use crate::id::{halves, whole};
 use crate::patterns::coarsening::{Shortcut, Trees};
-use crate::rows::Arc;
+use crate::rows::{Arc, VALUES};
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
 /// Finds components by hooking and shortcutting. Returns the label of each own vertex. All ranks call it.
@@ -108,7 +109,7 @@ pub(super) fn among<A: Arc>(
         Some((which, label)) if which.has(place) => label,
         _ => first + place as u64,
     });
-    let mut state = State { graph, parents: parents.collect(), hook };
+    let mut state = State { graph, parents: collected(parents, VALUES)?, hook };
     let vertices = || (0..graph.own()).filter(|place| !is_left_out(*place));
     loop {
         let hooked = am.epoch_for(&mut state, vertices(), |cx, state, vertex| {

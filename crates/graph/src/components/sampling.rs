@@ -10,12 +10,13 @@
 //! less: all of them in one epoch.
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::collected;
 use treepie_comm::Comm;
 
 use super::{Labels, need_symmetric};
 use crate::id::{halves, whole};
 use crate::patterns::coarsening::{Shortcut, Trees};
-use crate::rows::Arc;
+use crate::rows::{Arc, VALUES};
 use crate::{Bits, Graph, Messages, Result, Traffic};
 
 /// Arcs of each vertex that are joined first.
@@ -88,8 +89,8 @@ struct Forest {
 }
 
 impl Forest {
-    fn new(vertices: usize) -> Self {
-        Self { parents: (0..vertices as u32).collect() }
+    fn new(vertices: usize) -> Result<Self> {
+        Ok(Self { parents: collected((0..vertices).map(|vertex| vertex as u32), VALUES)? })
     }
 
     /// Joins the trees of two vertices: the greater root gets the less.
@@ -129,13 +130,13 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     need_symmetric(graph)?;
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
     let (first, own) = (layout.first(layout.rank()), view.own().start);
-    let (mut forest, greatest) = join_own(graph);
+    let (mut forest, greatest) = join_own(graph)?;
     if comm.size() == 1 {
         // Nothing is anywhere else.
         let labels = forest.parents.into_iter().map(u64::from).collect();
         return Ok(Labels { labels, traffic: Traffic::default() });
     }
-    let mut bits = Bits::new(view.len());
+    let mut bits = Bits::try_new(view.len())?;
     // The places of own vertices begin with a word of their own.
     for (word, parents) in bits.words_mut()[own / 64..].iter_mut().zip(forest.parents.chunks(64)) {
         *word = parents.iter().rev().fold(0, |word, parent| word << 1 | u64::from(*parent == greatest));
@@ -216,9 +217,9 @@ fn find_bridges<A: Arc>(graph: &Graph<A>, bits: &Bits) -> Vec<Option<(u32, u64)>
 }
 
 /// Joins own vertices along own arcs. Returns their trees, and the greatest of them.
-fn join_own<A: Arc>(graph: &Graph<A>) -> (Forest, u32) {
+fn join_own<A: Arc>(graph: &Graph<A>) -> Result<(Forest, u32)> {
     let (rows, own) = (graph.out(), graph.view().own().start as u32);
-    let mut forest = Forest::new(graph.own());
+    let mut forest = Forest::new(graph.own())?;
     for vertex in 0..graph.own() {
         for arc in rows.parts(vertex).0.iter().take(SAMPLED) {
             forest.join(vertex as u32, arc.target() - own);
@@ -236,5 +237,5 @@ fn join_own<A: Arc>(graph: &Graph<A>) -> (Forest, u32) {
     forest.flatten();
     // It may have been hooked onto a lesser one.
     let greatest = forest.parents.get(greatest as usize).copied().unwrap_or(0);
-    (forest, greatest)
+    Ok((forest, greatest))
 }

@@ -3,11 +3,13 @@
 //! Ends of an arc have the same label. A label is a vertex of its component, and the least one: so no two components share one.
 //! And everything with a label is reached from that vertex: so no component is in fact two.
 
+use treepie_base::memory::zeroed;
 use treepie_comm::Comm;
 
 use crate::agree::agree;
 use crate::reach::Search;
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Error, Graph, Messages, Result};
 
 /// Checks labels of own vertices. All ranks call it, and get the same error.
@@ -22,7 +24,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
         Err(Error::Wrong(format!("there are {count} labels for {} vertices", graph.own())))
     };
     agree(comm, own)?;
-    let mut seen = vec![0; view.len()];
+    let mut seen = zeroed(view.len(), VALUES)?;
     seen[view.own()].copy_from_slice(labels);
     view.gather(comm, &mut seen)?;
     let mut fault = None;

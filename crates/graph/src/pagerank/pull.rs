@@ -1,10 +1,12 @@
 //! PageRank by pulling: what each vertex gives is seen by all, and each adds up what it gets. What a hub gets over arcs
 //! that lie on several ranks, these add up together.
 
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::{Comm, Sum};
 
 use super::{Limits, Ranking, dangling};
 use crate::patterns::fixpoint;
+use crate::rows::VALUES;
 use crate::rows::{Arc, Rows};
 use crate::{Graph, Result};
 
@@ -28,7 +30,7 @@ impl<'g, A: Arc> Pulling<'g, A> {
             degree => 1.0 / degree as f32,
         };
         let shares = (0..graph.own()).map(share).collect();
-        Ok(Self { comm: comm.clone(), graph, back, given: vec![0.0; graph.view().len()], shares })
+        Ok(Self { comm: comm.clone(), graph, back, given: zeroed(graph.view().len(), VALUES)?, shares })
     }
 
     /// Goes on from own scores to the next ones. Returns by how much they change. All ranks call it.
@@ -67,7 +69,7 @@ impl<'g, A: Arc> Pulling<'g, A> {
 
     /// Iterates. All ranks call it.
     pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
-        let mut scores = vec![1.0 / self.graph.vertices() as f64; self.graph.own()];
+        let mut scores = filled(1.0 / self.graph.vertices() as f64, self.graph.own(), VALUES)?;
         let comm = self.comm.clone();
         let ended =
             fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| self.step(&mut scores, limits.damping))?;

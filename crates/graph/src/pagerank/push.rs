@@ -1,12 +1,14 @@
 //! PageRank by pushing: each arc is a message with what its beginning gives.   [active messages paper, section 6.2.4]
 
 use treepie_am::{ActiveMessages, Port};
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Comm;
 
 use super::{Limits, Ranking, dangling};
 use crate::id::{halves, whole};
 use crate::patterns::fixpoint;
 use crate::rows::Arc;
+use crate::rows::VALUES;
 use crate::{Graph, Messages, Result, Traffic};
 
 /// To a vertex of the destination's: what it gets, as the two halves of the bits.
@@ -68,8 +70,8 @@ impl<'g, A: Arc> Pushing<'g, A> {
     /// Iterates. All ranks call it.
     pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
         let (graph, port, hub) = (self.graph, self.give, self.hub);
-        let mut scores = vec![1.0 / graph.vertices() as f64; graph.own()];
-        let mut state = State { graph, got: vec![0.0; scores.len()] };
+        let mut scores = filled(1.0 / graph.vertices() as f64, graph.own(), VALUES)?;
+        let mut state = State { graph, got: zeroed(scores.len(), VALUES)? };
         let comm = self.comm.clone();
         let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
             let without_arcs = (0..graph.own()).filter(|vertex| graph.degree(*vertex) == 0);

@@ -25,6 +25,7 @@ impl Dimacs {
                 continue;
             }
             let (vertices, edges) = problem(line).map_err(|what| source.wrong(at, what))?;
+            source.check_room(at, &[(edges, 8, "arcs")])?;
             let arcs = Announced { edges, unit: "arcs", line: source.line(at)? };
             return Ok(Self { vertices, arcs, body: lines.at() });
         }
@@ -43,7 +44,7 @@ impl Content for Dimacs {
     }
 
     fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
-        read_lines(source, range, self.body, outlet, |line| arc(line, self.vertices))
+        read_lines(source, range, self.body, Some(self.arcs), outlet, |line| arc(line, self.vertices))
     }
 }
 

@@ -11,6 +11,9 @@ const BLOCK: usize = 1 << 18;
 /// Lines may be so long, unless a format has longer ones: a file without lines is not to fill the memory.
 const LONGEST: usize = 1 << 20;
 
+/// Bytes of a word and what parts it from the next: twice as many as the longest number has.
+const WORD: u64 = 40;
+
 /// Lines that begin before a byte. Not an iterator: a line lies in the buffer, and only until the next is asked for.
 pub(super) struct Lines<'a> {
     source: &'a Source,
@@ -34,9 +37,10 @@ impl<'a> Lines<'a> {
         Self { source, reader, buffer: Vec::new(), filled: 0, next: 0, at, end, longest: LONGEST, has_ended: false }
     }
 
-    /// Lines may have any length.
-    pub(super) fn of_any_length(mut self) -> Self {
-        self.longest = usize::MAX;
+    /// Lines may be longer than usual: they have so many words.
+    pub(super) fn of_words(mut self, words: u64) -> Self {
+        let longest = words.saturating_mul(WORD).saturating_add(LONGEST as u64);
+        self.longest = usize::try_from(longest).unwrap_or(usize::MAX);
         self
     }
 
@@ -112,7 +116,14 @@ impl<'a> Lines<'a> {
         self.filled -= self.next;
         self.next = 0;
         if self.buffer.len() < self.filled + BLOCK / 2 {
-            self.buffer.resize((2 * self.buffer.len()).max(BLOCK), 0);
+            let more = self.buffer.len().max(BLOCK);
+            // A line may be long because the file says so.
+            if self.buffer.try_reserve_exact(more).is_err() {
+                return Err(self
+                    .source
+                    .wrong(self.at, format!("a line of more than {} bytes: no memory", self.filled)));
+            }
+            self.buffer.resize(self.buffer.len() + more, 0);
         }
         loop {
             match self.reader.read(&mut self.buffer[self.filled..]) {

@@ -37,6 +37,7 @@ impl MatrixMarket {
                 continue;
             }
             let (vertices, edges) = size(line).map_err(|what| source.wrong(at, what))?;
+            source.check_room(at, &[(edges, 4, "entries")])?;
             let entries = Announced { edges, unit: "entries", line: source.line(at)? };
             return Ok(Self { banner, vertices, entries, body: lines.at() });
         }
@@ -55,7 +56,9 @@ impl Content for MatrixMarket {
     }
 
     fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
-        read_lines(source, range, self.body, outlet, |line| entry(line, self.vertices, self.banner.weights))
+        read_lines(source, range, self.body, Some(self.entries), outlet, |line| {
+            entry(line, self.vertices, self.banner.weights)
+        })
     }
 }
 

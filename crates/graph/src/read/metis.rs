@@ -41,17 +41,25 @@ impl Metis {
             let Some(edges) = head.edges.checked_mul(2) else {
                 return Err(source.wrong(at, format!("{} edges are too many", head.edges)));
             };
+            // A line for each vertex, and a digit and something before or behind it for each neighbour.
+            source.check_room(at, &[(head.vertices, 1, "vertices"), (edges, 2, "neighbours")])?;
             let neighbours = Announced { edges, unit: "neighbours, two an edge,", line: source.line(at)? };
             return Ok(Self { head, neighbours, body: lines.at() });
         }
         Err(source.refused("it ends before a line with the numbers of vertices and edges".into()))
     }
 
+    /// Words that a line can have.
+    fn words(&self) -> u64 {
+        let each = 1 + u64::from(self.head.has_weights);
+        self.neighbours.edges.saturating_mul(each).saturating_add(self.head.skipped)
+    }
+
     /// The vertex that the first line of a range is about.
     fn vertex_at(&self, source: &Source, start: u64) -> Result<u64> {
         let mut vertex = 0;
         if start > self.body {
-            let mut before = source.lines(self.body..start, self.body)?.of_any_length();
+            let mut before = source.lines(self.body..start, self.body)?.of_words(self.words());
             while let Some((_, line)) = before.next()? {
                 vertex += u64::from(!is_comment(line));
             }
@@ -73,12 +81,14 @@ impl Content for Metis {
     fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
         let is_last = range.end == source.all().end;
         let mut vertex = self.vertex_at(source, range.start)?;
-        let mut lines = source.lines(range, self.body)?.of_any_length();
+        let before = outlet.given();
+        let mut lines = source.lines(range, self.body)?.of_words(self.words());
         while let Some((at, line)) = lines.next()? {
             if is_comment(line) {
                 continue;
             }
             neighbours(line, vertex, &self.head, |edge| outlet.put(edge)).map_err(|what| source.wrong(at, what))?;
+            self.neighbours.check_most(source, outlet.given() - before)?;
             vertex += 1;
         }
         if is_last && vertex < self.head.vertices {

@@ -37,6 +37,7 @@ impl Saved {
             let why = format!("it has {length} bytes, but {vertices} vertices and {arcs} arcs have {expected}");
             return Err(source.refused(why));
         }
+        source.check_room(0, &[(expected, 1, "bytes")])?;
         // How long a compressed file is, is not known: no room is made for what it only says.
         let mut bytes = bytes.to_vec();
         reader.take(8 * head.blocks()).read_to_end(&mut bytes).map_err(|error| source.failed(&error))?;

@@ -11,6 +11,9 @@ use super::format::is_compressed;
 use super::lines::Lines;
 use crate::{Error, Result};
 
+/// A byte of a compressed file becomes less than so many: two bits for 258 bytes are the best that deflate can do.
+const RATIO: u64 = 1040;
+
 /// A file with edges, perhaps a compressed one.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -61,6 +64,21 @@ impl Source {
             Ok(Box::new(unpacked))
         };
         open().map_err(|error| self.failed(&error))
+    }
+
+    /// Refuses large numbers that the file cannot have room for, each with the bytes that one of its things takes at
+    /// least. Small ones harm nobody, and are refused with what was found instead.
+    pub(super) fn check_room(&self, at: u64, claims: &[(u64, u64, &str)]) -> Result<()> {
+        const LARGE: u64 = 1 << 24;
+        let most =
+            if self.is_compressed { self.length.saturating_mul(RATIO).saturating_add(RATIO) } else { self.length };
+        match claims.iter().find(|(count, bytes, _)| *count > LARGE && count.saturating_mul(*bytes) > most + bytes) {
+            Some((count, _, what)) => {
+                let length = self.length;
+                Err(self.wrong(at, format!("{count} {what} cannot be in a file of {length} bytes")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The lines that begin in a range of bytes, but not before `body`, where a line begins.

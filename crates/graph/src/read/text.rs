@@ -61,7 +61,7 @@ impl Content for Text {
 
     fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
         let Some(columns) = self.columns else { return Ok(()) };
-        read_lines(source, range, self.body, outlet, |line| edge(line, columns))
+        read_lines(source, range, self.body, None, outlet, |line| edge(line, columns))
     }
 }
 

@@ -3,18 +3,22 @@
 //! Rows lie in the file in the order of vertices inside. Where that is not the order of names, though names are
 //! numbers, the graph is built once more, in blocks, and that one is written.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use treepie_base::AtomicFile;
+use treepie_base::memory::zeroed;
 use treepie_comm::{Comm, Max, Xor};
 
 use super::{BLOCK, Head, Section, checksum, sum_of};
 use crate::agree::agree;
+use crate::mix::digest;
+use crate::rows::VALUES;
 use crate::rows::{Arc, Weight};
-use crate::write::{beside, resolved};
 use crate::{Edge, Edges, Error, Graph, Orientation, Result, Shape, Weights};
 
 impl<A: Arc> Graph<A> {
@@ -52,7 +56,7 @@ impl<A: Arc> Graph<A> {
 
     /// The name of the vertex at each place of the view. All ranks call it.
     fn names_seen(&self, comm: &Comm) -> Result<Vec<u64>> {
-        let mut names = vec![0; self.view().len()];
+        let mut names = zeroed(self.view().len(), VALUES)?;
         self.view().own().enumerate().for_each(|(index, place)| names[place] = self.layout().name(index));
         self.view().gather(comm, &mut names)?;
         Ok(names)
@@ -97,17 +101,16 @@ impl<A: Arc> Edges for Own<'_, A> {
     }
 }
 
-/// Writes a graph beside its place, and moves it there. All ranks call it.
+/// Writes a graph into a file that appears when it is complete. All ranks call it.
 fn write<A: Arc>(comm: &Comm, graph: &Graph<A>, names: &[u64], head: &Head, file: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::File { file: file.to_owned(), why: error.to_string() };
     let is_first = comm.rank() == 0;
     let counts = comm.all_gather(&[graph.out().arcs()])?;
     let before: u64 = counts[..comm.rank()].iter().sum();
-    let begun = if is_first { begin(file, head) } else { Ok(PathBuf::new()) };
-    let part = shared(comm, agree(comm, begun.map_err(failed))?)?;
+    let (whole, own) = open(comm, file, head)?;
 
     let rows = || -> io::Result<Vec<u64>> {
-        let mut out = Output::new(File::options().write(true).open(&part)?, head);
+        let mut out = Output::new(own, head);
         write_rows(&mut out, graph, names, head, before)?;
         if is_first {
             head.filled_up().for_each(|word| out.sums[(4 * word / BLOCK) as usize] ^= sum_of(word, 0));
@@ -115,39 +118,61 @@ fn write<A: Arc>(comm: &Comm, graph: &Graph<A>, names: &[u64], head: &Head, file
         out.file.sync_all()?;
         Ok(out.sums)
     };
-    let written = agree(comm, rows().map_err(failed)).and_then(|mut sums| {
-        comm.all_reduce_in_place(&mut sums, Xor)?;
-        let moved = if is_first { finish(&part, &resolved(file), &head.written(&sums)) } else { Ok(()) };
-        agree(comm, moved.map_err(failed))
-    });
-    if written.is_err() && is_first {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&part);
-    }
-    written
+    let mut sums = agree(comm, rows().map_err(failed))?;
+    comm.all_reduce_in_place(&mut sums, Xor)?;
+    let placed = whole.map_or(Ok(()), |whole| finish(whole, &head.written(&sums)));
+    agree(comm, placed.map_err(failed))
 }
 
-/// Makes room for the file beside its place, where it is until it is whole.
-fn begin(file: &Path, head: &Head) -> io::Result<PathBuf> {
-    let place = resolved(file);
-    if fs::metadata(&place).is_ok_and(|about| !about.is_file()) {
+/// A file of the right length that all ranks have open, and which the first is to put in its place. All ranks call it.
+///
+/// If all are on one machine it has no name yet, so nothing is left of it however they end. Ranks elsewhere need a name.
+fn open(comm: &Comm, file: &Path, head: &Head) -> Result<(Option<AtomicFile>, File)> {
+    let failed = |error: io::Error| Error::File { file: file.to_owned(), why: error.to_string() };
+    let is_first = comm.rank() == 0;
+    let mut attempts = [AtomicFile::create, AtomicFile::create_named].into_iter().peekable();
+    while let Some(create) = attempts.next() {
+        let begun = if is_first { begin(create(file), head).map(Some) } else { Ok(None) };
+        let begun = agree(comm, begun.map_err(failed))?;
+        let path = shared(comm, begun.as_ref().map(|(whole, _)| whole.path()).unwrap_or_default())?;
+        let mut mark = [begun.as_ref().map_or(0, |(_, mark)| *mark)];
+        comm.bcast(&mut mark, 0)?;
+        let own = File::options().read(true).write(true).open(&path).and_then(|own| marked(own, mark[0]));
+        let whole = begun.map(|(whole, _)| whole);
+        let is_missed = comm.all_reduce(&[u64::from(own.is_err())], Max)?[0] == 1;
+        if !is_missed || attempts.peek().is_none() {
+            return agree(comm, own.map_err(failed)).map(|own| (whole, own));
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Makes room for the file, and marks it: on another machine the same path may lead to another one.
+fn begin(file: io::Result<AtomicFile>, head: &Head) -> io::Result<(AtomicFile, u64)> {
+    let file = file?;
+    if !file.is_regular() {
         return Err(io::Error::other("not a regular file, and ranks write parts of it"));
     }
-    let part = beside(&place)?;
-    let room = head.bytes().ok_or_else(|| io::Error::other("a file cannot be so long"))?;
-    let made = File::create_new(&part).and_then(|out| out.set_len(room));
-    if made.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    made.map(|()| part)
+    file.file().set_len(head.bytes().ok_or_else(|| io::Error::other("a file cannot be so long"))?)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let mark = digest([now, std::process::id().into()]);
+    // The head comes last, and until then its place is free.
+    file.file().write_all_at(&mark.to_le_bytes(), 0)?;
+    Ok((file, mark))
+}
+
+/// The file, if it is the one that the first rank has begun.
+fn marked(file: File, mark: u64) -> io::Result<File> {
+    let mut found = [0; 8];
+    file.read_exact_at(&mut found, 0)?;
+    let is_it = u64::from_le_bytes(found) == mark;
+    is_it.then_some(file).ok_or_else(|| io::Error::other("ranks see different files under the same path"))
 }
 
 /// The head makes a file of it.
-fn finish(part: &Path, place: &Path, head: &[u8]) -> io::Result<()> {
-    let out = File::options().write(true).open(part)?;
-    out.write_all_at(head, 0)?;
-    out.sync_all()?;
-    fs::rename(part, place)
+fn finish(file: AtomicFile, head: &[u8]) -> io::Result<()> {
+    file.file().write_all_at(head, 0)?;
+    file.commit().map(drop)
 }
 
 /// The first rank's path. All ranks call it.

@@ -6,12 +6,14 @@
 //! from another leads to the next.
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Comm;
 
 use super::Direction;
 use crate::agree::agree;
 use crate::id::Id;
 use crate::patterns::search::{self, Spreading};
+use crate::rows::VALUES;
 use crate::rows::{Arc, Rows};
 use crate::{Bits, Error, Graph, Messages, Result};
 
@@ -90,7 +92,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
     let back = graph.need_back("the check of strongly connected components")?;
     agree(comm, each_for_itself(graph, labels))?;
     let (view, layout) = (graph.view(), graph.layout());
-    let mut seen = vec![super::NONE; view.len()];
+    let mut seen = filled(super::NONE, view.len(), VALUES)?;
     seen[view.own()].copy_from_slice(labels);
     view.gather(comm, &mut seen)?;
 
@@ -100,8 +102,8 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
         rows: graph.out(),
         labels: &seen,
         takes_away: false,
-        entering: vec![0; graph.own()],
-        reached: Bits::new(view.len()),
+        entering: zeroed(graph.own(), VALUES)?,
+        reached: Bits::try_new(view.len())?,
         waiting: Vec::new(),
         reach,
         enter,

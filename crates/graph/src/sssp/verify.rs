@@ -4,10 +4,12 @@
 //! the last bit, everything that has a length is reached from the root.
 
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::filled;
 use treepie_comm::Comm;
 
 use crate::agree::agree;
 use crate::patterns::search::{self, Spreading};
+use crate::rows::VALUES;
 use crate::rows::{Arc, Weight, Weighted};
 use crate::{Bits, Error, Graph, Messages, Result};
 
@@ -79,7 +81,7 @@ pub fn verify<W: Weight>(
     };
     agree(comm, own)?;
     graph.check_root(root)?;
-    let mut seen = vec![W::FAR; view.len()];
+    let mut seen = filled(W::FAR, view.len(), VALUES)?;
     seen[view.own()].copy_from_slice(lengths);
     view.gather(comm, &mut seen)?;
     let hubs = graph.hubs().gather(comm, |place| lengths[place])?;
@@ -118,7 +120,7 @@ pub fn verify<W: Weight>(
         state.spread(cx);
     });
     let mut am = messages.start(build)?;
-    let (lengths_seen, reached) = (&seen, Bits::new(graph.own()));
+    let (lengths_seen, reached) = (&seen, Bits::try_new(graph.own())?);
     let mut state = State { graph, lengths: lengths_seen, hubs: &hubs, reached, waiting: Vec::new(), reach, hub };
     if let Some(place) = graph.mine(root) {
         state.reach(place as u32);

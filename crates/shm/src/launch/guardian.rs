@@ -14,6 +14,9 @@
 //! It reaps no rank before the end. So, while the guardian lives, the number of a rank that has ended names nobody else, and
 //! the launcher can signal the rank's process group.
 //!
+//! At its end it also removes the temporary files whose names ranks have listed ([`Temporaries`]): a writer that is killed
+//! cannot.
+//!
 //! It is forked and does not call exec: there is no program to find, and nothing is shared but memory that it may
 //! read. The process that forks it may have other threads, one of them may hold any lock, so the guardian only makes
 //! system calls and touches memory that was allocated before.
@@ -37,6 +40,7 @@ use std::{mem, ptr};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, Rlimit, Signal, WaitOptions, kill_process, waitpid};
+use treepie_base::atomic_file::Temporaries;
 
 use super::{End, Launch};
 use keep::{Kept, Word};
@@ -53,6 +57,8 @@ pub(super) struct Guardian {
     line: OwnedFd,
     /// Ends that were told while the launcher waited for something else.
     ended: VecDeque<(u32, End)>,
+    /// The list that ranks write to, by its path in this process.
+    _temporaries: Temporaries,
 }
 
 /// The standard streams of a rank.
@@ -66,19 +72,21 @@ impl Guardian {
     /// Starts a guardian for the ranks of a job, which get `descriptors` as their limit of those if it was raised.
     pub(super) fn start(launch: &Launch, arena: BorrowedFd<'_>, descriptors: Option<Rlimit>) -> io::Result<Self> {
         let arena = fcntl_dupfd_cloexec(arena, FIRST_FREE)?;
-        let mut program = Program::new(launch, arena.as_raw_fd(), descriptors)?;
+        let temporaries = Temporaries::new()?;
+        let list = fcntl_dupfd_cloexec(&temporaries, FIRST_FREE)?;
+        let mut program = Program::new(launch, arena.as_raw_fd(), &temporaries.path(), descriptors)?;
         let mut ranks = vec![Kept::default(); launch.ranks as usize];
         let (ours, theirs) = line()?;
         let mask = block_signals();
         // SAFETY: the child only calls `keep`, which is made for it.
         let pid = match unsafe { libc::fork() } {
-            0 => keep::keep(theirs.as_raw_fd(), &mut program, &mut ranks),
+            0 => keep::keep(theirs.as_raw_fd(), list.as_raw_fd(), &mut program, &mut ranks),
             pid @ 1.. => Pid::from_raw(pid).ok_or(io::ErrorKind::Other.into()),
             _ => Err(io::Error::last_os_error()),
         };
         // SAFETY: the mask is what this thread's mask was.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
-        Ok(Self { pid: pid?, line: ours, ended: VecDeque::new() })
+        Ok(Self { pid: pid?, line: ours, ended: VecDeque::new(), _temporaries: temporaries })
     }
 
     /// Has a rank started, on one core or on any, and returns its process. It leads a process group of the same number.

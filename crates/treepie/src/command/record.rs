@@ -1,11 +1,12 @@
 //! Results as JSON lines, for plots and later comparisons. Fields may be added, never renamed.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use treepie_base::AtomicFile;
 
 /// One figure that was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,50 +60,45 @@ pub(crate) enum Better {
 }
 
 /// Where records go: opened at once, so that a place that cannot be written is known before anything is measured. What is
-/// there already is replaced by the first record, and stays if there is none.
+/// there already is replaced by the first record, and stays if there is none. Further records are added as they come, in
+/// whole lines, so that a run of hours that is interrupted has not been in vain.
 pub(crate) struct Records {
-    file: BufWriter<File>,
+    file: Place,
     path: PathBuf,
-    /// Whether there was no such file before.
-    is_new: bool,
-    is_empty: bool,
+}
+
+enum Place {
+    /// There is no record yet.
+    Empty(AtomicFile),
+    Begun(File),
+    /// The first record could not be written.
+    Failed,
 }
 
 impl Records {
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
-        let is_new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = BufWriter::new(file.with_context(|| format!("cannot write {}", path.display()))?);
-        Ok(Self { file, path: path.to_owned(), is_new, is_empty: true })
+        let file = AtomicFile::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { file: Place::Empty(file), path: path.to_owned() })
     }
 
     /// Writes one line.
     pub(crate) fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
-        let line = serde_json::to_string(line).context("cannot write a record as JSON")?;
-        let replaced = if self.is_empty { self.replace() } else { Ok(()) };
-        let written = replaced.and_then(|()| writeln!(self.file, "{line}")).and_then(|()| self.file.flush());
-        written.with_context(|| format!("cannot write {}", self.path.display()))
-    }
-
-    fn replace(&mut self) -> io::Result<()> {
-        self.is_empty = false;
-        let file = self.file.get_ref();
-        // A pipe or terminal has nothing to replace.
-        if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
-    }
-}
-
-impl Drop for Records {
-    fn drop(&mut self) {
-        if self.is_new && self.is_empty {
-            // A file without records would be taken for a result; if it cannot be removed, it is at least empty.
-            let _ = fs::remove_file(&self.path);
+        let line = serde_json::to_string(line).context("cannot write a record as JSON")? + "\n";
+        self.file = match std::mem::replace(&mut self.file, Place::Failed) {
+            Place::Empty(mut file) => file.write_all(line.as_bytes()).and_then(|()| file.commit()),
+            Place::Begun(mut file) => file.write_all(line.as_bytes()).map(|()| file),
+            Place::Failed => Err(io::Error::other("an earlier record could not be written")),
         }
+        .map(Place::Begun)
+        .with_context(|| format!("cannot write {}", self.path.display()))?;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn record(against: Option<Against>) -> Record {
@@ -150,7 +146,9 @@ mod tests {
     #[test]
     fn what_is_there_stays_until_there_is_a_record() {
         let path = std::env::temp_dir().join(format!("treepie-records-{}", std::process::id()));
-        drop(Records::create(&path).unwrap());
+        let records = Records::create(&path).unwrap();
+        assert!(!path.exists(), "a file without records would be taken for a result");
+        drop(records);
         assert!(!path.exists());
         fs::write(&path, "before, and longer than a record of one number\n").unwrap();
         let mut records = Records::create(&path).unwrap();

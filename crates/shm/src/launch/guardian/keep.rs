@@ -2,6 +2,8 @@
 
 use std::{mem, ptr};
 
+use treepie_base::atomic_file::Temporaries;
+
 use super::super::End;
 use super::children;
 use super::program::{self, Program};
@@ -73,7 +75,7 @@ pub(super) struct Kept {
 }
 
 /// The guardian: starts ranks and tells of their ends until the line ends, then leaves nobody.
-pub(super) fn keep(line: i32, program: &mut Program, ranks: &mut [Kept]) -> ! {
+pub(super) fn keep(line: i32, list: i32, program: &mut Program, ranks: &mut [Kept]) -> ! {
     // SAFETY: these are system calls on descriptors and memory of this process, which does nothing else. The numbers
     // that are signalled are those of its children.
     unsafe {
@@ -83,7 +85,7 @@ pub(super) fn keep(line: i32, program: &mut Program, ranks: &mut [Kept]) -> ! {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         // The launcher's process may ignore it, and then ends of children would be thrown away.
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        close_all_but(line, program.arena());
+        close_all_but([line, list, program.arena()]);
         let ends = signal_descriptor();
         let mut swept = now();
         loop {
@@ -106,6 +108,7 @@ pub(super) fn keep(line: i32, program: &mut Program, ranks: &mut [Kept]) -> ! {
             }
         }
         end_all(ranks);
+        remove_listed(list);
         libc::_exit(0)
     }
 }
@@ -252,13 +255,32 @@ fn now() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Closes every descriptor but these two: readers of the launcher's output would wait for the guardian too. The standard
+/// Removes the files that a list of [`Temporaries`] names. Nobody writes to it any more.
+fn remove_listed(list: i32) {
+    const ENTRY: usize = Temporaries::ENTRY;
+    let mut path = [0_u8; ENTRY + 1];
+    let mut at = ENTRY;
+    // SAFETY: reads into memory of this process; the path ends with a zero, the last byte at the latest.
+    unsafe {
+        while libc::pread(list, path.as_mut_ptr().cast(), ENTRY, at as libc::off_t) == ENTRY as isize {
+            if path[0] != 0 {
+                libc::unlink(path.as_ptr().cast());
+            }
+            at += ENTRY;
+        }
+    }
+}
+
+/// Closes every descriptor but these: readers of the launcher's output would wait for the guardian too. The standard
 /// streams become /dev/null, so that what is received does not take their numbers.
-fn close_all_but(one: i32, other: i32) {
-    let (low, high) = (one.min(other), one.max(other));
-    close_range(0, low - 1);
-    close_range(low + 1, high - 1);
-    close_range(high + 1, i32::MAX);
+fn close_all_but(mut kept: [i32; 3]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for descriptor in kept {
+        close_range(first, descriptor - 1);
+        first = descriptor + 1;
+    }
+    close_range(first, i32::MAX);
     for _ in 0..3 {
         // SAFETY: opens a file; the numbers 0 to 2 are the lowest free ones, as those that stay are above.
         unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };

@@ -3,9 +3,11 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::{mem, ptr};
 
 use rustix::process::Rlimit;
+use treepie_base::atomic_file::TEMPORARIES;
 
 use super::super::Launch;
 use super::children::decimal;
@@ -33,10 +35,15 @@ pub(super) struct Program {
 const OWN: usize = 1;
 
 impl Program {
-    pub(super) fn new(launch: &Launch, arena: i32, descriptors: Option<Rlimit>) -> io::Result<Self> {
+    pub(super) fn new(
+        launch: &Launch,
+        arena: i32,
+        temporaries: &Path,
+        descriptors: Option<Rlimit>,
+    ) -> io::Result<Self> {
         let own = [&launch.program].into_iter().chain(&launch.args);
         let arguments: Vec<CString> = own.map(|text| c_string(text.clone())).collect::<io::Result<_>>()?;
-        let variables = variables(launch, arena);
+        let variables = variables(launch, arena, temporaries);
         let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let paths = paths(&launch.program, path).into_iter().map(c_string).collect::<io::Result<_>>()?;
         let environment = variables.iter().map(|(name, value)| {
@@ -79,9 +86,13 @@ impl Program {
 }
 
 /// The environment of the ranks but for their number.
-fn variables(launch: &Launch, arena: i32) -> Vec<(OsString, OsString)> {
-    let job = [(SIZE, launch.ranks.to_string()), (ARENA, arena.to_string())];
-    let job = job.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+fn variables(launch: &Launch, arena: i32, temporaries: &Path) -> Vec<(OsString, OsString)> {
+    let job: [(&str, OsString); 3] = [
+        (SIZE, launch.ranks.to_string().into()),
+        (ARENA, arena.to_string().into()),
+        (TEMPORARIES, temporaries.as_os_str().to_owned()),
+    ];
+    let job = job.map(|(name, value)| (OsString::from(name), value));
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     for (name, value) in std::env::vars_os().chain(launch.env.iter().cloned()).chain(job) {
         if name == RANK {

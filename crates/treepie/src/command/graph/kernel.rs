@@ -11,6 +11,7 @@ use treepie::graph::{
     Arc, Column, Graph, Id, Messages, Result, Traffic, Values, Weight, Weighted, Weights, reach, scc, sssp, top,
 };
 use treepie::{Comm, Max};
+use treepie_base::memory;
 
 use super::super::machine;
 use super::answer::{Answer, Run};
@@ -48,6 +49,10 @@ pub(super) fn answer(asked: &Asked, world: &Comm, source: Source) -> anyhow::Res
         Kernel::Sssp | Kernel::Cc | Kernel::Reach => false,
     };
     let shape = asked.input.shape(&task.source, backwards, asked.graph500);
+    // What the graph would be refused for is known before there is one.
+    if asked.kernel == Kernel::Cc && !shape.0.makes_symmetric(task.source.edges.orientation()) {
+        return Err(components::directed().into());
+    }
     let (done, facts, names) = if weighted {
         let (graph, facts) = asked.input.build::<Weighted>(world, &task.source, &shape)?;
         let is_whole = task.source.edges.weights() == Weights::Whole;
@@ -61,7 +66,7 @@ pub(super) fn answer(asked: &Asked, world: &Comm, source: Source) -> anyhow::Res
             (_, true) => task.sssp::<u32>(&graph)?,
             (_, false) => task.sssp::<f32>(&graph)?,
         };
-        (done, facts, names(&graph))
+        (done, facts, names(&graph)?)
     } else {
         let (graph, facts): (_, Facts) = asked.input.build::<u32>(world, &task.source, &shape)?;
         let done = match asked.kernel {
@@ -73,7 +78,7 @@ pub(super) fn answer(asked: &Asked, world: &Comm, source: Source) -> anyhow::Res
             Kernel::Bc => task.betweenness(&graph, || Hops::new(world, &graph, &task.messages))?,
             Kernel::Reach | Kernel::Sssp => task.reach(&graph)?,
         };
-        (done, facts, names(&graph))
+        (done, facts, names(&graph)?)
     };
     let method = asked.method().map_or_else(String::new, |method| format!("{method:?}").to_lowercase());
     let Done { runs, verified, traffic, column } = done;
@@ -93,8 +98,8 @@ pub(super) fn answer(asked: &Asked, world: &Comm, source: Source) -> anyhow::Res
     })
 }
 
-fn names<A: Arc>(graph: &Graph<A>) -> Vec<u64> {
-    (0..graph.own()).map(|place| graph.layout().name(place)).collect()
+fn names<A: Arc>(graph: &Graph<A>) -> treepie::Result<Vec<u64>> {
+    memory::collected((0..graph.own()).map(|place| graph.layout().name(place)), "the names of vertices")
 }
 
 /// A breadth-first search, in one way or another.

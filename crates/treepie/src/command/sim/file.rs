@@ -1,72 +1,42 @@
 //! Files that are written all or not at all.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+use treepie_base::AtomicFile;
 
-/// A file while it is written: under another name until all of it is there. What is not finished is removed.
+/// A file while text is written to it. It appears when all of it is there.
 pub(super) struct Whole<'a> {
     path: &'a Path,
-    /// The other name; none where there is no file, as for a pipe.
-    partial: Option<OsString>,
-    out: BufWriter<File>,
+    out: BufWriter<AtomicFile>,
 }
 
 impl<'a> Whole<'a> {
     /// Opens it, so that a place that cannot be written is known before anything is simulated.
     pub(super) fn create(path: &'a Path) -> anyhow::Result<Self> {
-        let name = path.display();
-        ensure!(!path.is_dir(), "cannot write {name}: it is a directory");
-        let is_file = fs::metadata(path).map_or(true, |found| found.is_file());
-        let partial = is_file.then(|| {
-            let mut partial = path.as_os_str().to_owned();
-            partial.push(".partial");
-            partial
-        });
-        let file = match &partial {
-            Some(partial) => File::create(partial),
-            None => File::options().write(true).open(path),
-        };
-        let out = BufWriter::new(file.with_context(|| format!("cannot write {name}"))?);
-        Ok(Self { path, partial, out })
+        let file = AtomicFile::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path, out: BufWriter::new(file) })
     }
 
     /// Writes all of it.
     pub(super) fn write(mut self, text: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> anyhow::Result<()> {
         let mut streamed = Streamed { out: &mut self.out, failed: None };
         let told = text(&mut streamed);
-        let mut written = match streamed.failed {
+        let written = match streamed.failed {
             Some(error) => Err(error),
-            None => told.map_err(io::Error::other).and_then(|()| self.out.flush()),
+            None => told.map_err(io::Error::other),
         };
-        if written.is_ok()
-            && let Some(partial) = &self.partial
-        {
-            written = fs::rename(partial, self.path);
-            if written.is_ok() {
-                self.partial = None;
-            }
-        }
-        written.with_context(|| format!("cannot write {}", self.path.display()))
-    }
-}
-
-impl Drop for Whole<'_> {
-    fn drop(&mut self) {
-        if let Some(partial) = &self.partial {
-            // It may not be removable either; whoever could not write has told why.
-            let _ = fs::remove_file(partial);
-        }
+        let finished = written.and_then(|()| self.out.into_inner().map_err(io::IntoInnerError::into_error));
+        let placed = finished.and_then(AtomicFile::commit);
+        placed.map(drop).with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
 /// Text to a file, without a copy of all of it. Why it failed is kept, as text has no place for it.
 struct Streamed<'a> {
-    out: &'a mut BufWriter<File>,
+    out: &'a mut BufWriter<AtomicFile>,
     failed: Option<io::Error>,
 }
 
@@ -81,6 +51,8 @@ impl fmt::Write for Streamed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
