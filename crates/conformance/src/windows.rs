@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("windows/several-at-once", 1, several_at_once),
     Case::new("windows/made-and-freed-often", 1, made_and_freed_often),
     Case::new("windows/dropped-without-free", 1, dropped_without_free),
+    Case::new("windows/more-than-there-is-memory", 1, more_than_memory),
     Case::new("windows/outside-is-refused", 1, outside_is_refused),
     Case::new("windows/owner-waits-for-a-message", 2, owner_waits_for_a_message),
     Case::new("windows/a-counter-is-seen-to-grow", 2, seen_to_grow),
@@ -43,6 +44,28 @@ fn put_fence_get(comm: &Comm) -> Outcome {
         }
         window.fence()?;
     }
+    Ok(window.free()?)
+}
+
+/// Nobody can have so much: every rank is told, and the communicator is as good as before.
+fn more_than_memory(comm: &Comm) -> Outcome {
+    let last = comm.size() - 1;
+    for too_much in [1 << 49, 1 << 57, usize::MAX] {
+        // Asked for by all, and by one.
+        for asks in [comm.rank(), last] {
+            let len = if comm.rank() == asks { too_much } else { 1 };
+            let made = comm.window::<u64>(len);
+            check!(made.is_err(), "a window of {len} elements of rank {}", comm.rank());
+            drop(made);
+            check_eq!(
+                comm.all_gather(&[comm.rank()])?,
+                (0..comm.size()).collect::<Vec<_>>(),
+                "what is sent after that"
+            );
+        }
+    }
+    let window = comm.window::<u64>(3)?;
+    window.fence()?;
     Ok(window.free()?)
 }
 

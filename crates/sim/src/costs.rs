@@ -4,6 +4,7 @@ pub use treepie_model::LogGP;
 pub use treepie_model::loggp::Handshake;
 pub use treepie_model::plogp::{PLogP, Table};
 
+use treepie_base::memory::with_capacity;
 use treepie_model::Prices;
 use treepie_topology::Network;
 
@@ -82,6 +83,9 @@ pub struct Wide {
     pub bandwidth: f64,
 }
 
+/// What a number of clusters asks memory for.
+pub(crate) const LINKS: &str = "the links between all clusters";
+
 /// Clusters with gateways, and a link for each ordered pair of clusters.   [P-LogP 3, 4]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clusters {
@@ -100,6 +104,13 @@ impl Clusters {
     /// The same link between all of so many clusters.
     pub fn uniform(local: PLogP, wide: Wide, clusters: u32) -> Self {
         Self { local, wide: vec![vec![wide; clusters as usize]; clusters as usize], window: Self::WINDOW }
+    }
+
+    /// The same, unless there is no memory for so many links.
+    pub fn try_uniform(local: PLogP, wide: Wide, clusters: u32) -> Result<Self> {
+        // Twice: they are copied for the machine. Given back at once.
+        with_capacity::<[Wide; 2]>(clusters as usize * clusters as usize, LINKS)?;
+        Ok(Self::uniform(local, wide, clusters))
     }
 
     fn check(&self) -> Result<()> {

@@ -47,6 +47,9 @@ pub enum Error {
         /// Rows of the matrix, or entries of one.
         given: usize,
     },
+    /// A machine that is too large to be simulated on this one.
+    #[error(transparent)]
+    TooLarge(#[from] treepie_base::Error),
     /// A rank that does not exist.
     #[error("rank {rank} is named, and there are {ranks} ranks")]
     NoRank {

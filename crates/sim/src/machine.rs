@@ -16,6 +16,7 @@ mod steps;
 
 use std::collections::VecDeque;
 
+use treepie_base::memory::with_capacity;
 use treepie_topology::Network;
 
 pub use happening::{Happening, Memory, Message, Sending, Totals, What};
@@ -115,6 +116,8 @@ impl Machine {
     fn with(network: &Network, settings: &Settings, folded: bool) -> Result<Self> {
         settings.check()?;
         let ranks = if folded { 1 } else { network.ranks() };
+        // What a rank takes at least; given back at once.
+        with_capacity::<[u64; 8]>(ranks as usize, "the ranks of a simulated machine")?;
         let net = Net::new(network, settings, folded)?;
         let named = settings.noise.slow_ranks.iter().chain(&settings.noise.deaths).map(|(rank, _)| *rank);
         if let Some(rank) = named.into_iter().find(|rank| *rank >= ranks) {

@@ -18,10 +18,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use treepie_base::memory::with_capacity;
 use treepie_topology::Network;
 
 use super::Inlet;
-use crate::costs::{Clusters, PLogP};
+use crate::costs::{Clusters, LINKS, PLogP};
 use crate::error::{Error, Result};
 use crate::machine::Memory;
 use crate::time::{MICROSECOND, Time, from_micros, rounded};
@@ -63,7 +64,7 @@ impl ClusterNet {
         if costs.wide.len() != count as usize {
             return Err(wrong(costs.wide.len()));
         }
-        let mut links = Vec::with_capacity((count * count) as usize);
+        let mut links = with_capacity(count as usize * count as usize, LINKS)?;
         for row in &costs.wide {
             if row.len() != count as usize {
                 return Err(wrong(row.len()));

@@ -93,7 +93,7 @@ fn clusters(machine: Option<Machine>, network: &Network) -> anyhow::Result<Clust
     let count = network.clusters_kind().map_or(0, treepie_topology::Clusters::count);
     let local = PLogP::simple(20.0, 50.0);
     let Some(machine) = machine else {
-        return Ok(Clusters::uniform(local, Wide { latency: 10_000.0, bandwidth: 1.0 }, count));
+        return Ok(Clusters::try_uniform(local, Wide { latency: 10_000.0, bandwidth: 1.0 }, count)?);
     };
     let Some(links) = machine.links() else {
         bail!("{machine} has no clusters: leave --machine out, or take das");

@@ -1,0 +1,166 @@
+//! Small files that announce much: they are refused in one line, and need little memory until then.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A file that is gone after the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(ending: &str, text: impl AsRef<[u8]>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("treepie-claims-{}-{number}.{ending}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    /// What `gzip` makes of it, and of this many times the same behind it.
+    fn compressed(ending: &str, head: &[u8], repeated: &[u8], times: usize, end: &[u8]) -> Self {
+        let scratch = Self::new(ending, "");
+        let mut gzip = Command::new("gzip");
+        gzip.arg("-c").stdin(Stdio::piped()).stdout(File::create(&scratch.0).unwrap());
+        let mut gzip = gzip.spawn().expect("gzip is there");
+        let mut pipe = gzip.stdin.take().unwrap();
+        pipe.write_all(head).unwrap();
+        for _ in 0..times {
+            pipe.write_all(repeated).unwrap();
+        }
+        pipe.write_all(end).unwrap();
+        drop(pipe);
+        assert!(gzip.wait().unwrap().success());
+        scratch
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What the command says that may have so many megabytes of memory, and fails.
+#[track_caller]
+fn refused(megabytes: u32, variables: &[(&str, &str)], arguments: &[&str]) -> String {
+    let mut command = Command::new("sh");
+    let limited = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes << 10);
+    command.args(["-c", &limited, env!("CARGO_BIN_EXE_treepie")]).args(arguments).envs(variables.iter().copied());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {} {said}", output.status);
+    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    said
+}
+
+fn path(file: &Scratch) -> &str {
+    file.0.to_str().unwrap()
+}
+
+fn matrix(vertices: u64, entries: u64, symmetry: &str) -> Scratch {
+    let head = format!("%%MatrixMarket matrix coordinate pattern {symmetry}\n");
+    Scratch::new("mtx", format!("{head}{vertices} {vertices} {entries}\n1 2\n"))
+}
+
+#[test]
+fn what_an_algorithm_refuses_is_not_built() {
+    let file = matrix(300_000_000, 1, "general");
+    let said = refused(500, &[], &["graph", "cc", "-n", "1", path(&file)]);
+    assert!(said.contains("components need a graph without directions; symmetrize it"), "{said}");
+}
+
+#[test]
+fn more_vertices_than_memory_are_an_error() {
+    // Of these the rows alone have 34 GB.
+    let file = matrix(4_294_967_000, 1, "symmetric");
+    for (kernel, ranks, megabytes) in [("cc", "1", 1000), ("bfs", "1", 8000), ("pagerank", "2", 4000)] {
+        let said = refused(megabytes, &[], &["graph", kernel, "-n", ranks, path(&file)]);
+        assert!(said.contains("not enough memory for a row for each vertex"), "{kernel}: {said}");
+    }
+    // Where there is memory for rows, but not for all that the algorithm has for each vertex.
+    let file = matrix(100_000_000, 1, "symmetric");
+    for kernel in ["bfs", "sssp", "cc", "pagerank", "scc", "bc", "reach"] {
+        let weighted = Scratch::new("gr", "p sp 100000000 1\na 1 2 1\n");
+        let file = if kernel == "sssp" { &weighted } else { &file };
+        let said = refused(4100, &[], &["graph", kernel, "-n", "1", "--symmetrize", path(file)]);
+        assert!(said.contains("not enough memory for"), "{kernel}: {said}");
+    }
+}
+
+#[test]
+fn numbers_that_a_file_has_no_room_for_are_refused() {
+    for (ending, text, what) in [
+        ("mtx", "%%MatrixMarket matrix coordinate pattern general\n5 5 99999999999\n1 2\n", "99999999999 entries"),
+        ("gr", "p sp 5 99999999999\na 1 2 1\n", "99999999999 arcs"),
+        ("graph", "4000000000 1\n2\n1\n", "4000000000 vertices"),
+        ("graph", "2 99999999999\n2\n1\n", "199999999998 neighbours"),
+    ] {
+        let file = Scratch::new(ending, text);
+        let said = refused(500, &[], &["graph", "reach", "-n", "1", path(&file)]);
+        let expected = format!("{what} cannot be in a file of {} bytes", text.len());
+        assert!(said.contains(&expected), "{ending}: {said}");
+    }
+}
+
+#[test]
+fn few_edges_that_are_announced_stay_few() {
+    // Gigabytes of edges, in one line or in many, of which two are announced.
+    let long = Scratch::compressed("graph.gz", b"3 2\n", &b"2 ".repeat(1 << 20), 1000, b"\n1\n\n");
+    let said = refused(500, &[], &["graph", "cc", "-n", "1", path(&long)]);
+    assert!(said.contains(":2: a line of more than"), "{said}");
+    let head = b"3 2\n";
+    let many = Scratch::compressed(
+        "graph.gz",
+        head,
+        &(b"2 ".repeat(1 << 18).into_iter().chain(*b"\n").collect::<Vec<_>>()),
+        3,
+        b"",
+    );
+    let said = refused(500, &[], &["graph", "cc", "-n", "1", path(&many)]);
+    assert!(said.contains(":1: 4 neighbours, two an edge, are announced here, but there are more"), "{said}");
+    for (ending, head, line) in [
+        ("mtx.gz", &b"%%MatrixMarket matrix coordinate pattern symmetric\n5 5 2\n"[..], &b"1 2\n"[..]),
+        ("gr.gz", b"p sp 5 2\n", b"a 1 2 7\n"),
+    ] {
+        let file = Scratch::compressed(ending, head, &line.repeat(1 << 16), 1000, b"");
+        let said = refused(500, &[], &["graph", "reach", "-n", "1", "--symmetrize", path(&file)]);
+        assert!(said.contains("are announced here, but there are more"), "{said}");
+    }
+}
+
+#[test]
+fn saved_graphs_that_say_more_than_they_have_are_refused() {
+    let mut head = b"treepie\x1a".to_vec();
+    head.extend(1_u32.to_le_bytes());
+    head.extend(4_u32.to_le_bytes());
+    head.extend((1_u64 << 50).to_le_bytes());
+    head.extend([0; 16]);
+    let plain = Scratch::new("tpg", &head);
+    let said = refused(500, &[], &["graph", "cc", "-n", "1", path(&plain)]);
+    assert!(said.contains("it has 40 bytes, but 1125899906842624 vertices"), "{said}");
+    // All checksums of blocks would be read before the first is looked at.
+    let bomb = Scratch::compressed("tpg.gz", &head, &[0; 1 << 20], 1000, b"");
+    let said = refused(500, &[], &["graph", "cc", "-n", "1", path(&bomb)]);
+    assert!(said.contains("bytes cannot be in a file of"), "{said}");
+}
+
+#[test]
+fn machines_that_are_too_large_are_an_error() {
+    let simulated = |network: &[&str]| refused(1000, &[], &[&["sim", "barrier/dissemination"], network].concat());
+    let said = simulated(&["--network", "clusters:60000x1"]);
+    assert!(said.contains("not enough memory for the links between all clusters"), "{said}");
+    let said = simulated(&["--network", "flat", "--ranks", "2000000000", "--level", "events"]);
+    assert!(said.contains("not enough memory for the ranks of a simulated machine"), "{said}");
+}
+
+#[test]
+fn networks_are_regular_files() {
+    let expected = "cannot read the network file /dev/zero: it is not a regular file";
+    let said = refused(500, &[], &["sim", "allreduce", "--network", "/dev/zero"]);
+    assert!(said.contains(expected), "{said}");
+    let said = refused(500, &[("TREEPIE_NETWORK", "/dev/zero")], &["graph", "cc", "-n", "1", "--kronecker", "4"]);
+    assert!(said.contains(expected), "{said}");
+    assert!(Path::new("/dev/zero").exists());
+}
