@@ -99,8 +99,10 @@ impl AtomicFile {
         if let Some(found) = self.target().and_then(|target| rustix::fs::stat(target).ok()) {
             // Only root can give a file away. Others keep what they can.
             let (owner, group) = (rustix::fs::Uid::from_raw(found.st_uid), rustix::fs::Gid::from_raw(found.st_gid));
-            let _ = fchown(&self.file, Some(owner), Some(group)).or_else(|_| fchown(&self.file, None, Some(group)));
-            fchmod(&self.file, Mode::from_raw_mode(found.st_mode & 0o777))?;
+            let given = fchown(&self.file, Some(owner), Some(group)).or_else(|_| fchown(&self.file, None, Some(group)));
+            // What one group may do is not for another.
+            let kept = if given.is_ok() { 0o777 } else { 0o707 };
+            fchmod(&self.file, Mode::from_raw_mode(found.st_mode & kept))?;
         }
         Ok(self)
     }
@@ -192,8 +194,11 @@ fn resolve(path: &Path) -> io::Result<Target> {
         } else if found.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         } else if found.is_file() {
-            accessat(CWD, &place, Access::WRITE_OK, AtFlags::EACCESS)?;
-            return Ok(Target::File(place));
+            // The directory may let a file be replaced that may not be written. Old kernels cannot say.
+            return match accessat(CWD, &place, Access::WRITE_OK, AtFlags::EACCESS) {
+                Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(error.into()),
+                _ => Ok(Target::File(place)),
+            };
         } else {
             return Ok(Target::Stream(File::options().write(true).open(&place)?));
         }

@@ -1,12 +1,11 @@
 //! Components in numbers.
 
 use treepie_base::Rank;
-use treepie_base::memory::zeroed;
+use treepie_base::memory::{collected, zeroed};
 use treepie_comm::{Comm, Max, Sum};
 use treepie_sparse::SparseExchange;
 
-use crate::rows::Arc;
-use crate::rows::VALUES;
+use crate::rows::{Arc, VALUES};
 use crate::{Graph, Result};
 
 /// How many components there are, and how many vertices the largest has.
@@ -21,13 +20,21 @@ pub struct Found {
 /// Counts components by the labels of the own vertices: numbers of vertices, the same for all of a component. All ranks call it.
 pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64]) -> Result<Found> {
     let layout = graph.layout();
-    let mut sorted = labels.to_vec();
+    let mut sorted = collected(labels.iter().copied(), VALUES)?;
     sorted.sort_unstable();
-    let parts: Vec<[u64; 2]> = sorted.chunk_by(u64::eq).map(|same| [same[0], same.len() as u64]).collect();
-    let owner = |part: &[u64; 2]| layout.place(part[0]).0;
-    let to_each = parts.chunk_by(|left, right| owner(left) == owner(right));
-    let to_each: Vec<(Rank, Vec<[u64; 2]>)> = to_each.map(|to_one| (owner(&to_one[0]), to_one.to_vec())).collect();
     let mut sizes = zeroed(graph.own(), VALUES)?;
+    // Labels of this rank are counted here, and need no memory: in a graph without edges all vertices have their own.
+    let owner = |label: &u64| layout.place(*label).0;
+    let mut to_each: Vec<(Rank, Vec<[u64; 2]>)> = Vec::new();
+    for same in sorted.chunk_by(u64::eq) {
+        let (label, size) = (same[0], same.len() as u64);
+        match (owner(&label), to_each.last_mut()) {
+            (rank, _) if rank == layout.rank() => sizes[layout.place(label).1 as usize] += size,
+            (rank, Some((last, parts))) if rank == *last => parts.push([label, size]),
+            (rank, _) => to_each.push((rank, vec![[label, size]])),
+        }
+    }
+    drop(sorted);
     for [label, size] in comm.exchange(to_each)?.into_iter().flat_map(|(_, parts)| parts) {
         sizes[layout.place(label).1 as usize] += size;
     }

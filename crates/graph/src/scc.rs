@@ -23,7 +23,7 @@ mod trim;
 mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_base::memory::{filled, zeroed};
+use treepie_base::memory::{collected, filled, with_capacity, zeroed};
 use treepie_comm::{Comm, Sum};
 
 use crate::id::Id;
@@ -193,7 +193,8 @@ impl<'g, A: Arc> Search<'g, A> {
             ports,
             first: graph.layout().first(graph.layout().rank()),
             task: Task::Trim,
-            waiting: Vec::new(),
+            // Vertices without arcs are known to be there only by their number.
+            waiting: with_capacity(graph.own(), VALUES)?,
             labels: filled(NONE, graph.own(), VALUES)?,
             left: Vec::new(),
             gone: Bits::try_new(places)?,
@@ -209,7 +210,7 @@ impl<'g, A: Arc> Search<'g, A> {
     pub fn run(&mut self) -> Result<u32> {
         self.state.labels.fill(NONE);
         self.state.gone.clear();
-        self.state.left = (0..self.graph.own() as u32).collect();
+        self.state.left = collected((0..self.graph.own()).map(|vertex| vertex as u32), VALUES)?;
         let mut rounds = 0;
         loop {
             self.trim()?;

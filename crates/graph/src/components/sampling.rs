@@ -133,7 +133,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let (mut forest, greatest) = join_own(graph)?;
     if comm.size() == 1 {
         // Nothing is anywhere else.
-        let labels = forest.parents.into_iter().map(u64::from).collect();
+        let labels = collected(forest.parents.into_iter().map(u64::from), VALUES)?;
         return Ok(Labels { labels, traffic: Traffic::default() });
     }
     let mut bits = Bits::try_new(view.len())?;
@@ -182,7 +182,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     );
     let shortcut = Shortcut::register(&mut build);
     let mut am = messages.start(build)?;
-    let parents = forest.parents.iter().map(|parent| first + u64::from(*parent)).collect();
+    let parents = collected(forest.parents.iter().map(|parent| first + u64::from(*parent)), VALUES)?;
     let mut state = State { graph, first, parents, hooked: Vec::new(), join };
 
     am.epoch_for(&mut state, told, |cx, state, (vertex, other)| state.join(cx, vertex as usize, other))?;
@@ -191,7 +191,7 @@ pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result
     let hooked = std::mem::take(&mut state.hooked);
     shortcut.flatten(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
     let State { parents, .. } = state;
-    let labels = forest.parents.iter().map(|root| parents[*root as usize]).collect();
+    let labels = collected(forest.parents.iter().map(|root| parents[*root as usize]), VALUES)?;
     Ok(Labels { labels, traffic: Traffic::of(&am) })
 }
 

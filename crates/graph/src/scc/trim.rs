@@ -29,9 +29,13 @@ impl<A: Arc> State<'_, A> {
             self.degrees[vertex] = self.rows.map(|rows| rows.row(vertex).iter().filter(leads_on).count() as u32);
         }
         // Nobody goes before all have counted, since those who go tell those who have counted them.
-        let alone = |vertex: &u32| self.degrees[*vertex as usize].contains(&0);
-        let alone: Vec<u32> = self.left.iter().copied().filter(alone).collect();
-        alone.into_iter().for_each(|vertex| self.go(vertex));
+        let left = std::mem::take(&mut self.left);
+        for vertex in &left {
+            if self.degrees[*vertex as usize].contains(&0) {
+                self.go(*vertex);
+            }
+        }
+        self.left = left;
     }
 
     fn go(&mut self, vertex: u32) {

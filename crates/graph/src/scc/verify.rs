@@ -6,7 +6,7 @@
 //! from another leads to the next.
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_base::memory::{filled, zeroed};
+use treepie_base::memory::{filled, with_capacity, zeroed};
 use treepie_comm::Comm;
 
 use super::Direction;
@@ -54,10 +54,12 @@ impl<A: Arc> State<'_, A> {
     }
 
     /// Own vertices that components are named by.
-    fn roots(&self) -> Vec<u32> {
+    fn roots(&self) -> Result<Vec<u32>> {
         let first = self.graph.layout().first(self.graph.layout().rank());
         let is_root = |vertex: &u32| self.labels[self.own() + *vertex as usize] == first + u64::from(*vertex);
-        (0..self.graph.own() as u32).filter(is_root).collect()
+        let mut roots = with_capacity(self.graph.own(), VALUES)?;
+        roots.extend((0..self.graph.own() as u32).filter(is_root));
+        Ok(roots)
     }
 }
 
@@ -104,7 +106,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
         takes_away: false,
         entering: zeroed(graph.own(), VALUES)?,
         reached: Bits::try_new(view.len())?,
-        waiting: Vec::new(),
+        waiting: with_capacity(graph.own(), VALUES)?,
         reach,
         enter,
         leave,
@@ -118,7 +120,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
     for direction in Direction::BOTH {
         state.rows = if direction == Direction::Out { graph.out() } else { back };
         state.reached.clear();
-        for root in state.roots() {
+        for root in state.roots()? {
             state.reach(root);
         }
         search::spread(&mut am, &mut state)?;
@@ -141,7 +143,7 @@ pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &
     state.rows = graph.out();
     state.takes_away = true;
     state.reached.clear();
-    for root in state.roots() {
+    for root in state.roots()? {
         if state.entering[root as usize] == 0 {
             state.reach(root);
         }
