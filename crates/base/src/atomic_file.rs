@@ -230,7 +230,7 @@ fn descriptor(link: &Path) -> io::Result<Option<File>> {
 
 /// A file without a name in the directory of another, unless the file system has no such files.
 fn unnamed(target: &Path) -> io::Result<Option<File>> {
-    if std::env::var_os("TREEPIE_TMPFILE").is_some_and(|set| set == "off") {
+    if !crate::environment::tmpfile().map_err(io::Error::other)? {
         return Ok(None);
     }
     let directory = match target.parent() {

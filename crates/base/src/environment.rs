@@ -46,14 +46,18 @@ pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accept
 pub const STALL_SECS: Variable =
     Variable { name: "TREEPIE_STALL_SECS", accepts: "a number of seconds as 20 or 0.5, or 0 for off" };
 
+/// Whether files of results are written without a name where the file system can.
+pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
+
 /// All variables that users set.
-pub const VARIABLES: [Variable; 9] = [ALGORITHM, AM, CACHE_DIR, CHECKED, LOG, MPICC, NETWORK, SINGLE_COPY, STALL_SECS];
+pub const VARIABLES: [Variable; 10] =
+    [ALGORITHM, AM, CACHE_DIR, CHECKED, LOG, MPICC, NETWORK, SINGLE_COPY, STALL_SECS, TMPFILE];
 
 /// What the launcher sets for each rank.
-pub const OF_RANKS: [&str; 3] = ["TREEPIE_RANK", "TREEPIE_SIZE", "TREEPIE_ARENA"];
+pub const OF_RANKS: [&str; 4] = ["TREEPIE_RANK", "TREEPIE_SIZE", "TREEPIE_ARENA", crate::atomic_file::TEMPORARIES];
 
 /// What only tests of Treepie read.
-pub const OF_TESTS: [&str; 7] = [
+pub const OF_TESTS: [&str; 8] = [
     "TREEPIE_CYCLES",
     "TREEPIE_LONG",
     "TREEPIE_MESSAGES",
@@ -61,6 +65,7 @@ pub const OF_TESTS: [&str; 7] = [
     "TREEPIE_REGENERATE",
     "TREEPIE_SEEDS",
     "TREEPIE_TEST_CODE",
+    "TREEPIE_TEST_LIMIT_SECS",
 ];
 
 const FLAG: &str = "1, on, true, yes or 0, off, false, no";
@@ -112,6 +117,11 @@ pub fn single_copy() -> Result<bool> {
     Ok(read(SINGLE_COPY, flag)?.unwrap_or(true))
 }
 
+/// Whether files of results may be written without a name (`TREEPIE_TMPFILE`).
+pub fn tmpfile() -> Result<bool> {
+    Ok(read(TMPFILE, flag)?.unwrap_or(true))
+}
+
 /// After how long a rank says what it waits for (`TREEPIE_STALL_SECS`); nothing: never.
 pub fn stall() -> Result<Option<Duration>> {
     let seconds = |text: &str| text.parse::<f64>().ok().filter(|seconds| (0.0..=MOST_SECS).contains(seconds));
@@ -129,6 +139,7 @@ pub fn log_choices() -> Result<bool> {
 pub fn check() -> Result<()> {
     checked()?;
     single_copy()?;
+    tmpfile()?;
     stall()?;
     log_choices()?;
     for variable in [ALGORITHM, AM, NETWORK] {

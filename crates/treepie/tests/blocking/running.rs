@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use treepie::simulate::{LogGP, Noise, Settings};
 use treepie::{Comm, Network};
+use treepie_base::{HangGuard, hang_limit, hang_message};
 
 use crate::table::{Call, Outcome, RANKS, Stop, Trial, VICTIM, table};
 
@@ -52,9 +53,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A run that takes longer hangs: a generous limit that says nothing about speed.
-const HANG: Duration = Duration::from_secs(300);
-
 fn take_part(world: &Comm, fault: Fault, call: &Call) -> Outcome {
     // All are there.
     world.barrier()?;
@@ -94,6 +92,7 @@ impl Said {
 
 /// Runs something in which a rank may panic without saying so. A panic that is not that one is told.
 pub(crate) fn quietly<R>(run: impl FnOnce() -> R) -> Result<Option<R>, String> {
+    let _guard = HangGuard::new("ranks of this process");
     let hook = std::panic::take_hook();
     let other = std::sync::Arc::new(Mutex::new(None));
     let noted = other.clone();
@@ -149,7 +148,7 @@ fn output(command: &mut Command) -> Result<Output, String> {
     let watch = std::thread::spawn(move || {
         let begin = Instant::now();
         while !is_done.load(std::sync::atomic::Ordering::Acquire) {
-            if begin.elapsed() > HANG {
+            if begin.elapsed() > hang_limit() {
                 let _ = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
                 return true;
             }
@@ -161,7 +160,7 @@ fn output(command: &mut Command) -> Result<Output, String> {
     done.store(true, std::sync::atomic::Ordering::Release);
     watch.thread().unpark();
     if watch.join().expect("it does not panic") {
-        return Err(format!("hangs: did not end within {} s; {output:?}", HANG.as_secs()));
+        return Err(format!("{}; {output:?}", hang_message("the end of a job")));
     }
     output
 }
@@ -194,7 +193,7 @@ fn is_left(pid: &str) -> bool {
         stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
     };
     while goes_on() {
-        if begin.elapsed() > HANG {
+        if begin.elapsed() > hang_limit() {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -241,7 +241,7 @@ mod tests {
     fn a_job_s_variables_win() {
         let mut launch = Launch::new(3, "true");
         launch.env = vec![(SIZE.into(), "9".into()), ("PATH".into(), "/here".into()), (RANK.into(), "9".into())];
-        let variables = variables(&launch, 5);
+        let variables = variables(&launch, 5, Path::new("list"));
         let of = |name: &str| variables.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
         assert_eq!(
             (of(SIZE), of(ARENA), of("PATH"), of(RANK)),
