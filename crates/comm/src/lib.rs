@@ -19,6 +19,7 @@ mod point;
 pub mod protocol;
 mod reactor;
 mod request;
+mod request_set;
 mod run;
 mod scope;
 pub mod split;
@@ -32,6 +33,7 @@ pub use graph::Graph;
 pub use levels::Level;
 pub use message::Message;
 pub use request::{Request, wait_all, wait_any, wait_some};
+pub use request_set::RequestSet;
 pub use scope::Scope;
 pub use treepie_base::{
     ANY_SOURCE, ANY_TAG, And, Commutative, Error, Located, MAX_TAG, Max, MaxLoc, Min, MinLoc, Or, Pod, Prod, Rank,

@@ -5,11 +5,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use treepie_base::{Error, Result, Span};
 use treepie_fabric::{
-    Address, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task, Transmit,
+    Address, CompletionQueue, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task, Transmit,
 };
 
 use crate::collective::job::{INSTANCE_MASK, instance_tag};
@@ -38,7 +39,7 @@ pub(crate) struct Running<R> {
     align: usize,
     shortcuts: Option<Shortcuts>,
     listening: bool,
-    sends: Vec<Sending>,
+    sends: Sends,
     /// Why the reactor did not take something that it was shown in place.
     refused: Option<Error>,
     barrier: Barrier,
@@ -49,11 +50,66 @@ pub(crate) struct Running<R> {
 }
 
 /// A send that goes on.
+#[derive(Clone, Copy)]
 struct Sending {
     id: Id,
     to: u32,
     tag: u32,
     synchronous: bool,
+}
+
+/// The sends that go on. Those that end are found in a completion queue, however many do not.
+#[derive(Default)]
+struct Sends {
+    /// By token.
+    all: Vec<Option<Sending>>,
+    free: Vec<u32>,
+    completions: Option<CompletionQueue>,
+    /// Those that may not have been put on their way, where that matters; the oldest first.
+    departing: VecDeque<Id>,
+}
+
+impl Sends {
+    fn is_empty(&self) -> bool {
+        self.all.len() == self.free.len()
+    }
+
+    fn add(&mut self, sending: Sending, endpoint: &mut Endpoint) {
+        let queue = *self.completions.get_or_insert_with(|| endpoint.make_completion_queue());
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() as u32 - 1
+        });
+        self.all[token as usize] = Some(sending);
+        endpoint.watch_operation(sending.id, queue, token);
+    }
+
+    /// The next one that is over.
+    #[inline]
+    fn next_ended(&mut self, endpoint: &mut Endpoint) -> Option<(Sending, Result<()>)> {
+        let (id, token) = endpoint.next_ended(self.completions?)?;
+        let sending = self.all[token as usize].take().expect("it was added");
+        self.free.push(token);
+        Some((sending, endpoint.result_envelope(id).expect("it is over").map(drop)))
+    }
+
+    /// Whether all have been put on their way.
+    fn all_have_departed(&mut self, endpoint: &Endpoint) -> bool {
+        while let Some(first) = self.departing.front() {
+            if !endpoint.is_on_its_way(*first) {
+                return false;
+            }
+            self.departing.pop_front();
+        }
+        true
+    }
+
+    /// Gives up those that go on.
+    fn end(&mut self, endpoint: &mut Endpoint) {
+        let Self { all, completions, .. } = std::mem::take(self);
+        all.into_iter().flatten().for_each(|sending| endpoint.abandon(sending.id));
+        completions.into_iter().for_each(|queue| endpoint.remove_completion_queue(queue));
+    }
 }
 
 /// How far this rank is with the engine's barrier.
@@ -80,7 +136,7 @@ impl<R: Reactor> Running<R> {
             align: 1,
             shortcuts: None,
             listening: false,
-            sends: Vec::new(),
+            sends: Sends::default(),
             refused: None,
             barrier: Barrier::Away,
             has_come: false,
@@ -131,7 +187,12 @@ impl<R: Reactor> Running<R> {
         let address =
             Address { context: self.run.context, to: self.world(to, endpoint)?, tag: self.run.tag | tag, synchronous };
         match endpoint.start_send(address, Span::from(bytes))? {
-            Started::Pending(id) => self.sends.push(Sending { id, to, tag, synchronous }),
+            Started::Pending(id) => {
+                self.sends.add(Sending { id, to, tag, synchronous }, endpoint);
+                if self.shortcuts.is_some() {
+                    self.sends.departing.push_back(id);
+                }
+            }
             Started::Done(span) => self.reactor.on_sent(to, tag, span.into_bytes()),
         }
         Ok(())
@@ -200,20 +261,16 @@ impl<R: Reactor> Running<R> {
     fn end_sends(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         let Self { sends, reactor, .. } = self;
         let (mut told, mut result) = (false, Ok(()));
-        sends.retain(|sending| match endpoint.result_envelope(sending.id) {
-            Some(ended) => {
-                if ended.is_ok() {
-                    reactor.on_sent(sending.to, sending.tag, None);
-                    if sending.synchronous {
-                        reactor.on_taken(sending.to, sending.tag);
-                    }
-                    told = true;
+        while let Some((sending, ended)) = sends.next_ended(endpoint) {
+            if ended.is_ok() {
+                reactor.on_sent(sending.to, sending.tag, None);
+                if sending.synchronous {
+                    reactor.on_taken(sending.to, sending.tag);
                 }
-                result = result.clone().and(ended.map(drop));
-                false
+                told = true;
             }
-            None => true,
-        });
+            result = result.and(ended);
+        }
         result.map(|()| told)
     }
 
@@ -226,7 +283,7 @@ impl<R: Reactor> Running<R> {
         }
         let Some(shortcuts) = self.shortcuts else { return Ok(false) };
         if let Barrier::Coming { census } = self.barrier
-            && self.sends.iter().all(|sending| endpoint.is_on_its_way(sending.id))
+            && self.sends.all_have_departed(endpoint)
         {
             debug_assert_eq!(census & GAVE_UP, 0);
             // A rank that is cut off cannot come there.
@@ -316,7 +373,7 @@ impl<R: Reactor> Running<R> {
         let mask = INSTANCE_MASK | PROTOCOL;
         endpoint.give_up_messages(context, mask, tag);
         endpoint.stop_listening(self.run);
-        self.sends.drain(..).for_each(|sending| endpoint.abandon(sending.id));
+        self.sends.end(endpoint);
         // All of them: who waits for this one may follow another protocol.
         let ranks = self.members.as_ref().map_or(endpoint.size(), |members| members.ranks());
         let others: Vec<u32> = (0..ranks).filter_map(|rank| self.world(rank, endpoint).ok()).collect();
@@ -354,6 +411,7 @@ impl<R: Reactor> Task for Running<R> {
             Ok(false) => None,
             Ok(true) => {
                 self.is_over = true;
+                self.sends.end(endpoint);
                 endpoint.stop_listening(self.run);
                 Some(Ok(()))
             }

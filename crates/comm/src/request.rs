@@ -105,6 +105,11 @@ impl<T> Request<'_, T> {
         }
     }
 
+    /// The operation, if it was not over at once and its result was not taken.
+    pub(crate) fn watchable(&self) -> Option<(&Rc<Inner>, Id)> {
+        self.pending().map(|pending| (&pending.comm, pending.id))
+    }
+
     fn is_over(&self) -> bool {
         self.pending().is_none_or(|pending| pending.comm.endpoint().is_over(pending.id))
     }
@@ -198,7 +203,8 @@ pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Re
 }
 
 /// Waits until one of the requests is done, takes it out of the vector (the others keep their order) and returns its
-/// place there and its result. Nothing if there are none.
+/// place there and its result. Nothing if there are none. Looks at all of them; of thousands, a
+/// [`RequestSet`](crate::RequestSet) waits for any at the price of one.
 pub fn wait_any<T>(requests: &mut Vec<Request<'_, T>>) -> Option<(usize, Result<T>)> {
     let place = first_over(requests)?;
     Some((place, requests.remove(place).wait()))
@@ -221,8 +227,8 @@ pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>
 
 /// Waits until one of the requests is over and returns its place. Nothing if there are none.
 fn first_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
-    if let Some(ready) = requests.iter().position(|request| request.pending().is_none()) {
-        return Some(ready);
+    if let Some(over) = requests.iter().position(Request::is_over) {
+        return Some(over);
     }
     let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
     let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();

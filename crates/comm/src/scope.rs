@@ -1,10 +1,11 @@
 //! Nonblocking operations on borrowed slices.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Lending, Pod, Rank, Result, Source, Status, Tag, TagMatch, lending};
-use treepie_fabric::{Started, Target};
+use treepie_fabric::{Id, Started, Target};
 
 use crate::comm::Comm;
 use crate::point::whole;
@@ -15,6 +16,8 @@ pub struct Scope<'scope, 'env> {
     comm: Comm,
     lending: &'scope Lending<'scope>,
     env: PhantomData<&'scope &'env ()>,
+    /// What was begun in it, as far as the results were not taken when there was last no room for more.
+    begun: RefCell<Vec<Id>>,
 }
 
 impl Comm {
@@ -25,7 +28,7 @@ impl Comm {
         let settle = |panicked| self.endpoint().settle(panicked);
         lending(
             |lending, env| {
-                let scope = Scope { comm: self.clone(), lending, env };
+                let scope = Scope { comm: self.clone(), lending, env, begun: RefCell::default() };
                 let result = body(&scope);
                 scope.end(result)
             },
@@ -41,6 +44,19 @@ impl<'scope> Scope<'scope, '_> {
 
     pub(crate) fn lending(&self) -> &'scope Lending<'scope> {
         self.lending
+    }
+
+    /// Notes what was begun, so that its end can be seen to without a look at everything that goes on.
+    pub(crate) fn note(&self, id: Id) {
+        let mut begun = self.begun.borrow_mut();
+        if begun.len() == begun.capacity() {
+            let endpoint = self.comm.endpoint();
+            begun.retain(|id| endpoint.is_known(*id));
+            // At least as many can be noted before this is done again.
+            let room = begun.len().max(64);
+            begun.reserve(room);
+        }
+        begun.push(id);
     }
 
     /// Begins to send `data`.
@@ -70,7 +86,10 @@ impl<'scope> Scope<'scope, '_> {
         drop(endpoint);
         Ok(match started {
             Started::Done(_) => Request::ready(Ok(())),
-            Started::Pending(id) => Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).kept(),
+            Started::Pending(id) => {
+                self.note(id);
+                Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).kept()
+            }
         })
     }
 
@@ -89,6 +108,7 @@ impl<'scope> Scope<'scope, '_> {
         }
         let span = self.lending.lend_mut(into);
         let id = self.comm.endpoint().start_recv(select, Target::Into(span));
+        self.note(id);
         let finish = Finish::Envelope(|comm, envelope| comm.status(envelope).and_then(whole::<T>));
         Ok(Request::new(&self.comm, id, finish).kept())
     }
@@ -100,7 +120,10 @@ impl<'scope> Scope<'scope, '_> {
         }
         let mut first_error = None;
         let mut endpoint = self.comm.endpoint();
-        for id in endpoint.lent_by(self.lending.lender()) {
+        for id in self.begun.take() {
+            if !endpoint.is_known(id) {
+                continue;
+            }
             if result.is_err() {
                 if !endpoint.give_up(id) {
                     endpoint.abandon(id);

@@ -10,7 +10,7 @@
 //! | `groups`, `topologies` | communicators that their members make alone, grids, graphs, levels of networks, names |
 //! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
 //! | `order`, `matching`, `wildcards` | which message meets which receive |
-//! | `nonblocking`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
+//! | `nonblocking`, `request_sets`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
 //! | `truncation`, `errors` | what is refused, and that one can go on |
 //! | `windows` | memory that all ranks reach |
 //! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
@@ -56,6 +56,7 @@ mod persistent;
 mod probes;
 mod random;
 mod refusals;
+mod request_sets;
 mod routed;
 mod scopes;
 mod sizes;
@@ -88,6 +89,7 @@ pub fn cases() -> Vec<Case> {
         matching::CASES,
         wildcards::CASES,
         nonblocking::CASES,
+        request_sets::CASES,
         synchronous::CASES,
         probes::CASES,
         scopes::CASES,

@@ -100,6 +100,9 @@ impl Endpoint {
 
     /// Lets the data of an offered message come: by the engine if it can, in records otherwise.
     fn begin_move(&mut self, id: Id, from: u32, offer: Offer) {
+        if !self.core.may_move(from, id, offer) {
+            return;
+        }
         let Some(op) = self.core.ops.get_mut(id) else { return };
         let span = op.span.take().expect("a receive has memory").narrowed(offer.bytes as usize);
         // Engines write by the address.

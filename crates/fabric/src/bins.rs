@@ -99,6 +99,7 @@ impl Bins {
         let mask = self.table.len() - 1;
         let mut at = key.hash() & mask;
         while self.table[at].used && self.table[at].key != key {
+            crate::effort::look();
             at = (at + 1) & mask;
         }
         at
@@ -167,15 +168,23 @@ impl Bins {
         self.links.resize(item as usize + 1, Link { prev: NIL, next: NIL });
     }
 
-    /// Puts `item` in its place: behind the last one that is not `later`. Looks from the end.
+    /// Puts `item` in its place: behind the last one that is not `later`. Looks from both ends: something new is the last one, and
+    /// what is put back was mostly the first.
     pub(crate) fn push_before(&mut self, key: Key, item: u32, later: impl Fn(u32) -> bool) {
         let at = self.find_or_make(key);
         if self.links.len() <= item as usize {
             self.make_links(item);
         }
         let (mut prev, mut next) = (self.table[at].tail, NIL);
+        let mut first = self.table[at].head;
         while prev != NIL && later(prev) {
+            crate::effort::look();
+            if later(first) {
+                (prev, next) = (self.links[first as usize].prev, first);
+                break;
+            }
             (prev, next) = (self.links[prev as usize].prev, prev);
+            first = self.links[first as usize].next;
         }
         self.links[item as usize] = Link { prev, next };
         match prev {

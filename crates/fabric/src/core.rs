@@ -3,9 +3,12 @@
 //! A record's body lies in the engine's memory while it is handled, so nothing here calls the engine; what has to be
 //! done there is noted as an [`Action`] and done right after.
 
-use treepie_base::{Error, Result, copy_short as copy};
+use std::collections::{HashMap, VecDeque};
+
+use treepie_base::{BuildNumberHasher, Error, Result, copy_short as copy};
 
 use crate::bins::Key;
+use crate::completions::{Due, Ended};
 use crate::engine::{Head, Invite, Life, Refused};
 use crate::gathering::Gatherings;
 use crate::given_up::GivenUp;
@@ -13,7 +16,7 @@ use crate::heard::{Heard, is_of_protocol};
 use crate::kind::{self, Accept, Body};
 use crate::lives::Lives;
 use crate::matching::{Answer, Arrived, Offer, Posted, Unexpected, Waiting};
-use crate::op::{self, Completion, Envelope, Moving, Op, State};
+use crate::op::{self, Completion, Envelope, Heed, Moving, Op, State};
 use crate::outbox::{Item, Outbox};
 use crate::slab::{Id, Slab};
 use crate::window::Memories;
@@ -43,7 +46,13 @@ pub(crate) struct Peer {
     pub(crate) unreceived: u32,
     /// Bytes of its eager messages that this rank has received and not told it.
     pub(crate) untold: u32,
+    /// Messages whose data it has been asked for and that have not come.
+    pub(crate) moving: u32,
 }
+
+/// So many messages of one peer move at a time, at most. Engines look at all that do; the others wait for their turn, and cost
+/// nothing.
+const MOVING: u32 = 64;
 
 /// A blocking receive that goes on right now: it is younger than all posted ones, so it needs no queue.
 pub(crate) struct Foreground<'a> {
@@ -87,6 +96,11 @@ pub(crate) struct Core {
     pub(crate) leaving: bool,
     pub(crate) given_up: GivenUp,
     pub(crate) heard: Heard,
+    /// By peer, receives whose data has not been asked for, as too many others move.
+    moves: HashMap<u32, VecDeque<(Id, Offer)>, BuildNumberHasher>,
+    pub(crate) completions: Slab<Ended>,
+    /// Tasks that have something to do.
+    pub(crate) due: Due,
 }
 
 impl Core {
@@ -110,6 +124,9 @@ impl Core {
             leaving: false,
             given_up: GivenUp::default(),
             heard: Heard::default(),
+            moves: HashMap::default(),
+            completions: Slab::new(),
+            due: Due::default(),
         }
     }
 
@@ -190,7 +207,7 @@ impl Core {
         while let Some(index) = self.take_posted(key) {
             let op = self.ops.at_mut(index).expect("posted receives exist");
             // What nearly every message does, without looking anything up again.
-            if op.wanted
+            if op.heed == Heed::Kept
                 && let Some(span) = &mut op.span
                 && body.len() <= span.len()
             {
@@ -333,9 +350,36 @@ impl Core {
         let entry = self.ops.get_mut(op).expect("posted receives exist");
         entry.make_memory(offer.bytes as usize);
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
-        entry.state = State::Moving(Box::new(Moving { envelope, slot: offer.slot, got: 0 }));
+        entry.state = State::Moving(Box::new(Moving { envelope, slot: offer.slot, got: 0, begun: false }));
         self.actions.push(Action::Move { op, from: key.source, offer });
         true
+    }
+
+    /// Whether the data of an announced message may be asked for now. If not, it is when those before it have come.
+    pub(crate) fn may_move(&mut self, from: u32, op: Id, offer: Offer) -> bool {
+        let may = self.peers[from as usize].moving < MOVING;
+        if may {
+            let Some(State::Moving(moving)) = self.ops.get_mut(op).map(|op| &mut op.state) else { return false };
+            moving.begun = true;
+            self.peers[from as usize].moving += 1;
+        } else {
+            self.moves.entry(from).or_default().push_back((op, offer));
+        }
+        may
+    }
+
+    /// The data of a message has come, or will not: another one of that peer may move.
+    fn end_move(&mut self, from: u32) {
+        self.peers[from as usize].moving -= 1;
+        let Some(waiting) = self.moves.get_mut(&from) else { return };
+        while let Some((op, offer)) = waiting.pop_front() {
+            // It may have failed meanwhile.
+            if self.ops.get(op).is_some_and(|op| matches!(op.state, State::Moving(_))) {
+                self.actions.push(Action::Move { op, from, offer });
+                return;
+            }
+        }
+        self.moves.remove(&from);
     }
 
     /// A whole message has been received: gives credit back, and tells a sender that waits for this.
@@ -443,13 +487,18 @@ impl Core {
     #[inline]
     fn end(&mut self, id: Id, state: State) {
         if let Some(op) = self.ops.get_mut(id) {
-            if let State::Answering(_) = op.state {
+            let before = std::mem::replace(&mut op.state, state);
+            if let State::Answering(_) = before {
                 // Whoever asks for the result gets memory that nobody else reads.
                 op.deregister();
             }
-            op.state = state;
-            if !op.wanted {
-                self.ops.remove(id);
+            if op.heed != Heed::Kept {
+                self.tell_end(id);
+            }
+            if let State::Moving(moving) = before
+                && moving.begun
+            {
+                self.end_move(moving.envelope.source);
             }
         }
     }

@@ -5,16 +5,17 @@
 //! data waits here. The receiver's [`progress`](Endpoint::progress) polls its engine and matches what comes. A message
 //! that was announced moves once it is matched: by the engine, memory to memory, or else in records.
 
-use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
+
+use treepie_base::BuildNumberHasher;
 
 use crate::core::{Core, Foreground};
 use crate::engine::{Event, Fabric};
 use crate::loss::Group;
 use crate::receive::Looking;
-use crate::slab::Id;
-use crate::tasks::Task;
+use crate::tasks::Tasks;
 use crate::waiting::Patience;
 
 /// Events handled before whoever waits looks at its own matter again.
@@ -27,7 +28,7 @@ pub struct Endpoint {
     pub(crate) eager_limit: usize,
     /// The engine's news when losses were last looked for; none if never.
     pub(crate) news: Option<u32>,
-    pub(crate) tasks: Vec<(Id, Rc<RefCell<dyn Task>>)>,
+    pub(crate) tasks: Tasks,
     pub(crate) stall: Option<Duration>,
     pub(crate) settling: Patience,
     /// This rank has left, and there is no engine any more.
@@ -36,12 +37,12 @@ pub struct Endpoint {
     pub(crate) looking: Looking,
     /// A task is being stepped.
     pub(crate) in_task: bool,
-    /// Something has come that tasks have not seen.
-    pub(crate) tasks_due: bool,
+    /// Its number, if it is one of those that were spawned.
+    pub(crate) task: Option<u32>,
     /// Messages may have come while somebody waited for something else, also those for a receive that goes on.
     pub(crate) came_past: bool,
     /// The ranks of contexts, by half their number, that have not all ranks.
-    pub(crate) groups: Vec<(u32, Rc<dyn Group>)>,
+    pub(crate) groups: HashMap<u32, Rc<dyn Group>, BuildNumberHasher>,
     /// Bytes that the engine was last told to be held.
     told_held: u64,
     /// What ranks that are lost had sent is being read.
@@ -58,7 +59,7 @@ impl Endpoint {
             // A rank may have ended before this one began.
             news: None,
             fabric,
-            tasks: Vec::with_capacity(16),
+            tasks: Tasks::default(),
             // A bad value was refused where the world began.
             stall: treepie_base::environment::stall().unwrap_or_default(),
             settling: Patience::default(),
@@ -66,9 +67,9 @@ impl Endpoint {
             next_context: 2,
             looking: Looking::default(),
             in_task: false,
-            tasks_due: false,
+            task: None,
             came_past: false,
-            groups: Vec::new(),
+            groups: HashMap::default(),
             told_held: 0,
             finding_losses: false,
         }
@@ -134,7 +135,7 @@ impl Endpoint {
                 break;
             }
         }
-        self.end_progress(any);
+        self.end_progress();
         any
     }
 
@@ -142,14 +143,13 @@ impl Endpoint {
     #[inline]
     pub(crate) fn begin_progress(&mut self) -> bool {
         // A send that ends by this is what a task may wait for.
-        let due = std::mem::take(&mut self.tasks_due);
-        due | (!self.core.outbox.is_empty() && self.flush())
+        self.tasks_are_due() | (!self.core.outbox.is_empty() && self.flush())
     }
 
-    /// Lets tasks get on, if anything has happened.
+    /// Lets tasks get on for which something has happened.
     #[inline]
-    pub(crate) fn end_progress(&mut self, any: bool) {
-        if any && !self.tasks.is_empty() {
+    pub(crate) fn end_progress(&mut self) {
+        if self.tasks_are_due() {
             self.step_tasks();
         }
         self.tell_held();
@@ -177,7 +177,6 @@ impl Endpoint {
     /// Handles all that has come. Tasks get on with it when this rank next makes progress: this may be called by one.
     pub fn drain(&mut self) {
         while let Some(event) = self.fabric.poll() {
-            self.tasks_due = true;
             Self::handle(&mut self.core, event, None);
             if !self.core.actions.is_empty() {
                 self.act();

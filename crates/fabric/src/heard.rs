@@ -3,19 +3,25 @@
 //!
 //! A message is taken when its run is listened to: then a synchronous sender is told, and an announced message begins to
 //! move. One that comes earlier waits like any unexpected message.
+//!
+//! Messages of one source are given out in order. So one whose data still moves holds up those of its source that came later,
+//! and no others: these lie in a queue of their source, and go to the queue of those that can be given out when the data is
+//! there. Nothing is searched for, however much waits.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
-use treepie_base::{Bytes, Result, Span};
+use treepie_base::{BuildNumberHasher, Bytes, Result, Span};
 
 use crate::bins::Key;
 use crate::core::Core;
+use crate::effort;
 use crate::endpoint::Endpoint;
 use crate::engine::{Event, Head};
 use crate::kind::{EAGER, EAGER_SYNC};
 use crate::matching::{Answer, Arrived};
-use crate::op::{Envelope, Op, State, Target};
-use crate::slab::Id;
+use crate::op::{Envelope, Heed, Op, State, Target};
+use crate::slab::{Id, Slab};
 
 /// Set in the tags of messages of protocols. The library's own contexts are odd; a program's tags may have any bits.
 pub const PROTOCOL: u32 = 1 << 30;
@@ -37,8 +43,16 @@ pub struct Run {
     pub tag: u32,
 }
 
+impl Hash for Run {
+    /// The low bits of its tag are the same in all runs.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.context);
+        state.write_u32(self.tag >> OWN_BITS);
+    }
+}
+
 impl Run {
-    fn of(key: Key) -> Self {
+    pub(crate) fn of(key: Key) -> Self {
         Self { context: key.context, tag: key.tag >> OWN_BITS << OWN_BITS }
     }
 }
@@ -46,8 +60,11 @@ impl Run {
 /// The runs for which messages have come, or which are listened to.
 #[derive(Default)]
 pub(crate) struct Heard {
-    /// Few at a time, and the latest is the one that messages come for.
     runs: Vec<Queue>,
+    /// Where each run lies.
+    places: HashMap<Run, usize, BuildNumberHasher>,
+    /// The run that was used last: mostly it is the next one, too.
+    last: usize,
     /// Bytes of messages that are there whole.
     held: u64,
 }
@@ -56,7 +73,16 @@ struct Queue {
     run: Run,
     /// Of memory for messages; nothing before the run is listened to.
     align: Option<usize>,
-    messages: VecDeque<Message>,
+    /// The task that listens.
+    task: Option<u32>,
+    /// What came before anybody listened.
+    early: VecDeque<(Envelope, Arrived)>,
+    /// What can be given out.
+    there: VecDeque<Message>,
+    /// By source, a message whose data moves and those after it. Queues that have become empty stay.
+    behind: HashMap<u32, VecDeque<Message>, BuildNumberHasher>,
+    /// How many there are of those.
+    held_up: usize,
 }
 
 struct Message {
@@ -68,31 +94,108 @@ enum What {
     Whole(Bytes),
     /// It comes into a receive.
     Moving(Id),
-    /// It waits for somebody to listen.
-    Early(Arrived),
 }
 
-impl What {
+impl Message {
     /// Bytes of it that are here, and that no operation has.
     fn held(&self) -> u64 {
-        match self {
+        match &self.what {
             What::Whole(bytes) => bytes.as_slice().len() as u64,
             What::Moving(_) => 0,
-            What::Early(arrived) => arrived.held(),
+        }
+    }
+
+    /// Whether all of it is there, or it failed.
+    fn is_there(&self, ops: &Slab<Op>) -> bool {
+        match &self.what {
+            What::Whole(_) => true,
+            What::Moving(id) => ops.get(*id).is_none_or(Op::is_over),
         }
     }
 }
 
-impl Heard {
-    fn find(&self, run: Run) -> Option<usize> {
-        self.runs.iter().rposition(|queue| queue.run == run)
+impl Queue {
+    fn new(run: Run) -> Self {
+        let (early, there, behind) = (VecDeque::new(), VecDeque::new(), HashMap::default());
+        Self { run, align: None, task: None, early, there, behind, held_up: 0 }
     }
 
-    fn find_or_begin(&mut self, run: Run) -> usize {
-        self.find(run).unwrap_or_else(|| {
-            self.runs.push(Queue { run, align: None, messages: VecDeque::new() });
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.there.is_empty() && self.held_up == 0 && self.early.is_empty()
+    }
+
+    /// Queues a message behind those of its source. Returns whether it can be given out.
+    #[inline]
+    fn push(&mut self, message: Message) -> bool {
+        let is_whole = matches!(message.what, What::Whole(_));
+        if is_whole && self.held_up == 0 {
+            self.there.push_back(message);
+            return true;
+        }
+        self.push_behind(message, is_whole)
+    }
+
+    #[cold]
+    fn push_behind(&mut self, message: Message, is_whole: bool) -> bool {
+        let behind = self.behind.entry(message.envelope.source).or_default();
+        if is_whole && behind.is_empty() {
+            self.there.push_back(message);
+            return true;
+        }
+        behind.push_back(message);
+        self.held_up += 1;
+        false
+    }
+
+    /// The data of a message of this source has come: it, and those after it that are there, can be given out. Returns whether
+    /// there are any.
+    fn moved(&mut self, source: u32, ops: &Slab<Op>) -> bool {
+        let Some(behind) = self.behind.get_mut(&source) else { return false };
+        let mut any = false;
+        while behind.front().is_some_and(|message| message.is_there(ops)) {
+            effort::look();
+            self.there.extend(behind.pop_front());
+            self.held_up -= 1;
+            any = true;
+        }
+        any
+    }
+}
+
+impl Heard {
+    #[inline]
+    fn find(&self, run: Run) -> Option<usize> {
+        effort::look();
+        match self.runs.get(self.last) {
+            Some(queue) if queue.run == run => Some(self.last),
+            _ => self.places.get(&run).copied(),
+        }
+    }
+
+    #[inline]
+    fn find_mut(&mut self, run: Run) -> Option<&mut Queue> {
+        self.last = self.find(run)?;
+        Some(&mut self.runs[self.last])
+    }
+
+    fn find_or_begin(&mut self, run: Run) -> &mut Queue {
+        self.last = self.find(run).unwrap_or_else(|| {
+            self.places.insert(run, self.runs.len());
+            self.runs.push(Queue::new(run));
             self.runs.len() - 1
-        })
+        });
+        &mut self.runs[self.last]
+    }
+
+    fn remove(&mut self, run: Run) -> Option<Queue> {
+        let place = self.find(run)?;
+        let queue = self.runs.swap_remove(place);
+        self.places.remove(&run);
+        if let Some(moved) = self.runs.get(place) {
+            self.places.insert(moved.run, place);
+        }
+        Some(queue)
     }
 
     /// Bytes of messages that are there whole.
@@ -114,18 +217,12 @@ impl Heard {
     pub(crate) fn take_early(&mut self, which: impl Fn(u32, &Arrived) -> bool) -> Vec<(u32, Arrived)> {
         let mut taken = Vec::new();
         for queue in &mut self.runs {
-            let picked = |message: &Message| match &message.what {
-                What::Early(arrived) => which(message.envelope.source, arrived),
-                _ => false,
-            };
-            for message in std::mem::take(&mut queue.messages) {
-                if picked(&message)
-                    && let What::Early(arrived) = message.what
-                {
+            for (envelope, arrived) in std::mem::take(&mut queue.early) {
+                if which(envelope.source, &arrived) {
                     self.held -= arrived.held();
-                    taken.push((message.envelope.source, arrived));
+                    taken.push((envelope.source, arrived));
                 } else {
-                    queue.messages.push_back(message);
+                    queue.early.push_back((envelope, arrived));
                 }
             }
         }
@@ -140,18 +237,21 @@ impl Core {
         matches!(head.kind, EAGER | EAGER_SYNC)
             && head.context == run.context
             && head.tag >> OWN_BITS == run.tag >> OWN_BITS
-            && self.heard.find(run).is_some_and(|place| self.heard.runs[place].messages.is_empty())
+            && self.heard.find(run).is_some_and(|place| self.heard.runs[place].is_empty())
     }
 
     /// A message of a protocol has come, whole.
     pub(crate) fn hear_whole(&mut self, key: Key, body: &[u8], answer: Answer) {
-        let listening = self.heard.find(Run::of(key)).map(|place| &mut self.heard.runs[place]);
+        let listening = self.heard.find_mut(Run::of(key));
         let Some((queue, align)) = listening.and_then(|queue| queue.align.map(|align| (queue, align))) else {
             let data = self.copy_to_keep(body);
             return self.hear_early(key, Arrived::Eager { data, answer });
         };
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
-        queue.messages.push_back(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
+        let is_there = queue.push(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
+        if is_there && let Some(task) = queue.task {
+            self.due.mark(task);
+        }
         self.heard.held += body.len() as u64;
         self.received(key.source, body.len(), answer);
     }
@@ -162,19 +262,31 @@ impl Core {
             self.refuse(key.source, &arrived);
             return;
         }
-        let bytes = arrived.bytes();
-        let place = self.heard.find_or_begin(Run::of(key));
-        let envelope = Envelope { source: key.source, tag: key.tag, bytes };
-        let what = match self.heard.runs[place].align {
-            Some(align) => self.take_heard(envelope, arrived, align),
-            None => What::Early(arrived),
+        let run = Run::of(key);
+        let envelope = Envelope { source: key.source, tag: key.tag, bytes: arrived.bytes() };
+        let queue = self.heard.find_or_begin(run);
+        let Some(align) = queue.align else {
+            let held = arrived.held();
+            queue.early.push_back((envelope, arrived));
+            self.heard.held += held;
+            return;
         };
-        self.heard.held += what.held();
-        self.heard.runs[place].messages.push_back(Message { envelope, what });
+        self.hear_now(run, envelope, arrived, align);
     }
 
     /// Takes a message whose run is listened to.
-    fn take_heard(&mut self, envelope: Envelope, arrived: Arrived, align: usize) -> What {
+    fn hear_now(&mut self, run: Run, envelope: Envelope, arrived: Arrived, align: usize) {
+        let message = Message { envelope, what: self.take_heard(run, envelope, arrived, align) };
+        self.heard.held += message.held();
+        let queue = self.heard.find_or_begin(run);
+        if queue.push(message)
+            && let Some(task) = queue.task
+        {
+            self.due.mark(task);
+        }
+    }
+
+    fn take_heard(&mut self, run: Run, envelope: Envelope, arrived: Arrived, align: usize) -> What {
         match arrived {
             Arrived::Eager { data, answer } => {
                 self.received(envelope.source, data.len(), answer);
@@ -183,12 +295,23 @@ impl Core {
                 What::Whole(whole)
             }
             Arrived::Offered(offer) => {
-                let key = Key { context: 0, source: envelope.source, tag: envelope.tag };
+                let key = Key { context: run.context, source: envelope.source, tag: envelope.tag };
                 let op = Op::receive(key, State::Queued, Target::Fresh { align });
-                let id = self.ops.insert(op.of_task());
+                let id = self.ops.insert(Op { heed: Heed::Run, ..op.of_task(None) });
                 self.begin_move(id, key, offer);
                 What::Moving(id)
             }
+        }
+    }
+
+    /// The data of a message of this run and source has come, or will not.
+    pub(crate) fn moved(&mut self, run: Run, source: u32) {
+        let Core { heard, ops, due, .. } = self;
+        let Some(queue) = heard.find_mut(run) else { return };
+        if queue.moved(source, ops)
+            && let Some(task) = queue.task
+        {
+            due.mark(task);
         }
     }
 }
@@ -196,35 +319,22 @@ impl Core {
 impl Endpoint {
     /// Begins to listen to a run: what has come for it is taken, and what comes is. Memory is aligned like this.
     pub fn listen(&mut self, run: Run, align: usize) {
-        let place = self.core.heard.find_or_begin(run);
-        self.core.heard.runs[place].align = Some(align);
-        for mut message in std::mem::take(&mut self.core.heard.runs[place].messages) {
-            if let What::Early(arrived) = message.what {
-                message.what = self.core.take_heard(message.envelope, arrived, align);
-            }
-            self.core.heard.runs[place].messages.push_back(message);
+        let task = self.task;
+        let queue = self.core.heard.find_or_begin(run);
+        (queue.align, queue.task) = (Some(align), task);
+        for (envelope, arrived) in std::mem::take(&mut queue.early) {
+            self.core.heard.held -= arrived.held();
+            self.core.hear_now(run, envelope, arrived, align);
         }
         self.act();
     }
 
     /// The next message of a run that is there. Those of one rank come in order.
     pub fn heard(&mut self, run: Run) -> Option<Result<(Envelope, Bytes)>> {
-        let Core { heard, ops, .. } = &mut self.core;
-        let place = heard.find(run)?;
-        let messages = &mut heard.runs[place].messages;
-        let is_there = |message: &Message| match &message.what {
-            What::Whole(_) => true,
-            What::Moving(id) => ops.get(*id).is_none_or(Op::is_over),
-            What::Early(_) => false,
-        };
-        let is_first = |place: usize| {
-            let source = messages[place].envelope.source;
-            !messages.iter().take(place).any(|earlier| earlier.envelope.source == source)
-        };
-        let place = (0..messages.len()).find(|place| is_there(&messages[*place]) && is_first(*place))?;
-        let Message { envelope, what } = messages.remove(place)?;
-        heard.held -= what.held();
+        let message = self.core.heard.find_mut(run)?.there.pop_front()?;
+        self.core.heard.held -= message.held();
         self.tell_held();
+        let Message { envelope, what } = message;
         match what {
             What::Whole(bytes) => Some(Ok((envelope, bytes))),
             What::Moving(id) => {
@@ -232,7 +342,6 @@ impl Endpoint {
                 let bytes = |span: Option<Span>| span.and_then(Span::into_bytes).expect("memory was made for it");
                 Some(completion.map(|completion| (envelope, bytes(completion.span))))
             }
-            What::Early(_) => unreachable!("a run that is listened to has none"),
         }
     }
 
@@ -259,25 +368,27 @@ impl Endpoint {
                 self.act();
             }
         }
-        self.end_progress(any);
+        self.end_progress();
         any
     }
 
     /// Whether a run has messages that have come, also in part, and were not given out.
     pub fn hears_more(&self, run: Run) -> bool {
-        self.core.heard.find(run).is_some_and(|place| !self.core.heard.runs[place].messages.is_empty())
+        self.core.heard.find(run).is_some_and(|place| !self.core.heard.runs[place].is_empty())
     }
 
     /// Ends listening to a run. What has come for it is thrown away.
     pub fn stop_listening(&mut self, run: Run) {
-        let Some(place) = self.core.heard.find(run) else { return };
-        for message in self.core.heard.runs.swap_remove(place).messages {
-            self.core.heard.held -= message.what.held();
-            match message.what {
-                What::Whole(_) => {}
-                What::Moving(id) => self.abandon(id),
-                What::Early(arrived) => self.core.refuse(message.envelope.source, &arrived),
+        let Some(queue) = self.core.heard.remove(run) else { return };
+        for message in queue.there.into_iter().chain(queue.behind.into_values().flatten()) {
+            self.core.heard.held -= message.held();
+            if let What::Moving(id) = message.what {
+                self.abandon(id);
             }
+        }
+        for (envelope, arrived) in queue.early {
+            self.core.heard.held -= arrived.held();
+            self.core.refuse(envelope.source, &arrived);
         }
         self.tell_held();
         self.act();

@@ -5,6 +5,7 @@
 //! | `engine` | what an engine must and may do |
 //! | `endpoint` | the endpoint itself; progress |
 //! | `acting` | what events and records ask for: answers, transfers |
+//! | `completions` | which of many operations have ended |
 //! | `waiting`, `tasks`, `board`, `gathering` | waiting for operations; what goes on beside the caller; the board; barriers |
 //! | `core`, `kind` | what records mean and what they do |
 //! | `send`, `receive`, `window` | operations |
@@ -19,7 +20,10 @@ mod acting;
 mod alone;
 mod bins;
 mod board;
+mod completions;
 mod core;
+#[doc(hidden)]
+pub mod effort;
 mod endpoint;
 pub mod engine;
 mod gathering;
@@ -41,6 +45,7 @@ mod window;
 
 pub use alone::Alone;
 pub use board::{Board, Room, SHOWN};
+pub use completions::CompletionQueue;
 pub use endpoint::Endpoint;
 pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory};
 pub use heard::{OWN_BITS, PROTOCOL, Run};

@@ -64,6 +64,7 @@ impl Endpoint {
             // That of a task; what is lost is lost all the same.
             resume_unwind(panic);
         }
+        self.core.due.mark_all();
         self.step_tasks();
     }
 
@@ -105,19 +106,18 @@ impl Endpoint {
     }
 
     fn group_of(&self, context: u32) -> Option<&dyn Group> {
-        let found = self.groups.iter().find(|(known, _)| *known == context / 2);
-        found.map(|(_, group)| &**group)
+        self.groups.get(&(context / 2)).map(|group| &**group)
     }
 
     /// Says which ranks send messages of a context and of the odd one above it, if not all do: whoever waits for anybody's
     /// message there does not wait for others.
     pub fn name_group(&mut self, context: u32, group: Rc<dyn Group>) {
-        self.groups.push((context / 2, group));
+        self.groups.insert(context / 2, group);
     }
 
     /// The context is not used any more.
     pub fn forget_group(&mut self, context: u32) {
-        self.groups.retain(|(known, _)| *known != context / 2);
+        self.groups.remove(&(context / 2));
     }
 
     /// Fails an operation that was just begun if it waits for somebody who is lost already.
@@ -305,17 +305,23 @@ impl Endpoint {
         self.act();
     }
 
-    /// Whether anything of this rank is still under way.
-    fn is_busy(&self) -> bool {
+    /// Whether anything of this rank is still under way. `last` is the operation that was when this was asked before: what ends in
+    /// order is looked at once.
+    fn is_busy(&self, last: &mut u32) -> bool {
         let under_way =
-            |state: &State| matches!(state, State::Queued | State::Answering(_) | State::Streaming | State::Moving(_));
-        !self.core.outbox.is_empty() || self.core.ops.iter().any(|(_, op)| under_way(&op.state))
+            |op: &Op| matches!(op.state, State::Queued | State::Answering(_) | State::Streaming | State::Moving(_));
+        if !self.core.outbox.is_empty() {
+            return true;
+        }
+        let found = self.core.ops.find_from(*last, under_way);
+        *last = found.unwrap_or(*last);
+        found.is_some()
     }
 
     /// Leaves in order: what was sent gets through, or its receiver leaves too.
     fn leave(&mut self) {
         self.refuse_everything();
-        let mut announced = false;
+        let (mut announced, mut last_busy) = (false, 0);
         let mut patience = Patience::default();
         loop {
             let any = self.progress();
@@ -323,7 +329,7 @@ impl Endpoint {
                 self.fabric.depart();
                 announced = true;
             }
-            if announced && !self.is_busy() && !self.is_asked() && self.fabric.departed() {
+            if announced && !self.is_busy(&mut last_busy) && !self.is_asked() && self.fabric.departed() {
                 return;
             }
             if any {

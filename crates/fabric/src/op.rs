@@ -100,6 +100,8 @@ pub(crate) enum State {
     Streaming,
     /// Something else that ends by itself.
     Running,
+    /// A task, by its number among those.
+    Task(Id),
     Done(Envelope),
     Failed(Box<Error>),
 }
@@ -112,6 +114,8 @@ pub(crate) struct Moving {
     pub(crate) slot: u32,
     /// Bytes that have come as records.
     pub(crate) got: usize,
+    /// Whether the engine, or the sender, has been asked for the data.
+    pub(crate) begun: bool,
 }
 
 #[derive(Debug)]
@@ -125,15 +129,30 @@ pub(crate) struct Op {
     pub(crate) what: What,
     /// Alignment of the memory to be made, for a receive without memory of its own; 0 for others.
     pub(crate) fresh: u16,
-    /// False once its request was dropped: it removes itself when it ends.
-    pub(crate) wanted: bool,
+    /// Who is told when it ends.
+    pub(crate) heed: Heed,
+}
+
+/// Who is told when an operation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heed {
+    /// Nobody; its result is kept until somebody asks.
+    Kept,
+    /// Nobody ever will ask, as its request was dropped: it removes itself.
+    Nobody,
+    /// A completion queue gets it, with this token.
+    Queue { queue: Id, token: u32 },
+    /// The task that has begun it is stepped.
+    Task(u32),
+    /// It is a message of a protocol, whose run has it.
+    Run,
 }
 
 impl Op {
     /// Something of this rank that is no message.
     pub(crate) fn other(what: What) -> Self {
         let key = Key { context: 0, source: ANY, tag: ANY };
-        Self { state: State::Running, span: None, lender: None, key, what, fresh: 0, wanted: true }
+        Self { state: State::Running, span: None, lender: None, key, what, fresh: 0, heed: Heed::Kept }
     }
 
     pub(crate) fn send(address: Address, span: Span) -> Self {
@@ -145,7 +164,7 @@ impl Op {
             key: Key { context, source: to, tag },
             what: if synchronous { What::SynchronousSend } else { What::Send },
             fresh: 0,
-            wanted: true,
+            heed: Heed::Kept,
         }
     }
 
@@ -154,18 +173,24 @@ impl Op {
         match target {
             Target::Into(span) => {
                 let lender = span.lender();
-                Self { state, span: Some(span), lender, key, what: What::Receive, fresh: 0, wanted: true }
+                Self { state, span: Some(span), lender, key, what: What::Receive, fresh: 0, heed: Heed::Kept }
             }
-            Target::Fresh { align } => {
-                Self { state, span: None, lender: None, key, what: What::Receive, fresh: align as u16, wanted: true }
-            }
+            Target::Fresh { align } => Self {
+                state,
+                span: None,
+                lender: None,
+                key,
+                what: What::Receive,
+                fresh: align as u16,
+                heed: Heed::Kept,
+            },
         }
     }
 
-    /// The same as a task's own matter.
+    /// The same as a task's own matter; `number` is that of a task which is stepped when this ends.
     #[inline]
-    pub(crate) fn of_task(self) -> Self {
-        Self { lender: None, ..self }
+    pub(crate) fn of_task(self, number: Option<u32>) -> Self {
+        Self { lender: None, heed: number.map_or(Heed::Kept, Heed::Task), ..self }
     }
 
     pub(crate) fn is_send(&self) -> bool {

@@ -186,7 +186,8 @@ impl Endpoint {
 
     fn new_receive(&mut self, key: Key, target: Target) -> Id {
         let op = Op::receive(key, State::Queued, target);
-        self.core.ops.insert(if self.in_task { op.of_task() } else { op })
+        let op = self.owned(op);
+        self.core.ops.insert(op)
     }
 
     fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
@@ -263,10 +264,10 @@ impl Endpoint {
             return self.start_recv_found(key, target, found);
         }
         let Core { ops, posted, .. } = &mut self.core;
-        let in_task = self.in_task;
+        let (in_task, task) = (self.in_task, self.task);
         let id = ops.insert_with(|index| {
             let op = Op::receive(key, State::Posted(posted.post(key, index)), target);
-            if in_task { op.of_task() } else { op }
+            if in_task { op.of_task(task) } else { op }
         });
         self.core.fail_if_given_up(id, key);
         self.fail_if_hopeless(id);

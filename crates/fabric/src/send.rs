@@ -66,7 +66,8 @@ impl Endpoint {
             return Err(Error::PeerLost { rank: to as usize });
         }
         let op = Op::send(address, span);
-        let id = self.core.ops.insert(if self.in_task { op.of_task() } else { op });
+        let op = self.owned(op);
+        let id = self.core.ops.insert(op);
         if to == self.core.rank {
             self.send_to_self(id, address);
         } else if self.core.outbox.holds_for(to) || !self.dispatch(id) {

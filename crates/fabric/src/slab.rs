@@ -18,6 +18,12 @@ pub(crate) struct Slab<T> {
 /// needed many must not push everything after it to high ones.
 const LOW: u32 = 512;
 
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new(), free_high: Vec::new() }
@@ -121,8 +127,20 @@ impl<T> Slab<T> {
         if id.index < LOW { self.free.push(id.index) } else { self.free_high.push(id.index) }
     }
 
+    /// The first thing from a number on that `which` picks, or else the first before it.
+    pub(crate) fn find_from(&self, from: u32, which: impl Fn(&T) -> bool) -> Option<u32> {
+        let (before, after) = self.entries.split_at(self.entries.len().min(from as usize));
+        let picked = |(_, entry): &(u32, Option<T>)| {
+            crate::effort::look();
+            entry.as_ref().is_some_and(&which)
+        };
+        let later = after.iter().position(picked).map(|place| before.len() + place);
+        later.or_else(|| before.iter().position(picked)).map(|place| place as u32)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, (generation, entry))| {
+            crate::effort::look();
             Some((Id { index: index as u32, generation: *generation }, entry.as_ref()?))
         })
     }

@@ -1,4 +1,6 @@
 //! Tasks: what goes on beside the caller, whenever this rank makes progress.
+//!
+//! Only those are stepped that have something to do ([`Due`](crate::completions::Due)), so that many that wait cost nothing.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,14 +9,16 @@ use std::rc::Rc;
 
 use treepie_base::{Error, Lender, Result};
 
+use crate::effort;
 use crate::endpoint::Endpoint;
-use crate::op::{Envelope, Op, Waiting, What};
-use crate::slab::Id;
+use crate::op::{Envelope, Op, State, Waiting, What};
+use crate::slab::{Id, Slab};
 use crate::waiting::Patience;
 
-/// Something that goes on beside the caller: stepped when something has happened, until it returns its result.
+/// Something that goes on beside the caller, until it returns its result. It is stepped when an operation that it has begun is
+/// over, when a message has come for a run that it listens to, and when ranks are lost or give something up.
 pub trait Task {
-    /// Does what can be done now. Must not wait.
+    /// Does all that can be done now. Must not wait.
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>>;
 
     /// Ends it before it is done: gives up the operations that it has begun. Also called after a panic in `step`.
@@ -31,32 +35,76 @@ pub trait Task {
 /// What a panic carries.
 type Panic = Box<dyn Any + Send>;
 
+/// The tasks that go on.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    all: Slab<Spawned>,
+    /// How many there have been.
+    spawned: u64,
+    /// They are not stepped now: one of them is, or somebody waits who may be one.
+    pub(crate) are_held: bool,
+}
+
+struct Spawned {
+    /// The operation that ends with it.
+    op: Id,
+    task: Rc<RefCell<dyn Task>>,
+    /// Its place in the order of all that there have been.
+    order: u64,
+}
+
+impl Tasks {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// These, or all, in the order in which they were spawned.
+    fn in_order(&self, all: bool, mut some: Vec<u32>) -> Vec<u32> {
+        if all {
+            some = self.all.iter().map(|(id, _)| id.index).collect();
+        }
+        some.retain(|task| self.all.at(*task).is_some());
+        some.sort_unstable_by_key(|task| self.all.at(*task).map(|spawned| spawned.order));
+        some
+    }
+}
+
 impl Endpoint {
     /// Lets a task run beside the caller until it ends.
     /// `lender` is whose memory it uses, if that is lent; the operations that it begins are its own matter.
     ///
     /// A task that panics has failed, and the panic goes on in whoever makes progress; the endpoint stays of use.
     pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>, lender: Option<Lender>) -> Id {
-        let id = self.core.ops.insert(Op { lender, ..Op::other(What::Task) });
-        let first = self.step(&mut *task.borrow_mut());
+        let op = self.core.ops.insert(Op { lender, ..Op::other(What::Task) });
+        self.tasks.spawned += 1;
+        let spawned = Spawned { op, task: task.clone(), order: self.tasks.spawned };
+        let id = self.tasks.all.insert(spawned);
+        self.core.ops.get_mut(op).expect("just made").state = State::Task(id);
+        let first = self.step(&mut *task.borrow_mut(), Some(id.index));
         match first {
-            Ok(Some(result)) => self.end_task(id, result),
-            Ok(None) => self.tasks.push((id, task)),
+            Ok(Some(result)) => {
+                self.tasks.all.remove(id);
+                self.end_task(op, result);
+            }
+            Ok(None) => {}
             Err(panic) => {
                 // Nobody learns of this number.
-                self.core.ops.remove(id);
+                self.tasks.all.remove(id);
+                self.core.ops.remove(op);
                 resume_unwind(panic);
             }
         }
-        id
+        op
     }
 
-    /// Steps a task. What it begins meanwhile is its own: nobody who looks for operations on lent memory sees it.
+    /// Steps a task, which may be one of those that were spawned. What it begins meanwhile is its own: nobody who looks for
+    /// operations on lent memory sees it.
     /// A panic in it (an operator is the program's) leaves the endpoint whole, and what the task has begun given up.
-    fn step(&mut self, task: &mut dyn Task) -> std::result::Result<Option<Result<()>>, Panic> {
-        let before = std::mem::replace(&mut self.in_task, true);
+    fn step(&mut self, task: &mut dyn Task, number: Option<u32>) -> std::result::Result<Option<Result<()>>, Panic> {
+        let before = (std::mem::replace(&mut self.in_task, true), std::mem::replace(&mut self.task, number));
         let result = catch_unwind(AssertUnwindSafe(|| task.step(self)));
-        self.in_task = before;
+        (self.in_task, self.task) = before;
         if result.is_err() {
             task.give_up(self);
         }
@@ -65,9 +113,14 @@ impl Endpoint {
 
     /// Ends a task that goes on. False if it is none.
     pub fn give_up(&mut self, id: Id) -> bool {
-        let Some(place) = self.tasks.iter().position(|(task, _)| *task == id) else { return false };
-        let (_, task) = self.tasks.swap_remove(place);
-        task.borrow_mut().give_up(self);
+        let Some(State::Task(task)) = self.core.ops.get(id).map(|op| &op.state) else { return false };
+        let task = *task;
+        let Some(spawned) = self.tasks.all.get(task) else { return false };
+        let spawned = spawned.task.clone();
+        // One that is being stepped goes on.
+        let Ok(mut given_up) = spawned.try_borrow_mut() else { return false };
+        self.tasks.all.remove(task);
+        given_up.give_up(self);
         self.core.ops.remove(id);
         true
     }
@@ -86,7 +139,7 @@ impl Endpoint {
     /// Lets a task get on. The result, if it is over.
     #[inline]
     pub fn step_on(&mut self, task: &mut dyn Task) -> Option<Result<()>> {
-        self.step(task).unwrap_or_else(|panic| resume_unwind(panic))
+        self.step(task, None).unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Handles what has come, or waits a little if there is nothing.
@@ -113,7 +166,8 @@ impl Endpoint {
     }
 
     pub(crate) fn leave_tasks(&mut self) {
-        for (_, task) in self.tasks.clone() {
+        for task in self.tasks.in_order(true, Vec::new()) {
+            let Some(task) = self.tasks.all.at(task).map(|spawned| spawned.task.clone()) else { continue };
             // One that panics right now has given up what it had begun.
             if let Ok(mut task) = task.try_borrow_mut() {
                 task.leave(self);
@@ -122,35 +176,47 @@ impl Endpoint {
     }
 
     pub(crate) fn drop_tasks(&mut self) {
-        for (id, _) in std::mem::take(&mut self.tasks) {
-            self.core.fail(id, Error::Cancelled);
+        for task in self.tasks.in_order(true, Vec::new()) {
+            let dropped = self.tasks.all.id_at(task).and_then(|id| self.tasks.all.take(id));
+            dropped.into_iter().for_each(|spawned| self.core.fail(spawned.op, Error::Cancelled));
         }
     }
 
+    /// Whether tasks have something to do, and may be stepped.
+    #[inline]
+    pub(crate) fn tasks_are_due(&self) -> bool {
+        !self.core.due.is_empty() && !self.tasks.are_held && !self.tasks.is_empty()
+    }
+
+    /// Steps those that have something to do. None of them steps the others.
     #[cold]
     pub(crate) fn step_tasks(&mut self) {
-        // Taken out while they run, as they use the endpoint; none of them steps the others.
-        let mut running = std::mem::take(&mut self.tasks);
+        if std::mem::replace(&mut self.tasks.are_held, true) {
+            return;
+        }
+        let (all, some) = self.core.due.take();
         let mut panicked = None;
-        running.retain(|(id, task)| {
+        for number in self.tasks.in_order(all, some) {
+            effort::look();
             if panicked.is_some() {
-                return true;
+                self.core.due.mark(number);
+                continue;
             }
-            match self.step(&mut *task.borrow_mut()) {
-                Ok(None) => true,
-                Ok(Some(result)) => {
-                    self.end_task(*id, result);
-                    false
-                }
+            let Some(id) = self.tasks.all.id_at(number) else { continue };
+            let Some(Spawned { op, task, .. }) = self.tasks.all.get(id) else { continue };
+            let (op, task) = (*op, task.clone());
+            let result = match self.step(&mut *task.borrow_mut(), Some(number)) {
+                Ok(None) => continue,
+                Ok(Some(result)) => result,
                 Err(panic) => {
-                    self.end_task(*id, Err(Error::Cancelled));
                     panicked = Some(panic);
-                    false
+                    Err(Error::Cancelled)
                 }
-            }
-        });
-        running.append(&mut self.tasks);
-        self.tasks = running;
+            };
+            self.tasks.all.remove(id);
+            self.end_task(op, result);
+        }
+        self.tasks.are_held = false;
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }

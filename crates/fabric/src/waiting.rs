@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use treepie_base::{Lender, Result};
 
+use crate::effort;
 use crate::endpoint::Endpoint;
-use crate::op::{Completion, Envelope, Op, State, Waiting};
+use crate::op::{Completion, Envelope, Heed, Op, State, Waiting};
 use crate::slab::Id;
 
 const EXISTS: &str = "an operation that is waited for exists";
@@ -63,7 +64,7 @@ impl Endpoint {
 
     /// Waits for an operation to end.
     pub fn wait(&mut self, id: Id) -> Result<Completion> {
-        self.wait_any(&[id]);
+        self.wait_one(id);
         self.core.take_result(id).expect(EXISTS)
     }
 
@@ -73,21 +74,42 @@ impl Endpoint {
         if let Some(result) = self.core.take_envelope(id) {
             return result;
         }
-        self.wait_any(&[id]);
+        self.wait_one(id);
         self.core.take_envelope(id).expect(EXISTS)
     }
 
     /// Waits until one of these is over and returns its place.
     pub fn wait_any(&mut self, ids: &[Id]) -> usize {
+        if let [id] = ids {
+            self.wait_one(*id);
+            return 0;
+        }
+        if let Some(place) = ids.iter().position(|id| self.is_over(*id)) {
+            return place;
+        }
+        let queue = self.make_completion_queue();
+        for (token, id) in ids.iter().enumerate() {
+            effort::look();
+            self.watch_operation(*id, queue, token as u32);
+        }
+        let (_, first) = self.wait_ended(queue, None, || ids.to_vec());
+        ids.iter().for_each(|id| self.unwatch_operation(*id));
+        let others = std::iter::from_fn(|| self.next_ended(queue)).map(|(_, token)| token);
+        let place = others.fold(first, u32::min) as usize;
+        self.remove_completion_queue(queue);
+        place
+    }
+
+    fn wait_one(&mut self, id: Id) {
         let mut patience = Patience::default();
         loop {
-            if let Some(i) = ids.iter().position(|id| self.is_over(*id)) {
-                return i;
+            if self.is_over(id) {
+                return;
             }
             if self.progress() {
                 patience.stir();
-            } else if !self.fail_if_circular(ids) {
-                let what = self.core.describe(ids[0]).expect(EXISTS);
+            } else if !self.fail_if_circular(&[id]) {
+                let what = self.core.describe(id).expect(EXISTS);
                 self.pause(&mut patience, what);
             }
         }
@@ -97,6 +119,11 @@ impl Endpoint {
     #[inline]
     pub fn is_over(&self, id: Id) -> bool {
         self.core.ops.get(id).is_none_or(Op::is_over)
+    }
+
+    /// Whether an operation goes on, or its result has not been taken.
+    pub fn is_known(&self, id: Id) -> bool {
+        self.core.ops.get(id).is_some()
     }
 
     /// Whether a send, or its announcement, has been put on its way.
@@ -125,7 +152,7 @@ impl Endpoint {
         }
         match self.core.ops.get_mut(id) {
             Some(op) if op.is_over() => self.core.ops.remove(id),
-            Some(op) => op.wanted = false,
+            Some(op) => op.heed = Heed::Nobody,
             None => {}
         }
     }

@@ -239,7 +239,7 @@ impl Endpoint {
         what: &'static str,
         mut ended: impl FnMut(&mut Self) -> Option<Result<T>>,
     ) -> Result<T> {
-        let tasks = std::mem::take(&mut self.tasks);
+        let are_held = std::mem::replace(&mut self.tasks.are_held, true);
         let mut patience = Patience::default();
         let result = loop {
             if let Some(result) = ended(self) {
@@ -251,9 +251,7 @@ impl Endpoint {
                 self.pause(&mut patience, Waiting::For(what));
             }
         };
-        let begun = std::mem::replace(&mut self.tasks, tasks);
-        self.tasks.extend(begun);
-        self.tasks_due = true;
+        self.tasks.are_held = are_held;
         self.came_past = true;
         result
     }

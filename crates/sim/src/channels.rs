@@ -1,6 +1,6 @@
 //! Order within a channel: what overtook its predecessors is held until they have been delivered.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// From, to, and the number of the channel.
 pub(crate) type Name = (u32, u32, u32);
@@ -9,8 +9,8 @@ pub(crate) type Name = (u32, u32, u32);
 struct Channel {
     sent: u32,
     delivered: u32,
-    /// Number and id of messages that have arrived too early.
-    held: Vec<(u32, u32)>,
+    /// Ids of messages that have arrived too early, by number.
+    held: BTreeMap<u32, u32>,
 }
 
 /// The channels on which anything is on the way.
@@ -31,13 +31,13 @@ impl Channels {
     pub(crate) fn arrive(&mut self, name: Name, number: u32, id: u32, mut deliver: impl FnMut(u32)) {
         let channel = self.all.entry(name).or_default();
         if number != channel.delivered {
-            channel.held.push((number, id));
+            channel.held.insert(number, id);
             return;
         }
         deliver(id);
         channel.delivered += 1;
-        while let Some(at) = channel.held.iter().position(|(number, _)| *number == channel.delivered) {
-            deliver(channel.held.swap_remove(at).1);
+        while let Some(next) = channel.held.remove(&channel.delivered) {
+            deliver(next);
             channel.delivered += 1;
         }
         // One on which nothing is on the way may count from the beginning again.

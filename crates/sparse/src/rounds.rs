@@ -1,5 +1,6 @@
 //! Exchange after exchange, as one reactor: for drivers that know nothing of communicators.
 
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
@@ -15,7 +16,8 @@ pub struct Rounds {
     next: Next,
     current: Option<Box<dyn Exchange>>,
     round: u32,
-    early: Vec<(u32, u32, u32, Bytes)>,
+    /// By round, who sent what under which tag.
+    early: HashMap<u32, VecDeque<(u32, u32, Bytes)>>,
     /// What went wrong where nobody could be told; the next message tells.
     failure: Option<Error>,
 }
@@ -24,7 +26,7 @@ impl Rounds {
     /// Begins with round 0, until `next` has no more.
     pub fn new(mut next: Next) -> Self {
         let current = next(0, None);
-        let mut this = Self { next, current, round: 0, early: Vec::new(), failure: None };
+        let mut this = Self { next, current, round: 0, early: HashMap::new(), failure: None };
         this.settle();
         this
     }
@@ -42,8 +44,10 @@ impl Rounds {
         loop {
             self.settle();
             let Some(current) = &mut self.current else { return Ok(()) };
-            let Some(place) = self.early.iter().position(|(round, ..)| *round == self.round) else { return Ok(()) };
-            let (_, from, tag, bytes) = self.early.remove(place);
+            let Some((from, tag, bytes)) = self.early.get_mut(&self.round).and_then(VecDeque::pop_front) else {
+                self.early.remove(&self.round);
+                return Ok(());
+            };
             current.on_message(now, from, tag, bytes)?;
         }
     }
@@ -71,7 +75,7 @@ impl Reactor for Rounds {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        self.early.push((tag >> OWN_BITS, from, tag & ((1 << OWN_BITS) - 1), bytes));
+        self.early.entry(tag >> OWN_BITS).or_default().push_back((from, tag & ((1 << OWN_BITS) - 1), bytes));
         self.hand_in(now)
     }
 

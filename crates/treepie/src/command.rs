@@ -65,6 +65,8 @@ enum Command {
     #[command(hide = true)]
     AmRank(bench::am::AmRank),
     #[command(hide = true)]
+    QueuesRank(bench::queues::QueuesRank),
+    #[command(hide = true)]
     GraphRank(bench::graph::rank::GraphRank),
     /// One of the two ranks that try whether they reach each other's memory.
     #[command(hide = true)]
@@ -113,6 +115,7 @@ pub(crate) fn main() -> ExitCode {
         Command::CollectivesRank(rank) => rank.run(),
         Command::ExchangeRank(rank) => rank.run(),
         Command::AmRank(rank) => rank.run(),
+        Command::QueuesRank(rank) => rank.run(),
         Command::GraphRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
     };

@@ -24,8 +24,8 @@ pub use start::{init, launch};
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, And, Cartesian, Chooser, Comm, Commutative, Counter, Error, Graph, Level, Located, MAX_TAG,
     Max, MaxLoc, Message, Min, MinLoc, Network, Operation, Or, Persistent, Prod, Question, Rank, Reduction, Request,
-    Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, balanced_dims, commutative, wait_all, wait_any,
-    wait_some,
+    RequestSet, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, balanced_dims, commutative, wait_all,
+    wait_any, wait_some,
 };
 
 pub use bytemuck;
@@ -49,8 +49,9 @@ pub mod prelude {
     pub use crate::am::{Context, Port};
     pub use crate::{
         ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, Graph, Level, Located, Max, MaxLoc, Message, Min,
-        MinLoc, Or, Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, Scope, Source, SparseExchange, Status,
-        Sum, Table, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all, wait_any, wait_some,
+        MinLoc, Or, Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,
+        SparseExchange, Status, Sum, Table, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all,
+        wait_any, wait_some,
     };
 }
 

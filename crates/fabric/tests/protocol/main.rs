@@ -4,6 +4,7 @@
 mod barriers;
 mod given_up;
 mod net;
+mod queues;
 mod tasks;
 
 use std::collections::HashMap;

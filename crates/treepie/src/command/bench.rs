@@ -16,6 +16,7 @@ mod output;
 pub(crate) mod p2p;
 mod peer;
 mod progress;
+pub(crate) mod queues;
 mod sim;
 mod split;
 mod statistics;
@@ -49,6 +50,7 @@ enum What {
     Weak(weak::Weak),
     Sim(sim::Simulator),
     Split(split::Split),
+    Queues(queues::Queues),
 }
 
 impl Bench {
@@ -63,6 +65,7 @@ impl Bench {
             What::Weak(weak) => weak.run(),
             What::Sim(sim) => sim.run(),
             What::Split(split) => split.run(),
+            What::Queues(queues) => queues.run(),
         }
     }
 }

@@ -50,6 +50,7 @@ impl<'scope> Scope<'scope, '_> {
         };
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
         let id = comm.begin(announced, &execution, instance, Some(self.lending().lender()));
+        self.note(id);
         Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).kept())
     }
 
