@@ -44,7 +44,7 @@ pub enum Error {
     /// An algorithm that does not exist, or not for this call.
     #[error("{0}")]
     Algorithm(String),
-    /// Ranks called a collective operation with lengths that do not fit each other.
+    /// Ranks called a collective operation with lengths of which each knows its own, and that do not fit each other.
     #[error("ranks disagree about a collective operation: {got} bytes came where {expected} were expected")]
     Disagreement {
         /// Bytes that came.
@@ -58,18 +58,19 @@ pub enum Error {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
-    /// A rank has called another collective operation, or this one with another root.
+    /// A rank is in another collective operation, before or behind this one, or runs this one in another way.
     #[error("rank {rank} is in another collective operation than this one")]
     OtherOperation {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
-    /// Ranks called different collective operations, or one in ways that do not fit; found in checked mode, on all ranks.
+    /// Ranks called different collective operations, or one with other roots or lengths: found in checked mode on all ranks,
+    /// and otherwise by those that get a message, or read shared memory, of a rank that is in another call.
     #[error("rank {first} calls {}, rank {second} calls {}", calls[0], calls[1])]
     CallsDiffer {
-        /// The first rank of the communicator, as a rank of the world.
+        /// The first rank of the communicator, as a rank of the world; outside checked mode, the lower one of the two.
         first: Rank,
-        /// The first rank that differs from it, as a rank of the world.
+        /// The first rank that differs from it, as a rank of the world; outside checked mode, the higher one.
         second: Rank,
         /// What they call; roots are ranks of the communicator.
         calls: Box<[String; 2]>,

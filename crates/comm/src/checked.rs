@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use treepie_base::{Error, Lender, Result};
-use treepie_fabric::{Endpoint, Id, PROTOCOL, Run, Task};
+use treepie_fabric::{Endpoint, Id, PROTOCOL, Run, Task, run_tag};
 use treepie_schedule::Operation;
 
-use crate::collective::job::{INSTANCE_MASK, forget_far, instance_tag};
+use crate::collective::job::{INSTANCE_MASK, forget_far};
 use crate::comm::{Comm, Inner};
 use crate::reactor::Running;
 use agreement::{Agreement, Said};
@@ -61,7 +61,7 @@ impl Comm {
         let instance = self.next_instance();
         let agreement = Agreement::new(self.rank() as u32, self.size() as u32, call);
         let running = self.running(agreement, instance);
-        let next = instance_tag(instance.wrapping_add(1));
+        let next = run_tag(instance.wrapping_add(1));
         Comparing { running, comm: self.inner.clone(), context: self.own_context(), next, begun: false }
     }
 
@@ -180,28 +180,30 @@ struct Comparing {
     comm: Rc<Inner>,
     context: u32,
     /// Of the operation that is to follow.
-    next: u32,
+    next: u64,
     /// Somebody waits for it.
     begun: bool,
 }
 
 impl Comparing {
     fn result(&mut self, endpoint: &mut Endpoint) -> Result<()> {
-        let Some((one, other)) = self.running.reactor_mut().difference() else { return Ok(()) };
+        if self.running.reactor_mut().ended_early() {
+            self.running.end_with(Agreement::last_words, endpoint);
+        }
+        let Some(both) = self.running.reactor_mut().difference() else { return Ok(()) };
         // Errors name ranks of the world.
         let mut world = |said: &Said| self.comm.members.world(said.rank, endpoint).map(|rank| rank as usize);
-        let calls = Box::new([one.call.clone(), other.call.clone()]);
-        Err(Error::CallsDiffer { first: world(one)?, second: world(other)?, calls })
+        let (first, second) = (world(&both[0])?, world(&both[1])?);
+        Err(Error::CallsDiffer { first, second, calls: Box::new(both.map(|said| said.call)) })
     }
 
     /// Others may know already that all agree, and be in the operation: they are told that this rank does not come.
-    fn give_up_next(&self, endpoint: &mut Endpoint, mask: u32, lost: Option<u32>) {
+    fn give_up_next(&self, endpoint: &mut Endpoint, mask: u64, lost: Option<u32>) {
         let bits = self.next | mask & PROTOCOL;
         endpoint.give_up_messages(self.context, mask, bits);
         // If that is a protocol, messages of it may wait here for somebody to listen.
         endpoint.stop_listening(Run { context: self.context, tag: self.next | PROTOCOL });
-        let members = &self.comm.members;
-        let others: Vec<u32> = (0..members.ranks()).filter_map(|rank| members.world(rank, endpoint).ok()).collect();
+        let others = self.comm.members.all_in_world(endpoint);
         endpoint.tell_why_gave_up(self.context, mask, bits, lost, others.into_iter());
     }
 }
@@ -224,7 +226,9 @@ impl Task for Comparing {
     }
 
     /// Who waits for a message of a rank that has left notices that, but not who runs a protocol.
+    /// Whoever calls something else is to hear that, and not that this rank is lost.
     fn leave(&mut self, endpoint: &mut Endpoint) {
+        self.running.say(Agreement::last_words, endpoint);
         self.running.leave(endpoint);
         let own = endpoint.rank();
         self.give_up_next(endpoint, INSTANCE_MASK | PROTOCOL, Some(own));

@@ -52,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub(crate) commutes: bool,
     /// Whether input and output are one buffer.
     pub(crate) in_place: bool,
+    /// Whether that is what the program has called, and not how its call is done.
+    pub(crate) said_in_place: bool,
 }
 
 /// How long blocks are.
@@ -140,6 +142,7 @@ impl Comm {
 
     fn job_by(&self, call: &Call<'_>, fold: Option<Fold>, schedule: Arc<dyn Schedule>) -> Job {
         Job {
+            call: call.signature(self.size() as u32),
             layouts: call.lengths.layouts(schedule.blocks()),
             schedule,
             element: call.element,

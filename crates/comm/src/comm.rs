@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
-use treepie_fabric::{Address, Endpoint, Envelope, Fabric, Select};
+use treepie_fabric::{Address, Call, Endpoint, Envelope, Fabric, Select};
 use treepie_schedule::Operation;
 
 use crate::checked;
@@ -248,7 +248,7 @@ impl Comm {
     pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
         let to = self.world_rank(to)?;
         check_tag(tag)?;
-        Ok(Address { context: self.context(), to, tag, synchronous })
+        Ok(Address { context: self.context(), to, tag: tag.into(), synchronous, call: Call::NONE })
     }
 
     pub(crate) fn select(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Select> {
@@ -258,9 +258,9 @@ impl Comm {
         };
         let tag = match tag.into() {
             TagMatch::Any => None,
-            TagMatch::Tag(tag) => Some(check_tag(tag)?),
+            TagMatch::Tag(tag) => Some(check_tag(tag)?.into()),
         };
-        Ok(Select { context: self.context(), source, tag })
+        Ok(Select { context: self.context(), source, tag, call: Call::NONE })
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
@@ -293,8 +293,13 @@ impl Inner {
         let source = known.map_or_else(|| self.members.rank(envelope.source, &mut self.endpoint()), Ok)?;
         // Only members send on a communicator; but nobody may be left to say which one that is.
         let source = source.ok_or(Error::PeerLost { rank: envelope.source as Rank })? as Rank;
-        Ok(Status { source, tag: envelope.tag, bytes: envelope.bytes })
+        Ok(Status { source, tag: tag_of(envelope), bytes: envelope.bytes })
     }
+}
+
+/// Tags of programs have no more bits than that.
+pub(crate) fn tag_of(envelope: Envelope) -> Tag {
+    envelope.tag as Tag
 }
 
 fn check_tag(tag: Tag) -> Result<Tag> {

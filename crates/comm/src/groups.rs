@@ -14,9 +14,8 @@
 use std::cell::RefCell;
 
 use treepie_base::{Bytes, Error, Rank, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Run, Select, Started, Target, Task};
+use treepie_fabric::{Address, Call, Endpoint, GROUPS, Id, Run, Select, Started, Target, Task};
 
-use crate::collective::job::GROUPS;
 use crate::comm::Comm;
 use crate::split::digest_of;
 
@@ -49,14 +48,14 @@ impl Comm {
             return Err(Error::Algorithm(format!("no group could be made under tag {tag} before; take another tag")));
         }
         let mut unfinished = Unfinished { comm: Some(self), tag };
-        let context = self.agree_in_group(group, tag | GROUPS)?;
+        let context = self.agree_in_group(group, u64::from(tag) | GROUPS)?;
         unfinished.comm = None;
         let context = self.take_context([context])?;
         Ok(self.part(context, self.members_of(group)?))
     }
 
     /// The highest of the contexts that the members would take next.
-    fn agree_in_group(&self, group: &[Rank], tag: u32) -> Result<u64> {
+    fn agree_in_group(&self, group: &[Rank], tag: u64) -> Result<u64> {
         self.check_group(group)?;
         if !group.contains(&self.rank()) {
             let what = format!("rank {} makes a communicator of a group that it is not in", self.rank());
@@ -69,11 +68,11 @@ impl Comm {
     }
 
     #[cold]
-    fn give_up_group(&self, tag: u32) {
+    fn give_up_group(&self, tag: u64) {
         let others: Vec<u32> = (0..self.size()).filter_map(|rank| self.world_rank(rank).ok()).collect();
         let mut endpoint = self.endpoint();
-        endpoint.give_up_messages(self.own_context(), u32::MAX, tag);
-        endpoint.tell_gave_up(self.own_context(), u32::MAX, tag, others.into_iter());
+        endpoint.give_up_messages(self.own_context(), u64::MAX, tag);
+        endpoint.tell_gave_up(self.own_context(), u64::MAX, tag, others.into_iter());
     }
 }
 
@@ -88,7 +87,7 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(comm) = self.comm {
             comm.attachment::<Spoilt>().0.borrow_mut().push(self.tag);
-            comm.give_up_group(self.tag | GROUPS);
+            comm.give_up_group(u64::from(self.tag) | GROUPS);
         }
     }
 }
@@ -122,7 +121,7 @@ impl Said {
 /// A call on one rank.
 struct Founding<'a> {
     comm: &'a Comm,
-    tag: u32,
+    tag: u64,
     /// As ranks of the world, in its order, and as those of the parent.
     members: Vec<(u32, Rank)>,
     place: usize,
@@ -138,7 +137,7 @@ struct Founding<'a> {
 }
 
 impl<'a> Founding<'a> {
-    fn new(comm: &'a Comm, group: &[Rank], tag: u32, next: u64) -> Result<Self> {
+    fn new(comm: &'a Comm, group: &[Rank], tag: u64, next: u64) -> Result<Self> {
         let members: Result<Vec<_>> = group.iter().map(|rank| Ok((comm.world_rank(*rank)?, *rank))).collect();
         let mut members = members?;
         members.sort_unstable();
@@ -158,10 +157,12 @@ impl<'a> Founding<'a> {
         let from = self.members[(self.place + count - self.distance) % count].0;
         let Self { highest, next, digest, .. } = *self;
         let message = Span::from(Said { highest, next, digest }.bytes());
-        if let Started::Pending(id) = endpoint.start_send(Address { context, to, tag, synchronous: false }, message)? {
+        let call = Call::NONE;
+        let address = Address { context, to, tag, synchronous: false, call };
+        if let Started::Pending(id) = endpoint.start_send(address, message)? {
             self.sends.push(id);
         }
-        let select = Select { context, source: Some(from), tag: Some(tag) };
+        let select = Select { context, source: Some(from), tag: Some(tag), call };
         Ok(endpoint.start_recv(select, Target::Fresh { align: align_of::<u64>() }))
     }
 

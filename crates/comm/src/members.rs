@@ -95,6 +95,11 @@ impl Members {
         }
     }
 
+    /// All of them as ranks of the world, as far as they can be found out.
+    pub(crate) fn all_in_world(&self, endpoint: &mut Endpoint) -> Vec<u32> {
+        (0..self.ranks()).filter_map(|rank| self.world(rank, endpoint).ok()).collect()
+    }
+
     /// The same, if it is known without asking anybody.
     #[inline]
     pub(crate) fn known_world(&self, rank: u32) -> Option<u32> {

@@ -6,7 +6,7 @@ use bytemuck::cast_slice_mut;
 use treepie_base::{Pod, Result, Status};
 use treepie_fabric::Found;
 
-use crate::comm::{Comm, Inner};
+use crate::comm::{Comm, Inner, tag_of};
 use crate::point::whole;
 
 /// A message that [`mprobe`](Comm::mprobe) has taken and only its holder can receive. Dropped, it goes back to its
@@ -20,7 +20,7 @@ pub struct Message {
 impl Message {
     pub(crate) fn new(comm: &Comm, found: Found) -> Result<Self> {
         let envelope = found.envelope();
-        let unknown = Status { source: 0, tag: envelope.tag, bytes: envelope.bytes };
+        let unknown = Status { source: 0, tag: tag_of(envelope), bytes: envelope.bytes };
         // If nobody can say which rank its sender is, it goes back too.
         let mut message = Self { status: unknown, comm: comm.inner.clone(), found: Some(found) };
         message.status = comm.status(envelope)?;

@@ -10,10 +10,11 @@ use std::rc::Rc;
 
 use treepie_base::{Error, Result, Span};
 use treepie_fabric::{
-    Address, CompletionQueue, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task, Transmit,
+    Address, Call, CompletionQueue, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task,
+    Transmit, run_tag,
 };
 
-use crate::collective::job::{INSTANCE_MASK, instance_tag};
+use crate::collective::job::INSTANCE_MASK;
 use crate::members::Members;
 
 /// What of the engine a reactor may use beside messages: only one that runs alone on its communicator, as all ranks must
@@ -33,6 +34,8 @@ const GAVE_UP: u64 = 1 << 63;
 pub(crate) struct Running<R> {
     reactor: R,
     run: Run,
+    /// What its messages say that they belong to.
+    call: Call,
     /// Reactors know ranks of their communicator, and the endpoint those of the world.
     members: Option<Rc<Members>>,
     /// Of memory for messages.
@@ -130,8 +133,9 @@ impl<R: Reactor> Running<R> {
     /// Under this number among the collectives of a context.
     pub(crate) fn new(reactor: R, context: u32, instance: u32) -> Self {
         Self {
+            call: Call::named(reactor.name()),
             reactor,
-            run: Run { context, tag: instance_tag(instance) | PROTOCOL },
+            run: Run { context, tag: run_tag(instance) | PROTOCOL },
             members: None,
             align: 1,
             shortcuts: None,
@@ -181,11 +185,27 @@ impl<R: Reactor> Running<R> {
         self.reactor
     }
 
+    /// Sends messages that the reactor does not give out by itself. Nobody hears of those that cannot be sent.
+    pub(crate) fn say<I: Iterator<Item = Transmit>>(&mut self, words: impl Fn(&R) -> I, endpoint: &mut Endpoint) {
+        for word in words(&self.reactor) {
+            // A peer that is lost needs no words.
+            let _ = self.send(word, endpoint);
+        }
+    }
+
+    /// The same where it is over before all messages have come: the others are thrown away.
+    pub(crate) fn end_with<I: Iterator<Item = Transmit>>(&mut self, words: impl Fn(&R) -> I, endpoint: &mut Endpoint) {
+        self.say(words, endpoint);
+        self.sends.end(endpoint);
+        endpoint.give_up_messages(self.run.context, INSTANCE_MASK | PROTOCOL, self.run.tag);
+    }
+
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
         let Transmit { to, tag, bytes, synchronous } = transmit;
         assert_eq!(tag >> OWN_BITS, 0, "the tag of a reactor does not fit");
-        let address =
-            Address { context: self.run.context, to: self.world(to, endpoint)?, tag: self.run.tag | tag, synchronous };
+        let Self { run, call, .. } = *self;
+        let (world, tag_in_run) = (self.world(to, endpoint)?, run.tag | u64::from(tag));
+        let address = Address { context: run.context, to: world, tag: tag_in_run, synchronous, call };
         match endpoint.start_send(address, Span::from(bytes))? {
             Started::Pending(id) => {
                 self.sends.add(Sending { id, to, tag, synchronous }, endpoint);
@@ -217,6 +237,9 @@ impl<R: Reactor> Running<R> {
         let mut now = None;
         while let Some(heard) = endpoint.heard(self.run) {
             let (envelope, bytes) = heard?;
+            if envelope.call != self.call {
+                return Err(self.call.differs(endpoint.rank(), envelope.call, envelope.source));
+            }
             let now = *now.get_or_insert_with(|| endpoint.fabric().now());
             let source = match &self.members {
                 Some(members) => {
@@ -225,7 +248,7 @@ impl<R: Reactor> Running<R> {
                 }
                 None => envelope.source,
             };
-            let taken = self.reactor.on_message(now, source, envelope.tag & OWN_MASK, bytes);
+            let taken = self.reactor.on_message(now, source, own_tag(envelope.tag), bytes);
             taken.map_err(|error| of_world(error, envelope.source))?;
             any = true;
         }
@@ -236,12 +259,14 @@ impl<R: Reactor> Running<R> {
     /// that know each other: nobody can be asked meanwhile.
     #[inline]
     pub(crate) fn hear(&mut self, endpoint: &mut Endpoint, most: usize) -> bool {
+        let (own, call) = (endpoint.rank(), self.call);
         let Self { reactor, members, refused, .. } = self;
         endpoint.hear_in_place(self.run, most, |envelope, body| {
             let source = members.as_ref().map_or(Some(Some(envelope.source)), |all| all.known_rank(envelope.source));
             let lost = Error::PeerLost { rank: envelope.source as usize };
             let taken = match source.flatten() {
-                Some(source) => reactor.on_body(source, envelope.tag & OWN_MASK, body),
+                _ if envelope.call != call => Err(call.differs(own, envelope.call, envelope.source)),
+                Some(source) => reactor.on_body(source, own_tag(envelope.tag), body),
                 None => Err(lost),
             };
             if let Err(error) = taken {
@@ -342,6 +367,7 @@ impl<R: Reactor> Running<R> {
         if let Some(rank) = self.lost(endpoint) {
             return Err(Error::PeerLost { rank: rank as usize });
         }
+        endpoint.fail_differing(self.run.context, self.run.tag, self.call)?;
         let waits = |rank| self.needs(rank).is_some_and(|needs| needs != Needs::Nothing);
         endpoint.given_up_by(self.run, waits).map_or(Ok(()), Err)
     }
@@ -375,8 +401,10 @@ impl<R: Reactor> Running<R> {
         endpoint.stop_listening(self.run);
         self.sends.end(endpoint);
         // All of them: who waits for this one may follow another protocol.
-        let ranks = self.members.as_ref().map_or(endpoint.size(), |members| members.ranks());
-        let others: Vec<u32> = (0..ranks).filter_map(|rank| self.world(rank, endpoint).ok()).collect();
+        let others = match &self.members {
+            Some(members) => members.all_in_world(endpoint),
+            None => (0..endpoint.size()).collect(),
+        };
         endpoint.tell_why_gave_up(context, mask, tag, lost, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
         // also by one that has none: then all stay in step there. Where there are several, some may be past the one that
@@ -402,8 +430,10 @@ fn of_world(error: Error, source: u32) -> Error {
     }
 }
 
-/// Bits of a tag that are the reactor's.
-const OWN_MASK: u32 = (1 << OWN_BITS) - 1;
+/// The part of a tag that is the reactor's.
+fn own_tag(tag: u64) -> u32 {
+    (tag & ((1 << OWN_BITS) - 1)) as u32
+}
 
 impl<R: Reactor> Task for Running<R> {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {

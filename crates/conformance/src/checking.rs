@@ -170,7 +170,7 @@ fn different_arguments(comm: &Comm) -> Outcome {
     told(comm, result, bcast, (last, "bcast from root 0 of 8 elements of 4 bytes"))?;
     for len in [2, 40_000] {
         let mine = if is_last { len + 1 } else { len };
-        let words = |len| format!("all_reduce in place of {len} elements of 8 bytes");
+        let words = |len| format!("all_reduce of {len} elements of 8 bytes");
         told(comm, comm.all_reduce(&vec![1u64; mine], Sum), &words(len), (last, &words(len + 1)))?;
     }
     let result = comm.gather(&[1u8], &mut vec![0; if comm.rank() == root { comm.size() } else { 0 }], root);

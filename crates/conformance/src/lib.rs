@@ -14,7 +14,8 @@
 //! | `truncation`, `errors` | what is refused, and that one can go on |
 //! | `windows` | memory that all ranks reach |
 //! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
-//! | `checking` | calls of ranks that do not fit each other, in checked mode |
+//! | `checking`, `mismatches` | calls of ranks that do not fit each other, in checked mode and without |
+//! | `limits` | bounds of the library, and what is beyond them |
 //! | `in_place` | the same in one slice, or on slices borrowed in a scope |
 //! | `in_flight`, `persistent` | many of them at once, or again and again |
 //! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
@@ -47,8 +48,10 @@ mod graphs;
 mod groups;
 mod in_flight;
 mod in_place;
+mod limits;
 mod matching;
 mod meeting;
+mod mismatches;
 mod nonblocking;
 mod order;
 mod payload;
@@ -100,6 +103,8 @@ pub fn cases() -> Vec<Case> {
         world::CASES,
         refusals::CASES,
         checking::CASES,
+        mismatches::CASES,
+        limits::CASES,
         in_flight::CASES,
         in_place::CASES,
         persistent::CASES,

@@ -213,7 +213,7 @@ fn after_an_error(comm: &Comm) -> Outcome {
             let mut one = dup.using(id)?.all_gather_init::<u64>(if rank == 0 { len - 1 } else { len })?;
             for start in 0..3 {
                 one.start();
-                let told = matches!(one.wait(), Err(Error::Disagreement { .. } | Error::GaveUp { .. }));
+                let told = matches!(one.wait(), Err(Error::CallsDiffer { .. } | Error::GaveUp { .. }));
                 check!(told, "{id} of {len} where ranks disagree, start {start}");
                 if start == 1 {
                     until(comm, "the end of what a failed operation has begun", || Ok(one.test()?))?;

@@ -102,7 +102,7 @@ fn own_length(comm: &Comm, len: usize) -> usize {
 /// That a rank heard that another one has another length.
 #[track_caller]
 fn told(call: &str, error: Option<Error>) -> Outcome {
-    let told = matches!(error, Some(Error::Disagreement { .. } | Error::GaveUp { .. }));
+    let told = matches!(error, Some(Error::CallsDiffer { .. } | Error::GaveUp { .. }));
     check!(told, "{call} where ranks have blocks of different lengths: {error:?}");
     Ok(())
 }

@@ -133,7 +133,7 @@ fn disagree(comm: &Comm) -> Outcome {
             ("all_reduce", comm.all_reduce(&vec![1u64; mine], Sum).err()),
         ];
         for (call, error) in results {
-            let told = matches!(error, Some(Error::Disagreement { .. } | Error::GaveUp { .. }));
+            let told = matches!(error, Some(Error::CallsDiffer { .. } | Error::GaveUp { .. }));
             check!(told, "{call} of {len} where rank 0 has one less: {error:?}");
         }
         check_eq!(comm.all_reduce(&SUM.data(comm.rank(), 5), Sum)?, SUM.result(0..comm.size(), 5), "after {len}");

@@ -4,8 +4,11 @@
 //! anybody has a queue of its own. A queue is a doubly linked list of small numbers that the owner gives out, so that
 //! one queued thing can be in the queues of several [`Bins`], and be taken out of their middle.
 
-/// Stands for any source or any tag.
+/// Stands for any source.
 pub(crate) const ANY: u32 = u32::MAX;
+
+/// Stands for any tag.
+pub(crate) const ANY_TAG: u64 = u64::MAX;
 
 const NIL: u32 = u32::MAX;
 
@@ -14,7 +17,7 @@ const NIL: u32 = u32::MAX;
 pub(crate) struct Key {
     pub(crate) context: u32,
     pub(crate) source: u32,
-    pub(crate) tag: u32,
+    pub(crate) tag: u64,
 }
 
 /// The four ways to be specific: bit 0 set for any source, bit 1 for any tag.
@@ -22,14 +25,14 @@ pub(crate) const CLASSES: usize = 4;
 
 impl Key {
     pub(crate) fn class(self) -> usize {
-        usize::from(self.source == ANY) | usize::from(self.tag == ANY) << 1
+        usize::from(self.source == ANY) | usize::from(self.tag == ANY_TAG) << 1
     }
 
     /// The key of the same message as receives of that class would ask for it.
     pub(crate) fn as_class(self, class: usize) -> Self {
         Self {
             source: if class & 1 != 0 { ANY } else { self.source },
-            tag: if class & 2 != 0 { ANY } else { self.tag },
+            tag: if class & 2 != 0 { ANY_TAG } else { self.tag },
             ..self
         }
     }
@@ -39,12 +42,12 @@ impl Key {
     pub(crate) fn takes(self, message: Key) -> bool {
         self.context == message.context
             && (self.source == message.source || self.source == ANY)
-            && (self.tag == message.tag || self.tag == ANY)
+            && (self.tag == message.tag || self.tag == ANY_TAG)
     }
 
     fn hash(self) -> usize {
         let mix = (u64::from(self.context) << 32 | u64::from(self.source)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ u64::from(self.tag).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            ^ self.tag.wrapping_mul(0xd6e8_feb8_6659_fd93);
         (mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 }
@@ -235,7 +238,7 @@ mod tests {
     use super::*;
 
     fn key(n: u32) -> Key {
-        Key { context: n % 3, source: n % 7, tag: n }
+        Key { context: n % 3, source: n % 7, tag: n.into() }
     }
 
     #[test]

@@ -127,6 +127,7 @@ impl Endpoint {
                     None => Error::GaveUp { rank: rank as usize },
                 });
             }
+            self.fail_differing_at_board()?;
         }
     }
 

@@ -8,7 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use treepie_base::{BuildNumberHasher, Error, Result, copy_short as copy};
 
 use crate::bins::Key;
+use crate::call::Call;
 use crate::completions::{Due, Ended};
+use crate::differing::Differing;
 use crate::engine::{Head, Invite, Life, Refused};
 use crate::gathering::Gatherings;
 use crate::given_up::GivenUp;
@@ -57,14 +59,36 @@ const MOVING: u32 = 64;
 /// A blocking receive that goes on right now: it is younger than all posted ones, so it needs no queue.
 pub(crate) struct Foreground<'a> {
     pub(crate) key: Key,
+    /// What the message must belong to.
+    pub(crate) call: Call,
     pub(crate) into: &'a mut [u8],
     pub(crate) outcome: Option<Outcome>,
 }
 
 pub(crate) enum Outcome {
     Received(Envelope),
-    TooLong { bytes: u64 },
+    TooLong {
+        bytes: u64,
+    },
+    /// It belongs to another call, and is where it was.
+    Differs {
+        source: u32,
+        call: Call,
+    },
     Offered(Envelope, Offer),
+}
+
+impl Foreground<'_> {
+    /// Why it does not take a message that it asks for.
+    #[cold]
+    fn refuses(&self, message: Key, call: Call, bytes: u64) -> Outcome {
+        if self.call == call { Outcome::TooLong { bytes } } else { Outcome::Differs { source: message.source, call } }
+    }
+}
+
+#[inline]
+fn envelope(key: Key, call: Call, bytes: u64) -> Envelope {
+    Envelope { source: key.source, tag: key.tag, bytes, call }
 }
 
 /// What an eager message costs of the credit: its bytes, and something for its place in the queue.
@@ -101,6 +125,7 @@ pub(crate) struct Core {
     pub(crate) completions: Slab<Ended>,
     /// Tasks that have something to do.
     pub(crate) due: Due,
+    pub(crate) differing: Differing,
 }
 
 impl Core {
@@ -127,23 +152,27 @@ impl Core {
             moves: HashMap::default(),
             completions: Slab::new(),
             due: Due::default(),
+            differing: Differing::default(),
         }
     }
 
     /// Handles a record.
     #[inline]
     pub(crate) fn record(&mut self, from: u32, head: Head, body: &[u8], foreground: Option<&mut Foreground<'_>>) {
-        let key = Key { context: head.context, source: from, tag: head.tag };
-        match head.kind {
-            kind::EAGER => self.eager(key, body, Answer::Nobody, foreground),
-            kind::EAGER_SYNC => self.eager(key, body, Answer::Peer(head.slot), foreground),
+        let key = head.key(from);
+        match head.what() {
+            kind::EAGER => self.eager(key, head.call(head.slot), body, Answer::Nobody, foreground),
+            kind::EAGER_SYNC => self.eager(key, head.call(0), body, Answer::Peer(head.slot), foreground),
             _ => self.other(from, key, head, body, foreground),
         }
     }
 
     fn other(&mut self, from: u32, key: Key, head: Head, body: &[u8], foreground: Option<&mut Foreground<'_>>) {
-        match head.kind {
-            kind::OFFER => self.offered(key, Offer::from_body(head.slot, body), foreground),
+        match head.what() {
+            kind::OFFER => {
+                let offer = Offer::from_body(head.slot, body);
+                self.offered(key, head.call(offer.size), offer, foreground);
+            }
             kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
             kind::DATA => self.data(head.slot, body),
             kind::ACK => self.actions.push(Action::Acked { slot: head.slot }),
@@ -169,8 +198,8 @@ impl Core {
 
     /// A whole message has come.
     #[inline]
-    fn eager(&mut self, key: Key, body: &[u8], answer: Answer, foreground: Option<&mut Foreground<'_>>) {
-        if !self.posted.is_empty() && self.eager_posted(key, body) {
+    fn eager(&mut self, key: Key, call: Call, body: &[u8], answer: Answer, foreground: Option<&mut Foreground<'_>>) {
+        if !self.posted.is_empty() && self.eager_posted(key, call, body) {
             self.received(key.source, body.len(), answer);
             return;
         }
@@ -178,20 +207,20 @@ impl Core {
             && foreground.outcome.is_none()
             && foreground.key.takes(key)
         {
-            if let Some(into) = foreground.into.get_mut(..body.len()) {
+            let differs = foreground.call != call;
+            if !differs && let Some(into) = foreground.into.get_mut(..body.len()) {
                 copy(into, body);
-                let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
-                foreground.outcome = Some(Outcome::Received(envelope));
+                foreground.outcome = Some(Outcome::Received(envelope(key, call, body.len() as u64)));
                 self.received(key.source, body.len(), answer);
                 return;
             }
-            foreground.outcome = Some(Outcome::TooLong { bytes: body.len() as u64 });
+            foreground.outcome = Some(foreground.refuses(key, call, body.len() as u64));
         }
         if is_of_protocol(key) {
-            return self.hear_whole(key, body, answer);
+            return self.hear_whole(key, call, body, answer);
         }
         let data = self.copy_to_keep(body);
-        self.keep(key, Arrived::Eager { data, answer });
+        self.keep(key, call, Arrived::Eager { data, answer });
     }
 
     /// A copy of a message that nobody has asked for.
@@ -203,20 +232,21 @@ impl Core {
 
     /// Puts a whole message into the oldest receive that has room for it; those before it fail. False if none has.
     #[inline]
-    pub(crate) fn eager_posted(&mut self, key: Key, body: &[u8]) -> bool {
+    pub(crate) fn eager_posted(&mut self, key: Key, call: Call, body: &[u8]) -> bool {
         while let Some(index) = self.take_posted(key) {
             let op = self.ops.at_mut(index).expect("posted receives exist");
             // What nearly every message does, without looking anything up again.
             if op.heed == Heed::Kept
+                && op.call == call
                 && let Some(span) = &mut op.span
                 && body.len() <= span.len()
             {
                 copy(&mut span.as_mut_slice()[..body.len()], body);
-                op.state = State::Done(Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
+                op.state = State::Done(envelope(key, call, body.len() as u64));
                 return true;
             }
             let id = self.ops.id_at(index).expect("posted receives exist");
-            if self.fill(id, key, body) {
+            if self.fill(id, key, call, body) {
                 return true;
             }
         }
@@ -224,9 +254,9 @@ impl Core {
     }
 
     /// The announcement of a message has come.
-    fn offered(&mut self, key: Key, offer: Offer, foreground: Option<&mut Foreground<'_>>) {
+    fn offered(&mut self, key: Key, call: Call, offer: Offer, foreground: Option<&mut Foreground<'_>>) {
         while let Some(op) = self.take_posted_id(key) {
-            if self.begin_move(op, key, offer) {
+            if self.begin_move(op, key, call, offer) {
                 return;
             }
         }
@@ -234,17 +264,16 @@ impl Core {
             && foreground.outcome.is_none()
             && foreground.key.takes(key)
         {
-            if offer.bytes <= foreground.into.len() as u64 {
-                let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
-                foreground.outcome = Some(Outcome::Offered(envelope, offer));
+            if foreground.call == call && offer.bytes <= foreground.into.len() as u64 {
+                foreground.outcome = Some(Outcome::Offered(envelope(key, call, offer.bytes), offer));
                 return;
             }
-            foreground.outcome = Some(Outcome::TooLong { bytes: offer.bytes });
+            foreground.outcome = Some(foreground.refuses(key, call, offer.bytes));
         }
         if is_of_protocol(key) {
-            return self.hear_early(key, Arrived::Offered(offer));
+            return self.hear_early(key, call, Arrived::Offered(offer));
         }
-        self.keep(key, Arrived::Offered(offer));
+        self.keep(key, call, Arrived::Offered(offer));
     }
 
     /// Takes the oldest receive for a message out of the queue.
@@ -289,13 +318,13 @@ impl Core {
     }
 
     /// Queues a message that nobody has asked for yet.
-    fn keep(&mut self, key: Key, what: Arrived) {
+    fn keep(&mut self, key: Key, call: Call, what: Arrived) {
         if self.leaving || self.given_up.is_unwanted(key) {
             self.refuse(key.source, &what);
             return;
         }
         let order = self.waiting.next_order();
-        self.waiting.put(Unexpected { key, order, what });
+        self.waiting.put(Unexpected { key, call, order, what });
     }
 
     /// Tells a sender that waits for an answer that there will be none.
@@ -321,35 +350,38 @@ impl Core {
     }
 
     /// Puts a whole message into a receive; false, and the receive has failed, if it does not fit.
-    pub(crate) fn fill(&mut self, op: Id, key: Key, body: &[u8]) -> bool {
-        if !self.has_room(op, body.len() as u64) {
+    pub(crate) fn fill(&mut self, op: Id, key: Key, call: Call, body: &[u8]) -> bool {
+        if !self.fits(op, key, call, body.len() as u64) {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
         entry.make_memory(body.len());
         let span = entry.span.as_mut().expect("a receive has memory");
         copy(&mut span.as_mut_slice()[..body.len()], body);
-        self.complete(op, Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 });
+        self.complete(op, envelope(key, call, body.len() as u64));
         true
     }
 
-    fn has_room(&mut self, op: Id, bytes: u64) -> bool {
-        let room = self.ops.get(op).expect("posted receives exist").room();
-        if bytes > room {
+    /// Whether a message is what a receive asks for, and short enough; if not, the receive has failed.
+    fn fits(&mut self, op: Id, key: Key, call: Call, bytes: u64) -> bool {
+        let receive = self.ops.get(op).expect("posted receives exist");
+        let (expected, room) = (receive.call, receive.room());
+        if expected != call {
+            self.fail(op, expected.differs(self.rank, call, key.source));
+        } else if bytes > room {
             self.fail(op, Error::Truncated { got: bytes, room });
-            return false;
         }
-        true
+        expected == call && bytes <= room
     }
 
     /// Lets an offered message begin to move into a receive; false, and the receive has failed, if it does not fit.
-    pub(crate) fn begin_move(&mut self, op: Id, key: Key, offer: Offer) -> bool {
-        if !self.has_room(op, offer.bytes) {
+    pub(crate) fn begin_move(&mut self, op: Id, key: Key, call: Call, offer: Offer) -> bool {
+        if !self.fits(op, key, call, offer.bytes) {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
         entry.make_memory(offer.bytes as usize);
-        let envelope = Envelope { source: key.source, tag: key.tag, bytes: offer.bytes };
+        let envelope = envelope(key, call, offer.bytes);
         entry.state = State::Moving(Box::new(Moving { envelope, slot: offer.slot, got: 0, begun: false }));
         self.actions.push(Action::Move { op, from: key.source, offer });
         true
@@ -505,17 +537,17 @@ impl Core {
 
     /// Puts a message that was taken out for a receive back to its place, or into a receive that came meanwhile.
     pub(crate) fn put_back(&mut self, message: Unexpected) {
-        let key = message.key;
+        let (key, call) = (message.key, message.call);
         while let Some(op) = self.take_posted_id(key) {
             let taken = match &message.what {
                 Arrived::Eager { data, answer } => {
-                    let taken = self.fill(op, key, data);
+                    let taken = self.fill(op, key, call, data);
                     if taken {
                         self.received(key.source, data.len(), *answer);
                     }
                     taken
                 }
-                Arrived::Offered(offer) => self.begin_move(op, key, *offer),
+                Arrived::Offered(offer) => self.begin_move(op, key, call, *offer),
             };
             if taken {
                 return;

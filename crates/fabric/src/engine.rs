@@ -28,13 +28,14 @@ use crate::board::Board;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Head {
-    /// What the record is; see the endpoint's `kind` module.
+    /// What the record is, in its low bits; above them the operation that a message belongs to and the high bits of its
+    /// tag. See the endpoint's `kind` module.
     pub kind: u32,
     /// Which communicator.
     pub context: u32,
-    /// Which message.
+    /// Which message: the low bits of its tag.
     pub tag: u32,
-    /// A small number whose meaning depends on `kind`: mostly the operation that an answer refers to.
+    /// A number whose meaning depends on `kind`: mostly the operation that an answer refers to.
     pub slot: u32,
 }
 
@@ -164,6 +165,13 @@ pub trait Fabric {
     /// return at once if an event, or room after a `try_send` that failed, has come since; must return after about
     /// 100 ms in any case. Returns whether it slept.
     fn idle(&mut self, round: u32) -> bool;
+
+    /// Whether [`idle`](Self::idle) does not return after a while, but only when something has come: what is to be looked after
+    /// by those who wait is looked after before that.
+    fn sleeps_for_good(&self, round: u32) -> bool {
+        let _ = round;
+        false
+    }
 
     /// Announces that this rank starts nothing new. Polling goes on until [`departed`](Self::departed).
     fn depart(&mut self);

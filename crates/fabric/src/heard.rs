@@ -14,6 +14,7 @@ use std::hash::{Hash, Hasher};
 use treepie_base::{BuildNumberHasher, Bytes, Result, Span};
 
 use crate::bins::Key;
+use crate::call::Call;
 use crate::core::Core;
 use crate::effort;
 use crate::endpoint::Endpoint;
@@ -23,11 +24,26 @@ use crate::matching::{Answer, Arrived};
 use crate::op::{Envelope, Heed, Op, State, Target};
 use crate::slab::{Id, Slab};
 
-/// Set in the tags of messages of protocols. The library's own contexts are odd; a program's tags may have any bits.
-pub const PROTOCOL: u32 = 1 << 30;
+/// Set in the tags of messages of protocols. The library's own contexts are odd.
+pub const PROTOCOL: u64 = 1 << 50;
 
 /// So many low bits of a tag are the protocol's own; those above name its run.
 pub const OWN_BITS: u32 = 18;
+
+/// Set in the tags of messages by which some ranks alone make a communicator; they belong to no collective operation.
+pub const GROUPS: u64 = 1 << 51;
+
+/// The bits of a tag that name a collective operation of a communicator, by its number.
+pub const fn run_tag(number: u32) -> u64 {
+    (number as u64) << OWN_BITS
+}
+
+/// The number of the collective operation that a tag names.
+pub(crate) const fn number_of(tag: u64) -> u32 {
+    (tag >> OWN_BITS) as u32
+}
+
+const _: () = assert!(OWN_BITS + u32::BITS == PROTOCOL.ilog2() && GROUPS.ilog2() + 1 == crate::kind::TAG_BITS);
 
 #[inline]
 pub(crate) fn is_of_protocol(key: Key) -> bool {
@@ -40,14 +56,14 @@ pub struct Run {
     /// The communicator.
     pub context: u32,
     /// The tag of its messages without the protocol's own bits.
-    pub tag: u32,
+    pub tag: u64,
 }
 
 impl Hash for Run {
     /// The low bits of its tag are the same in all runs.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.context);
-        state.write_u32(self.tag >> OWN_BITS);
+        state.write_u64(self.tag >> OWN_BITS);
     }
 }
 
@@ -203,6 +219,17 @@ impl Heard {
         self.held
     }
 
+    /// The runs that are listened to.
+    pub(crate) fn listened(&self) -> impl Iterator<Item = Run> {
+        self.runs.iter().filter(|queue| queue.align.is_some()).map(|queue| queue.run)
+    }
+
+    /// Messages of those that are not: the run, who sent it, and what it belongs to.
+    pub(crate) fn unheard(&self) -> impl Iterator<Item = (Run, u32, Call)> {
+        let unheard = self.runs.iter().filter(|queue| queue.align.is_none());
+        unheard.flat_map(|queue| queue.early.iter().map(|(envelope, _)| (queue.run, envelope.source, envelope.call)))
+    }
+
     /// Whether anybody listens.
     pub(crate) fn listens(&self) -> bool {
         self.runs.iter().any(|queue| queue.align.is_some())
@@ -234,20 +261,20 @@ impl Core {
     /// Whether a record is a whole message of a run of which no earlier one waits. No receive asks for such messages.
     #[inline]
     fn is_heard_in_place(&self, run: Run, head: Head) -> bool {
-        matches!(head.kind, EAGER | EAGER_SYNC)
+        matches!(head.what(), EAGER | EAGER_SYNC)
             && head.context == run.context
-            && head.tag >> OWN_BITS == run.tag >> OWN_BITS
+            && head.whole_tag() >> OWN_BITS == run.tag >> OWN_BITS
             && self.heard.find(run).is_some_and(|place| self.heard.runs[place].is_empty())
     }
 
     /// A message of a protocol has come, whole.
-    pub(crate) fn hear_whole(&mut self, key: Key, body: &[u8], answer: Answer) {
+    pub(crate) fn hear_whole(&mut self, key: Key, call: Call, body: &[u8], answer: Answer) {
         let listening = self.heard.find_mut(Run::of(key));
         let Some((queue, align)) = listening.and_then(|queue| queue.align.map(|align| (queue, align))) else {
             let data = self.copy_to_keep(body);
-            return self.hear_early(key, Arrived::Eager { data, answer });
+            return self.hear_early(key, call, Arrived::Eager { data, answer });
         };
-        let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64 };
+        let envelope = Envelope { source: key.source, tag: key.tag, bytes: body.len() as u64, call };
         let is_there = queue.push(Message { envelope, what: What::Whole(Bytes::copy_of(body, align)) });
         if is_there && let Some(task) = queue.task {
             self.due.mark(task);
@@ -257,13 +284,13 @@ impl Core {
     }
 
     /// A message of a protocol has come, whole or as its announcement, and is put behind those before it.
-    pub(crate) fn hear_early(&mut self, key: Key, arrived: Arrived) {
+    pub(crate) fn hear_early(&mut self, key: Key, call: Call, arrived: Arrived) {
         if self.leaving || self.given_up.is_unwanted(key) {
             self.refuse(key.source, &arrived);
             return;
         }
         let run = Run::of(key);
-        let envelope = Envelope { source: key.source, tag: key.tag, bytes: arrived.bytes() };
+        let envelope = Envelope { source: key.source, tag: key.tag, bytes: arrived.bytes(), call };
         let queue = self.heard.find_or_begin(run);
         let Some(align) = queue.align else {
             let held = arrived.held();
@@ -296,9 +323,9 @@ impl Core {
             }
             Arrived::Offered(offer) => {
                 let key = Key { context: run.context, source: envelope.source, tag: envelope.tag };
-                let op = Op::receive(key, State::Queued, Target::Fresh { align });
+                let op = Op::receive(key, envelope.call, State::Queued, Target::Fresh { align });
                 let id = self.ops.insert(Op { heed: Heed::Run, ..op.of_task(None) });
-                self.begin_move(id, key, offer);
+                self.begin_move(id, key, envelope.call, offer);
                 What::Moving(id)
             }
         }
@@ -358,8 +385,11 @@ impl Endpoint {
             any = true;
             match event {
                 Event::Record { from, head, body } if self.core.is_heard_in_place(run, head) => {
-                    take(Envelope { source: from, tag: head.tag, bytes: body.len() as u64 }, body);
-                    let answer = if head.kind == EAGER { Answer::Nobody } else { Answer::Peer(head.slot) };
+                    let (answer, call) = match head.what() {
+                        EAGER => (Answer::Nobody, head.call(head.slot)),
+                        _ => (Answer::Peer(head.slot), head.call(0)),
+                    };
+                    take(Envelope { source: from, tag: head.whole_tag(), bytes: body.len() as u64, call }, body);
                     self.core.received(from, body.len(), answer);
                 }
                 event => Self::handle(&mut self.core, event, None),

@@ -1,8 +1,57 @@
 //! What records mean. `slot` is the receiver's own name for something it asked to be told about.
 
+use crate::bins::Key;
+use crate::call::Call;
+use crate::engine::Head;
 use crate::matching::Offer;
 
-/// A whole message. Its sender does not wait.
+/// Bits of [`Head::kind`] that say what a record is.
+const KIND_BITS: u32 = 5;
+/// Bits above those: the operation that a message belongs to.
+const OPERATION_BITS: u32 = Call::OPERATION_BITS;
+/// The rest: bits of a tag above the 32 that have a place of their own.
+const HIGH_BITS: u32 = u32::BITS - KIND_BITS - OPERATION_BITS;
+
+/// Bits of a tag.
+pub const TAG_BITS: u32 = u32::BITS + HIGH_BITS;
+
+impl Head {
+    /// Of a message, or of what is said about messages with such tags.
+    #[inline]
+    pub(crate) fn of_message(kind: u32, context: u32, tag: u64, call: Call, slot: u32) -> Self {
+        debug_assert!(tag >> TAG_BITS == 0 && kind >> KIND_BITS == 0);
+        let high = (tag >> u32::BITS) as u32;
+        let kind = kind | u32::from(call.operation) << KIND_BITS | high << (KIND_BITS + OPERATION_BITS);
+        Self { kind, context, tag: tag as u32, slot }
+    }
+
+    /// What the record is.
+    #[inline]
+    pub(crate) fn what(&self) -> u32 {
+        self.kind & ((1 << KIND_BITS) - 1)
+    }
+
+    /// The tag, all of it.
+    #[inline]
+    pub(crate) fn whole_tag(&self) -> u64 {
+        u64::from(self.kind >> (KIND_BITS + OPERATION_BITS)) << u32::BITS | u64::from(self.tag)
+    }
+
+    /// What a message of this rank is matched by.
+    #[inline]
+    pub(crate) fn key(&self, source: u32) -> Key {
+        Key { context: self.context, source, tag: self.whole_tag() }
+    }
+
+    /// The operation that the message belongs to; how much it is about stands elsewhere.
+    #[inline]
+    pub(crate) fn call(&self, size: u32) -> Call {
+        let operation = (self.kind >> KIND_BITS & ((1 << OPERATION_BITS) - 1)) as u8;
+        Call { operation, size }
+    }
+}
+
+/// A whole message. Its sender does not wait; `slot` is how much its operation is about.
 pub(crate) const EAGER: u32 = 1;
 /// A whole message; `slot` is to be acknowledged when it is received.
 pub(crate) const EAGER_SYNC: u32 = 2;
@@ -31,7 +80,8 @@ pub(crate) const WINDOW_GET: u32 = 13;
 pub(crate) const WINDOW_ADD: u32 = 14;
 /// What was asked for.
 pub(crate) const WINDOW_GOT: u32 = 15;
-/// No messages of `context` whose tags have the bits `tag` under the mask `slot` will be sent any more.
+/// No messages of `context` whose tags have the bits `tag` under a mask will be sent any more; body: the mask, and the rank
+/// that was lost, if that is why.
 pub(crate) const GAVE_UP: u32 = 16;
 
 /// Bodies that are a few words.
@@ -58,12 +108,6 @@ pub(crate) struct Body {
 impl Body {
     pub(crate) const EMPTY: Body = Body { bytes: [0; 56], len: 0 };
 
-    pub(crate) fn of_number(number: u32) -> Self {
-        let mut body = Self { len: 4, ..Self::EMPTY };
-        body.bytes[..4].copy_from_slice(&number.to_le_bytes());
-        body
-    }
-
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
@@ -71,12 +115,12 @@ impl Body {
 
 impl Offer {
     pub(crate) fn to_body(self) -> Body {
-        body([self.bytes, self.place, u64::from(self.generation)])
+        body([self.bytes, self.place, u64::from(self.size) << 32 | u64::from(self.generation)])
     }
 
     pub(crate) fn from_body(slot: u32, body: &[u8]) -> Self {
-        let [bytes, place, generation] = words(body);
-        Self { bytes, place, slot, generation: generation as u32 }
+        let [bytes, place, both] = words(body);
+        Self { bytes, place, slot, generation: both as u32, size: (both >> 32) as u32 }
     }
 }
 

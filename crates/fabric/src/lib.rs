@@ -20,8 +20,10 @@ mod acting;
 mod alone;
 mod bins;
 mod board;
+mod call;
 mod completions;
 mod core;
+mod differing;
 #[doc(hidden)]
 pub mod effort;
 mod endpoint;
@@ -45,10 +47,12 @@ mod window;
 
 pub use alone::Alone;
 pub use board::{Board, Room, SHOWN};
+pub use call::Call;
 pub use completions::CompletionQueue;
 pub use endpoint::Endpoint;
 pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory};
-pub use heard::{OWN_BITS, PROTOCOL, Run};
+pub use heard::{GROUPS, OWN_BITS, PROTOCOL, Run, run_tag};
+pub use kind::TAG_BITS;
 pub use loss::Group;
 pub use op::{Address, Completion, Envelope, Select, Started, Target};
 pub use reactor::{Gathered, Needs, Reactor, Transmit};

@@ -6,6 +6,7 @@
 //! and in those of a wildcard class only after a receive of that class has been seen, as most programs never use any.
 
 use crate::bins::{Bins, CLASSES, Key};
+use crate::call::Call;
 use crate::slab::{Id, Slab};
 
 /// Receives that wait for their message, by the numbers of their operations.
@@ -73,6 +74,8 @@ impl Posted {
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) key: Key,
+    /// What it belongs to.
+    pub(crate) call: Call,
     /// Its place in the order of arrival.
     pub(crate) order: u64,
     pub(crate) what: Arrived,
@@ -110,6 +113,8 @@ pub(crate) struct Offer {
     /// The sender's name for it.
     pub(crate) slot: u32,
     pub(crate) generation: u32,
+    /// How much the operation is about that it belongs to.
+    pub(crate) size: u32,
 }
 
 impl Unexpected {
@@ -142,11 +147,27 @@ pub(crate) struct Waiting {
     next: u64,
     /// Bytes of those that are there whole.
     held: u64,
+    /// How many belong to operations of all ranks.
+    of_calls: usize,
 }
 
 impl Waiting {
     pub(crate) fn new() -> Self {
-        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0, held: 0 }
+        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0, held: 0, of_calls: 0 }
+    }
+
+    /// Whether some belong to operations of all ranks.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.of_calls > 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Unexpected> {
+        self.entries.iter().map(|(_, message)| message)
     }
 
     #[inline]
@@ -169,6 +190,7 @@ impl Waiting {
     pub(crate) fn put(&mut self, message: Unexpected) {
         let (key, order) = (message.key, message.order);
         self.held += message.what.held();
+        self.of_calls += usize::from(message.call.is_some());
         let index = self.entries.insert(message).index;
         let Self { entries, bins, .. } = self;
         for (class, bins) in bins.iter_mut().enumerate() {
@@ -210,6 +232,7 @@ impl Waiting {
     pub(crate) fn take(&mut self, id: Id) -> Unexpected {
         let message = self.entries.take(id).expect("found before");
         self.held -= message.what.held();
+        self.of_calls -= usize::from(message.call.is_some());
         for (class, bins) in self.bins.iter_mut().enumerate() {
             if let Some(bins) = bins {
                 bins.remove(message.key.as_class(class), id.index);
@@ -227,16 +250,16 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bins::ANY;
+    use crate::bins::{ANY, ANY_TAG};
 
-    fn key(source: u32, tag: u32) -> Key {
+    fn key(source: u32, tag: u64) -> Key {
         Key { context: 0, source, tag }
     }
 
     #[test]
     fn the_oldest_receive_wins_whatever_its_class() {
         let mut posted = Posted::new();
-        let keys = [key(ANY, 5), key(1, 5), key(ANY, ANY), key(1, ANY), key(1, 5)];
+        let keys = [key(ANY, 5), key(1, 5), key(ANY, ANY_TAG), key(1, ANY_TAG), key(1, 5)];
         let orders: Vec<u64> = keys.iter().enumerate().map(|(op, key)| posted.post(*key, op as u32)).collect();
         let mut take = |message| posted.take(message, |op| (keys[op as usize], orders[op as usize]));
         assert_eq!(take(key(2, 6)), Some(2));
@@ -245,8 +268,13 @@ mod tests {
         assert!(posted.is_empty());
     }
 
-    fn eager(source: u32, tag: u32, order: u64) -> Unexpected {
-        Unexpected { key: key(source, tag), order, what: Arrived::Eager { data: vec![], answer: Answer::Nobody } }
+    fn eager(source: u32, tag: u64, order: u64) -> Unexpected {
+        Unexpected {
+            key: key(source, tag),
+            call: Call::NONE,
+            order,
+            what: Arrived::Eager { data: vec![], answer: Answer::Nobody },
+        }
     }
 
     #[test]
@@ -261,12 +289,12 @@ mod tests {
             Some(waiting.take(id).order)
         };
         assert_eq!(take(key(ANY, 2)), Some(3));
-        assert_eq!(take(key(2, ANY)), Some(2));
+        assert_eq!(take(key(2, ANY_TAG)), Some(2));
         assert_eq!(take(key(1, 1)), Some(1));
-        assert_eq!(take(key(ANY, ANY)), Some(4));
-        assert_eq!(take(key(2, ANY)), None);
-        assert_eq!(take(key(ANY, ANY)), Some(5));
-        assert_eq!(take(key(ANY, ANY)), None);
+        assert_eq!(take(key(ANY, ANY_TAG)), Some(4));
+        assert_eq!(take(key(2, ANY_TAG)), None);
+        assert_eq!(take(key(ANY, ANY_TAG)), Some(5));
+        assert_eq!(take(key(ANY, ANY_TAG)), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use treepie_base::{Bytes, Error, Lender, Result, Span};
 
-use crate::bins::{ANY, Key};
+use crate::bins::{ANY, ANY_TAG, Key};
+use crate::call::Call;
 use crate::slab::Id;
 
 /// Who sent a message, what it is called and how long it is. The source is a rank of the world.
@@ -11,9 +12,11 @@ pub struct Envelope {
     /// Rank of the world that sent it.
     pub source: u32,
     /// Its tag.
-    pub tag: u32,
+    pub tag: u64,
     /// Its length.
     pub bytes: u64,
+    /// What it belongs to.
+    pub call: Call,
 }
 
 /// Which messages a receive or probe takes. The source is a rank of the world.
@@ -24,12 +27,14 @@ pub struct Select {
     /// Only this rank's, or anybody's.
     pub source: Option<u32>,
     /// Only this tag, or any.
-    pub tag: Option<u32>,
+    pub tag: Option<u64>,
+    /// What the message must belong to. One that does not, and that this would take otherwise, is an error.
+    pub call: Call,
 }
 
 impl Select {
     pub(crate) fn key(self) -> Key {
-        Key { context: self.context, source: self.source.unwrap_or(ANY), tag: self.tag.unwrap_or(ANY) }
+        Key { context: self.context, source: self.source.unwrap_or(ANY), tag: self.tag.unwrap_or(ANY_TAG) }
     }
 }
 
@@ -41,9 +46,11 @@ pub struct Address {
     /// The receiver.
     pub to: u32,
     /// The tag.
-    pub tag: u32,
+    pub tag: u64,
     /// Whether the send is done only when its receive has begun.
     pub synchronous: bool,
+    /// What the message belongs to.
+    pub call: Call,
 }
 
 /// Where a received message is put.
@@ -126,6 +133,8 @@ pub(crate) struct Op {
     pub(crate) lender: Option<Lender>,
     /// What a receive takes; for a send, the address, with the receiver as source.
     pub(crate) key: Key,
+    /// What its message belongs to.
+    pub(crate) call: Call,
     pub(crate) what: What,
     /// Alignment of the memory to be made, for a receive without memory of its own; 0 for others.
     pub(crate) fresh: u16,
@@ -151,17 +160,18 @@ pub(crate) enum Heed {
 impl Op {
     /// Something of this rank that is no message.
     pub(crate) fn other(what: What) -> Self {
-        let key = Key { context: 0, source: ANY, tag: ANY };
-        Self { state: State::Running, span: None, lender: None, key, what, fresh: 0, heed: Heed::Kept }
+        let (key, call) = (Key { context: 0, source: ANY, tag: ANY_TAG }, Call::NONE);
+        Self { state: State::Running, span: None, lender: None, key, call, what, fresh: 0, heed: Heed::Kept }
     }
 
     pub(crate) fn send(address: Address, span: Span) -> Self {
-        let Address { context, to, tag, synchronous } = address;
+        let Address { context, to, tag, synchronous, call } = address;
         Self {
             state: State::Queued,
             lender: span.lender(),
             span: Some(span),
             key: Key { context, source: to, tag },
+            call,
             what: if synchronous { What::SynchronousSend } else { What::Send },
             fresh: 0,
             heed: Heed::Kept,
@@ -169,22 +179,15 @@ impl Op {
     }
 
     #[inline]
-    pub(crate) fn receive(key: Key, state: State, target: Target) -> Self {
-        match target {
+    pub(crate) fn receive(key: Key, call: Call, state: State, target: Target) -> Self {
+        let (span, lender, fresh) = match target {
             Target::Into(span) => {
                 let lender = span.lender();
-                Self { state, span: Some(span), lender, key, what: What::Receive, fresh: 0, heed: Heed::Kept }
+                (Some(span), lender, 0)
             }
-            Target::Fresh { align } => Self {
-                state,
-                span: None,
-                lender: None,
-                key,
-                what: What::Receive,
-                fresh: align as u16,
-                heed: Heed::Kept,
-            },
-        }
+            Target::Fresh { align } => (None, None, align as u16),
+        };
+        Self { state, span, lender, key, call, what: What::Receive, fresh, heed: Heed::Kept }
     }
 
     /// The same as a task's own matter; `number` is that of a task which is stepped when this ends.
@@ -199,7 +202,7 @@ impl Op {
 
     pub(crate) fn address(&self) -> Address {
         let Key { context, source, tag } = self.key;
-        Address { context, to: source, tag, synchronous: self.what == What::SynchronousSend }
+        Address { context, to: source, tag, synchronous: self.what == What::SynchronousSend, call: self.call }
     }
 
     #[inline]
@@ -265,7 +268,7 @@ impl std::fmt::Display for Waiting {
             What::Task => return write!(f, "a collective operation"),
         }
         match key.tag {
-            ANY => write!(f, ", any tag")?,
+            ANY_TAG => write!(f, ", any tag")?,
             tag => write!(f, ", tag {tag}")?,
         }
         write!(f, ", context {}", key.context)

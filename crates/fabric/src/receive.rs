@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use treepie_base::{Bytes, Error, Result, copy_short, lending};
 
 use crate::bins::Key;
+use crate::call::Call;
 use crate::core::{Core, Foreground, Outcome};
 use crate::endpoint::{BATCH, Endpoint};
 use crate::kind;
@@ -25,7 +26,8 @@ impl Found {
 }
 
 fn envelope(message: &Unexpected) -> Envelope {
-    Envelope { source: message.key.source, tag: message.key.tag, bytes: message.bytes() }
+    let Unexpected { key, call, .. } = message;
+    Envelope { source: key.source, tag: key.tag, bytes: message.bytes(), call: *call }
 }
 
 /// Which receives look whether their message is already there.
@@ -70,7 +72,7 @@ impl Endpoint {
             return self.recv_waiting(select, into);
         }
         let mut patience = Patience::default();
-        let mut foreground = Some(Foreground { key, into, outcome: None });
+        let mut foreground = Some(Foreground { key, call: select.call, into, outcome: None });
         loop {
             let any = self.progress_for(&mut foreground);
             let outcome = foreground.as_mut().and_then(|foreground| foreground.outcome.take());
@@ -80,6 +82,7 @@ impl Endpoint {
                     let room = foreground.expect("set above").into.len() as u64;
                     return Err(Error::Truncated { got: bytes, room });
                 }
+                Some(Outcome::Differs { source, call }) => return Err(self.differs(select.call, call, source)),
                 Some(Outcome::Offered(envelope, offer)) => {
                     return self.recv_offered(envelope, offer, foreground.expect("set above").into);
                 }
@@ -93,6 +96,7 @@ impl Endpoint {
                 }
                 None => {
                     self.refuse_self_wait(key)?;
+                    self.core.differing.awaits(key, select.call);
                     self.pause(&mut patience, Waiting::Op(What::Receive, key));
                     let lost = self.hopeless(key);
                     if lost.is_some() {
@@ -104,6 +108,7 @@ impl Endpoint {
                         return self.recv_waiting(select, foreground.expect("set above").into);
                     }
                     self.fail_given_up(key)?;
+                    self.fail_differing(key.context, key.tag, select.call)?;
                     if let Some(lost) = lost {
                         return Err(Error::PeerLost { rank: lost as usize });
                     }
@@ -120,13 +125,21 @@ impl Endpoint {
     #[cold]
     fn recv_waiting(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
         let id = self.core.waiting.find(select.key()).expect("the caller has seen it");
-        let (got, room) = (self.core.waiting.get(id).bytes(), into.len() as u64);
+        let message = self.core.waiting.get(id);
+        let (got, room) = (message.bytes(), into.len() as u64);
+        if message.call != select.call {
+            return Err(self.differs(select.call, message.call, message.key.source));
+        }
         if got > room {
             return Err(Error::Truncated { got, room });
         }
         let message = self.core.waiting.take(id);
         self.tell_held();
         self.recv_found(Found(message), into).map_err(|refused| self.put_refused_back(refused))
+    }
+
+    fn differs(&self, expected: Call, call: Call, source: u32) -> Error {
+        expected.differs(self.core.rank, call, source)
     }
 
     fn put_refused_back(&mut self, (error, found): (Error, Option<Found>)) -> Error {
@@ -184,16 +197,16 @@ impl Endpoint {
         )
     }
 
-    fn new_receive(&mut self, key: Key, target: Target) -> Id {
-        let op = Op::receive(key, State::Queued, target);
+    fn new_receive(&mut self, key: Key, call: Call, target: Target) -> Id {
+        let op = Op::receive(key, call, State::Queued, target);
         let op = self.owned(op);
         self.core.ops.insert(op)
     }
 
     fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
         let key = Key { context: 0, source: envelope.source, tag: envelope.tag };
-        let id = self.new_receive(key, target);
-        self.core.begin_move(id, key, offer);
+        let id = self.new_receive(key, envelope.call, target);
+        self.core.begin_move(id, key, envelope.call, offer);
         self.act();
         id
     }
@@ -213,11 +226,12 @@ impl Endpoint {
         if self.core.posted.is_empty() || self.serve_older() {
             let wanted = select.key();
             self.fabric.poll_if(&mut |from, head, body| {
-                let key = Key { context: head.context, source: from, tag: head.tag };
-                let taken = head.kind == kind::EAGER && wanted.takes(key) && body.len() <= into.len();
+                let (key, call) = (head.key(from), head.call(head.slot));
+                let is_asked_for = head.what() == kind::EAGER && wanted.takes(key) && call == select.call;
+                let taken = is_asked_for && body.len() <= into.len();
                 if taken {
                     copy_short(&mut into[..body.len()], body);
-                    got = Some(Envelope { source: from, tag: head.tag, bytes: body.len() as u64 });
+                    got = Some(Envelope { source: from, tag: key.tag, bytes: body.len() as u64, call });
                 }
                 taken
             });
@@ -238,8 +252,8 @@ impl Endpoint {
         for _ in 0..BATCH {
             let core = &mut self.core;
             let served = self.fabric.poll_if(&mut |from, head, body| {
-                let key = Key { context: head.context, source: from, tag: head.tag };
-                let taken = head.kind == kind::EAGER && core.eager_posted(key, body);
+                let call = head.call(head.slot);
+                let taken = head.what() == kind::EAGER && core.eager_posted(head.key(from), call, body);
                 if taken {
                     core.received(from, body.len(), Answer::Nobody);
                 }
@@ -261,12 +275,12 @@ impl Endpoint {
         if !self.core.waiting.is_empty()
             && let Some(found) = self.core.waiting.find(key)
         {
-            return self.start_recv_found(key, target, found);
+            return self.start_recv_found(key, select.call, target, found);
         }
         let Core { ops, posted, .. } = &mut self.core;
         let (in_task, task) = (self.in_task, self.task);
         let id = ops.insert_with(|index| {
-            let op = Op::receive(key, State::Posted(posted.post(key, index)), target);
+            let op = Op::receive(key, select.call, State::Posted(posted.post(key, index)), target);
             if in_task { op.of_task(task) } else { op }
         });
         self.core.fail_if_given_up(id, key);
@@ -279,9 +293,15 @@ impl Endpoint {
     }
 
     #[cold]
-    fn start_recv_found(&mut self, key: Key, target: Target, found: Id) -> Id {
-        let id = self.new_receive(key, target);
-        let (got, room) = (self.core.waiting.get(found).bytes(), self.core.ops.get(id).expect("just made").room());
+    fn start_recv_found(&mut self, key: Key, call: Call, target: Target, found: Id) -> Id {
+        let id = self.new_receive(key, call, target);
+        let message = self.core.waiting.get(found);
+        let (got, room) = (message.bytes(), self.core.ops.get(id).expect("just made").room());
+        if message.call != call {
+            let error = self.differs(call, message.call, message.key.source);
+            self.core.fail(id, error);
+            return id;
+        }
         if got > room {
             self.core.fail(id, Error::Truncated { got, room });
             return id;
@@ -294,12 +314,12 @@ impl Endpoint {
         self.tell_held();
         match message.what {
             Arrived::Eager { data, answer } => {
-                self.core.fill(id, message.key, &data);
+                self.core.fill(id, message.key, call, &data);
                 self.core.received(message.key.source, data.len(), answer);
                 self.core.use_again(data);
             }
             Arrived::Offered(offer) => {
-                self.core.begin_move(id, message.key, offer);
+                self.core.begin_move(id, message.key, call, offer);
             }
         }
         self.act();
@@ -366,7 +386,7 @@ impl Endpoint {
     }
 
     /// Looks at all messages of a context and tag that are there whole and wait for a receive: who sent them, and what.
-    pub fn look_at_waiting(&self, context: u32, tag: u32, mut look: impl FnMut(u32, &[u8])) {
+    pub fn look_at_waiting(&self, context: u32, tag: u64, mut look: impl FnMut(u32, &[u8])) {
         let waiting = &self.core.waiting;
         for id in waiting.select(|message| message.key.context == context && message.key.tag == tag) {
             let message = waiting.get(id);

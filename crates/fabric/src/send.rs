@@ -18,13 +18,13 @@ impl Endpoint {
     /// Sends a short message, if that can be done without waiting for anything.
     #[inline]
     pub fn send_now(&mut self, address: Address, data: &[u8]) -> bool {
-        let Address { context, to, tag, synchronous } = address;
+        let Address { context, to, tag, synchronous, call } = address;
         if synchronous || data.len() > self.eager_limit || to == self.core.rank || !self.core.outbox.is_empty() {
             return false;
         }
         let peer = &mut self.core.peers[to as usize];
         let unreceived = peer.unreceived + cost(data.len());
-        let head = Head { kind: kind::EAGER, context, tag, slot: 0 };
+        let head = Head::of_message(kind::EAGER, context, tag, call, call.size);
         let sent = unreceived <= self.core.credit && self.fabric.try_send(to, head, data);
         if sent {
             peer.unreceived = unreceived;
@@ -79,13 +79,14 @@ impl Endpoint {
     /// Sends a message or its announcement; false if there is no room.
     pub(crate) fn dispatch(&mut self, id: Id) -> bool {
         let Some(op) = self.core.ops.get_mut(id) else { return true };
-        let Address { context, to, tag, synchronous } = op.address();
+        let Address { context, to, tag, synchronous, call } = op.address();
         let Some(span) = &mut op.span else { return true };
         let peer = &mut self.core.peers[to as usize];
         let unreceived = peer.unreceived.saturating_add(cost(span.len()));
         let eager = span.len() <= self.eager_limit && unreceived <= self.core.credit;
         if eager && !synchronous {
-            let sent = self.fabric.try_send(to, Head { kind: kind::EAGER, context, tag, slot: 0 }, span.as_slice());
+            let head = Head::of_message(kind::EAGER, context, tag, call, call.size);
+            let sent = self.fabric.try_send(to, head, span.as_slice());
             if sent {
                 peer.unreceived = unreceived;
                 self.core.complete(id, Envelope::default());
@@ -94,12 +95,13 @@ impl Endpoint {
         }
         let answer = self.core.answers.insert(id);
         let sent = if eager {
-            let head = Head { kind: kind::EAGER_SYNC, context, tag, slot: answer.index };
+            let head = Head::of_message(kind::EAGER_SYNC, context, tag, call, answer.index);
             self.fabric.try_send(to, head, span.as_slice())
         } else {
             let place = self.fabric.offer(to, span);
-            let offer = Offer { bytes: span.len() as u64, place, slot: answer.index, generation: answer.generation };
-            let head = Head { kind: kind::OFFER, context, tag, slot: answer.index };
+            let (bytes, Id { index: slot, generation }) = (span.len() as u64, answer);
+            let offer = Offer { bytes, place, slot, generation, size: call.size };
+            let head = Head::of_message(kind::OFFER, context, tag, call, slot);
             let sent = self.fabric.try_send(to, head, offer.to_body().as_slice());
             if !sent {
                 // It is offered anew, under another key, when there is room.
@@ -127,12 +129,12 @@ impl Endpoint {
         let answer = if address.synchronous { Answer::Own(id) } else { Answer::Nobody };
         let mut taken = false;
         while !taken && let Some(receive) = self.core.take_posted_id(key) {
-            taken = self.core.fill(receive, key, span.as_slice());
+            taken = self.core.fill(receive, key, address.call, span.as_slice());
         }
         if !taken {
             let what = Arrived::Eager { data: span.as_slice().to_vec(), answer };
             let order = self.core.waiting.next_order();
-            self.core.waiting.put(Unexpected { key, order, what });
+            self.core.waiting.put(Unexpected { key, call: address.call, order, what });
         }
         self.core.ops.get_mut(id).expect("just made").span = Some(span);
         if taken || !address.synchronous {

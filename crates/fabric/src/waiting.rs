@@ -160,6 +160,9 @@ impl Endpoint {
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
     pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
+        if self.fabric.sleeps_for_good(patience.round) && self.look_for_differing(true) {
+            return;
+        }
         let slept = self.fabric.idle(patience.round);
         patience.round += 1;
         self.look_for_losses();
@@ -171,6 +174,7 @@ impl Endpoint {
     /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
     fn watch(&mut self, patience: &mut Patience, what: Waiting) {
         self.fabric.waits_for(&what);
+        self.look_for_differing(false);
         let now = self.fabric.now();
         let waited = now - *patience.since.get_or_insert(now);
         if let Some(stall) = self.stall

@@ -40,7 +40,7 @@ struct Question {
 impl Core {
     pub(crate) fn window_record(&mut self, from: u32, head: Head, body: &[u8]) {
         let reply = |kind| Head { kind, context: head.context, slot: head.slot, ..Head::default() };
-        match head.kind {
+        match head.what() {
             kind::WINDOW_PUT => {
                 let [at] = words(body);
                 self.memories.write(head.context, at, &body[8..]);

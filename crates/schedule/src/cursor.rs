@@ -3,6 +3,10 @@
 use crate::op::{Op, Rounds};
 use crate::schedule::{Phase, Schedule};
 
+/// So many lanes of a phase are open at once on a rank at most, also if the phase has a larger window: executors tell the
+/// messages of lanes apart by so many numbers.
+pub const MOST_OPEN_LANES: u32 = 1 << 12;
+
 /// Rounds that are asked for at once; most of the price of asking is paid once for all of them.
 const BATCH: u32 = 8;
 
@@ -92,7 +96,7 @@ impl Cursor {
     }
 
     fn may_open(&self) -> bool {
-        self.opened - self.lowest < self.shape.window.max(1)
+        self.opened - self.lowest < self.shape.window.clamp(1, MOST_OPEN_LANES)
     }
 
     fn open_lane(&mut self, schedule: &dyn Schedule) {

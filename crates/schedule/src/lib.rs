@@ -22,7 +22,7 @@ pub mod op;
 pub mod schedule;
 
 pub use core::Core;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, MOST_OPEN_LANES};
 pub use layout::{Layout, Layouts, Places};
 pub use op::{Buf, Op, Part, Rounds, Side};
 pub use schedule::{End, Held, Operation, Phase, Run, Schedule, held};

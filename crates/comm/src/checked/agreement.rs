@@ -3,6 +3,9 @@
 //! In round k a rank tells the one 2^k ahead what it knows: what the lowest rank that it has heard of calls, and the lowest
 //! rank that calls something else, if it knows of any. At the end each has heard of all, so all know the same. A message has
 //! two short texts at most.
+//!
+//! A rank that leaves before the end tells all others what it calls. Who calls something else knows enough then, and tells
+//! all others in turn, as it may leave before they hear of the first.
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +85,9 @@ fn bounded(text: String) -> String {
     text[..end].to_owned() + &mark
 }
 
+/// The tag of what a rank says that leaves; those of rounds are below it.
+const LAST: u32 = u32::BITS;
+
 /// The comparison on one rank.
 pub(crate) struct Agreement {
     rank: u32,
@@ -91,25 +97,50 @@ pub(crate) struct Agreement {
     sent: u32,
     /// A bit for each round whose message has come.
     heard: u32,
+    /// What this rank calls.
+    own: String,
+    /// A rank that calls something else, and has left.
+    left: Option<Said>,
 }
 
 impl Agreement {
     pub(crate) fn new(rank: u32, ranks: u32, call: String) -> Self {
-        let first = Said { rank, call: bounded(call) };
-        Self { rank, ranks, known: Known { first, other: None }, sent: 0, heard: 0 }
+        let own = bounded(call);
+        let first = Said { rank, call: own.clone() };
+        Self { rank, ranks, known: Known { first, other: None }, sent: 0, heard: 0, own, left: None }
+    }
+
+    /// What this rank tells all others if it ends before it has heard of all.
+    pub(crate) fn last_words(&self) -> impl Iterator<Item = Transmit> + use<> {
+        let first = Said { rank: self.rank, call: self.own.clone() };
+        let own = Known { first, other: self.left.clone() }.to_bytes();
+        let rank = self.rank;
+        let others = (0..self.ranks).filter(move |to| *to != rank);
+        others.map(move |to| Transmit::new(to, LAST, own.clone()))
+    }
+
+    /// Whether it has ended before all have been heard of, so that messages may still come.
+    pub(crate) fn ended_early(&self) -> bool {
+        self.left.is_some() && self.heard.trailing_ones() < self.rounds()
     }
 
     /// Says that this rank's call is refused. Only before anything was sent.
     pub(crate) fn refuse(&mut self) {
         debug_assert_eq!((self.sent, self.heard), (0, 0));
         let Said { rank, call } = &self.known.first;
-        self.known.first = Said { rank: *rank, call: bounded(format!("{call}, which is refused there")) };
+        self.own = bounded(format!("{call}, which is refused there"));
+        self.known.first = Said { rank: *rank, call: self.own.clone() };
     }
 
     /// Two ranks that call different things, once it is done: the first rank, and the first of those that differ from it.
-    pub(crate) fn difference(&self) -> Option<(&Said, &Said)> {
+    pub(crate) fn difference(&self) -> Option<[Said; 2]> {
         debug_assert!(self.is_done());
-        self.known.other.as_ref().map(|other| (&self.known.first, other))
+        let known = self.known.other.as_ref().map(|other| (&self.known.first, other));
+        known.map(|(first, other)| [first.clone(), other.clone()]).or_else(|| {
+            let mut both = [Said { rank: self.rank, call: self.own.clone() }, self.left.clone()?];
+            both.sort_unstable_by_key(|said| said.rank);
+            Some(both)
+        })
     }
 
     fn rounds(&self) -> u32 {
@@ -140,11 +171,21 @@ impl Reactor for Agreement {
         Some(Transmit::new(to, round, self.known.to_bytes()))
     }
 
+    fn name(&self) -> &'static str {
+        "a comparison of calls in checked mode"
+    }
+
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let is_expected = tag < self.rounds() && self.source(tag) == from && !self.has_heard(tag);
-        let theirs = Known::from_bytes(bytes.as_slice()).filter(|_| is_expected);
+        let theirs = Known::from_bytes(bytes.as_slice()).filter(|_| is_expected || tag == LAST);
         // A rank that runs something else.
         let Some(theirs) = theirs else { return Err(Error::OtherOperation { rank: from as usize }) };
+        if tag == LAST {
+            // One that calls the same is lost.
+            let said = [Some(theirs.first), theirs.other].into_iter().flatten();
+            self.left = self.left.take().or_else(|| said.into_iter().find(|said| said.call != self.own));
+            return Ok(());
+        }
         self.heard |= 1 << tag;
         self.known = self.known.clone().with(theirs);
         Ok(())
@@ -152,10 +193,10 @@ impl Reactor for Agreement {
 
     fn needs(&self, rank: u32) -> Needs {
         let waits = (0..self.rounds()).any(|round| !self.has_heard(round) && self.source(round) == rank);
-        if waits { Needs::Message } else { Needs::Nothing }
+        if waits && self.left.is_none() { Needs::Message } else { Needs::Nothing }
     }
 
     fn is_done(&self) -> bool {
-        self.sent == self.rounds() && self.heard.trailing_ones() >= self.rounds()
+        self.left.is_some() || self.sent == self.rounds() && self.heard.trailing_ones() >= self.rounds()
     }
 }

@@ -17,7 +17,8 @@ pub(crate) fn fold_bytes<T: Pod>(reduction: impl Reduction<T>) -> impl Fn(&mut [
 impl<'a> Call<'a> {
     /// A call on elements of a type.
     pub(crate) fn of<T: Pod>(operation: Operation, lengths: Lengths<'a>) -> Self {
-        Self { operation, lengths, element: size_of::<T>(), align: align_of::<T>(), commutes: true, in_place: false }
+        let (element, align) = (size_of::<T>(), align_of::<T>());
+        Self { operation, lengths, element, align, commutes: true, in_place: false, said_in_place: false }
     }
 
     pub(crate) fn reducing<T: Pod>(self, reduction: &impl Reduction<T>) -> Self {
@@ -25,6 +26,11 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn in_place(self) -> Self {
+        Self { in_place: true, said_in_place: true, ..self }
+    }
+
+    /// The same on a copy of the input that becomes the output, of which the program knows nothing.
+    pub(crate) fn in_a_copy(self) -> Self {
         Self { in_place: true, ..self }
     }
 }
@@ -103,7 +109,8 @@ impl Comm {
     /// The combination of everybody's `data`, element by element.
     pub fn all_reduce<T: Pod>(&self, data: &[T], op: impl Reduction<T>) -> Result<Vec<T>> {
         let mut into = data.to_vec();
-        self.all_reduce_in_place(&mut into, op)?;
+        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op).in_a_copy();
+        self.run_call(&call, &[], cast_slice_mut(&mut into), Some(fold_bytes(op)))?;
         Ok(into)
     }
 

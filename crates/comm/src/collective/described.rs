@@ -23,7 +23,7 @@ impl Comm {
             Form::Prepared => "a prepared ".to_owned(),
         };
         words += method(call.operation);
-        if call.in_place {
+        if call.said_in_place {
             words += " in place";
         }
         if let Some(root) = call.operation.root() {
@@ -48,6 +48,19 @@ impl Comm {
         }
         words + &self.choice_in_words(&[call.operation])
     }
+}
+
+impl Call<'_> {
+    /// What messages of it say that they belong to.
+    pub(crate) fn signature(&self, ranks: u32) -> treepie_fabric::Call {
+        let bytes = self.lengths.total(ranks).map(|elements| elements.saturating_mul(self.element) as u64);
+        signature(self.operation, bytes)
+    }
+}
+
+/// What messages say that they belong to, of an operation on so many bytes, if all ranks know how many.
+pub(super) fn signature(operation: Operation, bytes: Option<u64>) -> treepie_fabric::Call {
+    treepie_fabric::Call::new(method(operation), operation.root().unwrap_or(0), bytes)
 }
 
 /// As programs call it.

@@ -11,10 +11,10 @@
 use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Region, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
+use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task, run_tag};
 use treepie_schedule::{Buf, Cursor, Op, Part, Side};
 
-use super::job::{Buffers, INSTANCE_MASK, Job, instance_tag};
+use super::job::{Buffers, INSTANCE_MASK, Job};
 
 /// A collective operation of one rank that goes on, or that can be started.
 pub(crate) struct Execution {
@@ -196,11 +196,12 @@ impl Execution {
         Some(Ok(()))
     }
 
-    fn issue(&mut self, op: Op, tag: u32, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
+    fn issue(&mut self, op: Op, tag: u64, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
         match op {
             Op::Send { to, part } => {
                 let to = self.job.members.world(to, endpoint)?;
-                let address = Address { context: self.job.context, to, tag, synchronous: false };
+                let Job { context, call, .. } = self.job;
+                let address = Address { context, to, tag, synchronous: false, call };
                 let (range, bytes) = self.bytes(part);
                 let (region, range, then) = match range {
                     Some(range) => (self.region(part.buf).share(), range, Then::Nothing),
@@ -248,14 +249,14 @@ impl Execution {
     fn receive(
         &self,
         from: u32,
-        tag: u32,
+        tag: u64,
         span: Span,
         then: Then,
         round: &mut Round,
         endpoint: &mut Endpoint,
     ) -> Result<()> {
         let source = Some(self.job.members.world(from, endpoint)?);
-        let select = Select { context: self.job.context, source, tag: Some(tag) };
+        let select = Select { context: self.job.context, source, tag: Some(tag), call: self.job.call };
         let expected = span.len() as u64;
         let id = endpoint.start_recv(select, Target::Into(span));
         round.pending.push(Pending { id: Some(id), expected, then });
@@ -357,18 +358,20 @@ impl Execution {
     /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
     #[cold]
     fn abandon(&mut self, endpoint: &mut Endpoint) {
-        let (context, bits) = (self.job.context, instance_tag(self.instance));
+        let (context, bits) = (self.job.context, run_tag(self.instance));
         endpoint.give_up_messages(context, INSTANCE_MASK, bits);
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
-        let receivers = self.job.receivers(endpoint);
-        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, receivers.into_iter());
+        // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
+        let others = self.job.members.all_in_world(endpoint);
+        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, others.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         loop {
             self.look(endpoint)?;
+            endpoint.fail_differing(self.job.context, run_tag(self.instance), self.job.call)?;
             let Some(begun) = self.begin_round(endpoint) else {
                 return Ok(self.rounds.is_empty() && self.cursor.is_done(&*self.job.schedule));
             };

@@ -1,13 +1,12 @@
 //! What a collective operation is on one rank before it runs: its schedule and layouts, the tags of its messages, and its
 //! buffers.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::Region;
-use treepie_fabric::Endpoint;
-use treepie_schedule::{Buf, Held, Layouts, Op, Operation, Places, Rounds, Schedule, held};
+use treepie_fabric::{self as fabric, Endpoint, GROUPS, OWN_BITS, run_tag};
+use treepie_schedule::{Buf, Held, Layouts, MOST_OPEN_LANES, Operation, Places, Schedule, held};
 
 use crate::members::Members;
 
@@ -26,6 +25,8 @@ pub(crate) struct Job {
     pub(crate) rank: u32,
     pub(crate) context: u32,
     pub(crate) members: Rc<Members>,
+    /// What its messages say that they belong to.
+    pub(crate) call: fabric::Call,
 }
 
 impl Job {
@@ -52,29 +53,17 @@ impl Job {
         schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
     }
 
-    /// All ranks of the world that this rank sends something to, as far as they can be found out.
-    pub(crate) fn receivers(&self, endpoint: &mut Endpoint) -> BTreeSet<u32> {
-        let mut receivers = BTreeSet::new();
-        let mut list = Rounds::new();
-        for phase in 0..self.schedule.phases() {
-            for lane in 0..self.schedule.phase(phase).lanes {
-                list.clear();
-                self.schedule.emit(self.rank, phase, lane, 0..self.schedule.rounds(self.rank, phase, lane), &mut list);
-                receivers.extend(list.iter().flatten().filter_map(|op| match op {
-                    Op::Send { to, .. } => self.members.world(*to, endpoint).ok(),
-                    _ => None,
-                }));
-            }
-        }
-        receivers
-    }
-
-    pub(crate) fn tag(&self, instance: u32, phase: u32, lane: u32) -> u32 {
-        // Ranks are never so far apart that the remainders could be mistaken: messages of one tag meet in order, and
-        // both sides go through phases and lanes in order.
-        instance_tag(instance) | ((phase % (1 << 6)) << 12) | (lane % (1 << 12))
+    pub(crate) fn tag(&self, instance: u32, phase: u32, lane: u32) -> u64 {
+        // The remainders cannot be mistaken for each other: messages of one tag meet in order, and both sides go through
+        // phases in order, and through lanes that are so far apart, as these are not open at once (`Cursor`).
+        const { assert!(1 << LANE_BITS == MOST_OPEN_LANES) }
+        run_tag(instance) | u64::from(phase % (1 << PHASE_BITS) << LANE_BITS) | u64::from(lane % (1 << LANE_BITS))
     }
 }
+
+/// Bits of a tag for the lane, and for the phase.
+const LANE_BITS: u32 = 12;
+const PHASE_BITS: u32 = OWN_BITS - LANE_BITS;
 
 /// Where one buffer lies in the other, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,31 +74,21 @@ pub(crate) enum Shared {
     OutputInInput(usize),
 }
 
-/// So many collectives of a communicator have tags of their own.
-const INSTANCES: u32 = 1 << 12;
-
-/// Set in the tags of messages by which some ranks alone make a communicator; they belong to no collective.
-pub(crate) const GROUPS: u32 = 1 << 31;
-
-/// Bits of a tag that tell the collectives of a communicator apart, from each other and from what is none.
-pub(crate) const INSTANCE_MASK: u32 = (INSTANCES - 1) << 18 | GROUPS;
-
-/// The part of a message's tag that tells the collectives of a communicator apart.
-pub(crate) fn instance_tag(instance: u32) -> u32 {
-    (instance % INSTANCES) << 18
-}
+/// Bits of a tag that tell the collectives of a communicator apart, from each other and from what is none. As many can be under
+/// way as there are numbers of operations of an endpoint, which come to their end first.
+pub(crate) const INSTANCE_MASK: u64 = run_tag(u32::MAX) | GROUPS;
 
 /// Forgets what was given up under tags that are to be used again: those of this collective, which begins now, and those
 /// that are as far from now as possible, so that neither late messages nor early ones are mistaken.
 #[inline]
 pub(crate) fn forget_given_up(endpoint: &mut Endpoint, context: u32, instance: u32) {
-    let far = instance.wrapping_add(INSTANCES / 2);
-    endpoint.forget_given_up(context, instance_tag(instance), instance_tag(far));
+    let far = instance.wrapping_add(1 << 31);
+    endpoint.forget_given_up(context, run_tag(instance), run_tag(far));
 }
 
 /// The same for the number of a collective that does not begin.
 pub(crate) fn forget_far(endpoint: &mut Endpoint, context: u32, instance: u32) {
-    let far = instance_tag(instance.wrapping_add(INSTANCES / 2));
+    let far = run_tag(instance.wrapping_add(1 << 31));
     endpoint.forget_given_up(context, far, far);
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::Room;
+use treepie_fabric::{self as fabric, Room};
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
@@ -268,6 +268,7 @@ impl Comm {
         }
         let about = numbered(instance, about_call(Operation::Barrier, 0));
         let endpoint = &mut self.endpoint();
+        endpoint.meet_for(instance.context, instance.tag(), fabric::Call::new("barrier", 0, Some(0)));
         let result = meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about));
         if result.is_err() {
             leave_board(endpoint, instance);

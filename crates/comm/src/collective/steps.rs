@@ -49,17 +49,17 @@ pub(super) enum Step {
     /// By messages.
     Send {
         to: u32,
-        tag: u32,
+        tag: u64,
         bit: Bit,
     },
     Recv {
         from: u32,
-        tag: u32,
+        tag: u64,
         bit: Bit,
     },
     RecvReduce {
         from: u32,
-        tag: u32,
+        tag: u64,
         bit: Bit,
         left: bool,
     },
@@ -110,16 +110,6 @@ pub(super) enum Step {
         bit: Bit,
         left: bool,
     },
-}
-
-impl Step {
-    /// To whom it sends a message, if it does.
-    pub(super) fn receiver(&self) -> Option<u32> {
-        match self {
-            Self::Send { to, .. } => Some(*to),
-            _ => None,
-        }
-    }
 }
 
 /// The most that an element may be aligned to.

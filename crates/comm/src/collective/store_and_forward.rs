@@ -142,6 +142,10 @@ impl StoreAndForward {
 }
 
 impl Reactor for StoreAndForward {
+    fn name(&self) -> &'static str {
+        "an exchange by store and forward"
+    }
+
     fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outgoing.pop_front()
     }

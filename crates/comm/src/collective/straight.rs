@@ -4,16 +4,18 @@
 //! By messages, these are short: they need no answer, each send is over when it was begun, and receives are waited for one
 //! after the other. Over a board, see [`meetings`](super::meetings).
 
-use std::collections::BTreeSet;
 use std::ops::Range;
+use std::rc::Rc;
 
 use treepie_base::{Bytes, Error, Result, Span, copy_short};
-use treepie_fabric::{Address, Board, Endpoint, Life, Room, Select, Started};
+use treepie_fabric::{self as fabric, Address, Board, Endpoint, Life, Room, Select, Started, run_tag};
 use treepie_schedule::{Op, Operation, Rounds, Side};
 
 use super::Folding;
-use super::job::{INSTANCE_MASK, Job, instance_tag};
+use super::described::signature;
+use super::job::{INSTANCE_MASK, Job};
 use super::steps::{Bits, MOST_ALIGN, Memories, Step};
+use crate::members::Members;
 
 /// More operations than this are not worth the memory of the list.
 pub(super) const MOST_STEPS: usize = 512;
@@ -31,8 +33,12 @@ pub(crate) struct Straight {
     staging: Range<usize>,
     /// Bytes of an element.
     element: usize,
-    /// What all ranks must have in common to meet at a board: how much there is of what.
+    /// What all ranks must have in common: how much there is of what. To meet at a board, and for messages.
     about: u64,
+    call: fabric::Call,
+    members: Rc<Members>,
+    /// Whether it goes over a board.
+    meets: bool,
 }
 
 /// Steps that are run again and again, with another piece of their ranges each time.
@@ -61,6 +67,9 @@ impl Straight {
         let staging = steps.iter().map(operand).max().unwrap_or(0);
         let units = (bits.scratch + staging).div_ceil(MOST_ALIGN);
         Self {
+            meets: steps.iter().any(|step| matches!(step, Step::Meet { .. })),
+            call: job.call,
+            members: job.members.clone(),
             steps,
             runs,
             scratch: vec![0; units],
@@ -117,7 +126,7 @@ impl Straight {
 
     /// Whether it goes over a board.
     pub(super) fn meets(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Meet { .. }))
+        self.meets
     }
 
     /// Runs the list.
@@ -129,13 +138,19 @@ impl Straight {
         output: &mut [u8],
         fold: Option<&Folding>,
     ) -> Result<()> {
-        let Self { steps, runs, scratch, staging, element, about } = self;
+        let Self { steps, runs, scratch, staging, element, about, call, members, meets } = self;
+        let (call, meets) = (*call, *meets);
+        if meets {
+            endpoint.meet_for(instance.context, instance.tag(), call);
+        }
         let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
         let about = numbered(instance, *about);
         let fold = fold.unwrap_or(&|_, _, _| unreachable!("an operation that combines has an operator"));
         let memories = Memories { input, output, scratch };
         let element = *element;
-        let mut run = Run { endpoint, instance, memories, operands, element, about, fold, steps, is_over: false };
+        let is_over = false;
+        let mut run =
+            Run { endpoint, instance, call, memories, operands, element, about, fold, members, meets, is_over };
         for Pieces { steps: range, count, len } in runs.iter() {
             for piece in 0..*count {
                 for step in &steps[range.clone()] {
@@ -152,19 +167,21 @@ impl Straight {
 struct Run<'a> {
     endpoint: &'a mut Endpoint,
     instance: Instance,
+    call: fabric::Call,
     memories: Memories<'a>,
     operands: &'a mut [u8],
     element: usize,
     about: u64,
     fold: &'a Folding,
-    steps: &'a [Step],
+    members: &'a Members,
+    meets: bool,
     is_over: bool,
 }
 
 impl Run<'_> {
     #[inline]
     fn step(&mut self, step: &Step, piece: (usize, usize)) -> Result<()> {
-        let Self { endpoint, memories, operands, about, fold, .. } = self;
+        let Self { endpoint, memories, operands, about, fold, call, .. } = self;
         match step {
             Step::Copy { from, to } => memories.copy(from, to),
             Step::Reduce { from, into, left } => {
@@ -176,15 +193,15 @@ impl Run<'_> {
             Step::Send { to, tag, bit } => {
                 let Instance { context, .. } = self.instance;
                 let tag = tag | self.instance.tag();
-                let address = Address { context, to: *to, tag, synchronous: false };
+                let address = Address { context, to: *to, tag, synchronous: false, call: *call };
                 send(endpoint, address, memories.get(bit))?;
             }
             Step::Recv { from, tag, bit } => {
-                receive(endpoint, self.instance.select(*from, *tag), memories.get_mut(bit))?;
+                receive(endpoint, self.instance.select(*from, *tag, *call), memories.get_mut(bit))?;
             }
             Step::RecvReduce { from, tag, bit, left } => {
                 let operand = &mut operands[..bit.range.len()];
-                receive(endpoint, self.instance.select(*from, *tag), operand)?;
+                receive(endpoint, self.instance.select(*from, *tag, *call), operand)?;
                 fold(memories.get_mut(bit), operand, *left);
                 endpoint.fabric().combined(operand.len());
             }
@@ -244,9 +261,10 @@ impl Run<'_> {
     fn give_up(&mut self) {
         let (Instance { context, .. }, tag) = (self.instance, self.instance.tag());
         self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
-        let receivers: BTreeSet<u32> = self.steps.iter().filter_map(Step::receiver).collect();
-        self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, receivers.into_iter());
-        if self.steps.iter().any(|step| matches!(step, Step::Meet { .. })) {
+        // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
+        let others = self.members.all_in_world(self.endpoint);
+        self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, others.into_iter());
+        if self.meets {
             leave_board(self.endpoint, self.instance);
         }
     }
@@ -269,7 +287,7 @@ pub(super) fn leave_board(endpoint: &mut Endpoint, instance: Instance) {
     for back in 0..MOST_AHEAD {
         let number = instance.number.wrapping_sub(back);
         let others = (0..ranks).filter(|rank| *rank != this);
-        endpoint.tell_gave_up(instance.context, INSTANCE_MASK, instance_tag(number), others);
+        endpoint.tell_gave_up(instance.context, INSTANCE_MASK, run_tag(number), others);
     }
 }
 
@@ -282,12 +300,12 @@ impl Instance {
         Self { number: self.number.wrapping_sub(1), ..self }
     }
 
-    pub(super) fn tag(&self) -> u32 {
-        instance_tag(self.number)
+    pub(super) fn tag(&self) -> u64 {
+        run_tag(self.number)
     }
 
-    fn select(&self, from: u32, tag: u32) -> Select {
-        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag()) }
+    fn select(&self, from: u32, tag: u64, call: fabric::Call) -> Select {
+        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag()), call }
     }
 }
 
@@ -319,7 +337,7 @@ pub(super) fn await_all(endpoint: &mut Endpoint, about: u64) -> Result<()> {
 #[inline]
 fn await_rank(endpoint: &mut Endpoint, from: u32, about: u64) -> Result<()> {
     let its = endpoint.wait_at_board(|board| board.about(from))?;
-    if its == about { Ok(()) } else { Err(disagreement(from, its, about)) }
+    if its == about { Ok(()) } else { Err(disagreement(endpoint.rank(), from, its, about)) }
 }
 
 /// What a meeting is about, in 48 bits: the number of the operation, which one it is, its root, and how many bytes there
@@ -329,13 +347,25 @@ const ROOT: u32 = BYTES + 6;
 const KIND: u32 = ROOT + 4;
 
 #[cold]
-fn disagreement(rank: u32, its: u64, about: u64) -> Error {
-    if its >> BYTES != about >> BYTES {
+fn disagreement(own: u32, rank: u32, its: u64, about: u64) -> Error {
+    let [mine, theirs] = [about, its].map(call_of);
+    if mine == theirs {
+        // The same again, by a rank that has come to the board more often or less.
         return Error::OtherOperation { rank: rank as usize };
     }
-    let bytes = |about: u64| about & ((1 << BYTES) - 1);
-    Error::Disagreement { got: bytes(its), expected: bytes(about) }
+    mine.differs(own, theirs, rank)
 }
+
+/// The call that a meeting is about.
+fn call_of(about: u64) -> fabric::Call {
+    let (root, bytes) = ((about >> BYTES) as u32 % 64, about % (1 << BYTES));
+    let operation =
+        Operation::all(root).into_iter().find(|operation| about_call(*operation, bytes) == about % (1 << KIND));
+    operation.map_or(fabric::Call::named(LONG), |operation| signature(operation, Some(bytes)))
+}
+
+/// What ranks are in that agree about something before an operation.
+const LONG: &str = "a collective operation on 8 KiB or more";
 
 /// What the meetings of an operation are about, apart from its number.
 fn about(job: &Job) -> u64 {

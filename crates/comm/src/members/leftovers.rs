@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use treepie_base::{Bytes, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task};
+use treepie_fabric::{Address, Call, Endpoint, Id, Select, Started, Target, Task};
 
 use super::Members;
 use super::shared::Piece;
@@ -91,12 +91,12 @@ impl Farewell {
                 None => {
                     let to = self.parent.world(self.rank(distance), endpoint)?;
                     let from = self.parent.world(self.rank(-distance), endpoint)?;
-                    let (context, tag) = (self.window, self.step);
-                    let address = Address { context, to, tag, synchronous: false };
+                    let (context, tag, call) = (self.window, self.step.into(), Call::NONE);
+                    let address = Address { context, to, tag, synchronous: false, call };
                     if let Started::Pending(send) = endpoint.start_send(address, nothing())? {
                         endpoint.abandon(send);
                     }
-                    let select = Select { context, source: Some(from), tag: Some(tag) };
+                    let select = Select { context, source: Some(from), tag: Some(tag), call };
                     endpoint.start_recv(select, Target::Into(nothing()))
                 }
             };

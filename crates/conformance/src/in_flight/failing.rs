@@ -25,7 +25,7 @@ fn works(comm: &Comm, after: &str) -> Outcome {
 fn told<T>(what: &str, result: Result<T>) -> Outcome<bool> {
     match result {
         Ok(_) => Ok(false),
-        Err(Error::Disagreement { .. } | Error::GaveUp { .. }) => Ok(true),
+        Err(Error::CallsDiffer { .. } | Error::GaveUp { .. }) => Ok(true),
         Err(error) => Err(crate::Failure::new(format!("{what}: {error}"))),
     }
 }

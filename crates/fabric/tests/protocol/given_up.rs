@@ -1,21 +1,21 @@
 //! Messages that one side has given up: senders are refused, receivers are told, and the same tags can be used again.
 
 use treepie_base::{Error, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Target};
+use treepie_fabric::{Address, Call, Endpoint, Id, Select, Target, run_tag};
 
 use crate::{Offers, PLAIN, bytes, pair, pending};
 
-const MASK: u32 = 0xff00;
+const MASK: u64 = 0xff00;
 
-fn to(rank: u32, tag: u32) -> Address {
-    Address { context: 1, to: rank, tag, synchronous: false }
+fn to(rank: u32, tag: u64) -> Address {
+    Address { context: 1, to: rank, tag, synchronous: false, call: Call::NONE }
 }
 
-fn from(rank: u32, tag: u32) -> Select {
-    Select { context: 1, source: Some(rank), tag: Some(tag) }
+fn from(rank: u32, tag: u64) -> Select {
+    Select { context: 1, source: Some(rank), tag: Some(tag), call: Call::NONE }
 }
 
-fn receive(end: &mut Endpoint, tag: u32) -> Id {
+fn receive(end: &mut Endpoint, tag: u64) -> Id {
     end.start_recv(from(0, tag), Target::Fresh { align: 1 })
 }
 
@@ -103,19 +103,45 @@ fn a_message_that_is_there_is_received_from_a_peer_that_gave_up_more() {
     assert_eq!(b.recv(from(0, 0x305), &mut [0; 10]).unwrap_err(), Error::GaveUp { rank: 0 });
 }
 
+/// However many they are, until this rank is past them.
 #[test]
-fn only_the_latest_of_a_peer_are_remembered() {
+fn all_that_a_peer_gave_up_is_remembered() {
     let (mut a, mut b) = pair(Offers { capacity: 1000, ..PLAIN });
-    for bits in 0..2200 {
-        a.tell_gave_up(1, !0, bits, std::iter::once(1));
-        if bits % 500 == 0 {
+    const MANY: u32 = 10_000;
+    for number in 0..MANY {
+        a.tell_gave_up(1, run_tag(u32::MAX), run_tag(number), std::iter::once(1));
+        if number % 500 == 0 {
             both(&mut a, &mut b);
         }
     }
     both(&mut a, &mut b);
-    let [old, new] = [receive(&mut b, 3), receive(&mut b, 2199)];
-    assert!(!b.is_over(old) && b.is_over(new));
-    b.abandon(old);
+    for number in [0, 3, 4095, 4096, MANY - 1] {
+        let receive = receive(&mut b, run_tag(number) | 5);
+        assert_eq!(b.result(receive).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
+    }
+    b.forget_given_up(1, run_tag(5), run_tag(5 + (1 << 31)));
+    let [past, next] = [4, 5].map(|number| receive(&mut b, run_tag(number)));
+    assert!(!b.is_over(past) && b.is_over(next));
+    b.abandon(past);
+}
+
+/// The same for what nobody here receives: senders that wait are told.
+#[test]
+fn all_that_was_given_up_is_refused() {
+    let (mut a, mut b) = pair(PLAIN);
+    const MANY: u32 = 10_000;
+    (0..MANY).for_each(|number| b.give_up_messages(1, run_tag(u32::MAX), run_tag(number)));
+    for number in [0, 4096, MANY - 1] {
+        let long = pending(&mut a, to(1, run_tag(number) | 5), 100_000).unwrap();
+        both(&mut a, &mut b);
+        assert_eq!(a.result(long).expect("an answer").unwrap_err(), Error::GaveUp { rank: 1 });
+    }
+    let other = pending(&mut a, to(1, run_tag(MANY)), 100_000).unwrap();
+    both(&mut a, &mut b);
+    assert!(!a.is_over(other));
+    b.start_recv(from(0, run_tag(MANY)), Target::Fresh { align: 1 });
+    both(&mut a, &mut b);
+    assert!(a.result(other).expect("over").is_ok());
 }
 
 #[test]

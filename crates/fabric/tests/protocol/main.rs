@@ -2,6 +2,7 @@
 //! message arrives once, whole, at a receive that takes it, in order; everything ends.
 
 mod barriers;
+mod differing;
 mod given_up;
 mod net;
 mod queues;
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 use net::{Net, Offers, Port, Rng};
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::{Bytes, Error, Span};
-use treepie_fabric::{Address, Endpoint, Envelope, Id, Select, Started, Target};
+use treepie_fabric::{Address, Call, Endpoint, Envelope, Id, Select, Started, TAG_BITS, Target};
 
 /// Contexts by what their receives leave open: nothing, the source, the tag, both.
 const CONTEXTS: [u32; 4] = [0, 2, 4, 6];
@@ -35,9 +36,16 @@ fn payload(from: u32, sequence: u64, tag: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// A tag of which bits near both ends matter.
+fn wide(tag: u32) -> u64 {
+    let last = 1 << (TAG_BITS - 2);
+    u64::from(tag) * (last | 1 << 33 | 1)
+}
+
 fn select(p: &Planned) -> Select {
     let open = p.context / 2;
-    Select { context: p.context, source: (open & 1 == 0).then_some(p.from), tag: (open & 2 == 0).then_some(p.tag) }
+    let (source, tag) = ((open & 1 == 0).then_some(p.from), (open & 2 == 0).then_some(wide(p.tag)));
+    Select { context: p.context, source, tag, call: Call::NONE }
 }
 
 fn offers(rng: &mut Rng) -> Offers {
@@ -78,7 +86,7 @@ fn exchange(seed: u64) {
         let from = u32::from_le_bytes(data[..4].try_into().unwrap());
         let tag = u32::from_le_bytes(data[4..8].try_into().unwrap());
         let sequence = u64::from_le_bytes(data[8..16].try_into().unwrap());
-        assert_eq!((from, tag), (envelope.source, envelope.tag), "seed {seed}");
+        assert_eq!((from, wide(tag)), (envelope.source, envelope.tag), "seed {seed}");
         assert!(data == payload(from, sequence, tag, data.len()), "seed {seed}: content of message {sequence}");
         let message = &planned[sequence as usize];
         assert_eq!((message.to, message.context), (p.to, p.context), "seed {seed}");
@@ -95,7 +103,8 @@ fn exchange(seed: u64) {
         assert!(steps < 400_000, "seed {seed}: {} sends and {} receives never end", sends.len(), waiting.len());
         if sent < planned.len() && rng.chance(20) {
             let p = &planned[sent];
-            let address = Address { context: p.context, to: p.to, tag: p.tag, synchronous: p.synchronous };
+            let Planned { context, to, synchronous, .. } = *p;
+            let address = Address { context, to, tag: wide(p.tag), synchronous, call: Call::NONE };
             let span = Span::from(Bytes::from(payload(p.from, sent as u64, p.tag, p.len)));
             match ends[p.from as usize].start_send(address, span).unwrap() {
                 Started::Done(_) => assert!(!p.synchronous, "seed {seed}: a synchronous send was over at once"),
@@ -159,7 +168,7 @@ fn exchange(seed: u64) {
 }
 
 /// Context, source and tag that a receive asked for.
-type Selected = (u32, Option<u32>, Option<u32>);
+type Selected = (u32, Option<u32>, Option<u64>);
 
 /// The order of the receive; source, tag and sequence number of what it got.
 type Got = (u64, u32, u32, u64);
@@ -190,7 +199,8 @@ fn stream(seed: u64) -> usize {
         .collect();
     let mut sends = Vec::new();
     for (tag, data) in &messages {
-        let address = Address { context: 0, to: 1, tag: *tag, synchronous: rng.chance(5) };
+        let (tag, synchronous) = (u64::from(*tag), rng.chance(5));
+        let address = Address { context: 0, to: 1, tag, synchronous, call: Call::NONE };
         match a.start_send(address, Span::from(Bytes::from(data.clone()))).unwrap() {
             Started::Done(_) => {}
             Started::Pending(id) => sends.push(id),
@@ -199,12 +209,13 @@ fn stream(seed: u64) -> usize {
     let mut pending = Vec::new();
     let mut at_once = 0;
     for (tag, data) in &messages {
-        let select = Select { context: 0, source: rng.chance(50).then_some(0), tag: Some(*tag) };
+        let (source, tag) = (rng.chance(50).then_some(0), u64::from(*tag));
+        let select = Select { context: 0, source, tag: Some(tag), call: Call::NONE };
         let mut room = Bytes::zeroed(data.len(), 1);
         let now = if rng.chance(90) { b.recv_now(select, room.as_mut_slice()) } else { None };
         match now {
             Some(envelope) => {
-                assert_eq!((envelope.source, envelope.tag), (0, *tag), "seed {seed}");
+                assert_eq!((envelope.source, envelope.tag), (0, tag), "seed {seed}");
                 assert!(room.as_slice() == data, "seed {seed}: another message was received at once");
                 at_once += 1;
             }
@@ -259,11 +270,11 @@ fn pending(end: &mut Endpoint, address: Address, len: usize) -> Option<Id> {
 }
 
 fn to(rank: u32, synchronous: bool) -> Address {
-    Address { context: 0, to: rank, tag: 5, synchronous }
+    Address { context: 0, to: rank, tag: 5, synchronous, call: Call::NONE }
 }
 
 fn from(rank: u32) -> Select {
-    Select { context: 0, source: Some(rank), tag: Some(5) }
+    Select { context: 0, source: Some(rank), tag: Some(5), call: Call::NONE }
 }
 
 #[test]
@@ -349,7 +360,7 @@ fn what_a_rank_sent_before_it_left_is_received() {
 fn messages_that_are_too_long_fail_their_receives_and_stay() {
     for len in [11, 100_000] {
         let (mut a, mut b) = pair(PLAIN);
-        let any = Select { context: 0, source: None, tag: Some(6) };
+        let any = Select { context: 0, source: None, tag: Some(6), call: Call::NONE };
         let receives = [from(0), any].map(|select| b.start_recv(select, Target::Into(bytes(3))));
         let sends = [5, 6].map(|tag| pending(&mut a, Address { tag, ..to(1, true) }, len).unwrap());
         for _ in 0..1000 {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::{Bytes, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, OWN_BITS, PROTOCOL, Run, Select, Started, Target, Task, effort};
+use treepie_fabric::{Address, Call, Endpoint, Id, OWN_BITS, PROTOCOL, Run, Select, Started, Target, Task, effort};
 
 use crate::net::{Net, Offers, Port, Rng};
 use crate::{PLAIN, pending};
@@ -43,13 +43,13 @@ fn settle(ends: &mut [&mut Endpoint]) {
     }
 }
 
-fn receive(end: &mut Endpoint, context: u32, tag: u32) -> Id {
-    let select = Select { context, source: Some(0), tag: Some(tag) };
+fn receive(end: &mut Endpoint, context: u32, tag: u64) -> Id {
+    let select = Select { context, source: Some(0), tag: Some(tag), call: Call::NONE };
     end.start_recv(select, Target::Fresh { align: 1 })
 }
 
-fn address(context: u32, tag: u32) -> Address {
-    Address { context, to: 1, tag, synchronous: false }
+fn address(context: u32, tag: u64) -> Address {
+    Address { context, to: 1, tag, synchronous: false, call: Call::NONE }
 }
 
 /// Begins to send a short message; nobody asks how it ends.
@@ -69,7 +69,13 @@ fn protocol_messages(messages: usize, bulk: bool, listens_first: bool) {
     for sequence in 0..messages as u64 / 2 {
         for end in [&mut a, &mut b] {
             let data = Span::from(Bytes::from([sequence, 0, 0, 0].to_vec()));
-            let to = Address { context: RUN.context, to: 0, tag: RUN.tag | (sequence as u32 % 3), synchronous: false };
+            let to = Address {
+                context: RUN.context,
+                to: 0,
+                tag: RUN.tag | (sequence as u64 % 3),
+                synchronous: false,
+                call: Call::NONE,
+            };
             if let Started::Pending(id) = end.start_send(to, data).unwrap() {
                 end.abandon(id);
             }
@@ -101,7 +107,7 @@ fn messages_of_protocols() {
 fn a_message_that_moves_holds_up_those_of_its_source_only() {
     let [mut sink, mut a, mut b] = ends(WIDE);
     sink.listen(RUN, 8);
-    let to = |tag| Address { context: RUN.context, to: 0, tag: RUN.tag | tag, synchronous: false };
+    let to = |tag| Address { context: RUN.context, to: 0, tag: RUN.tag | tag, synchronous: false, call: Call::NONE };
     // The first is long, so its data comes when its sender has heard that it is wanted.
     for (tag, len) in [(0, 5000), (1, 8), (2, 5000), (3, 8)] {
         pending(&mut a, to(tag), len);
@@ -115,7 +121,7 @@ fn a_message_that_moves_holds_up_those_of_its_source_only() {
     };
     assert_eq!(tag(sink.heard(RUN)), Some(9), "a message waits for another source");
     settle(&mut [&mut sink, &mut a]);
-    let order: Vec<u32> = std::iter::from_fn(|| tag(sink.heard(RUN))).collect();
+    let order: Vec<u64> = std::iter::from_fn(|| tag(sink.heard(RUN))).collect();
     assert_eq!(order, [0, 1, 2, 3]);
 }
 
@@ -123,7 +129,7 @@ fn a_message_that_moves_holds_up_those_of_its_source_only() {
 fn runs_of_protocols() {
     let run = |number: usize| Run {
         context: 1 + 2 * (number as u32 / 1000),
-        tag: PROTOCOL | (number as u32 % 1000) << OWN_BITS,
+        tag: PROTOCOL | (number as u64 % 1000) << OWN_BITS,
     };
     assert_flat("runs of protocols", |runs| {
         let [mut a, mut b] = ends(WIDE);
@@ -143,8 +149,8 @@ fn runs_of_protocols() {
 fn posted_receives() {
     assert_flat("posted receives", |messages| {
         let [mut a, mut b] = ends(WIDE);
-        let receives: Vec<Id> = (0..messages as u32).map(|tag| receive(&mut b, 0, tag)).collect();
-        (0..messages as u32).rev().for_each(|tag| send(&mut a, address(0, tag)));
+        let receives: Vec<Id> = (0..messages as u64).map(|tag| receive(&mut b, 0, tag)).collect();
+        (0..messages as u64).rev().for_each(|tag| send(&mut a, address(0, tag)));
         settle(&mut [&mut a, &mut b]);
         receives.iter().for_each(|id| assert!(b.result(*id).expect("it has come").is_ok()));
     });
@@ -156,7 +162,12 @@ fn receives_that_are_cancelled_or_dropped() {
         let [mut b] = ends(WIDE);
         // One key for all, so that they are in one queue.
         let all: Vec<Id> = (0..receives)
-            .map(|_| b.start_recv(Select { context: 0, source: None, tag: None }, Target::Fresh { align: 1 }))
+            .map(|_| {
+                b.start_recv(
+                    Select { context: 0, source: None, tag: None, call: Call::NONE },
+                    Target::Fresh { align: 1 },
+                )
+            })
             .collect();
         let (middle, rest) = all.split_at(receives / 2);
         middle.iter().rev().for_each(|id| assert!(b.cancel(*id)));
@@ -170,11 +181,12 @@ fn unexpected_messages() {
     for wild in [false, true] {
         assert_flat("unexpected messages", |messages| {
             let [mut a, mut b] = ends(Offers { bulk: true, ack_slots: 512, ..WIDE });
-            (0..messages as u32).for_each(|tag| send(&mut a, address(0, tag)));
+            (0..messages as u64).for_each(|tag| send(&mut a, address(0, tag)));
             settle(&mut [&mut a, &mut b]);
             let mut receives = Vec::new();
-            for tag in (0..messages as u32).rev() {
-                let select = Select { context: 0, source: (!wild).then_some(0), tag: (!wild).then_some(tag) };
+            for tag in (0..messages as u64).rev() {
+                let select =
+                    Select { context: 0, source: (!wild).then_some(0), tag: (!wild).then_some(tag), call: Call::NONE };
                 receives.push(b.start_recv(select, Target::Fresh { align: 1 }));
             }
             settle(&mut [&mut a, &mut b]);
@@ -187,10 +199,11 @@ fn unexpected_messages() {
 fn messages_that_are_probed_and_put_back() {
     assert_flat("messages that are put back", |messages| {
         let [mut a, mut b] = ends(Offers { bulk: true, ack_slots: 512, ..WIDE });
-        (0..messages as u32).for_each(|_| send(&mut a, address(0, 5)));
+        (0..messages as u64).for_each(|_| send(&mut a, address(0, 5)));
         settle(&mut [&mut a, &mut b]);
         for source in [Some(0), None].into_iter().cycle().take(messages) {
-            let found = b.improbe(Select { context: 0, source, tag: Some(5) }).unwrap().expect("it has come");
+            let found =
+                b.improbe(Select { context: 0, source, tag: Some(5), call: Call::NONE }).unwrap().expect("it has come");
             b.put_back(found);
         }
     });
@@ -202,10 +215,10 @@ fn operations_that_are_watched() {
         let [mut a, mut b] = ends(WIDE);
         let queue = b.make_completion_queue();
         for tag in 0..messages as u32 {
-            let id = receive(&mut b, 0, tag);
+            let id = receive(&mut b, 0, tag.into());
             b.watch_operation(id, queue, tag);
         }
-        for tag in (0..messages as u32).rev() {
+        for tag in (0..messages as u64).rev() {
             send(&mut a, address(0, tag));
             let (id, token) = loop {
                 // The sender hears that there is room again.
@@ -214,7 +227,7 @@ fn operations_that_are_watched() {
                     break ended;
                 }
             };
-            assert_eq!(token, tag);
+            assert_eq!(u64::from(token), tag);
             assert!(b.result(id).expect("it is over").is_ok());
         }
         b.remove_completion_queue(queue);
@@ -254,7 +267,7 @@ impl Task for Waits {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
         self.steps.set(self.steps.get() + 1);
         let tag = self.tag;
-        let id = *self.receive.get_or_insert_with(|| receive(endpoint, 0, tag));
+        let id = *self.receive.get_or_insert_with(|| receive(endpoint, 0, tag.into()));
         endpoint.result_envelope(id).map(|result| result.map(drop))
     }
 }
@@ -270,7 +283,7 @@ fn tasks_are_stepped_for_what_concerns_them() {
         };
         let ids: Vec<Id> = (0..tasks as u32).map(&mut spawn).collect();
         for (tag, id) in ids.iter().enumerate().rev() {
-            send(&mut a, address(0, tag as u32));
+            send(&mut a, address(0, tag as u64));
             while !b.is_over(*id) {
                 a.progress();
                 b.test(*id).into_iter().for_each(|result| assert!(result.is_ok()));
@@ -296,7 +309,7 @@ fn tasks_that_are_given_up() {
 
 #[test]
 fn what_was_given_up() {
-    let unexpected = |given_up: u32| {
+    let unexpected = |given_up: u64| {
         let [mut a, mut b] = ends(WIDE);
         for number in 0..given_up {
             b.give_up_messages(1, 0xffff << 4, number << 4);

@@ -236,6 +236,10 @@ impl Fabric for SimFabric {
     }
 
     /// The first time it may be somebody who only looks, and who goes on after what that costs.
+    fn sleeps_for_good(&self, round: u32) -> bool {
+        round > 0
+    }
+
     fn idle(&mut self, round: u32) -> bool {
         self.in_vain = (0, 0);
         if self.is_cut_off() || self.is_astray() {

@@ -22,7 +22,7 @@ fn run(calls: &[String], seed: usize) -> Vec<Option<(Said, Said)>> {
         all[to as usize].on_message(Duration::ZERO, from, tag, bytes).expect("an agreement understands its own");
     }
     assert!(all.iter().all(Reactor::is_done));
-    all.iter().map(|agreement| agreement.difference().map(|(one, other)| (one.clone(), other.clone()))).collect()
+    all.iter().map(|agreement| agreement.difference().map(|[one, other]| (one, other))).collect()
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! Bounds of the library, and what is beyond them: as many as there may be, and one more.
+
+use treepie::{Comm, Error, MAX_TAG, SparseExchange, Sum};
+
+use crate::check::{Outcome, check, check_eq};
+use crate::suite::Case;
+
+pub(crate) const CASES: &[Case] = &[
+    Case::new("limits/4097-exchanges-under-way", 2, exchanges_under_way),
+    Case::new("limits/4097-reductions-under-way", 2, reductions_under_way),
+    Case::new("limits/operations-while-one-is-under-way", 2, around_one),
+    Case::new("limits/the-largest-tag", 1, largest_tag),
+    Case::new("limits/the-largest-tag-of-a-group", 1, largest_group_tag),
+    Case::new("limits/5000-segments-at-once", 2, many_segments),
+];
+
+/// A number that once was a bound: tags had so many numbers for operations of a communicator.
+const MANY: u64 = (1 << 12) + 1;
+
+/// The first two ranks, who are enough.
+fn two(comm: &Comm) -> Result<Option<Comm>, Error> {
+    comm.split(u32::from(comm.rank() > 1), 0).map(|half| half.filter(|_| comm.rank() < 2))
+}
+
+fn exchanges_under_way(comm: &Comm) -> Outcome {
+    let Some(two) = two(comm)? else { return Ok(()) };
+    let other = 1 - two.rank();
+    let begun: Result<Vec<_>, _> = (0..MANY).map(|i| two.iexchange([(other, vec![i])])).collect();
+    // The last ones first, so that all of them are under way.
+    for (i, request) in begun?.into_iter().enumerate().rev() {
+        let got: Vec<(usize, Vec<u64>)> = request.wait()?.into_iter().collect();
+        check_eq!(got, [(other, vec![i as u64])], "exchange {i}");
+    }
+    Ok(())
+}
+
+fn reductions_under_way(comm: &Comm) -> Outcome {
+    let Some(two) = two(comm)? else { return Ok(()) };
+    let begun: Result<Vec<_>, _> = (0..MANY).map(|i| two.iall_reduce(vec![i], Sum)).collect();
+    for (i, request) in begun?.into_iter().enumerate().rev() {
+        check_eq!(request.wait()?, [2 * i as u64], "reduction {i}");
+    }
+    Ok(())
+}
+
+/// One rank is late with its part of an operation while others are done.
+fn around_one(comm: &Comm) -> Outcome {
+    let Some(two) = two(comm)? else { return Ok(()) };
+    let early = two.iexchange([(1 - two.rank(), vec![7u64])])?;
+    for i in 0..MANY {
+        let mut data = [if two.rank() == 0 { i } else { 0 }];
+        two.bcast(&mut data, 0)?;
+        check_eq!(data, [i], "bcast {i}");
+    }
+    check_eq!(early.wait()?.len(), 1, "messages of the exchange before them");
+    Ok(())
+}
+
+fn largest_tag(comm: &Comm) -> Outcome {
+    let me = comm.rank();
+    let sent = comm.isend(vec![me], me, MAX_TAG)?;
+    check_eq!(comm.recv_vec::<usize>(me, MAX_TAG)?.1.tag, MAX_TAG, "tag");
+    sent.wait()?;
+    let refused = Error::BadTag { tag: MAX_TAG + 1 };
+    check_eq!(comm.isend(vec![me], me, MAX_TAG + 1).err(), Some(refused.clone()), "a send");
+    check_eq!(comm.irecv_vec::<usize>(me, MAX_TAG + 1).err(), Some(refused), "a receive");
+    Ok(())
+}
+
+fn largest_group_tag(comm: &Comm) -> Outcome {
+    let largest = (1 << 30) - 1;
+    check_eq!(comm.create_from_group(&[comm.rank()], largest)?.size(), 1, "a group of one");
+    let error = comm.create_from_group(&[comm.rank()], largest + 1).err();
+    check!(matches!(error, Some(Error::Algorithm(_))), "a larger tag: {error:?}");
+    Ok(())
+}
+
+/// More segments than numbers of lanes, which are used again then.
+fn many_segments(comm: &Comm) -> Outcome {
+    let len = 5000 * 3;
+    for id in ["bcast/chain:segments=4096", "bcast/chain:segments=5000"] {
+        let expected: Vec<u32> = (0..len).collect();
+        let mut data = if comm.rank() == 0 { expected.clone() } else { vec![0; len as usize] };
+        comm.using(id)?.bcast(&mut data, 0)?;
+        check!(data == expected, "{id}");
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Ranks that are in another collective operation than this one, and whose messages nothing here waits for.
+//!
+//! A receive that takes a message of another call fails by itself. But ranks that call different operations also send what
+//! the others never receive: of another phase, or of a protocol. So whoever has waited for a while, and would wait for ever,
+//! looks whether there are messages under the number of its own operation that belong to another call.
+
+use std::collections::HashMap;
+
+use treepie_base::{BuildNumberHasher, Result};
+
+use crate::bins::Key;
+use crate::call::Call;
+use crate::core::Core;
+use crate::endpoint::Endpoint;
+use crate::heard::number_of;
+use crate::matching::Unexpected;
+use crate::op::State;
+
+/// So many messages and operations are looked at each time that somebody has waited, on average: with more of them this
+/// happens less often, so that what waiting costs does not grow with what waits.
+const AT_ONCE: usize = 4096;
+
+/// What is known of such ranks.
+#[derive(Default)]
+pub(crate) struct Differing {
+    /// What the blocking receive that goes on waits for.
+    awaited: Option<(Key, Call)>,
+    /// The operation that ranks meet for at the board: its context, its tag, and what it is.
+    at_board: Option<(u32, u64, Call)>,
+    /// How many may be looked at.
+    allowed: usize,
+    found: Vec<Difference>,
+}
+
+/// A message of another call under the number of an operation that this rank is in.
+struct Difference {
+    context: u32,
+    number: u32,
+    source: u32,
+    theirs: Call,
+}
+
+impl Differing {
+    /// A blocking receive is about to wait.
+    #[inline]
+    pub(crate) fn awaits(&mut self, key: Key, call: Call) {
+        if call.is_some() {
+            self.awaited = Some((key, call));
+        }
+    }
+
+    /// An operation is over here.
+    pub(crate) fn forget(&mut self, context: u32, tag: u64) {
+        self.found.retain(|found| (found.context, found.number) != (context, number_of(tag)));
+    }
+}
+
+impl Core {
+    /// Looks for messages of other calls under the numbers of operations that are waited for. Returns whether there are any that
+    /// were not known.
+    fn find_differing(&mut self) -> bool {
+        let Core { waiting, heard, ops, differing, .. } = self;
+        let known = differing.found.len();
+        let mut came: HashMap<(u32, u32), Vec<(u32, Call)>, BuildNumberHasher> = HashMap::default();
+        let of_calls = waiting.iter().map(|Unexpected { key, call, .. }| (key.context, key.tag, key.source, *call));
+        let unheard = heard.unheard().map(|(run, source, call)| (run.context, run.tag, source, call));
+        for (context, tag, source, call) in of_calls.chain(unheard).filter(|(.., call)| call.is_some()) {
+            came.entry((context, number_of(tag))).or_default().push((source, call));
+        }
+        let mut note = |context: u32, tag: u64, own: Option<Call>| {
+            let number = number_of(tag);
+            let others = came.get(&(context, number)).into_iter().flatten();
+            let other = others.filter(|(_, call)| own != Some(*call)).min_by_key(|(source, _)| *source);
+            let is_known = |found: &Difference| (found.context, found.number) == (context, number);
+            if let Some(&(source, theirs)) = other
+                && !differing.found.iter().any(is_known)
+            {
+                differing.found.push(Difference { context, number, source, theirs });
+            }
+        };
+        if let Some((key, call)) = differing.awaited.take() {
+            note(key.context, key.tag, Some(call));
+        }
+        // What is done at the board, and what protocols do, is done without messages that are matched.
+        if let Some((context, tag, _)) = differing.at_board {
+            note(context, tag, None);
+        }
+        heard.listened().for_each(|run| note(run.context, run.tag, None));
+        let posted = ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)) && op.call.is_some());
+        posted.for_each(|(_, op)| note(op.key.context, op.key.tag, Some(op.call)));
+        differing.found.len() > known
+    }
+}
+
+impl Endpoint {
+    /// Looks for ranks that are in other operations than those that this one waits in, if it was not done too often; `now`: in
+    /// any case. Returns whether there are any that were not known.
+    pub(crate) fn look_for_differing(&mut self, now: bool) -> bool {
+        let Core { waiting, heard, ops, differing, .. } = &mut self.core;
+        if !waiting.has_calls() && heard.unheard().next().is_none() {
+            return false;
+        }
+        differing.allowed = differing.allowed.saturating_add(AT_ONCE);
+        if !now && differing.allowed < ops.len() + waiting.len() {
+            return false;
+        }
+        differing.allowed = 0;
+        let any = self.core.find_differing();
+        if any {
+            // Tasks look at their own.
+            self.core.due.mark_all();
+        }
+        any
+    }
+
+    /// An error if somebody is in another operation than this one, which has such a number and is that call.
+    #[inline]
+    pub fn fail_differing(&self, context: u32, tag: u64, call: Call) -> Result<()> {
+        if self.core.differing.found.is_empty() { Ok(()) } else { self.fail_differing_now(context, tag, call) }
+    }
+
+    #[cold]
+    fn fail_differing_now(&self, context: u32, tag: u64, call: Call) -> Result<()> {
+        let is_it = |found: &&Difference| (found.context, found.number) == (context, number_of(tag));
+        let found = self.core.differing.found.iter().find(is_it);
+        found.map_or(Ok(()), |found| Err(call.differs(self.core.rank, found.theirs, found.source)))
+    }
+
+    /// Says for which operation ranks meet at the board from now on.
+    #[inline]
+    pub fn meet_for(&mut self, context: u32, tag: u64, call: Call) {
+        self.core.differing.at_board = Some((context, tag, call));
+    }
+
+    pub(crate) fn fail_differing_at_board(&self) -> Result<()> {
+        match self.core.differing.at_board {
+            Some((context, tag, call)) => self.fail_differing(context, tag, call),
+            None => Ok(()),
+        }
+    }
+}
