@@ -7,6 +7,7 @@ mod checks;
 mod communicators;
 mod exchange;
 mod graph;
+mod losses;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ const PARTS: &[(&str, Part)] = &[
     ("exchange", sparse_exchange),
     ("active messages", active_messages),
     ("graphs", graphs),
+    ("losses", lost_ranks),
     ("simulated", simulated),
     ("speed", speed),
 ];
@@ -178,6 +180,13 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn lost_ranks(report: &mut Report) -> anyhow::Result<()> {
+    let done = treepie::launch(RANKS as usize, |world| losses::run(&world))?;
+    let failed: usize = done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.into_iter().sum();
+    let seen = format!("one of {RANKS} threads leaves; {failed} calls of the others fail, and none succeeds or hangs");
+    report.ok("losses", "threads", RANKS, &seen)
 }
 
 fn splits(report: &mut Report) -> anyhow::Result<()> {
