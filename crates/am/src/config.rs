@@ -292,6 +292,19 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_met_and_not_passed() {
+        let checked = |text: String| text.parse::<Config>().expect("it can be read").check();
+        for unit in ["", "b"] {
+            assert!(checked(format!("coalescing={MOST_COALESCED}{unit}")).is_ok());
+            let error = checked(format!("coalescing={}{unit}", MOST_COALESCED + 1)).unwrap_err();
+            assert!(error.to_string().ends_with("is more than 268435456"), "{error}");
+        }
+        assert!(checked(format!("reductions={MOST_ENTRIES}")).is_ok());
+        let error = checked(format!("reductions={}", MOST_ENTRIES + 1)).unwrap_err();
+        assert_eq!(error.to_string(), "reductions=16777217 is more than 16777216");
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, part) in [
             ("routing", "key=value"),

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use treepie_base::{Error, Lender, Result};
-use treepie_fabric::{Endpoint, Id, PROTOCOL, Run, Task, run_tag};
+use treepie_fabric::{Endpoint, Id, PROTOCOL, Run, Task, Why, run_tag};
 use treepie_schedule::Operation;
 
 use crate::collective::job::{INSTANCE_MASK, forget_far};
@@ -198,13 +198,13 @@ impl Comparing {
     }
 
     /// Others may know already that all agree, and be in the operation: they are told that this rank does not come.
-    fn give_up_next(&self, endpoint: &mut Endpoint, mask: u64, lost: Option<u32>) {
+    fn give_up_next(&self, endpoint: &mut Endpoint, mask: u64, why: Why) {
         let bits = self.next | mask & PROTOCOL;
         endpoint.give_up_messages(self.context, mask, bits);
         // If that is a protocol, messages of it may wait here for somebody to listen.
         endpoint.stop_listening(Run { context: self.context, tag: self.next | PROTOCOL });
         let others = self.comm.members.all_in_world(endpoint);
-        endpoint.tell_why_gave_up(self.context, mask, bits, lost, others.into_iter());
+        endpoint.tell_why_gave_up(self.context, mask, bits, why, others.into_iter());
     }
 }
 
@@ -212,17 +212,13 @@ impl Task for Comparing {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
         let result = self.running.step(endpoint)?;
         let Err(error) = result else { return Some(self.result(endpoint)) };
-        let lost = match error {
-            Error::PeerLost { rank } => Some(rank as u32),
-            _ => None,
-        };
-        self.give_up_next(endpoint, INSTANCE_MASK, lost);
+        self.give_up_next(endpoint, INSTANCE_MASK, Why::of(&error));
         Some(Err(error))
     }
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
         self.running.give_up(endpoint);
-        self.give_up_next(endpoint, INSTANCE_MASK, None);
+        self.give_up_next(endpoint, INSTANCE_MASK, Why::Unsaid);
     }
 
     /// Who waits for a message of a rank that has left notices that, but not who runs a protocol.
@@ -231,7 +227,7 @@ impl Task for Comparing {
         self.running.say(Agreement::last_words, endpoint);
         self.running.leave(endpoint);
         let own = endpoint.rank();
-        self.give_up_next(endpoint, INSTANCE_MASK | PROTOCOL, Some(own));
+        self.give_up_next(endpoint, INSTANCE_MASK | PROTOCOL, Why::Lost(own));
     }
 }
 

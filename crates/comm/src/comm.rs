@@ -315,3 +315,19 @@ impl std::fmt::Debug for Comm {
         write!(f, "rank {} of {}, context {})", self.rank(), self.size(), self.context())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_come_to_an_end() {
+        let world = Comm::world(Box::new(treepie_fabric::Alone::new()));
+        world.endpoint().use_contexts_below(u32::MAX - 3);
+        let last = world.dup().expect("there is one left");
+        assert_eq!(last.context(), u32::MAX - 3);
+        last.barrier().expect("it is of use");
+        let error = world.dup().expect_err("none is left");
+        assert_eq!(error, Error::Engine("no context is left for a communicator".to_owned()));
+    }
+}

@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use treepie_base::{Error, Result};
-use treepie_fabric::Reactor;
+use treepie_fabric::{Reactor, Why};
 
 use crate::collective::choose::log_choices;
 pub use crate::collective::store_and_forward::{Route, StoreAndForward};
@@ -136,7 +136,7 @@ impl Comm {
         }
         let instance = self.next_instance();
         let shortcuts = if alone { self.shortcuts() } else { None };
-        self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint(), None);
+        self.running(reactor, instance).with_shortcuts(shortcuts).abandon(&mut self.endpoint(), Why::Unsaid);
     }
 
     /// What a crate above keeps with this communicator: one of each type, made when it is first asked for.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use treepie_base::{Error, Result, Span};
 use treepie_fabric::{
     Address, Call, CompletionQueue, Endpoint, Gathered, Id, Needs, OWN_BITS, PROTOCOL, Reactor, Run, Started, Task,
-    Transmit, run_tag,
+    Transmit, Why, run_tag,
 };
 
 use crate::collective::job::INSTANCE_MASK;
@@ -197,7 +197,7 @@ impl<R: Reactor> Running<R> {
     pub(crate) fn end_with<I: Iterator<Item = Transmit>>(&mut self, words: impl Fn(&R) -> I, endpoint: &mut Endpoint) {
         self.say(words, endpoint);
         self.sends.end(endpoint);
-        endpoint.give_up_messages(self.run.context, INSTANCE_MASK | PROTOCOL, self.run.tag);
+        endpoint.give_up_messages(self.run.context, INSTANCE_MASK, self.run.tag & INSTANCE_MASK);
     }
 
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
@@ -389,14 +389,15 @@ impl<R: Reactor> Running<R> {
     }
 
     /// Gives up what goes on, if anything does. Whoever still sends something for it is refused, whoever waits for something of
-    /// it is told, and which rank was lost, if that is why.
+    /// it is told, and why.
     #[cold]
-    pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint, lost: Option<u32>) {
+    pub(crate) fn abandon(&mut self, endpoint: &mut Endpoint, why: Why) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
+        // Also messages that are matched: who runs no protocol under this number is in another call.
         let Run { context, tag } = self.run;
-        let mask = INSTANCE_MASK | PROTOCOL;
+        let (mask, tag) = (INSTANCE_MASK, tag & INSTANCE_MASK);
         endpoint.give_up_messages(context, mask, tag);
         endpoint.stop_listening(self.run);
         self.sends.end(endpoint);
@@ -405,7 +406,7 @@ impl<R: Reactor> Running<R> {
             Some(members) => members.all_in_world(endpoint),
             None => (0..endpoint.size()).collect(),
         };
-        endpoint.tell_why_gave_up(context, mask, tag, lost, others.into_iter());
+        endpoint.tell_why_gave_up(context, mask, tag, why, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
         // also by one that has none: then all stay in step there. Where there are several, some may be past the one that
         // others are still at, so all come until one to which somebody has brought that it gave up.
@@ -447,23 +448,19 @@ impl<R: Reactor> Task for Running<R> {
             }
             Err(error) => {
                 let error = self.named(error, endpoint);
-                let lost = match error {
-                    Error::PeerLost { rank } => Some(rank as u32),
-                    _ => None,
-                };
-                self.abandon(endpoint, lost);
+                self.abandon(endpoint, Why::of(&error));
                 Some(Err(error))
             }
         }
     }
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
-        self.abandon(endpoint, None);
+        self.abandon(endpoint, Why::Unsaid);
     }
 
     /// Nobody may wait for a message that will not come, and peers take a rank that leaves to have sent all of them.
     fn leave(&mut self, endpoint: &mut Endpoint) {
         let own = endpoint.rank();
-        self.abandon(endpoint, Some(own));
+        self.abandon(endpoint, Why::Lost(own));
     }
 }

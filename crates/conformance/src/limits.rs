@@ -1,5 +1,6 @@
 //! Bounds of the library, and what is beyond them: as many as there may be, and one more.
 
+use treepie::am::ActiveMessages;
 use treepie::{Comm, Error, MAX_TAG, SparseExchange, Sum};
 
 use crate::check::{Outcome, check, check_eq};
@@ -12,6 +13,9 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("limits/the-largest-tag", 1, largest_tag),
     Case::new("limits/the-largest-tag-of-a-group", 1, largest_group_tag),
     Case::new("limits/5000-segments-at-once", 2, many_segments),
+    Case::new("limits/1024-message-types", 1, message_types),
+    Case::new("limits/more-communicators-than-barrier-counters", 2, communicators),
+    Case::new("limits/more-synchronous-sends-than-slots", 2, synchronous_sends),
 ];
 
 /// A number that once was a bound: tags had so many numbers for operations of a communicator.
@@ -83,6 +87,51 @@ fn many_segments(comm: &Comm) -> Outcome {
         let mut data = if comm.rank() == 0 { expected.clone() } else { vec![0; len as usize] };
         comm.using(id)?.bcast(&mut data, 0)?;
         check!(data == expected, "{id}");
+    }
+    Ok(())
+}
+
+/// Types of active messages of one runtime.
+fn message_types(comm: &Comm) -> Outcome {
+    for types in [1024, 1025] {
+        let mut build = ActiveMessages::<u64>::builder(comm);
+        for number in 0..types {
+            let port = build.port::<u32>(&number.to_string());
+            build.on(port, |_, _, _| ());
+        }
+        match build.start() {
+            Ok(_) => check_eq!(types, 1024, "types that were taken"),
+            Err(error) => {
+                let text = "`1024` is a message type too many; there can be 1024";
+                check_eq!((types, error.to_string().as_str()), (1025, text), "types that were refused");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first ones have counters of the engine's, and others send messages.
+fn communicators(comm: &Comm) -> Outcome {
+    let all: Result<Vec<Comm>, Error> = (0..130).map(|_| comm.dup()).collect();
+    for (number, one) in all?.iter().enumerate() {
+        one.barrier()?;
+        check_eq!(one.all_reduce(&[1u64], Sum)?, [comm.size() as u64], "communicator {number}");
+    }
+    Ok(())
+}
+
+/// More than engines have slots for acknowledgements; the others are records.
+fn synchronous_sends(comm: &Comm) -> Outcome {
+    let Some(two) = two(comm)? else { return Ok(()) };
+    let other = 1 - two.rank();
+    for count in [512, 513, 2000] {
+        let sends: Result<Vec<_>, _> = (0..count).map(|i| two.issend(vec![i], other, 0)).collect();
+        for i in 0..count {
+            check_eq!(two.recv_vec::<i32>(other, 0)?.0, [i], "message {i} of {count}");
+        }
+        for send in sends? {
+            send.wait()?;
+        }
     }
     Ok(())
 }

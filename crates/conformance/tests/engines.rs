@@ -12,12 +12,15 @@ const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
 
 /// Cases after which the world may go on without what its engine has for it, so that each needs a world of its own.
-const ENDINGS: [&str; 5] = [
+const ENDINGS: [&str; 8] = [
     "world/ranks-that-disagree-about-lengths-are-told",
     "world/operators-that-panic-on-short-data",
     "world/operators-that-panic-on-long-data",
     "world/operators-that-panic-in-a-direct-exchange",
     "world/ranks-whose-lengths-are-far-apart",
+    "mismatches/of-the-world-on-short-data",
+    "mismatches/of-the-world-on-long-data",
+    "mismatches/of-the-world-in-other-forms",
 ];
 
 /// Cases of sparse exchanges.

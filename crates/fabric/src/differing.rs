@@ -2,11 +2,12 @@
 //!
 //! A receive that takes a message of another call fails by itself. But ranks that call different operations also send what
 //! the others never receive: of another phase, or of a protocol. So whoever has waited for a while, and would wait for ever,
-//! looks whether there are messages under the number of its own operation that belong to another call.
+//! looks whether there are messages under the number of its own operation that belong to another call, or whether somebody has
+//! given it up for that reason, whose messages it may not wait for.
 
 use std::collections::HashMap;
 
-use treepie_base::{BuildNumberHasher, Result};
+use treepie_base::{BuildNumberHasher, Error, Result};
 
 use crate::bins::Key;
 use crate::call::Call;
@@ -32,12 +33,13 @@ pub(crate) struct Differing {
     found: Vec<Difference>,
 }
 
-/// A message of another call under the number of an operation that this rank is in.
+/// A rank that is in another call under the number of an operation that this rank is in.
 struct Difference {
     context: u32,
     number: u32,
     source: u32,
-    theirs: Call,
+    /// Nothing if it is known only that that rank has given up because calls differ.
+    theirs: Option<Call>,
 }
 
 impl Differing {
@@ -59,7 +61,7 @@ impl Core {
     /// Looks for messages of other calls under the numbers of operations that are waited for. Returns whether there are any that
     /// were not known.
     fn find_differing(&mut self) -> bool {
-        let Core { waiting, heard, ops, differing, .. } = self;
+        let Core { waiting, heard, ops, differing, given_up, .. } = self;
         let known = differing.found.len();
         let mut came: HashMap<(u32, u32), Vec<(u32, Call)>, BuildNumberHasher> = HashMap::default();
         let of_calls = waiting.iter().map(|Unexpected { key, call, .. }| (key.context, key.tag, key.source, *call));
@@ -72,7 +74,9 @@ impl Core {
             let others = came.get(&(context, number)).into_iter().flatten();
             let other = others.filter(|(_, call)| own != Some(*call)).min_by_key(|(source, _)| *source);
             let is_known = |found: &Difference| (found.context, found.number) == (context, number);
-            if let Some(&(source, theirs)) = other
+            let other = other.map(|(source, call)| (*source, Some(*call)));
+            let other = other.or_else(|| given_up.differing(context, tag).map(|source| (source, None)));
+            if let Some((source, theirs)) = other
                 && !differing.found.iter().any(is_known)
             {
                 differing.found.push(Difference { context, number, source, theirs });
@@ -96,8 +100,8 @@ impl Endpoint {
     /// Looks for ranks that are in other operations than those that this one waits in, if it was not done too often; `now`: in
     /// any case. Returns whether there are any that were not known.
     pub(crate) fn look_for_differing(&mut self, now: bool) -> bool {
-        let Core { waiting, heard, ops, differing, .. } = &mut self.core;
-        if !waiting.has_calls() && heard.unheard().next().is_none() {
+        let Core { waiting, heard, ops, differing, given_up, .. } = &mut self.core;
+        if !waiting.has_calls() && !given_up.has_differing() && heard.unheard().next().is_none() {
             return false;
         }
         differing.allowed = differing.allowed.saturating_add(AT_ONCE);
@@ -123,7 +127,13 @@ impl Endpoint {
     fn fail_differing_now(&self, context: u32, tag: u64, call: Call) -> Result<()> {
         let is_it = |found: &&Difference| (found.context, found.number) == (context, number_of(tag));
         let found = self.core.differing.found.iter().find(is_it);
-        found.map_or(Ok(()), |found| Err(call.differs(self.core.rank, found.theirs, found.source)))
+        match found {
+            None => Ok(()),
+            Some(Difference { source, theirs: None, .. }) => Err(Error::GaveUp { rank: *source as usize }),
+            Some(Difference { source, theirs: Some(theirs), .. }) => {
+                Err(call.differs(self.core.rank, *theirs, *source))
+            }
+        }
     }
 
     /// Says for which operation ranks meet at the board from now on.

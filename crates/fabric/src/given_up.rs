@@ -35,11 +35,52 @@ impl Messages {
     }
 }
 
-/// Who has given something up, and the rank that was lost, if that is why.
+/// Why a rank has given something up, as far as others are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Why {
+    /// For a reason of its own.
+    #[default]
+    Unsaid,
+    /// This rank was lost.
+    Lost(u32),
+    /// A rank has called something else, so that nobody can expect the operation to end.
+    Differs,
+}
+
+impl Why {
+    /// What others are told about an error.
+    pub fn of(error: &Error) -> Self {
+        match error {
+            Error::PeerLost { rank } => Self::Lost(*rank as u32),
+            Error::CallsDiffer { .. } => Self::Differs,
+            _ => Self::Unsaid,
+        }
+    }
+
+    const DIFFERS: u64 = u64::MAX - 1;
+
+    fn word(self) -> u64 {
+        match self {
+            Self::Unsaid => u64::MAX,
+            Self::Lost(rank) => rank.into(),
+            Self::Differs => Self::DIFFERS,
+        }
+    }
+
+    fn of_word(word: u64) -> Self {
+        match u32::try_from(word) {
+            Ok(rank) => Self::Lost(rank),
+            Err(_) if word == Self::DIFFERS => Self::Differs,
+            Err(_) => Self::Unsaid,
+        }
+    }
+}
+
+/// Who has given something up, and why.
 #[derive(Clone, Copy)]
 struct By {
     peer: u32,
-    lost: Option<u32>,
+    why: Why,
 }
 
 /// What was given up.
@@ -51,6 +92,8 @@ pub(crate) struct GivenUp {
     here: HashSet<Messages, BuildNumberHasher>,
     /// What these peers will not send.
     by_peers: HashMap<Messages, Vec<By>, BuildNumberHasher>,
+    /// Whether some of them have because calls differ.
+    differs: bool,
 }
 
 impl GivenUp {
@@ -86,6 +129,17 @@ impl GivenUp {
         !self.by_peers.is_empty() && self.by(receive.context, receive.tag).any(|by| by.peer == receive.source)
     }
 
+    /// Whether somebody has given something up because calls differ.
+    pub(crate) fn has_differing(&self) -> bool {
+        self.differs && !self.by_peers.is_empty()
+    }
+
+    /// The first who has given up what such messages belong to because calls differ.
+    pub(crate) fn differing(&self, context: u32, tag: u64) -> Option<u32> {
+        let all = self.by(context, tag).chain(self.by(context, tag | PROTOCOL));
+        all.filter(|by| by.why == Why::Differs).map(|by| by.peer).min()
+    }
+
     /// All who have given up what such messages belong to.
     fn by(&self, context: u32, tag: u64) -> impl Iterator<Item = By> {
         self.around(context, tag).filter_map(|what| self.by_peers.get(&what)).flatten().copied()
@@ -95,10 +149,11 @@ impl GivenUp {
 impl Core {
     /// A peer has given up messages: receives that wait for them fail. What it had sent before has come before.
     pub(crate) fn peer_gave_up(&mut self, peer: u32, head: Head, body: &[u8]) {
-        let [mask, lost] = words(body);
+        let [mask, why] = words(body);
         let what = Messages { context: head.context, mask, bits: head.whole_tag() };
-        let by = By { peer, lost: u32::try_from(lost).ok() };
+        let by = By { peer, why: Why::of_word(why) };
         self.given_up.know(mask);
+        self.given_up.differs |= by.why == Why::Differs;
         self.given_up.by_peers.entry(what).or_default().push(by);
         self.due.mark_all();
         let waits = |key: Key| key.source == peer && what.include(key);
@@ -130,9 +185,9 @@ impl Endpoint {
         let (mut lost, mut given_up) = (None::<u32>, None::<u32>);
         let least = |known: Option<u32>, rank: u32| Some(known.map_or(rank, |known| known.min(rank)));
         for by in all {
-            match by.lost {
-                Some(rank) => lost = least(lost, rank),
-                None => given_up = least(given_up, by.peer),
+            match by.why {
+                Why::Lost(rank) => lost = least(lost, rank),
+                _ => given_up = least(given_up, by.peer),
             }
         }
         let lost = lost.map(|rank| Error::PeerLost { rank: rank as usize });
@@ -156,20 +211,13 @@ impl Endpoint {
     /// Tells ranks that this one will send none of these messages any more: receives of theirs that wait for one fail
     /// with [`Error::GaveUp`]. What was sent before is received before.
     pub fn tell_gave_up(&mut self, context: u32, mask: u64, bits: u64, to: impl Iterator<Item = u32>) {
-        self.tell_why_gave_up(context, mask, bits, None, to);
+        self.tell_why_gave_up(context, mask, bits, Why::Unsaid, to);
     }
 
-    /// The same, and which rank was lost, if that is why.
-    pub fn tell_why_gave_up(
-        &mut self,
-        context: u32,
-        mask: u64,
-        bits: u64,
-        lost: Option<u32>,
-        to: impl Iterator<Item = u32>,
-    ) {
+    /// The same, and why.
+    pub fn tell_why_gave_up(&mut self, context: u32, mask: u64, bits: u64, why: Why, to: impl Iterator<Item = u32>) {
         let head = Head::of_message(kind::GAVE_UP, context, bits, Call::NONE, 0);
-        let body = kind::body([mask, lost.map_or(u64::MAX, u64::from)]);
+        let body = kind::body([mask, why.word()]);
         for rank in to {
             if rank != self.core.rank && !self.core.lives.is_lost(rank) {
                 self.send_short(rank, head, body);
@@ -189,7 +237,7 @@ impl Endpoint {
 
     #[cold]
     fn forget_given_up_now(&mut self, context: u32, next: u64, far: u64) {
-        let GivenUp { masks, here, by_peers } = &mut self.core.given_up;
+        let GivenUp { masks, here, by_peers, .. } = &mut self.core.given_up;
         for &mask in masks.iter() {
             for bits in [far, far | PROTOCOL] {
                 here.remove(&Messages { context, mask, bits });

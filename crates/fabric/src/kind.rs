@@ -80,8 +80,7 @@ pub(crate) const WINDOW_GET: u32 = 13;
 pub(crate) const WINDOW_ADD: u32 = 14;
 /// What was asked for.
 pub(crate) const WINDOW_GOT: u32 = 15;
-/// No messages of `context` whose tags have the bits `tag` under a mask will be sent any more; body: the mask, and the rank
-/// that was lost, if that is why.
+/// No messages of `context` whose tags have the bits `tag` under a mask will be sent any more; body: the mask, and why.
 pub(crate) const GAVE_UP: u32 = 16;
 
 /// Bodies that are a few words.

@@ -51,6 +51,7 @@ pub use call::Call;
 pub use completions::CompletionQueue;
 pub use endpoint::Endpoint;
 pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory};
+pub use given_up::Why;
 pub use heard::{GROUPS, OWN_BITS, PROTOCOL, Run, run_tag};
 pub use kind::TAG_BITS;
 pub use loss::Group;

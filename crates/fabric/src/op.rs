@@ -136,8 +136,8 @@ pub(crate) struct Op {
     /// What its message belongs to.
     pub(crate) call: Call,
     pub(crate) what: What,
-    /// Alignment of the memory to be made, for a receive without memory of its own; 0 for others.
-    pub(crate) fresh: u16,
+    /// For a receive without memory of its own, the alignment of what is to be made: one more than its logarithm; 0 for others.
+    pub(crate) fresh: u8,
     /// Who is told when it ends.
     pub(crate) heed: Heed,
 }
@@ -185,7 +185,7 @@ impl Op {
                 let lender = span.lender();
                 (Some(span), lender, 0)
             }
-            Target::Fresh { align } => (None, None, align as u16),
+            Target::Fresh { align } => (None, None, align.ilog2() as u8 + 1),
         };
         Self { state, span, lender, key, call, what: What::Receive, fresh, heed: Heed::Kept }
     }
@@ -240,7 +240,7 @@ impl Op {
     /// The memory that a receive asked to be made for a message.
     pub(crate) fn make_memory(&mut self, bytes: usize) {
         if self.fresh != 0 {
-            self.span = Some(Span::from(Bytes::zeroed(bytes, self.fresh.into())));
+            self.span = Some(Span::from(Bytes::zeroed(bytes, 1 << (self.fresh - 1))));
             self.fresh = 0;
         }
     }
@@ -272,5 +272,23 @@ impl std::fmt::Display for Waiting {
             tag => write!(f, ", tag {tag}")?,
         }
         write!(f, ", context {}", key.context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also beyond what 16 bits hold.
+    #[test]
+    fn memory_is_made_with_any_alignment() {
+        for align in [1, 8, 1 << 15, 1 << 16, 1 << 20] {
+            let key = Key { context: 0, source: 0, tag: 0 };
+            let mut op = Op::receive(key, Call::NONE, State::Queued, Target::Fresh { align });
+            assert_eq!(op.room(), u64::MAX, "aligned to {align}");
+            op.make_memory(64);
+            let span = op.span.expect("it was made");
+            assert_eq!((span.as_slice().as_ptr().addr() % align, span.len()), (0, 64));
+        }
     }
 }

@@ -24,6 +24,15 @@ impl<T> Default for Slab<T> {
     }
 }
 
+/// The number after so many. The last one of all stands for none elsewhere.
+///
+/// # Panics
+/// If there is none: nobody has memory for so many, so it is not worth an error.
+fn next_number(count: usize) -> u32 {
+    let number = u32::try_from(count).ok().filter(|number| *number < u32::MAX);
+    number.expect("a rank has at most 2^32 - 1 operations, or messages that wait, at a time")
+}
+
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new(), free_high: Vec::new() }
@@ -54,8 +63,9 @@ impl<T> Slab<T> {
     #[cold]
     fn grow(&mut self) -> u32 {
         self.free_high.pop().unwrap_or_else(|| {
+            let number = next_number(self.entries.len());
             self.entries.push((0, None));
-            self.entries.len() as u32 - 1
+            number
         })
     }
 
@@ -149,6 +159,13 @@ impl<T> Slab<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_end_before_the_last() {
+        assert_eq!(next_number(u32::MAX as usize - 1), u32::MAX - 1);
+        assert!(std::panic::catch_unwind(|| next_number(u32::MAX as usize)).is_err());
+        assert!(std::panic::catch_unwind(|| next_number(1 << 32)).is_err());
+    }
 
     #[test]
     fn an_old_id_finds_nothing() {

@@ -160,3 +160,54 @@ impl Cursor {
         self.lowest = numbers.min().unwrap_or(self.opened);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::schedule::Operation;
+
+    /// Many lanes of one round each, without a window.
+    struct Lanes(u32);
+
+    impl Schedule for Lanes {
+        fn operation(&self) -> Operation {
+            Operation::Barrier
+        }
+        fn ranks(&self) -> u32 {
+            1
+        }
+        fn blocks(&self) -> u32 {
+            1
+        }
+        fn phase(&self, _: u32) -> Phase {
+            Phase::lanes(self.0)
+        }
+        fn rounds(&self, _: u32, _: u32, _: u32) -> u32 {
+            1
+        }
+        fn emit(&self, _: u32, _: u32, _: u32, rounds: Range<u32>, into: &mut Rounds) {
+            rounds.for_each(|_| into.end());
+        }
+    }
+
+    #[test]
+    fn no_more_lanes_are_open_than_have_numbers() {
+        for lanes in [MOST_OPEN_LANES, MOST_OPEN_LANES + 2] {
+            let schedule = Lanes(lanes);
+            let mut cursor = Cursor::new(&schedule, 0);
+            let begun: Vec<Begun> = std::iter::from_fn(|| cursor.begin(&schedule)).collect();
+            assert_eq!(begun.len() as u32, MOST_OPEN_LANES, "of {lanes}");
+            if lanes == MOST_OPEN_LANES {
+                continue;
+            }
+            // Messages of the next lane could be taken for those of the first until that one is closed.
+            cursor.end(begun[1].slot);
+            assert!(cursor.begin(&schedule).is_none());
+            cursor.end(begun[0].slot);
+            let next: Vec<u32> = std::iter::from_fn(|| cursor.begin(&schedule)).map(|begun| begun.lane).collect();
+            assert_eq!(next, [MOST_OPEN_LANES, MOST_OPEN_LANES + 1]);
+        }
+    }
+}

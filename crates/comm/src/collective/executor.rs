@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Region, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task, run_tag};
+use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task, Why, run_tag};
 use treepie_schedule::{Buf, Cursor, Op, Part, Side};
 
 use super::job::{Buffers, INSTANCE_MASK, Job};
@@ -357,7 +357,7 @@ impl Execution {
 
     /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
     #[cold]
-    fn abandon(&mut self, endpoint: &mut Endpoint) {
+    fn abandon(&mut self, endpoint: &mut Endpoint, why: Why) {
         let (context, bits) = (self.job.context, run_tag(self.instance));
         endpoint.give_up_messages(context, INSTANCE_MASK, bits);
         for mut round in self.rounds.drain(..) {
@@ -365,7 +365,7 @@ impl Execution {
         }
         // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
         let others = self.job.members.all_in_world(endpoint);
-        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, others.into_iter());
+        endpoint.tell_why_gave_up(context, INSTANCE_MASK, bits, why, others.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
@@ -389,13 +389,13 @@ impl Task for Execution {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
             Err(error) => {
-                self.abandon(endpoint);
+                self.abandon(endpoint, Why::of(&error));
                 Some(Err(error))
             }
         }
     }
 
     fn give_up(&mut self, endpoint: &mut Endpoint) {
-        self.abandon(endpoint);
+        self.abandon(endpoint, Why::Unsaid);
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use treepie_base::{Bytes, Error, Result, Span, copy_short};
-use treepie_fabric::{self as fabric, Address, Board, Endpoint, Life, Room, Select, Started, run_tag};
+use treepie_fabric::{self as fabric, Address, Board, Endpoint, Life, Room, Select, Started, Why, run_tag};
 use treepie_schedule::{Op, Operation, Rounds, Side};
 
 use super::Folding;
@@ -148,13 +148,16 @@ impl Straight {
         let fold = fold.unwrap_or(&|_, _, _| unreachable!("an operation that combines has an operator"));
         let memories = Memories { input, output, scratch };
         let element = *element;
-        let is_over = false;
+        let (is_over, why) = (false, Why::Unsaid);
         let mut run =
-            Run { endpoint, instance, call, memories, operands, element, about, fold, members, meets, is_over };
+            Run { endpoint, instance, call, memories, operands, element, about, fold, members, meets, is_over, why };
         for Pieces { steps: range, count, len } in runs.iter() {
             for piece in 0..*count {
                 for step in &steps[range.clone()] {
-                    run.step(step, (piece, *len))?;
+                    if let Err(error) = run.step(step, (piece, *len)) {
+                        run.why = Why::of(&error);
+                        return Err(error);
+                    }
                 }
             }
         }
@@ -176,6 +179,8 @@ struct Run<'a> {
     members: &'a Members,
     meets: bool,
     is_over: bool,
+    /// What others are told if it does not come to its end.
+    why: Why,
 }
 
 impl Run<'_> {
@@ -263,7 +268,7 @@ impl Run<'_> {
         self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
         // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
         let others = self.members.all_in_world(self.endpoint);
-        self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, others.into_iter());
+        self.endpoint.tell_why_gave_up(context, INSTANCE_MASK, tag, self.why, others.into_iter());
         if self.meets {
             leave_board(self.endpoint, self.instance);
         }
