@@ -14,6 +14,7 @@ mod tests;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,8 +90,10 @@ impl AtomicFile {
     }
 
     fn named(target: PathBuf) -> io::Result<Self> {
-        let (file, temporary) =
-            Temporary::choose(&target, |name| File::options().read(true).write(true).create_new(true).open(name))?;
+        // What is to replace a file that others may not read is never theirs to read, not even before it has that one's mode.
+        let mode = if target.exists() { 0o600 } else { 0o666 };
+        let make = |name: &Path| File::options().read(true).write(true).create_new(true).mode(mode).open(name);
+        let (file, temporary) = Temporary::choose(&target, make)?;
         Self { file, kind: Kind::Named { target, temporary } }.like_target()
     }
 

@@ -162,15 +162,13 @@ fn is_known(name: &str) -> bool {
 }
 
 fn complaint(name: &str) -> String {
+    let wrong = format!("the environment variable {name} is not known and has no effect");
     let names = || VARIABLES.iter().map(|variable| variable.name);
-    match suggest::nearest(name, names()) {
-        Some(nearest) => {
-            format!("the environment variable {name} is not known and has no effect: did you mean {nearest}?")
-        }
-        None => {
-            let names = names().collect::<Vec<_>>().join(", ");
-            format!("the environment variable {name} is not known and has no effect; there are {names}")
-        }
+    // What all have in common makes none of them nearer.
+    let own = |name| str::strip_prefix(name, PREFIX).unwrap_or(name);
+    match suggest::nearest(own(name), names().map(own)) {
+        Some(nearest) => format!("{wrong}: did you mean {PREFIX}{nearest}?"),
+        None => format!("{wrong}; there are {}", names().collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! How errors look to whoever runs the program: one line of their Display text, with the rank whose error it is.
 //!
-//! `fn main() -> treepie::Result<()>` prints its error by `Debug`, so `Debug` of the library's errors is that line, and goes
-//! out in one write: ranks that fail at once write to one standard error.
+//! `fn main() -> treepie::Result<()>` prints its error by `Debug`, so `Debug` of the library's errors is that line. Rust writes
+//! "Error: ", the text and the end of the line one after the other; the launcher's pipes put them together again. Under `mpirun`
+//! that is the matter of its own forwarding.
 
 use std::cell::Cell;
 use std::fmt;

@@ -22,7 +22,7 @@ pub(crate) const CASES: &[Case] = &[
 fn wait_any(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut receives: RequestSet<_> = (0..size).map(|from| comm.irecv_vec::<u64>(from, 1)).collect::<Result<_, _>>()?;
-    let len = |peer: usize| if peer % 2 == 0 { 1 } else { 5000 };
+    let len = |peer: usize| if peer.is_multiple_of(2) { 1 } else { 5000 };
     let mut sends: RequestSet<_> =
         (0..size).map(|to| comm.isend(vec![me as u64; len(to)], to, 1)).collect::<Result<_, _>>()?;
     let mut seen = vec![false; size];

@@ -60,11 +60,11 @@ impl Endpoint {
             self.fail_gatherings();
         }
         self.act();
+        self.core.due.mark_all();
         if let Err(panic) = read {
-            // That of a task; what is lost is lost all the same.
+            // That of a task; what is lost is lost all the same, and others hear of it.
             resume_unwind(panic);
         }
-        self.core.due.mark_all();
         self.step_tasks();
     }
 

@@ -81,7 +81,10 @@ impl Endpoint {
         let spawned = Spawned { op, task: task.clone(), order: self.tasks.spawned };
         let id = self.tasks.all.insert(spawned);
         self.core.ops.get_mut(op).expect("just made").state = State::Task(id);
+        // What it begins may look for messages at once, which must not step it once more.
+        let held = std::mem::replace(&mut self.tasks.are_held, true);
         let first = self.step(&mut *task.borrow_mut(), Some(id.index));
+        self.tasks.are_held = held;
         match first {
             Ok(Some(result)) => {
                 self.tasks.all.remove(id);
@@ -205,7 +208,9 @@ impl Endpoint {
             let Some(id) = self.tasks.all.id_at(number) else { continue };
             let Some(Spawned { op, task, .. }) = self.tasks.all.get(id) else { continue };
             let (op, task) = (*op, task.clone());
-            let result = match self.step(&mut *task.borrow_mut(), Some(number)) {
+            // One that leaves right now is stepped no more.
+            let Ok(mut stepped) = task.try_borrow_mut() else { continue };
+            let result = match self.step(&mut *stepped, Some(number)) {
                 Ok(None) => continue,
                 Ok(Some(result)) => result,
                 Err(panic) => {

@@ -15,7 +15,8 @@ use crate::shim::Aborter;
 /// The exit status of a job in which a rank went away without a word.
 const VANISHED: i32 = 1;
 
-static OWN: OnceLock<(i32, Aborter)> = OnceLock::new();
+/// The rank, its process and how to end the job.
+static OWN: OnceLock<(i32, u32, Aborter)> = OnceLock::new();
 
 /// Whether this process is in its world.
 static INSIDE: AtomicBool = AtomicBool::new(false);
@@ -28,7 +29,7 @@ unsafe extern "C" {
 
 /// From now on an exit of this process is one without leaving.
 pub(crate) fn enter(rank: i32, aborter: Aborter) {
-    if OWN.set((rank, aborter)).is_ok() {
+    if OWN.set((rank, std::process::id(), aborter)).is_ok() {
         // Should it be refused, or in another C library, an exit is what it was to MPI.
         #[cfg(target_env = "gnu")]
         // SAFETY: registers a function that may be called at any exit.
@@ -45,8 +46,9 @@ pub(crate) fn leave() {
 }
 
 extern "C" fn exits(status: c_int, _: *mut c_void) {
-    let Some((rank, aborter)) = OWN.get() else { return };
-    if !INSIDE.swap(false, Ordering::SeqCst) {
+    let Some((rank, process, aborter)) = OWN.get() else { return };
+    // A child that a rank forked has the handler too, and is no rank.
+    if *process != std::process::id() || !INSIDE.swap(false, Ordering::SeqCst) {
         return;
     }
     let line = match status {

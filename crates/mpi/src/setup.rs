@@ -42,6 +42,9 @@ pub fn setup(mpicc: Option<&Path>) -> Result<Installed, SetupError> {
 /// Starts MPI and returns this rank's engine. All ranks do this together, each once.
 pub fn start() -> Result<Box<dyn Fabric>, SetupError> {
     static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.load(Ordering::Relaxed) {
+        return Err(SetupError::Again);
+    }
     let shim = Shim::load(told(obtain)?)?;
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(SetupError::Again);

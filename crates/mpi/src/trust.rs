@@ -132,12 +132,14 @@ impl Directory {
         mkdirat(&self.fd, name, Mode::from_raw_mode(PRIVATE_DIRECTORY))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty())?;
-        make_private(&fd)?;
         let directory = Self { fd, name: self.name.join(name) };
-        match owned_by_another(&fstat(&directory.fd)?) {
-            Some(why) => Err(untrusted(&directory.name, &why)),
-            None => Ok(directory),
+        // Whoever may write here can have exchanged it since: another user's, or one of this user's with something in it.
+        if let Some(why) = owned_by_another(&fstat(&directory.fd)?) {
+            return Err(untrusted(&directory.name, &why));
         }
+        make_private(&directory.fd)?;
+        let is_empty = std::fs::read_dir(descriptor_path(&directory.fd))?.next().is_none();
+        if is_empty { Ok(directory) } else { Err(untrusted(&directory.name, "it is not empty, although just made")) }
     }
 
     /// Where temporary files go, whoever may write there: only for a [`subdirectory`](Self::subdirectory).

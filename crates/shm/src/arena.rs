@@ -48,6 +48,8 @@ pub(crate) struct Header {
     has_threads: u32,
     /// Changes when the life of any rank changes.
     pub(crate) news: AtomicU32,
+    /// How many ranks have begun to leave or were lost.
+    departures: AtomicU32,
     /// Where the next piece of the heap begins.
     pub(crate) heap: AtomicU64,
     pub(crate) common: Common,
@@ -253,9 +255,14 @@ impl Arena {
         // A rank that has ended stays as it was, whatever its process does after that.
         let ended = |now: u32| now >= 3;
         let change = |now: u32| (now < word && !ended(now)).then_some(word);
+        // Its number is there before anybody can know: whoever leaves because of it gets a later one.
+        let left = &self.control(rank).left;
+        if left.load(Ordering::Acquire) == 0 {
+            let number = self.header().departures.fetch_add(1, Ordering::AcqRel) + 1;
+            let _ = left.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed);
+        }
         if self.control(rank).life.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok() {
-            let news = self.header().news.fetch_add(1, Ordering::SeqCst);
-            let _ = self.control(rank).left.compare_exchange(0, news + 1, Ordering::AcqRel, Ordering::Relaxed);
+            self.header().news.fetch_add(1, Ordering::SeqCst);
             self.wake_all();
         }
     }

@@ -3,7 +3,6 @@
 //! After the match the receiver opens a claim, invites the sender, and both copy chunks until none is left: the
 //! receiver reads from the sender's memory, the sender writes to the receiver's. One core copies at half of what two do
 //! (1 MiB: 14 against 28 GB/s), and a sender that is busy elsewhere just does not help.
-
 //!
 //! Neither side is told an address. The receiver finds the sender's memory by its key in the sender's
 //! [`registry`](crate::registry), the sender the receiver's in the [`claim`](crate::claim) that it is invited to; both are

@@ -10,10 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use treepie_base::AtomicFile;
-
-/// Only ends a test that hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+use treepie_base::{AtomicFile, hang_limit, hang_message};
 
 /// How writing is interrupted: a signal for the launcher, or for the rank that writes.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +67,7 @@ fn be_rank(path: &Path) -> ExitCode {
         begun.write_all(&vec![7; 1 << 20]).expect("it is written");
         println!("half {}", std::process::id());
     }
-    std::thread::sleep(LIMIT);
+    std::thread::sleep(hang_limit());
     ExitCode::FAILURE
 }
 
@@ -152,7 +149,7 @@ fn interrupt(launcher: &Job, writer: i32, how: How) {
 fn wait(mut until: impl FnMut() -> bool, what: impl Fn() -> String) {
     let begun = Instant::now();
     while !until() {
-        assert!(begun.elapsed() < LIMIT, "{}", what());
+        assert!(begun.elapsed() < hang_limit(), "{}", hang_message(&what()));
         std::thread::sleep(Duration::from_millis(1));
     }
 }

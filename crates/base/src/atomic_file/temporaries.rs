@@ -80,7 +80,7 @@ impl Entry {
         let mut magic = [0; MAGIC.len()];
         list.read_exact_at(&mut magic, 0).ok().filter(|()| magic == MAGIC)?;
         flock(&list, FlockOperation::LockExclusive).ok()?;
-        let at = list.metadata().ok()?.len();
+        let at = free_entry(&list)?;
         let written = list.write_all_at(&entry(path), at);
         flock(&list, FlockOperation::Unlock).ok()?;
         written.ok().map(|()| Self { list, at })
@@ -92,6 +92,17 @@ impl Drop for Entry {
         // A name that stays in the list is looked for in vain.
         let _ = self.list.write_all_at(&[0], self.at);
     }
+}
+
+/// Where the next name goes: an entry that was given up, or the end. The first entry only says what the list is.
+fn free_entry(list: &File) -> Option<u64> {
+    let len = list.metadata().ok()?.len();
+    let step = Temporaries::ENTRY as u64;
+    let is_free = |at: &u64| {
+        let mut first = [1];
+        list.read_exact_at(&mut first, *at).is_ok() && first == [0]
+    };
+    (step..len).step_by(Temporaries::ENTRY).find(is_free).or(Some(len))
 }
 
 fn entry(text: &[u8]) -> [u8; Temporaries::ENTRY] {

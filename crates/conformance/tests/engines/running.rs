@@ -67,9 +67,10 @@ pub(crate) fn passes(what: &str, command: &mut Command) {
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {command:?} does not start: {error}"));
     let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
     let heard = Arc::new(Mutex::new(begin));
-    let (also, err_heard) = (heard.clone(), heard.clone());
-    let out = std::thread::spawn(move || text(&mut out, &also));
-    let err = std::thread::spawn(move || text(&mut err, &err_heard));
+    let also = heard.clone();
+    let out = std::thread::spawn(move || text(&mut out, |now| *also.lock().expect("nobody panics with it") = now));
+    // Ranks that hang go on saying so there, which is no progress.
+    let err = std::thread::spawn(move || text(&mut err, drop));
     let status = wait(&mut child, || heard.lock().expect("nobody panics with it").elapsed() > hang_limit());
     let is_over = status.is_some();
     let status = status.unwrap_or_else(|| end(&mut child));
@@ -82,13 +83,13 @@ pub(crate) fn passes(what: &str, command: &mut Command) {
     assert!(status.success() && summary.contains(" 0 failed"), "{what}: {how}\n{out}\n{err}");
 }
 
-/// All that comes, and when something last did.
-fn text(from: &mut impl Read, heard: &Mutex<Instant>) -> String {
+/// All that comes; `heard` is told when something does.
+fn text(from: &mut impl Read, heard: impl Fn(Instant)) -> String {
     let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
     // What was read before an error is still worth showing.
     while let Ok(count @ 1..) = from.read(&mut some) {
         bytes.extend_from_slice(&some[..count]);
-        *heard.lock().expect("nobody panics with it") = Instant::now();
+        heard(Instant::now());
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -14,7 +14,7 @@ use treepie_mpi::{Flavor, Installation};
 const PROGRAM: &str = "TREEPIE_MPI_TEST";
 
 /// Names a directory of the job's own, where ranks can tell each other something without MPI.
-const BESIDE: &str = "TREEPIE_MPI_TEST_BESIDE";
+const BESIDE: &str = "MPI_TEST_BESIDE";
 
 fn main() -> ExitCode {
     if let Ok(name) = std::env::var(PROGRAM) {

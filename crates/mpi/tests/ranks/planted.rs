@@ -16,7 +16,7 @@ const PLANTED: &str = r#"
 #include <stdlib.h>
 __attribute__((constructor)) static void run(void)
 {
-    FILE *mark = fopen(getenv("TREEPIE_PLANTED"), "w");
+    FILE *mark = fopen(getenv("PLANTED_SHIM_MARK"), "w");
     if (mark)
         fclose(mark);
 }
@@ -82,7 +82,7 @@ impl<'a> Attack<'a> {
         let elsewhere = self.place.join("elsewhere");
         fs::create_dir_all(&elsewhere).expect("a directory");
         let mut environment = [&[("TMPDIR", Some(elsewhere))], environment].concat();
-        environment.push(("TREEPIE_PLANTED", Some(self.mark.clone())));
+        environment.push(("PLANTED_SHIM_MARK", Some(self.mark.clone())));
         Job { environment, ..self.job.clone() }
     }
 

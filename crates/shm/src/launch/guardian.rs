@@ -58,7 +58,7 @@ pub(super) struct Guardian {
     /// Ends that were told while the launcher waited for something else.
     ended: VecDeque<(u32, End)>,
     /// The list that ranks write to, by its path in this process.
-    _temporaries: Temporaries,
+    temporaries: Temporaries,
 }
 
 /// The standard streams of a rank.
@@ -86,7 +86,7 @@ impl Guardian {
         };
         // SAFETY: the mask is what this thread's mask was.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
-        Ok(Self { pid: pid?, line: ours, ended: VecDeque::new(), _temporaries: temporaries })
+        Ok(Self { pid: pid?, line: ours, ended: VecDeque::new(), temporaries })
     }
 
     /// Has a rank started, on one core or on any, and returns its process. It leads a process group of the same number.
@@ -177,11 +177,13 @@ impl Drop for Guardian {
             if since.elapsed() > ENDS_WITHIN {
                 let _ = kill_process(self.pid, Signal::KILL);
                 let _ = waitpid(Some(self.pid), WaitOptions::empty());
-                return;
+                break;
             }
             std::thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_millis(5));
         }
+        // A guardian that was killed has not done it.
+        self.temporaries.sweep();
     }
 }
 

@@ -260,8 +260,12 @@ impl<'a> Job<'a> {
             let outcome = Outcome::Failed { rank, end, others_ended: !self.living.is_empty() };
             match &mut self.ending {
                 None => self.begin_to_end(outcome, (is_cause, left)),
-                // Nobody has been ended by the launcher yet, so this was the cause of the exit that was seen first.
-                Some(ending) if ending.stage == Stage::Waiting && failure.precedes(ending.cause) => {
+                // Not the launcher's doing: nobody has been ended by it yet, or this one has exited by itself. So this was the
+                // cause of the exit that was seen first.
+                Some(ending)
+                    if (ending.stage == Stage::Waiting || matches!(end, End::Exited(_)))
+                        && failure.precedes(ending.cause) =>
+                {
                     ending.outcome = match ending.outcome {
                         Outcome::Failed { .. } => Outcome::Failed { rank, end, others_ended: true },
                         _ => return Ok(()),

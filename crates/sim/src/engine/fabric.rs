@@ -354,9 +354,7 @@ impl Fabric for SimFabric {
         if rank != self.rank && self.is_cut_off() {
             return 0;
         }
-        let world = self.world.borrow();
-        let of_cell = world.ranks[rank as usize].arrivals.iter().find(|(known, _)| *known == cell);
-        of_cell.map_or(0, |(_, barriers)| *barriers)
+        self.world.borrow().ranks[rank as usize].arrivals.get(&cell).copied().unwrap_or(0)
     }
 
     fn news(&self) -> u32 {

@@ -3,7 +3,7 @@
 //! A rank has a time of its own, never behind the machine's: what it does costs time, and it goes on doing things until it
 //! looks for something. Then it is suspended until the machine has come to its time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use treepie_base::Span;
 use treepie_fabric::{Head, Life};
@@ -105,7 +105,7 @@ pub(super) struct Rank {
     /// What it sends from then on vanishes.
     pub(super) dies: Time,
     /// Cells of the machine's barrier, and at how many barriers of each it has arrived.
-    pub(super) arrivals: Vec<(u32, u64)>,
+    pub(super) arrivals: BTreeMap<u32, u64>,
     /// Bytes of messages that it has not looked at, and of those that it has not asked for.
     pub(super) lying: u64,
     pub(super) kept: u64,
@@ -187,7 +187,7 @@ impl World {
             ended: None,
             waits_for: None,
             dies: deaths(rank),
-            arrivals: Vec::new(),
+            arrivals: BTreeMap::new(),
             lying: 0,
             kept: 0,
         };
@@ -326,11 +326,7 @@ impl World {
             return false;
         }
         let (time, all) = (self.ranks[rank as usize].time, self.machine.ranks());
-        let arrivals = &mut self.rank(rank).arrivals;
-        match arrivals.iter_mut().find(|(known, _)| *known == cell) {
-            Some((_, barriers)) => *barriers += 1,
-            None => arrivals.push((cell, 1)),
-        }
+        *self.rank(rank).arrivals.entry(cell).or_default() += 1;
         let gathering = self.gatherings.entry(cell).or_default();
         gathering.arrived += 1;
         gathering.last = gathering.last.max(time);

@@ -15,7 +15,8 @@ const LOCAL: &[(&str, &[&str])] = &[
         "they look at what this rank has",
         &["Comm::translate", "Cartesian::coordinates", "Window::len", "Request::cancel"],
     ),
-    ("they make a handle", &["Comm::using", "Comm::on"]),
+    ("they make a handle, or look at the environment", &["Comm::using", "Comm::on", "check_environment"]),
+    ("they take memory", &["graph::bits::Bits::try_new"]),
     (
         "they are for protocols of other crates, whose calls are in the table",
         &[

@@ -1,6 +1,6 @@
 //! Point-to-point messages, requests and scopes.
 
-use treepie::{Result, wait_all, wait_any, wait_some};
+use treepie::{RequestSet, Result, wait_all, wait_any, wait_some};
 
 use crate::table::{Call, Outcome, Trial, VICTIM, test_until_over};
 
@@ -23,6 +23,24 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["wait_any"], |t| t.fails(|| wait_any(&mut two(t)?).map_or(Ok(()), |(_, result)| result.map(drop)))),
     Call::new(&["wait_some"], |t| {
         t.fails(|| wait_some(&mut two(t)?).into_iter().try_for_each(|(_, result)| result.map(drop)))
+    }),
+    Call::new(&["RequestSet::wait_any"], |t| {
+        t.fails(|| set(t)?.wait_any().map_or(Ok(()), |(_, result)| result.map(drop)))
+    }),
+    Call::new(&["RequestSet::wait_some"], |t| {
+        t.fails(|| set(t)?.wait_some().into_iter().try_for_each(|(_, result)| result.map(drop)))
+    }),
+    Call::new(&["RequestSet::test_any"], |t| {
+        t.fails(|| {
+            let mut set = set(t)?;
+            until_found(|| Ok(set.test_any()))?.1.map(drop)
+        })
+    }),
+    Call::new(&["RequestSet::test_some"], |t| {
+        t.fails(|| {
+            let mut set = set(t)?;
+            until_found(|| Ok(set.test_some().pop()))?.1.map(drop)
+        })
     }),
     Call::new(&["Message::recv"], |t| announced(t, |message| message.recv(&mut vec![0u8; LONG.len()]).map(drop))),
     Call::new(&["Message::recv_vec"], |t| announced(t, |message| message.recv_vec::<u8>().map(drop))),
@@ -49,6 +67,10 @@ fn until_found<T>(mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
 
 fn two(t: &Trial<'_>) -> Result<Vec<treepie::Request<'static, (Vec<u8>, treepie::Status)>>> {
     Ok(vec![t.world.irecv_vec(VICTIM, 5)?, t.world.irecv_vec(VICTIM, 6)?])
+}
+
+fn set(t: &Trial<'_>) -> Result<RequestSet<'static, (Vec<u8>, treepie::Status)>> {
+    Ok(two(t)?.into_iter().collect())
 }
 
 /// Receives of a message that the victim has announced: it comes, or an error. A victim that leaves in order waits until it

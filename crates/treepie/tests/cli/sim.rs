@@ -39,7 +39,7 @@ fn mistakes_are_told_before_anything_else() {
         (&["sim", "allgather", "--network", "flat:8", "--set", "slow_link=1:2,L=1"], "slow links are named"),
         (&["sim", "bcast/flat", "--network", "flat:8", "--trace", "/no/such/place"], "/no/such/place"),
         (&["sim", "bcast/flat", "--network", "flat:8", "--goal", "/no/such/place"], "/no/such/place"),
-        (&["sim", "bcast/flat", "--network", "flat:8", "--goal", "/"], "it is a directory"),
+        (&["sim", "bcast/flat", "--network", "flat:8", "--goal", "/"], "is a directory"),
         (&["sim", "alltoall/linear", "--network", "flat:1048576", "--goal", "/tmp/t.goal"], "8 million messages"),
         (&["sim", "alltoall/linear", "--network", "flat:1048576", "--trace", "/tmp/t.json"], "8 million messages"),
     ];

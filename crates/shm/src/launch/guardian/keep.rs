@@ -12,6 +12,8 @@ use super::program::{self, Program};
 const KILLS_WITHIN: i64 = 2_000;
 /// How long to wait for those that cannot be killed: another user's, or not to be found without /proc.
 const WAITS_FOR_OTHERS: i64 = 100;
+/// Descriptors above this number are not looked at; a launcher has two for each rank.
+const MOST_DESCRIPTORS: u64 = 1 << 20;
 /// Orphans that have ended are looked for at most this often.
 const SWEEPS_EVERY: i64 = 100;
 
@@ -93,8 +95,9 @@ pub(super) fn keep(line: i32, list: i32, program: &mut Program, ranks: &mut [Kep
                 libc::pollfd { fd: line, events: libc::POLLIN, revents: 0 },
                 libc::pollfd { fd: ends, events: libc::POLLIN, revents: 0 },
             ];
-            libc::poll(list.as_mut_ptr(), 2, -1);
-            if list[1].revents != 0 {
+            // Without a descriptor for signals, ends are looked for now and then.
+            libc::poll(list.as_mut_ptr(), 2, if ends < 0 { 100 } else { -1 });
+            if ends < 0 || list[1].revents != 0 {
                 // Which signals does not matter: the children themselves tell.
                 let mut signals = [0_u8; 2048];
                 libc::read(ends, signals.as_mut_ptr().cast(), signals.len());
@@ -271,32 +274,24 @@ fn remove_listed(list: i32) {
     }
 }
 
-/// Closes every descriptor but these: readers of the launcher's output would wait for the guardian too. The standard
-/// streams become /dev/null, so that what is received does not take their numbers.
-fn close_all_but(mut kept: [i32; 3]) {
-    kept.sort_unstable();
-    let mut first = 0;
-    for descriptor in kept {
-        close_range(first, descriptor - 1);
-        first = descriptor + 1;
-    }
-    close_range(first, i32::MAX);
-    for _ in 0..3 {
-        // SAFETY: opens a file; the numbers 0 to 2 are the lowest free ones, as those that stay are above.
-        unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
-    }
-}
-
-fn close_range(first: i32, last: i32) {
-    // Kernels before 5.9 have no close_range; there the numbers are tried one by one.
-    const TRIED: i32 = 65536;
-    if first > last {
-        return;
-    }
-    // SAFETY: system calls on descriptors that nobody in this process uses any more.
+/// Closes the standard streams, which become /dev/null so that what is received does not take their numbers (readers of the
+/// launcher's output would wait for the guardian too), and every descriptor that no program is to inherit, but for these. The
+/// others are the ranks': `treepie run -n 2 program 3<file`.
+fn close_all_but(kept: [i32; 3]) {
+    // SAFETY: system calls on descriptors that nobody in this process uses any more. The numbers 0 to 2 are the lowest free ones
+    // when /dev/null is opened, as those that stay are above.
     unsafe {
-        if libc::syscall(libc::SYS_close_range, first, last, 0) != 0 {
-            for descriptor in first..=last.min(TRIED) {
+        for stream in 0..3 {
+            libc::close(stream);
+        }
+        for _ in 0..3 {
+            libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        }
+        let mut limit: libc::rlimit = mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        for descriptor in 3..limit.rlim_cur.min(MOST_DESCRIPTORS) as i32 {
+            let flags = libc::fcntl(descriptor, libc::F_GETFD);
+            if flags != -1 && flags & libc::FD_CLOEXEC != 0 && !kept.contains(&descriptor) {
                 libc::close(descriptor);
             }
         }

@@ -208,7 +208,8 @@ fn become_rank(program: &mut Program, guardian: i32, core: i32, streams: [i32; 3
             let path = path.as_ptr();
             libc::execve(path, program.arguments.as_ptr().add(OWN), program.environment.as_ptr());
             match *libc::__errno_location() {
-                libc::ENOENT | libc::ENOTDIR => {}
+                // As execvp: what is not there, or on a file system that is not.
+                libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {}
                 libc::EACCES => failure = libc::EACCES,
                 // A script that does not say what runs it: as execvp does.
                 libc::ENOEXEC => {
