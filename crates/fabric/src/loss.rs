@@ -414,6 +414,8 @@ impl Endpoint {
             self.leave()
         }
         self.fabric = Box::new(crate::alone::Ended { rank: self.core.rank, size: self.size() });
+        // Handles may outlive it: whoever waits by one looks who is there, and finds nobody.
+        self.news = None;
     }
 }
 

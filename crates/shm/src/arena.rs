@@ -305,6 +305,11 @@ impl Arena {
         Ok(())
     }
 
+    /// Whether a rank has neither left nor been reported to be lost.
+    pub(crate) fn is_here(&self, rank: u32) -> bool {
+        self.control(rank).life() == Life::Here
+    }
+
     /// Whether a rank has said itself that it failed.
     pub(crate) fn has_failed(&self, rank: u32) -> bool {
         matches!(self.control(rank).life(), Life::Failing | Life::Dead)

@@ -56,7 +56,7 @@ pub(super) struct Job<'a> {
 struct Failure {
     rank: u32,
     end: End,
-    /// It was killed, or said itself that it failed; others exit because they lost a peer.
+    /// It was killed, said itself that it failed, or exited inside its world; others exit because they lost a peer.
     is_cause: bool,
     /// The smaller, the earlier it left its world: who fails because a peer left, leaves after it.
     left: u32,
@@ -245,8 +245,9 @@ impl<'a> Job<'a> {
         }
         let mut failure: Option<Failure> = None;
         for &(rank, end) in &ended {
-            // A rank that panics says so before it ends, and others may hear of it and exit before it has.
-            let is_cause = matches!(end, End::Killed(_)) || self.arena.has_failed(rank);
+            // A rank that panics says so before it ends, and others may hear of it and exit before it has. One that exits inside
+            // its world says nothing, and others may find that its process is gone, and leave, before the launcher is told.
+            let is_cause = matches!(end, End::Killed(_)) || self.arena.has_failed(rank) || self.arena.is_here(rank);
             self.arena.report(rank, if end == End::Exited(0) { Life::Left } else { Life::Dead });
             let this = Failure { rank, end, is_cause, left: self.arena.left(rank) };
             let precedes = |first: &Failure| this.precedes((first.is_cause, first.left));
