@@ -23,13 +23,21 @@ pub(crate) struct Ended {
     task: Option<u32>,
 }
 
+/// Room for so many tasks at first: as seldom more go on at once, nothing is allocated for them later.
+pub(crate) const ROOM: usize = 64;
+
 /// The tasks that have something to do.
-#[derive(Default)]
 pub(crate) struct Due {
     list: Vec<u32>,
     /// By task, whether it is in the list.
     is_listed: Vec<bool>,
     all: bool,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        Self { list: Vec::with_capacity(ROOM), is_listed: Vec::with_capacity(ROOM), all: false }
+    }
 }
 
 impl Due {
@@ -53,11 +61,13 @@ impl Due {
         self.all = true;
     }
 
-    /// Takes those that are marked, or says that all are. What is marked from now on is new.
-    pub(crate) fn take(&mut self) -> (bool, Vec<u32>) {
-        let list = std::mem::take(&mut self.list);
-        list.iter().for_each(|task| self.is_listed[*task as usize] = false);
-        (std::mem::take(&mut self.all), list)
+    /// Takes those that are marked, and says whether all are. What is marked from now on is new, and comes into the memory that
+    /// `into` had: tasks are stepped all the time, and nothing is allocated for it.
+    pub(crate) fn take(&mut self, into: &mut Vec<u32>) -> bool {
+        into.clear();
+        std::mem::swap(&mut self.list, into);
+        into.iter().for_each(|task| self.is_listed[*task as usize] = false);
+        std::mem::take(&mut self.all)
     }
 }
 

@@ -22,7 +22,6 @@ use crate::op::State;
 const AT_ONCE: usize = 4096;
 
 /// What is known of such ranks.
-#[derive(Default)]
 pub(crate) struct Differing {
     /// What the blocking receive that goes on waits for.
     awaited: Option<(Key, Call)>,
@@ -31,6 +30,27 @@ pub(crate) struct Differing {
     /// How many may be looked at.
     allowed: usize,
     found: Vec<Difference>,
+    /// Memory for what has come, by context and number. It is looked at whenever a rank has slept, so it stays.
+    came: HashMap<(u32, u32), Came, BuildNumberHasher>,
+}
+
+/// Calls that messages under one number belong to, each with the lowest rank that sent one. Two are enough: one of them is
+/// another than this rank's, if any is.
+#[derive(Default)]
+struct Came([Option<(u32, Call)>; 2]);
+
+impl Came {
+    fn add(&mut self, source: u32, call: Call) {
+        let same = self.0.iter_mut().find(|known| known.is_none_or(|(_, known)| known == call));
+        if let Some(same) = same {
+            *same = Some((same.map_or(source, |(known, _)| known.min(source)), call));
+        }
+    }
+
+    /// One of another call than this.
+    fn other_than(&self, own: Option<Call>) -> Option<(u32, Call)> {
+        self.0.iter().flatten().filter(|(_, call)| own != Some(*call)).min_by_key(|(source, _)| *source).copied()
+    }
 }
 
 /// A rank that is in another call under the number of an operation that this rank is in.
@@ -40,6 +60,13 @@ struct Difference {
     source: u32,
     /// Nothing if it is known only that that rank has given up because calls differ.
     theirs: Option<Call>,
+}
+
+impl Default for Differing {
+    fn default() -> Self {
+        let came = HashMap::with_capacity_and_hasher(16, BuildNumberHasher::default());
+        Self { awaited: None, at_board: None, allowed: 0, found: Vec::new(), came }
+    }
 }
 
 impl Differing {
@@ -63,18 +90,17 @@ impl Core {
     fn find_differing(&mut self) -> bool {
         let Core { waiting, heard, ops, differing, given_up, .. } = self;
         let known = differing.found.len();
-        let mut came: HashMap<(u32, u32), Vec<(u32, Call)>, BuildNumberHasher> = HashMap::default();
+        let mut came = std::mem::take(&mut differing.came);
         let of_calls = waiting.iter().map(|Unexpected { key, call, .. }| (key.context, key.tag, key.source, *call));
         let unheard = heard.unheard().map(|(run, source, call)| (run.context, run.tag, source, call));
         for (context, tag, source, call) in of_calls.chain(unheard).filter(|(.., call)| call.is_some()) {
-            came.entry((context, number_of(tag))).or_default().push((source, call));
+            came.entry((context, number_of(tag))).or_default().add(source, call);
         }
         let mut note = |context: u32, tag: u64, own: Option<Call>| {
             let number = number_of(tag);
-            let others = came.get(&(context, number)).into_iter().flatten();
-            let other = others.filter(|(_, call)| own != Some(*call)).min_by_key(|(source, _)| *source);
+            let other = came.get(&(context, number)).and_then(|came| came.other_than(own));
             let is_known = |found: &Difference| (found.context, found.number) == (context, number);
-            let other = other.map(|(source, call)| (*source, Some(*call)));
+            let other = other.map(|(source, call)| (source, Some(call)));
             let other = other.or_else(|| given_up.differing(context, tag).map(|source| (source, None)));
             if let Some((source, theirs)) = other
                 && !differing.found.iter().any(is_known)
@@ -92,6 +118,8 @@ impl Core {
         heard.listened().for_each(|run| note(run.context, run.tag, None));
         let posted = ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)) && op.call.is_some());
         posted.for_each(|(_, op)| note(op.key.context, op.key.tag, Some(op.call)));
+        came.clear();
+        differing.came = came;
         differing.found.len() > known
     }
 }

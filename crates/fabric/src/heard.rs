@@ -219,6 +219,11 @@ impl Heard {
         self.held
     }
 
+    /// Whether messages have come for a run, or it is listened to.
+    pub(crate) fn has(&self, run: Run) -> bool {
+        self.places.contains_key(&run)
+    }
+
     /// The runs that are listened to.
     pub(crate) fn listened(&self) -> impl Iterator<Item = Run> {
         self.runs.iter().filter(|queue| queue.align.is_some()).map(|queue| queue.run)

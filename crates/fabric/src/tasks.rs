@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use treepie_base::{Error, Lender, Result};
 
+use crate::completions::ROOM;
 use crate::effort;
 use crate::endpoint::Endpoint;
 use crate::op::{Envelope, Op, State, Waiting, What};
@@ -36,13 +37,14 @@ pub trait Task {
 type Panic = Box<dyn Any + Send>;
 
 /// The tasks that go on.
-#[derive(Default)]
 pub(crate) struct Tasks {
     all: Slab<Spawned>,
     /// How many there have been.
     spawned: u64,
     /// They are not stepped now: one of them is, or somebody waits who may be one.
     pub(crate) are_held: bool,
+    /// Memory for those that are stepped.
+    stepped: Vec<u32>,
 }
 
 struct Spawned {
@@ -53,20 +55,33 @@ struct Spawned {
     order: u64,
 }
 
+impl Default for Tasks {
+    fn default() -> Self {
+        Self { all: Slab::new(), spawned: 0, are_held: false, stepped: Vec::with_capacity(ROOM) }
+    }
+}
+
 impl Tasks {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// These, or all, in the order in which they were spawned.
-    fn in_order(&self, all: bool, mut some: Vec<u32>) -> Vec<u32> {
+    /// All, in the order in which they were spawned.
+    fn all_in_order(&self) -> Vec<u32> {
+        let mut all = Vec::new();
+        self.put_in_order(true, &mut all);
+        all
+    }
+
+    /// Puts these, or all, into the order in which they were spawned.
+    fn put_in_order(&self, all: bool, some: &mut Vec<u32>) {
         if all {
-            some = self.all.iter().map(|(id, _)| id.index).collect();
+            some.clear();
+            some.extend(self.all.iter().map(|(id, _)| id.index));
         }
         some.retain(|task| self.all.at(*task).is_some());
         some.sort_unstable_by_key(|task| self.all.at(*task).map(|spawned| spawned.order));
-        some
     }
 }
 
@@ -169,7 +184,7 @@ impl Endpoint {
     }
 
     pub(crate) fn leave_tasks(&mut self) {
-        for task in self.tasks.in_order(true, Vec::new()) {
+        for task in self.tasks.all_in_order() {
             let Some(task) = self.tasks.all.at(task).map(|spawned| spawned.task.clone()) else { continue };
             // One that panics right now has given up what it had begun.
             if let Ok(mut task) = task.try_borrow_mut() {
@@ -179,7 +194,7 @@ impl Endpoint {
     }
 
     pub(crate) fn drop_tasks(&mut self) {
-        for task in self.tasks.in_order(true, Vec::new()) {
+        for task in self.tasks.all_in_order() {
             let dropped = self.tasks.all.id_at(task).and_then(|id| self.tasks.all.take(id));
             dropped.into_iter().for_each(|spawned| self.core.fail(spawned.op, Error::Cancelled));
         }
@@ -197,9 +212,11 @@ impl Endpoint {
         if std::mem::replace(&mut self.tasks.are_held, true) {
             return;
         }
-        let (all, some) = self.core.due.take();
+        let mut due = std::mem::take(&mut self.tasks.stepped);
+        let all = self.core.due.take(&mut due);
+        self.tasks.put_in_order(all, &mut due);
         let mut panicked = None;
-        for number in self.tasks.in_order(all, some) {
+        for &number in &due {
             effort::look();
             if panicked.is_some() {
                 self.core.due.mark(number);
@@ -221,6 +238,7 @@ impl Endpoint {
             self.tasks.all.remove(id);
             self.end_task(op, result);
         }
+        self.tasks.stepped = due;
         self.tasks.are_held = false;
         if let Some(panic) = panicked {
             resume_unwind(panic);

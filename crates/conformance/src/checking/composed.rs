@@ -39,7 +39,7 @@ pub(super) fn different(comm: &Comm) -> Outcome {
     told(comm, result, "graph", (1, "graph_adjacent"))?;
     // The same as what a graph begins with.
     let result = if is_zero { comm.graph(&[0]).map(drop) } else { comm.all_reduce(&[5u64, 1], Max).map(drop) };
-    told(comm, result, "graph", (1, "all_reduce in place of 2 elements of 8 bytes"))?;
+    told(comm, result, "graph", (1, "all_reduce of 2 elements of 8 bytes"))?;
     let words = |dims: [usize; 2]| format!("cartesian of {dims:?} [true, false] by split/merge");
     let (one, other) = ([size, 1], [1, size]);
     let result = comm.cartesian(if is_zero { &one } else { &other }, &[true, false]);

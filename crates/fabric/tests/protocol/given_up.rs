@@ -119,9 +119,10 @@ fn all_that_a_peer_gave_up_is_remembered() {
         let receive = receive(&mut b, run_tag(number) | 5);
         assert_eq!(b.result(receive).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
     }
-    b.forget_given_up(1, run_tag(5), run_tag(5 + (1 << 31)));
-    let [past, next] = [4, 5].map(|number| receive(&mut b, run_tag(number)));
-    assert!(!b.is_over(past) && b.is_over(next));
+    // The last few before an operation that begins may not be over: in checked mode a call is compared under the number before.
+    b.forget_given_up(1, run_tag(100), run_tag(100 + (1 << 31)));
+    let [past, last, next] = [50, 99, 100].map(|number| receive(&mut b, run_tag(number)));
+    assert!(!b.is_over(past) && b.is_over(last) && b.is_over(next));
     b.abandon(past);
 }
 
