@@ -69,7 +69,7 @@ impl Call {
     /// how many. Roots are compared as far as 7 bits go, and numbers of bytes from 16 MiB on by their first 18 bits.
     pub fn new(name: &str, root: u32, bytes: Option<u64>) -> Self {
         let bytes = bytes.map_or(UNKNOWN, pack);
-        Self { size: root % (1 << ROOT_BITS) << BYTES_BITS | bytes, ..Self::named(name) }
+        Self { size: (root % (1 << ROOT_BITS)) << BYTES_BITS | bytes, ..Self::named(name) }
     }
 
     /// A protocol, which is about no number of bytes. One that is not known is another one than all that are.

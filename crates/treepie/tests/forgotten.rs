@@ -84,7 +84,7 @@ fn simulated_ranks_that_forget_their_world_have_left_it() {
     let machine = LogGP { latency: 10.0, overhead: 2.0, gap: 3.0, per_byte: 0.01 };
     // Threads end after the simulation; there is no thread of a rank.
     for what in FORGOTTEN.into_iter().filter(|what| *what != "thread-local") {
-        let simulated = simulate(&Network::flat(3), &machine.clone().into(), |world| rank_program(world, what));
+        let simulated = simulate(&Network::flat(3), &machine.into(), |world| rank_program(world, what));
         assert_eq!(simulated.unwrap().into_results(), expected(), "{what}");
     }
 }

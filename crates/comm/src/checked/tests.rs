@@ -67,7 +67,7 @@ fn ranks_that_are_refused_and_leave_do_not_hide_why() {
             let settings = LogGP { latency: 40.0, overhead: 1.0, gap: 1.0, per_byte: 0.001 }.into();
             let simulated = run(&Network::flat(ranks), &settings, &Options::default(), |fabric| {
                 let world = Comm::world(fabric).checked();
-                if world.rank() > 0 && (world.rank() + late) % 3 == 0 {
+                if world.rank() > 0 && (world.rank() + late).is_multiple_of(3) {
                     world.compute(std::time::Duration::from_millis(1));
                 }
                 let root = if world.rank() == 1 { ranks as usize } else { 0 };

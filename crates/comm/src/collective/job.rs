@@ -57,7 +57,7 @@ impl Job {
         // The remainders cannot be mistaken for each other: messages of one tag meet in order, and both sides go through
         // phases in order, and through lanes that are so far apart, as these are not open at once (`Cursor`).
         const { assert!(1 << LANE_BITS == MOST_OPEN_LANES) }
-        run_tag(instance) | u64::from(phase % (1 << PHASE_BITS) << LANE_BITS) | u64::from(lane % (1 << LANE_BITS))
+        run_tag(instance) | u64::from((phase % (1 << PHASE_BITS)) << LANE_BITS) | u64::from(lane % (1 << LANE_BITS))
     }
 }
 

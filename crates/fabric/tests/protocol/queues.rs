@@ -72,7 +72,7 @@ fn protocol_messages(messages: usize, bulk: bool, listens_first: bool) {
             let to = Address {
                 context: RUN.context,
                 to: 0,
-                tag: RUN.tag | (sequence as u64 % 3),
+                tag: RUN.tag | (sequence % 3),
                 synchronous: false,
                 call: Call::NONE,
             };

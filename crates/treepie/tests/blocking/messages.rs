@@ -65,11 +65,14 @@ fn until_found<T>(mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     }
 }
 
-fn two(t: &Trial<'_>) -> Result<Vec<treepie::Request<'static, (Vec<u8>, treepie::Status)>>> {
+/// What a receive gives.
+type Got = (Vec<u8>, treepie::Status);
+
+fn two(t: &Trial<'_>) -> Result<Vec<treepie::Request<'static, Got>>> {
     Ok(vec![t.world.irecv_vec(VICTIM, 5)?, t.world.irecv_vec(VICTIM, 6)?])
 }
 
-fn set(t: &Trial<'_>) -> Result<RequestSet<'static, (Vec<u8>, treepie::Status)>> {
+fn set(t: &Trial<'_>) -> Result<RequestSet<'static, Got>> {
     Ok(two(t)?.into_iter().collect())
 }
 

@@ -110,7 +110,7 @@ pub(super) fn sizes(most: usize) -> Vec<usize> {
 pub(super) fn batches(waiting: usize) -> usize {
     match waiting {
         ..=10_000 => 9,
-        ..=100_000 => 3,
+        10_001..=100_000 => 3,
         _ => 1,
     }
 }
