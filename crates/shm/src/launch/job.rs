@@ -56,16 +56,17 @@ pub(super) struct Job<'a> {
 struct Failure {
     rank: u32,
     end: End,
-    /// It was killed, said itself that it failed, or exited inside its world; others exit because they lost a peer.
-    is_cause: bool,
+    /// How it failed: the smaller, the rather it is the cause. 0: it was killed, or said itself that it failed; 1: it exited
+    /// inside its world; 2: it exited after it had left, as those do who lost a peer.
+    kind: u8,
     /// The smaller, the earlier it left its world: who fails because a peer left, leaves after it.
     left: u32,
 }
 
 impl Failure {
     /// Whether this is rather the cause of another failure than its consequence.
-    fn precedes(&self, other: (bool, u32)) -> bool {
-        (!self.is_cause, self.left) < (!other.0, other.1)
+    fn precedes(&self, other: (u8, u32)) -> bool {
+        (self.kind, self.left) < other
     }
 }
 
@@ -74,7 +75,7 @@ struct Ending {
     outcome: Outcome,
     /// Whether the outcome is known to be the cause, and not itself the consequence of another failure, and when that rank
     /// left.
-    cause: (bool, u32),
+    cause: (u8, u32),
     since: Instant,
     stage: Stage,
 }
@@ -247,20 +248,25 @@ impl<'a> Job<'a> {
         for &(rank, end) in &ended {
             // A rank that panics says so before it ends, and others may hear of it and exit before it has. One that exits inside
             // its world says nothing, and others may find that its process is gone, and leave, before the launcher is told.
-            let is_cause = matches!(end, End::Killed(_)) || self.arena.has_failed(rank) || self.arena.is_here(rank);
+            let kind = match end {
+                End::Killed(_) => 0,
+                _ if self.arena.has_failed(rank) => 0,
+                _ if self.arena.is_here(rank) => 1,
+                End::Exited(_) => 2,
+            };
             self.arena.report(rank, if end == End::Exited(0) { Life::Left } else { Life::Dead });
-            let this = Failure { rank, end, is_cause, left: self.arena.left(rank) };
-            let precedes = |first: &Failure| this.precedes((first.is_cause, first.left));
+            let this = Failure { rank, end, kind, left: self.arena.left(rank) };
+            let precedes = |first: &Failure| this.precedes((first.kind, first.left));
             if end != End::Exited(0) && failure.as_ref().is_none_or(precedes) {
                 failure = Some(this);
             }
         }
         self.living.retain(|rank| ended.iter().all(|(ended, _)| ended != rank));
         if let Some(failure) = failure {
-            let Failure { rank, end, is_cause, left } = failure;
+            let Failure { rank, end, kind, left } = failure;
             let outcome = Outcome::Failed { rank, end, others_ended: !self.living.is_empty() };
             match &mut self.ending {
-                None => self.begin_to_end(outcome, (is_cause, left)),
+                None => self.begin_to_end(outcome, (kind, left)),
                 // Not the launcher's doing: nobody has been ended by it yet, or this one has exited by itself. So this was the
                 // cause of the exit that was seen first.
                 Some(ending)
@@ -271,7 +277,7 @@ impl<'a> Job<'a> {
                         Outcome::Failed { .. } => Outcome::Failed { rank, end, others_ended: true },
                         _ => return Ok(()),
                     };
-                    ending.cause = (is_cause, left);
+                    ending.cause = (kind, left);
                 }
                 Some(_) => {}
             }
@@ -279,7 +285,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn begin_to_end(&mut self, outcome: Outcome, cause: (bool, u32)) {
+    fn begin_to_end(&mut self, outcome: Outcome, cause: (u8, u32)) {
         self.ending = Some(Ending { outcome, cause, since: Instant::now(), stage: Stage::Waiting });
     }
 
@@ -288,7 +294,7 @@ impl<'a> Job<'a> {
     fn interrupt(&mut self, signal: i32) {
         match &mut self.ending {
             None => {
-                self.begin_to_end(Outcome::Interrupted { signal }, (true, 0));
+                self.begin_to_end(Outcome::Interrupted { signal }, (0, 0));
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.signal_all(signal);
                 }
