@@ -218,16 +218,20 @@ impl<R: Reactor> Running<R> {
         Ok(())
     }
 
-    /// Adds to counters of others. Not while barriers go on to which this rank came only to give up: until they have ended,
-    /// others may not have read what was added in the run before.
-    fn add(&mut self, endpoint: &mut Endpoint) {
-        let Some(Shortcuts { cell, counter: Some((counter, run)) }) = self.shortcuts else { return };
+    /// Adds to counters of others. Not while barriers go on to which this rank came only to give up, and not if the barrier of
+    /// this run, like that of the one before, will fail: others may not have read what was added two runs ago.
+    fn add(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        let Some(Shortcuts { cell, counter: Some((counter, run)) }) = self.shortcuts else { return Ok(()) };
         while !endpoint.is_gathering(cell)
             && let Some(to) = self.reactor.poll_add()
         {
+            if let Some(rank) = endpoint.misses_next(cell) {
+                return Err(Error::PeerLost { rank: rank as usize });
+            }
             // Only the communicator of all ranks has counters.
             endpoint.fabric().add(to, counter, run);
         }
+        Ok(())
     }
 
     /// Hands in what has come. Returns whether anything has.
@@ -340,7 +344,7 @@ impl<R: Reactor> Running<R> {
         self.listen(endpoint);
         self.refused.take().map_or(Ok(()), Err)?;
         loop {
-            self.add(endpoint);
+            self.add(endpoint)?;
             while let Some(transmit) = self.reactor.poll_transmit() {
                 self.send(transmit, endpoint)?;
             }

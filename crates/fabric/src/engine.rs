@@ -287,6 +287,18 @@ pub trait Fabric {
         (0..self.size()).for_each(|rank| tell(rank, self.life(rank)));
     }
 
+    /// How far peers have begun to send to this rank; for [`has_read`](Self::has_read).
+    fn begun_for_this(&self) -> u64 {
+        0
+    }
+
+    /// Whether everything has been read that peers had begun to send to this rank when that was so far. If not, somebody is
+    /// still writing, and what others sent after that is hidden behind it, though they may have ended since.
+    fn has_read(&self, begun: u64) -> bool {
+        let _ = begun;
+        true
+    }
+
     /// Whether whoever calls is this rank. If not, as where ranks share a thread and a handle got to the code of another,
     /// nothing can be sent or waited for now: what is begun there fails, and everything else stays as it is.
     fn is_here(&self) -> bool {

@@ -58,9 +58,7 @@ impl Endpoint {
     /// Begins a barrier over all ranks of the world on a counter that they share, if the engine has such. Each rank brings
     /// some bits; in the end the envelope has all of theirs in place of a number of bytes.
     pub fn gather(&mut self, cell: u32, census: u64) -> Option<Id> {
-        if !self.core.lives.all_here()
-            && let Some(rank) = self.absent(cell, self.next_barrier(cell))
-        {
+        if let Some(rank) = self.misses_next(cell) {
             let id = self.core.ops.insert(Op::other(What::Gather));
             self.core.fail(id, Error::PeerLost { rank: rank as usize });
             return Some(id);
@@ -72,6 +70,11 @@ impl Endpoint {
         let id = self.core.ops.insert(Op::other(What::Gather));
         self.core.gatherings.entry(cell).or_default().push_back(Gathering { op: id, census, until: 0 });
         Some(id)
+    }
+
+    /// The first rank that will not come to the barrier which the next call belongs to, if that is known already.
+    pub fn misses_next(&self, cell: u32) -> Option<u32> {
+        if self.core.lives.all_here() { None } else { self.absent(cell, self.next_barrier(cell)) }
     }
 
     /// The number of the barrier that the next call belongs to. This rank has arrived at the first of those that go on.

@@ -51,7 +51,7 @@ impl Endpoint {
         });
         // What a rank did before it ended counts: read it all before anything fails.
         let finding = std::mem::replace(&mut self.finding_losses, true);
-        let read = catch_unwind(AssertUnwindSafe(|| while self.progress() {}));
+        let read = catch_unwind(AssertUnwindSafe(|| self.read_all()));
         self.finding_losses = finding;
         self.fail_receives();
         self.fail_sends();
@@ -66,6 +66,19 @@ impl Endpoint {
             resume_unwind(panic);
         }
         self.step_tasks();
+    }
+
+    /// Reads everything that peers have sent until now.
+    fn read_all(&mut self) {
+        let begun = self.fabric.begun_for_this();
+        loop {
+            while self.progress() {}
+            if self.fabric.has_read(begun) {
+                return;
+            }
+            // Somebody is about to publish a record, and may have been interrupted there.
+            std::thread::yield_now();
+        }
     }
 
     fn is_gone(&self, rank: u32) -> bool {
@@ -123,7 +136,8 @@ impl Endpoint {
     /// Fails an operation that was just begun if it waits for somebody who is lost already.
     #[inline]
     pub(crate) fn fail_if_hopeless(&mut self, id: Id) {
-        if !self.core.lives.all_here() {
+        // While what they sent is being read, its message may still come; then all are looked at.
+        if !self.core.lives.all_here() && !self.finding_losses {
             self.fail_if_hopeless_now(id);
         }
     }

@@ -459,6 +459,16 @@ impl Fabric for Shm {
         self.arena.header().news.load(Ordering::Acquire)
     }
 
+    fn begun_for_this(&self) -> u64 {
+        self.inbox.reserved()
+    }
+
+    fn has_read(&self, begun: u64) -> bool {
+        // A process that is killed between reserving and publishing hides what lies behind for ever. The launcher ends the job.
+        let is_dead = |rank| self.life(rank) == Life::Dead;
+        self.inbox.has_read(begun) || (self.rank_is_process() && (0..self.arena.ranks()).any(is_dead))
+    }
+
     fn cores(&self) -> Option<u32> {
         Some(self.arena.header().cores.max(1))
     }

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     let mut results: Vec<(String, Result<(), String>)> = Vec::new();
     let mut run = |name: String, test: &dyn Fn() -> Result<(), String>| {
         if name.contains(&filter) {
+            running::ROW.lock().expect("nobody panics with it").clone_from(&name);
             let result = test();
             if let Err(why) = &result {
                 println!("test {name} ... FAILED\n    {why}");

@@ -90,9 +90,12 @@ impl Said {
     }
 }
 
+/// The row that is being run, which a hang is reported with.
+pub(crate) static ROW: Mutex<String> = Mutex::new(String::new());
+
 /// Runs something in which a rank may panic without saying so. A panic that is not that one is told.
 pub(crate) fn quietly<R>(run: impl FnOnce() -> R) -> Result<Option<R>, String> {
-    let _guard = HangGuard::new("ranks of this process");
+    let _guard = HangGuard::new(&ROW.lock().expect("nobody panics with it"));
     let hook = std::panic::take_hook();
     let other = std::sync::Arc::new(Mutex::new(None));
     let noted = other.clone();
