@@ -385,3 +385,20 @@ fn messages_that_are_too_long_fail_their_receives_and_stay() {
         }
     }
 }
+
+#[test]
+fn what_an_engine_hides_for_a_while_is_received_after_its_sender_left() {
+    for seed in 0..seeds() {
+        let rng = Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed));
+        let net = Net::new(rng, 2, PLAIN);
+        let [mut a, mut b] = [0, 1].map(|rank| Endpoint::new(Box::new(Port::new(&net, rank))));
+        let early = b.start_recv(from(0), Target::Fresh { align: 1 });
+        (0..3).for_each(|_| assert!(pending(&mut a, to(1, false), 8).is_none()));
+        drop(a);
+        assert_eq!(b.wait(early).map(|done| done.envelope.bytes), Ok(8), "seed {seed}");
+        let late = b.start_recv(from(0), Target::Fresh { align: 1 });
+        assert_eq!(b.wait(late).map(|done| done.envelope.bytes), Ok(8), "seed {seed}");
+        assert!(b.recv(from(0), &mut [0; 8]).is_ok(), "seed {seed}");
+        assert_eq!(b.recv(from(0), &mut [0; 8]).unwrap_err(), Error::PeerLost { rank: 0 }, "seed {seed}");
+    }
+}

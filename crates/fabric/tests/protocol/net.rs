@@ -44,6 +44,8 @@ pub(crate) struct Net {
     offers: Offers,
     size: u32,
     channels: HashMap<(u32, u32), VecDeque<Record>>,
+    /// Records ever sent to each rank.
+    sent_to: Vec<u64>,
     acks: HashMap<u32, VecDeque<u32>>,
     /// Memory that senders offered, by number.
     offered: Vec<Vec<u8>>,
@@ -62,6 +64,7 @@ impl Net {
             offers,
             size,
             channels: HashMap::new(),
+            sent_to: vec![0; size as usize],
             acks: HashMap::new(),
             offered: Vec::new(),
             arrivals: HashMap::new(),
@@ -125,6 +128,7 @@ impl Fabric for Port {
             return false;
         }
         channel.push_back((head, body.to_vec()));
+        net.sent_to[to as usize] += 1;
         true
     }
 
@@ -233,6 +237,16 @@ impl Fabric for Port {
 
     fn news(&self) -> u32 {
         self.net.borrow().news
+    }
+
+    fn begun_for_this(&self) -> u64 {
+        self.net.borrow().sent_to[self.rank as usize]
+    }
+
+    fn has_read(&self, begun: u64) -> bool {
+        let net = self.net.borrow();
+        let unread = |from| net.channels.get(&(from, self.rank)).map_or(0, VecDeque::len) as u64;
+        net.sent_to[self.rank as usize] - (0..net.size).map(unread).sum::<u64>() >= begun
     }
 
     fn life(&self, rank: u32) -> Life {
