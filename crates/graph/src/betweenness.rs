@@ -26,7 +26,7 @@ mod flow;
 mod measure;
 mod verify;
 
-use treepie_base::memory::zeroed;
+use treepie_base::memory::{collected, zeroed};
 use treepie_comm::Comm;
 
 use crate::agree::agree;
@@ -66,7 +66,7 @@ impl<'g, M: Measure<'g>> Betweenness<'g, M> {
         let ways = count_ways(&self.comm, self.graph, &mut self.flow, source)?;
         // A vertex passes (1 + dependency) / ways on, and its dependency is its ways times the sum of what comes.
         let parts = ways.iter().map(|ways| if *ways > 0.0 { 1.0 / ways } else { 0.0 });
-        let came = self.flow.run(Direction::Back, parts.collect())?;
+        let came = self.flow.run(Direction::Back, collected(parts, VALUES)?)?;
         let source = self.graph.mine(source);
         for (place, (sum, (ways, came))) in self.sums.iter_mut().zip(ways.iter().zip(came)).enumerate() {
             if Some(place) != source {

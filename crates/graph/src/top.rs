@@ -1,16 +1,17 @@
 //! The vertices that matter most.
 
+use treepie_base::memory::collected;
 use treepie_comm::Comm;
 
-use crate::rows::Arc;
+use crate::rows::{Arc, VALUES};
 use crate::{Graph, Result};
 
 /// The names and scores of the vertices with the greatest scores, as many as are asked for; of equal ones the lesser
 /// name first. All ranks call it.
 pub fn top<A: Arc>(comm: &Comm, graph: &Graph<A>, scores: &[f64], most: usize) -> Result<Vec<(u64, f64)>> {
     let order = |left: &(u64, f64), right: &(u64, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
-    let mut best: Vec<(u64, f64)> =
-        scores.iter().enumerate().map(|(at, score)| (graph.layout().name(at), *score)).collect();
+    let named = scores.iter().enumerate().map(|(at, score)| (graph.layout().name(at), *score));
+    let mut best: Vec<(u64, f64)> = collected(named, VALUES)?;
     if most < best.len() {
         best.select_nth_unstable_by(most, order);
         best.truncate(most);

@@ -1,10 +1,11 @@
 //! How long arcs and ways are: in arcs, or by weights.
 
+use treepie_base::memory::collected;
 use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
 use crate::mix::digest;
-use crate::rows::{Arc, Weight, Weighted};
+use crate::rows::{Arc, VALUES, Weight, Weighted};
 use crate::{Error, Graph, Messages, Result, bfs, sssp};
 
 /// How long arcs are, and a search for shortest ways.
@@ -55,13 +56,13 @@ impl<'g, A: Arc> Measure<'g> for Hops<'g, A> {
     }
 
     fn search(&mut self, source: u64) -> Result<Vec<u32>> {
-        Ok(self.search.run(source)?.iter().map(|label| label.level).collect())
+        Ok(collected(self.search.run(source)?.iter().map(|label| label.level), VALUES)?)
     }
 
     fn search_verified(&mut self, comm: &Comm, source: u64, messages: &Messages) -> Result<Vec<u32>> {
         let labels = self.search.run(source)?;
         bfs::verify(comm, self.graph, source, labels, messages)?;
-        Ok(labels.iter().map(|label| label.level).collect())
+        Ok(collected(labels.iter().map(|label| label.level), VALUES)?)
     }
 }
 

@@ -102,6 +102,11 @@ fn names<A: Arc>(graph: &Graph<A>) -> treepie::Result<Vec<u64>> {
     memory::collected((0..graph.own()).map(|place| graph.layout().name(place)), "the names of vertices")
 }
 
+/// Whether there is memory for the results of vertices that may be there only by their number. It is given back at once.
+fn ensure_room<A: Arc>(graph: &Graph<A>) -> treepie::Result<()> {
+    memory::with_capacity::<[u64; 3]>(graph.own(), "the result of each vertex").map(drop)
+}
+
 /// A breadth-first search, in one way or another.
 enum Bfs<'g, I: Id> {
     Direction(bfs::direction::Search<'g, u32, I>),
@@ -177,6 +182,7 @@ impl Task<'_> {
         };
         for root in self.roots(graph)? {
             let (labels, seconds) = self.measure(|| search.run(root))?;
+            ensure_room(graph)?;
             self.verify(&mut verified, || bfs::verify(world, graph, root, labels, messages))?;
             let found = bfs::count(world, graph, labels)?;
             levels = labels.iter().map(|label| label.level).collect();
@@ -201,6 +207,7 @@ impl Task<'_> {
         let mut search = sssp::Search::<W>::new(world, graph, self.asked.delta, messages)?;
         for root in self.roots(graph)? {
             let (buckets, seconds) = self.measure(|| search.run(root))?;
+            ensure_room(graph)?;
             lengths = search.lengths();
             self.verify(&mut verified, || sssp::verify(world, graph, root, &lengths, messages))?;
             let found = sssp::count(world, graph, &lengths)?;
@@ -225,6 +232,7 @@ impl Task<'_> {
         let (reached, arcs) = reach::count(world, graph, &visited)?;
         let root = roots.first().map(|root| self.name(graph, *root)).transpose()?;
         let run = Run { root, seconds, edges: self.edges(graph, arcs), result: json!({"reached": reached}) };
+        ensure_room(graph)?;
         let reached = (0..graph.own()).map(|place| u32::from(visited.has(place))).collect();
         let column = Column { name: "reached".to_owned(), values: Values::U32(reached) };
         Ok(Done { runs: vec![run], verified, traffic: search.traffic(), column })
@@ -282,6 +290,7 @@ impl Task<'_> {
         let sources = all.chain(chosen);
         let mut search = Betweenness::new(world, measure()?, messages)?;
         let ((), seconds) = self.measure(|| sources.clone().try_for_each(|source| search.run(source).map(|_| ())))?;
+        ensure_room(graph)?;
         let scores = search.scores();
         let mut verified = Vec::new();
         self.verify(&mut verified, || betweenness::verify(world, &mut measure()?, sources.clone(), &scores, messages))?;
