@@ -38,6 +38,8 @@ struct Pull {
     claims: Claims,
     /// Chunks that this rank took and could not copy.
     missed: u32,
+    /// Whether the sender has taken its memory back.
+    is_withdrawn: bool,
     /// Chunks that had been taken when the transfer was given up.
     given_up: Option<u32>,
 }
@@ -94,20 +96,18 @@ impl Claims {
         }
     }
 
+    /// Lets nobody else take a chunk any more. Returns how many have been taken.
+    fn close(&self, chunks: u32) -> u32 {
+        match self {
+            Claims::Shared { claim, .. } => claim.close(chunks),
+            Claims::Alone { done } => *done,
+        }
+    }
+
     fn claimable(&self, chunks: u32) -> bool {
         match self {
             Claims::Shared { claim, generation, .. } => claim.claimable(*generation, chunks),
             Claims::Alone { done } => *done < chunks,
-        }
-    }
-}
-
-impl Claims {
-    /// Lets nobody take a chunk any more. Returns how many have been taken.
-    fn close(&mut self, chunks: u32) -> u32 {
-        match self {
-            Claims::Shared { claim, .. } => claim.close(chunks),
-            Claims::Alone { done } => *done,
         }
     }
 }
@@ -118,7 +118,18 @@ impl Pull {
     }
 
     /// Copies a chunk that was taken, if the sender's memory is still what was offered.
-    fn copy(&mut self, reach: &Reach, pid: i32, chunk: u32) -> bool {
+    fn copy(&mut self, reach: &Reach, pid: i32, chunk: u32) {
+        let copied = self.try_copy(reach, pid, chunk);
+        // A process may have taken its memory back meanwhile: then who knows what was read.
+        self.is_withdrawn = !self.cell.is_open(self.generation) && !(copied && matches!(reach, Reach::Thread));
+        if copied && !self.is_withdrawn {
+            self.claims.finish_one();
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    fn try_copy(&mut self, reach: &Reach, pid: i32, chunk: u32) -> bool {
         let (first, len) = extent(self.span.len(), chunk);
         let copying = match reach {
             Reach::Thread => self.cell.begin_copy(self.generation),
@@ -132,9 +143,7 @@ impl Pull {
         let Some(entry) = entry.filter(|entry| (first + len) as u64 <= entry.len) else { return false };
         // SAFETY: the bytes lie inside of what a peer thread has registered for this rank, and that stays registered, so
         // that nobody writes or frees it, until `copying` is dropped. The chunk of the span was claimed by this rank.
-        let copied = unsafe { reach.read(pid, entry.base + first as u64, &mut self.span, first, len) };
-        // A process may have taken its memory back meanwhile: then who knows what was read.
-        copied && (copying.is_some() || self.cell.is_open(self.generation))
+        unsafe { reach.read(pid, entry.base + first as u64, &mut self.span, first, len) }
     }
 
     /// Whether nobody writes into the memory of a transfer that is given up.
@@ -218,7 +227,17 @@ impl Bulk {
                 (Claims::Shared { claim, cell, generation }, Some([tag, 0, 0, 0]))
             }
         };
-        self.pulls.push(Pull { peer: from, slot, span, cell, generation, claims, missed: 0, given_up: None });
+        self.pulls.push(Pull {
+            peer: from,
+            slot,
+            span,
+            cell,
+            generation,
+            claims,
+            missed: 0,
+            is_withdrawn: false,
+            given_up: None,
+        });
         Ok(invite)
     }
 
@@ -269,19 +288,16 @@ impl Bulk {
                 && let Some(chunk) = pull.claims.take(pull.chunks())
             {
                 left -= 1;
-                if pull.copy(&self.reach, arena.pid(pull.peer), chunk) {
-                    pull.claims.finish_one();
-                } else {
-                    pull.missed += 1;
-                }
+                pull.copy(&self.reach, arena.pid(pull.peer), chunk);
             }
             if pull.claims.finished() == pull.chunks() {
                 let pull = self.end(i);
                 return Some(Event::BulkReceived { slot: pull.slot, span: pull.span, tell_sender: true });
             }
-            // The sender is gone, or has taken its memory back. It may be in the middle of a chunk of its own.
+            // The sender is gone, or has taken its memory back, and may be in the middle of a chunk of its own. One whose
+            // memory cannot be read is going, and whoever waits for it is told by those who know how it ended.
             let is_gone = arena.is_gone(pull.peer);
-            if (is_gone || pull.missed > 0) && pull.is_untouched(&self.reach, is_gone) {
+            if (is_gone || pull.is_withdrawn) && pull.is_untouched(&self.reach, is_gone) {
                 let pull = self.end(i);
                 return Some(Event::BulkFailed { slot: pull.slot, span: pull.span, sending: false });
             }
@@ -312,7 +328,7 @@ impl Bulk {
     }
 
     fn end(&mut self, i: usize) -> Pull {
-        let mut pull = self.pulls.remove(i);
+        let pull = self.pulls.remove(i);
         pull.claims.close(pull.chunks());
         if let Claims::Shared { cell, .. } = pull.claims {
             self.free_cells.push(cell);

@@ -260,6 +260,7 @@ fn processes(fault: &str, wait: &str) -> Result<Duration, String> {
         .args(["run", "-n", &ranks(wait).to_string()])
         .arg(std::env::current_exe().map_err(|e| e.to_string())?)
         .args(["rank", fault, wait])
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -279,7 +280,10 @@ fn processes(fault: &str, wait: &str) -> Result<Duration, String> {
         "exit" => 3,
         _ => 7,
     };
-    if output.status.code() != Some(status) {
+    // A panic takes its time on a busy machine, and the launcher waits only so long for a cause after it has seen somebody
+    // fail who lost a peer; then it names that one. Both have failed, and the panic is on standard error in any case.
+    let names_another = fault == "panic" && output.status.code() == Some(7) && errors.contains("panicked");
+    if output.status.code() != Some(status) && !names_another {
         return fail(&format!("exit status {:?}, not {status}", output.status.code()));
     }
     if fault == "killed" && !errors.contains("rank 1 was killed by signal 9 (SIGKILL)") {
