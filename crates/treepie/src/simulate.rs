@@ -3,8 +3,6 @@
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
-use crate::start::run_rank;
-
 pub use treepie_sim::costs::{Clusters, Costs, Handshake, Links, LogGP, PLogP, Routing, Settings, Table, Wide};
 pub use treepie_sim::engine::{Options, Simulated};
 pub use treepie_sim::noise::Noise;
@@ -48,7 +46,8 @@ pub fn simulate_with<R>(
     let named = network.to_string();
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric);
-        run_rank(world.on(&named).unwrap_or(world), &body)
+        // The engine itself ends a rank whose function has returned, whatever it forgot; handles may live on.
+        body(world.on(&named).unwrap_or(world))
     });
     simulated.map_err(|error| Error::Engine(error.to_string()))
 }

@@ -40,7 +40,7 @@ fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
 
 /// Calls the function of a rank, and ends the rank's part in its world when that has returned or panicked: a world that the
 /// function forgot, or keeps where nobody drops it in time, does not keep peers waiting.
-pub(crate) fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
+fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
     let _finalizer = world.finalizer();
     body(world)
 }

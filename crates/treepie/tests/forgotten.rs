@@ -21,7 +21,12 @@ struct Keeps(Comm);
 
 impl Drop for Keeps {
     fn drop(&mut self) {
-        assert!(self.0.send(&[0u8; 4], 0, 5).is_err() && self.0.recv_vec::<u8>(0, 5).is_err(), "its world is over");
+        let world = &self.0;
+        assert!(world.send(&[0u8; 4], 0, 5).is_err() && world.recv_vec::<u8>(0, 5).is_err(), "its world is over");
+        assert!(world.recv_vec::<u8>(ANY_SOURCE, ANY_TAG).is_err() && world.ssend(&[0u8], 2, 5).is_err());
+        assert!(world.irecv_vec::<u8>(2, 5).and_then(|receive| receive.wait()).is_err());
+        assert!(world.barrier().is_err() && world.all_reduce(&[1u64], Sum).is_err() && world.dup().is_err());
+        assert!(world.exchange(vec![(0, vec![1u8])]).is_err() && world.window::<u64>(1).is_err());
     }
 }
 
