@@ -9,6 +9,7 @@ use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::shim::Aborter;
 
@@ -59,5 +60,18 @@ extern "C" fn exits(status: c_int, _: *mut c_void) {
     };
     // What cannot be written is lost, and there is nobody to tell.
     let _ = std::io::stderr().write_all(line.as_bytes());
+    wait_for_reader();
     aborter.abort(if status == 0 { VANISHED } else { status })
+}
+
+/// Waits until the launcher has read the line: MPICH's throws away what it has not read when a job is aborted.
+fn wait_for_reader() {
+    const MOST: u32 = 1000;
+    for _ in 0..MOST {
+        // Anything but a pipe has nothing to wait for.
+        if !matches!(rustix::io::ioctl_fionread(std::io::stderr()), Ok(1..)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
