@@ -120,8 +120,9 @@ impl Pull {
     /// Copies a chunk that was taken, if the sender's memory is still what was offered.
     fn copy(&mut self, reach: &Reach, pid: i32, chunk: u32) {
         let copied = self.try_copy(reach, pid, chunk);
-        // A process may have taken its memory back meanwhile: then who knows what was read.
-        self.is_withdrawn = !self.cell.is_open(self.generation) && !(copied && matches!(reach, Reach::Thread));
+        // A process may have taken its memory back meanwhile: then who knows what was read. A thread waits until it is.
+        let is_right = copied && matches!(reach, Reach::Thread);
+        self.is_withdrawn = !(is_right || self.cell.is_open(self.generation));
         if copied && !self.is_withdrawn {
             self.claims.finish_one();
         } else {

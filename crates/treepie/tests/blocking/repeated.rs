@@ -81,11 +81,7 @@ fn judge(outcomes: &[Vec<Result<()>>], fault: Fault, before: usize) -> std::resu
     let wrong = outcomes.iter().flatten().count() != (RANKS - 1) * (before + MORE)
         || outcomes.iter().any(|rank| rank[before..].iter().any(Result::is_ok))
         || (fault == Fault::Leaves && outcomes.iter().any(|rank| rank[..before].iter().any(Result::is_err)));
-    if wrong {
-        Err(format!("the victim called {before} times, and the others got {outcomes:?}"))
-    } else {
-        Ok(())
-    }
+    if wrong { Err(format!("the victim called {before} times, and the others got {outcomes:?}")) } else { Ok(()) }
 }
 
 pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<(), String>)) {
