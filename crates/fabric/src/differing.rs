@@ -17,9 +17,9 @@ use crate::heard::number_of;
 use crate::matching::Unexpected;
 use crate::op::State;
 
-/// So many messages and operations are looked at each time that somebody has waited, on average: with more of them this
-/// happens less often, so that what waiting costs does not grow with what waits.
-const AT_ONCE: usize = 4096;
+/// So many messages and operations are looked at the first time that somebody has waited in vain, on average, and twice as many
+/// each time after that: who waits for long has the time, and else what waiting costs does not grow with what waits.
+const AT_ONCE: usize = 256;
 
 /// What is known of such ranks.
 pub(crate) struct Differing {
@@ -125,18 +125,19 @@ impl Core {
 }
 
 impl Endpoint {
-    /// Looks for ranks that are in other operations than those that this one waits in, if it was not done too often; `now`: in
-    /// any case. Returns whether there are any that were not known.
-    pub(crate) fn look_for_differing(&mut self, now: bool) -> bool {
+    /// Looks for ranks that are in other operations than those that this one waits in, when it has waited so often in vain that
+    /// it may; without a number in any case. Returns whether there are any that were not known.
+    pub(crate) fn look_for_differing(&mut self, waited: Option<u32>) -> bool {
         let Core { waiting, heard, ops, differing, given_up, .. } = &mut self.core;
-        if !waiting.has_calls() && !given_up.has_differing() && heard.unheard().next().is_none() {
-            return false;
-        }
-        differing.allowed = differing.allowed.saturating_add(AT_ONCE);
-        if !now && differing.allowed < ops.len() + waiting.len() {
+        let may = waited.map_or(usize::MAX, |times| AT_ONCE << times.min(24));
+        differing.allowed = differing.allowed.saturating_add(may);
+        if differing.allowed < ops.places() + waiting.places() + heard.runs() {
             return false;
         }
         differing.allowed = 0;
+        if !waiting.has_calls() && !given_up.has_differing() && heard.unheard().next().is_none() {
+            return false;
+        }
         let any = self.core.find_differing();
         if any {
             // Tasks look at their own.

@@ -47,6 +47,8 @@ pub struct Endpoint {
     told_held: u64,
     /// What ranks that are lost had sent is being read.
     pub(crate) finding_losses: bool,
+    /// How often somebody who does not wait has asked for something that had not come.
+    pub(crate) tried_in_vain: u32,
 }
 
 impl Endpoint {
@@ -72,6 +74,7 @@ impl Endpoint {
             groups: HashMap::default(),
             told_held: 0,
             finding_losses: false,
+            tried_in_vain: 0,
         }
     }
 

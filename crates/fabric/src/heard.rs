@@ -229,10 +229,18 @@ impl Heard {
         self.runs.iter().filter(|queue| queue.align.is_some()).map(|queue| queue.run)
     }
 
-    /// Messages of those that are not: the run, who sent it, and what it belongs to.
+    /// The first message of each of those that are not: the run, who sent it, and what it belongs to.
     pub(crate) fn unheard(&self) -> impl Iterator<Item = (Run, u32, Call)> {
-        let unheard = self.runs.iter().filter(|queue| queue.align.is_none());
-        unheard.flat_map(|queue| queue.early.iter().map(|(envelope, _)| (queue.run, envelope.source, envelope.call)))
+        let unheard = self.runs.iter().inspect(|_| effort::look()).filter(|queue| queue.align.is_none());
+        unheard.filter_map(|queue| {
+            let (envelope, _) = queue.early.front()?;
+            Some((queue.run, envelope.source, envelope.call))
+        })
+    }
+
+    /// How many runs there are.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Whether anybody listens.

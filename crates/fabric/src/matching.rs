@@ -161,8 +161,9 @@ impl Waiting {
         self.of_calls > 0
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    /// What [`iter`](Self::iter) looks at.
+    pub(crate) fn places(&self) -> usize {
+        self.entries.places()
     }
 
     /// All of them.

@@ -42,6 +42,11 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len() - self.free_high.len()
     }
 
+    /// How many places there are, with something in them or not: what [`iter`](Self::iter) looks at.
+    pub(crate) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -15,6 +15,8 @@ const EXISTS: &str = "an operation that is waited for exists";
 #[derive(Default)]
 pub struct Patience {
     round: u32,
+    /// How often it was looked after since something came.
+    watched: u32,
     since: Option<Duration>,
     told: u32,
     asked: u32,
@@ -25,6 +27,7 @@ impl Patience {
     #[inline]
     pub fn stir(&mut self) {
         self.round = 0;
+        self.watched = 0;
     }
 
     pub(crate) fn waited(&self, now: Duration) -> Duration {
@@ -48,6 +51,10 @@ impl Endpoint {
         if !self.progress() {
             self.look_for_losses();
             self.fabric.idle(0);
+            self.tried_in_vain = self.tried_in_vain.wrapping_add(1);
+            if self.tried_in_vain.is_multiple_of(256) {
+                self.look_for_differing(Some(0));
+            }
         }
     }
 
@@ -160,7 +167,7 @@ impl Endpoint {
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
     pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
-        if self.fabric.sleeps_for_good(patience.round) && self.look_for_differing(true) {
+        if self.fabric.sleeps_for_good(patience.round) && self.look_for_differing(None) {
             return;
         }
         let slept = self.fabric.idle(patience.round);
@@ -174,7 +181,8 @@ impl Endpoint {
     /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
     fn watch(&mut self, patience: &mut Patience, what: Waiting) {
         self.fabric.waits_for(&what);
-        self.look_for_differing(false);
+        self.look_for_differing(Some(patience.watched));
+        patience.watched += 1;
         let now = self.fabric.now();
         let waited = now - *patience.since.get_or_insert(now);
         if let Some(stall) = self.stall

@@ -332,3 +332,24 @@ fn what_was_given_up() {
     let (few, many) = (unexpected(2), unexpected(2000));
     assert!(many <= 2 * few, "{few} looks with 2 given up, {many} with 2000");
 }
+
+/// Who waits, and finds each time that nothing has come, looks at little for it, also if much was under way once and messages of
+/// other operations lie there.
+#[test]
+fn waiting_after_much_was_under_way() {
+    const WAITS: u64 = 1000;
+    let [mut a, mut b] = ends(WIDE);
+    let posted: Vec<Id> = (0..MANY as u64).map(|tag| receive(&mut b, 2, tag)).collect();
+    posted.into_iter().for_each(|id| b.abandon(id));
+    let early = Address { call: Call::named("barrier"), ..address(1, 7 << OWN_BITS) };
+    send(&mut a, early);
+    settle(&mut [&mut a, &mut b]);
+    let before = effort::looks();
+    for _ in 0..WAITS {
+        let mut patience = treepie_fabric::Patience::default();
+        // So often that it looks after what those who wait do, once.
+        (0..256).for_each(|_| b.rest(&mut patience));
+    }
+    let looks = (effort::looks() - before) / WAITS;
+    assert!(looks < 1000, "{looks} looks for each time");
+}

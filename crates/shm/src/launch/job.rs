@@ -25,6 +25,8 @@ use crate::Arena;
 const ASK_AFTER: Duration = Duration::from_millis(300);
 /// Whoever has not followed SIGTERM by then is killed.
 const KILL_AFTER: Duration = Duration::from_millis(700);
+/// The same if a rank that is the cause, as it has said that it failed, has not ended: it may be printing why.
+const KILL_CAUSE_AFTER: Duration = Duration::from_millis(1600);
 /// Then only output of ranks that have ended may still be waiting for somebody to take it.
 const OVER_AFTER: Duration = Duration::from_millis(1900);
 /// A killed process that has not ended by then is not going to.
@@ -192,7 +194,7 @@ impl<'a> Job<'a> {
 
     /// Waits for something to happen, not longer than `most`, and does what has to be done about it.
     fn attend(&mut self, most: Option<Duration>) -> Result<(), LaunchError> {
-        let until_stage = self.ending.as_ref().map(Ending::until_next_stage);
+        let until_stage = self.until_next_stage();
         let timeout = match (most, until_stage) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -320,16 +322,35 @@ impl<'a> Job<'a> {
 
     /// Goes from asking to killing as time passes.
     fn next_stage(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
-        if !ending.until_next_stage().is_zero() {
+        if self.until_next_stage().is_none_or(|until| !until.is_zero()) {
             return;
         }
-        let (stage, signal) = match ending.stage {
-            Stage::Waiting => (Stage::Asked, Signal::TERM),
-            Stage::Asked | Stage::Killed => (Stage::Killed, Signal::KILL),
+        let Some(ending) = &mut self.ending else { return };
+        if ending.stage == Stage::Waiting {
+            ending.stage = Stage::Asked;
+            let groups = self.started.iter().zip(0..).filter(|(_, rank)| !self.is_failing(*rank));
+            groups.for_each(|(group, _)| self.signal(*group, Signal::TERM));
+        } else {
+            ending.stage = Stage::Killed;
+            self.signal_all(Signal::KILL);
+        }
+    }
+
+    /// How long the ranks have until they are asked to end, or killed.
+    fn until_next_stage(&self) -> Option<Duration> {
+        let ending = self.ending.as_ref()?;
+        let next = match ending.stage {
+            Stage::Waiting => ASK_AFTER,
+            Stage::Asked if self.living.iter().any(|rank| self.is_failing(*rank)) => KILL_CAUSE_AFTER,
+            Stage::Asked => KILL_AFTER,
+            Stage::Killed => STUCK_AFTER,
         };
-        ending.stage = stage;
-        self.signal_all(signal);
+        Some(next.saturating_sub(ending.since.elapsed()))
+    }
+
+    /// Whether a rank is about to end by itself because it has failed.
+    fn is_failing(&self, rank: u32) -> bool {
+        self.arena.has_failed(rank) && self.living.contains(&rank)
     }
 
     /// Ends the guardian, which leaves no rank and nothing that one started. From then on their numbers may be anybody's.
@@ -340,22 +361,13 @@ impl<'a> Job<'a> {
 
     /// Signals all process groups of the job, of ranks that have ended too.
     fn signal_all(&self, signal: Signal) {
-        for &group in &self.started {
-            // The guardian has reaped no rank, so the group exists and is ours; a refusal would concern a member that has
-            // taken on another user's rights, and there is nothing more to be done about it.
-            let _ = kill_process_group(group, signal);
-        }
+        self.started.iter().for_each(|group| self.signal(*group, signal));
     }
-}
 
-impl Ending {
-    fn until_next_stage(&self) -> Duration {
-        let next = match self.stage {
-            Stage::Waiting => ASK_AFTER,
-            Stage::Asked => KILL_AFTER,
-            Stage::Killed => STUCK_AFTER,
-        };
-        next.saturating_sub(self.since.elapsed())
+    fn signal(&self, group: Pid, signal: Signal) {
+        // The guardian has reaped no rank, so the group exists and is ours; a refusal would concern a member that has taken on
+        // another user's rights, and there is nothing more to be done about it.
+        let _ = kill_process_group(group, signal);
     }
 }
 
