@@ -19,7 +19,7 @@ use crate::op::State;
 
 /// So many messages and operations are looked at the first time that somebody has waited in vain, on average, and twice as many
 /// each time after that: who waits for long has the time, and else what waiting costs does not grow with what waits.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 1024;
 
 /// What is known of such ranks.
 pub(crate) struct Differing {
@@ -131,7 +131,7 @@ impl Endpoint {
         let Core { waiting, heard, ops, differing, given_up, .. } = &mut self.core;
         let may = waited.map_or(usize::MAX, |times| AT_ONCE << times.min(24));
         differing.allowed = differing.allowed.saturating_add(may);
-        if differing.allowed < ops.places() + waiting.places() + heard.runs() {
+        if differing.allowed < ops.looks() + waiting.looks() + heard.runs() {
             return false;
         }
         differing.allowed = 0;

@@ -105,6 +105,17 @@ pub enum Life {
     Dead,
 }
 
+/// How long a rank sleeps for which nothing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// Not at all, or too briefly to matter.
+    Brief,
+    /// Until something has come, or for a while.
+    AWhile,
+    /// Until something has come, however long that takes.
+    ForGood,
+}
+
 /// What a receiver tells the sender of a bulk transfer so that it can do its part. Opaque above the engine, which checks
 /// it: what it names is looked up where the receiver's engine keeps it.
 pub type Invite = [u64; 4];
@@ -166,11 +177,10 @@ pub trait Fabric {
     /// 100 ms in any case. Returns whether it slept.
     fn idle(&mut self, round: u32) -> bool;
 
-    /// Whether [`idle`](Self::idle) does not return after a while, but only when something has come: what is to be looked after
-    /// by those who wait is looked after before that.
-    fn sleeps_for_good(&self, round: u32) -> bool {
+    /// What [`idle`](Self::idle) would do: what is to be looked after by those who wait is looked after before a sleep.
+    fn sleep(&self, round: u32) -> Sleep {
         let _ = round;
-        false
+        Sleep::Brief
     }
 
     /// Announces that this rank starts nothing new. Polling goes on until [`departed`](Self::departed).

@@ -50,7 +50,7 @@ pub use board::{Board, Room, SHOWN};
 pub use call::Call;
 pub use completions::CompletionQueue;
 pub use endpoint::Endpoint;
-pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory};
+pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory, Sleep};
 pub use given_up::Why;
 pub use heard::{GROUPS, OWN_BITS, PROTOCOL, Run, run_tag};
 pub use kind::TAG_BITS;

@@ -161,9 +161,9 @@ impl Waiting {
         self.of_calls > 0
     }
 
-    /// What [`iter`](Self::iter) looks at.
-    pub(crate) fn places(&self) -> usize {
-        self.entries.places()
+    /// How much [`iter`](Self::iter) looks at.
+    pub(crate) fn looks(&self) -> usize {
+        self.entries.looks()
     }
 
     /// All of them.

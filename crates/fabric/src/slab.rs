@@ -1,5 +1,7 @@
 //! Numbered things, with numbers used again.
 
+use std::ops::RangeFrom;
+
 /// The name of an operation; never mistaken for that of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
@@ -9,6 +11,9 @@ pub struct Id {
 
 pub(crate) struct Slab<T> {
     entries: Vec<(u32, Option<T>)>,
+    /// A bit for each entry: whether something is in it. A flood leaves many empty ones, which must not cost those who walk
+    /// over all.
+    filled: Vec<u64>,
     /// Free numbers below [`LOW`], and above.
     free: Vec<u32>,
     free_high: Vec<u32>,
@@ -35,16 +40,16 @@ fn next_number(count: usize) -> u32 {
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new(), free_high: Vec::new() }
+        Self { entries: Vec::new(), filled: Vec::new(), free: Vec::new(), free_high: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len() - self.free_high.len()
     }
 
-    /// How many places there are, with something in them or not: what [`iter`](Self::iter) looks at.
-    pub(crate) fn places(&self) -> usize {
-        self.entries.len()
+    /// How much [`iter`](Self::iter) looks at.
+    pub(crate) fn looks(&self) -> usize {
+        self.filled.len() + self.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,7 +67,9 @@ impl<T> Slab<T> {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let (generation, entry) = &mut self.entries[index as usize];
         *entry = Some(make(index));
-        Id { index, generation: *generation }
+        let id = Id { index, generation: *generation };
+        self.filled[index as usize / 64] |= 1 << (index % 64);
+        id
     }
 
     #[cold]
@@ -70,6 +77,7 @@ impl<T> Slab<T> {
         self.free_high.pop().unwrap_or_else(|| {
             let number = next_number(self.entries.len());
             self.entries.push((0, None));
+            self.filled.resize(self.entries.len().div_ceil(64), 0);
             number
         })
     }
@@ -139,24 +147,36 @@ impl<T> Slab<T> {
     #[inline]
     fn free_number(&mut self, id: Id) {
         self.entries[id.index as usize].0 = id.generation.wrapping_add(1);
+        self.filled[id.index as usize / 64] &= !(1 << (id.index % 64));
         if id.index < LOW { self.free.push(id.index) } else { self.free_high.push(id.index) }
     }
 
     /// The first thing from a number on that `which` picks, or else the first before it.
     pub(crate) fn find_from(&self, from: u32, which: impl Fn(&T) -> bool) -> Option<u32> {
-        let (before, after) = self.entries.split_at(self.entries.len().min(from as usize));
-        let picked = |(_, entry): &(u32, Option<T>)| {
-            crate::effort::look();
-            entry.as_ref().is_some_and(&which)
-        };
-        let later = after.iter().position(picked).map(|place| before.len() + place);
-        later.or_else(|| before.iter().position(picked)).map(|place| place as u32)
+        let picked = |(id, value): (Id, &T)| which(value).then_some(id.index);
+        let (first, from) = (from / 64, from as usize / 64);
+        let later = self.iter_words(from..).find_map(picked);
+        later.or_else(|| self.iter().take_while(|(id, _)| id.index / 64 < first).find_map(picked))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
-        self.entries.iter().enumerate().filter_map(|(index, (generation, entry))| {
+        self.iter_words(0..)
+    }
+
+    /// The things whose bits are in these words.
+    fn iter_words(&self, words: RangeFrom<usize>) -> impl Iterator<Item = (Id, &T)> {
+        let first = words.start.min(self.filled.len());
+        self.filled[first..].iter().zip(first..).flat_map(move |(&word, place)| {
             crate::effort::look();
-            Some((Id { index: index as u32, generation: *generation }, entry.as_ref()?))
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                crate::effort::look();
+                let index = place as u32 * 64 + bit;
+                let (generation, entry) = &self.entries[index as usize];
+                Some((Id { index, generation: *generation }, entry.as_ref().expect("its bit is set")))
+            })
         })
     }
 }
@@ -170,6 +190,25 @@ mod tests {
         assert_eq!(next_number(u32::MAX as usize - 1), u32::MAX - 1);
         assert!(std::panic::catch_unwind(|| next_number(u32::MAX as usize)).is_err());
         assert!(std::panic::catch_unwind(|| next_number(1 << 32)).is_err());
+    }
+
+    #[test]
+    fn walks_see_what_is_there_and_not_what_was() {
+        let mut slab = Slab::new();
+        let ids: Vec<Id> = (0..1000).map(|i| slab.insert(i)).collect();
+        let stays = |i: usize| i % 97 == 5;
+        ids.iter().enumerate().filter(|(i, _)| !stays(*i)).for_each(|(_, id)| slab.remove(*id));
+        let left: Vec<usize> = (0..1000).filter(|i| stays(*i)).collect();
+        assert_eq!(slab.iter().map(|(_, value)| *value).collect::<Vec<_>>(), left);
+        assert!(slab.iter().all(|(id, value)| slab.get(id) == Some(value)));
+        assert_eq!(slab.looks(), 1000usize.div_ceil(64) + left.len());
+        for from in 0..1000 {
+            let found = slab.find_from(from, |value| *value > 400).expect("there are some");
+            assert!(found > 400 && left.contains(&(found as usize)), "from {from}: {found}");
+            assert!(from < 410 || from > 900 || found >= from / 64 * 64, "from {from}: {found}");
+        }
+        assert_eq!(slab.find_from(990, |value| *value < 10), Some(5));
+        assert_eq!(slab.find_from(0, |_| false), None);
     }
 
     #[test]

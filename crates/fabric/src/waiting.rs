@@ -6,6 +6,7 @@ use treepie_base::{Lender, Result};
 
 use crate::effort;
 use crate::endpoint::Endpoint;
+use crate::engine::Sleep;
 use crate::op::{Completion, Envelope, Heed, Op, State, Waiting};
 use crate::slab::Id;
 
@@ -167,13 +168,22 @@ impl Endpoint {
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
     pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
-        if self.fabric.sleeps_for_good(patience.round) && self.look_for_differing(None) {
+        let sleep = self.fabric.sleep(patience.round);
+        let differs = match sleep {
+            Sleep::Brief => false,
+            Sleep::AWhile => self.look_for_differing(Some(patience.watched)),
+            Sleep::ForGood => self.look_for_differing(None),
+        };
+        if differs {
             return;
         }
         let slept = self.fabric.idle(patience.round);
         patience.round += 1;
         self.look_for_losses();
         if slept || patience.round.is_multiple_of(256) {
+            if sleep == Sleep::Brief {
+                self.look_for_differing(Some(patience.watched));
+            }
             self.watch(patience, what);
         }
     }
@@ -181,7 +191,6 @@ impl Endpoint {
     /// After a long time: says what is waited for, if asked to, and asks a silent peer whether it is still there.
     fn watch(&mut self, patience: &mut Patience, what: Waiting) {
         self.fabric.waits_for(&what);
-        self.look_for_differing(Some(patience.watched));
         patience.watched += 1;
         let now = self.fabric.now();
         let waited = now - *patience.since.get_or_insert(now);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use treepie_base::{Result, Span};
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, Sleep};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
 use crate::barrier;
@@ -351,6 +351,10 @@ impl Fabric for Shm {
             Some((writer, reader)) => reader.next_if(writer, |prefix, body| take(prefix.from, prefix.head, body)),
             None => false,
         }
+    }
+
+    fn sleep(&self, round: u32) -> Sleep {
+        if self.patience.is_over(round) { Sleep::AWhile } else { Sleep::Brief }
     }
 
     fn idle(&mut self, round: u32) -> bool {

@@ -23,13 +23,19 @@ impl Patience {
         }
     }
 
+    /// Whether it is time to sleep.
+    #[inline]
+    pub(crate) fn is_over(&self, round: u32) -> bool {
+        round >= self.spins + self.yields
+    }
+
     /// Spins or yields once; false if it is time to sleep. The first pause comes at once: polling less often takes the
     /// line from its writer less often.
     #[inline]
     pub(crate) fn wait_awake(&self, round: u32) -> bool {
         if round < self.spins {
             std::hint::spin_loop();
-        } else if round < self.spins + self.yields {
+        } else if !self.is_over(round) {
             std::thread::yield_now();
         } else {
             return false;

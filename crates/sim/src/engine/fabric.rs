@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused};
+use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, Sleep};
 
 use super::fibre::Suspender;
 use super::world::{Arrival, Doom, World};
@@ -236,8 +236,8 @@ impl Fabric for SimFabric {
     }
 
     /// The first time it may be somebody who only looks, and who goes on after what that costs.
-    fn sleeps_for_good(&self, round: u32) -> bool {
-        round > 0
+    fn sleep(&self, round: u32) -> Sleep {
+        if round > 0 { Sleep::ForGood } else { Sleep::Brief }
     }
 
     fn idle(&mut self, round: u32) -> bool {
