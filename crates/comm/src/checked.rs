@@ -78,18 +78,10 @@ impl Comm {
         Ok(Compared(Some(&self.inner.compared)))
     }
 
-    /// Takes part in a call that is refused before anything is known of it, so that others do not wait.
-    pub(crate) fn refused(&self, error: Error) -> Error {
-        self.refuse(|| format!("an operation ({error})"));
-        error
-    }
-
-    /// The same with words of the caller's.
-    pub(crate) fn refuse(&self, call: impl FnOnce() -> String) {
-        if self.compares() {
-            drop(self.announce(call));
-            self.skip_instance();
-        }
+    /// Takes part in the comparison of a call that is refused here, and in nothing more.
+    pub(crate) fn compare_refused(&self, call: impl FnOnce() -> String) {
+        drop(self.announce(call));
+        self.skip_instance();
     }
 
     /// Takes a number that nobody uses. What was given up under it is not forgotten.

@@ -20,7 +20,7 @@ mod persistent;
 mod plan;
 mod steps;
 pub(crate) mod store_and_forward;
-mod straight;
+pub(crate) mod straight;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -140,6 +140,12 @@ impl Comm {
         Ok(self.job_by(call, fold, self.schedule_for(call, None)?.0))
     }
 
+    /// The job of the operation of a number, on so many bytes of input and output.
+    fn checked_job(&self, number: u32, call: &Call<'_>, fold: Option<Fold>, given: (usize, usize)) -> Result<Job> {
+        let job = self.job(call, fold).and_then(|job| check_lengths(call, &job, given.0, given.1).map(|()| job));
+        self.unless_refused(number, job)
+    }
+
     fn job_by(&self, call: &Call<'_>, fold: Option<Fold>, schedule: Arc<dyn Schedule>) -> Job {
         Job {
             call: call.signature(self.size() as u32),
@@ -158,8 +164,7 @@ impl Comm {
     fn run_overwriting(&self, call: &Call<'_>, input: &mut [u8], output: &mut [u8], fold: Fold) -> Result<()> {
         let announced = self.announce(|| self.describe(call, Form::Blocking));
         let instance = self.next_instance();
-        let job = self.job(call, Some(fold))?;
-        check_lengths(call, &job, input.len(), output.len())?;
+        let job = self.checked_job(instance, call, Some(fold), (input.len(), output.len()))?;
         announced.settle()?;
         self.run_job(job, instance, false, Given::Overwrite(input), output)
     }

@@ -76,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) attachments: RefCell<Vec<Rc<dyn Any>>>,
     /// Protocols run alone so far.
     pub(crate) protocols: Cell<u32>,
+    /// Where among requests one was over the last time.
+    pub(crate) last_over: Cell<usize>,
 }
 
 impl Comm {
@@ -113,6 +115,7 @@ impl Comm {
             left_board: Cell::new(false),
             attachments: RefCell::default(),
             protocols: Cell::new(0),
+            last_over: Cell::new(0),
         };
         Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
     }

@@ -18,6 +18,7 @@ mod names;
 mod point;
 pub mod protocol;
 mod reactor;
+mod refused;
 mod request;
 mod request_set;
 mod run;

@@ -132,7 +132,7 @@ impl Comm {
     /// do not start it.
     pub fn give_up_protocol<R: Reactor>(&self, reactor: R, alone: bool) {
         if self.compares() {
-            return self.refuse(|| reactor.name().to_owned());
+            return self.compare_refused(|| reactor.name().to_owned());
         }
         let instance = self.next_instance();
         let shortcuts = if alone { self.shortcuts() } else { None };

@@ -202,18 +202,18 @@ pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Re
     first_error.map_or(Ok(values), Err)
 }
 
-/// Waits until one of the requests is done, takes it out of the vector (the others keep their order) and returns its
-/// place there and its result. Nothing if there are none. Looks at all of them; of thousands, a
-/// [`RequestSet`](crate::RequestSet) waits for any at the price of one.
+/// Waits until one of the requests is done, takes it out of the vector (the last one gets its place, as by
+/// [`Vec::swap_remove`]) and returns its place there and its result. Nothing if there are none. A call that has to wait looks
+/// at all of them; of thousands, a [`RequestSet`](crate::RequestSet) waits for any at the price of one.
 pub fn wait_any<T>(requests: &mut Vec<Request<'_, T>>) -> Option<(usize, Result<T>)> {
-    let place = first_over(requests)?;
-    Some((place, requests.remove(place).wait()))
+    let place = any_over(requests)?;
+    Some((place, requests.swap_remove(place).wait()))
 }
 
 /// Waits until at least one of the requests is done, takes all that are out of the vector (the others keep their
 /// order) and returns the places they had there and their results. Empty if there are none.
 pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>)> {
-    if first_over(requests).is_none() {
+    if any_over(requests).is_none() {
         return Vec::new();
     }
     let mut results = Vec::new();
@@ -226,13 +226,21 @@ pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>
 }
 
 /// Waits until one of the requests is over and returns its place. Nothing if there are none.
-fn first_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
-    if let Some(over) = requests.iter().position(Request::is_over) {
-        return Some(over);
-    }
-    let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
-    let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();
-    let first = pending.first()?;
-    assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "requests of one world are waited for");
-    Some(pending.first()?.comm.endpoint().wait_any(&ids))
+fn any_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
+    let Some(first) = requests.iter().find_map(Request::pending) else {
+        return requests.iter().position(Request::is_over);
+    };
+    // Requests mostly end in the order in which they were begun: the next one is where the last one was, or not far behind.
+    let last = &first.comm.last_over;
+    let (before, after) = requests.split_at(last.get().min(requests.len()));
+    let place = after.iter().position(Request::is_over).map(|place| before.len() + place);
+    let place = place.or_else(|| before.iter().position(Request::is_over)).unwrap_or_else(|| {
+        // None is over, so all are pending.
+        let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
+        assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "requests of one world are waited for");
+        let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();
+        first.comm.endpoint().wait_any(&ids)
+    });
+    last.set(place);
+    Some(place)
 }

@@ -86,7 +86,7 @@ fn wait_for_any(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut receives = Vec::new();
     let mut sends = Vec::new();
-    // What is left of the vector keeps its order, so this tells which one was taken.
+    // Tells which one was taken, as the same is done with it.
     let mut left: Vec<usize> = (0..size).collect();
     for peer in 0..size {
         receives.push(comm.irecv_vec::<u64>(peer, 1)?);
@@ -94,7 +94,7 @@ fn wait_for_any(comm: &Comm) -> Outcome {
     }
     while let Some((place, result)) = wait_any(&mut receives) {
         let (got, status) = result?;
-        let from = left.remove(place);
+        let from = left.swap_remove(place);
         check_eq!((got[0] as usize, status.source), (from, from), "message and source of what was taken out");
     }
     check!(left.is_empty(), "wait_any ended while receives from {left:?} were left");
@@ -118,7 +118,7 @@ fn wait_any_gives_the_done_one(comm: &Comm) -> Outcome {
                 tags.iter().map(|&tag| comm.irecv_vec::<u32>(from, tag)).collect::<Result<_, _>>()?;
             for want in [3, 0, 4, 1, 2] {
                 let (place, result) = wait_any(&mut receives).expect("some are left");
-                check_eq!((tags.remove(place), result?.0[0]), (want, want), "receive that was done, and its message");
+                check_eq!((tags.swap_remove(place), result?.0[0]), (want, want), "receive that was done, and its message");
                 tell(comm, from)?;
             }
         }

@@ -11,6 +11,8 @@ use crate::suite::Case;
 pub(crate) const CASES: &[Case] = &[
     Case::new("refusals/slices-of-the-wrong-length", 1, wrong_lengths),
     Case::new("refusals/roots-that-do-not-exist", 1, bad_roots),
+    Case::new("refusals/one-rank-is-refused-and-all-go-on", 2, one_is_refused),
+    Case::new("world/one-rank-is-refused-and-all-go-on", 2, one_is_refused).of_world().last(),
     Case::new("refusals/ranks-that-disagree-about-lengths-are-told", 2, |comm| disagree(comm, 4)),
     Case::new("refusals/ranks-that-disagree-with-the-root-are-told", 2, disagree_with_the_root),
     Case::new("refusals/ranks-that-disagree-nonblocking-are-told", 2, |comm| disagree_nonblocking(comm, 4)),
@@ -92,6 +94,88 @@ fn bad_roots(comm: &Comm) -> Outcome {
         check!(matches!(error, Some(Error::BadRank { .. })), "{call} with a root that does not exist: {error:?}");
     }
     works(comm)
+}
+
+/// A call as it should be, and as one rank makes it.
+struct Mistaken {
+    name: &'static str,
+    call: fn(&Comm, mistaken: bool) -> treepie::Result<()>,
+}
+
+/// What only some ranks are refused. Those that are not may get a wrong result from nobody: they get the right one or an error.
+const MISTAKEN: &[Mistaken] = &[
+    Mistaken {
+        name: "all_reduce_into",
+        call: |comm, mistaken| comm.all_reduce_into(&[1u64; 3], &mut vec![0; if mistaken { 4 } else { 3 }], Sum),
+    },
+    Mistaken {
+        name: "bcast",
+        call: |comm, mistaken| {
+            let mut data = [u64::from(comm.rank() == 0) * 7; 3];
+            comm.bcast(&mut data, if mistaken { comm.size() } else { 0 })?;
+            assert_eq!(data, [7; 3], "what rank 0 has sent");
+            Ok(())
+        },
+    },
+    Mistaken {
+        name: "all_gatherv",
+        call: |comm, mistaken| {
+            let counts = vec![2; comm.size() + usize::from(mistaken)];
+            comm.all_gatherv(&[1u64; 2], &counts, &mut vec![0; 2 * comm.size()])
+        },
+    },
+    Mistaken {
+        name: "scan",
+        call: |comm, mistaken| comm.scan(&[1u64; 3], &mut vec![0; if mistaken { 2 } else { 3 }], Sum),
+    },
+    Mistaken {
+        name: "all_to_all",
+        call: |comm, mistaken| {
+            let data = vec![1u64; 2 * comm.size()];
+            comm.all_to_all(&data, &mut vec![0; data.len() + usize::from(mistaken)])
+        },
+    },
+    Mistaken {
+        name: "all_to_allv by store and forward",
+        call: |comm, mistaken| {
+            let (data, counts) = (vec![1u64; 2 * comm.size()], vec![2; comm.size()]);
+            let mut room = vec![0; data.len() + usize::from(mistaken)];
+            comm.using("alltoall/bruck")?.all_to_allv(&data, &counts, &mut room, &counts)
+        },
+    },
+    Mistaken {
+        name: "iall_gatherv",
+        call: |comm, mistaken| {
+            let counts = vec![2; comm.size()];
+            comm.iall_gatherv(vec![1u64; if mistaken { 3 } else { 2 }], &counts)?.wait().map(drop)
+        },
+    },
+    Mistaken {
+        name: "iall_gatherv in a scope",
+        call: |comm, mistaken| {
+            let (counts, mut room) = (vec![2; comm.size()], vec![0u64; 2 * comm.size() + usize::from(mistaken)]);
+            comm.scope(|scope| scope.iall_gatherv(&[1u64; 2], &counts, &mut room)?.wait())
+        },
+    },
+];
+
+/// The last rank makes a mistake, and goes on as if nothing had been: nobody waits for ever, and the next operation of all ranks
+/// is the same one for all.
+fn one_is_refused(comm: &Comm) -> Outcome {
+    let mistaken = comm.rank() + 1 == comm.size();
+    for Mistaken { name, call } in MISTAKEN {
+        for turn in 0..3 {
+            let error = call(comm, mistaken).err();
+            match &error {
+                Some(Error::BadLength { .. } | Error::BadRank { .. }) => check!(mistaken, "{name}: {error:?}"),
+                Some(Error::GaveUp { .. }) => check!(!mistaken, "{name}: {error:?}"),
+                Some(error) => check!(false, "{name}: {error:?}"),
+                None => check!(!mistaken, "{name} was not refused, time {turn}"),
+            }
+            works(comm)?;
+        }
+    }
+    Ok(())
 }
 
 /// Rank 0 is one element short of the others.

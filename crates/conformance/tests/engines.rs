@@ -12,7 +12,8 @@ const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
 
 /// Cases after which the world may go on without what its engine has for it, so that each needs a world of its own.
-const ENDINGS: [&str; 8] = [
+const ENDINGS: [&str; 9] = [
+    "world/one-rank-is-refused-and-all-go-on",
     "world/ranks-that-disagree-about-lengths-are-told",
     "world/operators-that-panic-on-short-data",
     "world/operators-that-panic-on-long-data",

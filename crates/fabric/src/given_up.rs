@@ -55,7 +55,7 @@ impl Why {
     pub fn of(error: &Error) -> Self {
         match error {
             Error::PeerLost { rank } => Self::Lost(*rank as u32),
-            Error::CallsDiffer { .. } => Self::Differs,
+            Error::CallsDiffer { .. } | Error::Disagreement { .. } | Error::OtherOperation { .. } => Self::Differs,
             _ => Self::Unsaid,
         }
     }
@@ -143,6 +143,12 @@ impl GivenUp {
         all.filter(|by| by.why == Why::Differs).map(|by| by.peer).min()
     }
 
+    /// Nobody asks for messages of these contexts any more. What was given up here is still refused: it may be on its way.
+    pub(crate) fn forget_contexts(&mut self, which: impl Fn(u32) -> bool) {
+        self.by_peers.retain(|what, _| !which(what.context));
+        self.differs &= !self.by_peers.is_empty();
+    }
+
     /// All who have given up what such messages belong to.
     fn by(&self, context: u32, tag: u64) -> impl Iterator<Item = By> {
         self.around(context, tag).filter_map(|what| self.by_peers.get(&what)).flatten().copied()
@@ -205,6 +211,11 @@ impl Endpoint {
             let message = self.core.waiting.take(id);
             self.core.refuse(message.key.source, &message.what);
         }
+        // Of ranks that run a protocol under that number, which this one does not.
+        let run = Run { context, tag: bits | PROTOCOL };
+        if bits & GROUPS == 0 && self.core.heard.is_unheard(run) {
+            self.stop_listening(run);
+        }
         self.core.given_up.know(mask);
         self.core.given_up.here.insert(given_up);
         self.core.differing.forget(context, bits);
@@ -241,7 +252,7 @@ impl Endpoint {
     #[cold]
     fn forget_given_up_now(&mut self, context: u32, next: u64, far: u64) {
         let heard = &self.core.heard;
-        let GivenUp { masks, here, by_peers, .. } = &mut self.core.given_up;
+        let GivenUp { masks, here, by_peers, differs } = &mut self.core.given_up;
         for &mask in masks.iter() {
             for bits in [far, far | PROTOCOL] {
                 here.remove(&Messages { context, mask, bits });
@@ -263,6 +274,7 @@ impl Endpoint {
                 what.context == context && what.bits & GROUPS == 0 && is_before && !heard.has(run)
             };
             by_peers.retain(|what, _| !is_past(what));
+            *differs &= !by_peers.is_empty();
         }
     }
 }

@@ -224,6 +224,11 @@ impl Heard {
         self.places.contains_key(&run)
     }
 
+    /// Whether messages of a run have come, and nobody listens.
+    pub(crate) fn is_unheard(&self, run: Run) -> bool {
+        self.find(run).is_some_and(|place| self.runs[place].align.is_none())
+    }
+
     /// The runs that are listened to.
     pub(crate) fn listened(&self) -> impl Iterator<Item = Run> {
         self.runs.iter().filter(|queue| queue.align.is_some()).map(|queue| queue.run)

@@ -131,6 +131,7 @@ impl Endpoint {
     /// The context is not used any more.
     pub fn forget_group(&mut self, context: u32) {
         self.groups.remove(&(context / 2));
+        self.core.given_up.forget_contexts(|other| other / 2 == context / 2);
     }
 
     /// Fails an operation that was just begun if it waits for somebody who is lost already.

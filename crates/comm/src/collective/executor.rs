@@ -363,9 +363,8 @@ impl Execution {
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
-        // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
-        let others = self.job.members.all_in_world(endpoint);
-        endpoint.tell_why_gave_up(context, INSTANCE_MASK, bits, why, others.into_iter());
+        let told = self.job.told(why, endpoint);
+        endpoint.tell_why_gave_up(context, INSTANCE_MASK, bits, why, told.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {

@@ -1,12 +1,13 @@
 //! What a collective operation is on one rank before it runs: its schedule and layouts, the tags of its messages, and its
 //! buffers.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::Region;
-use treepie_fabric::{self as fabric, Endpoint, GROUPS, OWN_BITS, run_tag};
-use treepie_schedule::{Buf, Held, Layouts, MOST_OPEN_LANES, Operation, Places, Schedule, held};
+use treepie_fabric::{self as fabric, Endpoint, GROUPS, OWN_BITS, Why, run_tag};
+use treepie_schedule::{Buf, Held, Layouts, MOST_OPEN_LANES, Op, Operation, Places, Rounds, Schedule, held};
 
 use crate::members::Members;
 
@@ -51,6 +52,27 @@ impl Job {
     pub(crate) fn may_overwrite_input(&self) -> bool {
         let schedule = &*self.schedule;
         schedule.temporaries() > 0 && held(schedule, self.rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
+    }
+
+    /// The ranks of the world that are told when this rank gives the operation up: those to which it would send something, who
+    /// tell theirs. If ranks are in different operations, all: what one waits for need not be sent in that of another.
+    pub(crate) fn told(&self, why: Why, endpoint: &mut Endpoint) -> BTreeSet<u32> {
+        if why == Why::Differs {
+            return self.members.all_in_world(endpoint).into_iter().collect();
+        }
+        let mut receivers = BTreeSet::new();
+        let mut list = Rounds::new();
+        for phase in 0..self.schedule.phases() {
+            for lane in 0..self.schedule.phase(phase).lanes {
+                list.clear();
+                self.schedule.emit(self.rank, phase, lane, 0..self.schedule.rounds(self.rank, phase, lane), &mut list);
+                receivers.extend(list.iter().flatten().filter_map(|op| match op {
+                    Op::Send { to, .. } => self.members.world(*to, endpoint).ok(),
+                    _ => None,
+                }));
+            }
+        }
+        receivers
     }
 
     pub(crate) fn tag(&self, instance: u32, phase: u32, lane: u32) -> u64 {

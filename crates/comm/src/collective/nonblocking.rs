@@ -12,7 +12,7 @@ use treepie_schedule::Operation;
 use super::blocking::fold_bytes;
 use super::executor::Execution;
 use super::job::{Buffers, Fold, Job};
-use super::{Call, Form, Lengths, check_lengths};
+use super::{Call, Form, Lengths};
 use crate::checked::Announced;
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
@@ -49,8 +49,7 @@ impl Comm {
         let announced = self.announce(|| self.describe(call, Form::Nonblocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = self.next_instance();
-        let job = self.job(call, fold)?;
-        check_lengths(call, &job, size_of_val(&input[..]), size_of_val(&output[..]))?;
+        let job = self.checked_job(instance, call, fold, (size_of_val(&input[..]), size_of_val(&output[..])))?;
         let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
         let id = self.begin(announced, &execution, instance, None);
@@ -62,7 +61,8 @@ impl Comm {
         let announced = self.announce(|| self.describe(call, Form::Nonblocking));
         let instance = self.next_instance();
         let empty = || Region::from(Bytes::zeroed(0, 1));
-        let execution = Execution::new(self.job(call, None)?, Buffers::new(empty(), empty()), Vec::new());
+        let job = self.unless_refused(instance, self.job(call, None))?;
+        let execution = Execution::new(job, Buffers::new(empty(), empty()), Vec::new());
         let id = self.begin(announced, &Rc::new(RefCell::new(execution)), instance, None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }

@@ -115,13 +115,14 @@ impl Comm {
         let instance = Instance { context: self.own_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
         if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed(instance)) {
-            let plan = self.plan(call, instance)?;
+            let plan = self.unless_refused(instance.number, self.plan(call, instance))?;
             plans.keep(plan);
         }
         let plan = plans.find(call).expect("it was there or is now");
         let given = (input.len(), output.len());
         if given != (plan.input, plan.output) {
-            return Err(wrong_length(call.element, (plan.input, plan.output), given.0, given.1));
+            let refusal = wrong_length(call.element, (plan.input, plan.output), given.0, given.1);
+            return self.unless_refused(instance.number, Err(refusal));
         }
         announced.settle()?;
         if let Some(straight) = &mut plan.straight {
@@ -169,7 +170,7 @@ impl Comm {
     /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
     /// all must come to its meetings in the same order. Nor do those use it who compare their calls first: what refuses a call
     /// is to be known by then, and plans for the board are made together.
-    fn has_board(&self) -> bool {
+    pub(crate) fn has_board(&self) -> bool {
         !self.is_checked() && !self.inner.left_board.get() && self.owns_board()
     }
 

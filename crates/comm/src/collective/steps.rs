@@ -112,6 +112,16 @@ pub(super) enum Step {
     },
 }
 
+impl Step {
+    /// To whom it sends a message, if it does.
+    pub(super) fn receiver(&self) -> Option<u32> {
+        match self {
+            Self::Send { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+}
+
 /// The most that an element may be aligned to.
 pub(super) const MOST_ALIGN: usize = align_of::<u128>();
 

@@ -4,6 +4,7 @@
 //! By messages, these are short: they need no answer, each send is over when it was begun, and receives are waited for one
 //! after the other. Over a board, see [`meetings`](super::meetings).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -150,7 +151,7 @@ impl Straight {
         let element = *element;
         let (is_over, why) = (false, Why::Unsaid);
         let mut run =
-            Run { endpoint, instance, call, memories, operands, element, about, fold, members, meets, is_over, why };
+            Run { endpoint, instance, call, memories, operands, element, about, fold, steps, members, meets, is_over, why };
         for Pieces { steps: range, count, len } in runs.iter() {
             for piece in 0..*count {
                 for step in &steps[range.clone()] {
@@ -176,6 +177,7 @@ struct Run<'a> {
     element: usize,
     about: u64,
     fold: &'a Folding,
+    steps: &'a [Step],
     members: &'a Members,
     meets: bool,
     is_over: bool,
@@ -266,9 +268,12 @@ impl Run<'_> {
     fn give_up(&mut self) {
         let (Instance { context, .. }, tag) = (self.instance, self.instance.tag());
         self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
-        // All of them: who waits for this one may be in another operation, and wait for what is not sent in this one.
-        let others = self.members.all_in_world(self.endpoint);
-        self.endpoint.tell_why_gave_up(context, INSTANCE_MASK, tag, self.why, others.into_iter());
+        // As `Job::told` says, of a list.
+        let told: BTreeSet<u32> = match self.why {
+            Why::Differs => self.members.all_in_world(self.endpoint).into_iter().collect(),
+            _ => self.steps.iter().filter_map(Step::receiver).collect(),
+        };
+        self.endpoint.tell_why_gave_up(context, INSTANCE_MASK, tag, self.why, told.into_iter());
         if self.meets {
             leave_board(self.endpoint, self.instance);
         }
@@ -286,7 +291,7 @@ impl Drop for Run<'_> {
 /// Leaves the board, which closes it for all. Others may take the way by messages for operations that this rank has done
 /// over the board, and are told not to wait for it: it was ahead of them by as many as the board is deep at most.
 #[cold]
-pub(super) fn leave_board(endpoint: &mut Endpoint, instance: Instance) {
+pub(crate) fn leave_board(endpoint: &mut Endpoint, instance: Instance) {
     board(endpoint).leave();
     let (this, ranks) = (endpoint.rank(), endpoint.size());
     for back in 0..MOST_AHEAD {

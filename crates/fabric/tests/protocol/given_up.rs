@@ -165,3 +165,16 @@ fn memory_that_was_lent_for_reading_is_not_given_to_an_engine() {
     b.start_recv(from(0, 5), Target::Into(lent));
     both(&mut a, &mut b);
 }
+
+/// Of a protocol, too, that a peer runs under the number of what is given up.
+#[test]
+fn early_messages_of_a_protocol_are_refused() {
+    let (mut a, mut b) = pair(PLAIN);
+    let tag = run_tag(3) | treepie_fabric::PROTOCOL | 1;
+    let synchronous = pending(&mut a, Address { synchronous: true, ..to(1, tag) }, 10).unwrap();
+    both(&mut a, &mut b);
+    assert!(a.result(synchronous).is_none(), "nobody has listened");
+    b.give_up_messages(1, run_tag(u32::MAX), run_tag(3));
+    both(&mut a, &mut b);
+    assert_eq!(a.result(synchronous).expect("an answer").unwrap_err(), Error::GaveUp { rank: 1 });
+}

@@ -12,7 +12,7 @@ use treepie_schedule::Operation;
 use crate::collective::blocking::fold_bytes;
 use crate::collective::executor::Execution;
 use crate::collective::job::{Buffers, Fold, Shared};
-use crate::collective::{Call, Form, Lengths, check_lengths};
+use crate::collective::{Call, Form, Lengths};
 use crate::request::{Finish, Request};
 use crate::scope::Scope;
 
@@ -40,8 +40,7 @@ impl<'scope> Scope<'scope, '_> {
         let announced = comm.announce(|| comm.describe(call, Form::Nonblocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = comm.next_instance();
-        let job = comm.job(call, fold)?;
-        check_lengths(call, &job, input.len(), size_of_val(output))?;
+        let job = comm.checked_job(instance, call, fold, (input.len(), size_of_val(output)))?;
         let output = self.lending().region_mut(cast_slice_mut(output));
         let buffers = if call.in_place && job.shared() != Shared::Nothing {
             Buffers::shared(&job, output)

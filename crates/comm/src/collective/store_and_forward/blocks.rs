@@ -101,7 +101,7 @@ impl Comm {
         let size = size_of::<T>();
         let needed = (to.iter().sum::<usize>() * size, from.iter().sum::<usize>() * size);
         if (input.len(), output.len()) != needed {
-            return Err(wrong_length(size, needed, input.len(), output.len()));
+            return self.unless_refused(instance, Err(wrong_length(size, needed, input.len(), output.len())));
         }
         let mut at = 0;
         let items = to.iter().enumerate().map(|(rank, count)| {
