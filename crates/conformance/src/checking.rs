@@ -388,31 +388,3 @@ fn bad_group(comm: &Comm) -> Outcome {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One rank is refused its call, and all leave as soon as they can: the others are told what it called.
-    #[test]
-    fn a_rank_that_is_refused_and_leaves_does_not_hide_why() {
-        for ranks in [2, 3, 4, 7] {
-            for round in 0..20 {
-                let results = treepie::launch(ranks, |world| {
-                    let comm = world.checked();
-                    let root = if comm.rank() == 1 { ranks } else { 0 };
-                    comm.bcast(&mut [0u64], root)
-                });
-                for (rank, result) in results.expect("threads can be started").into_iter().enumerate() {
-                    let error = result.expect_err("no rank gets through");
-                    let is_right = match &error {
-                        Error::CallsDiffer { first, second, .. } => rank != 1 && [*first, *second].contains(&1),
-                        Error::BadRank { .. } => rank == 1,
-                        _ => false,
-                    };
-                    assert!(is_right, "rank {rank} of {ranks}, round {round}: {error}");
-                }
-            }
-        }
-    }
-}

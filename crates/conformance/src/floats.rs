@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
 
 /// What operations came to on this rank.
 #[derive(Clone, Debug, PartialEq)]
-struct Sums {
+pub struct Sums {
     /// The operation, its algorithm unless that was chosen, and the length.
     what: String,
     is_chosen: bool,
@@ -29,7 +29,7 @@ struct Sums {
 }
 
 /// Numbers of very different sizes.
-fn numbers(rank: Rank, len: usize) -> Vec<f64> {
+pub fn numbers(rank: Rank, len: usize) -> Vec<f64> {
     (0..len).map(|i| (1.0 + rank as f64 / 3.0) * 10f64.powi((rank * 7 + i) as i32 % 31 - 15)).collect()
 }
 
@@ -42,7 +42,7 @@ fn ids(operation: Operation, ranks: usize) -> Vec<Option<String>> {
 }
 
 /// Calls every operation by every algorithm. One rank comes late to each, so that what others send comes first.
-fn sums(comm: &Comm, late: Rank) -> treepie::Result<Vec<Sums>> {
+pub fn sums(comm: &Comm, late: Rank) -> treepie::Result<Vec<Sums>> {
     let (rank, size) = (comm.rank(), comm.size());
     let root = size / 2;
     let lens: &[usize] = if size <= 8 { &[3, 101, 3000] } else { &[5] };
@@ -105,33 +105,4 @@ fn on_dup_and_world(world: &Comm) -> Outcome {
         check_eq!(of_world.bits, of_dup.bits, "bits of {} on the world, and on a dup", of_world.what);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What each rank got, on the world and on a dup of it.
-    fn launch(ranks: usize, late: Rank) -> Vec<(Vec<Sums>, Vec<Sums>)> {
-        let run = |world: Comm| Ok((sums(&world, late)?, sums(&world.dup()?, late)?));
-        let all = treepie::launch(ranks, run).expect("threads can be started");
-        all.into_iter().collect::<treepie::Result<_>>().expect("all operations succeed")
-    }
-
-    #[test]
-    fn sums_are_the_same_from_launch_to_launch() {
-        for ranks in [2, 5, 8] {
-            let first = launch(ranks, 0);
-            assert_eq!(launch(ranks, ranks - 1), first, "{ranks} ranks");
-        }
-    }
-
-    /// Otherwise nothing above could fail.
-    #[test]
-    fn the_grouping_shows() {
-        let data: Vec<Vec<f64>> = (0..5).map(|rank| numbers(rank, 101)).collect();
-        let forwards = |i: usize| data.iter().fold(0.0, |sum, numbers| sum + numbers[i]);
-        let backwards = |i: usize| data.iter().rev().fold(0.0, |sum, numbers| sum + numbers[i]);
-        assert!((0..101).any(|i| forwards(i) != backwards(i)));
-    }
 }

@@ -24,7 +24,8 @@ pub struct Case {
 }
 
 impl Case {
-    pub(crate) const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
+    /// A case of at least so many ranks.
+    pub const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
         Self { name, min_ranks, run, of_world: false, last: false }
     }
 
@@ -114,7 +115,8 @@ pub fn run_all(world: &Comm, filter: Option<&str>) -> Summary {
     run(world, &cases, HOPE)
 }
 
-fn run(world: &Comm, cases: &[Case], hope: Duration) -> Summary {
+#[doc(hidden)]
+pub fn run(world: &Comm, cases: &[Case], hope: Duration) -> Summary {
     let mut summary = Summary { engine: world.engine(), ranks: world.size(), entries: Vec::new(), broken: None };
     if let Err(error) = run_into(&mut summary, world, cases, hope) {
         summary.broken = Some(error);
@@ -209,60 +211,5 @@ impl Hope<'_> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn passes(_: &Comm) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn fails_on_odd_ranks(comm: &Comm) -> Result<(), Failure> {
-        if comm.rank() % 2 == 1 { Err(Failure::new("odd")) } else { Ok(()) }
-    }
-
-    fn leaves_rank_0_alone(comm: &Comm) -> Result<(), Failure> {
-        match comm.rank() {
-            0 => Ok(comm.recv_vec::<u8>(1, 0).map(drop)?),
-            1 => Err(Failure::new("gives up")),
-            _ => Ok(()),
-        }
-    }
-
-    #[test]
-    fn every_rank_learns_who_failed_and_goes_on() {
-        let cases = [
-            Case::new("a", 1, passes),
-            Case::new("b", 1, fails_on_odd_ranks),
-            Case::new("c", 9, passes),
-            Case::new("d", 1, passes),
-        ];
-        let summaries = treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit()))
-            .expect("threads can be started");
-        for summary in summaries {
-            let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
-            let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();
-            assert_eq!(ranks, ["rank 1", "rank 3"]);
-            assert!(!summary.is_success());
-            let text = "conformance on threads, 5 ranks: 2 passed, 1 failed, 1 not applicable";
-            assert_eq!(summary.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_filter_has_several_words() {
-        let case = Case::new("matching/of-tags", 1, passes);
-        assert!(["", "of-t", "world/,match", "match,world/"].iter().all(|filter| case.is_chosen_by(filter)));
-        assert!(["world/", "world/,tagged"].iter().all(|filter| !case.is_chosen_by(filter)));
-    }
-
-    #[test]
-    fn nobody_waits_for_ever_for_a_rank_that_failed() {
-        let cases = [Case::new("a", 2, leaves_rank_0_alone)];
-        let run_it = || treepie::launch(3, |world| run(&world, &cases, Duration::from_millis(10)));
-        assert!(std::panic::catch_unwind(run_it).is_err());
     }
 }

@@ -1,0 +1,113 @@
+//! The suite itself: what its runner says of cases that fail, and what single cases rest on. Here and not beside the code, as
+//! the suite takes long to compile, and would have to be a second time.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use treepie::{Comm, Error, Rank};
+use treepie_conformance::{Case, Failure, Sums, Verdict, numbers, run, sums};
+
+fn passes(_: &Comm) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn fails_on_odd_ranks(comm: &Comm) -> Result<(), Failure> {
+    if comm.rank() % 2 == 1 { Err(Failure::new("odd")) } else { Ok(()) }
+}
+
+fn leaves_rank_0_alone(comm: &Comm) -> Result<(), Failure> {
+    match comm.rank() {
+        0 => Ok(comm.recv_vec::<u8>(1, 0).map(drop)?),
+        1 => Err(Failure::new("gives up")),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn every_rank_learns_who_failed_and_goes_on() {
+    let cases = [
+        Case::new("a", 1, passes),
+        Case::new("b", 1, fails_on_odd_ranks),
+        Case::new("c", 9, passes),
+        Case::new("d", 1, passes),
+    ];
+    let summaries = treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit()))
+        .expect("threads can be started");
+    for summary in summaries {
+        let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
+        let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();
+        assert_eq!(ranks, ["rank 1", "rank 3"]);
+        assert!(!summary.is_success());
+        let text = "conformance on threads, 5 ranks: 2 passed, 1 failed, 1 not applicable";
+        assert_eq!(summary.to_string(), text);
+    }
+}
+
+#[test]
+fn a_filter_has_several_words() {
+    let case = Case::new("matching/of-tags", 1, passes);
+    assert!(["", "of-t", "world/,match", "match,world/"].iter().all(|filter| case.is_chosen_by(filter)));
+    assert!(["world/", "world/,tagged"].iter().all(|filter| !case.is_chosen_by(filter)));
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_rank_that_failed() {
+    let cases = [Case::new("a", 2, leaves_rank_0_alone)];
+    let run_it = || treepie::launch(3, |world| run(&world, &cases, Duration::from_millis(10)));
+    assert!(std::panic::catch_unwind(run_it).is_err());
+}
+
+/// One rank is refused its call, and all leave as soon as they can: the others are told what it called.
+#[test]
+fn a_rank_that_is_refused_and_leaves_does_not_hide_why() {
+    for ranks in [2, 3, 4, 7] {
+        for round in 0..20 {
+            let results = treepie::launch(ranks, |world| {
+                let comm = world.checked();
+                let root = if comm.rank() == 1 { ranks } else { 0 };
+                comm.bcast(&mut [0u64], root)
+            });
+            for (rank, result) in results.expect("threads can be started").into_iter().enumerate() {
+                let error = result.expect_err("no rank gets through");
+                let is_right = match &error {
+                    Error::CallsDiffer { first, second, .. } => rank != 1 && [*first, *second].contains(&1),
+                    Error::BadRank { .. } => rank == 1,
+                    _ => false,
+                };
+                assert!(is_right, "rank {rank} of {ranks}, round {round}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn there_are_enough_cases_and_each_has_its_own_name() {
+    let cases = treepie_conformance::cases();
+    let names: HashSet<&str> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len());
+    assert!(cases.len() >= 110, "{} cases", cases.len());
+}
+
+/// What each rank got, on the world and on a dup of it.
+fn launch(ranks: usize, late: Rank) -> Vec<(Vec<Sums>, Vec<Sums>)> {
+    let run = |world: Comm| Ok((sums(&world, late)?, sums(&world.dup()?, late)?));
+    let all = treepie::launch(ranks, run).expect("threads can be started");
+    all.into_iter().collect::<treepie::Result<_>>().expect("all operations succeed")
+}
+
+#[test]
+fn sums_are_the_same_from_launch_to_launch() {
+    for ranks in [2, 5, 8] {
+        let first = launch(ranks, 0);
+        assert_eq!(launch(ranks, ranks - 1), first, "{ranks} ranks");
+    }
+}
+
+/// Otherwise nothing above could fail.
+#[test]
+fn the_grouping_shows() {
+    let data: Vec<Vec<f64>> = (0..5).map(|rank| numbers(rank, 101)).collect();
+    let forwards = |i: usize| data.iter().fold(0.0, |sum, numbers| sum + numbers[i]);
+    let backwards = |i: usize| data.iter().rev().fold(0.0, |sum, numbers| sum + numbers[i]);
+    assert!((0..101).any(|i| forwards(i) != backwards(i)));
+}
