@@ -118,7 +118,11 @@ fn wait_any_gives_the_done_one(comm: &Comm) -> Outcome {
                 tags.iter().map(|&tag| comm.irecv_vec::<u32>(from, tag)).collect::<Result<_, _>>()?;
             for want in [3, 0, 4, 1, 2] {
                 let (place, result) = wait_any(&mut receives).expect("some are left");
-                check_eq!((tags.swap_remove(place), result?.0[0]), (want, want), "receive that was done, and its message");
+                check_eq!(
+                    (tags.swap_remove(place), result?.0[0]),
+                    (want, want),
+                    "receive that was done, and its message"
+                );
                 tell(comm, from)?;
             }
         }

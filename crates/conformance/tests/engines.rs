@@ -39,9 +39,16 @@ fn threads(ranks: usize) {
     passes(&format!("threads, {ranks} ranks"), Command::new(SUITE).args(["--threads", &ranks.to_string()]));
 }
 
+/// Of numbers of ranks up to one all, or in short runs those that are odd, a power of two, or beside one.
+fn numbers(all: &[usize], most: usize) -> Vec<usize> {
+    const TELLING: [usize; 6] = [5, 7, 9, 16, 17, 33];
+    let chosen = |ranks: &usize| *ranks <= most && (is_long() || TELLING.contains(ranks));
+    all.iter().copied().filter(chosen).collect()
+}
+
 /// Up to 17, and around 32: those numbers that the whole suite does not run on.
 fn exchanges_on_threads(most: usize) {
-    for ranks in [6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33].into_iter().filter(|ranks| *ranks <= most) {
+    for ranks in numbers(&[6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], most) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), EXCHANGES]);
         passes(&format!("exchanges on threads, {ranks} ranks"), &mut command);
@@ -57,7 +64,7 @@ fn exchanges_on_shm(ranks: usize) {
 
 /// All numbers that the whole suite does not run on.
 fn active_on_threads(most: usize) {
-    for ranks in [4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17].into_iter().filter(|ranks| *ranks <= most) {
+    for ranks in numbers(&[4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17], most) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), ACTIVE]);
         passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
@@ -128,10 +135,13 @@ fn shared_tables_on_shm(ranks: usize) {
     passes(&format!("shared tables on shm, {ranks} ranks"), &mut command);
 }
 
-/// The same where nobody can read a table without asking.
+/// The same where nobody can read a table without asking; in short runs what has to do with other ranks in many ways.
 fn simulated_shared_tables(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--sim", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/quick:sorters=3");
+    if !is_long() {
+        command.arg("splits/,exchanges/,nonblocking,in-flight,collectives/,active/");
+    }
     passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
 }
 
@@ -391,9 +401,9 @@ macro_rules! runs {
 
 runs! {
     alone_1: alone(1);
-    threads_1: threads(1);
+    threads_1: more_threads(1);
     threads_2: threads(2);
-    threads_3: threads(3);
+    threads_3: more_threads(3);
     threads_4: more_threads(4);
     threads_5: more_threads(5);
     threads_7: more_threads(7);
@@ -404,7 +414,7 @@ runs! {
     shm_2: shm(2);
     shm_3: shm(3);
     shm_5: more_shm(5);
-    shm_8: shm(8);
+    shm_8: more_shm(8);
     shm_16: more_shm(16);
     collectives_on_shm_4: collectives_on_shm(4);
     collectives_on_shm_7: collectives_on_shm(7);
@@ -439,10 +449,10 @@ runs! {
     splits_on_mpich_8: splits_on_mpich(8);
     simulated_shared_tables_6: simulated_shared_tables(6);
     simulated_ten_thousand_splits_6: simulated_ten_thousand_splits(6);
-    simulated_1: simulated(1);
+    simulated_1: more_simulated(1);
     simulated_2: more_simulated(2);
     simulated_3: simulated(3);
-    simulated_5: simulated(5);
+    simulated_5: more_simulated(5);
     simulated_algorithms_8: simulated_algorithms(8);
     simulated_algorithms_16: simulated_algorithms(16);
     simulated_algorithms_64: simulated_algorithms(64);

@@ -31,8 +31,8 @@ fn every_rank_learns_who_failed_and_goes_on() {
         Case::new("c", 9, passes),
         Case::new("d", 1, passes),
     ];
-    let summaries = treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit()))
-        .expect("threads can be started");
+    let summaries =
+        treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit())).expect("threads can be started");
     for summary in summaries {
         let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
         let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();

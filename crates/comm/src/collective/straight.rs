@@ -150,8 +150,21 @@ impl Straight {
         let memories = Memories { input, output, scratch };
         let element = *element;
         let (is_over, why) = (false, Why::Unsaid);
-        let mut run =
-            Run { endpoint, instance, call, memories, operands, element, about, fold, steps, members, meets, is_over, why };
+        let mut run = Run {
+            endpoint,
+            instance,
+            call,
+            memories,
+            operands,
+            element,
+            about,
+            fold,
+            steps,
+            members,
+            meets,
+            is_over,
+            why,
+        };
         for Pieces { steps: range, count, len } in runs.iter() {
             for piece in 0..*count {
                 for step in &steps[range.clone()] {
