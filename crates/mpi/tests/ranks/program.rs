@@ -196,18 +196,22 @@ impl Rank {
         *number += 1;
     }
 
-    /// Everybody offers memory of all lengths to the next rank, and takes that of the one before.
+    /// Everybody offers memory of all lengths that no record has to the next rank, and takes that of the one before. What a record
+    /// can carry is refused: it would be looked for among all that have come.
     fn bulk(&mut self, phase: u32) {
         if self.size == 1 {
             return;
         }
-        let lengths: [usize; 8] = [1, 7, 4_000, 4_096, 65_536, 300_001, 1 << 20, (64 << 20) + 5];
+        let longest = self.fabric.max_body();
+        let lengths = [longest + 1, longest + 7, 65_536, 65_543, 300_001, 1 << 20, (64 << 20) + 5];
         let (to, from) = ((self.me + 1) % self.size, (self.me + self.size - 1) % self.size);
         let mut offered: Vec<Option<Span>> = lengths.iter().map(|&len| Some(memory(self.me, len))).collect();
         for (slot, &length) in lengths.iter().enumerate() {
             let head = Head { kind: OFFER, context: phase, tag: 0, slot: slot as u32 };
             self.send(to, head, &(length as u64).to_ne_bytes());
         }
+        let refused = self.fabric.bulk_recv(from, 0, 0, Bytes::zeroed(longest, 8).into());
+        assert!(refused.is_err_and(|refused| refused.span.len() == longest));
         let (mut sent, mut received) = (0, 0);
         while sent < lengths.len() || received < lengths.len() {
             let Some(arrival) = self.next(phase) else { continue };
