@@ -140,7 +140,7 @@ impl Comm {
         Ok(self.job_by(call, fold, self.schedule_for(call, None)?.0))
     }
 
-    /// The job of the operation of a number, on so many bytes of input and output.
+    /// The job for operation `number`; refused, and others told, unless the input and output buffers have the right sizes.
     fn checked_job(&self, number: u32, call: &Call<'_>, fold: Option<Fold>, given: (usize, usize)) -> Result<Job> {
         let job = self.job(call, fold).and_then(|job| check_lengths(call, &job, given.0, given.1).map(|()| job));
         self.unless_refused(number, job)

@@ -24,7 +24,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case of at least so many ranks.
+    /// A case that needs at least `min_ranks` ranks.
     pub const fn new(name: &'static str, min_ranks: usize, run: fn(&Comm) -> Result<(), Failure>) -> Self {
         Self { name, min_ranks, run, of_world: false, last: false }
     }

@@ -341,7 +341,7 @@ impl<'a> Job<'a> {
         let ending = self.ending.as_ref()?;
         let next = match ending.stage {
             Stage::Waiting => ASK_AFTER,
-            Stage::Asked if self.living.iter().any(|rank| self.is_failing(*rank)) => KILL_CAUSE_AFTER,
+            Stage::Asked if self.living.iter().any(|rank| self.arena.has_failed(*rank)) => KILL_CAUSE_AFTER,
             Stage::Asked => KILL_AFTER,
             Stage::Killed => STUCK_AFTER,
         };
