@@ -46,6 +46,8 @@ pub enum Why {
     Unsaid,
     /// This rank was lost.
     Lost(u32),
+    /// This rank had given it up before.
+    After(u32),
     /// A rank has called something else, so that nobody can expect the operation to end.
     Differs,
 }
@@ -55,26 +57,29 @@ impl Why {
     pub fn of(error: &Error) -> Self {
         match error {
             Error::PeerLost { rank } => Self::Lost(*rank as u32),
+            Error::GaveUp { rank } => Self::After(*rank as u32),
             Error::CallsDiffer { .. } | Error::Disagreement { .. } | Error::OtherOperation { .. } => Self::Differs,
             _ => Self::Unsaid,
         }
     }
 
-    const DIFFERS: u64 = u64::MAX - 1;
-
+    /// A number for the reason, and below it that of the rank.
     fn word(self) -> u64 {
-        match self {
-            Self::Unsaid => u64::MAX,
-            Self::Lost(rank) => rank.into(),
-            Self::Differs => Self::DIFFERS,
-        }
+        let (reason, rank) = match self {
+            Self::Unsaid => (0, 0),
+            Self::Lost(rank) => (1, rank),
+            Self::After(rank) => (2, rank),
+            Self::Differs => (3, 0),
+        };
+        reason << 32 | u64::from(rank)
     }
 
     fn of_word(word: u64) -> Self {
-        match u32::try_from(word) {
-            Ok(rank) => Self::Lost(rank),
-            Err(_) if word == Self::DIFFERS => Self::Differs,
-            Err(_) => Self::Unsaid,
+        match (word >> 32, word as u32) {
+            (1, rank) => Self::Lost(rank),
+            (2, rank) => Self::After(rank),
+            (3, _) => Self::Differs,
+            _ => Self::Unsaid,
         }
     }
 }
@@ -84,6 +89,17 @@ impl Why {
 struct By {
     peer: u32,
     why: Why,
+}
+
+impl By {
+    /// What those are told who wait for it: the rank with which it began, not the one that passed it on.
+    fn error(self) -> Error {
+        match self.why {
+            Why::Lost(rank) => Error::PeerLost { rank: rank as usize },
+            Why::After(rank) => Error::GaveUp { rank: rank as usize },
+            Why::Unsaid | Why::Differs => Error::GaveUp { rank: self.peer as usize },
+        }
+    }
 }
 
 /// What was given up.
@@ -126,10 +142,13 @@ impl GivenUp {
         !self.here.is_empty() && self.around(message.context, message.tag).any(|what| self.here.contains(&what))
     }
 
-    /// Whether the source of such messages has given them up.
+    /// The error of a receive whose source has given up such messages.
     #[inline]
-    pub(crate) fn will_not_come(&self, receive: Key) -> bool {
-        !self.by_peers.is_empty() && self.by(receive.context, receive.tag).any(|by| by.peer == receive.source)
+    pub(crate) fn will_not_come(&self, receive: Key) -> Option<Error> {
+        if self.by_peers.is_empty() {
+            return None;
+        }
+        self.by(receive.context, receive.tag).find(|by| by.peer == receive.source).map(By::error)
     }
 
     /// Whether somebody has given something up because calls differ.
@@ -168,20 +187,17 @@ impl Core {
         let waits = |key: Key| key.source == peer && what.include(key);
         let hopeless = self.ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)) && waits(op.key));
         for id in hopeless.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.fail_given_up(id, peer);
+            self.unpost(id);
+            self.fail(id, by.error());
         }
-    }
-
-    fn fail_given_up(&mut self, id: Id, by: u32) {
-        self.unpost(id);
-        self.fail(id, Error::GaveUp { rank: by as usize });
     }
 
     /// Fails a receive that was just begun if its source has given up what it waits for.
     #[inline]
     pub(crate) fn fail_if_given_up(&mut self, id: Id, key: Key) {
-        if self.given_up.will_not_come(key) {
-            self.fail_given_up(id, key.source);
+        if let Some(error) = self.given_up.will_not_come(key) {
+            self.unpost(id);
+            self.fail(id, error);
         }
     }
 }
@@ -190,17 +206,12 @@ impl Endpoint {
     /// Why nothing more comes of a run of a protocol: the first rank that was lost, as those of `needs` say who have given it
     /// up, or else the first of them.
     pub fn given_up_by(&self, run: Run, needs: impl Fn(u32) -> bool) -> Option<Error> {
-        let all = self.core.given_up.by(run.context, run.tag).filter(|by| needs(by.peer));
-        let (mut lost, mut given_up) = (None::<u32>, None::<u32>);
-        let least = |known: Option<u32>, rank: u32| Some(known.map_or(rank, |known| known.min(rank)));
-        for by in all {
-            match by.why {
-                Why::Lost(rank) => lost = least(lost, rank),
-                _ => given_up = least(given_up, by.peer),
-            }
-        }
-        let lost = lost.map(|rank| Error::PeerLost { rank: rank as usize });
-        lost.or_else(|| given_up.map(|rank| Error::GaveUp { rank: rank as usize }))
+        let errors = self.core.given_up.by(run.context, run.tag).filter(|by| needs(by.peer)).map(By::error);
+        errors.min_by_key(|error| match error {
+            Error::PeerLost { rank } => (false, *rank),
+            Error::GaveUp { rank } => (true, *rank),
+            _ => unreachable!("it was given up"),
+        })
     }
 
     /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
@@ -223,7 +234,7 @@ impl Endpoint {
     }
 
     /// Tells ranks that this one will send none of these messages any more: receives of theirs that wait for one fail
-    /// with [`Error::GaveUp`]. What was sent before is received before.
+    /// with [`Error::GaveUp`], or [`Error::PeerLost`] if that is why. What was sent before is received before.
     pub fn tell_gave_up(&mut self, context: u32, mask: u64, bits: u64, to: impl Iterator<Item = u32>) {
         self.tell_why_gave_up(context, mask, bits, Why::Unsaid, to);
     }

@@ -118,7 +118,7 @@ impl Endpoint {
     }
 
     fn fail_given_up(&self, key: Key) -> Result<()> {
-        if self.core.given_up.will_not_come(key) { Err(Error::GaveUp { rank: key.source as usize }) } else { Ok(()) }
+        self.core.given_up.will_not_come(key).map_or(Ok(()), Err)
     }
 
     /// Receives a message that is already there.

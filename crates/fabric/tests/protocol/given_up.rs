@@ -1,7 +1,7 @@
 //! Messages that one side has given up: senders are refused, receivers are told, and the same tags can be used again.
 
 use treepie_base::{Error, Span};
-use treepie_fabric::{Address, Call, Endpoint, Id, Select, Target, run_tag};
+use treepie_fabric::{Address, Call, Endpoint, Id, Run, Select, Target, Why, run_tag};
 
 use crate::{Offers, PLAIN, bytes, pair, pending};
 
@@ -89,6 +89,22 @@ fn whoever_waits_for_what_a_peer_gave_up_is_told() {
         pending(&mut a, to(1, 0x307), 10);
         both(&mut a, &mut b);
         assert_eq!(b.result(again).expect("over").unwrap().envelope.bytes, 10);
+    }
+}
+
+/// Whoever fails for another's sake passes on whose: all name the rank with which it began.
+#[test]
+fn those_who_are_told_name_the_rank_that_gave_up_first() {
+    for error in [Error::GaveUp { rank: 5 }, Error::PeerLost { rank: 0 }, Error::PeerLost { rank: 100_000 }] {
+        let (mut a, mut b) = pair(PLAIN);
+        let waiting = receive(&mut b, 0x305);
+        a.tell_why_gave_up(1, MASK, 0x300, Why::of(&error), std::iter::once(1));
+        both(&mut a, &mut b);
+        assert_eq!(b.result(waiting).expect("over").unwrap_err(), error);
+        let late = receive(&mut b, 0x307);
+        assert_eq!(b.result(late).expect("over").unwrap_err(), error);
+        assert_eq!(b.recv(from(0, 0x307), &mut [0; 4]).unwrap_err(), error);
+        assert_eq!(b.given_up_by(Run { context: 1, tag: 0x300 }, |rank| rank == 0), Some(error));
     }
 }
 
