@@ -18,7 +18,7 @@ impl<S> Context<S> {
     /// Sends a message of any length. One that is longer than a buffer travels alone.
     pub fn post<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
         match postcard::to_stdvec(message) {
-            Ok(mut bytes) if bytes.len() <= MOST_ROOM - MOST_HEAD => self.send_bytes(parcel.index, to, &mut bytes),
+            Ok(mut bytes) if fits(bytes.len()) => self.send_bytes(parcel.index, to, &mut bytes),
             Ok(bytes) => self.refuse_parcel(parcel.index, format_args!("it has {} bytes", bytes.len())),
             Err(error) => self.refuse_parcel(parcel.index, format_args!("{error}")),
         }
@@ -29,6 +29,11 @@ impl<S> Context<S> {
         let error = Error::Algorithm(format!("a message of type `{name}` cannot be written: {why}"));
         self.fault.get_or_insert(error);
     }
+}
+
+/// Whether a buffer can have a message of so many bytes.
+fn fits(bytes: usize) -> bool {
+    bytes <= MOST_ROOM - MOST_HEAD
 }
 
 /// Each message of a buffer: who sent it, and its bytes.
@@ -66,4 +71,15 @@ where
         }
         count
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_is_longer_than_a_buffer() {
+        let longest = (2 << 30) - MOST_HEAD;
+        assert_eq!((fits(longest), fits(longest + 1)), (true, false));
+    }
 }

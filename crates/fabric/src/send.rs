@@ -95,6 +95,8 @@ impl Endpoint {
         }
         let answer = self.core.answers.insert(id);
         let sent = if eager {
+            // Its place in the record is taken by the answer: only protocols send synchronously, and theirs say no size.
+            debug_assert_eq!(call.size, 0);
             let head = Head::of_message(kind::EAGER_SYNC, context, tag, call, answer.index);
             self.fabric.try_send(to, head, span.as_slice())
         } else {

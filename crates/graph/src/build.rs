@@ -127,14 +127,7 @@ impl<A: Arc> Graph<A> {
         shape: &Shape,
         number: impl Fn(&Layout, u64) -> Option<u64>,
     ) -> Result<Self> {
-        if (0..layout.ranks()).any(|rank| layout.count(rank) as u64 > MOST) {
-            let (vertices, ranks) = (layout.vertices(), layout.ranks());
-            let plural = if ranks == 1 { "" } else { "s" };
-            let least = vertices.div_ceil(MOST);
-            return Err(Error::Input(format!(
-                "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MOST} of them; use at least {least} ranks"
-            )));
-        }
+        ensure_places(&layout)?;
         ensure_room(comm, &layout)?;
         let (_, symmetric) = shape.directions(edges.orientation());
         let backwards = shape.backwards && !symmetric;
@@ -184,6 +177,19 @@ impl<A: Arc> Graph<A> {
         }
         Ok(Self::new(layout, view, out, back, hubs, symmetric, arcs))
     }
+}
+
+/// Whether each rank can number its vertices.
+fn ensure_places(layout: &Layout) -> Result<()> {
+    let (vertices, ranks) = (layout.vertices(), layout.ranks());
+    if (0..ranks).all(|rank| layout.count(rank) as u64 <= MOST) {
+        return Ok(());
+    }
+    let plural = if ranks == 1 { "" } else { "s" };
+    let least = vertices.div_ceil(MOST);
+    Err(Error::Input(format!(
+        "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MOST} of them; use at least {least} ranks"
+    )))
 }
 
 /// Whether there is memory for the vertices that a file announces, before all of its edges are read: what rows and one
@@ -352,5 +358,20 @@ impl Edges for Read {
     fn part(&self, _: usize, _: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         self.edges.chunks(1024).for_each(sink);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rank_has_more_vertices_than_the_bound() {
+        let layout = |ranks, vertices| Layout::new(0, ranks, vertices, Distribution::Block);
+        assert_eq!(ensure_places(&layout(1, MOST)), Ok(()));
+        let error = ensure_places(&layout(1, MOST + 1)).unwrap_err().to_string();
+        assert!(error.contains("4294967232 vertices are too many for 1 rank") && error.contains("at least 2 ranks"));
+        assert_eq!(ensure_places(&layout(2, 2 * MOST)), Ok(()));
+        assert!(ensure_places(&layout(2, 2 * MOST + 1)).is_err());
     }
 }

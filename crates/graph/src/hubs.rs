@@ -188,11 +188,7 @@ fn list<'a>(
     let places: Vec<usize> = (0..rows).filter(is_hub).collect();
     let counts = comm.all_gather(&[places.len()])?;
     let total: usize = counts.iter().sum();
-    if total > MOST {
-        return Err(Error::Input(format!(
-            "{total} vertices have at least {degree} arcs, and {MOST} can be split at most: split at a higher degree"
-        )));
-    }
+    ensure_few(total, degree)?;
     let before: usize = counts[..layout.rank()].iter().sum();
     let hub = |(index, place): (usize, &usize)| {
         let far = parts(*place).1;
@@ -209,6 +205,15 @@ fn list<'a>(
     let mut list = List { numbers: Vec::new(), counts, own, is_hub };
     list.numbers = list.gather(comm, &numbers)?;
     Ok(list)
+}
+
+fn ensure_few(total: usize, degree: u64) -> Result<()> {
+    if total <= MOST {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "{total} vertices have at least {degree} arcs, and {MOST} can be split at most: split at a higher degree"
+    )))
 }
 
 /// Takes the last arcs out of the rows of hubs: those that lie elsewhere.
@@ -247,6 +252,13 @@ mod tests {
         assert_eq!((&offsets[..], to(&arcs)), (&[0, 3, 3, 7, 8][..], (0..8).collect()));
         take_away(&[hub(0, 4, 2, &[1]), hub(2, 5, 3, &[1])], &mut offsets, &mut arcs);
         assert_eq!((&offsets[..], to(&arcs)), (&[0, 1, 1, 2, 3][..], vec![0, 3, 7]));
+    }
+
+    #[test]
+    fn no_more_vertices_are_split_than_the_bound() {
+        assert_eq!(ensure_few(65_536, 10), Ok(()));
+        let error = ensure_few(65_537, 10).unwrap_err().to_string();
+        assert!(error.contains("65537 vertices have at least 10 arcs, and 65536 can be split at most"), "{error}");
     }
 
     #[test]

@@ -109,9 +109,7 @@ impl View {
         }
         let others = others();
         let len = count.next_multiple_of(64) + others.len();
-        let too_many =
-            || Error::Input(format!("rank {rank} sees {len} vertices, more than {}; use more ranks", u32::MAX));
-        agree(comm, if len > u32::MAX as usize { Err(too_many()) } else { Ok(()) })?;
+        agree(comm, ensure_places(rank, len))?;
         let (mut ranks, mut starts, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         let mut places = Vec::with_capacity(others.len());
         for (ghost, number) in others.into_iter().enumerate() {
@@ -234,5 +232,25 @@ impl View {
                 4 * (numbers + seen.iter().map(|(_, which)| which.len()).sum::<usize>())
             }
         }
+    }
+}
+
+/// Places have numbers of 32 bits.
+fn ensure_places(rank: Rank, len: usize) -> Result<()> {
+    if u32::try_from(len).is_ok() {
+        return Ok(());
+    }
+    Err(Error::Input(format!("rank {rank} sees {len} vertices, more than {}; use more ranks", u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_vertices_are_seen_than_have_places() {
+        assert_eq!(ensure_places(3, u32::MAX as usize), Ok(()));
+        let error = ensure_places(3, 1 << 32).unwrap_err().to_string();
+        assert!(error.contains("rank 3 sees 4294967296 vertices, more than 4294967295"), "{error}");
     }
 }

@@ -278,6 +278,7 @@ mod tests {
     #[test]
     fn what_would_take_longer_than_time_is_refused() {
         let refusal = |settings: Settings| settings.check().unwrap_err().to_string();
+        assert_eq!(Settings::from(Links::new(1.0, 1e12)).check(), Ok(()));
         assert_eq!(refusal(Links::new(1.0, 1e15).into()), "delta must be at most 1e12, and is 1e15");
         assert!(refusal(Links { hop: 1e300, ..Links::new(1.0, 1.0) }.into()).ends_with("and is 1e300"));
         let noise = Noise { jitter: 1e300, ..Noise::default() };

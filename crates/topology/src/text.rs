@@ -118,7 +118,7 @@ fn clos(body: &str) -> Option<Result<Network>> {
 fn cluster_sizes(body: &str) -> Option<Vec<u32>> {
     let Some((count, size)) = body.split_once('x') else { return numbers(body, '+') };
     let (count, size) = (number(count)?, number(size)?);
-    (count < MOST_LISTED).then(|| vec![size; count as usize])
+    (count <= MOST_LISTED).then(|| vec![size; count as usize])
 }
 
 fn place_list(text: &str) -> Option<Vec<u32>> {
@@ -126,7 +126,8 @@ fn place_list(text: &str) -> Option<Vec<u32>> {
     for run in text.split('+') {
         let (first, last) = run.split_once('-').unwrap_or((run, run));
         let (first, last) = (number(first)?, number(last)?);
-        if first > last || last >= MOST_LISTED {
+        let room = MOST_LISTED - places.len() as u32;
+        if last.checked_sub(first)? >= room || last >= MOST_LISTED {
             return None;
         }
         places.extend(first..=last);
@@ -258,6 +259,16 @@ mod tests {
             let error = Error::Text { text: text.to_string(), expected };
             assert_eq!(text.parse::<Network>(), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn lists_are_bounded() {
+        let sizes = |text: &str| cluster_sizes(text).map(|sizes| sizes.len());
+        assert_eq!((sizes("67108864x1"), sizes("67108865x1")), (Some(1 << 26), None));
+        let places = |text: &str| place_list(text).map(|places| places.len());
+        assert_eq!((places("0-67108863"), places("1-67108862+5+7")), (Some(1 << 26), Some(1 << 26)));
+        assert_eq!((places("0-67108864"), places("0-67108863+5")), (None, None));
+        assert_eq!((places("67108863"), places("67108864")), (Some(1), None));
     }
 
     #[test]

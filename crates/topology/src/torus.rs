@@ -82,6 +82,7 @@ mod tests {
     fn impossible_tori_are_refused() {
         assert_eq!(Torus::new(&[], &[]), Err(Error::Dimensions { dims: vec![] }));
         assert_eq!(Torus::new(&[4, 0], &[true; 2]), Err(Error::Dimensions { dims: vec![4, 0] }));
+        assert!(Torus::new(&[2; 8], &[true; 8]).is_ok());
         assert_eq!(Torus::new(&[1; 9], &[true; 9]), Err(Error::Dimensions { dims: vec![1; 9] }));
         assert_eq!(Torus::new(&[4, 4], &[true; 3]), Err(Error::Wrap { wraps: 3, dims: 2 }));
         assert_eq!(Torus::new(&[1 << 16; 2], &[true; 2]), Err(Error::TooLarge { links: 1 << 34 }));

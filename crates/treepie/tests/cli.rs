@@ -78,6 +78,16 @@ impl Drop for Scratch {
 }
 
 #[test]
+fn ranks_inherit_open_files() {
+    let file = Scratch::new();
+    fs::write(&file.0, "what is in it\n").unwrap();
+    let script = "exec \"$0\" run -n 2 --label never sh -c 'cat /proc/self/fd/7; cat <&0' 7<\"$1\" </dev/null";
+    let program = env!("CARGO_BIN_EXE_treepie");
+    let shown = succeeds(Command::new("sh").args(["-c", script, program, file.path()]).output().unwrap());
+    assert_eq!(shown, "what is in it\n".repeat(2));
+}
+
+#[test]
 fn mistakes_get_one_line_and_a_status() {
     let cases: &[(&[&str], &str)] = &[
         (&["run", "-n", "2"], "<PROGRAM>"),

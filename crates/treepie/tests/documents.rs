@@ -73,6 +73,28 @@ fn all_variables_are_known_and_in_the_book() {
     assert!(OF_RANKS.iter().chain(&OF_TESTS).all(|name| in_sources.contains(*name)), "{in_sources:?}");
 }
 
+/// Every row of the book's limits names what shows it: a function of the tests, or a case of the conformance suite.
+#[test]
+fn every_limit_names_tests_that_exist() {
+    let mut all = Vec::new();
+    sources(&root().join("crates"), &mut all);
+    let all: String = all.into_iter().map(|(_, source)| source).collect();
+    let book = text("docs/limits.md");
+    let rows = book.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what |"));
+    let mut count = 0;
+    for row in rows {
+        let column = row.trim_end_matches('|').rsplit('|').next().expect("a column");
+        let tests: Vec<&str> = column.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        for test in tests {
+            let exists = if test.contains('/') { format!("Case::new(\"{test}\"") } else { format!("fn {test}(") };
+            assert!(all.contains(&exists), "there is no test {test}: {row}");
+        }
+        count += 1;
+    }
+    assert!(count > 30, "{count} rows were found");
+}
+
 /// Begins a world in each way; by itself nothing is wrong.
 #[test]
 fn worlds_begin() {

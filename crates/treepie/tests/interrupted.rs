@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use treepie_base::{AtomicFile, hang_limit, hang_message};
 
-/// How writing is interrupted: a signal for the launcher, or for the rank that writes.
+/// How writing is interrupted: a signal for the launcher, for the rank that writes, or for the guardian between them.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Launcher(Signal),
     Writer,
+    Guardian,
 }
 
-const HOW: [How; 4] =
-    [How::Launcher(Signal::INT), How::Launcher(Signal::TERM), How::Launcher(Signal::KILL), How::Writer];
+const HOW: [How; 5] =
+    [How::Launcher(Signal::INT), How::Launcher(Signal::TERM), How::Launcher(Signal::KILL), How::Writer, How::Guardian];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -140,9 +141,22 @@ fn interrupt(launcher: &Job, writer: i32, how: How) {
     let (pid, signal) = match how {
         How::Launcher(signal) => (Pid::from_child(&launcher.0), signal),
         How::Writer => (Pid::from_raw(writer).expect("a number"), Signal::KILL),
+        // If it has ended meanwhile, with all ranks, there is nobody to kill.
+        How::Guardian => match parent(writer) {
+            Some(guardian) => (guardian, Signal::KILL),
+            None => return,
+        },
     };
     // The writer may have ended meanwhile, but nobody has reaped it unless the whole job is over.
     let _ = kill_process(pid, signal);
+}
+
+/// The process that has started another one.
+fn parent(pid: i32) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    let own = std::process::id() as i32;
+    Pid::from_raw(parent).filter(|_| parent != own && parent > 1)
 }
 
 #[track_caller]
@@ -154,9 +168,11 @@ fn wait(mut until: impl FnMut() -> bool, what: impl Fn() -> String) {
     }
 }
 
+/// The command, for which no signal is ignored: who runs tests in the background of a script ignores SIGINT, and all that
+/// they start would.
 fn treepie() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));
-    command.stdin(Stdio::null());
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM").arg(env!("CARGO_BIN_EXE_treepie")).stdin(Stdio::null());
     command
 }
 

@@ -470,3 +470,18 @@ fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<(
     };
     if got == expected { Ok(()) } else { Err(Error::Disagreement { got, expected }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_compared_up_to_the_bound() {
+        let about = |bytes| about_call(Operation::Bcast { root: 63 }, bytes);
+        let longest = (1 << 30) - 1;
+        assert_ne!(about(longest), about(longest - 1));
+        assert_eq!(call_of(about(longest)), signature(Operation::Bcast { root: 63 }, Some(longest)));
+        // A remainder does not touch the root or the operation.
+        assert_eq!((about(1 << 30), about((1 << 40) + 5)), (about(0), about(5)));
+    }
+}

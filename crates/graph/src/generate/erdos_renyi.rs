@@ -214,6 +214,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
+        assert!(ErdosRenyi::by_probability(1 << 48, 0.0).is_ok());
         for bad in [
             ErdosRenyi::by_degree(0, 0.0),
             ErdosRenyi::by_degree(10, 9.1),

@@ -28,7 +28,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
         "exchange" => {
             rank.records(1, 5_000);
             rank.flood(2, 2_000);
-            rank.bulk(3);
+            rank.transfers_of_all_lengths(3);
             rank.busy_sender(4);
         }
         "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::Again))),
@@ -198,7 +198,7 @@ impl Rank {
 
     /// Everybody offers memory of all lengths that no record has to the next rank, and takes that of the one before. What a record
     /// can carry is refused: it would be looked for among all that have come.
-    fn bulk(&mut self, phase: u32) {
+    fn transfers_of_all_lengths(&mut self, phase: u32) {
         if self.size == 1 {
             return;
         }

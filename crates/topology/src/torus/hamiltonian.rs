@@ -208,6 +208,12 @@ mod tests {
     }
 
     #[test]
+    fn large_tori_have_one_lane() {
+        let lanes = |dims: &[u32]| Torus::new(dims, &[true; 2]).unwrap().hamiltonian_lanes().len();
+        assert_eq!((lanes(&[512, 512]), lanes(&[512, 513])), (2, 1));
+    }
+
+    #[test]
     fn as_many_lanes_as_rings() {
         for (network, lanes) in [
             ("torus:9", 1),

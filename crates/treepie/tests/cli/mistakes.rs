@@ -115,7 +115,7 @@ fn each_cause_is_told_once() {
 }
 
 /// Variables, values that are not accepted, and what is said.
-const WRONG: [(&str, &str, &str); 9] = [
+const WRONG: [(&str, &str, &str); 10] = [
     ("TREEPIE_LOG", "debug", "TREEPIE_LOG=debug: expected choices"),
     ("TREEPIE_STALL_SECS", "abc", "TREEPIE_STALL_SECS=abc: expected a number of seconds"),
     ("TREEPIE_STALL_SECS", "-1", "TREEPIE_STALL_SECS=-1: expected a number of seconds"),
@@ -125,6 +125,7 @@ const WRONG: [(&str, &str, &str); 9] = [
     ("TREEPIE_NETWORK", "toru:2", "TREEPIE_NETWORK=toru:2: `toru:2` is no network: expected flat"),
     ("TREEPIE_NETWORK", "torus:3", "TREEPIE_NETWORK=torus:3: 2 ranks were asked for"),
     ("TREEPIE_AM", "routing=rok", "TREEPIE_AM=routing=rok: "),
+    ("TREEPIE_TMPFILE", "maybe", "TREEPIE_TMPFILE=maybe: expected 1, on, true, yes or 0, off, false, no"),
 ];
 
 #[test]
@@ -160,6 +161,7 @@ fn values_of_variables_that_are_accepted_are() {
         ("TREEPIE_ALGORITHM", "allgather/ring,exchange/nbx"),
         ("TREEPIE_NETWORK", "torus:2"),
         ("TREEPIE_AM", "routing=rook"),
+        ("TREEPIE_TMPFILE", "off"),
     ] {
         let output = treepie(&["graph", "cc", "--grid", "3x3", "-n", "2"]).env(name, value).output().unwrap();
         assert!(output.status.success(), "{name}={value}: {}", err(&output));
