@@ -70,8 +70,6 @@ pub(crate) struct Inner {
     pub(crate) compared: Cell<bool>,
     /// Whether all ranks can read each other's memory, once they have found out.
     pub(crate) shows: Cell<Option<bool>>,
-    /// Whether the board is closed, as far as this rank has noticed.
-    pub(crate) left_board: Cell<bool>,
     /// What crates above keep with a communicator.
     pub(crate) attachments: RefCell<Vec<Rc<dyn Any>>>,
     /// Protocols run alone so far.
@@ -112,7 +110,6 @@ impl Comm {
             instances: Cell::new(0),
             compared: Cell::new(false),
             shows: Cell::new(None),
-            left_board: Cell::new(false),
             attachments: RefCell::default(),
             protocols: Cell::new(0),
             last_over: Cell::new(0),

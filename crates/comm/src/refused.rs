@@ -8,7 +8,6 @@ use treepie_base::{Error, Result};
 use treepie_fabric::{Why, run_tag};
 
 use crate::collective::job::INSTANCE_MASK;
-use crate::collective::straight::{Instance, leave_board};
 use crate::comm::Comm;
 
 impl Comm {
@@ -18,7 +17,7 @@ impl Comm {
         if self.compares() {
             self.compare_refused(|| format!("an operation ({error})"));
         } else {
-            self.give_up_operation(self.next_instance());
+            self.give_up_operation(self.next_instance(), Why::Unsaid);
         }
         error
     }
@@ -26,24 +25,25 @@ impl Comm {
     /// What was found out for the operation of a number; if it is refused, others are told.
     #[inline]
     pub(crate) fn unless_refused<T>(&self, number: u32, result: Result<T>) -> Result<T> {
-        if result.is_err() && !self.compares() {
-            self.give_up_operation(number);
+        if let Err(error) = &result
+            && !self.compares()
+        {
+            self.give_up_operation(number, Why::of(error));
         }
         result
     }
 
     #[cold]
-    fn give_up_operation(&self, number: u32) {
-        let instance = Instance { context: self.own_context(), number };
+    fn give_up_operation(&self, number: u32, why: Why) {
+        let context = self.own_context();
         let has_board = self.has_board();
         let endpoint = &mut self.endpoint();
         if has_board {
             // Others may be at the board for it, and this rank must not come there for the next one.
-            self.inner.left_board.set(true);
-            leave_board(endpoint, instance);
+            endpoint.leave_board(why);
         }
-        endpoint.give_up_messages(instance.context, INSTANCE_MASK, run_tag(number));
+        endpoint.give_up_messages(context, INSTANCE_MASK, run_tag(number));
         let others = self.inner.members.all_in_world(endpoint);
-        endpoint.tell_why_gave_up(instance.context, INSTANCE_MASK, run_tag(number), Why::Unsaid, others.into_iter());
+        endpoint.tell_why_gave_up(context, INSTANCE_MASK, run_tag(number), why, others.into_iter());
     }
 }

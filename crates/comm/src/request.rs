@@ -227,9 +227,8 @@ pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>
 
 /// Waits until one of the requests is over and returns its place. Nothing if there are none.
 fn any_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
-    let Some(first) = requests.iter().find_map(Request::pending) else {
-        return requests.iter().position(Request::is_over);
-    };
+    // One that needs nobody is over, and whoever looked for others first would look at all of those again each time.
+    let Some(first) = requests.first()?.pending() else { return Some(0) };
     // Requests mostly end in the order in which they were begun: the next one is where the last one was, or not far behind.
     let last = &first.comm.last_over;
     let (before, after) = requests.split_at(last.get().min(requests.len()));

@@ -13,6 +13,10 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("refusals/roots-that-do-not-exist", 1, bad_roots),
     Case::new("refusals/one-rank-is-refused-and-all-go-on", 2, one_is_refused),
     Case::new("world/one-rank-is-refused-and-all-go-on", 2, one_is_refused).of_world().last(),
+    Case::new("refusals/one-rank-is-refused-and-others-are-late", 3, others_are_late),
+    Case::new("world/one-rank-is-refused-and-others-are-late", 3, others_are_late).of_world().last(),
+    Case::new("refusals/one-rank-is-refused-and-others-are-under-way", 2, others_are_under_way),
+    Case::new("world/one-rank-is-refused-and-others-are-under-way", 2, others_are_under_way).of_world().last(),
     Case::new("refusals/ranks-that-disagree-about-lengths-are-told", 2, |comm| disagree(comm, 4)),
     Case::new("refusals/ranks-that-disagree-with-the-root-are-told", 2, disagree_with_the_root),
     Case::new("refusals/ranks-that-disagree-nonblocking-are-told", 2, |comm| disagree_nonblocking(comm, 4)),
@@ -174,6 +178,60 @@ fn one_is_refused(comm: &Comm) -> Outcome {
             }
             works(comm)?;
         }
+    }
+    Ok(())
+}
+
+/// The last rank is refused an operation before the first one has even begun the one before, which others have been through, and
+/// which the rank in the middle waits for.
+fn others_are_late(comm: &Comm) -> Outcome {
+    let (me, last) = (comm.rank(), comm.size() - 1);
+    for turn in 0..20 {
+        let mut word = if me == 1 { [turn; 3] } else { [0; 3] };
+        if me == 0 {
+            comm.recv(&mut [0u8; 0], last, 6)?;
+        }
+        let first = comm.bcast(&mut word, 1);
+        match &first {
+            Ok(()) => check_eq!(word, [turn; 3], "turn {turn}"),
+            // Others may be late too.
+            Err(error) => {
+                check!(me != 1 && me != last && matches!(error, Error::GaveUp { .. }), "turn {turn}: {error:?}");
+            }
+        }
+        if me == 0 {
+            comm.send::<u8>(&[], 1, 7)?;
+        } else if me == 1 {
+            comm.recv(&mut [0u8; 0], 0, 7)?;
+        }
+        let refused = comm.scatter(&[1u64; 1][..usize::from(me == last)], &mut [0u64; 1], last);
+        match refused {
+            Err(Error::BadLength { .. }) => check!(me == last, "turn {turn}: {refused:?}"),
+            _ => check!(matches!(refused, Err(Error::GaveUp { .. })), "turn {turn}: {refused:?}"),
+        }
+        if me == last {
+            comm.send::<u8>(&[], 0, 6)?;
+        }
+        works(comm)?;
+    }
+    Ok(())
+}
+
+/// Nonblocking operations that are under way while the last rank is refused another one end as if nothing had been, however many.
+fn others_are_under_way(comm: &Comm) -> Outcome {
+    let (me, last) = (comm.rank(), comm.size() - 1);
+    for turn in 0..20 {
+        let reductions = (0..20).map(|add| comm.iall_reduce(vec![me + add; 5], Sum)).collect::<Result<Vec<_>, _>>()?;
+        let refused = comm.scatter(&[1u64; 1][..usize::from(me == last)], &mut [0u64; 1], last);
+        match refused {
+            Err(Error::BadLength { .. }) => check!(me == last, "turn {turn}: {refused:?}"),
+            _ => check!(matches!(refused, Err(Error::GaveUp { .. })), "turn {turn}: {refused:?}"),
+        }
+        for (add, reduction) in reductions.into_iter().enumerate() {
+            let sum: usize = (0..=last).map(|rank| rank + add).sum();
+            check_eq!(reduction.wait()?, vec![sum; 5], "turn {turn}, reduction {add}");
+        }
+        works(comm)?;
     }
     Ok(())
 }

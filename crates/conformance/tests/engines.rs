@@ -12,8 +12,10 @@ const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
 
 /// Cases after which the world may go on without what its engine has for it, so that each needs a world of its own.
-const ENDINGS: [&str; 9] = [
+const ENDINGS: [&str; 11] = [
     "world/one-rank-is-refused-and-all-go-on",
+    "world/one-rank-is-refused-and-others-are-late",
+    "world/one-rank-is-refused-and-others-are-under-way",
     "world/ranks-that-disagree-about-lengths-are-told",
     "world/operators-that-panic-on-short-data",
     "world/operators-that-panic-on-long-data",

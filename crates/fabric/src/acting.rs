@@ -87,6 +87,7 @@ impl Endpoint {
                 Action::Arrive { cell, census } => {
                     self.fabric.arrive(cell, census);
                 }
+                Action::LookWhetherBoardIsClosed => self.look_whether_board_is_closed(),
             }
         }
     }

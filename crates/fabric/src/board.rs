@@ -5,11 +5,16 @@
 //! for those of whom it reads nothing.
 //!
 //! A rank that cannot go on with an operation leaves the board, and with that it is closed for all: those who wait there
-//! fail, and nobody uses it any more.
+//! fail, and nobody uses it any more. Whoever begins an operation only then does it by messages, and waits for those of ranks
+//! that have done it over the board before. So whoever leaves tells all others, and each of them that is told tells all which
+//! operations it has begun over the board: it will not send messages of these.
 
 use treepie_base::{Error, Result};
 
+use crate::call::Call;
 use crate::endpoint::Endpoint;
+use crate::given_up::Why;
+use crate::heard::{GROUPS, run_tag};
 use crate::op::Waiting;
 use crate::waiting::Patience;
 
@@ -64,6 +69,32 @@ pub trait Board {
     fn awaited(&self) -> Option<u32>;
 }
 
+/// Operations that a rank has begun at the board while others have come to none of their meetings: not more than meetings whose
+/// words lie beside each other, and the one that it is in.
+const MOST_AHEAD: usize = 32;
+
+/// The operations that a rank has begun over the board, as far as others may not have.
+#[derive(Default)]
+pub(crate) struct Met {
+    /// Their contexts and tags, the oldest of them overwritten.
+    last: [(u32, u64); MOST_AHEAD],
+    /// All of them.
+    count: usize,
+}
+
+impl Met {
+    #[inline]
+    fn add(&mut self, context: u32, tag: u64) {
+        self.last[self.count % MOST_AHEAD] = (context, tag);
+        self.count += 1;
+    }
+
+    fn take(&mut self) -> Vec<(u32, u64)> {
+        let Self { last, count } = std::mem::take(self);
+        last[..count.min(MOST_AHEAD)].to_vec()
+    }
+}
+
 /// How often a rank that shares its core gives others their turn before it looks after everything else.
 const TURNS: u32 = 3;
 
@@ -72,6 +103,33 @@ impl Endpoint {
     #[inline]
     pub fn board(&mut self) -> Option<&mut dyn Board> {
         self.fabric.board()
+    }
+
+    /// Says for which operation ranks meet at the board from now on.
+    #[inline]
+    pub fn meet_for(&mut self, context: u32, tag: u64, call: Call) {
+        self.core.met.add(context, tag);
+        self.core.differing.meet_for(context, tag, call);
+    }
+
+    /// Leaves the board, which closes it for all.
+    #[cold]
+    pub fn leave_board(&mut self, why: Why) {
+        self.fabric.board().expect("there is one to leave").leave();
+        self.tell_met(why);
+    }
+
+    /// Somebody has given up an operation. Tells others what this rank has done over the board, if that is closed.
+    #[cold]
+    pub(crate) fn look_whether_board_is_closed(&mut self) {
+        let Some(left) = self.fabric.board().and_then(|board| board.left()) else { return };
+        self.tell_met(self.core.lives.first_failed().map_or(Why::After(left), Why::Lost));
+    }
+
+    fn tell_met(&mut self, why: Why) {
+        for (context, tag) in self.core.met.take() {
+            self.tell_why_gave_up(context, run_tag(u32::MAX) | GROUPS, tag, why, 0..self.size());
+        }
     }
 
     /// Waits for something at the board. An error if the rank that is missing there is lost.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use treepie_base::{BuildNumberHasher, Error, Result, copy_short as copy};
 
 use crate::bins::Key;
+use crate::board::Met;
 use crate::call::Call;
 use crate::completions::{Due, Ended};
 use crate::differing::Differing;
@@ -33,6 +34,7 @@ pub(crate) enum Action {
     TakePart { to: u32, slot: u32, op: Id, invite: Invite },
     Arrive { cell: u32, census: u64 },
     Acked { slot: u32 },
+    LookWhetherBoardIsClosed,
 }
 
 /// So many pieces of memory of kept messages are used again.
@@ -126,6 +128,7 @@ pub(crate) struct Core {
     /// Tasks that have something to do.
     pub(crate) due: Due,
     pub(crate) differing: Differing,
+    pub(crate) met: Met,
 }
 
 impl Core {
@@ -153,6 +156,7 @@ impl Core {
             completions: Slab::new(),
             due: Due::default(),
             differing: Differing::default(),
+            met: Met::default(),
         }
     }
 

@@ -78,6 +78,12 @@ impl Differing {
         }
     }
 
+    /// Ranks meet at the board for this operation.
+    #[inline]
+    pub(crate) fn meet_for(&mut self, context: u32, tag: u64, call: Call) {
+        self.at_board = Some((context, tag, call));
+    }
+
     /// An operation is over here.
     pub(crate) fn forget(&mut self, context: u32, tag: u64) {
         self.found.retain(|found| (found.context, found.number) != (context, number_of(tag)));
@@ -163,12 +169,6 @@ impl Endpoint {
                 Err(call.differs(self.core.rank, *theirs, *source))
             }
         }
-    }
-
-    /// Says for which operation ranks meet at the board from now on.
-    #[inline]
-    pub fn meet_for(&mut self, context: u32, tag: u64, call: Call) {
-        self.core.differing.at_board = Some((context, tag, call));
     }
 
     pub(crate) fn fail_differing_at_board(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use treepie_base::{BuildNumberHasher, Error};
 
 use crate::bins::{ANY_TAG, Key};
 use crate::call::Call;
-use crate::core::Core;
+use crate::core::{Action, Core};
 use crate::effort;
 use crate::endpoint::Endpoint;
 use crate::engine::Head;
@@ -184,6 +184,7 @@ impl Core {
         self.given_up.differs |= by.why == Why::Differs;
         self.given_up.by_peers.entry(what).or_default().push(by);
         self.due.mark_all();
+        self.actions.push(Action::LookWhetherBoardIsClosed);
         let waits = |key: Key| key.source == peer && what.include(key);
         let hopeless = self.ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)) && waits(op.key));
         for id in hopeless.map(|(id, _)| id).collect::<Vec<_>>() {

@@ -56,6 +56,12 @@ pub enum Error {
         /// The sizes that were given.
         sizes: Vec<u32>,
     },
+    /// More than memory has room for.
+    #[error("there is no memory for a list of {entries} places or clusters")]
+    Memory {
+        /// Places or clusters that were given.
+        entries: usize,
+    },
     /// No rank at all.
     #[error("a network needs at least one rank")]
     NoRanks,

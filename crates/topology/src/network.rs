@@ -61,11 +61,13 @@ impl Network {
     pub fn placed(self, places: Vec<u32>) -> Result<Self> {
         let Some(&highest) = places.iter().max() else { return Err(Error::NoRanks) };
         let whole = if self.places() == 0 { self.sized(highest.saturating_add(1))? } else { self };
-        let mut rank_at = HashMap::with_capacity(places.len());
+        // Before anything is made for all of them.
+        if let Some((&place, rank)) = places.iter().zip(0..).find(|(place, _)| **place >= whole.places()) {
+            return Err(Error::PlaceOutside { rank, place, places: whole.places() });
+        }
+        let mut rank_at = HashMap::new();
+        rank_at.try_reserve(places.len()).map_err(|_| Error::Memory { entries: places.len() })?;
         for (&place, rank) in places.iter().zip(0..) {
-            if place >= whole.places() {
-                return Err(Error::PlaceOutside { rank, place, places: whole.places() });
-            }
             if let Some(first) = rank_at.insert(place, rank) {
                 return Err(Error::PlaceTwice { place, first, second: rank });
             }

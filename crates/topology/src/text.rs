@@ -18,7 +18,7 @@ const CLUSTERS: &str = "clusters:4x16 (4 of 16), or clusters:3+5+8";
 const PLACES: &str = "places such as @0-3+9 after the network";
 
 /// A few letters must not cost gigabytes of memory: clusters and places that are listed in text stay below this.
-const MOST_LISTED: u32 = 1 << 26;
+const MOST_LISTED: u32 = 1 << 22;
 
 /// Whether the text means a network, right or wrong, and not the path of a file.
 pub(crate) fn names_a_kind(text: &str) -> bool {
@@ -264,11 +264,11 @@ mod tests {
     #[test]
     fn lists_are_bounded() {
         let sizes = |text: &str| cluster_sizes(text).map(|sizes| sizes.len());
-        assert_eq!((sizes("67108864x1"), sizes("67108865x1")), (Some(1 << 26), None));
+        assert_eq!((sizes("4194304x1"), sizes("4194305x1")), (Some(1 << 22), None));
         let places = |text: &str| place_list(text).map(|places| places.len());
-        assert_eq!((places("0-67108863"), places("1-67108862+5+7")), (Some(1 << 26), Some(1 << 26)));
-        assert_eq!((places("0-67108864"), places("0-67108863+5")), (None, None));
-        assert_eq!((places("67108863"), places("67108864")), (Some(1), None));
+        assert_eq!((places("0-4194303"), places("1-4194302+5+7")), (Some(1 << 22), Some(1 << 22)));
+        assert_eq!((places("0-4194304"), places("0-4194303+5")), (None, None));
+        assert_eq!((places("4194303"), places("4194304")), (Some(1), None));
     }
 
     #[test]

@@ -182,3 +182,16 @@ fn networks_are_regular_files() {
     assert!(said.contains(expected), "{said}");
     assert!(Path::new("/dev/zero").exists());
 }
+
+#[test]
+fn short_texts_of_networks_need_little_memory() {
+    let said = refused(100, &[], &["sim", "allreduce", "--network", "torus:2x2@0-4194303"]);
+    assert!(said.contains("rank 4 is at place 4, but the network has places 0 to 3"), "{said}");
+    for text in ["torus:2x2@0-67108863", "torus:2x2@0-3+0-4194303+0-4194303", "clusters:67108864x1"] {
+        let said = refused(100, &[], &["sim", "allreduce", "--network", text]);
+        assert!(said.contains("is no network: expected"), "{said}");
+    }
+    // Two lists, of 16 MB each, and a table of 64 MB or more: there is no room for the last.
+    let said = refused(100, &[], &["sim", "allreduce", "--network", "flat:4194304@0-4194303"]);
+    assert!(said.contains("no memory for a list of 4194304 places"), "{said}");
+}

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{self as fabric, Room};
+use treepie_fabric::{self as fabric, Room, Why};
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
 use super::job::{Fold, Job};
-use super::straight::{AGREEMENT, Instance, Straight, about_call, await_all, leave_board, meet, numbered, read, write};
+use super::straight::{AGREEMENT, Instance, LONG, Straight, about_call, await_all, meet, numbered, read, write};
 use super::{Call, Folding, Form, Given, needed, wrong_length};
 use crate::comm::Comm;
 
@@ -114,7 +114,7 @@ impl Comm {
         // Taken first: a rank that is refused the call must not stay behind those that are not.
         let instance = Instance { context: self.own_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
-        if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed(instance)) {
+        if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed()) {
             let plan = self.unless_refused(instance.number, self.plan(call, instance))?;
             plans.keep(plan);
         }
@@ -171,7 +171,7 @@ impl Comm {
     /// all must come to its meetings in the same order. Nor do those use it who compare their calls first: what refuses a call
     /// is to be known by then, and plans for the board are made together.
     pub(crate) fn has_board(&self) -> bool {
-        !self.is_checked() && !self.inner.left_board.get() && self.owns_board()
+        !self.is_checked() && self.owns_board() && !self.board_is_closed()
     }
 
     /// Whether the engine's board is this communicator's, open or closed.
@@ -180,25 +180,17 @@ impl Comm {
         self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.board().is_some()
     }
 
-    /// Whether somebody has closed the board. The first time, ranks that may wait for this one's messages of operations
-    /// that it has done over the board are told not to.
+    /// Whether somebody has closed the board.
     #[inline]
-    fn board_is_closed(&self, instance: Instance) -> bool {
-        let mut endpoint = self.endpoint();
-        if endpoint.board().is_none_or(|board| board.left().is_none()) {
-            return false;
-        }
-        if !self.inner.left_board.replace(true) {
-            leave_board(&mut endpoint, instance.before());
-        }
-        true
+    fn board_is_closed(&self) -> bool {
+        self.endpoint().board().is_some_and(|board| board.left().is_some())
     }
 
     /// The rooms of the board for a call, if the call can be made over it.
     fn rooms(&self, call: &Call<'_>, instance: Instance) -> Result<Option<Rooms>> {
         let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
         // What only some ranks know must not decide.
-        let Some(bytes) = bytes.filter(|_| self.has_board() && !self.board_is_closed(instance)) else {
+        let Some(bytes) = bytes.filter(|_| self.has_board()) else {
             return Ok(None);
         };
         let shows = bytes >= LEAST_SHOWN && self.agree_whether_to_show(instance)?;
@@ -216,12 +208,10 @@ impl Comm {
         if let Some(known) = self.inner.shows.get() {
             return Ok(known);
         }
-        let agreed = self.find_out_whether_to_show(numbered(instance, AGREEMENT));
-        match agreed {
-            Ok(agreed) => self.inner.shows.set(Some(agreed)),
-            Err(_) => leave_board(&mut self.endpoint(), instance),
-        }
-        agreed
+        self.endpoint().meet_for(instance.context, instance.tag(), fabric::Call::named(LONG));
+        let agreed = self.find_out_whether_to_show(numbered(instance, AGREEMENT))?;
+        self.inner.shows.set(Some(agreed));
+        Ok(agreed)
     }
 
     fn find_out_whether_to_show(&self, about: u64) -> Result<bool> {
@@ -262,7 +252,7 @@ impl Comm {
             return None;
         }
         let instance = Instance { context: self.own_context(), number: self.next_instance() };
-        if self.board_is_closed(instance) {
+        if self.board_is_closed() {
             self.collectives.meets.set(Some(false));
             self.inner.instances.set(instance.number);
             return None;
@@ -271,8 +261,8 @@ impl Comm {
         let endpoint = &mut self.endpoint();
         endpoint.meet_for(instance.context, instance.tag(), fabric::Call::new("barrier", 0, Some(0)));
         let result = meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about));
-        if result.is_err() {
-            leave_board(endpoint, instance);
+        if let Err(error) = &result {
+            endpoint.leave_board(Why::of(error));
         }
         Some(result)
     }

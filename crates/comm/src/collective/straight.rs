@@ -280,6 +280,10 @@ impl Run<'_> {
     #[cold]
     fn give_up(&mut self) {
         let (Instance { context, .. }, tag) = (self.instance, self.instance.tag());
+        // First: whoever is told below goes on to the next operation, and must not come to the board for it.
+        if self.meets {
+            self.endpoint.leave_board(self.why);
+        }
         self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
         // As `Job::told` says, of a list.
         let told: BTreeSet<u32> = match self.why {
@@ -287,9 +291,6 @@ impl Run<'_> {
             _ => self.steps.iter().filter_map(Step::receiver).collect(),
         };
         self.endpoint.tell_why_gave_up(context, INSTANCE_MASK, tag, self.why, told.into_iter());
-        if self.meets {
-            leave_board(self.endpoint, self.instance);
-        }
     }
 }
 
@@ -301,28 +302,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Leaves the board, which closes it for all. Others may take the way by messages for operations that this rank has done
-/// over the board, and are told not to wait for it: it was ahead of them by as many as the board is deep at most.
-#[cold]
-pub(crate) fn leave_board(endpoint: &mut Endpoint, instance: Instance) {
-    board(endpoint).leave();
-    let (this, ranks) = (endpoint.rank(), endpoint.size());
-    for back in 0..MOST_AHEAD {
-        let number = instance.number.wrapping_sub(back);
-        let others = (0..ranks).filter(|rank| *rank != this);
-        endpoint.tell_gave_up(instance.context, INSTANCE_MASK, run_tag(number), others);
-    }
-}
-
-/// Operations that a rank can be ahead of others at a board, at most.
-const MOST_AHEAD: u32 = 16;
-
 impl Instance {
-    /// The operation before it.
-    pub(super) fn before(self) -> Self {
-        Self { number: self.number.wrapping_sub(1), ..self }
-    }
-
     pub(super) fn tag(&self) -> u64 {
         run_tag(self.number)
     }
@@ -388,7 +368,7 @@ fn call_of(about: u64) -> fabric::Call {
 }
 
 /// What ranks are in that agree about something before an operation.
-const LONG: &str = "a collective operation on 8 KiB or more";
+pub(super) const LONG: &str = "a collective operation on 8 KiB or more";
 
 /// What the meetings of an operation are about, apart from its number.
 fn about(job: &Job) -> u64 {
