@@ -124,9 +124,12 @@ pub fn tmpfile() -> Result<bool> {
 
 /// After how long a rank says what it waits for (`TREEPIE_STALL_SECS`); nothing: never.
 pub fn stall() -> Result<Option<Duration>> {
-    let seconds = |text: &str| text.parse::<f64>().ok().filter(|seconds| (0.0..=MOST_SECS).contains(seconds));
     let seconds = read(STALL_SECS, seconds)?.filter(|seconds| *seconds > 0.0);
     Ok(seconds.map(Duration::from_secs_f64))
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|seconds| (0.0..=MOST_SECS).contains(seconds))
 }
 
 /// Whether rank 0 says which algorithms are chosen (`TREEPIE_LOG`).
@@ -181,6 +184,12 @@ mod tests {
         assert!(["1", "on", "ON", "true", "yes"].iter().all(|text| flag(text) == Some(true)));
         assert!(["0", "off", "Off", "false", "no"].iter().all(|text| flag(text) == Some(false)));
         assert!(["maybe", "2", "", "o"].iter().all(|text| flag(text).is_none()));
+    }
+
+    #[test]
+    fn seconds_are_bounded() {
+        assert_eq!((seconds("0"), seconds("2.5"), seconds("1e9")), (Some(0.0), Some(2.5), Some(1e9)));
+        assert!(["1000000001", "-1", "inf", "NaN", "abc", ""].iter().all(|text| seconds(text).is_none()));
     }
 
     #[test]

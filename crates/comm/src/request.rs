@@ -225,15 +225,27 @@ pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>
     results
 }
 
+/// Waits for those near a place for as long as it takes to begin to wait for all.
+fn wait_near<T>(requests: &[Request<'_, T>], one: &Pending<T>, place: usize) -> Option<usize> {
+    const NEAR: usize = 4;
+    const FOR_EACH: usize = 16;
+    let range = place.saturating_sub(NEAR)..(place + NEAR).min(requests.len());
+    (0..requests.len() / FOR_EACH).find_map(|_| {
+        one.comm.endpoint().progress();
+        range.clone().find(|near| requests[*near].is_over())
+    })
+}
+
 /// Waits until one of the requests is over and returns its place. Nothing if there are none.
 fn any_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
     // One that needs nobody is over, and whoever looked for others first would look at all of those again each time.
     let Some(first) = requests.first()?.pending() else { return Some(0) };
-    // Requests mostly end in the order in which they were begun: the next one is where the last one was, or not far behind.
+    // Requests mostly end in the order in which they were begun, or in the reverse: the next one is not far from the last one.
     let last = &first.comm.last_over;
     let (before, after) = requests.split_at(last.get().min(requests.len()));
     let place = after.iter().position(Request::is_over).map(|place| before.len() + place);
-    let place = place.or_else(|| before.iter().position(Request::is_over)).unwrap_or_else(|| {
+    let place = place.or_else(|| before.iter().rposition(Request::is_over));
+    let place = place.or_else(|| wait_near(requests, first, before.len())).unwrap_or_else(|| {
         // None is over, so all are pending.
         let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
         assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "requests of one world are waited for");

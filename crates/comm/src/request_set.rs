@@ -10,8 +10,8 @@ use crate::request::Request;
 
 /// A set of requests, each under a key. Waiting for any of them costs the same however many there are.
 ///
-/// [`wait_any`](crate::wait_any) of a vector looks at all of its requests in each call and moves those behind the one that it takes
-/// out; that is fine for some hundreds. In a set, an operation that ends is put into a completion queue.
+/// [`wait_any`](crate::wait_any) of a vector looks at all of its requests in a call if they end in no order; that is fine for some
+/// thousands. In a set, an operation that ends is put into a completion queue.
 ///
 /// ```
 /// # use treepie_comm::RequestSet;

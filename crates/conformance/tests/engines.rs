@@ -163,6 +163,13 @@ fn splits_on_threads(most: usize) {
     }
 }
 
+/// Operations of the world: as many ranks as share a board, and one more.
+fn world_on_threads(ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args(["--threads", &ranks.to_string(), "world/all-reduce,world/all-gather,world/one-rank-runs-ahead"]);
+    passes(&format!("the world on threads, {ranks} ranks"), &mut command);
+}
+
 /// Communicators leave nothing behind.
 fn ten_thousand_splits(world: &str, ranks: usize) {
     let mut command = Command::new(SUITE);
@@ -445,6 +452,8 @@ runs! {
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);
     splits_on_threads_up_to_33: splits_on_threads(33);
+    world_on_threads_64: world_on_threads(64);
+    world_on_threads_65: world_on_threads(65);
     splits_on_shm_up_to_8: splits_on_shm(8);
     ten_thousand_splits_on_shm_6: ten_thousand_splits_on_shm(6);
     splits_on_openmpi_8: splits_on_openmpi(8);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use treepie_base::{Bytes, Error, Span};
 use treepie_fabric::{Event, Fabric, Refused, Room, SHOWN};
 
+use crate::arena::CLAIMS;
+use crate::registry::{ENTRIES, NONE};
 use crate::{Arena, Shm};
 
 fn opened(arena: &Arena) -> Arc<Arena> {
@@ -75,4 +77,44 @@ fn no_more_is_fetched_than_is_shown() {
     for beyond in [91, 100, usize::MAX - 5, usize::MAX] {
         assert!(!board.fetch(1, Room::Page, 32, beyond, &mut got), "{beyond}");
     }
+}
+
+/// What is beyond is offered without a key, and goes in records.
+#[test]
+fn no_more_memory_is_offered_than_the_table_has() {
+    let mut engines = world(2);
+    let [a, b] = &mut engines[..] else { unreachable!() };
+    let mut offered: Vec<Span> = (0..ENTRIES).map(|_| filled(7, 64)).collect();
+    let keys: Vec<u64> = offered.iter_mut().map(|span| a.offer(1, span)).collect();
+    assert!(!keys.contains(&NONE));
+    let mut beyond = filled(7, 64);
+    assert_eq!(a.offer(1, &mut beyond), NONE);
+    assert!(b.bulk_recv(0, NONE, 3, filled(1, 64)).is_err());
+    offered[5].deregister();
+    assert_ne!(a.offer(1, &mut beyond), NONE);
+}
+
+/// Beyond them the receiver copies alone: it invites nobody.
+#[test]
+fn senders_help_with_no_more_transfers_than_there_are_claims() {
+    let mut engines = world(2);
+    let [a, b] = &mut engines[..] else { unreachable!() };
+    let len = 1 << 20;
+    let mut offered: Vec<Span> = (0..=CLAIMS).map(|_| filled(7, len)).collect();
+    let invited = |(slot, span): (u32, &mut Span)| {
+        let key = a.offer(1, span);
+        b.bulk_recv(0, key, slot, filled(1, len)).expect("the key is good").is_some()
+    };
+    let invited: Vec<bool> = (0..).zip(&mut offered).map(invited).collect();
+    assert_eq!(invited.iter().filter(|is_invited| **is_invited).count(), CLAIMS, "{invited:?}");
+    assert!(!invited[CLAIMS]);
+}
+
+#[test]
+fn boards_have_no_more_ranks_than_the_bound() {
+    let has_board = |ranks| {
+        let arena = Arc::new(Arena::create(ranks).unwrap());
+        Shm::join(arena, 0).unwrap().board().is_some()
+    };
+    assert!(has_board(64) && !has_board(65));
 }

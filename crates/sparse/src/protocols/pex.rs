@@ -28,6 +28,12 @@ fn with_bytes(word: u64, bytes: u64, add: bool) -> u64 {
     word & !(ONE - 1) | u64::from(low)
 }
 
+/// Adds a message of so many bytes to a word.
+fn with_message(word: u64, bytes: u64) -> u64 {
+    let counted = word.checked_add(ONE).expect("a rank sends at most 2^32 - 1 messages to another");
+    with_bytes(counted, bytes, true)
+}
+
 /// The exchange on one rank.
 pub(crate) struct Pex {
     at: Place,
@@ -53,7 +59,7 @@ impl Pex {
         let mut sizes = vec![0; at.ranks as usize];
         for (to, bytes) in &post.outgoing {
             let size = &mut sizes[at.distance_to(*to) as usize];
-            *size = with_bytes(*size + ONE, bytes.as_slice().len() as u64, true);
+            *size = with_message(*size, bytes.as_slice().len() as u64);
         }
         let mut this = Self {
             at,
@@ -196,5 +202,19 @@ impl Exchange for Pex {
 
     fn memory(&self) -> usize {
         size_of::<Self>() - size_of::<Post>() + self.sizes.capacity() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_counted_up_to_the_bound() {
+        let word = with_message(with_message(0, 5), u64::from(u32::MAX));
+        assert_eq!(word, 2 * ONE + 4);
+        let most = with_message(u64::MAX - ONE, 0);
+        assert_eq!(most >> BYTE_BITS, (1 << 32) - 1);
+        assert!(std::panic::catch_unwind(|| with_message(most, 0)).is_err());
     }
 }

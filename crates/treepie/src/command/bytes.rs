@@ -71,6 +71,7 @@ mod tests {
             ("2G", 2 << 30),
             ("2GiB", 2 << 30),
             ("2GB", 2_000_000_000),
+            ("1024G", 1 << 40),
         ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }

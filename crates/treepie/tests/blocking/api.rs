@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::table::table;
 
 /// The crates whose functions programs call.
-const CRATES: [&str; 4] = ["comm", "sparse", "am", "graph"];
+const CRATES: [&str; 5] = ["comm", "sparse", "am", "graph", "treepie"];
 
 /// Those that wait for nobody, and why.
 const LOCAL: &[(&str, &[&str])] = &[
@@ -17,6 +17,10 @@ const LOCAL: &[(&str, &[&str])] = &[
     ),
     ("they make a handle, or look at the environment", &["Comm::using", "Comm::on", "check_environment"]),
     ("they take memory", &["graph::bits::Bits::try_new"]),
+    (
+        "they begin worlds: tests/ends.rs, faults.rs and forgotten.rs show how these end",
+        &["treepie::init", "treepie::launch", "treepie::simulate", "treepie::simulate_with", "treepie::check"],
+    ),
     (
         "they are for protocols of other crates, whose calls are in the table",
         &[
@@ -74,11 +78,17 @@ fn functions() -> BTreeSet<String> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
         let mut files = Vec::new();
         collect(&source, &mut files);
+        // The command is not the library.
+        files.retain(|file| !file.starts_with(source.join("command")));
         for file in files {
             let text = std::fs::read_to_string(&file).expect("a source can be read");
             let module = file.strip_prefix(&source).expect("inside").with_extension("");
             let module: Vec<String> = module.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-            let prefix = if name == "graph" { format!("graph::{}::", module.join("::")) } else { String::new() };
+            let prefix = match name {
+                "graph" => format!("graph::{}::", module.join("::")),
+                "treepie" => "treepie::".to_owned(),
+                _ => String::new(),
+            };
             found.extend(functions_of(&text).into_iter().map(|function| format!("{prefix}{function}")));
         }
     }

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             }
         }
         for launcher in ["mpirun.openmpi", "mpirun.mpich"] {
-            for fault in [Fault::Killed, Fault::Leaves] {
+            for fault in Fault::ALL {
                 if (long || MPI_SAMPLE.contains(&name)) && running::has(launcher) {
                     run(format!("{launcher}, {fault}: {name}"), &|| mpi(launcher, fault, &call));
                 }

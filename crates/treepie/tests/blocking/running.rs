@@ -228,7 +228,8 @@ pub(crate) fn has(launcher: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// Under MPI the job ends when a process dies, and the launcher says which; a rank that leaves is noticed as elsewhere.
+/// Under MPI the job ends when a process dies, and the MPI's launcher says which: Open MPI's the rank, MPICH's its process. A rank
+/// that fails says so itself, and one that leaves is noticed as elsewhere.
 pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), String> {
     let mut command = Command::new(launcher);
     if launcher.contains("openmpi") {
@@ -242,7 +243,15 @@ pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), Strin
         Fault::Leaves if !output.status.success() || said.matches(" done").count() != RANKS - 1 => {
             Err(format!("{}\n{said}{errors}", output.status))
         }
-        Fault::Killed if output.status.success() => Err(format!("a job with a killed rank succeeded\n{said}{errors}")),
-        _ => Ok(()),
+        Fault::Leaves => Ok(()),
+        _ if output.status.success() => Err(format!("a job with a rank that failed succeeded\n{said}{errors}")),
+        _ => {
+            let is_mpich = launcher.contains("mpich");
+            let named = match fault {
+                Fault::Killed if is_mpich => "RUNNING AT".to_owned(),
+                _ => format!("rank {VICTIM}"),
+            };
+            if errors.contains(&named) { Ok(()) } else { Err(format!("the rank is not named\n{said}{errors}")) }
+        }
     }
 }
