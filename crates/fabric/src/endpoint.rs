@@ -127,8 +127,12 @@ impl Endpoint {
     #[inline]
     pub(crate) fn progress_for(&mut self, foreground: &mut Option<Foreground<'_>>) -> bool {
         let mut any = self.begin_progress();
+        let mut is_all = false;
         for _ in 0..BATCH {
-            let Some(event) = self.fabric.poll() else { break };
+            let Some(event) = self.fabric.poll() else {
+                is_all = true;
+                break;
+            };
             any = true;
             Self::handle(&mut self.core, event, foreground.as_mut());
             if !self.core.actions.is_empty() {
@@ -138,7 +142,7 @@ impl Endpoint {
                 break;
             }
         }
-        self.end_progress();
+        self.end_progress(is_all);
         any
     }
 
@@ -149,9 +153,10 @@ impl Endpoint {
         self.tasks_are_due() | (!self.core.outbox.is_empty() && self.flush())
     }
 
-    /// Lets tasks get on for which something has happened.
+    /// Lets tasks get on for which something has happened. Says whether all that has come was looked at.
     #[inline]
-    pub(crate) fn end_progress(&mut self) {
+    pub(crate) fn end_progress(&mut self, is_all: bool) {
+        self.look_at_given_up(is_all);
         if self.tasks_are_due() {
             self.step_tasks();
         }

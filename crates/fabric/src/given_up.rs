@@ -21,6 +21,9 @@ use crate::kind::{self, words};
 use crate::op::State;
 use crate::slab::Id;
 
+/// So many operations are looked at when nothing more has come.
+const AT_ONCE: usize = 16;
+
 /// Operations before the one that begins which may not be over.
 const STILL_GOING_ON: u32 = 16;
 
@@ -102,6 +105,8 @@ impl By {
     }
 }
 
+type ByPeers = HashMap<Messages, Vec<By>, BuildNumberHasher>;
+
 /// What was given up.
 #[derive(Default)]
 pub(crate) struct GivenUp {
@@ -109,8 +114,12 @@ pub(crate) struct GivenUp {
     masks: Vec<u64>,
     /// What nobody here will receive.
     here: HashSet<Messages, BuildNumberHasher>,
-    /// What these peers will not send.
-    by_peers: HashMap<Messages, Vec<By>, BuildNumberHasher>,
+    /// What these peers will not send, by context: whoever begins an operation looks through those of its communicator.
+    by_peers: HashMap<u32, ByPeers, BuildNumberHasher>,
+    /// Of how much of it receives may still wait for messages.
+    news: usize,
+    /// How many operations may be looked at for that.
+    allowed: usize,
     /// Whether some of them have because calls differ.
     differs: bool,
 }
@@ -164,32 +173,51 @@ impl GivenUp {
 
     /// Nobody asks for messages of these contexts any more. What was given up here is still refused: it may be on its way.
     pub(crate) fn forget_contexts(&mut self, which: impl Fn(u32) -> bool) {
-        self.by_peers.retain(|what, _| !which(what.context));
+        self.by_peers.retain(|context, _| !which(*context));
         self.differs &= !self.by_peers.is_empty();
     }
 
     /// All who have given up what such messages belong to.
     fn by(&self, context: u32, tag: u64) -> impl Iterator<Item = By> {
-        self.around(context, tag).filter_map(|what| self.by_peers.get(&what)).flatten().copied()
+        let of_context = self.by_peers.get(&context);
+        let all = of_context.into_iter().flat_map(move |known| self.around(context, tag).map(|what| known.get(&what)));
+        all.flatten().flatten().copied()
     }
 }
 
 impl Core {
-    /// A peer has given up messages: receives that wait for them fail. What it had sent before has come before.
+    /// A peer has given up messages. What it had sent before has come before.
     pub(crate) fn peer_gave_up(&mut self, peer: u32, head: Head, body: &[u8]) {
         let [mask, why] = words(body);
         let what = Messages { context: head.context, mask, bits: head.whole_tag() };
         let by = By { peer, why: Why::of_word(why) };
         self.given_up.know(mask);
         self.given_up.differs |= by.why == Why::Differs;
-        self.given_up.by_peers.entry(what).or_default().push(by);
-        self.due.mark_all();
+        self.given_up.by_peers.entry(what.context).or_default().entry(what).or_default().push(by);
+        self.given_up.news += 1;
+        // The run of a protocol asks by itself; other tasks have receives that fail.
+        let run = Run { context: what.context, tag: what.bits | PROTOCOL };
+        match self.heard.task_of(run) {
+            _ if what.bits & GROUPS != 0 => self.due.mark_all(),
+            Some(task) => self.due.mark(task),
+            None => {}
+        }
         self.actions.push(Action::LookWhetherBoardIsClosed);
-        let waits = |key: Key| key.source == peer && what.include(key);
-        let hopeless = self.ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)) && waits(op.key));
-        for id in hopeless.map(|(id, _)| id).collect::<Vec<_>>() {
+    }
+
+    /// Fails receives that wait for what peers have given up: once for all that they have said since the last time, as whoever fails
+    /// in one operation mostly fails in all that are under way.
+    #[cold]
+    fn fail_all_given_up(&mut self) {
+        (self.given_up.news, self.given_up.allowed) = (0, 0);
+        let posted = self.ops.iter().filter(|(_, op)| matches!(op.state, State::Posted(_)));
+        let hopeless = posted.filter_map(|(id, op)| {
+            effort::look();
+            Some((id, self.given_up.will_not_come(op.key)?))
+        });
+        for (id, error) in hopeless.collect::<Vec<_>>() {
             self.unpost(id);
-            self.fail(id, by.error());
+            self.fail(id, error);
         }
     }
 
@@ -204,6 +232,28 @@ impl Core {
 }
 
 impl Endpoint {
+    /// Looks after receives that wait for what peers have given up, if they have said so: when so much was given up, or nothing more
+    /// has come so often, that it is worth looking at all operations; and before this rank waits ([`Endpoint::has_new_given_up`]).
+    #[inline]
+    pub(crate) fn look_at_given_up(&mut self, is_all: bool) {
+        let GivenUp { news, allowed, .. } = &mut self.core.given_up;
+        if *news > 0 {
+            *allowed += if is_all { AT_ONCE } else { 0 };
+            if *news + *allowed >= self.core.ops.looks() {
+                self.core.fail_all_given_up();
+            }
+        }
+    }
+
+    /// Looks after them in any case. Returns whether anything was said.
+    pub(crate) fn has_new_given_up(&mut self) -> bool {
+        let any = self.core.given_up.news > 0;
+        if any {
+            self.core.fail_all_given_up();
+        }
+        any
+    }
+
     /// Why nothing more comes of a run of a protocol: the first rank that was lost, as those of `needs` say who have given it
     /// up, or else the first of them.
     pub fn given_up_by(&self, run: Run, needs: impl Fn(u32) -> bool) -> Option<Error> {
@@ -264,11 +314,12 @@ impl Endpoint {
     #[cold]
     fn forget_given_up_now(&mut self, context: u32, next: u64, far: u64) {
         let heard = &self.core.heard;
-        let GivenUp { masks, here, by_peers, differs } = &mut self.core.given_up;
+        let GivenUp { masks, here, by_peers, differs, .. } = &mut self.core.given_up;
+        let mut of_context = by_peers.remove(&context).unwrap_or_default();
         for &mask in masks.iter() {
             for bits in [far, far | PROTOCOL] {
                 here.remove(&Messages { context, mask, bits });
-                by_peers.remove(&Messages { context, mask, bits });
+                of_context.remove(&Messages { context, mask, bits });
             }
             // A peer that is ahead may have given up what this rank begins only now.
             for bits in [next, next | PROTOCOL] {
@@ -278,15 +329,19 @@ impl Endpoint {
         // Where nothing goes on beside the caller, everything before this operation is over here, but for runs of protocols that
         // are listened to, and for the last few: in checked mode a call takes its number before it is compared under the one
         // before.
-        if self.tasks.is_empty() && !by_peers.is_empty() {
+        if self.tasks.is_empty() && !of_context.is_empty() {
             let is_past = |what: &Messages| {
+                effort::look();
                 let ahead = number_of(what.bits).wrapping_sub(number_of(next));
                 let is_before = ahead > u32::MAX / 2 && ahead <= u32::MAX - STILL_GOING_ON;
                 let run = Run { context, tag: what.bits | PROTOCOL };
-                what.context == context && what.bits & GROUPS == 0 && is_before && !heard.has(run)
+                what.bits & GROUPS == 0 && is_before && !heard.has(run)
             };
-            by_peers.retain(|what, _| !is_past(what));
-            *differs &= !by_peers.is_empty();
+            of_context.retain(|what, _| !is_past(what));
         }
+        if !of_context.is_empty() {
+            by_peers.insert(context, of_context);
+        }
+        *differs &= !by_peers.is_empty();
     }
 }

@@ -224,6 +224,11 @@ impl Heard {
         self.places.contains_key(&run)
     }
 
+    /// The task that listens to a run.
+    pub(crate) fn task_of(&self, run: Run) -> Option<u32> {
+        self.find(run).and_then(|place| self.runs[place].task)
+    }
+
     /// Whether messages of a run have come, and nobody listens.
     pub(crate) fn is_unheard(&self, run: Run) -> bool {
         self.find(run).is_some_and(|place| self.runs[place].align.is_none())
@@ -398,8 +403,12 @@ impl Endpoint {
     #[inline]
     pub fn hear_in_place(&mut self, run: Run, most: usize, mut take: impl FnMut(Envelope, &[u8])) -> bool {
         let mut any = self.begin_progress();
+        let mut is_all = false;
         for _ in 0..most {
-            let Some(event) = self.fabric.poll() else { break };
+            let Some(event) = self.fabric.poll() else {
+                is_all = true;
+                break;
+            };
             any = true;
             match event {
                 Event::Record { from, head, body } if self.core.is_heard_in_place(run, head) => {
@@ -416,7 +425,7 @@ impl Endpoint {
                 self.act();
             }
         }
-        self.end_progress();
+        self.end_progress(is_all);
         any
     }
 

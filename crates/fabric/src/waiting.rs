@@ -168,6 +168,9 @@ impl Endpoint {
     /// Waits a little after nothing has come, and looks after what only those who wait have time for.
     #[cold]
     pub(crate) fn pause(&mut self, patience: &mut Patience, what: Waiting) {
+        if self.has_new_given_up() {
+            return;
+        }
         let sleep = self.fabric.sleep(patience.round);
         let differs = match sleep {
             Sleep::Brief => false,

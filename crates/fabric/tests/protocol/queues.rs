@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rand_xoshiro::rand_core::SeedableRng;
-use treepie_base::{Bytes, Result, Span};
+use treepie_base::{Bytes, Error, Result, Span};
 use treepie_fabric::{Address, Call, Endpoint, Id, OWN_BITS, PROTOCOL, Run, Select, Started, Target, Task, effort};
 
 use crate::net::{Net, Offers, Port, Rng};
@@ -331,6 +331,23 @@ fn what_was_given_up() {
     };
     let (few, many) = (unexpected(2), unexpected(2000));
     assert!(many <= 2 * few, "{few} looks with 2 given up, {many} with 2000");
+}
+
+#[test]
+fn receives_that_a_peer_gives_up() {
+    assert_flat("receives that a peer gives up", |receives| {
+        let [mut a, mut b] = ends(WIDE);
+        let ids: Vec<Id> = (0..receives as u64).map(|number| receive(&mut b, 1, number << 4)).collect();
+        for number in 0..receives as u64 {
+            a.tell_gave_up(1, 0xffff << 4, number << 4, [1].into_iter());
+        }
+        for id in ids {
+            while !b.is_over(id) {
+                b.progress();
+            }
+            assert_eq!(b.result(id).expect("over").unwrap_err(), Error::GaveUp { rank: 0 });
+        }
+    });
 }
 
 /// Who waits, and finds each time that nothing has come, looks at little for it, also if much was under way once and messages of

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio, Termination};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use treepie::simulate::{LogGP, Noise, Settings};
-use treepie::{Comm, Network};
+use treepie::{Comm, Error, Network};
 use treepie_base::{HangGuard, hang_limit, hang_message};
 
 use crate::table::{Call, Outcome, RANKS, Stop, Trial, VICTIM, table};
@@ -67,7 +67,10 @@ pub(crate) fn be_rank(fault: &str, name: &str) -> ExitCode {
     println!("pid {}", std::process::id());
     match take_part(&world, fault, &call) {
         Ok(()) => println!("rank {} done", world.rank()),
-        Err(Stop::Left) if fault == Fault::ReturnsErr => return ExitCode::FAILURE,
+        // As if `main` returned it.
+        Err(Stop::Left) if fault == Fault::ReturnsErr => {
+            return treepie::Result::<()>::Err(Error::Algorithm("the fault that this test is about".into())).report();
+        }
         Err(Stop::Left) => {}
         Err(Stop::Wrong(why)) => println!("rank {} WRONG {why}", world.rank()),
     }
@@ -246,12 +249,12 @@ pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), Strin
         Fault::Leaves => Ok(()),
         _ if output.status.success() => Err(format!("a job with a rank that failed succeeded\n{said}{errors}")),
         _ => {
-            let is_mpich = launcher.contains("mpich");
-            let named = match fault {
-                Fault::Killed if is_mpich => "RUNNING AT".to_owned(),
-                _ => format!("rank {VICTIM}"),
+            let is_named = if fault == Fault::Killed && launcher.contains("mpich") {
+                said.contains("RUNNING AT") && said.contains("signal 9")
+            } else {
+                errors.contains(&format!("rank {VICTIM}"))
             };
-            if errors.contains(&named) { Ok(()) } else { Err(format!("the rank is not named\n{said}{errors}")) }
+            if is_named { Ok(()) } else { Err(format!("the rank is not named\n{said}{errors}")) }
         }
     }
 }
