@@ -156,7 +156,8 @@ fn shared_tables_on_mpich(ranks: usize) {
 const SPLITS: &str = "splits/";
 
 fn splits_on_threads(most: usize) {
-    for ranks in (1..=most).chain([64, 100, 128]) {
+    let all: Vec<usize> = (1..=most).collect();
+    for ranks in numbers(&all, most).into_iter().chain([1, 2, 3, 8, 64, 100]) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), SPLITS]);
         passes(&format!("splits on threads, {ranks} ranks"), &mut command);
@@ -314,6 +315,12 @@ fn more_shm(ranks: usize) {
     }
 }
 
+fn more_collectives_on_shm(ranks: usize) {
+    if !is_left_to_long_runs("collectives on shm") {
+        collectives_on_shm(ranks);
+    }
+}
+
 fn more_without_single_copy(ranks: usize) {
     if !is_left_to_long_runs("shm without single copy") {
         shm_without_single_copy(ranks);
@@ -338,9 +345,9 @@ fn more_mpich(ranks: usize) {
     }
 }
 
-/// Whether so many ranks of an MPI are left to long runs: 7 and 8 take 15 to 32 s each.
+/// Whether so many ranks of an MPI are left to long runs: 7 and 8 take 15 to 32 s each, and one alone is much like another engine's.
 fn is_too_slow(ranks: usize) -> bool {
-    let too_slow = ranks > 5 && !is_long();
+    let too_slow = (ranks > 5 || ranks == 1) && !is_long();
     if too_slow {
         eprintln!("SKIPPED without TREEPIE_LONG: collectives on {ranks} ranks of an MPI");
     }
@@ -419,14 +426,14 @@ runs! {
     threads_8: threads(8);
     threads_16: more_threads(16);
     checked_on_threads_5: checked_on_threads(5);
-    shm_1: shm(1);
+    shm_1: more_shm(1);
     shm_2: shm(2);
     shm_3: shm(3);
     shm_5: more_shm(5);
     shm_8: more_shm(8);
     shm_16: more_shm(16);
     collectives_on_shm_4: collectives_on_shm(4);
-    collectives_on_shm_7: collectives_on_shm(7);
+    collectives_on_shm_7: more_collectives_on_shm(7);
     shm_without_single_copy_2: shm_without_single_copy(2);
     shm_without_single_copy_3: more_without_single_copy(3);
     collectives_without_single_copy_8: collectives_without_single_copy(8);
