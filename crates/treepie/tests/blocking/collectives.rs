@@ -2,6 +2,7 @@
 
 use treepie::{Comm, Persistent, Pod, Result, Sum};
 
+use crate::running::yield_turn;
 use crate::table::{Call, Outcome, RANKS, Trial, VICTIM};
 
 /// Elements of a block, and of a block for each rank.
@@ -149,7 +150,7 @@ pub(crate) const CALLS: &[Call] = &[
         t.fails(|| {
             barrier.start();
             while !barrier.test()? {
-                std::thread::yield_now();
+                yield_turn();
             }
             Ok::<_, treepie::Error>(())
         })

@@ -2,6 +2,7 @@
 
 use treepie::{RequestSet, Result, wait_all, wait_any, wait_some};
 
+use crate::running::yield_turn;
 use crate::table::{Call, Outcome, Trial, VICTIM, test_until_over};
 
 pub(crate) const CALLS: &[Call] = &[
@@ -61,7 +62,7 @@ fn until_found<T>(mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if let Some(found) = ask()? {
             return Ok(found);
         }
-        std::thread::yield_now();
+        yield_turn();
     }
 }
 

@@ -96,7 +96,7 @@ impl Trial<'_> {
         }
         // The others wait already, mostly; it must hold in any case.
         for _ in 0..20 {
-            std::thread::yield_now();
+            crate::running::yield_turn();
         }
         (self.fault)();
         Err(Stop::Left)
@@ -146,6 +146,6 @@ pub(crate) fn test_until_over<T>(mut request: treepie::Request<'_, T>) -> Result
         if let Some(result) = request.test() {
             return result;
         }
-        std::thread::yield_now();
+        crate::running::yield_turn();
     }
 }
