@@ -192,11 +192,11 @@ impl Comparing {
     /// Others may know already that all agree, and be in the operation: they are told that this rank does not come.
     fn give_up_next(&self, endpoint: &mut Endpoint, mask: u64, why: Why) {
         let bits = self.next | mask & PROTOCOL;
-        endpoint.give_up_messages(self.context, mask, bits);
+        endpoint.give_up_messages(self.context, mask, bits, why);
         // If that is a protocol, messages of it may wait here for somebody to listen.
         endpoint.stop_listening(Run { context: self.context, tag: self.next | PROTOCOL });
         let others = self.comm.members.all_in_world(endpoint);
-        endpoint.tell_why_gave_up(self.context, mask, bits, why, others.into_iter());
+        endpoint.tell_gave_up(self.context, mask, bits, why, others.into_iter());
     }
 }
 

@@ -14,7 +14,7 @@
 use std::cell::RefCell;
 
 use treepie_base::{Bytes, Error, Rank, Result, Span};
-use treepie_fabric::{Address, Call, Endpoint, GROUPS, Id, Run, Select, Started, Target, Task};
+use treepie_fabric::{Address, Call, Endpoint, GROUPS, Id, Run, Select, Started, Target, Task, Why};
 
 use crate::comm::Comm;
 use crate::split::digest_of;
@@ -47,8 +47,9 @@ impl Comm {
         if spoilt.0.borrow().contains(&tag) {
             return Err(Error::Algorithm(format!("no group could be made under tag {tag} before; take another tag")));
         }
-        let mut unfinished = Unfinished { comm: Some(self), tag };
-        let context = self.agree_in_group(group, u64::from(tag) | GROUPS)?;
+        let mut unfinished = Unfinished { comm: Some(self), tag, why: Why::Unsaid };
+        let agreed = self.agree_in_group(group, u64::from(tag) | GROUPS);
+        let context = agreed.inspect_err(|error| unfinished.why = Why::of(error))?;
         unfinished.comm = None;
         let context = self.take_context([context])?;
         Ok(self.part(context, self.members_of(group)?))
@@ -68,11 +69,11 @@ impl Comm {
     }
 
     #[cold]
-    fn give_up_group(&self, tag: u64) {
+    fn give_up_group(&self, tag: u64, why: Why) {
         let others: Vec<u32> = (0..self.size()).filter_map(|rank| self.world_rank(rank).ok()).collect();
         let mut endpoint = self.endpoint();
-        endpoint.give_up_messages(self.own_context(), u64::MAX, tag);
-        endpoint.tell_gave_up(self.own_context(), u64::MAX, tag, others.into_iter());
+        endpoint.give_up_messages(self.own_context(), u64::MAX, tag, why);
+        endpoint.tell_gave_up(self.own_context(), u64::MAX, tag, why, others.into_iter());
     }
 }
 
@@ -81,13 +82,14 @@ impl Comm {
 struct Unfinished<'a> {
     comm: Option<&'a Comm>,
     tag: u32,
+    why: Why,
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(comm) = self.comm {
             comm.attachment::<Spoilt>().0.borrow_mut().push(self.tag);
-            comm.give_up_group(u64::from(self.tag) | GROUPS);
+            comm.give_up_group(u64::from(self.tag) | GROUPS, self.why);
         }
     }
 }

@@ -197,7 +197,7 @@ impl<R: Reactor> Running<R> {
     pub(crate) fn end_with<I: Iterator<Item = Transmit>>(&mut self, words: impl Fn(&R) -> I, endpoint: &mut Endpoint) {
         self.say(words, endpoint);
         self.sends.end(endpoint);
-        endpoint.give_up_messages(self.run.context, INSTANCE_MASK, self.run.tag & INSTANCE_MASK);
+        endpoint.give_up_messages(self.run.context, INSTANCE_MASK, self.run.tag & INSTANCE_MASK, Why::Unsaid);
     }
 
     fn send(&mut self, transmit: Transmit, endpoint: &mut Endpoint) -> Result<()> {
@@ -402,7 +402,7 @@ impl<R: Reactor> Running<R> {
         // Also messages that are matched: who runs no protocol under this number is in another call.
         let Run { context, tag } = self.run;
         let (mask, tag) = (INSTANCE_MASK, tag & INSTANCE_MASK);
-        endpoint.give_up_messages(context, mask, tag);
+        endpoint.give_up_messages(context, mask, tag, why);
         endpoint.stop_listening(self.run);
         self.sends.end(endpoint);
         // All of them: who waits for this one may follow another protocol.
@@ -410,7 +410,7 @@ impl<R: Reactor> Running<R> {
             Some(members) => members.all_in_world(endpoint),
             None => (0..endpoint.size()).collect(),
         };
-        endpoint.tell_why_gave_up(context, mask, tag, why, others.into_iter());
+        endpoint.tell_gave_up(context, mask, tag, why, others.into_iter());
         // A run that fails fails on all ranks, which may not even agree about the protocol. So each comes to the barrier once,
         // also by one that has none: then all stay in step there. Where there are several, some may be past the one that
         // others are still at, so all come until one to which somebody has brought that it gave up.

@@ -42,8 +42,8 @@ impl Comm {
             // Others may be at the board for it, and this rank must not come there for the next one.
             endpoint.leave_board(why);
         }
-        endpoint.give_up_messages(context, INSTANCE_MASK, run_tag(number));
+        endpoint.give_up_messages(context, INSTANCE_MASK, run_tag(number), why);
         let others = self.inner.members.all_in_world(endpoint);
-        endpoint.tell_why_gave_up(context, INSTANCE_MASK, run_tag(number), why, others.into_iter());
+        endpoint.tell_gave_up(context, INSTANCE_MASK, run_tag(number), why, others.into_iter());
     }
 }

@@ -5,6 +5,7 @@ use treepie_base::Error;
 use crate::core::{Action, Core};
 use crate::endpoint::Endpoint;
 use crate::engine::{Event, Head, Refused};
+use crate::given_up::Why;
 use crate::kind::{self, Accept, Body};
 use crate::matching::{Arrived, Offer};
 use crate::op::{Envelope, State};
@@ -116,7 +117,7 @@ impl Endpoint {
                 None
             }
             Err(refused) => {
-                self.core.refuse(from, &Arrived::Offered(offer));
+                self.core.refuse(from, &Arrived::Offered(offer), Why::Unsaid);
                 return self.core.refuse_bulk(id, refused, from);
             }
         };

@@ -59,11 +59,11 @@ pub trait Board {
     /// False if that cannot be done, or if there are fewer bytes. Panics if it was not seen [to be there](Self::about).
     fn fetch(&mut self, rank: u32, room: Room, offset: usize, from: usize, into: &mut [u8]) -> bool;
 
-    /// Closes the board.
-    fn leave(&mut self);
+    /// Closes the board, and says why, with a rank.
+    fn leave(&mut self, why: Why);
 
-    /// Who has closed the board, if anybody has.
-    fn left(&self) -> Option<u32>;
+    /// Why the board was closed, if it was.
+    fn left(&self) -> Option<Why>;
 
     /// Who was missing when it was last looked at.
     fn awaited(&self) -> Option<u32>;
@@ -115,20 +115,22 @@ impl Endpoint {
     /// Leaves the board, which closes it for all.
     #[cold]
     pub fn leave_board(&mut self, why: Why) {
-        self.fabric.board().expect("there is one to leave").leave();
+        let why = why.by(self.core.rank);
+        self.fabric.board().expect("there is one to leave").leave(why);
         self.tell_met(why);
     }
 
     /// Somebody has given up an operation. Tells others what this rank has done over the board, if that is closed.
     #[cold]
     pub(crate) fn look_whether_board_is_closed(&mut self) {
-        let Some(left) = self.fabric.board().and_then(|board| board.left()) else { return };
-        self.tell_met(self.core.lives.first_failed().map_or(Why::After(left), Why::Lost));
+        if let Some(why) = self.fabric.board().and_then(|board| board.left()) {
+            self.tell_met(why);
+        }
     }
 
     fn tell_met(&mut self, why: Why) {
         for (context, tag) in self.core.met.take() {
-            self.tell_why_gave_up(context, run_tag(u32::MAX) | GROUPS, tag, why, 0..self.size());
+            self.tell_gave_up(context, run_tag(u32::MAX) | GROUPS, tag, why, 0..self.size());
         }
     }
 
@@ -174,16 +176,12 @@ impl Endpoint {
             if let Some(rank) = board.awaited().filter(|rank| self.core.lives.is_lost(*rank)) {
                 return Err(Error::PeerLost { rank: rank as usize });
             }
-            if let Some(rank) = board.left() {
+            if let Some(why) = board.left() {
                 // Whoever closed it did so after all that it had seen: what others have seen there, this rank sees too.
                 if let Some(found) = look(board) {
                     return Ok(found);
                 }
-                // Whoever closed it may have done so because of a rank that is lost.
-                return Err(match self.core.lives.first_failed() {
-                    Some(lost) => Error::PeerLost { rank: lost as usize },
-                    None => Error::GaveUp { rank: rank as usize },
-                });
+                return Err(why.error(self.core.rank));
             }
             self.fail_differing_at_board()?;
         }

@@ -14,7 +14,7 @@ use crate::completions::{Due, Ended};
 use crate::differing::Differing;
 use crate::engine::{Head, Invite, Life, Refused};
 use crate::gathering::Gatherings;
-use crate::given_up::GivenUp;
+use crate::given_up::{GivenUp, Why};
 use crate::heard::{Heard, is_of_protocol};
 use crate::kind::{self, Accept, Body};
 use crate::lives::Lives;
@@ -39,9 +39,6 @@ pub(crate) enum Action {
 
 /// So many pieces of memory of kept messages are used again.
 const SPARE: usize = 256;
-
-/// Tag of a refusal by a rank that has given up what the message was for, and goes on.
-const REFUSED_BY_GIVING_UP: u32 = 1;
 
 /// What is known of the traffic with one rank.
 #[derive(Clone, Copy, Default)]
@@ -180,7 +177,7 @@ impl Core {
             kind::ACCEPT => self.accepted(from, head.slot, Accept::from_body(body)),
             kind::DATA => self.data(head.slot, body),
             kind::ACK => self.actions.push(Action::Acked { slot: head.slot }),
-            kind::REFUSE => self.refused(head.slot, from, head.tag == REFUSED_BY_GIVING_UP),
+            kind::REFUSE => self.refused(from, head),
             kind::CREDIT => {
                 let peer = &mut self.peers[from as usize];
                 peer.unreceived = peer.unreceived.saturating_sub(head.slot);
@@ -323,16 +320,20 @@ impl Core {
 
     /// Queues a message that nobody has asked for yet.
     fn keep(&mut self, key: Key, call: Call, what: Arrived) {
-        if self.leaving || self.given_up.is_unwanted(key) {
-            self.refuse(key.source, &what);
-            return;
+        if let Some(why) = self.unwanted(key) {
+            return self.refuse(key.source, &what, why);
         }
         let order = self.waiting.next_order();
         self.waiting.put(Unexpected { key, call, order, what });
     }
 
-    /// Tells a sender that waits for an answer that there will be none.
-    pub(crate) fn refuse(&mut self, from: u32, what: &Arrived) {
+    /// Why this rank does not want a message that has come, if that is so.
+    pub(crate) fn unwanted(&self, key: Key) -> Option<Why> {
+        if self.leaving { Some(Why::Unsaid) } else { self.given_up.unwanted(key) }
+    }
+
+    /// Tells a sender that waits for an answer that there will be none, and why.
+    pub(crate) fn refuse(&mut self, from: u32, what: &Arrived, why: Why) {
         if let Arrived::Eager { data, .. } = what
             && !self.leaving
         {
@@ -348,8 +349,9 @@ impl Core {
             }
             Arrived::Eager { answer: Answer::Nobody, .. } => return,
         };
-        let tag = if self.leaving { 0 } else { REFUSED_BY_GIVING_UP };
-        let head = Head { kind: kind::REFUSE, slot, tag, ..Head::default() };
+        let why = if self.leaving { Why::Lost(self.rank) } else { why.by(self.rank) };
+        let (tag, context) = ((why.word() >> 32) as u32, why.word() as u32);
+        let head = Head { kind: kind::REFUSE, context, tag, slot };
         self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });
     }
 
@@ -489,10 +491,10 @@ impl Core {
     }
 
     /// A send will never have its answer.
-    pub(crate) fn refused(&mut self, slot: u32, by: u32, gave_up: bool) {
-        if let Some(op) = self.end_answer(slot) {
-            let rank = by as usize;
-            self.fail(op, if gave_up { Error::GaveUp { rank } } else { Error::PeerLost { rank } });
+    fn refused(&mut self, by: u32, head: Head) {
+        if let Some(op) = self.end_answer(head.slot) {
+            let why = Why::of_word(u64::from(head.tag) << 32 | u64::from(head.context));
+            self.fail(op, why.error(by));
         }
     }
 

@@ -6,7 +6,7 @@
 //! other while a peer is still in the first of them. What peers have given up is forgotten when this rank is past it; what it
 //! has given up itself, when the numbers come round again ([`Endpoint::forget_given_up`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use treepie_base::{BuildNumberHasher, Error};
 
@@ -66,8 +66,24 @@ impl Why {
         }
     }
 
+    /// What is said to others of something that a rank has given up for this reason: with which rank it began, and whether that
+    /// was lost.
+    pub(crate) fn by(self, rank: u32) -> Self {
+        if let Self::Lost(_) | Self::After(_) = self { self } else { Self::After(rank) }
+    }
+
+    /// The error of those who wait for what a rank has given up for this reason: it names the rank with which it began, not the one
+    /// that passed it on.
+    pub fn error(self, by: u32) -> Error {
+        match self {
+            Self::Lost(rank) => Error::PeerLost { rank: rank as usize },
+            Self::After(rank) => Error::GaveUp { rank: rank as usize },
+            Self::Unsaid | Self::Differs => Error::GaveUp { rank: by as usize },
+        }
+    }
+
     /// A number for the reason, and below it that of the rank.
-    fn word(self) -> u64 {
+    pub fn word(self) -> u64 {
         let (reason, rank) = match self {
             Self::Unsaid => (0, 0),
             Self::Lost(rank) => (1, rank),
@@ -77,7 +93,8 @@ impl Why {
         reason << 32 | u64::from(rank)
     }
 
-    fn of_word(word: u64) -> Self {
+    /// The reason that has this number.
+    pub fn of_word(word: u64) -> Self {
         match (word >> 32, word as u32) {
             (1, rank) => Self::Lost(rank),
             (2, rank) => Self::After(rank),
@@ -95,13 +112,8 @@ struct By {
 }
 
 impl By {
-    /// What those are told who wait for it: the rank with which it began, not the one that passed it on.
     fn error(self) -> Error {
-        match self.why {
-            Why::Lost(rank) => Error::PeerLost { rank: rank as usize },
-            Why::After(rank) => Error::GaveUp { rank: rank as usize },
-            Why::Unsaid | Why::Differs => Error::GaveUp { rank: self.peer as usize },
-        }
+        self.why.error(self.peer)
     }
 }
 
@@ -112,8 +124,8 @@ type ByPeers = HashMap<Messages, Vec<By>, BuildNumberHasher>;
 pub(crate) struct GivenUp {
     /// The masks of all of it; few.
     masks: Vec<u64>,
-    /// What nobody here will receive.
-    here: HashSet<Messages, BuildNumberHasher>,
+    /// What nobody here will receive, and why.
+    here: HashMap<Messages, Why, BuildNumberHasher>,
     /// What these peers will not send, by context: whoever begins an operation looks through those of its communicator.
     by_peers: HashMap<u32, ByPeers, BuildNumberHasher>,
     /// Of how much of it receives may still wait for messages.
@@ -145,10 +157,13 @@ impl GivenUp {
         })
     }
 
-    /// Whether this message will not be received.
+    /// Why this message will not be received, if that is so.
     #[inline]
-    pub(crate) fn is_unwanted(&self, message: Key) -> bool {
-        !self.here.is_empty() && self.around(message.context, message.tag).any(|what| self.here.contains(&what))
+    pub(crate) fn unwanted(&self, message: Key) -> Option<Why> {
+        if self.here.is_empty() {
+            return None;
+        }
+        self.around(message.context, message.tag).find_map(|what| self.here.get(&what).copied())
     }
 
     /// The error of a receive whose source has given up such messages.
@@ -266,32 +281,27 @@ impl Endpoint {
     }
 
     /// Gives up all messages of a context whose tags have these bits under the mask: those that are there, and those
-    /// that will come, are thrown away, and senders that wait are told.
-    pub fn give_up_messages(&mut self, context: u32, mask: u64, bits: u64) {
+    /// that will come, are thrown away, and senders that wait are told why.
+    pub fn give_up_messages(&mut self, context: u32, mask: u64, bits: u64, why: Why) {
         let given_up = Messages { context, mask, bits };
         for id in self.core.waiting.select(|message| given_up.include(message.key)) {
             let message = self.core.waiting.take(id);
-            self.core.refuse(message.key.source, &message.what);
+            self.core.refuse(message.key.source, &message.what, why);
         }
+        self.core.given_up.know(mask);
+        self.core.given_up.here.insert(given_up, why);
         // Of ranks that run a protocol under that number, which this one does not.
         let run = Run { context, tag: bits | PROTOCOL };
         if bits & GROUPS == 0 && self.core.heard.is_unheard(run) {
             self.stop_listening(run);
         }
-        self.core.given_up.know(mask);
-        self.core.given_up.here.insert(given_up);
         self.core.differing.forget(context, bits);
         self.act();
     }
 
     /// Tells ranks that this one will send none of these messages any more: receives of theirs that wait for one fail
-    /// with [`Error::GaveUp`], or [`Error::PeerLost`] if that is why. What was sent before is received before.
-    pub fn tell_gave_up(&mut self, context: u32, mask: u64, bits: u64, to: impl Iterator<Item = u32>) {
-        self.tell_why_gave_up(context, mask, bits, Why::Unsaid, to);
-    }
-
-    /// The same, and why.
-    pub fn tell_why_gave_up(&mut self, context: u32, mask: u64, bits: u64, why: Why, to: impl Iterator<Item = u32>) {
+    /// as `why` says. What was sent before is received before.
+    pub fn tell_gave_up(&mut self, context: u32, mask: u64, bits: u64, why: Why, to: impl Iterator<Item = u32>) {
         let head = Head::of_message(kind::GAVE_UP, context, bits, Call::NONE, 0);
         let body = kind::body([mask, why.word()]);
         for rank in to {

@@ -308,9 +308,8 @@ impl Core {
 
     /// A message of a protocol has come, whole or as its announcement, and is put behind those before it.
     pub(crate) fn hear_early(&mut self, key: Key, call: Call, arrived: Arrived) {
-        if self.leaving || self.given_up.is_unwanted(key) {
-            self.refuse(key.source, &arrived);
-            return;
+        if let Some(why) = self.unwanted(key) {
+            return self.refuse(key.source, &arrived, why);
         }
         let run = Run::of(key);
         let envelope = Envelope { source: key.source, tag: key.tag, bytes: arrived.bytes(), call };
@@ -445,7 +444,9 @@ impl Endpoint {
         }
         for (envelope, arrived) in queue.early {
             self.core.heard.held -= arrived.held();
-            self.core.refuse(envelope.source, &arrived);
+            let key = Key { context: run.context, source: envelope.source, tag: envelope.tag };
+            let why = self.core.given_up.unwanted(key).unwrap_or_default();
+            self.core.refuse(envelope.source, &arrived, why);
         }
         self.tell_held();
         self.act();

@@ -63,7 +63,7 @@ pub(crate) const ACCEPT: u32 = 4;
 pub(crate) const DATA: u32 = 5;
 /// The operation `slot` has been answered; where the engine has no shorter way.
 pub(crate) const ACK: u32 = 6;
-/// The operation `slot` will never be answered: this rank leaves, or has given up what it belongs to.
+/// The operation `slot` will never be answered: this rank leaves, or has given up what it belongs to. Why is in `tag` and `context`.
 pub(crate) const REFUSE: u32 = 7;
 /// `slot` more bytes of eager messages may be sent.
 pub(crate) const CREDIT: u32 = 8;

@@ -13,6 +13,7 @@ use crate::bins::{ANY, Key};
 use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::engine::{Head, Life};
+use crate::given_up::Why;
 use crate::kind;
 use crate::matching::Arrived;
 use crate::op::{Op, State, Waiting, What};
@@ -213,11 +214,11 @@ impl Endpoint {
             .select(|message| lives.has_failed(message.key.source) && matches!(message.what, Arrived::Offered(_)));
         for id in void {
             let message = self.core.waiting.take(id);
-            self.core.refuse(message.key.source, &message.what);
+            self.core.refuse(message.key.source, &message.what, Why::Unsaid);
         }
         let Core { heard, lives, .. } = &mut self.core;
         let void = heard.take_early(|from, what| lives.has_failed(from) && matches!(what, Arrived::Offered(_)));
-        void.iter().for_each(|(from, what)| self.core.refuse(*from, what));
+        void.iter().for_each(|(from, what)| self.core.refuse(*from, what, Why::Unsaid));
     }
 
     /// The first rank that is lost and that somebody misses, who is told whether it has failed; of those that have, if any.
@@ -311,11 +312,11 @@ impl Endpoint {
         }
         for id in self.core.waiting.select(|_| true) {
             let message = self.core.waiting.take(id);
-            self.core.refuse(message.key.source, &message.what);
+            self.core.refuse(message.key.source, &message.what, Why::Unsaid);
         }
         self.core.heard.close();
         let early = self.core.heard.take_early(|_, _| true);
-        early.iter().for_each(|(from, what)| self.core.refuse(*from, what));
+        early.iter().for_each(|(from, what)| self.core.refuse(*from, what, Why::Unsaid));
         self.core.refuse_early_questions();
         self.act();
     }

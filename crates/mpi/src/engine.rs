@@ -6,7 +6,6 @@
 //! MPI bounds neither what it stores of records that nobody takes nor the memory for it. The engine holds back only
 //! what MPI itself holds back; the credit of the endpoint above is what keeps a flood of records bounded.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use treepie_base::Span;
@@ -22,9 +21,6 @@ use crate::shim::{Request, Shim, World};
 
 /// The exit status of a job in which a rank failed; that of a Rust program that panics.
 const FAILED: i32 = 101;
-
-/// The exit status of a job in which a rank went away without a word.
-const VANISHED: i32 = 1;
 
 /// One rank, as an MPI process.
 pub(crate) struct MpiFabric {
@@ -81,11 +77,9 @@ impl MpiFabric {
         Err(Refused::because(span, format!("a bulk transfer with rank {peer} of {ranks} cannot be")))
     }
 
-    fn abort(&self, code: i32) -> ! {
-        // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
-        let _ = std::io::stdout().flush();
-        exit::leave();
-        self.shim.abort(code)
+    fn abort(&self, why: &str, code: i32) -> ! {
+        let line = format!("treepie: rank {} {why}: the job is aborted\n", self.world.rank);
+        exit::abort(self.shim.aborter(), &line, code)
     }
 }
 
@@ -163,7 +157,7 @@ impl Fabric for MpiFabric {
     }
 
     fn fail(&mut self) {
-        self.abort(FAILED);
+        self.abort("panicked", FAILED);
     }
 
     fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
@@ -192,7 +186,7 @@ impl Drop for MpiFabric {
     fn drop(&mut self) {
         let in_order = matches!(self.stage, Stage::Gone) || self.world.size == 1;
         if !in_order || !self.bulk.is_empty() {
-            self.abort(VANISHED);
+            self.abort("left its world before the others", exit::VANISHED);
         }
         exit::leave();
         self.inbox.close(&self.shim);

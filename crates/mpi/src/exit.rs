@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::shim::Aborter;
 
 /// The exit status of a job in which a rank went away without a word.
-const VANISHED: i32 = 1;
+pub(crate) const VANISHED: i32 = 1;
 
 /// The rank, its process and how to end the job.
 static OWN: OnceLock<(i32, u32, Aborter)> = OnceLock::new();
@@ -58,18 +58,26 @@ extern "C" fn exits(status: c_int, _: *mut c_void) {
         ),
         status => format!("treepie: rank {rank} exited with status {status}\n"),
     };
-    // What cannot be written is lost, and there is nobody to tell.
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    wait_for_reader();
-    aborter.abort(if status == 0 { VANISHED } else { status })
+    abort(*aborter, &line, if status == 0 { VANISHED } else { status })
 }
 
-/// Waits until the launcher has read the line: MPICH's throws away what it has not read when a job is aborted.
+/// Ends all ranks, and says in a line which rank does that and why: the MPI's own words may not name it, and may be lost.
+pub(crate) fn abort(aborter: Aborter, line: &str, code: i32) -> ! {
+    leave();
+    // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
+    let _ = std::io::stdout().flush();
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    wait_for_reader();
+    aborter.abort(code)
+}
+
+/// Waits until the launcher has read everything: MPICH's throws away what it has not read when a job is aborted.
 fn wait_for_reader() {
     const MOST: u32 = 1000;
     for _ in 0..MOST {
         // Anything but a pipe has nothing to wait for.
-        if !matches!(rustix::io::ioctl_fionread(std::io::stderr()), Ok(1..)) {
+        let unread = [rustix::io::ioctl_fionread(std::io::stdout()), rustix::io::ioctl_fionread(std::io::stderr())];
+        if !unread.iter().any(|bytes| matches!(bytes, Ok(1..))) {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));

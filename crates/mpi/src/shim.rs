@@ -186,12 +186,7 @@ impl Shim {
         unsafe { (self.end)() }
     }
 
-    /// Ends all ranks, this one included.
-    pub(crate) fn abort(&self, code: i32) -> ! {
-        self.aborter().abort(code)
-    }
-
-    /// What ends all ranks, for whoever has no shim.
+    /// What ends all ranks, this one included.
     pub(crate) fn aborter(&self) -> Aborter {
         Aborter(self.abort)
     }

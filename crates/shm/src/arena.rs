@@ -59,8 +59,8 @@ pub(crate) struct Header {
 #[repr(C, align(64))]
 pub(crate) struct Common {
     pub(crate) sleepers: Sleepers,
-    /// One more than the rank that was the first to leave the board; 0 if none has.
-    pub(crate) left: AtomicU32,
+    /// The word of why the board was closed, as the first says who leaves it; 0 if nobody has.
+    pub(crate) left: AtomicU64,
 }
 
 /// What a rank shows to the others.

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use treepie_fabric::{Room, SHOWN};
+use treepie_fabric::{Room, SHOWN, Why};
 
 use crate::arena::Arena;
 use crate::bell::Bell;
@@ -228,15 +228,16 @@ impl treepie_fabric::Board for Board {
         }
     }
 
-    fn leave(&mut self) {
+    fn leave(&mut self, why: Why) {
         let left = &self.arena.header().common.left;
-        let _ = left.compare_exchange(0, self.rank + 1, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = left.compare_exchange(0, why.word(), Ordering::SeqCst, Ordering::Relaxed);
         self.arena.wake_all();
     }
 
     #[inline]
-    fn left(&self) -> Option<u32> {
-        self.arena.header().common.left.load(Ordering::Acquire).checked_sub(1)
+    fn left(&self) -> Option<Why> {
+        let word = self.arena.header().common.left.load(Ordering::Acquire);
+        (word != 0).then(|| Why::of_word(word))
     }
 
     fn awaited(&self) -> Option<u32> {

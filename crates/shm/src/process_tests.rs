@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Span};
-use treepie_fabric::{Event, Fabric, Refused, Room, SHOWN};
+use treepie_fabric::{Event, Fabric, Refused, Room, SHOWN, Why};
 
 use crate::arena::CLAIMS;
 use crate::registry::{ENTRIES, NONE};
@@ -117,4 +117,18 @@ fn boards_have_no_more_ranks_than_the_bound() {
         Shm::join(arena, 0).unwrap().board().is_some()
     };
     assert!(has_board(64) && !has_board(65));
+}
+
+#[test]
+fn all_hear_why_the_board_was_closed_first() {
+    for why in [Why::Lost(2), Why::After(0), Why::Differs] {
+        let mut engines = world(3);
+        let left = |engines: &mut Vec<Shm>| -> Vec<_> {
+            engines.iter_mut().map(|engine| engine.board().unwrap().left()).collect()
+        };
+        assert_eq!(left(&mut engines), [None; 3]);
+        engines[1].board().unwrap().leave(why);
+        engines[0].board().unwrap().leave(Why::After(1));
+        assert_eq!(left(&mut engines), [Some(why); 3]);
+    }
 }

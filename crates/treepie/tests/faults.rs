@@ -63,6 +63,9 @@ const BEGUN: &str = "iexchange";
 /// Exchanges or epochs before the one in which the victim fails.
 const BEFORE: usize = 5;
 
+/// What it says when it panics.
+const FAULT: &str = "the fault that this test is about";
+
 /// The one that fails; the others wait for it.
 const VICTIM: usize = 1;
 
@@ -137,6 +140,8 @@ fn with_shared_table(world: &Comm, wait: &str) -> Comm {
     let world = world.using("split/distributed:sorters=2").expect("it is known");
     let part = world.split(0, key).expect("all take part").expect("every rank has a colour");
     assert_eq!(part.representation(), "shared table");
+    // Whoever has its part of the table answers others until it fails; before that, all have theirs.
+    part.barrier().expect("all have made it");
     part
 }
 
@@ -147,7 +152,7 @@ fn fail(fault: &str) {
             let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
             unreachable!("still there after {kill:?}");
         }
-        "panic" => panic!("the fault that this test is about"),
+        "panic" => panic!("{FAULT}"),
         "exit" => std::process::exit(3),
         _ => {}
     }
@@ -336,7 +341,14 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
     let start = Instant::now();
     let outcomes = std::sync::Mutex::new(Vec::new());
     let quiet = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
+    let others = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = others.clone();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.to_string();
+        if !text.contains(FAULT) {
+            noted.lock().expect("only this locks it").push(text);
+        }
+    }));
     let result = std::panic::catch_unwind(|| {
         treepie::launch(ranks(wait), |world| {
             world.barrier().expect("all are there");
@@ -359,6 +371,10 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
     std::panic::set_hook(quiet);
     let time = start.elapsed();
     let outcomes = outcomes.into_inner().expect("nobody panics with it");
+    let others = others.lock().expect("all have ended");
+    if !others.is_empty() {
+        return Err(others.join("; "));
+    }
     if result.is_err() != (fault == "panic") {
         return Err(format!("the launch ended with {result:?}"));
     }

@@ -359,12 +359,12 @@ impl Execution {
     #[cold]
     fn abandon(&mut self, endpoint: &mut Endpoint, why: Why) {
         let (context, bits) = (self.job.context, run_tag(self.instance));
-        endpoint.give_up_messages(context, INSTANCE_MASK, bits);
+        endpoint.give_up_messages(context, INSTANCE_MASK, bits, why);
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
         let told = self.job.told(why, endpoint);
-        endpoint.tell_why_gave_up(context, INSTANCE_MASK, bits, why, told.into_iter());
+        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, why, told.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {

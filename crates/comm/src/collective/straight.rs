@@ -284,13 +284,13 @@ impl Run<'_> {
         if self.meets {
             self.endpoint.leave_board(self.why);
         }
-        self.endpoint.give_up_messages(context, INSTANCE_MASK, tag);
+        self.endpoint.give_up_messages(context, INSTANCE_MASK, tag, self.why);
         // As `Job::told` says, of a list.
         let told: BTreeSet<u32> = match self.why {
             Why::Differs => self.members.all_in_world(self.endpoint).into_iter().collect(),
             _ => self.steps.iter().filter_map(Step::receiver).collect(),
         };
-        self.endpoint.tell_why_gave_up(context, INSTANCE_MASK, tag, self.why, told.into_iter());
+        self.endpoint.tell_gave_up(context, INSTANCE_MASK, tag, self.why, told.into_iter());
     }
 }
 
@@ -420,9 +420,9 @@ fn fetch(endpoint: &mut Endpoint, from: u32, (room, at): (Room, usize), first: u
     // That memory can be read was found out before. This rank is gone, or has left the operation, or it is memory of
     // another kind.
     let rank = from as usize;
-    Err(match endpoint.fabric().life(from) {
-        Life::Here if board(endpoint).left().is_some() => Error::GaveUp { rank },
-        Life::Here => Error::Unreadable { rank },
+    Err(match (endpoint.fabric().life(from), board(endpoint).left()) {
+        (Life::Here, Some(why)) => why.error(from),
+        (Life::Here, None) => Error::Unreadable { rank },
         _ => Error::PeerLost { rank },
     })
 }

@@ -2,7 +2,7 @@
 //! both; and so does whoever waits while there is one that nothing takes.
 
 use treepie_base::{Error, Result};
-use treepie_fabric::{Address, Call, Endpoint, Id, PROTOCOL, Run, Select, Target, run_tag};
+use treepie_fabric::{Address, Call, Endpoint, Id, PROTOCOL, Run, Select, Target, Why, run_tag};
 
 use crate::{Offers, PLAIN, pair, pending};
 
@@ -62,7 +62,7 @@ fn a_message_of_another_call_fails_its_receive() {
                     is_told(b.result(id).expect("over"));
                     // It is where it was, until the operation is given up; whoever waits for an answer is told then.
                     assert_eq!(b.iprobe(from(all_reduce(), 7)).unwrap().expect("there").bytes, len as u64);
-                    b.give_up_messages(CONTEXT, run_tag(u32::MAX), 0);
+                    b.give_up_messages(CONTEXT, run_tag(u32::MAX), 0, Why::Unsaid);
                     both(&mut a, &mut b);
                     if let Some(sent) = sent {
                         assert_eq!(a.result(sent).expect("over").unwrap_err(), Error::GaveUp { rank: 1 });
@@ -99,7 +99,7 @@ fn whoever_waits_notices_messages_of_other_calls_under_the_same_number() {
         pending(&mut a, to(bcast(), run_tag(6) | 1, false), 8);
         both(&mut a, &mut b);
         is_told(b.recv(from(all_reduce(), run_tag(5)), &mut [0; 8]));
-        b.give_up_messages(CONTEXT, run_tag(u32::MAX), run_tag(5));
+        b.give_up_messages(CONTEXT, run_tag(u32::MAX), run_tag(5), Why::Unsaid);
         assert!(b.fail_differing(CONTEXT, run_tag(5), all_reduce()).is_ok(), "it is forgotten with its operation");
     }
 }

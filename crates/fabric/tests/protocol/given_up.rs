@@ -29,7 +29,7 @@ fn both(a: &mut Endpoint, b: &mut Endpoint) {
 #[test]
 fn what_was_given_up_is_thrown_away_until_it_is_forgotten() {
     let (mut a, mut b) = pair(PLAIN);
-    b.give_up_messages(1, MASK, 0x300);
+    b.give_up_messages(1, MASK, 0x300, Why::Unsaid);
     let long = pending(&mut a, to(1, 0x305), 100_000).unwrap();
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
@@ -50,7 +50,7 @@ fn what_was_given_up_is_thrown_away_until_it_is_forgotten() {
 #[test]
 fn what_was_given_up_is_forgotten_when_its_bits_are_used() {
     let (mut a, mut b) = pair(PLAIN);
-    b.give_up_messages(1, MASK, 0x300);
+    b.give_up_messages(1, MASK, 0x300, Why::Unsaid);
     b.forget_given_up(1, 0x300, 0x900);
     pending(&mut a, to(1, 0x306), 10);
     both(&mut a, &mut b);
@@ -67,7 +67,7 @@ fn whoever_waits_for_what_a_peer_gave_up_is_told() {
         // What was sent before counts, also if its data is still here.
         let long = pending(&mut a, to(1, 0x305), 100_000).unwrap();
         let after = receive(&mut b, 0x305);
-        a.tell_gave_up(1, MASK, 0x300, [0, 1].into_iter());
+        a.tell_gave_up(1, MASK, 0x300, Why::Unsaid, [0, 1].into_iter());
         both(&mut a, &mut b);
         assert_eq!(b.result(waiting[0]).expect("over").unwrap().envelope.bytes, 100_000);
         assert!(a.result(long).expect("over").is_ok());
@@ -98,7 +98,16 @@ fn those_who_are_told_name_the_rank_that_gave_up_first() {
     for error in [Error::GaveUp { rank: 5 }, Error::PeerLost { rank: 0 }, Error::PeerLost { rank: 100_000 }] {
         let (mut a, mut b) = pair(PLAIN);
         let waiting = receive(&mut b, 0x305);
-        a.tell_why_gave_up(1, MASK, 0x300, Why::of(&error), std::iter::once(1));
+        a.tell_gave_up(1, MASK, 0x300, Why::of(&error), std::iter::once(1));
+        // Whoever sends it something hears the same, whether that was there before or comes later.
+        let before = pending(&mut b, to(0, 0x308), 100_000).unwrap();
+        both(&mut a, &mut b);
+        a.give_up_messages(1, MASK, 0x300, Why::of(&error));
+        let after = pending(&mut b, to(0, 0x309), 100_000).unwrap();
+        both(&mut a, &mut b);
+        for send in [before, after] {
+            assert_eq!(b.result(send).expect("an answer").unwrap_err(), error);
+        }
         both(&mut a, &mut b);
         assert_eq!(b.result(waiting).expect("over").unwrap_err(), error);
         let late = receive(&mut b, 0x307);
@@ -112,7 +121,7 @@ fn those_who_are_told_name_the_rank_that_gave_up_first() {
 fn a_message_that_is_there_is_received_from_a_peer_that_gave_up_more() {
     let (mut a, mut b) = pair(PLAIN);
     pending(&mut a, to(1, 0x305), 10);
-    a.tell_gave_up(1, MASK, 0x300, std::iter::once(1));
+    a.tell_gave_up(1, MASK, 0x300, Why::Unsaid, std::iter::once(1));
     both(&mut a, &mut b);
     let first = receive(&mut b, 0x305);
     assert_eq!(b.result(first).expect("over").unwrap().envelope.bytes, 10);
@@ -125,7 +134,7 @@ fn all_that_a_peer_gave_up_is_remembered() {
     let (mut a, mut b) = pair(Offers { capacity: 1000, ..PLAIN });
     const MANY: u32 = 10_000;
     for number in 0..MANY {
-        a.tell_gave_up(1, run_tag(u32::MAX), run_tag(number), std::iter::once(1));
+        a.tell_gave_up(1, run_tag(u32::MAX), run_tag(number), Why::Unsaid, std::iter::once(1));
         if number % 500 == 0 {
             both(&mut a, &mut b);
         }
@@ -147,7 +156,7 @@ fn all_that_a_peer_gave_up_is_remembered() {
 fn all_that_was_given_up_is_refused() {
     let (mut a, mut b) = pair(PLAIN);
     const MANY: u32 = 10_000;
-    (0..MANY).for_each(|number| b.give_up_messages(1, run_tag(u32::MAX), run_tag(number)));
+    (0..MANY).for_each(|number| b.give_up_messages(1, run_tag(u32::MAX), run_tag(number), Why::Unsaid));
     for number in [0, 4096, MANY - 1] {
         let long = pending(&mut a, to(1, run_tag(number) | 5), 100_000).unwrap();
         both(&mut a, &mut b);
@@ -190,7 +199,7 @@ fn early_messages_of_a_protocol_are_refused() {
     let synchronous = pending(&mut a, Address { synchronous: true, ..to(1, tag) }, 10).unwrap();
     both(&mut a, &mut b);
     assert!(a.result(synchronous).is_none(), "nobody has listened");
-    b.give_up_messages(1, run_tag(u32::MAX), run_tag(3));
+    b.give_up_messages(1, run_tag(u32::MAX), run_tag(3), Why::Unsaid);
     both(&mut a, &mut b);
     assert_eq!(a.result(synchronous).expect("an answer").unwrap_err(), Error::GaveUp { rank: 1 });
 }

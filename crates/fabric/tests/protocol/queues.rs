@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::{Bytes, Error, Result, Span};
-use treepie_fabric::{Address, Call, Endpoint, Id, OWN_BITS, PROTOCOL, Run, Select, Started, Target, Task, effort};
+use treepie_fabric::{
+    Address, Call, Endpoint, Id, OWN_BITS, PROTOCOL, Run, Select, Started, Target, Task, Why, effort,
+};
 
 use crate::net::{Net, Offers, Port, Rng};
 use crate::{PLAIN, pending};
@@ -312,9 +314,9 @@ fn what_was_given_up() {
     let unexpected = |given_up: u64| {
         let [mut a, mut b] = ends(WIDE);
         for number in 0..given_up {
-            b.give_up_messages(1, 0xffff << 4, number << 4);
-            a.give_up_messages(1, 0xffff << 4, number << 4);
-            a.tell_gave_up(1, 0xffff << 4, number << 4, [1].into_iter());
+            b.give_up_messages(1, 0xffff << 4, number << 4, Why::Unsaid);
+            a.give_up_messages(1, 0xffff << 4, number << 4, Why::Unsaid);
+            a.tell_gave_up(1, 0xffff << 4, number << 4, Why::Unsaid, [1].into_iter());
         }
         settle(&mut [&mut a, &mut b]);
         let before = effort::looks();
@@ -339,7 +341,7 @@ fn receives_that_a_peer_gives_up() {
         let [mut a, mut b] = ends(WIDE);
         let ids: Vec<Id> = (0..receives as u64).map(|number| receive(&mut b, 1, number << 4)).collect();
         for number in 0..receives as u64 {
-            a.tell_gave_up(1, 0xffff << 4, number << 4, [1].into_iter());
+            a.tell_gave_up(1, 0xffff << 4, number << 4, Why::Unsaid, [1].into_iter());
         }
         for id in ids {
             while !b.is_over(id) {
