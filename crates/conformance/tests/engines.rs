@@ -157,7 +157,8 @@ const SPLITS: &str = "splits/";
 
 fn splits_on_threads(most: usize) {
     let all: Vec<usize> = (1..=most).collect();
-    for ranks in numbers(&all, most).into_iter().chain([1, 2, 3, 8, 64, 100]) {
+    let more: &[usize] = if is_long() { &[64, 100, 128] } else { &[1, 2, 3, 8, 64, 100] };
+    for ranks in numbers(&all, most).iter().chain(more) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), SPLITS]);
         passes(&format!("splits on threads, {ranks} ranks"), &mut command);
@@ -345,7 +346,7 @@ fn more_mpich(ranks: usize) {
     }
 }
 
-/// Whether so many ranks of an MPI are left to long runs: 7 and 8 take 15 to 32 s each, and one alone is much like another engine's.
+/// Whether this number of ranks of an MPI is left to long runs: 7 and 8 take 15 to 32 s each, and other engines cover 1.
 fn is_too_slow(ranks: usize) -> bool {
     let too_slow = (ranks > 5 || ranks == 1) && !is_long();
     if too_slow {

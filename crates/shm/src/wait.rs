@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 /// A yield that takes longer has given the core to somebody who computes.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// So many waits are sleeps after a slow yield. Then one is tried again.
+/// Waits that sleep at once after a slow yield, before a yield is tried again.
 const WITHOUT_YIELDS: u32 = 256;
 
-/// One of so many yields is timed, as the clock takes a tenth of the time of a yield.
+/// Yields between two that are timed: reading the clock takes a tenth of the time of a yield.
 const TIMED: u32 = 16;
 
 /// What a rank does before it sleeps.
@@ -45,7 +45,7 @@ impl Patience {
     /// Whether it is time to sleep.
     #[inline]
     pub(crate) fn is_over(&self, round: u32) -> bool {
-        round >= self.spins + self.yields
+        round >= self.spins + if self.without_yields > 0 { 0 } else { self.yields }
     }
 
     /// Spins or yields once; false if it is time to sleep. The first pause comes at once: polling less often takes the
@@ -57,10 +57,7 @@ impl Patience {
             return true;
         }
         if self.is_over(round) {
-            return false;
-        }
-        if self.without_yields > 0 {
-            self.without_yields -= 1;
+            self.without_yields = self.without_yields.saturating_sub(1);
             return false;
         }
         self.give_core();
@@ -91,6 +88,7 @@ mod tests {
         let mut patience = Patience::for_ranks(8, 2);
         assert!(patience.wait_awake(0) && !patience.wait_awake(patience.yields));
         patience.without_yields = 2;
+        assert!(patience.is_over(0), "whoever asks before it waits hears that this will be a sleep");
         assert_eq!([0, 0, 0].map(|round| patience.wait_awake(round)), [false, false, true]);
     }
 }
