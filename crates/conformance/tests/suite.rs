@@ -111,3 +111,16 @@ fn the_grouping_shows() {
     let backwards = |i: usize| data.iter().rev().fold(0.0, |sum, numbers| sum + numbers[i]);
     assert!((0..101).any(|i| forwards(i) != backwards(i)));
 }
+
+/// In the first long call of a world, ranks find out together whether they can read each other's memory. One that knows already
+/// sends its messages of the call, while others are still finding out.
+#[test]
+fn the_first_long_call_of_a_world_may_be_by_messages() {
+    for world in 0..200 {
+        let results = treepie::launch(3, |world| {
+            let ring = world.using("allgather/ring")?;
+            treepie::Result::Ok(ring.all_gather(&vec![world.rank() as u64; 8192])?.len())
+        });
+        assert_eq!(results, Ok(vec![Ok(3 * 8192); 3]), "world {world}");
+    }
+}

@@ -112,10 +112,11 @@ impl Comm {
     {
         let announced = self.announce(|| self.describe(call, Form::Blocking));
         // Taken first: a rank that is refused the call must not stay behind those that are not.
-        let instance = Instance { context: self.own_context(), number: self.next_instance() };
+        let mut instance = Instance { context: self.own_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
         if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed()) {
-            let plan = self.unless_refused(instance.number, self.plan(call, instance))?;
+            let planned = self.plan(call, &mut instance);
+            let plan = self.unless_refused(instance.number, planned)?;
             plans.keep(plan);
         }
         let plan = plans.find(call).expect("it was there or is now");
@@ -134,8 +135,9 @@ impl Comm {
         self.run_job(job, instance.number, call.in_place, Given::Read(input), output)
     }
 
+    /// How a call is made. What ranks find out together for it takes the number of `instance`, which then gets the next one.
     #[cold]
-    fn plan(&self, call: &Call<'_>, instance: Instance) -> Result<Plan> {
+    fn plan(&self, call: &Call<'_>, instance: &mut Instance) -> Result<Plan> {
         let rooms = self.rooms(call, instance)?;
         let (schedule, way) = self.schedule_for(call, rooms.as_ref())?;
         let job = self.job_by(call, None, schedule);
@@ -187,7 +189,7 @@ impl Comm {
     }
 
     /// The rooms of the board for a call, if the call can be made over it.
-    fn rooms(&self, call: &Call<'_>, instance: Instance) -> Result<Option<Rooms>> {
+    fn rooms(&self, call: &Call<'_>, instance: &mut Instance) -> Result<Option<Rooms>> {
         let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
         // What only some ranks know must not decide.
         let Some(bytes) = bytes.filter(|_| self.has_board()) else {
@@ -203,14 +205,17 @@ impl Comm {
         }))
     }
 
-    /// Whether all ranks can read each other's memory. They find out together, in the first call that could use it.
-    fn agree_whether_to_show(&self, instance: Instance) -> Result<bool> {
+    /// Whether all ranks can read each other's memory. They find out together, in the first call that could use it, and the call
+    /// itself gets the next number: a rank that is through may send messages of the call while others are still at the board,
+    /// which would take them for those of another call. If one rank is through, all have come, so all take that number.
+    fn agree_whether_to_show(&self, instance: &mut Instance) -> Result<bool> {
         if let Some(known) = self.inner.shows.get() {
             return Ok(known);
         }
         self.endpoint().meet_for(instance.context, instance.tag(), fabric::Call::named(LONG));
-        let agreed = self.find_out_whether_to_show(numbered(instance, AGREEMENT))?;
+        let agreed = self.find_out_whether_to_show(numbered(*instance, AGREEMENT))?;
         self.inner.shows.set(Some(agreed));
+        instance.number = self.next_instance();
         Ok(agreed)
     }
 
