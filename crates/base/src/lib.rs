@@ -22,6 +22,7 @@ pub mod report;
 pub mod span;
 mod suggest;
 pub mod table;
+mod yielding;
 
 pub use atomic_file::AtomicFile;
 pub use bytemuck::{Pod, Zeroable};
@@ -39,3 +40,4 @@ pub use report::all_ok;
 pub use span::{Lender, Lending, Region, Settling, Span, lending};
 pub use suggest::nearest;
 pub use table::Table;
+pub use yielding::AdaptiveYield;

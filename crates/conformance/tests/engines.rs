@@ -356,7 +356,9 @@ fn is_too_slow(ranks: usize) -> bool {
 }
 
 /// For more ranks than cores, and as whoever runs the tests.
-const OPENMPI: [&str; 2] = ["--allow-run-as-root", "--oversubscribe"];
+/// Ranks are not bound to cores and Open MPI does not yield itself, which beside busy processes takes milliseconds each time.
+const OPENMPI: [&str; 7] =
+    ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "0"];
 
 fn openmpi(ranks: usize) {
     mpi("mpirun.openmpi", &OPENMPI, ranks, None);

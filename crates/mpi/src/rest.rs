@@ -2,9 +2,12 @@
 //!
 //! While each rank has a processor, the pause is a processor instruction at first. When ranks outnumber processors it is
 //! a yield from the start: the rank that is waited for may need this very processor. After a while the rank sleeps, so
-//! that an idle world leaves the machine to others.
+//! that an idle world leaves the machine to others. Where yields take milliseconds, as other processes compute, it sleeps at
+//! once ([`AdaptiveYield`]).
 
 use std::time::Duration;
+
+use treepie_base::AdaptiveYield;
 
 use crate::shim::World;
 
@@ -29,21 +32,25 @@ enum Pause {
 
 pub(crate) struct Rest {
     spins: u32,
+    adaptive: AdaptiveYield,
 }
 
 impl Rest {
     pub(crate) fn new(world: &World) -> Self {
-        Self { spins: if world.node_ranks > world.node_cpus { 0 } else { SPINS } }
+        Self { spins: if world.node_ranks > world.node_cpus { 0 } else { SPINS }, adaptive: AdaptiveYield::default() }
     }
 
-    /// Pauses, and returns whether that was a sleep. With a transfer under way it never is: MPI moves bytes only while
-    /// it is polled.
-    pub(crate) fn pause(&self, round: u32, transferring: bool) -> bool {
+    /// Pauses, and returns whether that was a sleep. With a transfer under way it is at most a short one, as MPI moves bytes
+    /// only while it is polled, and only where a yield would take longer.
+    pub(crate) fn pause(&mut self, round: u32, transferring: bool) -> bool {
         let pause = self.choose(round, transferring);
         match pause {
             Pause::Spin => std::hint::spin_loop(),
-            Pause::Yield => std::thread::yield_now(),
-            Pause::Sleep(time) => std::thread::sleep(time),
+            Pause::Yield => self.adaptive.yield_now(),
+            Pause::Sleep(time) => {
+                self.adaptive.count_sleep();
+                std::thread::sleep(time);
+            }
         }
         matches!(pause, Pause::Sleep(_))
     }
@@ -51,10 +58,11 @@ impl Rest {
     fn choose(&self, round: u32, transferring: bool) -> Pause {
         if round < self.spins {
             Pause::Spin
-        } else if round < YIELDS || transferring {
+        } else if (round < YIELDS || transferring) && !self.adaptive.is_slow() {
             Pause::Yield
         } else {
-            let microseconds = LONGEST_SLEEP.min(1 + (round - YIELDS) / ROUNDS_PER_MICROSECOND);
+            let rounds = if transferring { 0 } else { round.saturating_sub(YIELDS) };
+            let microseconds = LONGEST_SLEEP.min(1 + rounds / ROUNDS_PER_MICROSECOND);
             Pause::Sleep(Duration::from_micros(microseconds.into()))
         }
     }
@@ -82,5 +90,12 @@ mod tests {
         assert_eq!(rest.choose(YIELDS + 40, false), Pause::Sleep(Duration::from_micros(11)));
         assert_eq!(rest.choose(u32::MAX, false), Pause::Sleep(Duration::from_micros(100)));
         assert_eq!(rest.choose(u32::MAX, true), Pause::Yield);
+    }
+
+    #[test]
+    fn after_a_slow_yield_it_sleeps_at_once() {
+        let slow = Rest { adaptive: AdaptiveYield::after(Duration::from_millis(2)), ..rest(3, 2) };
+        let short = Pause::Sleep(Duration::from_micros(1));
+        assert_eq!([slow.choose(0, false), slow.choose(u32::MAX, true)], [short, short]);
     }
 }
