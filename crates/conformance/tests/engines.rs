@@ -6,6 +6,7 @@ mod running;
 use std::process::Command;
 
 use running::{SUITE, is_long, passes};
+use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
 /// Cases of collective operations.
 const COLLECTIVES: &str =
@@ -354,11 +355,6 @@ fn is_too_slow(ranks: usize) -> bool {
     }
     too_slow
 }
-
-/// For more ranks than cores, and as whoever runs the tests.
-/// Ranks are not bound to cores and Open MPI does not yield itself, which beside busy processes takes milliseconds each time.
-const OPENMPI: [&str; 7] =
-    ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "0"];
 
 fn openmpi(ranks: usize) {
     mpi("mpirun.openmpi", &OPENMPI, ranks, None);

@@ -31,3 +31,9 @@ pub use error::SetupError;
 pub use installation::{Installation, installations};
 pub use launcher::{Flavor, running_under_mpi};
 pub use setup::{Installed, setup, start};
+
+/// How tests start Open MPI: for more ranks than cores, and as whoever runs the tests. Beside busy processes, ranks that are bound to
+/// a core, and yields of Open MPI itself, take long.
+#[doc(hidden)]
+pub const OPENMPI_TEST_OPTIONS: [&str; 7] =
+    ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "0"];

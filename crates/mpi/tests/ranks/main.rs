@@ -137,16 +137,7 @@ impl Job {
     fn run(&self, program: &str, ranks: u32) -> (Output, Duration) {
         let mut command = Command::new(&self.mpirun);
         if self.flavor == Flavor::OpenMpi {
-            // Beside busy processes, ranks that are bound to a core, and yields of Open MPI, take long.
-            command.args([
-                "--allow-run-as-root",
-                "--oversubscribe",
-                "--bind-to",
-                "none",
-                "--mca",
-                "mpi_yield_when_idle",
-                "0",
-            ]);
+            command.args(treepie_mpi::OPENMPI_TEST_OPTIONS);
         }
         command.args(["-n", &ranks.to_string()]);
         if !self.has_compiler {

@@ -173,16 +173,7 @@ impl<'a> Attack<'a> {
         let mut command = Command::new("sh");
         command.args(careless).arg(&self.job.mpirun);
         if self.job.flavor == treepie_mpi::Flavor::OpenMpi {
-            // Beside busy processes, ranks that are bound to a core, and yields of Open MPI, take long.
-            command.args([
-                "--allow-run-as-root",
-                "--oversubscribe",
-                "--bind-to",
-                "none",
-                "--mca",
-                "mpi_yield_when_idle",
-                "0",
-            ]);
+            command.args(treepie_mpi::OPENMPI_TEST_OPTIONS);
         }
         command.args(["-n", "2", "sh"]).args(careless).arg(std::env::current_exe().expect("this program has a path"));
         command.env(crate::PROGRAM, "again").env("TREEPIE_CACHE_DIR", &cache);

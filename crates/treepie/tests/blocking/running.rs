@@ -254,16 +254,7 @@ pub(crate) fn has(launcher: &str) -> bool {
 pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), String> {
     let mut command = Command::new(launcher);
     if launcher.contains("openmpi") {
-        // Beside busy processes, ranks that are bound to a core, and yields of Open MPI, take long.
-        command.args([
-            "--allow-run-as-root",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "--mca",
-            "mpi_yield_when_idle",
-            "0",
-        ]);
+        command.args(treepie_mpi::OPENMPI_TEST_OPTIONS);
     }
     let output = job(command.args(["-n", &RANKS.to_string()]), fault, call)?;
     check(&output)?;
