@@ -34,7 +34,7 @@ impl Comm {
     }
 
     #[cold]
-    fn give_up_operation(&self, number: u32, why: Why) {
+    pub(crate) fn give_up_operation(&self, number: u32, why: Why) {
         let context = self.own_context();
         let has_board = self.has_board();
         let endpoint = &mut self.endpoint();

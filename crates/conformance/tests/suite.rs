@@ -2,6 +2,7 @@
 //! the suite takes long to compile, and would have to be a second time.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use treepie::{Comm, Error, Rank};
@@ -122,5 +123,37 @@ fn the_first_long_call_of_a_world_may_be_by_messages() {
             treepie::Result::Ok(ring.all_gather(&vec![world.rank() as u64; 8192])?.len())
         });
         assert_eq!(results, Ok(vec![Ok(3 * 8192); 3]), "world {world}");
+    }
+}
+
+/// A rank in the first long call of a world may run the operator of another operation, which panics there: others do not wait for
+/// it, and nobody is out of step.
+#[test]
+fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
+    for number in 0..200 {
+        let results = treepie::launch(3, |world| {
+            let me = world.rank();
+            let operator = treepie::commutative(move |a: u64, b: u64| {
+                if me == 0 {
+                    // Without a word on the terminal.
+                    resume_unwind(Box::new("the operator panics"));
+                }
+                a.wrapping_add(b)
+            });
+            if me > 0 {
+                world.recv_vec::<u8>(me - 1, 3)?;
+            }
+            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], operator)?;
+            let go_on = || if me < 2 { world.send(&[0u8], me + 1, 3) } else { Ok(()) };
+            let long_call = || world.all_reduce(&vec![1u64; 8192], treepie::Sum);
+            // The operator panics in one of them on rank 0.
+            let _ = catch_unwind(AssertUnwindSafe(go_on));
+            let _ = catch_unwind(AssertUnwindSafe(long_call));
+            let _ = catch_unwind(AssertUnwindSafe(|| request.wait()));
+            // Those who came to the board for this one before rank 0 closed it fail, and then all do.
+            let _ = world.all_reduce(&[1u8], treepie::Sum);
+            world.all_reduce(&[me, 1], treepie::Sum)
+        });
+        assert_eq!(results, Ok(vec![Ok(vec![3, 3]); 3]), "world {number}");
     }
 }

@@ -67,6 +67,9 @@ pub trait Board {
 
     /// Who was missing when it was last looked at.
     fn awaited(&self) -> Option<u32>;
+
+    /// Nobody is waited for here any more: what happens at the board wakes this rank no longer.
+    fn forget_awaited(&mut self);
 }
 
 /// Operations that a rank has begun at the board while others have come to none of their meetings: not more than meetings whose
@@ -97,6 +100,8 @@ impl Met {
 
 /// How often a rank that shares its core gives others their turn before it looks after everything else.
 const TURNS: u32 = 3;
+
+const HAS_ONE: &str = "waits only where there is a board";
 
 impl Endpoint {
     /// The engine's board, if it has one.
@@ -137,7 +142,6 @@ impl Endpoint {
     /// Waits for something at the board. An error if the rank that is missing there is lost.
     #[inline]
     pub fn wait_at_board<R>(&mut self, mut look: impl FnMut(&mut dyn Board) -> Option<R>) -> Result<R> {
-        const HAS_ONE: &str = "waits only where there is a board";
         let board = self.fabric.board().expect(HAS_ONE);
         if let Some(found) = look(board) {
             return Ok(found);
@@ -161,6 +165,15 @@ impl Endpoint {
                 }
             }
         }
+        let result = self.wait_long_at_board(look);
+        if result.is_err() {
+            // A board that is closed would else be news for ever, and this rank would never sleep again.
+            self.fabric.board().expect(HAS_ONE).forget_awaited();
+        }
+        result
+    }
+
+    fn wait_long_at_board<R>(&mut self, mut look: impl FnMut(&mut dyn Board) -> Option<R>) -> Result<R> {
         let mut patience = Patience::default();
         loop {
             if self.progress() {

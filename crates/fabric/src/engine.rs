@@ -177,6 +177,12 @@ pub trait Fabric {
     /// 100 ms in any case. Returns whether it slept.
     fn idle(&mut self, round: u32) -> bool;
 
+    /// Lets others run, after a poll that brought nothing, for somebody who only looks and does not wait: must not sleep until
+    /// something comes.
+    fn give_way(&mut self) {
+        self.idle(0);
+    }
+
     /// What [`idle`](Self::idle) would do: what is to be looked after by those who wait is looked after before a sleep.
     fn sleep(&self, round: u32) -> Sleep {
         let _ = round;

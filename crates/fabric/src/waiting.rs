@@ -51,7 +51,7 @@ impl Endpoint {
     pub(crate) fn try_progress(&mut self) {
         if !self.progress() {
             self.look_for_losses();
-            self.fabric.idle(0);
+            self.fabric.give_way();
             self.tried_in_vain = self.tried_in_vain.wrapping_add(1);
             if self.tried_in_vain.is_multiple_of(256) {
                 self.look_for_differing(Some(0));

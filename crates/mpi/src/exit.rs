@@ -58,7 +58,8 @@ extern "C" fn exits(status: c_int, _: *mut c_void) {
         ),
         status => format!("treepie: rank {rank} exited with status {status}\n"),
     };
-    abort(*aborter, &line, if status == 0 { VANISHED } else { status })
+    // Standard output was flushed when the exit began. Its lock may be held by another thread, and is not waited for here.
+    end_all(*aborter, &line, if status == 0 { VANISHED } else { status })
 }
 
 /// Ends all ranks, and says in a line which rank does that and why: the MPI's own words may not name it, and may be lost.
@@ -66,6 +67,10 @@ pub(crate) fn abort(aborter: Aborter, line: &str, code: i32) -> ! {
     leave();
     // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
     let _ = std::io::stdout().flush();
+    end_all(aborter, line, code)
+}
+
+fn end_all(aborter: Aborter, line: &str, code: i32) -> ! {
     let _ = std::io::stderr().write_all(line.as_bytes());
     wait_for_reader();
     aborter.abort(code)
@@ -75,7 +80,7 @@ pub(crate) fn abort(aborter: Aborter, line: &str, code: i32) -> ! {
 fn wait_for_reader() {
     const MOST: u32 = 1000;
     for _ in 0..MOST {
-        // Anything but a pipe has nothing to wait for.
+        // Of a pipe, what is unread; a regular file or a terminal may say anything, and is waited for in vain at most.
         let unread = [rustix::io::ioctl_fionread(std::io::stdout()), rustix::io::ioctl_fionread(std::io::stderr())];
         if !unread.iter().any(|bytes| matches!(bytes, Ok(1..))) {
             return;

@@ -243,4 +243,8 @@ impl treepie_fabric::Board for Board {
     fn awaited(&self) -> Option<u32> {
         self.meetings.awaited()
     }
+
+    fn forget_awaited(&mut self) {
+        self.meetings.forget_awaited();
+    }
 }

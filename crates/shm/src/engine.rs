@@ -374,6 +374,11 @@ impl Fabric for Shm {
         true
     }
 
+    fn give_way(&mut self) {
+        self.release();
+        self.patience.give_way();
+    }
+
     fn depart(&mut self) {
         self.is_ending = true;
         self.arena.report(self.rank, Life::Leaving);

@@ -132,6 +132,12 @@ impl Meetings {
         Some(word >> NUMBER)
     }
 
+    /// Nobody is waited for any more.
+    #[cfg(not(loom))]
+    pub(crate) fn forget_awaited(&mut self) {
+        self.awaited = None;
+    }
+
     /// Who was missing when it was last looked.
     #[cfg(not(loom))]
     pub(crate) fn awaited(&self) -> Option<u32> {

@@ -8,7 +8,12 @@
 //!
 //! Where yields take milliseconds, as other processes compute, it sleeps at once ([`AdaptiveYield`]).
 
+use std::time::Duration;
+
 use treepie_base::AdaptiveYield;
+
+/// The system makes some 60 us of it.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(1);
 
 /// What a rank does before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +55,24 @@ impl Patience {
         self.adaptive.yield_now();
         true
     }
+
+    /// Lets others run, for a rank that only looks and does not wait: it never sleeps until somebody wakes it. Where yields take
+    /// milliseconds it takes the shortest sleep that there is instead.
+    #[inline]
+    pub(crate) fn give_way(&mut self) {
+        if self.spins > 0 {
+            std::hint::spin_loop();
+        } else if self.adaptive.is_slow() {
+            self.adaptive.count_sleep();
+            std::thread::sleep(SHORTEST_SLEEP);
+        } else {
+            self.adaptive.yield_now();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// After a slow yield waits are sleeps, and whoever asks before it waits hears that.

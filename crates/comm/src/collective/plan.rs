@@ -1,9 +1,11 @@
 //! What was found out for a call, kept for the next one like it, and the way that it runs.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{self as fabric, Room, Why};
+use treepie_fabric::{self as fabric, Endpoint, Room, Why};
 use treepie_schedule::Operation;
 
 use super::cost::{Rooms, Way};
@@ -213,27 +215,49 @@ impl Comm {
             return Ok(known);
         }
         self.endpoint().meet_for(instance.context, instance.tag(), fabric::Call::named(LONG));
-        let agreed = self.find_out_whether_to_show(numbered(*instance, AGREEMENT))?;
+        let mut panicked = None;
+        let agreed = self.find_out_whether_to_show(numbered(*instance, AGREEMENT), &mut panicked);
+        if agreed.is_ok() {
+            instance.number = self.next_instance();
+        }
+        if let Some(panic) = panicked {
+            // All are through, or none is, and all have the same number; the call itself this rank gives up.
+            self.give_up_operation(instance.number, Why::Unsaid);
+            resume_unwind(panic);
+        }
+        let agreed = agreed?;
         self.inner.shows.set(Some(agreed));
-        instance.number = self.next_instance();
         Ok(agreed)
     }
 
-    fn find_out_whether_to_show(&self, about: u64) -> Result<bool> {
+    /// While this rank waits at the board, the operator of another operation may panic in it. It goes on to the end nevertheless:
+    /// others would wait for it, or be a number ahead. `panicked` keeps the first panic.
+    fn find_out_whether_to_show(&self, about: u64, panicked: &mut Option<Box<dyn Any + Send>>) -> Result<bool> {
         let mut endpoint = self.endpoint();
         let (this, ranks) = (endpoint.rank(), endpoint.size());
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
         let shown = word.to_ne_bytes();
-        endpoint.wait_at_board(|board| board.try_show(Room::Page, 0, &shown).then_some(()))?;
-        meet(&mut endpoint, Room::Page, about)?;
-        await_all(&mut endpoint, about)?;
+        // Each is one wait, which has done nothing if it panics.
+        let mut step = |endpoint: &mut Endpoint, step: &dyn Fn(&mut Endpoint) -> Result<()>| loop {
+            match catch_unwind(AssertUnwindSafe(|| step(endpoint))) {
+                Ok(result) => return result,
+                Err(panic) => drop(panicked.get_or_insert(panic)),
+            }
+        };
+        step(&mut endpoint, &|endpoint| {
+            endpoint.wait_at_board(|board| board.try_show(Room::Page, 0, &shown).then_some(()))
+        })?;
+        step(&mut endpoint, &|endpoint| meet(endpoint, Room::Page, about))?;
+        step(&mut endpoint, &|endpoint| await_all(endpoint, about))?;
         let mut all = true;
         for rank in (0..ranks).filter(|rank| *rank != this) {
             let mut got = [0; 8];
             let fetched = endpoint.board().expect("it has met there").fetch(rank, Room::Page, 0, 0, &mut got);
             all &= fetched && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
         }
-        meet_with(&mut endpoint, &[u8::from(all)], about)?;
+        step(&mut endpoint, &|endpoint| write(endpoint, Room::Line, 0, &[u8::from(all)]))?;
+        step(&mut endpoint, &|endpoint| meet(endpoint, Room::Line, about))?;
+        step(&mut endpoint, &|endpoint| await_all(endpoint, about))?;
         for rank in (0..ranks).filter(|rank| *rank != this) {
             all &= read(&mut endpoint, rank, about, (Room::Line, 0, 1))? == [1];
         }
@@ -271,10 +295,4 @@ impl Comm {
         }
         Some(result)
     }
-}
-
-fn meet_with(endpoint: &mut treepie_fabric::Endpoint, data: &[u8], about: u64) -> Result<()> {
-    write(endpoint, Room::Line, 0, data)?;
-    meet(endpoint, Room::Line, about)?;
-    await_all(endpoint, about)
 }

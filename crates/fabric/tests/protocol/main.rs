@@ -176,6 +176,22 @@ type Got = (u64, u32, u32, u64);
 /// Received messages by rank and what their receives asked for.
 type Received = HashMap<(u32, Selected), Vec<Got>>;
 
+/// Whoever only looks must not sleep until something comes.
+#[test]
+fn looking_is_not_waiting() {
+    let (mut a, mut b) = pair(PLAIN);
+    let select = Select { context: 1, source: Some(0), tag: Some(7), call: Call::NONE };
+    let receive = b.start_recv(select, Target::Fresh { align: 1 });
+    let before = net::WAITS.get();
+    for _ in 0..1000 {
+        assert_eq!(b.iprobe(Select { tag: Some(8), ..select }), Ok(None));
+        assert!(b.test(receive).is_none());
+    }
+    assert_eq!(net::WAITS.get(), before);
+    a.send(Address { context: 1, to: 1, tag: 7, synchronous: false, call: Call::NONE }, &[1]).unwrap();
+    b.wait(receive).unwrap();
+}
+
 #[test]
 fn messages_arrive_once_whole_and_in_order_for_every_seed() {
     (0..seeds()).for_each(exchange);

@@ -1,6 +1,6 @@
 //! An engine in one thread: channels that fill up, delay and mix at the will of a seed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,6 +37,11 @@ pub(crate) struct Offers {
     pub(crate) capacity: usize,
     /// Whether those who look for one record may overlook it.
     pub(crate) overlooks: bool,
+}
+
+thread_local! {
+    /// How often ranks of this test have waited.
+    pub(crate) static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
 pub(crate) struct Net {
@@ -179,8 +184,11 @@ impl Fabric for Port {
     }
 
     fn idle(&mut self, _round: u32) -> bool {
+        WAITS.set(WAITS.get() + 1);
         false
     }
+
+    fn give_way(&mut self) {}
 
     fn depart(&mut self) {
         self.net.borrow_mut().set_life(self.rank, Life::Leaving);
