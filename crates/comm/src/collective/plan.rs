@@ -221,7 +221,7 @@ impl Comm {
             instance.number = self.next_instance();
         }
         if let Some(panic) = panicked {
-            // All are through, or none is, and all have the same number; the call itself this rank gives up.
+            // Either all ranks have completed the agreement or none has, so all use the same number. This rank aborts the call.
             self.give_up_operation(instance.number, Why::Unsaid);
             resume_unwind(panic);
         }
@@ -230,14 +230,14 @@ impl Comm {
         Ok(agreed)
     }
 
-    /// While this rank waits at the board, the operator of another operation may panic in it. It goes on to the end nevertheless:
-    /// others would wait for it, or be a number ahead. `panicked` keeps the first panic.
+    /// While this rank waits at the board, the operator of another operation may panic. The rank completes the agreement all the
+    /// same: otherwise others would hang, or their next call would have another number. `panicked` gets the first panic.
     fn find_out_whether_to_show(&self, about: u64, panicked: &mut Option<Box<dyn Any + Send>>) -> Result<bool> {
         let mut endpoint = self.endpoint();
         let (this, ranks) = (endpoint.rank(), endpoint.size());
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
         let shown = word.to_ne_bytes();
-        // Each is one wait, which has done nothing if it panics.
+        // Each step can be repeated: a panic unwinds from a wait, before the step has changed anything.
         let mut step = |endpoint: &mut Endpoint, step: &dyn Fn(&mut Endpoint) -> Result<()>| loop {
             match catch_unwind(AssertUnwindSafe(|| step(endpoint))) {
                 Ok(result) => return result,
