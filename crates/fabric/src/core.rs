@@ -340,16 +340,13 @@ impl Core {
             // It is out of the way: the sender may send as much again.
             self.received(from, data.len(), Answer::Nobody);
         }
+        let why = if self.leaving { Why::Lost(self.rank) } else { why.by(self.rank) };
         let slot = match what {
             Arrived::Offered(offer) => offer.slot,
             Arrived::Eager { answer: Answer::Peer(slot), .. } => *slot,
-            Arrived::Eager { answer: Answer::Own(op), .. } => {
-                self.fail(*op, Error::PeerLost { rank: self.rank as usize });
-                return;
-            }
+            Arrived::Eager { answer: Answer::Own(op), .. } => return self.fail(*op, why.error(self.rank)),
             Arrived::Eager { answer: Answer::Nobody, .. } => return,
         };
-        let why = if self.leaving { Why::Lost(self.rank) } else { why.by(self.rank) };
         let (tag, context) = ((why.word() >> 32) as u32, why.word() as u32);
         let head = Head { kind: kind::REFUSE, context, tag, slot };
         self.actions.push(Action::Send { to: from, head, body: Body::EMPTY });

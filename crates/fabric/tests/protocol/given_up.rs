@@ -27,6 +27,17 @@ fn both(a: &mut Endpoint, b: &mut Endpoint) {
 }
 
 #[test]
+fn a_synchronous_message_to_oneself_that_is_given_up_says_why() {
+    let lost = Error::PeerLost { rank: 1 };
+    for (why, error) in [(Why::of(&lost), lost), (Why::Unsaid, Error::GaveUp { rank: 0 })] {
+        let (mut a, _b) = pair(PLAIN);
+        let sent = pending(&mut a, Address { synchronous: true, ..to(0, 0x305) }, 10).unwrap();
+        a.give_up_messages(1, MASK, 0x300, why);
+        assert_eq!(a.result(sent).expect("over").unwrap_err(), error);
+    }
+}
+
+#[test]
 fn what_was_given_up_is_thrown_away_until_it_is_forgotten() {
     let (mut a, mut b) = pair(PLAIN);
     b.give_up_messages(1, MASK, 0x300, Why::Unsaid);
