@@ -54,6 +54,8 @@ struct Help {
     /// Where the receiver's memory begins, and how many chunks this rank may copy there.
     remote: u64,
     chunks: u32,
+    /// Whether the receiver was seen to be gone before.
+    peer_is_gone: bool,
 }
 
 /// Where a chunk of a message begins and how long it is.
@@ -268,7 +270,7 @@ impl Bulk {
                 return Err(Refused::because(span, why));
             }
         };
-        self.helps.push(Help { peer: to, slot, span, claim, generation, remote, chunks });
+        self.helps.push(Help { peer: to, slot, span, claim, generation, remote, chunks, peer_is_gone: false });
         Ok(())
     }
 
@@ -279,8 +281,9 @@ impl Bulk {
     }
 
     /// Copies chunks, for this rank's own sake or a peer's, and reports what has ended. The oldest transfer first, and
-    /// as far as it goes: it is the one that somebody waits for.
-    pub(crate) fn work(&mut self, arena: &Arena) -> Option<Event<'static>> {
+    /// as far as it goes: it is the one that somebody waits for. `all_read`: this rank has just read all records and
+    /// acknowledgements.
+    pub(crate) fn work(&mut self, arena: &Arena, all_read: bool) -> Option<Event<'static>> {
         let mut left = CHUNKS_AT_ONCE;
         for i in 0..self.pulls.len() {
             let pull = &mut self.pulls[i];
@@ -320,7 +323,9 @@ impl Bulk {
                     arena.control(help.peer).bell.ring();
                 }
             }
-            if arena.is_gone(help.peer) {
+            // A receiver acknowledges before it leaves, and may have done both since this rank looked: so its acknowledgement is
+            // looked for once more after it was seen to be gone.
+            if std::mem::replace(&mut help.peer_is_gone, arena.is_gone(help.peer)) && all_read {
                 let help = self.helps.swap_remove(i);
                 return Some(Event::BulkFailed { slot: help.slot, span: help.span, sending: true });
             }

@@ -245,7 +245,7 @@ impl Shm {
     }
 
     /// What is not a record: acknowledgements, barriers, large messages.
-    fn poll_rest(&mut self) -> Option<Event<'static>> {
+    fn poll_rest(&mut self, all_read: bool) -> Option<Event<'static>> {
         if let Some(slot) = self.arena.control(self.rank).take_ack() {
             return Some(match self.bulk.acknowledged(slot) {
                 Some(span) => Event::BulkSent { slot, span },
@@ -257,7 +257,7 @@ impl Shm {
             let gathering = gatherings.swap_remove(i);
             return Some(Event::Gathered { cell: gathering.cell, census: gathering.census(arena) });
         }
-        if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena) }
+        if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena, all_read) }
     }
 
     /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
@@ -323,7 +323,7 @@ impl Fabric for Shm {
             if self.look_into_inbox() == Mail::Record {
                 return self.take_from_inbox();
             }
-            if let Some(event) = self.poll_rest() {
+            if let Some(event) = self.poll_rest(false) {
                 return Some(event);
             }
         }
@@ -341,7 +341,7 @@ impl Fabric for Shm {
             }
         }
         self.news_seen = self.news();
-        self.poll_rest()
+        self.poll_rest(true)
     }
 
     #[inline]
