@@ -157,3 +157,27 @@ fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
         assert_eq!(results, Ok(vec![Ok(vec![3, 3]); 3]), "world {number}");
     }
 }
+
+/// A rank that waits to come to a barrier may run the operator of another operation, which panics there: the other rank does not
+/// wait for it.
+#[test]
+fn an_operator_may_panic_before_a_rank_comes_to_a_barrier() {
+    for number in 0..200 {
+        let results = treepie::launch(2, |world| {
+            let me = world.rank();
+            let operator = treepie::commutative(move |a: u64, b: u64| {
+                if me == 0 {
+                    resume_unwind(Box::new("the operator panics"));
+                }
+                a.wrapping_add(b)
+            });
+            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], operator)?;
+            // The root does not wait for the other rank, and is a meeting ahead of it.
+            let _ = catch_unwind(AssertUnwindSafe(|| world.bcast(&mut [1u8], 0)));
+            let _ = catch_unwind(AssertUnwindSafe(|| world.barrier()));
+            let _ = catch_unwind(AssertUnwindSafe(|| request.wait()));
+            if me == 0 { world.recv_vec::<u8>(1, 3).map(drop) } else { world.send(&[0u8], 0, 3) }
+        });
+        assert_eq!(results, Ok(vec![Ok(()); 2]), "world {number}");
+    }
+}

@@ -121,7 +121,10 @@ impl Endpoint {
     #[cold]
     pub fn leave_board(&mut self, why: Why) {
         let why = why.by(self.core.rank);
-        self.fabric.board().expect("there is one to leave").leave(why);
+        let board = self.fabric.board().expect("there is one to leave");
+        board.leave(why);
+        // After a panic this rank may still count as one that waits there.
+        board.forget_awaited();
         self.tell_met(why);
     }
 

@@ -289,10 +289,25 @@ impl Comm {
         let about = numbered(instance, about_call(Operation::Barrier, 0));
         let endpoint = &mut self.endpoint();
         endpoint.meet_for(instance.context, instance.tag(), fabric::Call::new("barrier", 0, Some(0)));
-        let result = meet(endpoint, Room::Line, about).and_then(|()| await_all(endpoint, about));
+        let coming = Coming { endpoint };
+        let met = meet(coming.endpoint, Room::Line, about);
+        std::mem::forget(coming);
+        let result = met.and_then(|()| await_all(endpoint, about));
         if let Err(error) = &result {
             endpoint.leave_board(Why::of(error));
         }
         Some(result)
+    }
+}
+
+/// A rank that has begun a barrier and has not come to its meeting. If an operator of another operation panics meanwhile, it never
+/// comes, and leaves the board: others would wait for it.
+struct Coming<'a> {
+    endpoint: &'a mut Endpoint,
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        self.endpoint.leave_board(Why::Unsaid);
     }
 }
