@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use treepie::{Comm, Error, Rank};
+use treepie::{Comm, Error, Rank, Reduction};
 use treepie_conformance::{Case, Failure, Sums, Verdict, numbers, run, sums};
 
 fn passes(_: &Comm) -> Result<(), Failure> {
@@ -126,6 +126,16 @@ fn the_first_long_call_of_a_world_may_be_by_messages() {
     }
 }
 
+/// An operator that panics on rank 0, without a word on the terminal.
+fn panics_on_rank_0(me: Rank) -> impl Reduction<u64> {
+    treepie::commutative(move |a: u64, b: u64| {
+        if me == 0 {
+            resume_unwind(Box::new("the operator panics"));
+        }
+        a.wrapping_add(b)
+    })
+}
+
 /// A rank in the first long call of a world may run the operator of another operation, which panics there: others do not wait for
 /// it, and nobody is out of step.
 #[test]
@@ -133,17 +143,10 @@ fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
     for number in 0..200 {
         let results = treepie::launch(3, |world| {
             let me = world.rank();
-            let operator = treepie::commutative(move |a: u64, b: u64| {
-                if me == 0 {
-                    // Without a word on the terminal.
-                    resume_unwind(Box::new("the operator panics"));
-                }
-                a.wrapping_add(b)
-            });
             if me > 0 {
                 world.recv_vec::<u8>(me - 1, 3)?;
             }
-            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], operator)?;
+            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], panics_on_rank_0(me))?;
             let go_on = || if me < 2 { world.send(&[0u8], me + 1, 3) } else { Ok(()) };
             let long_call = || world.all_reduce(&vec![1u64; 8192], treepie::Sum);
             // The operator panics in one of them on rank 0.
@@ -165,13 +168,7 @@ fn an_operator_may_panic_before_a_rank_comes_to_a_barrier() {
     for number in 0..200 {
         let results = treepie::launch(2, |world| {
             let me = world.rank();
-            let operator = treepie::commutative(move |a: u64, b: u64| {
-                if me == 0 {
-                    resume_unwind(Box::new("the operator panics"));
-                }
-                a.wrapping_add(b)
-            });
-            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], operator)?;
+            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], panics_on_rank_0(me))?;
             // The root does not wait for the other rank, and is a meeting ahead of it.
             let _ = catch_unwind(AssertUnwindSafe(|| world.bcast(&mut [1u8], 0)));
             let _ = catch_unwind(AssertUnwindSafe(|| world.barrier()));
