@@ -1,4 +1,4 @@
-//! A token around a ring, and answers from whoever is first.
+//! A token around a ring, and wildcard receives from all ranks.
 //!
 //! ```text
 //! cargo build --release --examples
@@ -9,19 +9,19 @@
 
 use treepie::prelude::*;
 
-// Numbers that tell messages of one kind from those of another.
+// Tags distinguish kinds of messages.
 const HELLO: Tag = 1;
 const ANSWER: Tag = 2;
 
 fn main() -> treepie::Result<()> {
-    // Every rank runs this same program. It finds out which of them it is:
+    // All ranks run this program. Each asks for its rank:
     let world = treepie::init()?;
     let (me, size) = (world.rank(), world.size());
     let right = (me + 1) % size;
     let left = (me + size - 1) % size;
 
-    // 1. A token goes around, and each rank adds its number. Rank 0 begins and gets it back in the end.
-    //    Elements of messages are plain data: integers, floats, arrays of them, your own `Pod` types.
+    // 1. A token goes around, and each rank adds its number. Rank 0 starts it and receives it in the end.
+    //    Elements of messages are plain data: integers, floats, arrays of them, user-defined `Pod` types.
     if me == 0 {
         world.send(&[0u64], right, HELLO)?;
         let (token, _) = world.recv_vec::<u64>(left, HELLO)?;
@@ -32,8 +32,8 @@ fn main() -> treepie::Result<()> {
         world.send(&[token[0] + me as u64], right, HELLO)?;
     }
 
-    // 2. All ranks answer rank 0, which takes them as they come. It knows neither who is next nor how long the message
-    //    is: the status says who sent it, and the vector has its length.
+    // 2. All ranks send to rank 0, which receives in the order of arrival. It knows neither the source nor the length:
+    //    the status has the source, and the vector has the length.
     let answer: Vec<f64> = (0..=me).map(|i| i as f64 / 2.0).collect();
     // `isend` does not wait: rank 0 can send to itself and receive it below.
     let sending = world.isend(answer, 0, ANSWER)?;
@@ -45,6 +45,6 @@ fn main() -> treepie::Result<()> {
     }
     sending.wait()?;
 
-    // 3. Nobody leaves before everybody is done.
+    // 3. No rank leaves before all are done.
     world.barrier()
 }

@@ -1,11 +1,11 @@
-//! Particles that move between ranks: who sends to whom changes in each step, and nobody knows who will send to them.
+//! Particles that move between ranks: destinations change in each step, and no rank knows who will send to it.
 //!
 //! ```text
 //! cargo build --release --examples
 //! treepie run -n 4 target/release/examples/particles       four processes on this machine
 //! mpirun -n 4 target/release/examples/particles            the same under MPI
 //! target/release/examples/particles                        alone: a world of one
-//! TREEPIE_ALGORITHM=exchange/nbx, exchange/pex, ...        by this protocol instead of the one that is chosen
+//! TREEPIE_ALGORITHM=exchange/nbx, exchange/pex, ...        with this protocol instead of automatic selection
 //! ```
 
 use bytemuck::{Pod, Zeroable};
@@ -28,34 +28,34 @@ fn main() -> treepie::Result<()> {
     let (me, size) = (world.rank(), world.size());
     let owner = |at: f64| ((at * size as f64) as usize).min(size - 1);
 
-    let place = |id: u64| id as f64 / PARTICLES as f64;
-    let all = (0..PARTICLES).map(|id| Particle { id, at: place(id), speed: (id % 17) as f64 / 170.0 - 0.05 });
-    let mut mine: Vec<Particle> = all.filter(|particle| owner(particle.at) == me).collect();
+    let position = |id: u64| id as f64 / PARTICLES as f64;
+    let all = (0..PARTICLES).map(|id| Particle { id, at: position(id), speed: (id % 17) as f64 / 170.0 - 0.05 });
+    let mut local: Vec<Particle> = all.filter(|particle| owner(particle.at) == me).collect();
 
     let mut moved = 0;
     for _ in 0..STEPS {
-        // 1. What leaves this rank, by where it goes.
+        // 1. The particles that leave this rank, by destination.
         let mut leaving: Vec<Vec<Particle>> = vec![Vec::new(); size];
-        for mut particle in std::mem::take(&mut mine) {
+        for mut particle in std::mem::take(&mut local) {
             particle.at = (particle.at + particle.speed).rem_euclid(1.0);
             let to = owner(particle.at);
-            if to == me { mine.push(particle) } else { leaving[to].push(particle) }
+            if to == me { local.push(particle) } else { leaving[to].push(particle) }
         }
         let messages = leaving.into_iter().enumerate().filter(|(_, particles)| !particles.is_empty());
 
-        // 2. Send to whom you like, learn who sent to you. All ranks call it, also those with nothing to send.
+        // 2. A sparse exchange. It is collective: ranks with nothing to send call it too.
         for (_, particles) in world.exchange(messages)? {
             moved += particles.len();
-            mine.extend(particles);
+            local.extend(particles);
         }
-        assert!(mine.iter().all(|particle| owner(particle.at) == me), "a particle came to the wrong rank");
+        assert!(local.iter().all(|particle| owner(particle.at) == me), "a particle arrived at the wrong rank");
     }
 
-    // 3. Nothing got lost or came twice.
-    let ids: u64 = mine.iter().map(|particle| particle.id).sum();
-    let sums = world.all_reduce(&[mine.len() as u64, ids, moved as u64], Sum)?;
+    // 3. No particle was lost or duplicated.
+    let ids: u64 = local.iter().map(|particle| particle.id).sum();
+    let sums = world.allreduce(&[local.len() as u64, ids, moved as u64], Sum)?;
     assert_eq!(sums[..2], [PARTICLES, PARTICLES * (PARTICLES - 1) / 2], "particles were lost");
-    println!("rank {me}: {} particles are here now, {moved} came in {STEPS} steps", mine.len());
+    println!("rank {me}: {} particles are here now, {moved} came in {STEPS} steps", local.len());
     if me == 0 {
         println!("rank 0: all {PARTICLES} particles are there, after {} moves", sums[2]);
     }

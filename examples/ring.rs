@@ -1,4 +1,4 @@
-//! Each rank greets its neighbour in a ring. The README shows this program; a test compares the two.
+//! Each rank sends to its neighbor in a ring. The README shows this program; a test compares the two.
 //!
 //! ```text
 //! cargo build --release --examples
@@ -13,7 +13,7 @@ fn main() -> treepie::Result<()> {
     let world = treepie::init()?;
     let right = (world.rank() + 1) % world.size();
     world.send(&[world.rank() as u64], right, 0)?;
-    let (heard, status) = world.recv_vec::<u64>(ANY_SOURCE, 0)?;
-    println!("rank {} heard {heard:?} from rank {}", world.rank(), status.source);
+    let (received, status) = world.recv_vec::<u64>(ANY_SOURCE, 0)?;
+    println!("rank {} received {received:?} from rank {}", world.rank(), status.source);
     world.barrier()
 }

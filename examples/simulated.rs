@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{Links, Settings};
+use treepie::simulate::{LinkCosts, Settings};
 use treepie::{Network, Result};
 
-/// An ordinary program of a rank: it knows nothing of where it runs. Each rank owns 1,000 numbers of a line, smooths
-/// them with its neighbours a few times, and all agree on how much is left.
+/// An ordinary rank program, independent of the engine. Each rank owns 1,000 numbers of a ring, smooths them with those
+/// of its neighbors ten times, and an allreduce computes the sum of squares.
 fn smooth(world: &Comm) -> Result<f64> {
     let (me, size) = (world.rank(), world.size());
     let mut numbers: Vec<f64> = (0..1000).map(|i| ((me * 1000 + i) % 7) as f64).collect();
@@ -24,11 +24,11 @@ fn smooth(world: &Comm) -> Result<f64> {
         wait_all(sending)?;
         let padded: Vec<f64> = [before, numbers, after].concat();
         numbers = padded.windows(3).map(|three| three.iter().sum::<f64>() / 3.0).collect();
-        // What that costs on the simulated machine. On a real one it has taken its time already.
+        // The cost of that on the simulated machine. On a real one it has taken its time already.
         world.compute(Duration::from_micros(2));
     }
-    let mine = numbers.iter().map(|number| number * number).sum::<f64>();
-    Ok(world.all_reduce(&[mine], Sum)?[0])
+    let local = numbers.iter().map(|number| number * number).sum::<f64>();
+    Ok(world.allreduce(&[local], Sum)?[0])
 }
 
 fn main() -> Result<()> {
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     println!("8 threads: {}", on_threads[0].clone()?);
 
     // 6.29 us to start a message, 375 MB/s for each direction of each link.
-    let machine = Settings::from(Links::new(6.29, 1.0 / 375.0));
+    let machine = Settings::from(LinkCosts::new(6.29, 1.0 / 375.0));
     for network in [Network::flat(8), Network::torus(&[8, 8, 8], &[true; 3]).expect("a torus of 512")] {
         let simulated = treepie::simulate(&network, &machine, |world| smooth(&world))?;
         let (time, messages) = (simulated.micros(), simulated.messages);

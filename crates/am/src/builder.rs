@@ -1,4 +1,4 @@
-//! Registration: which messages there are, what handles them, and how they travel.
+//! Registration of message types, their handlers and their configuration.
 
 use std::any::type_name;
 use std::ops::AddAssign;
@@ -10,66 +10,66 @@ use treepie_base::{Error, Rank, Result, fingerprint};
 use treepie_comm::Comm;
 
 use crate::agreement;
-use crate::call::{self, Later};
+use crate::call::{self, ContinuationId};
 use crate::config::Config;
 use crate::context::Context;
 use crate::handler::{self, Handler};
-use crate::lane::Lane;
 use crate::parcel;
 use crate::port::{Call, MessageType, Parcel, Port, Target};
-use crate::reduction::{Caches, Reducing};
-use crate::runtime::{ActiveMessages, Machinery};
+use crate::reduction::{DirectMappedCaches, ReductionCache};
+use crate::runtime::{ActiveMessages, RuntimeState};
 use crate::spawn;
-use crate::tag::MOST_TYPES;
-use crate::termination::{Counting, Detection, Detector, NbxLike};
+use crate::tag::MAX_TYPES;
+use crate::termination::{ConsensusDetector, Detector, FourCounterDetector, TerminationDetector};
 use crate::trace::Trace;
+use crate::type_channel::TypeChannel;
 
-/// A type as it is registered.
-struct Type<S> {
+/// A registered message type.
+struct RegisteredType<S> {
     name: String,
-    /// What its messages are.
+    /// The Rust type of its messages.
     kind: &'static str,
-    /// Bytes of a message; nothing if they differ.
+    /// Bytes of a message; nothing for variable length.
     size: Option<usize>,
     handler: Option<Handler<S>>,
-    /// The handler asks who sent a message.
-    sourced: bool,
-    caches: Option<Box<dyn Reducing>>,
+    /// The handler takes the source of each message.
+    needs_source: bool,
+    caches: Option<Box<dyn ReductionCache>>,
     is_combined: bool,
     config: Option<Config>,
 }
 
-/// What a runtime is made of. All ranks register the same types in the same order.
+/// The registration of a runtime. All ranks register the same types in the same order.
 ///
-/// Mistakes of the program in here, as two types of one name, are errors of [`start`](Self::start).
+/// [`start`](Self::start) returns the errors of the registration, such as two types of one name.
 pub struct Builder<S> {
     comm: Comm,
-    types: Vec<Type<S>>,
+    types: Vec<RegisteredType<S>>,
     config: Option<Config>,
     detector: Detector,
-    memory: usize,
+    memory_limit: usize,
     trace: bool,
-    spawning: Option<usize>,
-    planted: Option<Planted>,
-    fault: Option<Error>,
+    spawn_type: Option<usize>,
+    injected_fault: Option<InjectedFault>,
+    error: Option<Error>,
 }
 
-/// Mistakes that tests put in, to see that they are found.
+/// Faults that tests inject, to check that they are found.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
-    /// A buffer is counted as sent a while after it was.
-    CountsLate,
-    /// What is in caches at the end is not sent.
-    ForgetsCaches,
-    /// The end is believed after one wave.
-    OneWave,
-    /// Messages of two epochs are not told apart.
-    Untagged,
+pub enum InjectedFault {
+    /// A buffer is counted some time after it was sent.
+    LateSendCount,
+    /// Caches are not flushed at the end.
+    UnflushedCaches,
+    /// Termination is concluded from one wave.
+    SingleWave,
+    /// Messages do not carry the number of their epoch.
+    UntaggedEpochs,
 }
 
-/// Bytes of deferred sends from which on bodies are slowed down, unless something else is said.
-const MEMORY: usize = 4 << 20;
+/// Default bytes of queued sends above which bodies are throttled.
+const DEFAULT_MEMORY_LIMIT: usize = 4 << 20;
 
 impl<S> Builder<S> {
     pub(crate) fn new(comm: &Comm) -> Self {
@@ -78,59 +78,69 @@ impl<S> Builder<S> {
             types: Vec::new(),
             config: None,
             detector: Detector::default(),
-            memory: MEMORY,
+            memory_limit: DEFAULT_MEMORY_LIMIT,
             trace: false,
-            spawning: None,
-            planted: None,
-            fault: None,
+            spawn_type: None,
+            injected_fault: None,
+            error: None,
         }
     }
 
     fn refuse(&mut self, what: String) {
-        self.fault.get_or_insert(Error::Algorithm(what));
+        self.error.get_or_insert(Error::Algorithm(what));
     }
 
-    fn add(&mut self, name: &str, kind: &'static str, size: Option<usize>) -> usize {
-        if self.types.iter().any(|known| known.name == name) {
+    fn register_type(&mut self, name: &str, kind: &'static str, size: Option<usize>) -> usize {
+        if self.types.iter().any(|registered| registered.name == name) {
             self.refuse(format!("two message types are called `{name}`"));
         }
         if size == Some(0) {
             self.refuse(format!("messages of type `{name}` have no bytes; they need at least one"));
         }
-        if self.types.len() >= MOST_TYPES {
-            self.refuse(format!("`{name}` is a message type too many; there can be {MOST_TYPES}"));
+        if self.types.len() >= MAX_TYPES {
+            self.refuse(format!("`{name}` is a message type too many; there can be {MAX_TYPES}"));
         }
         let name = name.to_owned();
         let (handler, caches, config) = (None, None, None);
-        self.types.push(Type { name, kind, size, handler, sourced: false, caches, is_combined: false, config });
+        self.types.push(RegisteredType {
+            name,
+            kind,
+            size,
+            handler,
+            needs_source: false,
+            caches,
+            is_combined: false,
+            config,
+        });
         self.types.len() - 1
     }
 
-    /// A type of plain-data messages. Names of types are unique.
+    /// Registers a type of plain-data messages. Names of types are unique.
     pub fn port<M: Pod>(&mut self, name: &str) -> Port<M> {
-        Port::new(self.add(name, type_name::<M>(), Some(size_of::<M>())))
+        Port::new(self.register_type(name, type_name::<M>(), Some(size_of::<M>())))
     }
 
-    /// The same with an owner map, which says to whom a message goes.
+    /// Registers a type of plain-data messages with an owner map, which gives the destination of a message.
     pub fn target<M: Pod, F: Fn(&M) -> Rank>(&mut self, name: &str, owner: F) -> Target<M, F> {
         Target::new(self.port(name), owner)
     }
 
-    /// A type of messages of any length: whatever serde can write.
+    /// Registers a type of variable-length messages: anything that serde can serialize.
     pub fn parcel<T: Serialize + DeserializeOwned>(&mut self, name: &str) -> Parcel<T> {
-        Parcel::new(self.add(name, type_name::<T>(), None))
+        Parcel::new(self.register_type(name, type_name::<T>(), None))
     }
 
-    /// A type of questions with answers. With each question goes a note, which comes back with the answer.
+    /// Registers a type of requests with replies. Each request carries a note of the caller, which returns with the
+    /// reply.
     pub fn call<Q: Pod, R: Pod, N: Pod>(&mut self, name: &str) -> Call<Q, R, N> {
-        let question = self.add(name, type_name::<(N, Q)>(), Some(size_of::<N>() + size_of::<Q>()));
-        let answer = format!("{name}/answer");
-        let answer = self.add(&answer, type_name::<(N, R)>(), Some(size_of::<N>() + size_of::<R>()));
-        self.types[question].sourced = true;
-        Call::new(question, answer)
+        let request = self.register_type(name, type_name::<(N, Q)>(), Some(size_of::<N>() + size_of::<Q>()));
+        let reply_name = format!("{name}/reply");
+        let reply = self.register_type(&reply_name, type_name::<(N, R)>(), Some(size_of::<N>() + size_of::<R>()));
+        self.types[request].needs_source = true;
+        Call::new(request, reply)
     }
 
-    fn handle(&mut self, index: usize, handler: Handler<S>) {
+    fn set_handler(&mut self, index: usize, handler: Handler<S>) {
         let name = self.types[index].name.clone();
         if self.types[index].handler.replace(handler).is_some() {
             self.refuse(format!("message type `{name}` has two handlers"));
@@ -139,102 +149,103 @@ impl<S> Builder<S> {
 
     /// Handles messages one by one.
     pub fn on<M: Pod>(&mut self, port: impl Into<Port<M>>, handle: impl FnMut(&mut S, &mut Context<S>, M) + 'static) {
-        self.handle(port.into().index, handler::one(handle));
+        self.set_handler(port.into().index, handler::message_handler(handle));
     }
 
-    /// Handles messages one by one, and asks ahead for the memory that a message will touch. The fastest form where that is
-    /// scattered.
-    pub fn on_touch<M: Pod, T: ?Sized>(
+    /// Handles messages one by one, and prefetches ahead the memory at the address that `address` returns for a
+    /// message. The fastest form for scattered accesses.
+    pub fn on_prefetch<M: Pod, T: ?Sized>(
         &mut self,
         port: impl Into<Port<M>>,
-        touch: impl for<'s> Fn(&'s S, &M) -> &'s T + 'static,
+        address: impl for<'s> Fn(&'s S, &M) -> &'s T + 'static,
         handle: impl FnMut(&mut S, &mut Context<S>, M) + 'static,
     ) {
-        self.handle(port.into().index, handler::touching(touch, handle));
+        self.set_handler(port.into().index, handler::prefetching_handler(address, handle));
     }
 
-    /// Handles all messages of a buffer at once, in no particular order.
+    /// Handles all messages of a buffer in one call, in no particular order.
     pub fn on_batch<M: Pod>(
         &mut self,
         port: impl Into<Port<M>>,
         handle: impl FnMut(&mut S, &mut Context<S>, &[M]) + 'static,
     ) {
-        self.handle(port.into().index, handler::batch(handle));
+        self.set_handler(port.into().index, handler::slice_handler(handle));
     }
 
-    /// Handles messages one by one, with the rank that sent each.
+    /// Handles messages one by one, with the source rank of each.
     pub fn on_from<M: Pod>(
         &mut self,
         port: impl Into<Port<M>>,
         handle: impl FnMut(&mut S, &mut Context<S>, Rank, M) + 'static,
     ) {
         let index = port.into().index;
-        self.types[index].sourced = true;
-        self.handle(index, handler::sourced(handle));
+        self.types[index].needs_source = true;
+        self.set_handler(index, handler::source_handler(handle));
     }
 
-    /// Handles messages of any length.
+    /// Handles variable-length messages.
     pub fn on_parcel<T: DeserializeOwned>(
         &mut self,
         parcel: Parcel<T>,
         handle: impl FnMut(&mut S, &mut Context<S>, T) + 'static,
     ) {
         let name = self.types[parcel.index].name.clone();
-        self.handle(parcel.index, parcel::parcels(name, handle));
+        self.set_handler(parcel.index, parcel::parcel_handler(name, handle));
     }
 
-    /// Answers questions, and takes answers: `then` gets the note and the answer, on the rank that asked.
+    /// Handles requests with `handler`, whose result is the reply; `then` gets the note and the reply on the calling
+    /// rank.
     pub fn on_call<Q: Pod, R: Pod, N: Pod>(
         &mut self,
         call: Call<Q, R, N>,
-        answer: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
+        handler: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
         then: impl FnMut(&mut S, &mut Context<S>, N, R) + 'static,
     ) {
-        self.handle(call.question, call::answering(call, answer));
-        self.handle(call.answer, call::continuing(then));
+        self.set_handler(call.request, call::request_handler(call, handler));
+        self.set_handler(call.reply, call::reply_handler(then));
     }
 
-    /// The same, and asks ahead for the memory that a question will touch.
-    pub fn on_call_touch<Q: Pod, R: Pod, N: Pod, T: ?Sized>(
+    /// [`on_call`](Self::on_call) that prefetches ahead the memory at the address that `address` returns for a request.
+    pub fn on_call_prefetch<Q: Pod, R: Pod, N: Pod, T: ?Sized>(
         &mut self,
         call: Call<Q, R, N>,
-        touch: impl for<'s> Fn(&'s S, &Q) -> &'s T + 'static,
-        answer: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
+        address: impl for<'s> Fn(&'s S, &Q) -> &'s T + 'static,
+        handler: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
         then: impl FnMut(&mut S, &mut Context<S>, N, R) + 'static,
     ) {
-        self.handle(call.question, call::answering_touching(call, touch, answer));
-        self.handle(call.answer, call::continuing(then));
+        self.set_handler(call.request, call::prefetching_request_handler(call, address, handler));
+        self.set_handler(call.reply, call::reply_handler(then));
     }
 
-    /// Answers questions whose answers closures wait for: [`Context::ask`].
-    pub fn on_ask<Q: Pod, R: Pod>(
+    /// Handles requests whose reply goes to a closure: [`Context::call_then`].
+    pub fn on_call_then<Q: Pod, R: Pod>(
         &mut self,
-        call: Call<Q, R, Later>,
-        answer: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
+        call: Call<Q, R, ContinuationId>,
+        handler: impl FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
     ) {
-        self.handle(call.question, call::answering(call, answer));
-        let then = |state: &mut S, context: &mut Context<S>, note: Later, result: R| {
+        self.set_handler(call.request, call::request_handler(call, handler));
+        let then = |state: &mut S, context: &mut Context<S>, note: ContinuationId, result: R| {
             if let Some(then) = context.continuations.take(note) {
                 then(state, context, bytemuck::bytes_of(&result));
             }
         };
-        self.handle(call.answer, call::continuing(then));
+        self.set_handler(call.reply, call::reply_handler(then));
     }
 
-    /// Says that messages with the same key for the same rank may be combined on their way, and how. Whether that is done is a
-    /// matter of the [configuration](Config::reductions); the handler must not notice a difference.
+    /// Lets messages with the same key and destination be combined by `combine`. The
+    /// [configuration](Config::reductions) decides whether they are; the result must be the same for the handler.
     pub fn combine<M: Pod>(
         &mut self,
         port: impl Into<Port<M>>,
         key: impl Fn(&M) -> u64 + 'static,
         combine: impl FnMut(&mut M, &M) + 'static,
     ) {
-        let known = &mut self.types[port.into().index];
-        known.caches = Some(Box::new(Caches::new(key, combine)));
-        known.is_combined = true;
+        let registered = &mut self.types[port.into().index];
+        registered.caches = Some(Box::new(DirectMappedCaches::new(key, combine)));
+        registered.is_combined = true;
     }
 
-    /// Says that of messages with the same key for the same rank only the one with the lowest value counts.
+    /// Combines messages with the same key and destination into the one with the lowest value.
     pub fn combine_min<M: Pod, V: PartialOrd + Copy>(
         &mut self,
         port: impl Into<Port<M>>,
@@ -248,7 +259,7 @@ impl<S> Builder<S> {
         });
     }
 
-    /// The same for the highest value.
+    /// Combines messages with the same key and destination into the one with the highest value.
     pub fn combine_max<M: Pod, V: PartialOrd + Copy>(
         &mut self,
         port: impl Into<Port<M>>,
@@ -262,7 +273,7 @@ impl<S> Builder<S> {
         });
     }
 
-    /// Says that values of messages with the same key for the same rank may be added up.
+    /// Combines messages with the same key and destination by adding their values.
     pub fn combine_sum<M: Pod, V: AddAssign + Copy>(
         &mut self,
         port: impl Into<Port<M>>,
@@ -275,71 +286,71 @@ impl<S> Builder<S> {
         });
     }
 
-    /// Says that of messages with the same key for the same rank one is enough.
-    pub fn unique<M: Pod>(&mut self, port: impl Into<Port<M>>, key: impl Fn(&M) -> u64 + 'static) {
+    /// Combines messages with the same key and destination into one of them.
+    pub fn dedup_by_key<M: Pod>(&mut self, port: impl Into<Port<M>>, key: impl Fn(&M) -> u64 + 'static) {
         self.combine(port, key, |_, _| ());
     }
 
-    /// Lets closures be [spawned](Context::spawn) on other ranks. All ranks must run the same executable.
+    /// Allows to [spawn](Context::spawn) closures on other ranks. All ranks must run the same executable.
     pub fn allow_spawn(&mut self)
     where
         S: 'static,
     {
-        if self.spawning.is_none() {
-            let index = self.add("spawned", "closures", None);
-            self.handle(index, spawn::spawned());
-            self.spawning = Some(index);
+        if self.spawn_type.is_none() {
+            let index = self.register_type("spawned", "closures", None);
+            self.set_handler(index, spawn::spawn_handler());
+            self.spawn_type = Some(index);
         }
     }
 
-    /// How messages of a type travel.
+    /// Sets the configuration of one message type.
     pub fn configure(&mut self, what: impl MessageType, config: Config) {
         for index in what.indices() {
             self.types[index].config = Some(config.clone());
         }
     }
 
-    /// How messages of those types travel of which nothing else is said. Without this, as the environment says (`TREEPIE_AM`).
+    /// Sets the configuration of all other message types. The default is that of the environment (`TREEPIE_AM`).
     pub fn configure_all(&mut self, config: Config) {
         self.config = Some(config);
     }
 
-    /// How ends of epochs are found.
+    /// Sets the termination detector of epochs.
     pub fn detector(&mut self, detector: Detector) {
         self.detector = detector;
     }
 
-    /// From so many bytes of sends on that wait for slow neighbours, the body of an epoch is slowed down; handlers never are.
-    pub fn memory(&mut self, bytes: usize) {
-        self.memory = bytes;
+    /// Sets the bytes of queued sends above which the body of an epoch is throttled; handlers never are.
+    pub fn memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
     }
 
-    /// Records what ranks do when; all of them or none. For [`ActiveMessages::write_trace`].
-    pub fn trace(&mut self, is_recorded: bool) {
-        self.trace = is_recorded;
+    /// Records a trace, on all ranks or none, for [`ActiveMessages::write_trace`].
+    pub fn trace(&mut self, enabled: bool) {
+        self.trace = enabled;
     }
 
     #[doc(hidden)]
-    pub fn plant(&mut self, mistake: Planted) {
-        self.planted = Some(mistake);
+    pub fn inject_fault(&mut self, fault: InjectedFault) {
+        self.injected_fault = Some(fault);
     }
 
-    /// What must be the same on all ranks, a line for each type.
+    /// What must be the same on all ranks, one entry per type.
     fn list(&self, all: &Config) -> Vec<String> {
-        let describe = |known: &Type<S>| {
-            let Type { name, kind, sourced, .. } = known;
-            let size = known.size.map_or("any length".to_owned(), |size| format!("{size} bytes"));
-            let config = known.config.as_ref().unwrap_or(all);
-            let sourced = if *sourced { ", with who sent it" } else { "" };
-            let combined = if known.is_combined { ", combined" } else { "" };
-            format!("`{name}` ({kind}, {size}{sourced}{combined}, {config})")
+        let describe = |registered: &RegisteredType<S>| {
+            let RegisteredType { name, kind, needs_source, .. } = registered;
+            let size = registered.size.map_or("any length".to_owned(), |size| format!("{size} bytes"));
+            let config = registered.config.as_ref().unwrap_or(all);
+            let source = if *needs_source { ", with source" } else { "" };
+            let combined = if registered.is_combined { ", combined" } else { "" };
+            format!("`{name}` ({kind}, {size}{source}{combined}, {config})")
         };
         let mut list: Vec<String> = self.types.iter().map(describe).collect();
         list.push(format!("the detector {:?}", self.detector));
         if self.trace {
             list.push("a trace".to_owned());
         }
-        if self.spawning.is_some() {
+        if self.spawn_type.is_some() {
             list.push(format!("executable {:016x}", fingerprint()));
         }
         list
@@ -348,75 +359,86 @@ impl<S> Builder<S> {
     /// Starts the runtime. All ranks call it.
     ///
     /// # Errors
-    /// On all ranks, if they have registered different types: with the list of one and of another rank. On a rank whose
-    /// registration cannot be, as with a type without handler; others then get [`Error::TypesDiffer`] as well.
+    /// [`Error::MessageTypeMismatch`] on all ranks if their registered types differ, with the lists of two ranks.
+    /// [`Error::Algorithm`] on a rank with an invalid registration, such as a type without handler; the others then get
+    /// [`Error::MessageTypeMismatch`].
     pub fn start(mut self) -> Result<ActiveMessages<S>> {
-        let started = self.check().and_then(|all| Ok((self.lanes(&all)?, self.list(&all))));
-        let (lanes, list) = match started {
-            Ok((lanes, list)) => (Ok(lanes), list),
+        let started = self.check().and_then(|all| Ok((self.build_channels(&all)?, self.list(&all))));
+        let (channels, list) = match started {
+            Ok((channels, list)) => (Ok(channels), list),
             Err(error) => {
                 let list = vec![format!("nothing ({error})")];
                 (Err(error), list)
             }
         };
-        let agreed = agreement::agree(&self.comm, &list);
-        let lanes = lanes?;
+        let agreed = agreement::verify_same_types(&self.comm, &list);
+        let channels = channels?;
         agreed?;
         let (rank, ranks) = (self.comm.rank() as u32, self.comm.size() as u32);
-        let mut context = Context::new(rank, ranks, lanes);
-        context.spawning = self.spawning;
+        let mut context = Context::new(rank, ranks, channels);
+        context.spawn_type = self.spawn_type;
         if self.trace {
             let mut trace = Box::new(Trace::new(rank));
-            // Engines count from when each rank began; all leave a barrier at about the same moment.
+            // The engine's clock starts with each rank; all ranks leave a barrier at about the same time.
             self.comm.barrier()?;
             trace.begin_at(self.comm.now());
             context.trace = Some(trace);
         }
-        context.forgets_caches = self.planted == Some(Planted::ForgetsCaches);
-        let means = self.comm.means();
-        let by_barrier = means.barrier && means.arrives_last;
-        let mut detection = match self.detector {
-            Detector::NbxLike => Detection::NbxLike(NbxLike::new(rank, ranks, by_barrier)),
-            Detector::Auto if by_barrier => Detection::NbxLike(NbxLike::new(rank, ranks, true)),
-            Detector::Auto | Detector::Counting => Detection::Counting(Counting::new(rank, ranks)),
+        context.skip_cache_flush = self.injected_fault == Some(InjectedFault::UnflushedCaches);
+        let capabilities = self.comm.capabilities();
+        let has_ordered_barrier = capabilities.barrier && capabilities.barrier_flushes;
+        let mut detector = match self.detector {
+            Detector::Consensus => {
+                TerminationDetector::Consensus(ConsensusDetector::new(rank, ranks, has_ordered_barrier))
+            }
+            Detector::Auto if has_ordered_barrier => {
+                TerminationDetector::Consensus(ConsensusDetector::new(rank, ranks, true))
+            }
+            Detector::Auto | Detector::FourCounter => {
+                TerminationDetector::FourCounter(FourCounterDetector::new(rank, ranks))
+            }
         };
-        if let Detection::Counting(counting) = &mut detection {
-            counting.believes_one_wave = self.planted == Some(Planted::OneWave);
+        if let TerminationDetector::FourCounter(four_counter) = &mut detector {
+            four_counter.skip_second_wave = self.injected_fault == Some(InjectedFault::SingleWave);
         }
-        let handlers = self.types.into_iter().map(|known| known.handler.expect("checked above")).collect();
-        let machinery = Machinery::new(handlers, context, detection, self.planted);
-        Ok(ActiveMessages::new(self.comm, machinery, self.memory))
+        let handlers = self.types.into_iter().map(|registered| registered.handler.expect("checked above")).collect();
+        let runtime = RuntimeState::new(handlers, context, detector, self.injected_fault);
+        Ok(ActiveMessages::new(self.comm, runtime, self.memory_limit))
     }
 
-    /// The configuration of types of which nothing else is said, if everything can be.
+    /// Checks the registration. Returns the configuration of types without their own.
     fn check(&mut self) -> Result<Config> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
-        for known in &self.types {
-            let refused = |what: &str| Err(Error::Algorithm(format!("message type `{}` {what}", known.name)));
-            if known.handler.is_none() {
+        for registered in &self.types {
+            let refused = |what: &str| Err(Error::Algorithm(format!("message type `{}` {what}", registered.name)));
+            if registered.handler.is_none() {
                 return refused("has no handler");
             }
-            if known.sourced && known.caches.is_some() {
+            if registered.needs_source && registered.caches.is_some() {
                 return refused(
                     "is combined, and its handler asks who sent a message: combined ones have several senders",
                 );
             }
         }
         let all = self.config.clone().map_or_else(Config::from_environment, Ok)?;
-        self.types.iter().filter_map(|known| known.config.as_ref()).chain([&all]).try_for_each(Config::check)?;
+        self.types
+            .iter()
+            .filter_map(|registered| registered.config.as_ref())
+            .chain([&all])
+            .try_for_each(Config::check)?;
         Ok(all)
     }
 
-    fn lanes(&mut self, all: &Config) -> Result<Vec<Lane>> {
+    fn build_channels(&mut self, all: &Config) -> Result<Vec<TypeChannel>> {
         let (rank, ranks) = (self.comm.rank() as u32, self.comm.size() as u32);
-        let record = self.comm.short_message();
-        let lane = |known: &mut Type<S>| {
-            let config = known.config.as_ref().unwrap_or(all);
-            let kind = (known.size, known.sourced);
-            Lane::new(known.name.clone(), rank, ranks, kind, config, known.caches.take(), record)
+        let eager_limit = self.comm.eager_limit();
+        let channel = |registered: &mut RegisteredType<S>| {
+            let config = registered.config.as_ref().unwrap_or(all);
+            let kind = (registered.size, registered.needs_source);
+            TypeChannel::new(registered.name.clone(), rank, ranks, kind, config, registered.caches.take(), eager_limit)
         };
-        self.types.iter_mut().map(lane).collect()
+        self.types.iter_mut().map(channel).collect()
     }
 }

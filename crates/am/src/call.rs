@@ -1,20 +1,20 @@
-//! Questions and answers.
+//! Request and reply.
 //!
-//! A question is a message to the rank that knows; its handler's result goes back as another message, to a continuation. With
-//! the question goes a note of the program's, as the place where the answer is to be put, which comes back with the answer:
-//! so nothing is kept at the one who asks. Where a closure is more convenient ([`Context::ask`]), the note is the number of a
-//! closure that is kept.
+//! A request is a message whose handler's result returns as a reply to a continuation. The request carries a note of
+//! the caller, such as the index where the reply is to be stored, which returns with the reply. So the caller stores
+//! nothing. With
+//! [`Context::call_then`] the note is the number of a stored closure.
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Rank, prefetch};
 
 use crate::context::Context;
-use crate::handler::{Handler, whole};
+use crate::handler::{Handler, batch_handler};
 use crate::port::Call;
-use crate::touching::{Ahead, Touching};
+use crate::prefetching::{Prefetching, WithPrefetch};
 
-/// Two pieces of plain data, one behind the other, without the gap that alignment would leave.
-fn joined<A: Pod, B: Pod, T>(a: &A, b: &B, then: impl FnOnce(&mut [u8]) -> T) -> T {
+/// Concatenates two plain-data values without padding.
+fn concat_bytes<A: Pod, B: Pod, T>(a: &A, b: &B, then: impl FnOnce(&mut [u8]) -> T) -> T {
     let (first, second) = (size_of::<A>(), size_of::<B>());
     let mut short = [0_u8; 64];
     if first + second <= short.len() {
@@ -26,59 +26,60 @@ fn joined<A: Pod, B: Pod, T>(a: &A, b: &B, then: impl FnOnce(&mut [u8]) -> T) ->
     then(&mut [bytes_of(a), bytes_of(b)].concat())
 }
 
-fn parted<A: Pod, B: Pod>(bytes: &[u8]) -> (A, B) {
+fn split<A: Pod, B: Pod>(bytes: &[u8]) -> (A, B) {
     let (first, second) = bytes.split_at(size_of::<A>());
     (pod_read_unaligned(first), pod_read_unaligned(second))
 }
 
 impl<S> Context<S> {
-    /// Asks a rank. The continuation of the call's type gets the note and the answer before the epoch ends.
+    /// Sends a request. The continuation of the call type gets the note and the reply before the epoch ends.
     #[inline]
-    pub fn call<Q: Pod, R: Pod, N: Pod>(&mut self, call: Call<Q, R, N>, to: Rank, note: N, question: Q) {
-        self.send_pair(call.question, to, &note, &question);
+    pub fn call<Q: Pod, R: Pod, N: Pod>(&mut self, call: Call<Q, R, N>, to: Rank, note: N, request: Q) {
+        self.send_pair(call.request, to, &note, &request);
     }
 
-    /// Asks a rank, and has a closure called with the answer before the epoch ends. Each such question takes memory for its
-    /// closure; [`call`](Self::call) does not.
-    pub fn ask<Q: Pod, R: Pod>(
+    /// Sends a request and calls a closure with the reply before the epoch ends. Each such request allocates its
+    /// closure;
+    /// [`call`](Self::call) does not.
+    pub fn call_then<Q: Pod, R: Pod>(
         &mut self,
-        call: Call<Q, R, Later>,
+        call: Call<Q, R, ContinuationId>,
         to: Rank,
-        question: Q,
+        request: Q,
         then: impl FnOnce(&mut S, &mut Context<S>, R) + 'static,
     ) {
         let then = move |state: &mut S, context: &mut Context<S>, bytes: &[u8]| {
             then(state, context, pod_read_unaligned(bytes));
         };
-        let note = self.continuations.keep(Box::new(then));
-        self.call(call, to, note, question);
+        let note = self.continuations.insert(Box::new(then));
+        self.call(call, to, note, request);
     }
 
-    /// The same as a send of both, without a copy where the buffer has room.
+    /// Sends two values as one message, without a copy if the buffer has room.
     #[inline(always)]
     fn send_pair<A: Pod, B: Pod>(&mut self, index: usize, to: Rank, a: &A, b: &B) {
-        let write = |room: &mut [u8]| {
-            let (first, second) = room.split_at_mut(size_of::<A>());
+        let write = |space: &mut [u8]| {
+            let (first, second) = space.split_at_mut(size_of::<A>());
             first.copy_from_slice(bytes_of(a));
             second.copy_from_slice(bytes_of(b));
         };
-        if let Some(slot) = self.lanes[index].slots.straight(to)
-            && slot.put_by(size_of::<A>() + size_of::<B>(), write)
+        if let Some(buffer) = self.channels[index].buffers.fast_path(to)
+            && buffer.try_push_with(size_of::<A>() + size_of::<B>(), write)
         {
             return;
         }
-        joined(a, b, |bytes| self.send_bytes(index, to, bytes));
+        concat_bytes(a, b, |bytes| self.send_bytes(index, to, bytes));
     }
 }
 
-/// The number of a closure that waits for an answer.
+/// The number of a closure that waits for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
-pub struct Later(u32);
+pub struct ContinuationId(u32);
 
 type Continuation<S> = Box<dyn FnOnce(&mut S, &mut Context<S>, &[u8])>;
 
-/// Closures that wait for answers.
+/// Closures that wait for replies.
 pub(crate) struct Continuations<S> {
     waiting: Vec<Option<Continuation<S>>>,
     free: Vec<u32>,
@@ -91,18 +92,18 @@ impl<S> Default for Continuations<S> {
 }
 
 impl<S> Continuations<S> {
-    fn keep(&mut self, then: Continuation<S>) -> Later {
-        let place = self.free.pop().unwrap_or_else(|| {
+    fn insert(&mut self, then: Continuation<S>) -> ContinuationId {
+        let id = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() as u32 - 1
         });
-        self.waiting[place as usize] = Some(then);
-        Later(place)
+        self.waiting[id as usize] = Some(then);
+        ContinuationId(id)
     }
 
-    pub(crate) fn take(&mut self, Later(place): Later) -> Option<Continuation<S>> {
-        let then = self.waiting.get_mut(place as usize)?.take();
-        self.free.push(place);
+    pub(crate) fn take(&mut self, ContinuationId(id): ContinuationId) -> Option<Continuation<S>> {
+        let then = self.waiting.get_mut(id as usize)?.take();
+        self.free.push(id);
         then
     }
 
@@ -111,28 +112,32 @@ impl<S> Continuations<S> {
     }
 }
 
-/// What answers questions: a handler that sends to whom it has a message of.
-pub(crate) fn answering<S, Q, R, N, F>(call: Call<Q, R, N>, mut answer: F) -> Handler<S>
+/// A handler of requests, which sends the reply to the source.
+pub(crate) fn request_handler<S, Q, R, N, F>(call: Call<Q, R, N>, mut handler: F) -> Handler<S>
 where
     Q: Pod,
     R: Pod,
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         let mut count = 0;
-        for (from, bytes) in batch.each_with_origin(size_of::<N>() + size_of::<Q>()) {
-            let (note, question): (N, Q) = parted(bytes);
-            let result = answer(state, context, question);
-            context.send_pair(call.answer, from, &note, &result);
+        for (from, bytes) in batch.iter_with_source(size_of::<N>() + size_of::<Q>()) {
+            let (note, request): (N, Q) = split(bytes);
+            let reply = handler(state, context, request);
+            context.send_pair(call.reply, from, &note, &reply);
             count += 1;
         }
         count
     })
 }
 
-/// The same for answers that say which memory they will touch.
-pub(crate) fn answering_touching<S, Q, R, N, A, T, F>(call: Call<Q, R, N>, touch: A, answer: F) -> Handler<S>
+/// A handler of requests that prefetches.
+pub(crate) fn prefetching_request_handler<S, Q, R, N, A, T, F>(
+    call: Call<Q, R, N>,
+    address: A,
+    handler: F,
+) -> Handler<S>
 where
     Q: Pod,
     R: Pod,
@@ -141,17 +146,17 @@ where
     A: for<'s> Fn(&'s S, &Q) -> &'s T + 'static,
     F: FnMut(&mut S, &mut Context<S>, Q) -> R + 'static,
 {
-    let touch = move |state: &S, question: &Q| prefetch(touch(state, question));
-    Box::new(Ahead(Question { call, touch, answer }))
+    let prefetch_request = move |state: &S, request: &Q| prefetch(address(state, request));
+    Box::new(WithPrefetch(PrefetchRequest { call, prefetch: prefetch_request, handler }))
 }
 
-struct Question<Q, R, N, A, F> {
+struct PrefetchRequest<Q, R, N, A, F> {
     call: Call<Q, R, N>,
-    touch: A,
-    answer: F,
+    prefetch: A,
+    handler: F,
 }
 
-impl<S, Q, R, N, A, F> Touching<S> for Question<Q, R, N, A, F>
+impl<S, Q, R, N, A, F> Prefetching<S> for PrefetchRequest<Q, R, N, A, F>
 where
     Q: Pod,
     R: Pod,
@@ -162,30 +167,30 @@ where
     const SIZE: usize = size_of::<N>() + size_of::<Q>();
 
     #[inline(always)]
-    fn touch(&self, state: &S, message: &[u8]) {
-        (self.touch)(state, &parted::<N, Q>(message).1);
+    fn prefetch(&self, state: &S, message: &[u8]) {
+        (self.prefetch)(state, &split::<N, Q>(message).1);
     }
 
     #[inline(always)]
     fn handle(&mut self, state: &mut S, context: &mut Context<S>, from: Rank, message: &[u8]) {
-        let (note, question): (N, Q) = parted(message);
-        let result = (self.answer)(state, context, question);
-        context.send_pair(self.call.answer, from, &note, &result);
+        let (note, request): (N, Q) = split(message);
+        let reply = (self.handler)(state, context, request);
+        context.send_pair(self.call.reply, from, &note, &reply);
     }
 }
 
-/// What takes answers.
-pub(crate) fn continuing<S, R, N, F>(mut then: F) -> Handler<S>
+/// A handler of replies.
+pub(crate) fn reply_handler<S, R, N, F>(mut then: F) -> Handler<S>
 where
     R: Pod,
     N: Pod,
     F: FnMut(&mut S, &mut Context<S>, N, R) + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         let mut count = 0;
         for bytes in batch.body.chunks_exact(size_of::<N>() + size_of::<R>()) {
-            let (note, result) = parted(bytes);
-            then(state, context, note, result);
+            let (note, reply) = split(bytes);
+            then(state, context, note, reply);
             count += 1;
         }
         count

@@ -1,8 +1,7 @@
-//! Coalescing: messages to one neighbour are gathered in a buffer and sent together.
+//! Coalescing: messages to one neighbour are collected in a buffer and sent together.
 //!
-//! A buffer is closed until something is put into it: then it has memory, and is on the list of those to be looked at when
-//! there is nothing else to do. So what is not used costs nothing, and a rank with a thousand neighbours that talks to ten has
-//! ten buffers.
+//! A buffer is closed until the first message opens it: then it has memory, and is on the list of buffers to flush when
+//! the rank is idle. Closed buffers cost nothing: a rank with a thousand neighbours that sends to ten has ten buffers.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,169 +9,169 @@ use treepie_base::copy_short;
 
 use crate::config::Coalescing;
 
-/// What is gathered for one neighbour. Sends touch nothing else, so this is small: a shift finds it.
+/// The messages for one neighbour. It is all that a send accesses, so it is small: a shift computes its address.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
-    /// All the room there is; none if it is closed.
-    pub(crate) room: Vec<u8>,
-    /// Bytes of it that are in use. There are never 2^32, so adding to them needs no check.
+pub(crate) struct CoalescingBuffer {
+    /// Allocated bytes; empty if the buffer is closed.
+    pub(crate) storage: Vec<u8>,
+    /// Bytes in use. Always below 2^32, so adding to them needs no check.
     used: u32,
 }
 
-/// No buffer is made larger, and no message is longer; with one more message it may be.
-pub(crate) const MOST_ROOM: usize = 1 << 31;
+/// The maximum size of a buffer and of a message; one message may exceed the former.
+pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 31;
 
-/// What is gathered for all neighbours.
+/// The buffers of all neighbours.
 ///
-/// If messages go straight into the slot for their destination, that is where sends look, and else they find nothing there: one
-/// look tells them both.
+/// They are in `fast_path` if sends may append directly to the buffer of their destination, else in `slow_path`: one
+/// bounds check decides both.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
-    straight: Vec<Slot>,
-    others: Vec<Slot>,
+pub(crate) struct CoalescingBuffers {
+    fast_path: Vec<CoalescingBuffer>,
+    slow_path: Vec<CoalescingBuffer>,
 }
 
-impl Slots {
+impl CoalescingBuffers {
     pub(crate) fn new(neighbours: usize) -> Self {
-        Self { straight: Vec::new(), others: (0..neighbours).map(|_| Slot::default()).collect() }
+        Self { fast_path: Vec::new(), slow_path: (0..neighbours).map(|_| CoalescingBuffer::default()).collect() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.straight.len() + self.others.len()
+        self.fast_path.len() + self.slow_path.len()
     }
 
-    /// Whether sends look here.
-    pub(crate) fn go_straight(&mut self, straight: bool) {
-        if straight == self.straight.is_empty() {
-            std::mem::swap(&mut self.straight, &mut self.others);
+    /// Enables or disables the fast path.
+    pub(crate) fn set_fast_path(&mut self, enabled: bool) {
+        if enabled == self.fast_path.is_empty() {
+            std::mem::swap(&mut self.fast_path, &mut self.slow_path);
         }
     }
 
-    /// The slot for a destination, if messages go straight there.
+    /// The buffer of a destination, if the fast path is enabled.
     #[inline(always)]
-    pub(crate) fn straight(&mut self, to: usize) -> Option<&mut Slot> {
-        self.straight.get_mut(to)
+    pub(crate) fn fast_path(&mut self, to: usize) -> Option<&mut CoalescingBuffer> {
+        self.fast_path.get_mut(to)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.straight.fill_with(Slot::default);
-        self.others.fill_with(Slot::default);
+        self.fast_path.fill_with(CoalescingBuffer::default);
+        self.slow_path.fill_with(CoalescingBuffer::default);
     }
 }
 
-impl Index<usize> for Slots {
-    type Output = Slot;
+impl Index<usize> for CoalescingBuffers {
+    type Output = CoalescingBuffer;
 
-    fn index(&self, place: usize) -> &Slot {
-        if self.straight.is_empty() { &self.others[place] } else { &self.straight[place] }
+    fn index(&self, index: usize) -> &CoalescingBuffer {
+        if self.fast_path.is_empty() { &self.slow_path[index] } else { &self.fast_path[index] }
     }
 }
 
-impl IndexMut<usize> for Slots {
-    fn index_mut(&mut self, place: usize) -> &mut Slot {
-        if self.straight.is_empty() { &mut self.others[place] } else { &mut self.straight[place] }
+impl IndexMut<usize> for CoalescingBuffers {
+    fn index_mut(&mut self, index: usize) -> &mut CoalescingBuffer {
+        if self.fast_path.is_empty() { &mut self.slow_path[index] } else { &mut self.fast_path[index] }
     }
 }
 
-/// What else is known of a slot.
+/// The parameters of a buffer that sends do not access.
 #[derive(Debug)]
-pub(crate) struct Info {
-    /// The room when it is opened.
-    pub(crate) target: usize,
+pub(crate) struct BufferInfo {
+    /// Bytes to which it may grow.
+    pub(crate) target_size: usize,
     /// The neighbour.
     pub(crate) to: u32,
-    /// With each message goes its destination, as the neighbour may pass it on.
-    pub(crate) mixed: bool,
-    /// Messages in it, where they have no fixed length.
+    /// Each message has its destination in its header, as the neighbour may forward it.
+    pub(crate) has_destination: bool,
+    /// Messages in it, if they have variable length.
     pub(crate) parcels: u32,
 }
 
-impl Slot {
-    /// Bytes of it that are in use.
+impl CoalescingBuffer {
+    /// Bytes in use.
     #[inline(always)]
     pub(crate) fn used(&self) -> usize {
         self.used as usize
     }
 
-    /// Puts bytes in, if there is room.
+    /// Appends bytes if there is room.
     #[inline(always)]
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> bool {
-        self.put_by(bytes.len(), |room| room.copy_from_slice(bytes))
+    pub(crate) fn try_push(&mut self, bytes: &[u8]) -> bool {
+        self.try_push_with(bytes.len(), |space| space.copy_from_slice(bytes))
     }
 
-    /// Lets so many bytes be written, if there is room.
+    /// Appends `len` bytes written by `write` if there is room.
     #[inline(always)]
-    pub(crate) fn put_by(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+    pub(crate) fn try_push_with(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let end = self.used() + len;
-        let Some(room) = self.room.get_mut(self.used as usize..end) else { return false };
-        write(room);
+        let Some(space) = self.storage.get_mut(self.used as usize..end) else { return false };
+        write(space);
         self.used = end as u32;
         true
     }
 
-    /// The same for a length that is only known now: a call of `memcpy` for a few bytes costs more than the rest.
+    /// Appends bytes of a length only known at run time: a call of `memcpy` for a few bytes costs more than the rest.
     #[inline]
-    pub(crate) fn put_short(&mut self, bytes: &[u8]) -> bool {
-        self.put_by(bytes.len(), |room| copy_short(room, bytes))
+    pub(crate) fn try_push_short(&mut self, bytes: &[u8]) -> bool {
+        self.try_push_with(bytes.len(), |space| copy_short(space, bytes))
     }
 
-    /// Takes what was put in, and closes it.
+    /// Takes the messages and closes the buffer.
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        let mut data = std::mem::take(&mut self.room);
+        let mut data = std::mem::take(&mut self.storage);
         data.truncate(std::mem::take(&mut self.used) as usize);
         data
     }
 }
 
-/// How big buffers are.
+/// The sizing policy of buffers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
-    least: usize,
-    most: usize,
+pub(crate) struct BufferSizes {
+    min: usize,
+    max: usize,
     adaptive: bool,
 }
 
-/// Adaptive buffers of one type take at most so many bytes together, as far as their least size allows.
-const ALL_OF_A_TYPE: usize = 16 << 20;
+/// Bytes of all adaptive buffers of one type together, as far as their minimum size allows.
+const MAX_BYTES_PER_TYPE: usize = 16 << 20;
 
-/// An adaptive buffer is never smaller: below, what a buffer costs is more than what its messages do.
-const LEAST: usize = 256;
+/// Minimum size of an adaptive buffer: below, the cost per buffer exceeds that of its messages.
+const MIN_ADAPTIVE_BYTES: usize = 256;
 
-/// Nor larger: handlers find a buffer of this size in the cache, and neighbours wait no longer for it than needs be.
-const MOST: usize = 16 << 10;
+/// Maximum size of an adaptive buffer: it fits into the cache of the handler, and larger ones only add latency.
+const MAX_ADAPTIVE_BYTES: usize = 16 << 10;
 
-impl Sizes {
-    /// For messages of so many bytes, to so many neighbours. `record` is what goes without asking the receiver.
-    pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbours: usize, record: usize) -> Self {
+impl BufferSizes {
+    /// Sizes for messages of `frame` bytes to this number of neighbours.
+    pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbours: usize, eager_limit: usize) -> Self {
         let frame = frame.max(1);
-        let whole = |bytes: usize| (bytes / frame).max(1) * frame;
-        let fixed = |bytes: usize| Self { least: bytes, most: bytes, adaptive: false };
+        let round_down = |bytes: usize| (bytes / frame).max(1) * frame;
+        let fixed = |bytes: usize| Self { min: bytes, max: bytes, adaptive: false };
         match coalescing {
             Coalescing::Messages(count) => fixed(count.saturating_mul(frame)),
-            Coalescing::Bytes(bytes) => fixed(whole(bytes)),
+            Coalescing::Bytes(bytes) => fixed(round_down(bytes)),
             Coalescing::Adaptive => {
-                let share = ALL_OF_A_TYPE / neighbours.max(1);
-                let most = whole(MOST.min(record).min(share.max(LEAST)));
-                Self { least: whole(LEAST).min(most), most, adaptive: true }
+                let per_neighbour = MAX_BYTES_PER_TYPE / neighbours.max(1);
+                let max = round_down(MAX_ADAPTIVE_BYTES.min(eager_limit).min(per_neighbour.max(MIN_ADAPTIVE_BYTES)));
+                Self { min: round_down(MIN_ADAPTIVE_BYTES).min(max), max, adaptive: true }
             }
         }
     }
 
-    /// How big buffers are at first.
-    pub(crate) fn first(&self) -> usize {
+    /// The initial size.
+    pub(crate) fn initial(&self) -> usize {
         // Streams are more common than single messages, and shrinking is quick.
-        self.most
+        self.max
     }
 
     /// The next size of a buffer that was full.
     #[inline]
     pub(crate) fn after_full(&self, target: usize) -> usize {
-        if self.adaptive { (target * 2).min(self.most) } else { target }
+        if self.adaptive { (target * 2).min(self.max) } else { target }
     }
 
-    /// The next size of a buffer that was sent with so many bytes, as there was nothing else to do.
+    /// The next size of a buffer that was flushed by an idle rank with `used` bytes.
     #[inline]
     pub(crate) fn after_idle(&self, target: usize, used: usize) -> usize {
-        if self.adaptive && used < target / 2 { (target / 2).max(self.least) } else { target }
+        if self.adaptive && used < target / 2 { (target / 2).max(self.min) } else { target }
     }
 }

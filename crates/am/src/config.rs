@@ -1,8 +1,8 @@
-//! How messages of a type travel, apart from what they mean.   [paper 3.2]
+//! Message configuration: coalescing, routing, reductions and style.   [Edmonds, Willcock, Lumsdaine, 3.2]
 //!
-//! An algorithm says which messages there are and what their handlers do. Everything here can be changed without touching it,
-//! by whoever runs it: by [`Builder::configure`](crate::Builder::configure), or for what the program says nothing about by the
-//! environment variable `TREEPIE_AM`, as `TREEPIE_AM=routing=rook,coalescing=512`.
+//! An algorithm defines messages and handlers. The configuration can be changed without changing the algorithm, by
+//! [`Builder::configure`](crate::Builder::configure) or, for types that the program does not configure, by the
+//! environment variable `TREEPIE_AM`, as in `TREEPIE_AM=routing=rook,coalescing=512`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,57 +10,57 @@ use std::str::FromStr;
 use treepie_base::{Error, Result, environment};
 use treepie_comm::Network;
 
-/// The configuration of a message type. All ranks have the same.
+/// The configuration of a message type, the same on all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// How many messages go together.
+    /// How messages are coalesced into buffers.
     pub coalescing: Coalescing,
-    /// Which way they go.
+    /// The route of messages.
     pub routing: Routing,
-    /// Whether messages that the type lets combine are looked for.
+    /// Whether messages are combined, if the type allows it.
     pub reductions: Reductions,
-    /// When they are handled.
+    /// When messages are handled.
     pub style: Style,
 }
 
-/// How many messages to one neighbour go together in a buffer.
+/// The size of the buffer of messages to one neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalescing {
-    /// So many.
+    /// A number of messages.
     Messages(usize),
-    /// As many as fit into so many bytes, at least one.
+    /// A number of bytes, at least one message.
     Bytes(usize),
-    /// Buffers that grow while they fill up, and shrink when they are sent half empty because there was nothing else to do.
+    /// Buffers grow when they fill up, and shrink when an idle rank flushes them half empty.
     #[default]
     Adaptive,
 }
 
-/// Which way messages go. All but the first pass other ranks, so that a rank has buffers for fewer neighbours, and those fill
-/// up faster.
+/// The route of messages. All but direct routing forward messages over other ranks, so that a rank has buffers for
+/// fewer neighbours, which fill up faster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// Straight to their destination: a buffer for each rank.
+    /// One hop: a buffer for each rank.
     #[default]
     Direct,
-    /// Along the row and the column of a grid that is about square: two hops, 2 sqrt(P) buffers.
+    /// Along row and column of a nearly square grid: two hops, 2 sqrt(P) buffers.
     Rook,
-    /// Dimension by dimension of a grid with these sides, the last one fastest.
+    /// Dimension by dimension on a grid with these sides, the last one fastest.
     Grid(Vec<u32>),
-    /// Bit by bit: log2 P hops and buffers.
+    /// Dimension by dimension on a hypercube: log2 P hops and buffers.
     Hypercube,
-    /// Between clusters of consecutive ranks, so many in each, through one pair of ranks for each pair of clusters.
+    /// Between clusters of consecutive ranks with these sizes, over one pair of gateway ranks per pair of clusters.
     Clusters(Vec<u32>),
 }
 
-/// Whether messages are combined on their way, where their type says how.
+/// Whether messages are combined, if their type defines how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reductions {
     /// Never.
     Off,
-    /// In a direct-mapped cache of so many messages for each neighbour.
+    /// In a direct-mapped cache with this number of entries for each neighbour.
     Entries(usize),
-    /// In one that is switched on where enough is combined in samples, and off where not.
+    /// In a direct-mapped cache that is switched on while samples show that it pays.
     #[default]
     Adaptive,
 }
@@ -68,86 +68,86 @@ pub enum Reductions {
 /// When messages are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// When they arrive.
+    /// On arrival.
     #[default]
     Am,
-    /// In rounds: what is sent in one, all ranks handle after it.
+    /// In rounds (bulk-synchronous): all ranks handle the messages of a round after its end.
     Bsp,
 }
 
-/// The most messages or bytes of a buffer.
-const MOST_COALESCED: usize = 1 << 28;
+/// Maximum messages or bytes of a buffer.
+const MAX_COALESCING: usize = 1 << 28;
 
-/// The most entries of a cache.
-const MOST_ENTRIES: usize = 1 << 24;
+/// Maximum entries of a cache.
+const MAX_CACHE_ENTRIES: usize = 1 << 24;
 
 impl Routing {
-    /// Along the clusters of a network, if it has any and its ranks lie in them one after the other.
+    /// Routing over the clusters of a network, if it has clusters and each has consecutive ranks.
     pub fn clusters_of(network: &Network) -> Option<Self> {
-        let clusters = network.clusters_kind()?;
-        let of = |rank| clusters.cluster_of(network.place(rank));
+        let clusters = network.as_clusters()?;
+        let cluster = |rank| clusters.cluster_of(network.node_of(rank));
         let mut sizes: Vec<u32> = Vec::new();
         for rank in 0..network.ranks() {
             match sizes.last_mut() {
-                Some(size) if of(rank) == of(rank - 1) => *size += 1,
+                Some(size) if cluster(rank) == cluster(rank - 1) => *size += 1,
                 _ => sizes.push(1),
             }
         }
         let mut starts = sizes.iter().scan(0, |start, size| Some(std::mem::replace(start, *start + size)));
-        let mut seen: Vec<_> = starts.by_ref().map(of).collect();
-        let pieces = seen.len();
+        let mut seen: Vec<_> = starts.by_ref().map(cluster).collect();
+        let runs = seen.len();
         seen.sort_unstable();
         seen.dedup();
-        (seen.len() == pieces).then_some(Self::Clusters(sizes))
+        (seen.len() == runs).then_some(Self::Clusters(sizes))
     }
 }
 
 impl Config {
-    /// The same with another coalescing.
+    /// Sets the coalescing.
     pub fn coalescing(self, coalescing: Coalescing) -> Self {
         Self { coalescing, ..self }
     }
 
-    /// The same with another routing.
+    /// Sets the routing.
     pub fn routing(self, routing: Routing) -> Self {
         Self { routing, ..self }
     }
 
-    /// The same with other reductions.
+    /// Sets the reductions.
     pub fn reductions(self, reductions: Reductions) -> Self {
         Self { reductions, ..self }
     }
 
-    /// The same in another style.
+    /// Sets the style.
     pub fn style(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
-    /// Refuses what would need more memory than there is.
+    /// Rejects values out of range.
     pub(crate) fn check(&self) -> Result<()> {
         let refused = |what: String| Err(Error::Algorithm(what));
         match (self.coalescing, self.reductions) {
-            (Coalescing::Messages(n) | Coalescing::Bytes(n), _) if n > MOST_COALESCED => {
-                refused(format!("coalescing={} is more than {MOST_COALESCED}", self.coalescing))
+            (Coalescing::Messages(n) | Coalescing::Bytes(n), _) if n > MAX_COALESCING => {
+                refused(format!("coalescing={} is more than {MAX_COALESCING}", self.coalescing))
             }
             (Coalescing::Messages(0) | Coalescing::Bytes(0), _) => refused("coalescing=0 sends nothing".to_owned()),
-            (_, Reductions::Entries(n)) if n > MOST_ENTRIES => {
-                refused(format!("reductions={n} is more than {MOST_ENTRIES}"))
+            (_, Reductions::Entries(n)) if n > MAX_CACHE_ENTRIES => {
+                refused(format!("reductions={n} is more than {MAX_CACHE_ENTRIES}"))
             }
             (_, Reductions::Entries(0)) => refused("reductions=0 has no room; there is `off`".to_owned()),
             _ => Ok(()),
         }
     }
 
-    /// What the environment says, or else the default.
+    /// The configuration of the environment, or else the default.
     pub(crate) fn from_environment() -> Result<Self> {
         let Some(text) = environment::text(environment::AM)? else { return Ok(Self::default()) };
         let config = text.parse().and_then(|config: Self| config.check().map(|()| config));
-        config.map_err(|error| environment::refused(environment::AM, &text, error.to_string()))
+        config.map_err(|error| environment::invalid_value(environment::AM, &text, error.to_string()))
     }
 }
 
-/// Refuses a `TREEPIE_AM` that says nothing, before anybody needs it.
+/// Rejects an invalid `TREEPIE_AM` early.
 pub fn check_environment() -> Result<()> {
     Config::from_environment().map(drop)
 }
@@ -172,7 +172,7 @@ impl fmt::Display for Coalescing {
 impl fmt::Display for Routing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list =
-            |numbers: &[u32], between: &str| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(between);
+            |numbers: &[u32], separator: &str| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(separator);
         match self {
             Self::Direct => f.write_str("direct"),
             Self::Rook => f.write_str("rook"),
@@ -211,13 +211,15 @@ impl FromStr for Config {
             let refused = |what: &str| Error::Algorithm(format!("`{part}` in a message configuration: {what}"));
             let (key, value) = part.split_once('=').ok_or_else(|| refused("not of the form key=value"))?;
             match key {
-                "coalescing" => config.coalescing = coalescing(value).ok_or_else(|| refused("adaptive, N or Nb"))?,
+                "coalescing" => {
+                    config.coalescing = parse_coalescing(value).ok_or_else(|| refused("adaptive, N or Nb"))?
+                }
                 "routing" => {
                     let kinds = "direct, rook, grid:AxB, hypercube or clusters:A+B";
-                    config.routing = routing(value).ok_or_else(|| refused(kinds))?;
+                    config.routing = parse_routing(value).ok_or_else(|| refused(kinds))?;
                 }
                 "reductions" => {
-                    config.reductions = reductions(value).ok_or_else(|| refused("off, adaptive or N"))?;
+                    config.reductions = parse_reductions(value).ok_or_else(|| refused("off, adaptive or N"))?;
                 }
                 "style" => {
                     config.style = match value {
@@ -237,7 +239,7 @@ fn positive(text: &str) -> Option<usize> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-fn coalescing(text: &str) -> Option<Coalescing> {
+fn parse_coalescing(text: &str) -> Option<Coalescing> {
     if text == "adaptive" {
         return Some(Coalescing::Adaptive);
     }
@@ -247,9 +249,11 @@ fn coalescing(text: &str) -> Option<Coalescing> {
     }
 }
 
-fn routing(text: &str) -> Option<Routing> {
-    let list = |text: &str, between| {
-        text.split(between).map(|number| number.parse().ok().filter(|number| *number > 0)).collect::<Option<Vec<u32>>>()
+fn parse_routing(text: &str) -> Option<Routing> {
+    let list = |text: &str, separator| {
+        text.split(separator)
+            .map(|number| number.parse().ok().filter(|number| *number > 0))
+            .collect::<Option<Vec<u32>>>()
     };
     match text.split_once(':') {
         None => Some(match text {
@@ -264,7 +268,7 @@ fn routing(text: &str) -> Option<Routing> {
     }
 }
 
-fn reductions(text: &str) -> Option<Reductions> {
+fn parse_reductions(text: &str) -> Option<Reductions> {
     match text {
         "off" => Some(Reductions::Off),
         "adaptive" => Some(Reductions::Adaptive),
@@ -277,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn display_and_parse_round_trip() {
         let all = [
             "coalescing=adaptive,routing=direct,reductions=adaptive,style=am",
             "coalescing=512,routing=rook,reductions=off,style=bsp",
@@ -292,20 +296,20 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_met_and_not_passed() {
+    fn bounds_are_inclusive() {
         let checked = |text: String| text.parse::<Config>().expect("it can be read").check();
         for unit in ["", "b"] {
-            assert!(checked(format!("coalescing={MOST_COALESCED}{unit}")).is_ok());
-            let error = checked(format!("coalescing={}{unit}", MOST_COALESCED + 1)).unwrap_err();
+            assert!(checked(format!("coalescing={MAX_COALESCING}{unit}")).is_ok());
+            let error = checked(format!("coalescing={}{unit}", MAX_COALESCING + 1)).unwrap_err();
             assert!(error.to_string().ends_with("is more than 268435456"), "{error}");
         }
-        assert!(checked(format!("reductions={MOST_ENTRIES}")).is_ok());
-        let error = checked(format!("reductions={}", MOST_ENTRIES + 1)).unwrap_err();
+        assert!(checked(format!("reductions={MAX_CACHE_ENTRIES}")).is_ok());
+        let error = checked(format!("reductions={}", MAX_CACHE_ENTRIES + 1)).unwrap_err();
         assert_eq!(error.to_string(), "reductions=16777217 is more than 16777216");
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_accepted_values() {
         for (text, part) in [
             ("routing", "key=value"),
             ("routing=cube", "direct, rook"),

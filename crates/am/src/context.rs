@@ -1,27 +1,27 @@
-//! What bodies and handlers send by.
+//! The context: the send path of bodies and handlers.
 //!
-//! A send puts the message into the buffer for its destination, and never runs a handler: so there is no recursion, whatever
-//! handlers do, and a body may hold on to the state. What the buffers of a rank to itself hold is handled like everything
-//! else; to run the handler at the send instead would be half as fast, as the two loops get in each other's way.
+//! A send appends the message to the buffer for its destination and never runs a handler. So there is no recursion, and
+//! a body may borrow the state. Messages of a rank to itself are buffered too: running the handler in the send would be
+//! half as fast, as the two loops would disturb each other.
 
 use std::collections::VecDeque;
 
 use bytemuck::{Pod, bytes_of};
 use treepie_base::{Error, Rank};
 
+use crate::cache_sampling::BodyClock;
 use crate::call::Continuations;
-use crate::coalescing::MOST_ROOM;
-use crate::lane::{Caching, Lane};
-use crate::outgoing::{Outgoing, Waiting};
+use crate::coalescing::MAX_BUFFER_BYTES;
+use crate::outgoing::{Outgoing, QueuedBuffer};
 use crate::port::{Port, Target};
-use crate::reduction::Offered;
-use crate::sampling::Clock;
+use crate::reduction::CacheOutcome;
 use crate::tag::data_tag;
 use crate::trace::Trace;
+use crate::type_channel::{CacheMode, TypeChannel};
 
-/// What bodies of epochs and handlers send by, and what they know of where they are.
+/// The interface of bodies and handlers: sends, and this rank.
 ///
-/// There is none outside of an epoch, so nothing can be sent there. Nor can it be carried out of one:
+/// It exists only during an epoch, so nothing can be sent outside. It cannot escape the epoch:
 ///
 /// ```compile_fail,E0521
 /// # use treepie_am::{ActiveMessages, Port};
@@ -35,74 +35,74 @@ use crate::trace::Trace;
 pub struct Context<S> {
     rank: u32,
     ranks: u32,
-    pub(crate) lanes: Vec<Lane>,
-    /// Lane and place of buffers that have something in them, or may have.
-    open: Vec<(u32, u32)>,
+    pub(crate) channels: Vec<TypeChannel>,
+    /// Channel and slot of open buffers.
+    open_buffers: Vec<(u32, u32)>,
     pub(crate) outgoing: Outgoing,
-    /// Buffers that wait to be handled here: mostly of this rank for itself.
-    pub(crate) local: VecDeque<Local>,
-    /// Memory for buffers.
+    /// Buffers to be handled here, mostly of this rank for itself.
+    pub(crate) local_queue: VecDeque<LocalBuffer>,
+    /// Free memory of buffers.
     pool: Vec<Vec<u8>>,
-    /// Something is to be given to the engine, or to handlers.
-    pub(crate) is_due: bool,
-    pub(crate) clock: Clock,
+    /// There are buffers for the engine or for handlers.
+    pub(crate) needs_progress: bool,
+    pub(crate) clock: BodyClock,
     pub(crate) sum: u64,
-    /// What went wrong in a send.
-    pub(crate) fault: Option<Error>,
-    /// Which of two rounds this is.
+    /// The first error of a send or handler.
+    pub(crate) error: Option<Error>,
+    /// The parity of the current round.
     pub(crate) round: usize,
     pub(crate) continuations: Continuations<S>,
-    /// The type of spawned closures.
-    pub(crate) spawning: Option<usize>,
+    /// The message type of spawned closures.
+    pub(crate) spawn_type: Option<usize>,
     pub(crate) trace: Option<Box<Trace>>,
-    /// Caches are not emptied: to see that tests notice.
-    pub(crate) forgets_caches: bool,
-    /// The work that a simulation has been told of.
-    told_work: u64,
+    /// Injected fault: caches are not flushed.
+    pub(crate) skip_cache_flush: bool,
+    /// Work already charged to the simulation.
+    charged_work: u64,
 }
 
-/// A buffer that waits to be handled here.
-pub(crate) struct Local {
-    /// Its type.
+/// A buffer to be handled here.
+pub(crate) struct LocalBuffer {
+    /// Its message type.
     pub(crate) index: usize,
-    /// Who sent it: this rank, mostly.
+    /// Its source, mostly this rank.
     pub(crate) from: u32,
-    pub(crate) room: Vec<u8>,
-    /// Bytes of it that are in use.
+    pub(crate) storage: Vec<u8>,
+    /// Bytes in use.
     pub(crate) used: usize,
-    /// Bytes of it that were handled.
+    /// Bytes already handled.
     pub(crate) handled: usize,
 }
 
-/// So many buffers are kept to be used again.
-const POOL: usize = 64;
+/// Maximum number of pooled buffers.
+const MAX_POOLED_BUFFERS: usize = 64;
 
-/// Longer ones are not.
-const POOLED: usize = 1 << 20;
+/// Maximum capacity of a pooled buffer.
+const MAX_POOLED_BYTES: usize = 1 << 20;
 
-/// Bytes of a buffer when it is opened and there is nothing to be used again.
-const SHORT: usize = 1 << 10;
+/// Bytes of a newly opened buffer if the pool is empty.
+const INITIAL_BUFFER_BYTES: usize = 1 << 10;
 
 impl<S> Context<S> {
-    pub(crate) fn new(rank: u32, ranks: u32, lanes: Vec<Lane>) -> Self {
+    pub(crate) fn new(rank: u32, ranks: u32, channels: Vec<TypeChannel>) -> Self {
         Self {
             rank,
             ranks,
-            lanes,
-            open: Vec::new(),
+            channels,
+            open_buffers: Vec::new(),
             outgoing: Outgoing::default(),
-            local: VecDeque::new(),
+            local_queue: VecDeque::new(),
             pool: Vec::new(),
-            is_due: false,
-            clock: Clock::default(),
+            needs_progress: false,
+            clock: BodyClock::default(),
             sum: 0,
-            fault: None,
+            error: None,
             round: 0,
             continuations: Continuations::default(),
-            spawning: None,
+            spawn_type: None,
             trace: None,
-            forgets_caches: false,
-            told_work: 0,
+            skip_cache_flush: false,
+            charged_work: 0,
         }
     }
 
@@ -111,22 +111,22 @@ impl<S> Context<S> {
         self.rank as Rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks as usize
     }
 
     /// Adds to the sum that the epoch returns.
     #[inline]
-    pub fn add(&mut self, value: u64) {
+    pub fn add_to_sum(&mut self, value: u64) {
         self.sum = self.sum.wrapping_add(value);
     }
 
     /// Sends a message. Its handler runs on that rank before the epoch ends.
     #[inline(always)]
     pub fn send<M: Pod>(&mut self, port: Port<M>, to: Rank, message: M) {
-        if let Some(slot) = self.lanes[port.index].slots.straight(to)
-            && slot.put(bytes_of(&message))
+        if let Some(buffer) = self.channels[port.index].buffers.fast_path(to)
+            && buffer.try_push(bytes_of(&message))
         {
             return;
         }
@@ -134,9 +134,9 @@ impl<S> Context<S> {
         self.send_bytes(port.index, to, bytemuck::bytes_of_mut(&mut message));
     }
 
-    /// Sends a message to whom the owner map of its type says.
+    /// Sends a message to the rank given by the owner map of its type.
     #[inline(always)]
-    pub fn send_to<M: Pod, F: Fn(&M) -> Rank>(&mut self, target: &Target<M, F>, message: M) {
+    pub fn send_to_owner<M: Pod, F: Fn(&M) -> Rank>(&mut self, target: &Target<M, F>, message: M) {
         self.send(target.port, target.owner_of(&message), message);
     }
 
@@ -145,269 +145,268 @@ impl<S> Context<S> {
         messages.iter().for_each(|message| self.send(port, to, *message));
     }
 
-    /// Sends the bytes of a message. They may be others after that.
+    /// Sends the bytes of a message; may overwrite them.
     #[inline(never)]
-    pub(crate) fn send_bytes(&mut self, lane: usize, to: Rank, bytes: &mut [u8]) {
+    pub(crate) fn send_bytes(&mut self, index: usize, to: Rank, bytes: &mut [u8]) {
         if to >= self.ranks() {
-            self.fault.get_or_insert(Error::BadRank { rank: to, size: self.ranks as usize });
+            self.error.get_or_insert(Error::BadRank { rank: to, size: self.ranks as usize });
             return;
         }
-        self.route(lane, to as u32, self.rank, bytes);
+        self.route(index, to as u32, self.rank, bytes);
     }
 
-    /// Puts a message on its way, here or from another rank.
+    /// Routes a message of this rank or a forwarded one.
     fn route(&mut self, index: usize, to: u32, origin: u32, bytes: &mut [u8]) {
         if to == self.rank {
-            return self.put(index, self.lanes[index].own, to, origin, bytes);
+            return self.push(index, self.channels[index].self_index, to, origin, bytes);
         }
-        let lane = &mut self.lanes[index];
-        let place = lane.routes.place(to);
-        if !lane.uses_caches() {
-            return self.put(index, place, to, origin, bytes);
+        let channel = &mut self.channels[index];
+        let slot = channel.routes.next_hop_index(to);
+        if !channel.uses_caches() {
+            return self.push(index, slot, to, origin, bytes);
         }
-        let offered = lane.caches.as_mut().expect("it uses them").offer(place, to, bytes);
-        lane.statistics.looked_up += 1;
-        lane.statistics.combined += u64::from(offered == Offered::Combined);
-        if offered != Offered::Combined {
-            lane.note_cached(place);
+        let outcome = channel.caches.as_mut().expect("it uses them").insert(slot, to, bytes);
+        channel.statistics.cache_lookups += 1;
+        channel.statistics.combined += u64::from(outcome == CacheOutcome::Combined);
+        if outcome != CacheOutcome::Combined {
+            channel.mark_dirty(slot);
         }
-        let entries = lane.entries;
-        let goes_on = match &mut lane.caching {
-            Caching::Adaptive(sampling) => sampling.offered(offered == Offered::Combined, entries, &self.clock),
+        let entries = channel.entries;
+        let keeps_cache = match &mut channel.cache_mode {
+            CacheMode::Adaptive(sampler) => sampler.on_lookup(outcome == CacheOutcome::Combined, entries, &self.clock),
             _ => true,
         };
-        if let Offered::Evicted(before) = offered {
-            self.put(index, place, before, origin, bytes);
+        if let CacheOutcome::Evicted(before) = outcome {
+            self.push(index, slot, before, origin, bytes);
         }
-        if !goes_on {
-            self.empty_caches(index);
-            self.lanes[index].free_caches();
-            self.lanes[index].settle_straight();
+        if !keeps_cache {
+            self.flush_caches(index);
+            self.channels[index].free_caches();
+            self.channels[index].update_fast_path();
         }
     }
 
-    /// Puts a message into a buffer.
-    fn put(&mut self, index: usize, place: usize, to: u32, origin: u32, bytes: &[u8]) {
-        let Lane { frame, slots, infos, most_parcels, .. } = &mut self.lanes[index];
-        if !frame.routed && frame.size.is_some() && slots[place].put_short(bytes) {
+    /// Appends a message to a buffer.
+    fn push(&mut self, index: usize, slot: usize, to: u32, origin: u32, bytes: &[u8]) {
+        let TypeChannel { frame, buffers, buffer_infos, max_parcels, .. } = &mut self.channels[index];
+        if !frame.routed && frame.size.is_some() && buffers[slot].try_push_short(bytes) {
             return;
         }
-        assert!(
-            frame.size.is_none_or(|size| size == bytes.len()),
-            "a port is used with the runtime that it was made for"
-        );
-        let (frame, mixed) = (*frame, infos[place].mixed);
-        let need = frame.head(mixed) + bytes.len();
-        assert!(need <= MOST_ROOM, "no message is longer than 2 GiB");
-        let is_full = frame.size.is_none() && infos[place].parcels >= *most_parcels;
-        if is_full || slots[place].used() + need > slots[place].room.len() {
-            self.make_room(index, place, need, is_full);
+        assert!(frame.size.is_none_or(|size| size == bytes.len()), "a port was used with another runtime");
+        let (frame, has_destination) = (*frame, buffer_infos[slot].has_destination);
+        let need = frame.header_len(has_destination) + bytes.len();
+        assert!(need <= MAX_BUFFER_BYTES, "a message is longer than 2 GiB");
+        let is_full = frame.size.is_none() && buffer_infos[slot].parcels >= *max_parcels;
+        if is_full || buffers[slot].used() + need > buffers[slot].storage.len() {
+            self.make_room(index, slot, need, is_full);
         }
-        let Lane { slots, infos, .. } = &mut self.lanes[index];
-        let slot = &mut slots[place];
-        let mut put = |bytes: &[u8]| {
-            let done = slot.put_short(bytes);
+        let TypeChannel { buffers, buffer_infos, .. } = &mut self.channels[index];
+        let buffer = &mut buffers[slot];
+        let mut push = |bytes: &[u8]| {
+            let done = buffer.try_push_short(bytes);
             assert!(done, "room was made");
         };
-        if mixed {
-            put(&to.to_ne_bytes());
+        if has_destination {
+            push(&to.to_ne_bytes());
         }
         if frame.has_origin() {
-            put(&origin.to_ne_bytes());
+            push(&origin.to_ne_bytes());
         }
         if frame.size.is_none() {
-            put(&(bytes.len() as u32).to_ne_bytes());
-            infos[place].parcels += 1;
+            push(&(bytes.len() as u32).to_ne_bytes());
+            buffer_infos[slot].parcels += 1;
         }
-        put(bytes);
+        push(bytes);
     }
 
-    /// Makes room in a buffer: opens it if it is closed, lets it grow to its size, and then sends it.
-    fn make_room(&mut self, index: usize, place: usize, need: usize, is_full: bool) {
-        let lane = &mut self.lanes[index];
-        let (own, target) = (lane.own, lane.infos[place].target);
-        let slot = &mut lane.slots[place];
-        let room = slot.room.len();
+    /// Makes room in a buffer: opens it, grows it up to its target size, or sends it.
+    fn make_room(&mut self, index: usize, slot: usize, need: usize, is_full: bool) {
+        let channel = &mut self.channels[index];
+        let (self_index, target) = (channel.self_index, channel.buffer_infos[slot].target_size);
+        let buffer = &mut channel.buffers[slot];
+        let room = buffer.storage.len();
         if room == 0 {
-            self.open.push((index as u32, place as u32));
-            lane.counts.open += usize::from(place != own);
+            self.open_buffers.push((index as u32, slot as u32));
+            channel.counts.open_buffers += usize::from(slot != self_index);
         } else if room < target && !is_full {
-            slot.room.resize((4 * room).min(target).max(slot.used() + need), 0);
-            lane.counts.open_bytes += slot.room.len() - room;
-            return lane.note_memory();
-        } else if slot.used() > 0 {
-            self.emit(index, place, true);
+            buffer.storage.resize((4 * room).min(target).max(buffer.used() + need), 0);
+            channel.counts.open_bytes += buffer.storage.len() - room;
+            return channel.record_memory();
+        } else if buffer.used() > 0 {
+            self.send_buffer(index, slot, true);
         }
-        let target = self.lanes[index].infos[place].target;
+        let target = self.channels[index].buffer_infos[slot].target_size;
         let memory = self.memory(target, need);
-        let lane = &mut self.lanes[index];
-        lane.counts.open_bytes += memory.len();
-        lane.slots[place].room = memory;
-        lane.note_memory();
+        let channel = &mut self.channels[index];
+        channel.counts.open_bytes += memory.len();
+        channel.buffers[slot].storage = memory;
+        channel.record_memory();
     }
 
-    /// Memory for a buffer that may become so long. It begins short, so that nothing is written for messages that never come,
-    /// unless there is memory that was in use before.
+    /// Memory for a buffer that may grow to `target`. New memory starts short, so that no more is zeroed than needed;
+    /// pooled memory is used as it is.
     fn memory(&mut self, target: usize, need: usize) -> Vec<u8> {
         let mut memory = self.pool.pop().unwrap_or_default();
-        let least = target.min(SHORT).max(need);
+        let least = target.min(INITIAL_BUFFER_BYTES).max(need);
         let room = memory.len().min(target).max(least);
         memory.resize(room, 0);
         memory
     }
 
-    /// Takes the memory of a buffer back.
+    /// Returns the memory of a buffer to the pool.
     pub(crate) fn recycle(&mut self, memory: Vec<u8>) {
-        if self.pool.len() < POOL && memory.capacity() <= POOLED {
+        if self.pool.len() < MAX_POOLED_BUFFERS && memory.capacity() <= MAX_POOLED_BYTES {
             self.pool.push(memory);
         }
     }
 
-    /// Keeps a buffer that has come, to be handled between items of the body.
-    pub(crate) fn queue(&mut self, index: usize, from: u32, body: &[u8]) {
-        let mut room = self.pool.pop().unwrap_or_default();
-        room.clear();
-        room.extend_from_slice(body);
-        let used = room.len();
-        self.outgoing.note_local(used);
-        self.local.push_back(Local { index, from, room, used, handled: 0 });
+    /// Queues a received buffer, to be handled between items of the body.
+    pub(crate) fn enqueue_local(&mut self, index: usize, from: u32, body: &[u8]) {
+        let mut storage = self.pool.pop().unwrap_or_default();
+        storage.clear();
+        storage.extend_from_slice(body);
+        let used = storage.len();
+        self.outgoing.add_local(used);
+        self.local_queue.push_back(LocalBuffer { index, from, storage, used, handled: 0 });
     }
 
-    /// Sends what a buffer has in it, and leaves it without memory.
-    fn emit(&mut self, index: usize, place: usize, is_full: bool) {
-        self.is_due = true;
-        let lane = &mut self.lanes[index];
-        lane.note_sent(place, is_full, &self.clock);
-        lane.counts.open_bytes -= lane.slots[place].room.len();
-        if place == lane.own {
-            let slot = std::mem::take(&mut lane.slots[place]);
-            let (used, room) = (slot.used(), slot.room);
-            self.outgoing.note_local(used);
-            self.local.push_back(Local { index, from: self.rank, room, used, handled: 0 });
+    /// Sends the contents of a buffer and takes its memory.
+    fn send_buffer(&mut self, index: usize, slot: usize, is_full: bool) {
+        self.needs_progress = true;
+        let channel = &mut self.channels[index];
+        channel.record_sent(slot, is_full, &self.clock);
+        channel.counts.open_bytes -= channel.buffers[slot].storage.len();
+        if slot == channel.self_index {
+            let buffer = std::mem::take(&mut channel.buffers[slot]);
+            let (used, storage) = (buffer.used(), buffer.storage);
+            self.outgoing.add_local(used);
+            self.local_queue.push_back(LocalBuffer { index, from: self.rank, storage, used, handled: 0 });
             return;
         }
-        let data = lane.slots[place].take();
-        let info = &lane.infos[place];
-        let (to, tag) = (info.to, data_tag(index, info.mixed, self.round));
+        let data = channel.buffers[slot].take();
+        let info = &channel.buffer_infos[slot];
+        let (to, tag) = (info.to, data_tag(index, info.has_destination, self.round));
         if let Some(trace) = &mut self.trace {
-            trace.sent(index, to, data.len());
+            trace.record_sent(index, to, data.len());
         }
-        self.outgoing.push(to, Waiting { tag, data });
+        self.outgoing.push(to, QueuedBuffer { tag, data });
     }
 
-    /// Hands over what this rank has sent to itself and is not full yet.
-    pub(crate) fn flush_own(&mut self) {
-        for index in 0..self.lanes.len() {
-            let own = self.lanes[index].own;
-            let slot = &self.lanes[index].slots[own];
-            if slot.used() > 0 {
-                let room = slot.room.len();
-                self.emit(index, own, false);
+    /// Flushes the buffers of this rank to itself to the local queue.
+    pub(crate) fn flush_local(&mut self) {
+        for index in 0..self.channels.len() {
+            let self_index = self.channels[index].self_index;
+            let buffer = &self.channels[index].buffers[self_index];
+            if buffer.used() > 0 {
+                let room = buffer.storage.len();
+                self.send_buffer(index, self_index, false);
                 let memory = self.memory(room, 0);
-                self.lanes[index].counts.open_bytes += memory.len();
-                self.lanes[index].slots[own].room = memory;
+                self.channels[index].counts.open_bytes += memory.len();
+                self.channels[index].buffers[self_index].storage = memory;
             }
         }
     }
 
-    /// Sends everything that is in caches and buffers. Returns whether there was anything.
+    /// Flushes all caches and buffers. Returns whether there were any messages.
     pub(crate) fn flush(&mut self) -> bool {
-        for index in 0..self.lanes.len() {
-            if !self.lanes[index].cached.is_empty() && !self.forgets_caches {
-                self.empty_caches(index);
+        for index in 0..self.channels.len() {
+            if !self.channels[index].dirty_caches.is_empty() && !self.skip_cache_flush {
+                self.flush_caches(index);
             }
         }
         let mut any = false;
-        let mut open = std::mem::take(&mut self.open);
-        for (index, place) in open.drain(..) {
-            let (index, place) = (index as usize, place as usize);
-            if self.lanes[index].slots[place].used() > 0 {
+        let mut open_buffers = std::mem::take(&mut self.open_buffers);
+        for (index, slot) in open_buffers.drain(..) {
+            let (index, slot) = (index as usize, slot as usize);
+            if self.channels[index].buffers[slot].used() > 0 {
                 any = true;
-                self.emit(index, place, false);
+                self.send_buffer(index, slot, false);
             } else {
-                let memory = std::mem::take(&mut self.lanes[index].slots[place].room);
-                self.lanes[index].counts.open_bytes -= memory.len();
+                let memory = std::mem::take(&mut self.channels[index].buffers[slot].storage);
+                self.channels[index].counts.open_bytes -= memory.len();
                 self.recycle(memory);
             }
-            let lane = &mut self.lanes[index];
-            lane.counts.open -= usize::from(place != lane.own);
+            let channel = &mut self.channels[index];
+            channel.counts.open_buffers -= usize::from(slot != channel.self_index);
         }
-        self.open = open;
+        self.open_buffers = open_buffers;
         any
     }
 
-    /// Puts what caches hold into buffers.
-    fn empty_caches(&mut self, index: usize) {
-        let Some(mut caches) = self.lanes[index].caches.take() else { return };
-        for place in self.lanes[index].take_cached() {
-            let place = place as usize;
-            // Types that are combined do not ask for origins.
-            caches.drain(place, &mut |to, bytes| self.put(index, place, to, 0, bytes));
+    /// Moves the messages of all caches of a type into buffers.
+    fn flush_caches(&mut self, index: usize) {
+        let Some(mut caches) = self.channels[index].caches.take() else { return };
+        for slot in self.channels[index].take_dirty() {
+            let slot = slot as usize;
+            // Combined types have no origin.
+            caches.drain(slot, &mut |to, bytes| self.push(index, slot, to, 0, bytes));
         }
-        self.lanes[index].caches = Some(caches);
+        self.channels[index].caches = Some(caches);
     }
 
-    /// Takes in a buffer of messages of which some are for others.
-    pub(crate) fn pass_on(&mut self, index: usize, body: &[u8]) {
-        let frame = self.lanes[index].frame;
+    /// Forwards the messages of a buffer, some of which may be for this rank.
+    pub(crate) fn forward(&mut self, index: usize, body: &[u8]) {
+        let frame = self.channels[index].frame;
         let mut rest = body;
         let mut message = Vec::new();
-        while let Some((to, after)) = word(rest) {
-            let (origin, after) = if frame.has_origin() { word(after).unwrap_or((0, after)) } else { (0, after) };
+        while let Some((to, after)) = split_u32(rest) {
+            let (origin, after) = if frame.has_origin() { split_u32(after).unwrap_or((0, after)) } else { (0, after) };
             let (size, after) = match frame.size {
                 Some(size) => (size, after),
-                None => word(after).map_or((0, after), |(size, after)| (size as usize, after)),
+                None => split_u32(after).map_or((0, after), |(size, after)| (size as usize, after)),
             };
             let (bytes, after) = after.split_at(size.min(after.len()));
             rest = after;
-            self.lanes[index].counts.came_mixed += 1;
-            self.lanes[index].counts.came_own += u64::from(to == self.rank);
+            self.channels[index].counts.received_routed += 1;
+            self.channels[index].counts.received_routed_local += u64::from(to == self.rank);
             message.clear();
             message.extend_from_slice(bytes);
             self.route(index, to, origin, &mut message);
         }
     }
 
-    /// Forgets everything that is on its way, after an epoch that failed.
+    /// Discards all pending messages after a failed epoch.
     pub(crate) fn clear(&mut self) {
         self.outgoing.clear();
-        self.local.clear();
-        self.open.clear();
+        self.local_queue.clear();
+        self.open_buffers.clear();
         self.continuations.clear();
-        (self.sum, self.fault, self.round) = (0, None, 0);
-        for lane in &mut self.lanes {
-            for place in lane.take_cached() {
-                if let Some(caches) = &mut lane.caches {
-                    caches.drain(place as usize, &mut |_, _| ());
+        (self.sum, self.error, self.round) = (0, None, 0);
+        for channel in &mut self.channels {
+            for slot in channel.take_dirty() {
+                if let Some(caches) = &mut channel.caches {
+                    caches.drain(slot as usize, &mut |_, _| ());
                 }
             }
-            lane.slots.clear();
-            lane.infos.iter_mut().for_each(|info| info.parcels = 0);
-            (lane.counts.open, lane.counts.open_bytes, lane.counts.kept) = (0, 0, 0);
-            lane.kept.clear();
+            channel.buffers.clear();
+            channel.buffer_infos.iter_mut().for_each(|info| info.parcels = 0);
+            (channel.counts.open_buffers, channel.counts.open_bytes, channel.counts.deferred_bytes) = (0, 0, 0);
+            channel.deferred.clear();
         }
     }
 
-    /// Messages that were put into buffers, looked for in caches or handled since this was last asked.
+    /// Messages pushed, looked up in caches or handled since the last call.
     pub(crate) fn take_work(&mut self) -> u64 {
-        let of_lane = |lane: &Lane| lane.counts.put + lane.statistics.looked_up + lane.statistics.handled;
-        let all = self.lanes.iter().map(of_lane).sum();
-        all - std::mem::replace(&mut self.told_work, all)
+        let of_channel = |channel: &TypeChannel| {
+            channel.counts.pushed + channel.statistics.cache_lookups + channel.statistics.handled
+        };
+        let all = self.channels.iter().map(of_channel).sum();
+        all - std::mem::replace(&mut self.charged_work, all)
     }
 
-    /// Whether nothing waits to be handled or sent, or is known to be in buffers, and nothing went wrong.
-    pub(crate) fn is_unused(&self) -> bool {
-        self.is_passive() && self.open.is_empty() && self.fault.is_none()
+    /// Whether this rank is passive without open buffers or errors.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_passive() && self.open_buffers.is_empty() && self.error.is_none()
     }
 
-    /// Whether nothing is on its way from here, in buffers or given to the engine.
+    /// Whether no buffer is queued, in flight, or waiting to be handled here.
     pub(crate) fn is_passive(&self) -> bool {
-        self.outgoing.buffers == 0 && self.local.is_empty()
+        self.outgoing.pending_buffers == 0 && self.local_queue.is_empty()
     }
 }
 
-/// The first word of some bytes, and the rest.
-pub(crate) fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
+/// Splits off the first word.
+pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (word, rest) = bytes.split_first_chunk::<4>()?;
     Some((u32::from_ne_bytes(*word), rest))
 }

@@ -1,4 +1,4 @@
-//! Epochs of a program: when they are over, everything that was sent in them has been handled.
+//! Epochs: when an epoch ends, every message sent in it has been handled.
 
 use std::time::Duration;
 
@@ -6,73 +6,74 @@ use treepie_base::{Error, Result};
 use treepie_comm::Comm;
 use treepie_comm::protocol::ProtocolRun;
 
-use crate::builder::Planted;
+use crate::builder::InjectedFault;
 use crate::context::Context;
-use crate::runtime::{ActiveMessages, Reacting};
+use crate::interleaving::{CATCH_UP, CHUNK};
+use crate::runtime::{ActiveMessages, EpochReactor};
 use crate::statistics::EpochStatistics;
-use crate::weaving::{CATCH_UP, PIECE};
 
-/// An epoch whose body runs.
+/// An epoch during its body.
 pub struct Epoch<'a, S> {
-    run: ProtocolRun<Reacting<'a, S>>,
+    run: ProtocolRun<EpochReactor<'a, S>>,
     comm: &'a Comm,
-    cap: usize,
-    slowed: &'a mut u64,
-    named: &'a mut Vec<EpochStatistics>,
-    pace: Pace,
-    /// Its name, and when it began, if that is of interest.
-    noted: Option<(String, Duration)>,
-    /// Why it cannot end any more.
+    memory_limit: usize,
+    throttled: &'a mut u64,
+    epoch_statistics: &'a mut Vec<EpochStatistics>,
+    pace: PollPacing,
+    /// Its name and start time, if it is named or traced.
+    record: Option<(String, Duration)>,
+    /// The error that prevents its end.
     failed: Option<Error>,
-    /// The last `progress` was in vain.
-    in_vain: bool,
-    /// Time is virtual, and work costs what a simulation says.
+    /// The last `progress` found nothing.
+    was_idle: bool,
+    /// Time is virtual, and work is charged to the simulation.
     is_simulated: bool,
 }
 
-/// How often a body is interrupted to look what has come.
-struct Pace {
-    /// After so many items, if they do not fill buffers before.
-    items: u32,
-    /// There were more than a few items between the last two looks.
+/// How often a body is interrupted to poll.
+struct PollPacing {
+    /// Items between polls, unless a buffer fills up before.
+    items_per_poll: u32,
+    /// There were more than a few items between the last two polls.
     is_long: bool,
-    /// What waits here was handled so often since.
-    passed: u32,
-    looked: Duration,
-    flushed: Duration,
+    /// Times the local queue was handled since the last poll.
+    local_passes: u32,
+    last_poll: Duration,
+    last_flush: Duration,
 }
 
-/// Items between two looks, at first and at most.
-const ITEMS: (u32, u32) = (8, 4096);
+/// Items between polls, initial and maximum.
+const ITEMS_PER_POLL: (u32, u32) = (8, 4096);
 
-/// Items should take about so long: looking costs a hundredth of it, and who waits for this rank waits no longer.
-const LOOKS: Duration = Duration::from_micros(20);
+/// Target time between polls: polling costs 1% of it, and bounds the delay of other ranks.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
-/// Messages are handled between items if there are so many of these between two looks: else they would wait for long.
-const QUICK: u32 = 128;
+/// Minimum items between polls for interleaving: with fewer, messages would wait too long.
+const MIN_INTERLEAVED_ITEMS: u32 = 128;
 
-/// How often what waits here is handled between two looks.
-const PASSED: u32 = 4;
+/// Maximum times the local queue is handled between polls.
+const MAX_LOCAL_PASSES: u32 = 4;
 
-/// What a body has sent does not stay longer than about this in buffers, however slowly they fill.
-const FLUSHES: Duration = Duration::from_millis(1);
+/// Maximum time messages of a body stay in buffers, approximately.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A body that is slowed down goes on after having waited in vain so often, as nobody may be there to take what waits.
-const SLOWED: u32 = 2000;
+/// Idle polls after which a throttled body continues, as the receivers may not be in the epoch.
+const MAX_IDLE_POLLS: u32 = 2000;
 
-/// Of memory for messages that are not read in place.
+/// Alignment of messages that are not read in place.
 const ALIGN: usize = 16;
 
-impl Pace {
-    /// It is looked now. Returns whether buffers are to be sent as they are.
-    fn look(&mut self, now: Duration) -> bool {
-        let took = now.saturating_sub(std::mem::replace(&mut self.looked, now));
-        let items = if took > 2 * LOOKS { self.items / 2 } else { self.items.saturating_mul(2) };
-        self.items = items.clamp(1, ITEMS.1);
-        self.passed = 0;
-        let flushes = now.saturating_sub(self.flushed) > FLUSHES;
+impl PollPacing {
+    /// Updates the pacing at a poll. Returns whether to flush buffers.
+    fn on_poll(&mut self, now: Duration) -> bool {
+        let took = now.saturating_sub(std::mem::replace(&mut self.last_poll, now));
+        let items =
+            if took > 2 * POLL_INTERVAL { self.items_per_poll / 2 } else { self.items_per_poll.saturating_mul(2) };
+        self.items_per_poll = items.clamp(1, ITEMS_PER_POLL.1);
+        self.local_passes = 0;
+        let flushes = now.saturating_sub(self.last_flush) > FLUSH_INTERVAL;
         if flushes {
-            self.flushed = now;
+            self.last_flush = now;
         }
         flushes
     }
@@ -80,28 +81,45 @@ impl Pace {
 
 impl<'a, S> Epoch<'a, S> {
     pub(crate) fn begin(am: &'a mut ActiveMessages<S>, state: &'a mut S) -> Result<Self> {
-        let ActiveMessages { comm, machinery, cap, slowed, name, epochs, named } = am;
-        machinery.begin();
-        *epochs += 1;
+        let ActiveMessages { comm, runtime, memory_limit, throttled, name, num_epochs, epoch_statistics } = am;
+        runtime.begin();
+        *num_epochs += 1;
         let name = name.take();
         let (now, is_simulated) = (comm.now(), comm.engine() == "sim");
-        if let Some(trace) = &mut machinery.context.trace {
-            trace.look(now, !is_simulated);
+        if let Some(trace) = &mut runtime.context.trace {
+            trace.sync_clock(now, !is_simulated);
         }
-        let is_noted = name.is_some() || machinery.context.trace.is_some();
-        let noted = is_noted.then(|| (name.unwrap_or_else(|| epochs.to_string()), now));
-        let untagged = machinery.planted == Some(Planted::Untagged);
-        let reacting = Reacting { machinery, state };
-        let run = if untagged { comm.begin_untagged(reacting, ALIGN)? } else { comm.begin_protocol(reacting, ALIGN)? };
-        let pace = Pace { items: ITEMS.0, is_long: false, passed: 0, looked: now, flushed: now };
-        Ok(Self { run, comm, cap: *cap, slowed, named, pace, noted, failed: None, in_vain: false, is_simulated })
+        let is_recorded = name.is_some() || runtime.context.trace.is_some();
+        let record = is_recorded.then(|| (name.unwrap_or_else(|| num_epochs.to_string()), now));
+        let untagged = runtime.injected_fault == Some(InjectedFault::UntaggedEpochs);
+        let reactor = EpochReactor { runtime, state };
+        let run = if untagged { comm.begin_untagged(reactor, ALIGN)? } else { comm.begin_protocol(reactor, ALIGN)? };
+        let pace = PollPacing {
+            items_per_poll: ITEMS_PER_POLL.0,
+            is_long: false,
+            local_passes: 0,
+            last_poll: now,
+            last_flush: now,
+        };
+        Ok(Self {
+            run,
+            comm,
+            memory_limit: *memory_limit,
+            throttled,
+            epoch_statistics,
+            pace,
+            record,
+            failed: None,
+            was_idle: false,
+            is_simulated,
+        })
     }
 
-    /// The state, and what messages are sent by.
+    /// The state and the context.
     #[inline]
     pub fn parts(&mut self) -> (&mut S, &mut Context<S>) {
-        let Reacting { machinery, state } = self.run.reactor();
-        (state, &mut machinery.context)
+        let EpochReactor { runtime, state } = self.run.reactor();
+        (state, &mut runtime.context)
     }
 
     /// The state.
@@ -109,168 +127,168 @@ impl<'a, S> Epoch<'a, S> {
         self.parts().0
     }
 
-    /// What messages are sent by.
+    /// The context, which sends messages.
     pub fn context(&mut self) -> &mut Context<S> {
         self.parts().1
     }
 
-    /// Handles what has come. If nothing has, and nothing had the last time, sends what is in buffers.
+    /// Handles received messages. If there are none for the second time in a row, flushes the buffers.
     pub fn progress(&mut self) -> Result<()> {
-        let came = self.step(true)?;
-        if came {
-            self.in_vain = false;
-        } else if std::mem::replace(&mut self.in_vain, true) && self.run.reactor().machinery.rest(false) {
+        let received = self.step(true)?;
+        if received {
+            self.was_idle = false;
+        } else if std::mem::replace(&mut self.was_idle, true) && self.run.reactor().runtime.on_idle(false) {
             self.step(true)?;
         }
-        self.slow_down_if_due()
+        self.throttle_if_due()
     }
 
-    /// Calls the body for items, and handles what is woven into it, until it is time to look what has come: some have passed, or a
-    /// buffer is full. Returns whether there may be more items.
+    /// Calls the body for items, interleaved with handlers, until the next poll is due or a buffer is full. Returns
+    /// whether there may be more items.
     #[inline(always)]
-    pub(crate) fn do_some<I>(
+    pub(crate) fn run_items<I>(
         &mut self,
         items: &mut impl Iterator<Item = I>,
         body: &mut impl FnMut(&mut Context<S>, &mut S, I),
     ) -> bool {
-        let most = self.pace.items;
-        let Reacting { machinery, state } = self.run.reactor();
-        let (machinery, state) = (&mut **machinery, &mut **state);
-        let piece = if machinery.woven.is_some() { most.min(PIECE) } else { most };
-        machinery.context.is_due = false;
-        for done in 0..most / piece {
-            for at in 0..piece {
+        let max_items = self.pace.items_per_poll;
+        let EpochReactor { runtime, state } = self.run.reactor();
+        let (runtime, state) = (&mut **runtime, &mut **state);
+        let chunk = if runtime.interleaved.is_some() { max_items.min(CHUNK) } else { max_items };
+        runtime.context.needs_progress = false;
+        for done in 0..max_items / chunk {
+            for at in 0..chunk {
                 let Some(item) = items.next() else { return false };
-                body(&mut machinery.context, state, item);
-                if machinery.context.is_due {
-                    self.pace.is_long = done > 0 || at >= PIECE;
-                    machinery.weave(state);
+                body(&mut runtime.context, state, item);
+                if runtime.context.needs_progress {
+                    self.pace.is_long = done > 0 || at >= CHUNK;
+                    runtime.interleave(state);
                     return true;
                 }
             }
-            machinery.weave(state);
-            if machinery.context.local.len() >= CATCH_UP {
-                machinery.weave(state);
+            runtime.interleave(state);
+            if runtime.context.local_queue.len() >= CATCH_UP {
+                runtime.interleave(state);
             }
         }
         self.pace.is_long = true;
         true
     }
 
-    /// Handles what this rank has sent to itself, and what has come, if something is to be sent or it was not looked for long.
+    /// Handles the local queue; polls the engine if there is something to send or the last poll was too long ago.
     pub(crate) fn poll(&mut self) -> Result<()> {
-        let Reacting { machinery, state } = self.run.reactor();
-        machinery.may_weave = self.pace.items >= QUICK && self.pace.is_long;
-        let Context { local, outgoing, .. } = &machinery.context;
-        let is_here = !local.is_empty() && machinery.woven.is_none() && outgoing.buffers == 0;
-        if is_here && outgoing.waiting() <= self.cap && self.pace.passed < PASSED {
-            self.pace.passed += 1;
-            machinery.work(state, false);
+        let EpochReactor { runtime, state } = self.run.reactor();
+        runtime.may_interleave = self.pace.items_per_poll >= MIN_INTERLEAVED_ITEMS && self.pace.is_long;
+        let Context { local_queue, outgoing, .. } = &runtime.context;
+        let is_local = !local_queue.is_empty() && runtime.interleaved.is_none() && outgoing.pending_buffers == 0;
+        if is_local && outgoing.queued_bytes() <= self.memory_limit && self.pace.local_passes < MAX_LOCAL_PASSES {
+            self.pace.local_passes += 1;
+            runtime.handle_local(state, false);
             return Ok(());
         }
         let now = self.comm.now();
-        machinery.context.clock.look(Some(now));
-        let flushes = self.pace.look(now);
-        if !self.step(false)? && flushes && self.run.reactor().machinery.rest(false) {
+        runtime.context.clock.update(Some(now));
+        let flushes = self.pace.on_poll(now);
+        if !self.step(false)? && flushes && self.run.reactor().runtime.on_idle(false) {
             self.step(false)?;
         }
-        self.slow_down_if_due()
+        self.throttle_if_due()
     }
 
-    /// Bytes that wait for slow neighbours, or for this rank itself.
-    fn waiting(&mut self) -> usize {
-        self.run.reactor().machinery.context.outgoing.waiting()
+    /// Bytes queued for slow neighbours or for this rank itself.
+    fn queued_bytes(&mut self) -> usize {
+        self.run.reactor().runtime.context.outgoing.queued_bytes()
     }
 
     #[inline]
-    fn slow_down_if_due(&mut self) -> Result<()> {
-        if self.waiting() > self.cap { self.slow_down() } else { Ok(()) }
+    fn throttle_if_due(&mut self) -> Result<()> {
+        if self.queued_bytes() > self.memory_limit { self.throttle() } else { Ok(()) }
     }
 
     #[cold]
-    fn slow_down(&mut self) -> Result<()> {
-        *self.slowed += 1;
-        // Nothing would be handled between items that are not done.
-        self.run.reactor().machinery.may_weave = false;
-        let mut in_vain = 0;
-        while self.waiting() > self.cap / 2 && in_vain < SLOWED {
-            let before = self.waiting();
-            if self.step(false)? || self.waiting() < before {
-                in_vain = 0;
-                self.run.stir();
+    fn throttle(&mut self) -> Result<()> {
+        *self.throttled += 1;
+        // There are no items between which messages could be handled.
+        self.run.reactor().runtime.may_interleave = false;
+        let mut idle_polls = 0;
+        while self.queued_bytes() > self.memory_limit / 2 && idle_polls < MAX_IDLE_POLLS {
+            let before = self.queued_bytes();
+            if self.step(false)? || self.queued_bytes() < before {
+                idle_polls = 0;
+                self.run.reset_backoff();
             } else {
-                in_vain += 1;
+                idle_polls += 1;
                 self.run.wait();
             }
         }
         Ok(())
     }
 
-    /// Sends, and handles what has come and what this rank has sent to itself. Returns whether there was anything.
+    /// Sends, and handles received and local messages. Returns whether there were any.
     #[inline]
     fn step(&mut self, all: bool) -> Result<bool> {
-        if self.noted.is_some() {
-            self.look_at_clock();
+        if self.record.is_some() {
+            self.sync_trace_clock();
         }
-        // What is sent now leaves after the work that it took.
+        // Messages leave after the work that produced them.
         self.charge_if_simulated();
-        let came = self.run.step();
-        let Reacting { machinery, state } = self.run.reactor();
-        let fault = || machinery.context.fault.clone();
-        if let Some(error) = self.failed.clone().or_else(|| came.as_ref().err().cloned()).or_else(fault) {
+        let received = self.run.step();
+        let EpochReactor { runtime, state } = self.run.reactor();
+        let send_error = || runtime.context.error.clone();
+        if let Some(error) = self.failed.clone().or_else(|| received.as_ref().err().cloned()).or_else(send_error) {
             self.failed = Some(error.clone());
             return Err(error);
         }
-        let worked = machinery.work(state, all);
+        let handled = runtime.handle_local(state, all);
         self.charge_if_simulated();
-        Ok(came.is_ok_and(|came| came) || worked)
+        Ok(received.is_ok_and(|received| received) || handled)
     }
 
     #[inline]
     fn charge_if_simulated(&mut self) {
         if self.is_simulated {
-            self.comm.worked(self.run.reactor().machinery.context.take_work());
+            self.comm.account_work(self.run.reactor().runtime.context.take_work());
         }
     }
 
     #[cold]
-    fn look_at_clock(&mut self) {
-        if let Some(trace) = &mut self.run.reactor().machinery.context.trace {
-            trace.look(self.comm.now(), !self.is_simulated);
+    fn sync_trace_clock(&mut self) {
+        if let Some(trace) = &mut self.run.reactor().runtime.context.trace {
+            trace.sync_clock(self.comm.now(), !self.is_simulated);
         }
     }
 
-    /// Waits until everything that was sent anywhere has been handled.
+    /// Waits until every message of all ranks has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        let machinery = &mut self.run.reactor().machinery;
-        machinery.may_weave = false;
-        machinery.context.clock.look(None);
-        if machinery.context.is_unused() {
-            // There is nothing to be handled before: that saves a third of the time of an empty epoch.
-            machinery.rest(true);
+        let runtime = &mut self.run.reactor().runtime;
+        runtime.may_interleave = false;
+        runtime.context.clock.update(None);
+        if runtime.context.is_idle() {
+            // Reporting at once saves a third of the time of an empty epoch.
+            runtime.on_idle(true);
         }
         loop {
-            let came = self.step(true)?;
-            if self.run.is_over() {
+            let received = self.step(true)?;
+            if self.run.is_complete() {
                 break;
             }
-            if came {
-                self.run.stir();
-            } else if !self.run.reactor().machinery.rest(true) {
-                // What the detector has to say is sent before anybody waits.
-                if !self.step(true)? && !self.run.is_over() {
+            if received {
+                self.run.reset_backoff();
+            } else if !self.run.reactor().runtime.on_idle(true) {
+                // Messages of the detector are sent before waiting.
+                if !self.step(true)? && !self.run.is_complete() {
                     self.run.wait();
                 }
             }
         }
-        let Self { run, comm, named, noted, .. } = self;
-        let Reacting { machinery, .. } = run.into_reactor();
-        if let Some((name, begun)) = noted {
-            EpochStatistics::note(named, &name, comm.now().saturating_sub(begun));
-            if let Some(trace) = &mut machinery.context.trace {
-                trace.epoch(name, begun);
+        let Self { run, comm, epoch_statistics, record, .. } = self;
+        let EpochReactor { runtime, .. } = run.into_reactor();
+        if let Some((name, begun)) = record {
+            EpochStatistics::record(epoch_statistics, &name, comm.now().saturating_sub(begun));
+            if let Some(trace) = &mut runtime.context.trace {
+                trace.record_epoch(name, begun);
             }
         }
-        Ok(machinery.over.expect("it is over"))
+        Ok(runtime.final_sum.expect("the epoch is over"))
     }
 }

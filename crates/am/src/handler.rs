@@ -1,45 +1,45 @@
-//! Handlers: closures of the program, made into functions of a whole buffer.
+//! Handlers: closures of the program, wrapped as functions of a whole buffer.
 //!
-//! There is one dynamic call a buffer, or one for a few messages where they are woven into the body; the loop over its messages is compiled with the closure inside. The messages are read
-//! where they lie, in the engine's memory.
+//! There is one dynamic call per buffer, or per chunk if messages are interleaved with the body; the closure is inlined
+//! into the loop over the messages. Messages are read in place, in the engine's memory.
 
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use treepie_base::{Rank, prefetch};
 
-use crate::context::{Context, word};
-use crate::lane::Frame;
-use crate::touching::{Ahead, Touching};
-use crate::weaving::Woven;
+use crate::context::{Context, split_u32};
+use crate::interleaving::InterleavedBuffer;
+use crate::prefetching::{Prefetching, WithPrefetch};
+use crate::type_channel::Frame;
 
-/// What is done with messages of one type.
-pub(crate) trait Handling<S> {
-    /// Handles a buffer. Returns how many messages there were.
+/// The handler of one message type.
+pub(crate) trait HandleBatch<S> {
+    /// Handles a buffer. Returns the number of messages.
     fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64;
 
-    /// Whether it can handle a few messages at a time.
-    fn can_weave(&self) -> bool {
+    /// Whether it can handle a buffer in chunks.
+    fn can_interleave(&self) -> bool {
         false
     }
 
-    /// Asks for the memory of the first messages of a buffer that is woven.
-    fn begin(&mut self, _: &S, _: Batch<'_>) {}
+    /// Prefetches for the first messages of a buffer that is interleaved.
+    fn begin_prefetch(&mut self, _: &S, _: Batch<'_>) {}
 
-    /// Handles a few messages of it.
-    fn weave(&mut self, _: &mut S, _: &mut Context<S>, _: &mut Woven) {}
+    /// Handles the next chunk of an interleaved buffer.
+    fn interleave(&mut self, _: &mut S, _: &mut Context<S>, _: &mut InterleavedBuffer) {}
 }
 
-impl<S, F: FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64> Handling<S> for F {
+impl<S, F: FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64> HandleBatch<S> for F {
     fn run(&mut self, state: &mut S, context: &mut Context<S>, batch: Batch<'_>) -> u64 {
         self(state, context, batch)
     }
 }
 
-pub(crate) type Handler<S> = Box<dyn Handling<S>>;
+pub(crate) type Handler<S> = Box<dyn HandleBatch<S>>;
 
 /// A handler of whole buffers.
-pub(crate) fn whole<S>(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64 + 'static) -> Handler<S> {
+pub(crate) fn batch_handler<S>(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u64 + 'static) -> Handler<S> {
     Box::new(run)
 }
 
@@ -47,18 +47,18 @@ pub(crate) fn whole<S>(run: impl FnMut(&mut S, &mut Context<S>, Batch<'_>) -> u6
 #[derive(Clone, Copy)]
 pub(crate) struct Batch<'a> {
     pub(crate) body: &'a [u8],
-    /// Who sent the buffer.
+    /// The source of the buffer.
     pub(crate) from: u32,
-    /// Before each message stands who sent that; else it is who sent the buffer.
+    /// Each message is preceded by its source; else it is that of the buffer.
     pub(crate) has_origin: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn whole(body: &'a [u8], from: u32, frame: Frame) -> Self {
+    pub(crate) fn new(body: &'a [u8], from: u32, frame: Frame) -> Self {
         Self { body, from, has_origin: frame.has_origin() }
     }
 
-    /// Gives out the messages, where their handler does not ask who sent them.
+    /// Passes the messages, which have no source, as a slice.
     #[inline(always)]
     fn messages<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
         match bytemuck::try_cast_slice(self.body) {
@@ -67,17 +67,17 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The same for those that are aligned to more than 8 bytes, as engines do not align bodies to more.
+    /// Copies messages with an alignment above 8 bytes, which engines do not guarantee.
     #[cold]
     #[inline(never)]
     fn copied<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
         take(&self.body.chunks_exact(size_of::<M>()).map(bytemuck::pod_read_unaligned).collect::<Vec<M>>())
     }
 
-    /// Messages of so many bytes, each with who sent it.
-    pub(crate) fn each_with_origin(self, size: usize) -> impl Iterator<Item = (Rank, &'a [u8])> {
-        let head = if self.has_origin { 4 } else { 0 };
-        self.body.chunks_exact(head + size).map(move |frame| match word(frame) {
+    /// Messages of `size` bytes with their sources.
+    pub(crate) fn iter_with_source(self, size: usize) -> impl Iterator<Item = (Rank, &'a [u8])> {
+        let header_len = if self.has_origin { 4 } else { 0 };
+        self.body.chunks_exact(header_len + size).map(move |frame| match split_u32(frame) {
             Some((origin, message)) if self.has_origin => (origin as Rank, message),
             _ => (self.from as Rank, frame),
         })
@@ -85,12 +85,12 @@ impl<'a> Batch<'a> {
 }
 
 /// A handler of one message.
-pub(crate) fn one<S, M, F>(mut handle: F) -> Handler<S>
+pub(crate) fn message_handler<S, M, F>(mut handle: F) -> Handler<S>
 where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         batch.messages(|messages: &[M]| {
             messages.iter().for_each(|message| handle(state, context, *message));
             messages.len() as u64
@@ -98,25 +98,25 @@ where
     })
 }
 
-/// A handler of one message that says which memory it will touch.
-pub(crate) fn touching<S, M, A, T, F>(touch: A, handle: F) -> Handler<S>
+/// A handler of one message that prefetches.
+pub(crate) fn prefetching_handler<S, M, A, T, F>(address: A, handle: F) -> Handler<S>
 where
     M: Pod,
     T: ?Sized,
     A: for<'s> Fn(&'s S, &M) -> &'s T + 'static,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
-    let touch = move |state: &S, message: &M| prefetch(touch(state, message));
-    Box::new(Ahead(Message { touch, handle, of: PhantomData }))
+    let prefetch_message = move |state: &S, message: &M| prefetch(address(state, message));
+    Box::new(WithPrefetch(PrefetchMessage { prefetch: prefetch_message, handle, message: PhantomData }))
 }
 
-struct Message<A, F, M> {
-    touch: A,
+struct PrefetchMessage<A, F, M> {
+    prefetch: A,
     handle: F,
-    of: PhantomData<M>,
+    message: PhantomData<M>,
 }
 
-impl<S, M, A, F> Touching<S> for Message<A, F, M>
+impl<S, M, A, F> Prefetching<S> for PrefetchMessage<A, F, M>
 where
     M: Pod,
     A: Fn(&S, &M),
@@ -125,8 +125,8 @@ where
     const SIZE: usize = size_of::<M>();
 
     #[inline(always)]
-    fn touch(&self, state: &S, message: &[u8]) {
-        (self.touch)(state, &bytemuck::pod_read_unaligned(message));
+    fn prefetch(&self, state: &S, message: &[u8]) {
+        (self.prefetch)(state, &bytemuck::pod_read_unaligned(message));
     }
 
     #[inline(always)]
@@ -136,12 +136,12 @@ where
 }
 
 /// A handler of all messages of a buffer.
-pub(crate) fn batch<S, M, F>(mut handle: F) -> Handler<S>
+pub(crate) fn slice_handler<S, M, F>(mut handle: F) -> Handler<S>
 where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, &[M]) + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         batch.messages(|messages: &[M]| {
             handle(state, context, messages);
             messages.len() as u64
@@ -149,15 +149,15 @@ where
     })
 }
 
-/// A handler of one message that asks who sent it.
-pub(crate) fn sourced<S, M, F>(mut handle: F) -> Handler<S>
+/// A handler of one message with its source.
+pub(crate) fn source_handler<S, M, F>(mut handle: F) -> Handler<S>
 where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, Rank, M) + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         let mut count = 0;
-        for (from, bytes) in batch.each_with_origin(size_of::<M>()) {
+        for (from, bytes) in batch.iter_with_source(size_of::<M>()) {
             handle(state, context, from, bytemuck::pod_read_unaligned(bytes));
             count += 1;
         }

@@ -1,62 +1,63 @@
-//! Active messages: fine-grained sends, handlers that send, epochs that end.   [Active Pebbles; AM++]
+//! Active messages: fine-grained sends, handlers that send, epochs with termination detection.   [Active Pebbles; AM++]
 //!
-//! A program says which messages there are and what handles them, and sends one by one, as the loop of a sequential program
-//! would write into its arrays. The runtime gathers them into buffers, routes and combines them, and finds out when all have
-//! been handled.
+//! A program registers message types and their handlers, and sends messages one by one, as a sequential loop would
+//! write into its arrays. The runtime coalesces messages into buffers, routes and combines them, and detects when all
+//! have been handled.
 //!
-//! # The way of one message
-//! [`Context::send`] puts it into the buffer for the next hop to its destination. A full buffer goes to `outgoing`, and from
-//! there to the engine when that has room. At the next rank it is read where the engine has it: messages for that rank go to
-//! their handler, in one call for the buffer; others into that rank's buffers. When a rank has nothing else to do, it sends
-//! what its buffers hold, and reports to the detector of the end.
+//! # Path of a message
+//! [`Context::send`] appends it to the buffer for the next hop to its destination. A full buffer moves to `outgoing`,
+//! and from there to the engine when that has room. The next rank reads the buffer in the engine's memory: messages for
+//! that rank go to their handler, in one call per buffer; the others go into that rank's buffers. An idle rank flushes
+//! its buffers and reports to the termination detector.
 //!
-//! An epoch is one run of a protocol: one collective operation of its communicator, whose number all of its messages carry.
-//! So messages of an epoch that others have begun already wait, unread, until this rank is there.
+//! An epoch is one collective operation of its communicator, and all of its messages carry its number. So messages of
+//! an epoch that other ranks have already started wait, unread, until this rank starts it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `builder`, `port`, `config`, `agreement` | registration; tokens; how messages travel; that all ranks agree |
-//! | `runtime`, `epoch` | the runtime as a reactor; epochs of a program |
-//! | `context`, `lane`, `coalescing`, `outgoing`, `tag` | the way of a message to the engine |
-//! | `handler`, `call`, `parcel`, `spawn` | forms of messages and handlers |
+//! | `builder`, `port`, `config`, `agreement` | registration; handles; configuration; check that all ranks agree |
+//! | `runtime`, `epoch` | the runtime as a reactor; epochs |
+//! | `context`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
+//! | `handler`, `call`, `parcel`, `spawn` | kinds of messages and handlers |
+//! | `prefetching`, `interleaving` | handlers that prefetch; handling between items of the body |
 //! | `routing/` | rook, grid, hypercube, clusters |
-//! | `reduction` | caches in which messages are combined |
-//! | `termination/` | how the end is found: `counting`, `nbx_like` |
-//! | `statistics`, `trace` | what has become of messages, and when |
+//! | `reduction`, `cache_sampling` | caches that combine messages; when they are used |
+//! | `termination/` | termination detection: `four_counter`, `consensus` |
+//! | `statistics`, `trace` | message counts and times; the timeline |
 #![forbid(unsafe_code)]
 
 mod agreement;
 mod builder;
+mod cache_sampling;
 mod call;
 mod coalescing;
 mod config;
 mod context;
 mod epoch;
 mod handler;
-mod lane;
+mod interleaving;
 mod outgoing;
 mod parcel;
 mod port;
+mod prefetching;
 mod reduction;
 mod routing;
 mod runtime;
-mod sampling;
 mod spawn;
 mod statistics;
 mod tag;
 mod termination;
-mod touching;
 mod trace;
-mod weaving;
+mod type_channel;
 
 pub use builder::Builder;
 #[doc(hidden)]
-pub use builder::Planted;
-pub use call::Later;
+pub use builder::InjectedFault;
+pub use call::ContinuationId;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
 pub use context::Context;
 pub use epoch::Epoch;
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
-pub use statistics::{EpochStatistics, Memory, TypeStatistics};
+pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
 pub use termination::Detector;

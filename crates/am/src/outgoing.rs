@@ -1,100 +1,100 @@
-//! Buffers that are full, or were sent before they were: on their way to the engine.
+//! The queue of buffers to be sent, by neighbour.
 //!
-//! A handler cannot wait for a neighbour that is slow, so what it sends then stays here. That is memory of the application's,
-//! and counted. Only a few buffers a neighbour are given to the engine at a time: it would keep the others in its own queues.
+//! A handler cannot wait for a slow neighbour, so its buffers queue up here. That memory belongs to the application and
+//! is counted. Only a few buffers per neighbour are passed to the engine at a time; it would queue the others itself.
 
 use std::collections::{HashMap, VecDeque};
 
 use treepie_base::BuildNumberHasher;
 
-/// A buffer that waits.
+/// A queued buffer.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedBuffer {
     pub(crate) tag: u32,
     pub(crate) data: Vec<u8>,
 }
 
-/// So many buffers of a neighbour are given out before the engine has taken the first.
-const AHEAD: u32 = 2;
+/// Maximum buffers of a neighbour in flight.
+const MAX_IN_FLIGHT: u32 = 2;
 
 #[derive(Default)]
 struct Peer {
-    queue: VecDeque<Waiting>,
-    /// Given out and not yet taken.
-    given: u32,
-    listed: bool,
+    queue: VecDeque<QueuedBuffer>,
+    /// Buffers passed to the engine and not yet sent.
+    in_flight: u32,
+    is_ready: bool,
 }
 
-/// What waits for room, by neighbour.
+/// Queued buffers by neighbour.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     peers: HashMap<u32, Peer, BuildNumberHasher>,
-    /// Neighbours for which something can be given out.
-    open: VecDeque<u32>,
-    /// Buffers that wait or were given out.
-    pub(crate) buffers: usize,
-    /// Bytes that wait.
+    /// Neighbours with a buffer that may be sent.
+    ready: VecDeque<u32>,
+    /// Buffers queued or in flight.
+    pub(crate) pending_buffers: usize,
+    /// Bytes queued.
     pub(crate) bytes: usize,
-    /// Bytes of buffers that wait to be handled here, mostly of this rank for itself.
+    /// Bytes of buffers to be handled here, mostly of this rank for itself.
     local: usize,
-    /// The most bytes that have ever waited.
+    /// Maximum of `queued_bytes`.
     pub(crate) peak: usize,
 }
 
 impl Outgoing {
-    pub(crate) fn push(&mut self, to: u32, waiting: Waiting) {
-        self.buffers += 1;
-        self.bytes += waiting.data.len();
-        self.peak = self.peak.max(self.waiting());
+    pub(crate) fn push(&mut self, to: u32, buffer: QueuedBuffer) {
+        self.pending_buffers += 1;
+        self.bytes += buffer.data.len();
+        self.peak = self.peak.max(self.queued_bytes());
         let peer = self.peers.entry(to).or_default();
-        peer.queue.push_back(waiting);
-        if peer.given < AHEAD && !std::mem::replace(&mut peer.listed, true) {
-            self.open.push_back(to);
+        peer.queue.push_back(buffer);
+        if peer.in_flight < MAX_IN_FLIGHT && !std::mem::replace(&mut peer.is_ready, true) {
+            self.ready.push_back(to);
         }
     }
 
-    /// The next buffer that may be given to the engine, and for whom.
-    pub(crate) fn pop(&mut self) -> Option<(u32, Waiting)> {
-        let to = *self.open.front()?;
-        let peer = self.peers.get_mut(&to).expect("those that are listed exist");
-        let waiting = peer.queue.pop_front().expect("those that are listed have something");
-        peer.given += 1;
-        self.bytes -= waiting.data.len();
-        self.open.pop_front();
-        peer.listed = !peer.queue.is_empty() && peer.given < AHEAD;
-        if peer.listed {
-            self.open.push_back(to);
+    /// The next buffer for the engine, and its neighbour.
+    pub(crate) fn pop(&mut self) -> Option<(u32, QueuedBuffer)> {
+        let to = *self.ready.front()?;
+        let peer = self.peers.get_mut(&to).expect("ready peers exist");
+        let buffer = peer.queue.pop_front().expect("ready peers have a buffer");
+        peer.in_flight += 1;
+        self.bytes -= buffer.data.len();
+        self.ready.pop_front();
+        peer.is_ready = !peer.queue.is_empty() && peer.in_flight < MAX_IN_FLIGHT;
+        if peer.is_ready {
+            self.ready.push_back(to);
         }
-        Some((to, waiting))
+        Some((to, buffer))
     }
 
-    /// A buffer waits to be handled here.
-    pub(crate) fn note_local(&mut self, bytes: usize) {
+    /// Counts a buffer queued to be handled here.
+    pub(crate) fn add_local(&mut self, bytes: usize) {
         self.local += bytes;
-        self.peak = self.peak.max(self.waiting());
+        self.peak = self.peak.max(self.queued_bytes());
     }
 
-    /// It does no longer.
-    pub(crate) fn forget_local(&mut self, bytes: usize) {
+    /// Counts a buffer handled here.
+    pub(crate) fn remove_local(&mut self, bytes: usize) {
         self.local -= bytes;
     }
 
-    /// Bytes that wait for neighbours, or here.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Bytes queued for neighbours or for this rank.
+    pub(crate) fn queued_bytes(&self) -> usize {
         self.bytes + self.local
     }
 
-    /// The engine has taken a buffer.
-    pub(crate) fn taken(&mut self, to: u32) {
-        self.buffers -= 1;
-        let peer = self.peers.get_mut(&to).expect("something was given out for it");
-        peer.given -= 1;
-        if !peer.queue.is_empty() && !std::mem::replace(&mut peer.listed, true) {
-            self.open.push_back(to);
+    /// The engine has sent a buffer.
+    pub(crate) fn on_sent(&mut self, to: u32) {
+        self.pending_buffers -= 1;
+        let peer = self.peers.get_mut(&to).expect("a buffer was in flight");
+        peer.in_flight -= 1;
+        if !peer.queue.is_empty() && !std::mem::replace(&mut peer.is_ready, true) {
+            self.ready.push_back(to);
         }
     }
 
-    /// Forgets everything, after an epoch that failed.
+    /// Discards all buffers after a failed epoch.
     pub(crate) fn clear(&mut self) {
         *self = Self { peak: self.peak, ..Self::default() };
     }

@@ -1,4 +1,4 @@
-//! Messages of any length: whatever serde can write, by postcard.
+//! Parcels: variable-length messages, serialized by serde and postcard.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Error, Rank};
 
-use crate::coalescing::MOST_ROOM;
-use crate::context::{Context, word};
-use crate::handler::{Batch, Handler, whole};
+use crate::coalescing::MAX_BUFFER_BYTES;
+use crate::context::{Context, split_u32};
+use crate::handler::{Batch, Handler, batch_handler};
 use crate::port::Parcel;
 
-/// Bytes that stand before a message, at most.
-const MOST_HEAD: usize = 12;
+/// Maximum bytes of the header of a message.
+const MAX_HEADER_LEN: usize = 12;
 
 impl<S> Context<S> {
-    /// Sends a message of any length. One that is longer than a buffer travels alone.
-    pub fn post<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
+    /// Sends a variable-length message. One that is longer than a buffer is sent alone.
+    pub fn send_parcel<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
         match postcard::to_stdvec(message) {
             Ok(mut bytes) if fits(bytes.len()) => self.send_bytes(parcel.index, to, &mut bytes),
             Ok(bytes) => self.refuse_parcel(parcel.index, format_args!("it has {} bytes", bytes.len())),
@@ -25,26 +25,26 @@ impl<S> Context<S> {
     }
 
     fn refuse_parcel(&mut self, index: usize, why: fmt::Arguments<'_>) {
-        let name = &self.lanes[index].statistics.name;
-        let error = Error::Algorithm(format!("a message of type `{name}` cannot be written: {why}"));
-        self.fault.get_or_insert(error);
+        let name = &self.channels[index].statistics.name;
+        let error = Error::Algorithm(format!("a message of type `{name}` cannot be serialized: {why}"));
+        self.error.get_or_insert(error);
     }
 }
 
-/// Whether a buffer can have a message of so many bytes.
+/// Whether a message of this length fits into a buffer.
 fn fits(bytes: usize) -> bool {
-    bytes <= MOST_ROOM - MOST_HEAD
+    bytes <= MAX_BUFFER_BYTES - MAX_HEADER_LEN
 }
 
-/// Each message of a buffer: who sent it, and its bytes.
-pub(crate) fn each(batch: Batch<'_>) -> impl Iterator<Item = (Rank, &[u8])> {
+/// The messages of a buffer with their sources.
+pub(crate) fn messages(batch: Batch<'_>) -> impl Iterator<Item = (Rank, &[u8])> {
     let mut rest = batch.body;
     std::iter::from_fn(move || {
         let mut from = batch.from;
         if batch.has_origin {
-            (from, rest) = word(rest)?;
+            (from, rest) = split_u32(rest)?;
         }
-        let (size, after) = word(rest)?;
+        let (size, after) = split_u32(rest)?;
         let (bytes, after) = after.split_at_checked(size as usize)?;
         rest = after;
         Some((from as Rank, bytes))
@@ -52,20 +52,20 @@ pub(crate) fn each(batch: Batch<'_>) -> impl Iterator<Item = (Rank, &[u8])> {
 }
 
 /// A handler of one message.
-pub(crate) fn parcels<S, T, F>(name: String, mut handle: F) -> Handler<S>
+pub(crate) fn parcel_handler<S, T, F>(name: String, mut handle: F) -> Handler<S>
 where
     T: DeserializeOwned,
     F: FnMut(&mut S, &mut Context<S>, T) + 'static,
 {
-    whole(move |state, context, batch| {
+    batch_handler(move |state, context, batch| {
         let mut count = 0;
-        for (from, bytes) in each(batch) {
+        for (from, bytes) in messages(batch) {
             count += 1;
             match postcard::from_bytes(bytes) {
                 Ok(message) => handle(state, context, message),
                 Err(error) => {
-                    let error = format!("a message of type `{name}` from rank {from} cannot be read: {error}");
-                    context.fault.get_or_insert(Error::Algorithm(error));
+                    let error = format!("a message of type `{name}` from rank {from} cannot be deserialized: {error}");
+                    context.error.get_or_insert(Error::Algorithm(error));
                 }
             }
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn no_message_is_longer_than_a_buffer() {
-        let longest = (2 << 30) - MOST_HEAD;
-        assert_eq!((fits(longest), fits(longest + 1)), (true, false));
+        let max = (2 << 30) - MAX_HEADER_LEN;
+        assert_eq!((fits(max), fits(max + 1)), (true, false));
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens by which messages are sent. They are made before handlers, which may then send by them.
+//! Handles of message types. They are created before the handlers, so that handlers can send through them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,7 +34,7 @@ impl<M> fmt::Debug for Port<M> {
 /// A type of plain-data messages whose destination follows from the message, by an owner map.
 #[derive(Clone, Copy)]
 pub struct Target<M, F> {
-    /// For what is said of the messages, and for sends to other ranks than the owner.
+    /// The port, for registration and for sends to ranks other than the owner.
     pub port: Port<M>,
     pub(crate) owner: F,
 }
@@ -44,7 +44,7 @@ impl<M, F: Fn(&M) -> Rank> Target<M, F> {
         Self { port, owner }
     }
 
-    /// Who gets a message.
+    /// The destination of a message.
     pub fn owner_of(&self, message: &M) -> Rank {
         (self.owner)(message)
     }
@@ -62,7 +62,7 @@ impl<M, F> From<&Target<M, F>> for Port<M> {
     }
 }
 
-/// A type of messages of any length.
+/// A type of variable-length messages.
 pub struct Parcel<T> {
     pub(crate) index: usize,
     message: PhantomData<fn(T)>,
@@ -82,16 +82,16 @@ impl<T> Clone for Parcel<T> {
 
 impl<T> Copy for Parcel<T> {}
 
-/// A type of questions `Q` with answers `R`. With each question goes a note `N` that comes back with its answer.
+/// A type of requests `Q` with replies `R`. Each request carries a note `N` that returns with its reply.
 pub struct Call<Q, R, N = u32> {
-    pub(crate) question: usize,
-    pub(crate) answer: usize,
+    pub(crate) request: usize,
+    pub(crate) reply: usize,
     types: PhantomData<fn(Q, N) -> R>,
 }
 
 impl<Q, R, N> Call<Q, R, N> {
-    pub(crate) fn new(question: usize, answer: usize) -> Self {
-        Self { question, answer, types: PhantomData }
+    pub(crate) fn new(request: usize, reply: usize) -> Self {
+        Self { request, reply, types: PhantomData }
     }
 }
 
@@ -103,9 +103,9 @@ impl<Q, R, N> Clone for Call<Q, R, N> {
 
 impl<Q, R, N> Copy for Call<Q, R, N> {}
 
-/// What is said of a type of any kind: [`Builder::configure`](crate::Builder::configure).
+/// A message type of any kind, for [`Builder::configure`](crate::Builder::configure).
 pub trait MessageType {
-    /// The types of messages that it consists of.
+    /// The indices of the registered types that it consists of.
     fn indices(&self) -> Vec<usize>;
 }
 
@@ -129,6 +129,6 @@ impl<T> MessageType for Parcel<T> {
 
 impl<Q, R, N> MessageType for Call<Q, R, N> {
     fn indices(&self) -> Vec<usize> {
-        vec![self.question, self.answer]
+        vec![self.request, self.reply]
     }
 }

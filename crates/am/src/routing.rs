@@ -1,15 +1,15 @@
-//! Which way messages go: for each destination the neighbour to which they go next.
+//! Routing: the next hop to each destination.
 //!
 //! | routing | hops | neighbours |
 //! |---|---|---|
 //! | direct | 1 | P - 1 |
 //! | rook | 2 | rows + columns - 2 |
-//! | grid of sides s | one a dimension | the sum of s - 1 |
+//! | grid of sides s | one per dimension | the sum of s - 1 |
 //! | hypercube | log2 P | log2 P, rounded up |
-//! | clusters | 3 | the own cluster, and some of the others |
+//! | clusters | 3 | the ranks of its cluster, and gateways of others |
 //!
-//! All but the first pass messages on, and all work for any P: a grid has room for more ranks than there are, and a way that
-//! would lead over a place without a rank takes the dimensions in another order.
+//! All but direct routing forward messages, and all work for any P: a grid may have more positions than ranks, and a
+//! route that would lead over an empty position takes the dimensions in another order.
 
 mod clusters;
 mod grid;
@@ -20,107 +20,107 @@ use crate::config::Routing;
 use clusters::Clusters;
 use grid::Grid;
 
-/// The way from one rank to all others.
+/// The routes from one rank to all others.
 #[derive(Clone, Debug)]
-pub(crate) struct Routes {
+pub(crate) struct RoutingTable {
     rank: u32,
-    kind: Kind,
-    /// Ranks to which this one sends, in order.
+    topology: RouteTopology,
+    /// Ranks to which this one sends, sorted.
     neighbours: Vec<u32>,
-    /// The place among them of the next hop to each rank, if there are not too many to list.
-    listed: Option<Vec<u32>>,
+    /// Index in `neighbours` of the next hop to each rank, for up to `MAX_TABLE_RANKS` ranks.
+    next_hop_indices: Option<Vec<u32>>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum RouteTopology {
     Direct { ranks: u32 },
     Grid(Grid),
     Clusters(Clusters),
 }
 
-/// For more ranks each message's way is computed.
-const LISTED: u32 = 1 << 14;
+/// For more ranks the next hop of each message is computed.
+const MAX_TABLE_RANKS: u32 = 1 << 14;
 
-impl Routes {
+impl RoutingTable {
     pub(crate) fn new(rank: u32, ranks: u32, routing: &Routing) -> Result<Self> {
-        let kind = match routing {
-            Routing::Direct => Kind::Direct { ranks },
-            Routing::Rook => Kind::Grid(Grid::square(ranks)),
-            Routing::Grid(sides) => Kind::Grid(Grid::new(sides, ranks).ok_or_else(|| {
-                let places: u64 = sides.iter().map(|side| u64::from(*side)).product();
-                Error::Algorithm(format!("routing={routing} has {places} places for {ranks} ranks"))
+        let topology = match routing {
+            Routing::Direct => RouteTopology::Direct { ranks },
+            Routing::Rook => RouteTopology::Grid(Grid::square(ranks)),
+            Routing::Grid(sides) => RouteTopology::Grid(Grid::new(sides, ranks).ok_or_else(|| {
+                let positions: u64 = sides.iter().map(|side| u64::from(*side)).product();
+                Error::Algorithm(format!("routing={routing} has {positions} positions for {ranks} ranks"))
             })?),
-            Routing::Hypercube => Kind::Grid(Grid::cube(ranks)),
-            Routing::Clusters(sizes) => Kind::Clusters(Clusters::new(sizes, ranks).ok_or_else(|| {
+            Routing::Hypercube => RouteTopology::Grid(Grid::cube(ranks)),
+            Routing::Clusters(sizes) => RouteTopology::Clusters(Clusters::new(sizes, ranks).ok_or_else(|| {
                 let sum: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
                 Error::Algorithm(format!("routing={routing} has {sum} ranks where there are {ranks}"))
             })?),
         };
-        let mut neighbours = match &kind {
-            Kind::Direct { .. } => Vec::new(),
-            Kind::Grid(grid) => grid.neighbours(rank),
-            Kind::Clusters(clusters) => clusters.neighbours(rank),
+        let mut neighbours = match &topology {
+            RouteTopology::Direct { .. } => Vec::new(),
+            RouteTopology::Grid(grid) => grid.neighbours(rank),
+            RouteTopology::Clusters(clusters) => clusters.neighbours(rank),
         };
         neighbours.sort_unstable();
         neighbours.dedup();
         neighbours.retain(|neighbour| *neighbour != rank);
-        let mut routes = Self { rank, kind, neighbours, listed: None };
-        if !routes.is_direct() && ranks <= LISTED {
-            routes.listed = Some((0..ranks).map(|to| routes.find(to)).collect());
+        let mut routes = Self { rank, topology, neighbours, next_hop_indices: None };
+        if !routes.is_direct() && ranks <= MAX_TABLE_RANKS {
+            routes.next_hop_indices = Some((0..ranks).map(|to| routes.compute_next_hop_index(to)).collect());
         }
         Ok(routes)
     }
 
     pub(crate) fn is_direct(&self) -> bool {
-        matches!(self.kind, Kind::Direct { .. })
+        matches!(self.topology, RouteTopology::Direct { .. })
     }
 
-    /// How many neighbours there are; that of a direct route is its rank, this one among them.
-    pub(crate) fn neighbours(&self) -> usize {
-        match self.kind {
-            Kind::Direct { ranks } => ranks as usize,
+    /// The number of neighbours. With direct routing these are all ranks, including this one.
+    pub(crate) fn num_neighbours(&self) -> usize {
+        match self.topology {
+            RouteTopology::Direct { ranks } => ranks as usize,
             _ => self.neighbours.len(),
         }
     }
 
-    pub(crate) fn neighbour(&self, place: usize) -> u32 {
-        if self.is_direct() { place as u32 } else { self.neighbours[place] }
+    pub(crate) fn neighbour(&self, index: usize) -> u32 {
+        if self.is_direct() { index as u32 } else { self.neighbours[index] }
     }
 
-    /// The place among the neighbours of the next hop to another rank. Behind all of them for this rank itself.
+    /// The neighbour index of the next hop to a rank; for this rank itself, the number of neighbours.
     #[inline]
-    pub(crate) fn place(&self, to: u32) -> usize {
-        match &self.listed {
-            Some(listed) => listed[to as usize] as usize,
+    pub(crate) fn next_hop_index(&self, to: u32) -> usize {
+        match &self.next_hop_indices {
+            Some(indices) => indices[to as usize] as usize,
             None if self.is_direct() => to as usize,
-            None => self.find(to) as usize,
+            None => self.compute_next_hop_index(to) as usize,
         }
     }
 
-    fn find(&self, to: u32) -> u32 {
+    fn compute_next_hop_index(&self, to: u32) -> u32 {
         if to == self.rank {
             return self.neighbours.len() as u32;
         }
-        let next = self.next(to);
+        let next = self.next_hop(to);
         self.neighbours.binary_search(&next).expect("the next hop is a neighbour") as u32
     }
 
     /// The next hop to another rank.
-    fn next(&self, to: u32) -> u32 {
-        match &self.kind {
-            Kind::Direct { .. } => to,
-            Kind::Grid(grid) => grid.next(self.rank, to),
-            Kind::Clusters(clusters) => clusters.next(self.rank, to),
+    fn next_hop(&self, to: u32) -> u32 {
+        match &self.topology {
+            RouteTopology::Direct { .. } => to,
+            RouteTopology::Grid(grid) => grid.next_hop(self.rank, to),
+            RouteTopology::Clusters(clusters) => clusters.next_hop(self.rank, to),
         }
     }
 
-    /// Whether a neighbour passes on some of what it gets from this rank. What it gets from others does not matter.
-    pub(crate) fn passes_on(&self, place: usize) -> bool {
-        let neighbour = self.neighbour(place);
-        match &self.kind {
-            Kind::Direct { .. } => false,
-            Kind::Grid(grid) => grid.passes_on(self.rank, neighbour),
-            Kind::Clusters(_) => true,
+    /// Whether a neighbour may forward messages that it gets from this rank.
+    pub(crate) fn may_forward(&self, index: usize) -> bool {
+        let neighbour = self.neighbour(index);
+        match &self.topology {
+            RouteTopology::Direct { .. } => false,
+            RouteTopology::Grid(grid) => grid.may_forward(self.rank, neighbour),
+            RouteTopology::Clusters(_) => true,
         }
     }
 }
@@ -143,8 +143,9 @@ mod tests {
     fn every_rank_is_reached_over_neighbours_only_and_in_few_hops() {
         for ranks in (1..=40).chain([64, 100, 127, 128, 129]) {
             for routing in routings(ranks) {
-                let all: Vec<Routes> = (0..ranks).map(|rank| Routes::new(rank, ranks, &routing).unwrap()).collect();
-                let most = match &routing {
+                let all: Vec<RoutingTable> =
+                    (0..ranks).map(|rank| RoutingTable::new(rank, ranks, &routing).unwrap()).collect();
+                let max_hops = match &routing {
                     Routing::Direct => 1,
                     Routing::Rook => 2,
                     Routing::Grid(sides) => sides.len() as u32,
@@ -155,12 +156,12 @@ mod tests {
                     let (mut at, mut hops) = (from, 0);
                     while at != to {
                         let routes = &all[at as usize];
-                        let place = routes.place(to);
-                        let next = routes.neighbour(place);
-                        assert!(next == to || routes.passes_on(place), "{routing}, {ranks}: {at} to {next} for {to}");
+                        let index = routes.next_hop_index(to);
+                        let next = routes.neighbour(index);
+                        assert!(next == to || routes.may_forward(index), "{routing}, {ranks}: {at} to {next} for {to}");
                         at = next;
                         hops += 1;
-                        assert!(hops <= most, "{routing}, {ranks} ranks: {from} to {to}");
+                        assert!(hops <= max_hops, "{routing}, {ranks} ranks: {from} to {to}");
                     }
                 }
             }
@@ -168,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_as_few_as_promised() {
+    fn the_number_of_neighbours_is_bounded() {
         for ranks in [4, 9, 16, 30, 100, 1000, 1024, 4096, 5000] {
             let root = f64::from(ranks).sqrt();
             for rank in [0, 1, ranks / 2, ranks - 1] {
-                let rook = Routes::new(rank, ranks, &Routing::Rook).unwrap().neighbours();
+                let rook = RoutingTable::new(rank, ranks, &Routing::Rook).unwrap().num_neighbours();
                 assert!(rook as f64 <= 2.0 * root, "{ranks}: {rook}");
-                let cube = Routes::new(rank, ranks, &Routing::Hypercube).unwrap().neighbours();
+                let cube = RoutingTable::new(rank, ranks, &Routing::Hypercube).unwrap().num_neighbours();
                 let bits = ranks.next_power_of_two().ilog2();
                 assert!(cube as u32 <= bits, "{ranks}: {cube}");
             }
@@ -182,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        let error = |routing: Routing| Routes::new(0, 8, &routing).unwrap_err().to_string();
-        assert_eq!(error(Routing::Grid(vec![2, 3])), "routing=grid:2x3 has 6 places for 8 ranks");
+    fn routings_that_do_not_fit_are_rejected() {
+        let error = |routing: Routing| RoutingTable::new(0, 8, &routing).unwrap_err().to_string();
+        assert_eq!(error(Routing::Grid(vec![2, 3])), "routing=grid:2x3 has 6 positions for 8 ranks");
         assert_eq!(error(Routing::Clusters(vec![4, 5])), "routing=clusters:4+5 has 9 ranks where there are 8");
     }
 }

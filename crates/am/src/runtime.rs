@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
-use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::builder::{Builder, Planted};
+use crate::builder::{Builder, InjectedFault};
 use crate::config::Style;
-use crate::context::{Context, Local};
+use crate::context::{Context, LocalBuffer};
 use crate::epoch::Epoch;
 use crate::handler::{Batch, Handler};
-use crate::statistics::{EpochStatistics, Memory, TypeStatistics};
-use crate::tag::{Kind, kind, wave_tag};
-use crate::termination::{Detection, Report, Verdict};
-use crate::weaving::Woven;
+use crate::interleaving::InterleavedBuffer;
+use crate::statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
+use crate::tag::{TagKind, tag_kind, wave_tag};
+use crate::termination::{RankReport, TerminationDetector, WaveOutcome};
 
 /// Active messages on a communicator, with handlers that work on a state `S`.
 ///
 /// ```
 /// use treepie_am::ActiveMessages;
 /// # fn main() -> treepie_base::Result<()> {
-/// # let world = treepie_comm::Comm::world(Box::new(treepie_fabric::Alone::new()));
+/// # let world = treepie_comm::Comm::world(Box::new(treepie_fabric::Singleton::new()));
 /// let ranks = world.size();
 /// let mut build = ActiveMessages::<Vec<u64>>::builder(&world);
 /// let update = build.port::<u64>("update");
@@ -41,40 +41,40 @@ use crate::weaving::Woven;
 /// ```
 pub struct ActiveMessages<S> {
     pub(crate) comm: Comm,
-    pub(crate) machinery: Machinery<S>,
-    /// Bytes that may wait before the body is slowed down.
-    pub(crate) cap: usize,
-    pub(crate) slowed: u64,
-    /// Of the next epoch.
+    pub(crate) runtime: RuntimeState<S>,
+    /// Queued bytes above which the body is throttled.
+    pub(crate) memory_limit: usize,
+    pub(crate) throttled: u64,
+    /// The name of the next epoch.
     pub(crate) name: Option<String>,
-    /// Epochs so far.
-    pub(crate) epochs: u64,
-    pub(crate) named: Vec<EpochStatistics>,
+    /// Epochs started.
+    pub(crate) num_epochs: u64,
+    pub(crate) epoch_statistics: Vec<EpochStatistics>,
 }
 
 impl<S> ActiveMessages<S> {
-    /// Begins a registration.
+    /// Starts a registration.
     pub fn builder(comm: &Comm) -> Builder<S> {
         Builder::new(comm)
     }
 
-    pub(crate) fn new(comm: Comm, machinery: Machinery<S>, cap: usize) -> Self {
-        Self { comm, machinery, cap, slowed: 0, name: None, epochs: 0, named: Vec::new() }
+    pub(crate) fn new(comm: Comm, runtime: RuntimeState<S>, memory_limit: usize) -> Self {
+        Self { comm, runtime, memory_limit, throttled: 0, name: None, num_epochs: 0, epoch_statistics: Vec::new() }
     }
 
-    /// Names the next epoch, for [statistics](Self::epochs) and traces.
+    /// Names the next epoch, for [statistics](Self::epoch_statistics) and traces.
     pub fn named(&mut self, name: impl Into<String>) -> &mut Self {
         self.name = Some(name.into());
         self
     }
 
-    /// An epoch whose body is called for each item. What has come is handled between items. When it returns, every message
-    /// that was sent in it anywhere, by bodies or handlers, has been handled. Returns the sum of what was
-    /// [added](Context::add) on all ranks.
+    /// Runs an epoch that calls the body for each item and handles received messages between items. When it returns,
+    /// every message sent in it on any rank, by bodies or handlers, has been handled. Returns the sum over all ranks of
+    /// the values passed to [`Context::add_to_sum`].
     ///
-    /// All ranks call it, with items or without. Bodies and handlers must not use the communicator.
+    /// A collective operation; a rank may have no items. Bodies and handlers must not use the communicator.
     ///
-    /// One item should not send very much: what it sends before the next is polled for takes memory.
+    /// One item should not send very much: messages stay in memory until the next poll.
     pub fn epoch_for<I>(
         &mut self,
         state: &mut S,
@@ -83,13 +83,13 @@ impl<S> ActiveMessages<S> {
     ) -> Result<u64> {
         let mut epoch = Epoch::begin(self, state)?;
         let mut items = items.into_iter();
-        while epoch.do_some(&mut items, &mut body) {
+        while epoch.run_items(&mut items, &mut body) {
             epoch.poll()?;
         }
         epoch.finish()
     }
 
-    /// An epoch with one body, which lets the runtime get on by [`Epoch::progress`] where it likes. Else like
+    /// Runs an epoch with a single body, which calls [`Epoch::progress`] to make progress. Otherwise like
     /// [`epoch_for`](Self::epoch_for).
     pub fn epoch(&mut self, state: &mut S, body: impl FnOnce(&mut Epoch<'_, S>) -> Result<()>) -> Result<u64> {
         let mut epoch = Epoch::begin(self, state)?;
@@ -97,102 +97,102 @@ impl<S> ActiveMessages<S> {
         epoch.finish()
     }
 
-    /// What has become of messages so far, by type.
+    /// Statistics of messages so far, by type.
     pub fn statistics(&self) -> Vec<TypeStatistics> {
-        self.machinery.context.lanes.iter().map(|lane| lane.statistics()).collect()
+        self.runtime.context.channels.iter().map(|channel| channel.statistics()).collect()
     }
 
-    /// How long epochs took that had a name, or while a trace was recorded, by name.
-    pub fn epochs(&self) -> &[EpochStatistics] {
-        &self.named
+    /// Times of named or traced epochs, by name.
+    pub fn epoch_statistics(&self) -> &[EpochStatistics] {
+        &self.epoch_statistics
     }
 
-    /// What memory was needed for sends that waited.
-    pub fn memory(&self) -> Memory {
-        Memory { deferred: self.machinery.context.outgoing.peak, slowed: self.slowed }
+    /// Memory statistics of queued sends.
+    pub fn memory_statistics(&self) -> MemoryStatistics {
+        MemoryStatistics { peak_queued_bytes: self.runtime.context.outgoing.peak, throttled: self.throttled }
     }
 
-    /// Writes what this rank did when, in the format that Chrome and Perfetto show. Empty without [`Builder::trace`].
+    /// Writes the trace of this rank in the format of Chrome and Perfetto. Empty without [`Builder::trace`].
     pub fn write_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let names = &self.machinery.names.types;
-        match &self.machinery.context.trace {
+        let names = &self.runtime.names.types;
+        match &self.runtime.context.trace {
             Some(trace) => trace.write(path.as_ref(), names),
             None => crate::trace::Trace::new(self.comm.rank() as u32).write(path.as_ref(), names),
         }
     }
 }
 
-/// Everything of a runtime but the communicator.
-pub(crate) struct Machinery<S> {
+/// The runtime without the communicator.
+pub(crate) struct RuntimeState<S> {
     pub(crate) handlers: Vec<Handler<S>>,
-    pub(crate) names: Names,
+    pub(crate) names: HandlerNames,
     pub(crate) context: Context<S>,
-    detection: Detection,
+    detector: TerminationDetector,
     /// Buffers sent and received in this epoch.
     sent: u64,
     received: u64,
-    /// The sum, when the epoch is over.
-    pub(crate) over: Option<u64>,
-    /// What was kept is to be handled.
+    /// The sum over all ranks, when the epoch is over.
+    pub(crate) final_sum: Option<u64>,
+    /// The deferred messages are to be handled.
     round_is_over: bool,
-    /// Buffers may wait to be handled between items of the body: there are more of them, and soon.
-    pub(crate) may_weave: bool,
-    /// The buffer that is.
-    pub(crate) woven: Option<Woven>,
-    /// Buffers of the next round, from ranks that have heard before this one that this round is over: who sent them, the tag
-    /// and what they hold. Handled or passed on now, what follows from them would be sent in a round that is over for others.
+    /// Buffers may be interleaved with the body: there are enough items, and they are short.
+    pub(crate) may_interleave: bool,
+    /// The buffer that is being interleaved.
+    pub(crate) interleaved: Option<InterleavedBuffer>,
+    /// Buffers of the next round, from ranks that know before this one that this round is over: source, tag and body.
+    /// Handled or forwarded now, they would cause sends in a round that is over for other ranks.
     early: Vec<(u32, u32, Vec<u8>)>,
-    pub(crate) planted: Option<Planted>,
-    /// Buffers that were sent and not counted.
-    late: u64,
+    pub(crate) injected_fault: Option<InjectedFault>,
+    /// Injected fault: buffers sent and not counted.
+    uncounted_sends: u64,
 }
 
-/// So many buffers of its own a rank handles before it looks again what others have sent.
-const AT_ONCE: usize = 16;
+/// Local buffers handled before the next poll of the engine.
+const LOCAL_BUFFERS_PER_POLL: usize = 16;
 
-impl<S> Machinery<S> {
+impl<S> RuntimeState<S> {
     pub(crate) fn new(
         handlers: Vec<Handler<S>>,
         mut context: Context<S>,
-        detection: Detection,
-        planted: Option<Planted>,
+        detector: TerminationDetector,
+        injected_fault: Option<InjectedFault>,
     ) -> Self {
         // A trace shows whole buffers.
         let is_traced = context.trace.is_some();
-        for (lane, handler) in context.lanes.iter_mut().zip(&handlers) {
-            lane.can_be_woven = handler.can_weave() && lane.style == Style::Am && !is_traced;
+        for (channel, handler) in context.channels.iter_mut().zip(&handlers) {
+            channel.can_interleave = handler.can_interleave() && channel.style == Style::Am && !is_traced;
         }
         Self {
             handlers,
-            names: Names {
+            names: HandlerNames {
                 rank: context.rank(),
-                types: context.lanes.iter().map(|lane| lane.statistics.name.clone()).collect(),
+                types: context.channels.iter().map(|channel| channel.statistics.name.clone()).collect(),
             },
             context,
-            detection,
+            detector,
             sent: 0,
             received: 0,
-            over: None,
+            final_sum: None,
             round_is_over: false,
-            may_weave: false,
-            woven: None,
+            may_interleave: false,
+            interleaved: None,
             early: Vec::new(),
-            planted,
-            late: 0,
+            injected_fault,
+            uncounted_sends: 0,
         }
     }
 
-    /// Begins an epoch. One before that failed may have left something behind.
+    /// Starts an epoch. Discards what a failed one has left.
     pub(crate) fn begin(&mut self) {
-        self.detection.begin();
-        let ended = self.over.take().is_some();
-        (self.sent, self.received, self.round_is_over, self.late) = (0, 0, false, 0);
-        self.may_weave = false;
-        self.context.clock.look(None);
-        (self.context.sum, self.context.round, self.context.fault) = (0, 0, None);
+        self.detector.begin();
+        let ended = self.final_sum.take().is_some();
+        (self.sent, self.received, self.round_is_over, self.uncounted_sends) = (0, 0, false, 0);
+        self.may_interleave = false;
+        self.context.clock.update(None);
+        (self.context.sum, self.context.round, self.context.error) = (0, 0, None);
         if !ended {
             self.early.clear();
-            self.woven = None;
+            self.interleaved = None;
             self.context.clear();
         }
     }
@@ -200,234 +200,236 @@ impl<S> Machinery<S> {
     /// Handles a buffer of messages that are all for this rank.
     fn dispatch(&mut self, state: &mut S, index: usize, batch: Batch<'_>) {
         let context = &mut self.context;
-        let naming = Naming { names: &self.names, index };
-        let lane = &mut context.lanes[index];
-        let begun = lane.stopwatch.begin().then(Instant::now);
+        let reporter = PanicReporter { names: &self.names, index };
+        let channel = &mut context.channels[index];
+        let begun = channel.stopwatch.begin().then(Instant::now);
         let traced = context.trace.as_ref().map(|trace| trace.now());
         let handled = self.handlers[index].run(state, context, batch);
-        std::mem::forget(naming);
-        let lane = &mut context.lanes[index];
-        lane.statistics.handled += handled;
+        std::mem::forget(reporter);
+        let channel = &mut context.channels[index];
+        channel.statistics.handled += handled;
         if let Some(begun) = begun {
-            lane.stopwatch.took(begun.elapsed(), handled);
+            channel.stopwatch.took(begun.elapsed(), handled);
         }
         if let (Some(trace), Some(begun)) = (&mut context.trace, traced) {
-            trace.handled(index, batch.from, handled, begun);
+            trace.record_handled(index, batch.from, handled, begun);
         }
     }
 
-    /// Takes a buffer in.
-    fn take_in(&mut self, state: &mut S, from: u32, tag: u32, body: &[u8]) -> Result<()> {
-        let (index, mixed, round) = match kind(tag) {
-            Kind::Data { index, mixed, round } => (index, mixed, round),
-            Kind::Wave { tag } => {
+    /// Processes a received buffer.
+    fn receive(&mut self, state: &mut S, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        let (index, has_destination, round) = match tag_kind(tag) {
+            TagKind::Data { index, has_destination, round } => (index, has_destination, round),
+            TagKind::Wave { tag } => {
                 let words: Vec<u64> = body.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
-                self.detection.on_message(tag, &words);
-                self.look();
+                self.detector.on_message(tag, &words);
+                self.poll_detector();
                 return Ok(());
             }
         };
         if index >= self.handlers.len() {
             // Another collective operation than an epoch of these types.
-            return Err(Error::OtherOperation { rank: from as usize });
+            return Err(Error::CollectiveOrderMismatch { rank: from as usize });
         }
         if round != self.context.round {
             self.early.push((from, tag, body.to_vec()));
             return Ok(());
         }
         self.received += 1;
-        if mixed {
-            self.context.pass_on(index, body);
-        } else if self.context.lanes[index].style == Style::Bsp {
-            self.context.lanes[index].keep(from, body.to_vec());
-        } else if self.may_weave && self.context.lanes[index].can_be_woven {
-            self.context.queue(index, from, body);
+        if has_destination {
+            self.context.forward(index, body);
+        } else if self.context.channels[index].style == Style::Bsp {
+            self.context.channels[index].defer(from, body.to_vec());
+        } else if self.may_interleave && self.context.channels[index].can_interleave {
+            self.context.enqueue_local(index, from, body);
         } else {
-            let batch = Batch::whole(body, from, self.context.lanes[index].frame);
+            let batch = Batch::new(body, from, self.context.channels[index].frame);
             self.dispatch(state, index, batch);
         }
         Ok(())
     }
 
-    /// Handles what this rank has sent to itself, and what a round has left for the next. If `all`, also what is in buffers
-    /// that are not full. Returns whether there was anything.
-    pub(crate) fn work(&mut self, state: &mut S, all: bool) -> bool {
+    /// Handles the local queue, and the deferred messages at the end of a round. If `all`, also local buffers that are
+    /// not full. Returns whether there were any messages.
+    pub(crate) fn handle_local(&mut self, state: &mut S, all: bool) -> bool {
         let mut any = false;
         if std::mem::take(&mut self.round_is_over) {
             self.begin_round(state);
             any = true;
         }
-        for _ in 0..AT_ONCE {
-            if !all && self.begin_weaving(state) {
+        for _ in 0..LOCAL_BUFFERS_PER_POLL {
+            if !all && self.begin_interleaving(state) {
                 break;
             }
-            let Some(Local { index, from, mut room, used, handled, .. }) = self.next_local(all) else { break };
+            let Some(LocalBuffer { index, from, mut storage, used, handled, .. }) = self.next_local(all) else {
+                break;
+            };
             any = true;
-            self.context.outgoing.forget_local(used);
-            if self.context.lanes[index].style == Style::Bsp {
-                room.truncate(used);
-                self.context.lanes[index].keep(from, room);
+            self.context.outgoing.remove_local(used);
+            if self.context.channels[index].style == Style::Bsp {
+                storage.truncate(used);
+                self.context.channels[index].defer(from, storage);
             } else {
-                let batch = Batch::whole(&room[handled..used], from, self.context.lanes[index].frame);
+                let batch = Batch::new(&storage[handled..used], from, self.context.channels[index].frame);
                 self.dispatch(state, index, batch);
-                let lane = &mut self.context.lanes[index];
-                lane.statistics.handled += lane.frame.messages_in(handled, false);
-                self.context.recycle(room);
+                let channel = &mut self.context.channels[index];
+                channel.statistics.handled += channel.frame.messages_in(handled, false);
+                self.context.recycle(storage);
             }
         }
         any
     }
 
-    /// The next buffer that waits here.
-    fn next_local(&mut self, all: bool) -> Option<Local> {
-        if self.woven.is_some() {
-            return self.unweave();
+    /// The next local buffer.
+    fn next_local(&mut self, all: bool) -> Option<LocalBuffer> {
+        if self.interleaved.is_some() {
+            return self.stop_interleaving();
         }
-        if self.context.local.is_empty() && all {
-            self.context.flush_own();
+        if self.context.local_queue.is_empty() && all {
+            self.context.flush_local();
         }
-        self.context.local.pop_front()
+        self.context.local_queue.pop_front()
     }
 
-    /// Handles what was sent in the round that is over; what is sent now belongs to the next.
+    /// Handles the messages of the round that is over; sends from now on belong to the next round.
     fn begin_round(&mut self, state: &mut S) {
         self.context.round = 1 - self.context.round;
         for index in 0..self.handlers.len() {
-            for (from, body) in self.context.lanes[index].take_kept() {
-                self.dispatch(state, index, Batch::whole(&body, from, self.context.lanes[index].frame));
+            for (from, body) in self.context.channels[index].take_deferred() {
+                self.dispatch(state, index, Batch::new(&body, from, self.context.channels[index].frame));
                 self.context.recycle(body);
             }
         }
         for (from, tag, body) in std::mem::take(&mut self.early) {
-            self.take_in(state, from, tag, &body).expect("it is of a type that there is");
+            self.receive(state, from, tag, &body).expect("its type was checked");
         }
     }
 
-    /// There is nothing else to do: sends what is in buffers. If there is nothing on its way from here, and the body is over,
-    /// tells the detector. Returns whether there is something to be sent now.
-    pub(crate) fn rest(&mut self, body_is_over: bool) -> bool {
+    /// Called when the rank is idle: flushes the buffers. If they were empty, the body is over and the rank is passive,
+    /// reports to the detector. Returns whether there is something to send.
+    pub(crate) fn on_idle(&mut self, body_is_over: bool) -> bool {
         if self.context.flush() {
             return true;
         }
-        let waits = self.round_is_over || self.over.is_some();
-        if !body_is_over || waits || !self.context.is_passive() || self.woven.is_some() {
+        let waits = self.round_is_over || self.final_sum.is_some();
+        if !body_is_over || waits || !self.context.is_passive() || self.interleaved.is_some() {
             return false;
         }
-        let kept = self.context.lanes.iter().map(|lane| lane.kept.len() as u64).sum();
+        let deferred = self.context.channels.iter().map(|channel| channel.deferred.len() as u64).sum();
         let Self { sent, received, .. } = *self;
-        self.detection.report(Report { sent, received, kept, sum: self.context.sum });
-        self.sent += std::mem::take(&mut self.late);
-        self.look();
+        self.detector.report(RankReport { sent, received, deferred, sum: self.context.sum });
+        self.sent += std::mem::take(&mut self.uncounted_sends);
+        self.poll_detector();
         false
     }
 
-    /// Looks what waves have shown.
-    fn look(&mut self) {
-        match self.detection.poll_verdict() {
+    /// Applies the outcome of termination waves.
+    fn poll_detector(&mut self) {
+        match self.detector.poll_outcome() {
             None => return,
-            Some(Verdict::Over(sum)) => self.over = Some(sum),
-            Some(Verdict::NextRound) => self.round_is_over = true,
+            Some(WaveOutcome::Terminated(sum)) => self.final_sum = Some(sum),
+            Some(WaveOutcome::NextRound) => self.round_is_over = true,
         }
         if let Some(trace) = &mut self.context.trace {
-            trace.wave();
+            trace.record_wave();
         }
     }
 }
 
-/// What is said of handlers that panic.
-pub(crate) struct Names {
+/// Names for the message about a handler that panics.
+pub(crate) struct HandlerNames {
     rank: usize,
     types: Vec<String>,
 }
 
-/// Says whose handler panicked, while the panic goes on. It is forgotten where there was none.
-pub(crate) struct Naming<'a> {
-    pub(crate) names: &'a Names,
+/// Prints which handler panicked, when dropped during unwinding. Callers forget it otherwise.
+pub(crate) struct PanicReporter<'a> {
+    pub(crate) names: &'a HandlerNames,
     pub(crate) index: usize,
 }
 
-impl Drop for Naming<'_> {
+impl Drop for PanicReporter<'_> {
     fn drop(&mut self) {
-        let Names { rank, types } = self.names;
+        let HandlerNames { rank, types } = self.names;
         eprintln!("treepie: rank {rank}: the handler of `{}` panicked", types[self.index]);
     }
 }
 
-/// An epoch that goes on.
-pub(crate) struct Reacting<'a, S> {
-    pub(crate) machinery: &'a mut Machinery<S>,
+/// An active epoch as a reactor.
+pub(crate) struct EpochReactor<'a, S> {
+    pub(crate) runtime: &'a mut RuntimeState<S>,
     pub(crate) state: &'a mut S,
 }
 
-impl<S> Reactor for Reacting<'_, S> {
+impl<S> Reactor for EpochReactor<'_, S> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let Machinery { context, detection, sent, late, planted, .. } = &mut *self.machinery;
-        if let Some((to, waiting)) = context.outgoing.pop() {
-            let count = if *planted == Some(Planted::CountsLate) { late } else { sent };
+        let RuntimeState { context, detector, sent, uncounted_sends, injected_fault, .. } = &mut *self.runtime;
+        if let Some((to, buffer)) = context.outgoing.pop() {
+            let count = if *injected_fault == Some(InjectedFault::LateSendCount) { uncounted_sends } else { sent };
             *count += 1;
-            let transmit = Transmit::new(to, waiting.tag, Bytes::from(waiting.data));
-            return Some(if detection.is_synchronous() { transmit.synchronous() } else { transmit });
+            let transmit = Transmit::new(to, buffer.tag, Bytes::from(buffer.data));
+            return Some(if detector.is_synchronous() { transmit.synchronous() } else { transmit });
         }
-        let (to, tag, words) = detection.poll_transmit()?;
-        self.machinery.look();
+        let (to, tag, words) = detector.poll_transmit()?;
+        self.runtime.poll_detector();
         Some(Transmit::new(to, wave_tag(tag), Bytes::from(words)))
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        self.on_body(from, tag, bytes.as_slice())
+        self.on_message_in_place(from, tag, bytes.as_slice())
     }
 
-    fn on_body(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
-        self.machinery.take_in(self.state, from, tag, body)
+    fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        self.runtime.receive(self.state, from, tag, body)
     }
 
-    fn reads_in_place(&self) -> bool {
+    fn accepts_in_place(&self) -> bool {
         true
     }
 
     fn on_sent(&mut self, to: u32, tag: u32, memory: Option<Bytes>) {
-        if let Kind::Wave { .. } = kind(tag) {
+        if let TagKind::Wave { .. } = tag_kind(tag) {
             return;
         }
-        let context = &mut self.machinery.context;
-        context.outgoing.taken(to);
+        let context = &mut self.runtime.context;
+        context.outgoing.on_sent(to);
         if let Some(memory) = memory.and_then(|memory| memory.into_vec::<u8>().ok()) {
             context.recycle(memory);
         }
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        match &mut self.machinery.detection {
-            Detection::NbxLike(nbx_like) => nbx_like.poll_arrive(),
-            Detection::Counting(_) => None,
+    fn poll_barrier(&mut self) -> Option<u64> {
+        match &mut self.runtime.detector {
+            TerminationDetector::Consensus(consensus) => consensus.poll_barrier(),
+            TerminationDetector::FourCounter(_) => None,
         }
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        if let Detection::NbxLike(nbx_like) = &mut self.machinery.detection {
-            nbx_like.on_gathered(gathered.census);
+    fn on_barrier(&mut self, result: BarrierResult) -> Result<()> {
+        if let TerminationDetector::Consensus(consensus) = &mut self.runtime.detector {
+            consensus.on_barrier(result.bits);
         }
-        self.machinery.look();
+        self.runtime.poll_detector();
         Ok(())
     }
 
-    fn meets_again(&self) -> bool {
-        matches!(&self.machinery.detection, Detection::NbxLike(nbx_like) if nbx_like.meets_again())
+    fn expects_barrier(&self) -> bool {
+        matches!(&self.runtime.detector, TerminationDetector::Consensus(consensus) if consensus.expects_barrier())
     }
 
     fn name(&self) -> &'static str {
         "an epoch of active messages"
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        match &*self.machinery {
-            Machinery { over: Some(_), .. } => Needs::Nothing,
-            machinery if machinery.detection.needs(rank) => Needs::Message,
-            _ => Needs::Perhaps,
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        match &*self.runtime {
+            RuntimeState { final_sum: Some(_), .. } => PeerDependency::Nothing,
+            runtime if runtime.detector.needs(rank) => PeerDependency::Required,
+            _ => PeerDependency::Possible,
         }
     }
 
     fn is_done(&self) -> bool {
-        self.machinery.over.is_some()
+        self.runtime.final_sum.is_some()
     }
 }

@@ -1,19 +1,19 @@
-//! The remote-spawn form: a closure that runs where its data is.   [paper, listing 2]
+//! Remote spawn: a closure that runs on the rank of its data.   [Edmonds, Willcock, Lumsdaine, listing 2]
 //!
-//! A closure without captures is a place in the program's code, which is the same in all processes that run the same
-//! executable; what it would capture is plain data that goes along. A registered type costs 28 bytes a message less, and its
-//! handler is compiled into the loop over the buffer.
+//! A closure without captures is an offset in the program's code, the same in all processes that run the same
+//! executable; its free variables are sent as plain data. A registered type takes 28 bytes per message less, and its
+//! handler is inlined into the loop over the buffer.
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
-use treepie_base::{Code, Error, Rank};
+use treepie_base::{Error, Rank, RemoteFn};
 
 use crate::context::Context;
-use crate::handler::{Handler, whole};
-use crate::parcel::each;
+use crate::handler::{Handler, batch_handler};
+use crate::parcel::messages;
 
 impl<S: 'static> Context<S> {
-    /// Runs a closure on another rank, with data that goes there, before the epoch ends. The runtime must
-    /// [allow it](crate::Builder::allow_spawn).
+    /// Runs a closure with `data` on another rank before the epoch ends. Requires
+    /// [`Builder::allow_spawn`](crate::Builder::allow_spawn).
     ///
     /// ```
     /// # use treepie_am::Context;
@@ -27,28 +27,28 @@ impl<S: 'static> Context<S> {
     /// # }
     /// ```
     pub fn spawn<D: Pod>(&mut self, to: Rank, data: D, run: fn(&mut S, &mut Context<S>, D)) {
-        let Some(index) = self.spawning else {
+        let Some(index) = self.spawn_type else {
             let error = Error::Algorithm("spawn needs `Builder::allow_spawn` before the start".to_owned());
-            self.fault.get_or_insert(error);
+            self.error.get_or_insert(error);
             return;
         };
-        let mut bytes = [bytes_of(&Code::of(run)), bytes_of(&data)].concat();
+        let mut bytes = [bytes_of(&RemoteFn::new(run)), bytes_of(&data)].concat();
         self.send_bytes(index, to, &mut bytes);
     }
 }
 
-/// What runs closures that came.
-pub(crate) fn spawned<S: 'static>() -> Handler<S> {
-    whole(|state, context, batch| {
+/// A handler that runs spawned closures.
+pub(crate) fn spawn_handler<S: 'static>() -> Handler<S> {
+    batch_handler(|state, context, batch| {
         let mut count = 0;
-        for (from, bytes) in each(batch) {
+        for (from, bytes) in messages(batch) {
             count += 1;
             let ran = bytes
-                .split_at_checked(size_of::<Code>())
-                .is_some_and(|(code, data)| pod_read_unaligned::<Code>(code).run(state, context, data));
+                .split_at_checked(size_of::<RemoteFn>())
+                .is_some_and(|(code, data)| pod_read_unaligned::<RemoteFn>(code).call(state, context, data));
             if !ran {
-                let error = format!("rank {from} spawned something that this executable does not have");
-                context.fault.get_or_insert(Error::Algorithm(error));
+                let error = format!("rank {from} spawned a closure that this executable does not have");
+                context.error.get_or_insert(Error::Algorithm(error));
             }
         }
         count

@@ -1,8 +1,8 @@
-//! What has become of messages, by type.
+//! Statistics of messages, epochs and memory.
 
 use std::time::Duration;
 
-/// What has become of the messages of one type on this rank, since the runtime was started.
+/// Statistics of one message type on this rank since the start of the runtime.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TypeStatistics {
@@ -10,9 +10,9 @@ pub struct TypeStatistics {
     pub name: String,
     /// Messages sent by bodies and handlers.
     pub sent: u64,
-    /// Messages that were combined with others, and so not sent on; also of those that passed.
+    /// Messages combined with others and so not sent, including forwarded ones.
     pub combined: u64,
-    /// Messages of others that were passed on.
+    /// Messages of other ranks that were forwarded.
     pub forwarded: u64,
     /// Messages that this rank sent to itself.
     pub local: u64,
@@ -22,64 +22,64 @@ pub struct TypeStatistics {
     pub buffers: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The most buffers that were open at once.
-    pub open: usize,
-    /// Messages that were looked for in caches.
-    pub looked_up: u64,
-    /// Bytes of open buffers and caches, at most.
+    /// Peak number of open buffers.
+    pub peak_open_buffers: usize,
+    /// Messages looked up in caches.
+    pub cache_lookups: u64,
+    /// Peak bytes of open buffers and caches.
     pub peak_bytes: usize,
-    /// Bytes of caches, at most.
-    pub peak_caches: usize,
-    /// Bytes of messages that waited for the next round, at most: what [`Style::Bsp`](crate::Style::Bsp) costs.
-    pub peak_kept: usize,
-    /// Time in handlers: that of the buffers that were timed, for all messages.
+    /// Peak bytes of caches.
+    pub peak_cache_bytes: usize,
+    /// Peak bytes of messages deferred to the next round: the cost of [`Style::Bsp`](crate::Style::Bsp).
+    pub peak_deferred_bytes: usize,
+    /// Time in handlers, extrapolated from the buffers that were timed.
     pub handler_time: Duration,
 }
 
 impl TypeStatistics {
-    /// The share of messages looked for in caches that were combined.
+    /// The fraction of cache lookups that combined a message.
     pub fn hit_rate(&self) -> f64 {
-        if self.looked_up == 0 { 0.0 } else { self.combined as f64 / self.looked_up as f64 }
+        if self.cache_lookups == 0 { 0.0 } else { self.combined as f64 / self.cache_lookups as f64 }
     }
 }
 
-/// Epochs of one name.
+/// Statistics of the epochs of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EpochStatistics {
     /// Their name.
     pub name: String,
-    /// How many there were.
+    /// The number of epochs.
     pub epochs: u64,
-    /// How long they took on this rank, all together.
+    /// Their total time on this rank.
     pub time: Duration,
 }
 
 impl EpochStatistics {
-    pub(crate) fn note(all: &mut Vec<Self>, name: &str, time: Duration) {
-        let place = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+    pub(crate) fn record(all: &mut Vec<Self>, name: &str, time: Duration) {
+        let index = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
             all.push(Self { name: name.to_owned(), ..Self::default() });
             all.len() - 1
         });
-        all[place].epochs += 1;
-        all[place].time += time;
+        all[index].epochs += 1;
+        all[index].time += time;
     }
 }
 
-/// Memory of the runtime on this rank.
+/// Memory statistics of the runtime on this rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Memory {
-    /// Bytes of buffers that waited for neighbours, or here to be handled, at most.
-    pub deferred: usize,
-    /// How often the body was made to wait because so many did.
-    pub slowed: u64,
+pub struct MemoryStatistics {
+    /// Peak bytes of buffers queued for neighbours or to be handled here.
+    pub peak_queued_bytes: usize,
+    /// Times the body was throttled because of them.
+    pub throttled: u64,
 }
 
-/// Handlers are timed for one buffer of so many: asking for the time costs as much as a short handler does.
-const TIMED: u64 = 64;
+/// One buffer of this number is timed: reading the clock costs as much as a short handler.
+const TIMING_PERIOD: u64 = 64;
 
-/// How long handlers take.
+/// Sampled time of handlers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stopwatch {
     buffers: u64,
@@ -91,10 +91,10 @@ impl Stopwatch {
     /// Whether the next buffer is to be timed.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.buffers.is_multiple_of(TIMED)
+        self.buffers.is_multiple_of(TIMING_PERIOD)
     }
 
-    /// A buffer begins. Returns whether to time it.
+    /// Counts a buffer. Returns whether to time it.
     #[inline]
     pub(crate) fn begin(&mut self) -> bool {
         let is_due = self.is_due();
@@ -107,7 +107,7 @@ impl Stopwatch {
         self.messages += messages;
     }
 
-    /// The time of so many messages.
+    /// The extrapolated time of a number of messages.
     pub(crate) fn of(&self, messages: u64) -> Duration {
         if self.messages == 0 {
             return Duration::ZERO;

@@ -1,32 +1,32 @@
-//! What messages of an epoch say by their tags: a type and how to read the buffer, or a word of the waves that find its end.
+//! Tags of messages of an epoch: a message type and the layout of the buffer, or a message of a termination wave.
 
-use treepie_fabric::OWN_BITS;
+use treepie_fabric::SUBTAG_BITS;
 
-/// Bits of a type.
+/// Bits of a message type.
 const TYPE_BITS: u32 = 10;
 
-/// So many types there can be.
-pub(crate) const MOST_TYPES: usize = 1 << TYPE_BITS;
+/// Maximum number of message types.
+pub(crate) const MAX_TYPES: usize = 1 << TYPE_BITS;
 
-/// Its messages may be for others.
-const MIXED: u32 = 1 << TYPE_BITS;
-/// It belongs to the second of two rounds.
+/// Messages have a destination, which may be another rank.
+const HAS_DESTINATION: u32 = 1 << TYPE_BITS;
+/// The buffer belongs to an odd round.
 const ROUND: u32 = 2 << TYPE_BITS;
-/// It is a message of the waves.
-const WAVE: u32 = 1 << (OWN_BITS - 1);
+/// A message of a termination wave.
+const WAVE: u32 = 1 << (SUBTAG_BITS - 1);
 
-/// What a message of an epoch is.
+/// A decoded tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TagKind {
     /// A buffer of messages.
-    Data { index: usize, mixed: bool, round: usize },
-    /// A message of the waves.
+    Data { index: usize, has_destination: bool, round: usize },
+    /// A message of a termination wave.
     Wave { tag: u32 },
 }
 
-pub(crate) fn data_tag(index: usize, mixed: bool, round: usize) -> u32 {
-    let bit = |is_so: bool, bit: u32| if is_so { bit } else { 0 };
-    index as u32 | bit(mixed, MIXED) | bit(round == 1, ROUND)
+pub(crate) fn data_tag(index: usize, has_destination: bool, round: usize) -> u32 {
+    let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+    index as u32 | bit(has_destination, HAS_DESTINATION) | bit(round == 1, ROUND)
 }
 
 pub(crate) fn wave_tag(tag: u32) -> u32 {
@@ -34,12 +34,12 @@ pub(crate) fn wave_tag(tag: u32) -> u32 {
     tag | WAVE
 }
 
-pub(crate) fn kind(tag: u32) -> Kind {
+pub(crate) fn tag_kind(tag: u32) -> TagKind {
     if tag & WAVE != 0 {
-        return Kind::Wave { tag: tag & !WAVE };
+        return TagKind::Wave { tag: tag & !WAVE };
     }
-    let index = (tag & (MIXED - 1)) as usize;
-    Kind::Data { index, mixed: tag & MIXED != 0, round: usize::from(tag & ROUND != 0) }
+    let index = (tag & (HAS_DESTINATION - 1)) as usize;
+    TagKind::Data { index, has_destination: tag & HAS_DESTINATION != 0, round: usize::from(tag & ROUND != 0) }
 }
 
 #[cfg(test)]
@@ -47,11 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_say_what_was_put_in() {
-        for (index, mixed, round) in [(0, false, 0), (1023, true, 1), (5, true, 0), (6, false, 1)] {
-            assert_eq!(kind(data_tag(index, mixed, round)), Kind::Data { index, mixed, round });
+    fn tags_round_trip() {
+        for (index, has_destination, round) in [(0, false, 0), (1023, true, 1), (5, true, 0), (6, false, 1)] {
+            assert_eq!(
+                tag_kind(data_tag(index, has_destination, round)),
+                TagKind::Data { index, has_destination, round }
+            );
         }
-        assert_eq!(kind(wave_tag(0x7f)), Kind::Wave { tag: 0x7f });
-        assert!(wave_tag(0x7f) < 1 << OWN_BITS);
+        assert_eq!(tag_kind(wave_tag(0x7f)), TagKind::Wave { tag: 0x7f });
+        assert!(wave_tag(0x7f) < 1 << SUBTAG_BITS);
     }
 }

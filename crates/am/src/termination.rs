@@ -1,121 +1,121 @@
 //! Termination detection: when has every message of an epoch been handled everywhere, those of handlers too?
 //!
-//! A rank is *passive* when it has nothing left to do or to send. It may become active again, by a message, so that all ranks
-//! being passive one after the other says nothing. Two ways to find out, both in waves in which each rank takes part when it
+//! A rank is *passive* when it has nothing left to do or to send. A message may make it active again, so it is not
+//! enough that each rank was passive at some time. There are two algorithms, both in waves that each rank joins when it
 //! is passive:
 //!
-//! - [`counting`]: the numbers of buffers sent and received by all ranks, twice the same and equal.
-//! - [`nbx_like`]: nobody has sent anything since the wave before. Then ranks must take part only when everything that they
-//!   have sent has been received.
+//! - [`four_counter`]: two consecutive waves with the same numbers of buffers sent and received, and sent = received.
+//! - [`consensus`]: no rank has sent since the previous wave. Ranks may join only when all of their messages have been
+//!   received.
 //!
-//! A detector has no clock and does no I/O. With its waves go words that are summed over the ranks: what is kept for the next
-//! round ([`Style::Bsp`](crate::Style::Bsp)), and the sum that the epoch returns.
+//! A detector has no clock and does no I/O. Its waves also sum the buffers deferred to the next round
+//! ([`Style::Bsp`](crate::Style::Bsp)) and the value that the epoch returns.
 
-mod counting;
-mod nbx_like;
-mod summing;
+mod allreduce_wave;
+mod consensus;
+mod four_counter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use counting::Counting;
-pub(crate) use nbx_like::NbxLike;
-pub(crate) use summing::Summing;
+pub(crate) use allreduce_wave::AllreduceWave;
+pub(crate) use consensus::ConsensusDetector;
+pub(crate) use four_counter::FourCounterDetector;
 
-/// How ends of epochs are found.
+/// The termination detector of epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detector {
-    /// [`NbxLike`](Self::NbxLike) where the engine has a barrier behind which all messages are, else
-    /// [`Counting`](Self::Counting).
+    /// [`Consensus`](Self::Consensus) if the engine has an ordered barrier, which no message overtakes, else
+    /// [`FourCounter`](Self::FourCounter).
     #[default]
     Auto,
     /// Four counters: sent and received, in two waves.
-    Counting,
-    /// Nonblocking consensus: synchronous messages, or a barrier of the engine's.
-    NbxLike,
+    FourCounter,
+    /// Nonblocking consensus: synchronous sends, or an ordered barrier of the engine.
+    Consensus,
 }
 
-/// What a rank brings to a wave.
+/// The contribution of a rank to a wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct RankReport {
     /// Buffers sent in this epoch.
     pub(crate) sent: u64,
     /// Buffers received.
     pub(crate) received: u64,
-    /// Buffers that are kept for the next round.
-    pub(crate) kept: u64,
-    /// Its part of the sum.
+    /// Buffers deferred to the next round.
+    pub(crate) deferred: u64,
+    /// Its contribution to the sum of the epoch.
     pub(crate) sum: u64,
 }
 
-/// What a wave has shown.
+/// The outcome of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing can happen any more; this is the sum.
-    Over(u64),
-    /// Nothing can happen any more in this round; what was kept is to be handled.
+pub(crate) enum WaveOutcome {
+    /// The epoch is over; the sum over all ranks.
+    Terminated(u64),
+    /// The round is over; the deferred messages are to be handled.
     NextRound,
 }
 
-/// Either kind.
-pub(crate) enum Detection {
-    Counting(Counting),
-    NbxLike(NbxLike),
+/// A termination detector of either kind.
+pub(crate) enum TerminationDetector {
+    FourCounter(FourCounterDetector),
+    Consensus(ConsensusDetector),
 }
 
-impl Detection {
-    /// A passive rank takes part in the wave, if it has not yet.
-    pub(crate) fn report(&mut self, report: Report) {
+impl TerminationDetector {
+    /// A passive rank joins the wave, if it has not yet.
+    pub(crate) fn report(&mut self, report: RankReport) {
         match self {
-            Self::Counting(counting) => counting.report(report),
-            Self::NbxLike(nbx_like) => nbx_like.report(report),
+            Self::FourCounter(detector) => detector.report(report),
+            Self::Consensus(detector) => detector.report(report),
         }
     }
 
-    /// The next message of the waves.
+    /// The next wave message to send: destination, tag and words.
     pub(crate) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
         match self {
-            Self::Counting(counting) => counting.poll_transmit(),
-            Self::NbxLike(nbx_like) => nbx_like.poll_transmit(),
+            Self::FourCounter(detector) => detector.poll_transmit(),
+            Self::Consensus(detector) => detector.poll_transmit(),
         }
     }
 
-    /// A message of the waves.
+    /// Processes a wave message.
     pub(crate) fn on_message(&mut self, tag: u32, words: &[u64]) {
         match self {
-            Self::Counting(counting) => counting.on_message(tag, words),
-            Self::NbxLike(nbx_like) => nbx_like.on_message(tag, words),
+            Self::FourCounter(detector) => detector.on_message(tag, words),
+            Self::Consensus(detector) => detector.on_message(tag, words),
         }
     }
 
-    /// What the waves have shown, once.
-    pub(crate) fn poll_verdict(&mut self) -> Option<Verdict> {
+    /// The outcome of a wave, once.
+    pub(crate) fn poll_outcome(&mut self) -> Option<WaveOutcome> {
         match self {
-            Self::Counting(counting) => counting.poll_verdict(),
-            Self::NbxLike(nbx_like) => nbx_like.poll_verdict(),
+            Self::FourCounter(detector) => detector.poll_outcome(),
+            Self::Consensus(detector) => detector.poll_outcome(),
         }
     }
 
-    /// Whether messages are to be synchronous: this rank takes part only when all of its own have been received.
+    /// Whether sends must be synchronous, so that a rank joins a wave only when all of its messages have been received.
     pub(crate) fn is_synchronous(&self) -> bool {
         match self {
-            Self::Counting(_) => false,
-            Self::NbxLike(nbx_like) => nbx_like.is_synchronous(),
+            Self::FourCounter(_) => false,
+            Self::Consensus(detector) => detector.is_synchronous(),
         }
     }
 
-    /// Whether a rank must still send something. One from which nothing is needed may have left.
+    /// Whether a message of a rank is still needed. A rank of which none is needed may have left.
     pub(crate) fn needs(&self, rank: u32) -> bool {
         match self {
-            Self::Counting(counting) => counting.needs(rank),
-            Self::NbxLike(nbx_like) => nbx_like.needs(rank),
+            Self::FourCounter(detector) => detector.needs(rank),
+            Self::Consensus(detector) => detector.needs(rank),
         }
     }
 
-    /// Begins an epoch.
+    /// Starts an epoch.
     pub(crate) fn begin(&mut self) {
         match self {
-            Self::Counting(counting) => counting.begin(),
-            Self::NbxLike(nbx_like) => nbx_like.begin(),
+            Self::FourCounter(detector) => detector.begin(),
+            Self::Consensus(detector) => detector.begin(),
         }
     }
 }

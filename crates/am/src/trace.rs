@@ -1,4 +1,4 @@
-//! What a rank did when: the timeline of buffers and epochs, as Chrome and Perfetto show it.
+//! Trace: the timeline of buffers and epochs of a rank, in the format of Chrome and Perfetto.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -7,31 +7,32 @@ use std::time::{Duration, Instant};
 
 use treepie_base::AtomicFile;
 
-/// A timeline of one rank.
+/// The timeline of one rank.
 #[derive(Debug)]
 pub(crate) struct Trace {
     rank: u32,
-    /// The engine's time when the runtime was started, about the same moment on all ranks.
+    /// The engine's time at the start of the runtime, about the same moment on all ranks.
     origin: Duration,
-    /// The engine's time since then when the runtime last looked, and the moment of that. Where time is virtual it stands still between.
+    /// The engine's time since then at the last synchronization, and the instant of that. Virtual time does not advance
+    /// between.
     engine: Duration,
-    looked: Option<Instant>,
-    events: Vec<Event>,
+    synced_at: Option<Instant>,
+    events: Vec<TraceEvent>,
 }
 
 #[derive(Debug)]
-struct Event {
-    name: What,
+struct TraceEvent {
+    kind: TraceEventKind,
     start: Duration,
-    /// Nothing for a moment.
+    /// Nothing for an instant event.
     length: Option<Duration>,
-    /// A rank, and bytes or messages.
+    /// The peer rank, and bytes or messages.
     peer: u32,
     amount: u64,
 }
 
 #[derive(Debug)]
-enum What {
+enum TraceEventKind {
     Epoch(String),
     Sent(usize),
     Handled(usize),
@@ -40,50 +41,56 @@ enum What {
 
 impl Trace {
     pub(crate) fn new(rank: u32) -> Self {
-        Self { rank, origin: Duration::ZERO, engine: Duration::ZERO, looked: None, events: Vec::new() }
+        Self { rank, origin: Duration::ZERO, engine: Duration::ZERO, synced_at: None, events: Vec::new() }
     }
 
-    /// Times count from this one of the engine's.
+    /// Sets the origin of time, in the engine's time.
     pub(crate) fn begin_at(&mut self, origin: Duration) {
         self.origin = origin;
     }
 
-    /// The engine's time now; `goes_on` if it does so by itself.
-    pub(crate) fn look(&mut self, engine: Duration, goes_on: bool) {
+    /// Synchronizes with the engine's time; `is_real` if that advances by itself.
+    pub(crate) fn sync_clock(&mut self, engine: Duration, is_real: bool) {
         self.engine = engine.saturating_sub(self.origin);
-        self.looked = goes_on.then(Instant::now);
+        self.synced_at = is_real.then(Instant::now);
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.engine + self.looked.map_or(Duration::ZERO, |looked| looked.elapsed())
+        self.engine + self.synced_at.map_or(Duration::ZERO, |synced_at| synced_at.elapsed())
     }
 
-    fn moment(&mut self, name: What, peer: u32, amount: u64) {
+    fn record_instant(&mut self, kind: TraceEventKind, peer: u32, amount: u64) {
         let start = self.now();
-        self.events.push(Event { name, start, length: None, peer, amount });
+        self.events.push(TraceEvent { kind, start, length: None, peer, amount });
     }
 
-    pub(crate) fn sent(&mut self, index: usize, to: u32, bytes: usize) {
-        self.moment(What::Sent(index), to, bytes as u64);
+    pub(crate) fn record_sent(&mut self, index: usize, to: u32, bytes: usize) {
+        self.record_instant(TraceEventKind::Sent(index), to, bytes as u64);
     }
 
-    pub(crate) fn wave(&mut self) {
-        self.moment(What::Wave, self.rank, 0);
+    pub(crate) fn record_wave(&mut self) {
+        self.record_instant(TraceEventKind::Wave, self.rank, 0);
     }
 
-    pub(crate) fn handled(&mut self, index: usize, from: u32, messages: u64, start: Duration) {
+    pub(crate) fn record_handled(&mut self, index: usize, from: u32, messages: u64, start: Duration) {
         let length = Some(self.now().saturating_sub(start));
-        self.events.push(Event { name: What::Handled(index), start, length, peer: from, amount: messages });
+        self.events.push(TraceEvent {
+            kind: TraceEventKind::Handled(index),
+            start,
+            length,
+            peer: from,
+            amount: messages,
+        });
     }
 
-    /// An epoch that began at a time of the engine's.
-    pub(crate) fn epoch(&mut self, name: String, begun: Duration) {
+    /// Records an epoch; `begun` is the engine's time of its start.
+    pub(crate) fn record_epoch(&mut self, name: String, begun: Duration) {
         let start = begun.saturating_sub(self.origin);
         let length = Some(self.now().saturating_sub(start));
-        self.events.push(Event { name: What::Epoch(name), start, length, peer: self.rank, amount: 0 });
+        self.events.push(TraceEvent { kind: TraceEventKind::Epoch(name), start, length, peer: self.rank, amount: 0 });
     }
 
-    /// Writes it to a file, and nothing if that cannot be written whole.
+    /// Writes the trace to a file atomically.
     pub(crate) fn write(&self, path: &Path, names: &[String]) -> io::Result<()> {
         let mut file = io::BufWriter::new(AtomicFile::create(path)?);
         self.write_events(&mut file, names)?;
@@ -98,14 +105,16 @@ impl Trace {
             write!(out, ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{rank},\"tid\":{track},")?;
             write!(out, "\"args\":{{\"name\":\"{name}\"}}}}")?;
         }
-        for Event { name, start, length, peer, amount } in &self.events {
-            let (track, name, args) = match name {
-                What::Epoch(name) => (0, format!("epoch {name}"), String::new()),
-                What::Wave => (0, "wave".to_owned(), String::new()),
-                What::Handled(index) => (1, names[*index].clone(), format!("\"from\":{peer},\"messages\":{amount}")),
-                What::Sent(index) => (2, names[*index].clone(), format!("\"to\":{peer},\"bytes\":{amount}")),
+        for TraceEvent { kind, start, length, peer, amount } in &self.events {
+            let (track, name, args) = match kind {
+                TraceEventKind::Epoch(name) => (0, format!("epoch {name}"), String::new()),
+                TraceEventKind::Wave => (0, "wave".to_owned(), String::new()),
+                TraceEventKind::Handled(index) => {
+                    (1, names[*index].clone(), format!("\"from\":{peer},\"messages\":{amount}"))
+                }
+                TraceEventKind::Sent(index) => (2, names[*index].clone(), format!("\"to\":{peer},\"bytes\":{amount}")),
             };
-            write!(out, ",\n{{\"name\":{},\"pid\":{rank},\"tid\":{track},", Quoted(&name))?;
+            write!(out, ",\n{{\"name\":{},\"pid\":{rank},\"tid\":{track},", JsonString(&name))?;
             match length {
                 Some(length) => write!(out, "\"ph\":\"X\",\"dur\":{},", micros(*length))?,
                 None => write!(out, "\"ph\":\"i\",\"s\":\"t\",")?,
@@ -120,10 +129,10 @@ fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1000.0
 }
 
-/// A text as JSON has it.
-struct Quoted<'a>(&'a str);
+/// A string as a JSON literal.
+struct JsonString<'a>(&'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for JsonString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for c in self.0.chars() {
@@ -144,12 +153,12 @@ mod tests {
     #[test]
     fn events_are_written_as_json() {
         let mut trace = Trace::new(3);
-        trace.look(Duration::from_nanos(2_500), false);
+        trace.sync_clock(Duration::from_nanos(2_500), false);
         let begun = trace.now();
-        trace.sent(0, 1, 80);
-        trace.look(Duration::from_nanos(5_000), false);
-        trace.handled(0, 2, 10, begun);
-        trace.epoch("say \"a\\b\"\n".to_owned(), begun);
+        trace.record_sent(0, 1, 80);
+        trace.sync_clock(Duration::from_nanos(5_000), false);
+        trace.record_handled(0, 2, 10, begun);
+        trace.record_epoch("say \"a\\b\"\n".to_owned(), begun);
         let mut text = Vec::new();
         trace.write_events(&mut text, &["update".to_owned()]).unwrap();
         let read: serde_json::Value = serde_json::from_slice(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Owned memory whose element type is forgotten and can be asked for again.
+//! Owned memory whose element type is erased and can be recovered.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -59,12 +59,12 @@ impl Bytes {
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 
-    /// Forgets all but the first `len` bytes.
+    /// Truncates to the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// The bytes as elements, or the bytes again if they are no whole number of elements.
+    /// The bytes as elements, or the bytes unchanged if they are not a whole number of elements.
     pub fn into_vec<T: Pod>(self) -> Result<Vec<T>, Self> {
         let size = size_of::<T>();
         if size == 0 || !self.len.is_multiple_of(size) {

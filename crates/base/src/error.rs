@@ -1,15 +1,15 @@
-//! What can go wrong, as values.
+//! The errors of the library.
 
 use crate::{Rank, Tag};
 
 /// Result of an operation of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An operation that could not be done. The rank can go on.
+/// An operation that failed. The rank can continue.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The peer died, or left before it did what this operation waits for.
+    /// The peer failed, or finalized before it did what this operation waits for.
     #[error("rank {rank} was lost: it ended before it did what this operation waits for")]
     PeerLost {
         /// The peer, as a rank of the world.
@@ -20,12 +20,12 @@ pub enum Error {
     Truncated {
         /// The message's length in bytes.
         got: u64,
-        /// The receive's room in bytes.
+        /// The receive's capacity in bytes.
         room: u64,
     },
     /// The received length is not a whole number of elements.
-    #[error("a message of {bytes} bytes is no whole number of elements of {element} bytes")]
-    Mismatch {
+    #[error("a message of {bytes} bytes is not a whole number of elements of {element} bytes")]
+    PartialElement {
         /// The message's length in bytes.
         bytes: u64,
         /// The size of the element asked for.
@@ -44,40 +44,41 @@ pub enum Error {
     /// An algorithm that does not exist, or not for this call.
     #[error("{0}")]
     Algorithm(String),
-    /// Ranks called a collective operation with lengths of which each knows its own, and that do not fit each other.
-    #[error("ranks disagree about a collective operation: {got} bytes came where {expected} were expected")]
-    Disagreement {
-        /// Bytes that came.
+    /// Ranks called a collective operation with lengths that do not match.
+    #[error("ranks disagree about a collective operation: received {got} bytes, expected {expected}")]
+    LengthMismatch {
+        /// Bytes received.
         got: u64,
-        /// Bytes that this rank's call asked for.
+        /// Bytes that this rank's call expected.
         expected: u64,
     },
-    /// A rank has given up the collective operation that this message was for.
-    #[error("rank {rank} gave up the collective operation")]
-    GaveUp {
+    /// A rank has aborted the collective operation that this message was for.
+    #[error("rank {rank} aborted the collective operation")]
+    Aborted {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
-    /// A rank is in another collective operation, before or behind this one, or runs this one in another way.
+    /// A rank is in an earlier or later collective operation, or runs this one with another algorithm.
     #[error("rank {rank} is in another collective operation than this one")]
-    OtherOperation {
+    CollectiveOrderMismatch {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
-    /// Ranks called different collective operations, or one with other roots or lengths: found in checked mode on all ranks,
-    /// and otherwise by those that get a message, or read shared memory, of a rank that is in another call.
+    /// Ranks called different collective operations, or one with different roots or lengths: detected in checked mode
+    /// on all ranks, and otherwise by those that receive a message, or read shared memory, of a rank that is in another
+    /// call.
     #[error("rank {first} calls {}, rank {second} calls {}", calls[0], calls[1])]
-    CallsDiffer {
+    CollectiveMismatch {
         /// The first rank of the communicator, as a rank of the world; outside checked mode, the lower one of the two.
         first: Rank,
         /// The first rank that differs from it, as a rank of the world; outside checked mode, the higher one.
         second: Rank,
-        /// What they call; roots are ranks of the communicator.
+        /// The calls; roots are ranks of the communicator.
         calls: Box<[String; 2]>,
     },
     /// Ranks have registered different types of active messages, or the same in another order or configuration.
     #[error("rank {first} has the message types {}; rank {second} has {}", lists[0], lists[1])]
-    TypesDiffer {
+    MessageTypeMismatch {
         /// The first rank of the communicator.
         first: Rank,
         /// The first rank that differs from it, as a rank of the communicator.
@@ -86,14 +87,14 @@ pub enum Error {
         lists: Box<[String; 2]>,
     },
     /// The system does not let this rank read a buffer of another one.
-    #[error("the system does not let this rank read a buffer of rank {rank}; TREEPIE_SINGLE_COPY=off does without")]
+    #[error("the system does not let this rank read a buffer of rank {rank}; set TREEPIE_SINGLE_COPY=off")]
     Unreadable {
         /// The rank, as a rank of the world.
         rank: Rank,
     },
     /// An environment variable has a value that is not accepted.
     #[error("{0}")]
-    Environment(Box<NotAccepted>),
+    Environment(Box<InvalidVariable>),
     /// No such rank in this communicator.
     #[error("rank {rank} does not exist in a communicator of {size}")]
     BadRank {
@@ -108,7 +109,7 @@ pub enum Error {
         /// The tag that was asked for.
         tag: Tag,
     },
-    /// The operation would wait for this very rank for ever.
+    /// The operation would wait for this rank itself for ever.
     #[error("deadlock: {what} can only be completed by this rank itself")]
     Deadlock {
         /// The operation.
@@ -129,23 +130,23 @@ pub enum Error {
         /// Elements that rank contributed.
         len: u64,
     },
-    /// There is not as much memory as a number asks for that a program, a file or a peer has given.
+    /// There is not enough memory for a size that a program, a file or a peer has given.
     #[error("not enough memory for {what}: {bytes} bytes; the limit of this process (ulimit -v) counts, too")]
-    NoMemory {
+    OutOfMemory {
         /// What it is for.
         what: &'static str,
         /// How much was asked for.
         bytes: u64,
     },
-    /// The engine could not be started or does not work any more.
+    /// The engine could not be started or has failed.
     #[error("{0}")]
     Engine(String),
-    /// The error of one of several ranks, where all of their results came together.
+    /// The error of one of several ranks, where all results are collected.
     #[error("rank {rank}: {error}")]
     Rank {
         /// Whose error it is, as a rank of the world.
         rank: Rank,
-        /// What it got.
+        /// Its error.
         error: Box<Error>,
     },
 }
@@ -154,7 +155,7 @@ crate::debug_by_display!(Error);
 /// The value of an environment variable that is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}={value}: {reason}")]
-pub struct NotAccepted {
+pub struct InvalidVariable {
     /// The variable.
     pub name: &'static str,
     /// Its value.

@@ -1,36 +1,34 @@
-//! The limit after which a test takes something for a hang. It is no statement about speed: a machine may be busy, so what
-//! is tested has to be counted or ordered, and this only ends what would never end.
+//! The time limit after which a test counts as hung. It does not measure speed: a machine may be busy, so tests must
+//! count or order events, and this only ends what would never end.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Name of the variable that sets another limit, in seconds.
+/// The environment variable that sets another limit, in seconds.
 const VARIABLE: &str = "TREEPIE_TEST_LIMIT_SECS";
 
-/// Ten minutes, or what the variable says.
+/// The hang limit: ten minutes, or the variable's value.
 ///
 /// # Panics
-/// If that is no number of seconds.
+/// If that is not a number of seconds.
 pub fn hang_limit() -> Duration {
     let Ok(text) = std::env::var(VARIABLE) else { return Duration::from_secs(600) };
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
     Duration::from_secs(seconds.unwrap_or_else(|| panic!("{VARIABLE} is {text:?}, not a number of seconds above 0")))
 }
 
-/// What to say of something that was waited for until the limit.
+/// The message for a wait that reached the limit.
 pub fn hang_message(what: &str) -> String {
     let seconds = hang_limit().as_secs();
-    format!(
-        "{what}: waited in vain for {seconds} s, the limit after which tests take it for a hang (set by {VARIABLE})"
-    )
+    format!("{what}: timed out after {seconds} s, the hang limit of tests (set by {VARIABLE})")
 }
 
-/// Watches something that cannot be given up from outside: if this is not dropped before the limit, the process says so and
-/// ends.
+/// A watchdog for something that cannot be aborted from outside: unless this is dropped before the limit, the process
+/// prints a message and exits.
 pub struct HangGuard(#[expect(dead_code, reason = "dropping it ends the watch")] Sender<()>);
 
 impl HangGuard {
-    /// Begins to watch.
+    /// Starts the watchdog.
     pub fn new(what: &str) -> Self {
         let (guard, dropped) = channel();
         let what = what.to_owned();

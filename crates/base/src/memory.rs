@@ -1,16 +1,16 @@
-//! Memory whose size follows a number that somebody else has said: if there is not so much, that is an error and not the
-//! end of the process.
+//! Fallible allocation, for sizes that a program, a file or a peer has given: too large a size is an error and does not
+//! end the process.
 
 use bytemuck::Zeroable;
 
 use crate::{Error, Result};
 
-/// `len` elements of zero bytes, for `what`. Pages are taken when they are touched.
+/// `len` zeroed elements, for `what`. Pages are allocated when they are touched.
 pub fn zeroed<T: Zeroable>(len: usize, what: &'static str) -> Result<Vec<T>> {
-    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| missing::<T>(len, what))
+    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| out_of_memory::<T>(len, what))
 }
 
-/// `len` times the same element, for `what`.
+/// `len` clones of an element, for `what`.
 pub fn filled<T: Clone>(element: T, len: usize, what: &'static str) -> Result<Vec<T>> {
     let mut elements = with_capacity(len, what)?;
     elements.resize(len, element);
@@ -24,16 +24,16 @@ pub fn collected<T>(elements: impl ExactSizeIterator<Item = T>, what: &'static s
     Ok(vec)
 }
 
-/// No elements yet, but room for `len` of them, for `what`.
+/// An empty vector with capacity for `len` elements, for `what`.
 pub fn with_capacity<T>(len: usize, what: &'static str) -> Result<Vec<T>> {
     let mut elements = Vec::new();
-    elements.try_reserve_exact(len).map_err(|_| missing::<T>(len, what))?;
+    elements.try_reserve_exact(len).map_err(|_| out_of_memory::<T>(len, what))?;
     Ok(elements)
 }
 
 #[cold]
-fn missing<T>(len: usize, what: &'static str) -> Error {
-    Error::NoMemory { what, bytes: (len as u64).saturating_mul(size_of::<T>() as u64) }
+fn out_of_memory<T>(len: usize, what: &'static str) -> Error {
+    Error::OutOfMemory { what, bytes: (len as u64).saturating_mul(size_of::<T>() as u64) }
 }
 
 #[cfg(test)]
@@ -50,9 +50,9 @@ mod tests {
 
     #[test]
     fn what_there_is_not_is_an_error() {
-        // More than the addresses of a process, and more than can be said.
+        // More than the address space of a process, and more than `isize::MAX`.
         for len in [1 << 60, usize::MAX] {
-            let refused = |bytes| Error::NoMemory { what: "too much", bytes };
+            let refused = |bytes| Error::OutOfMemory { what: "too much", bytes };
             assert_eq!(zeroed::<u8>(len, "too much"), Err(refused(len as u64)));
             assert_eq!(filled(1_u8, len, "too much"), Err(refused(len as u64)));
             assert_eq!(zeroed::<u64>(len, "too much"), Err(refused((len as u64).saturating_mul(8))));

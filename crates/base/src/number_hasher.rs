@@ -1,12 +1,12 @@
-//! A hash of small numbers, as ranks and cells are.
+//! A hash of small numbers, such as ranks and cells.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For maps that are asked several times for each message, where the usual hash would be a tenth of the work.
+/// A hasher for maps with several lookups per message, where the default hash would be a tenth of the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 
-/// Makes such hashers.
+/// Builds [`NumberHasher`]s.
 pub type BuildNumberHasher = BuildHasherDefault<NumberHasher>;
 
 impl Hasher for NumberHasher {

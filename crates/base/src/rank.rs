@@ -1,24 +1,24 @@
-//! Names of processes and messages.
+//! Ranks, tags, and the status of messages.
 
 /// A process of a communicator: 0 to size - 1.
 pub type Rank = usize;
 
-/// A number that the sender puts on a message and the receiver selects by: 0 to [`MAX_TAG`].
+/// A number that the sender attaches to a message and the receiver matches: 0 to [`MAX_TAG`].
 pub type Tag = u32;
 
 /// The largest tag a program may use; those above belong to the library.
 pub const MAX_TAG: Tag = 0x7fff_ffff;
 
-/// Whose messages a receive takes. A plain rank converts into it.
+/// The source that a receive matches. A plain rank converts into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Only this rank's.
+    /// Only this rank.
     Rank(Rank),
-    /// Anybody's.
+    /// Any rank.
     Any,
 }
 
-/// Receive from whoever sent first.
+/// Receive from any source.
 pub const ANY_SOURCE: Source = Source::Any;
 
 impl From<Rank> for Source {
@@ -27,7 +27,7 @@ impl From<Rank> for Source {
     }
 }
 
-/// Which tags a receive takes. A plain tag converts into it.
+/// The tag that a receive matches. A plain tag converts into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TagMatch {
     /// Only this tag.
@@ -36,7 +36,7 @@ pub enum TagMatch {
     Any,
 }
 
-/// Receive whatever the tag.
+/// Receive any tag.
 pub const ANY_TAG: TagMatch = TagMatch::Any;
 
 impl From<Tag> for TagMatch {
@@ -45,10 +45,10 @@ impl From<Tag> for TagMatch {
     }
 }
 
-/// What is known of a message that was received or probed.
+/// The status of a message that was received or probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Who sent it, as a rank of the communicator it came on.
+    /// The sender, as a rank of the communicator it came on.
     pub source: Rank,
     /// The tag it carries.
     pub tag: Tag,
@@ -57,7 +57,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Its length in elements of `T`; a rest that fills no element does not count.
+    /// Its length in elements of `T`, rounded down.
     pub fn count<T>(&self) -> usize {
         match size_of::<T>() {
             0 => 0,

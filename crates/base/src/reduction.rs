@@ -1,23 +1,23 @@
-//! How contributions are combined.
+//! Reduction operations.
 
 use bytemuck::{Pod, Zeroable};
 
-/// Combines two contributions into one; must be associative.
+/// A reduction operation, which must be associative.
 ///
-/// Closures `Fn(T, T) -> T` are reductions; they are combined in the order of ranks unless [`commutative`] says that the
-/// order does not matter. For floating-point numbers the result depends on how the contributions are grouped: it is the
-/// same on all ranks and from run to run, but may change with the number of ranks and the algorithm.
+/// Closures `Fn(T, T) -> T` are reductions; they are applied in rank order unless [`commutative`] declares that the
+/// order does not matter. For floating-point numbers the result depends on how the operands are grouped: it is the same
+/// on all ranks and from run to run, but may change with the number of ranks and the algorithm.
 pub trait Reduction<T>: 'static {
-    /// One of two; `left` comes from lower ranks if the order matters.
+    /// Combines two operands; `left` comes from lower ranks if the order matters.
     fn combine(&self, left: T, right: T) -> T;
 
-    /// Whether the order of operands does not matter.
-    fn commutes(&self) -> bool {
+    /// Whether the operation is commutative.
+    fn is_commutative(&self) -> bool {
         true
     }
 
-    /// Combines element by element into `into`, with the operand on the left or right.
-    fn fold(&self, into: &mut [T], operand: &[T], operand_is_left: bool)
+    /// Combines elementwise into `into`, with the operand on the left or right (`MPI_Reduce_local`).
+    fn reduce_local(&self, into: &mut [T], operand: &[T], operand_is_left: bool)
     where
         T: Copy,
     {
@@ -33,17 +33,17 @@ impl<T, F: Fn(T, T) -> T + 'static> Reduction<T> for F {
         self(left, right)
     }
 
-    fn commutes(&self) -> bool {
+    fn is_commutative(&self) -> bool {
         false
     }
 }
 
-/// A closure for which the order of operands does not matter.
+/// Declares a closure commutative.
 pub fn commutative<T, F: Fn(T, T) -> T + 'static>(combine: F) -> Commutative<F> {
     Commutative(combine)
 }
 
-/// Made by [`commutative`].
+/// A commutative closure; see [`commutative`].
 pub struct Commutative<F>(F);
 
 impl<T, F: Fn(T, T) -> T + 'static> Reduction<T> for Commutative<F> {
@@ -59,10 +59,10 @@ pub struct Sum;
 /// The product; of integers modulo 2^bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Prod;
-/// The least. Of floating-point numbers, one that is no NaN if there is any.
+/// The minimum. NaN only if all operands are NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Min;
-/// The greatest. Of floating-point numbers, one that is no NaN if there is any.
+/// The maximum. NaN only if all operands are NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
 /// Bitwise and.
@@ -74,21 +74,21 @@ pub struct Or;
 /// Bitwise exclusive or.
 #[derive(Clone, Copy, Debug)]
 pub struct Xor;
-/// The least value and the lowest place that has it; of [`Located`].
+/// The minimum and the lowest location that has it (`MPI_MINLOC`); of [`ValueLoc`].
 #[derive(Clone, Copy, Debug)]
 pub struct MinLoc;
-/// The greatest value and the lowest place that has it; of [`Located`].
+/// The maximum and the lowest location that has it (`MPI_MAXLOC`); of [`ValueLoc`].
 #[derive(Clone, Copy, Debug)]
 pub struct MaxLoc;
 
-/// A value and where it is, for [`MinLoc`] and [`MaxLoc`].
+/// A value and its location, for [`MinLoc`] and [`MaxLoc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
-pub struct Located<V> {
+pub struct ValueLoc<V> {
     /// The value.
     pub value: V,
-    /// Where: a rank, an index.
-    pub place: u64,
+    /// The location: a rank, an index.
+    pub loc: u64,
 }
 
 macro_rules! each {
@@ -112,50 +112,50 @@ each!(And, u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize, a, b => a & b);
 each!(Or, u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize, a, b => a | b);
 each!(Xor, u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize, a, b => a ^ b);
 
-macro_rules! located {
+macro_rules! value_loc {
     ($($value:ty)*) => {
         $(
             // SAFETY: two fields of eight bytes each leave no padding, and any bits are valid in both.
-            unsafe impl Pod for Located<$value> {}
+            unsafe impl Pod for ValueLoc<$value> {}
             // SAFETY: all zeros are valid in both fields.
-            unsafe impl Zeroable for Located<$value> {}
+            unsafe impl Zeroable for ValueLoc<$value> {}
 
-            impl Reduction<Located<$value>> for MinLoc {
-                fn combine(&self, a: Located<$value>, b: Located<$value>) -> Located<$value> {
-                    if b.value < a.value || (b.value == a.value && b.place < a.place) { b } else { a }
+            impl Reduction<ValueLoc<$value>> for MinLoc {
+                fn combine(&self, a: ValueLoc<$value>, b: ValueLoc<$value>) -> ValueLoc<$value> {
+                    if b.value < a.value || (b.value == a.value && b.loc < a.loc) { b } else { a }
                 }
             }
 
-            impl Reduction<Located<$value>> for MaxLoc {
-                fn combine(&self, a: Located<$value>, b: Located<$value>) -> Located<$value> {
-                    if b.value > a.value || (b.value == a.value && b.place < a.place) { b } else { a }
+            impl Reduction<ValueLoc<$value>> for MaxLoc {
+                fn combine(&self, a: ValueLoc<$value>, b: ValueLoc<$value>) -> ValueLoc<$value> {
+                    if b.value > a.value || (b.value == a.value && b.loc < a.loc) { b } else { a }
                 }
             }
         )*
     };
 }
 
-located!(u64 i64 f64);
+value_loc!(u64 i64 f64);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn operands_stand_on_their_side() {
+    fn operands_stay_on_their_side() {
         let concat = |a: u64, b: u64| a * 10 + b;
         let mut into = [1, 2];
-        concat.fold(&mut into, &[3, 4], false);
+        concat.reduce_local(&mut into, &[3, 4], false);
         assert_eq!(into, [13, 24]);
-        concat.fold(&mut into, &[5, 6], true);
+        concat.reduce_local(&mut into, &[5, 6], true);
         assert_eq!(into, [63, 84]);
-        assert!(!Reduction::<u64>::commutes(&concat) && Reduction::<u64>::commutes(&Sum));
-        assert!(Reduction::<u64>::commutes(&commutative(|a: u64, b: u64| a + b)));
+        assert!(!Reduction::<u64>::is_commutative(&concat) && Reduction::<u64>::is_commutative(&Sum));
+        assert!(Reduction::<u64>::is_commutative(&commutative(|a: u64, b: u64| a + b)));
     }
 
     #[test]
-    fn of_equal_values_the_lowest_place_wins() {
-        let at = |value: f64, place| Located { value, place };
+    fn of_equal_values_the_lowest_location_wins() {
+        let at = |value: f64, loc| ValueLoc { value, loc };
         assert_eq!(MinLoc.combine(at(1.0, 5), at(1.0, 3)), at(1.0, 3));
         assert_eq!(MaxLoc.combine(at(1.0, 5), at(2.0, 9)), at(2.0, 9));
     }

@@ -1,8 +1,8 @@
-//! How errors look to whoever runs the program: one line of their Display text, with the rank whose error it is.
+//! How errors are printed: one line of their Display text, with the rank whose error it is.
 //!
-//! `fn main() -> treepie::Result<()>` prints its error by `Debug`, so `Debug` of the library's errors is that line. Rust writes
-//! "Error: ", the text and the end of the line one after the other; the launcher's pipes put them together again. Under `mpirun`
-//! that is the matter of its own forwarding.
+//! `fn main() -> treepie::Result<()>` prints its error by `Debug`, so `Debug` of the library's errors is that line.
+//! Rust writes "Error: ", the text and the newline one after the other; the launcher joins them. Under `mpirun` that
+//! depends on its own forwarding.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, Rank, Result};
 
-/// The rank that this process is, plus 1; 0 if it is none.
+/// The rank of this process, plus 1; 0 if it has none.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The rank that this thread is, where ranks are threads.
+    /// The rank of this thread, where ranks are threads.
     static THREAD: Cell<Option<Rank>> = const { Cell::new(None) };
 }
 
-/// From now on this process is this rank, as far as errors tell.
+/// Sets the rank that errors of this process report.
 pub fn set_process_rank(rank: Rank) {
     PROCESS.store(rank as u64 + 1, Ordering::Relaxed);
 }
 
-/// Runs `body` as this rank, as far as errors that this thread prints tell.
-pub fn as_thread_rank<R>(rank: Rank, body: impl FnOnce() -> R) -> R {
+/// Runs `body` with this rank in the errors that this thread prints.
+pub fn with_thread_rank<R>(rank: Rank, body: impl FnOnce() -> R) -> R {
     struct Before(Option<Rank>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -35,14 +35,14 @@ pub fn as_thread_rank<R>(rank: Rank, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-fn own_rank() -> Option<Rank> {
+fn current_rank() -> Option<Rank> {
     let process = || PROCESS.load(Ordering::Relaxed).checked_sub(1).map(|rank| rank as Rank);
     THREAD.get().or_else(process)
 }
 
-/// Writes an error's text in one line and at once, with the rank if this is one.
+/// Writes an error's text in one line and one write, with the rank if there is one.
 pub fn fmt_error(error: &dyn fmt::Display, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let rank = own_rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
+    let rank = current_rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
     let text = format!("{rank}{error}");
     f.write_str(&if text.contains('\n') { text.replace('\n', " | ") } else { text })
 }
@@ -52,7 +52,7 @@ pub fn fmt_error(error: &dyn fmt::Display, f: &mut fmt::Formatter<'_>) -> fmt::R
 macro_rules! debug_by_display {
     ($error:ty) => {
         impl ::std::fmt::Debug for $error {
-            /// The Display text in one line, with the rank if this process or thread is one: so `main` prints it.
+            /// The Display text in one line, with the rank if this process or thread has one: so `main` prints it.
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 $crate::report::fmt_error(self, f)
             }
@@ -60,10 +60,9 @@ macro_rules! debug_by_display {
     };
 }
 
-/// What all ranks returned, by rank, or the error of the one that failed, with its rank.
+/// The results of all ranks, by rank, or the error of the one that failed, with its rank.
 ///
-/// Ranks that lost a peer, or whose peer aborted an operation, fail because another one did: if there is another error, it is
-/// that one's.
+/// Ranks that lost a peer, or whose peer aborted an operation, fail in consequence: any other error takes precedence.
 ///
 /// ```
 /// use treepie_base::{Error, all_ok};
@@ -78,7 +77,7 @@ pub fn all_ok<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>>
     for (rank, result) in results.into_iter().enumerate() {
         match result {
             Ok(value) => values.push(value),
-            Err(error) if failed.as_ref().is_none_or(|(_, first)| follows(first) && !follows(&error)) => {
+            Err(error) if failed.as_ref().is_none_or(|(_, first)| is_consequence(first) && !is_consequence(&error)) => {
                 failed = Some((rank, error));
             }
             Err(_) => {}
@@ -87,9 +86,9 @@ pub fn all_ok<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>>
     failed.map_or(Ok(values), |(rank, error)| Err(Error::Rank { rank, error: Box::new(error) }))
 }
 
-/// Whether an error says that another rank failed.
-fn follows(error: &Error) -> bool {
-    matches!(error, Error::PeerLost { .. } | Error::GaveUp { .. })
+/// Whether an error is the consequence of another rank's failure.
+fn is_consequence(error: &Error) -> bool {
+    matches!(error, Error::PeerLost { .. } | Error::Aborted { .. })
 }
 
 #[cfg(test)]
@@ -117,13 +116,13 @@ mod tests {
         let error = Error::Truncated { got: 8, room: 4 };
         let text = "a message of 8 bytes does not fit a receive of 4 bytes; it can still be received";
         assert_eq!(written(&error), [text]);
-        assert_eq!(as_thread_rank(3, || written(&error)), [format!("rank 3: {text}")]);
+        assert_eq!(with_thread_rank(3, || written(&error)), [format!("rank 3: {text}")]);
         assert_eq!(written(&error), [text]);
         assert_eq!(written(&Error::Engine("one\ntwo".into())), ["one | two"]);
     }
 
     #[test]
-    fn the_error_that_others_follow_is_told_with_its_rank() {
+    fn the_root_cause_is_reported_with_its_rank() {
         let lost = |rank| Err(Error::PeerLost { rank });
         let named = |results: Vec<Result<()>>| all_ok(results).unwrap_err().to_string();
         assert!(named(vec![Ok(()), lost(2), lost(1)]).starts_with("rank 1: rank 2 was lost"));

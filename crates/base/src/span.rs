@@ -1,11 +1,11 @@
-//! Memory that an operation in flight reads or writes: owned, or lent for the time of a [`lending`].
+//! Memory that an operation in flight reads or writes: owned, or lent for the duration of a [`borrow_scope`].
 //!
-//! A [`Span`] is valid as long as it exists. For owned memory that is plain ownership. For lent memory, [`lending`]
-//! does not return, and does not let a panic pass, before every span that was lent in it is gone; until then it calls
-//! `settle`, which is to bring the operations that hold them to an end. So a forgotten request can delay the end of a
-//! lending, but no operation can touch memory that its owner has taken back.
+//! A [`Span`] is valid as long as it exists. For owned memory that is plain ownership. For lent memory,
+//! [`borrow_scope`] does not return, and does not propagate a panic, before every span that was lent in it is dropped;
+//! until then it calls `settle`, which must complete the operations that hold them. So a forgotten request can delay
+//! the end of a scope, but no operation can access memory whose borrow has ended.
 
-mod parts;
+mod borrow_set;
 mod region;
 
 use std::any::Any;
@@ -16,38 +16,38 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use crate::Bytes;
-use parts::Kept;
+use borrow_set::TrackedMemory;
 
 pub use region::Region;
 
 /// Bytes that a send reads or a receive writes.
 ///
-/// Kept small, since operations are made of it: what owned memory needs beyond its address is boxed.
+/// Small, since operations contain it: what owned memory needs beyond its address is boxed.
 pub struct Span {
     ptr: NonNull<u8>,
     len: usize,
-    hold: Hold,
+    backing: Backing,
 }
 
-enum Hold {
-    /// All of it; nothing only when it was taken out, right before the end.
+enum Backing {
+    /// Owned memory; none only when it was taken out, right before the drop.
     Owned(Option<Box<Bytes>>),
-    /// A slice that was lent for reading. Whoever lent it borrowed it, so nobody else writes it.
-    Lent(Rc<Kept>),
-    /// A slice that was lent for writing. Nobody else has any of it.
-    LentMut(Rc<Kept>),
-    /// Part of a region, for reading; listed among its parts.
-    Part(Rc<Kept>),
+    /// A slice that was lent for reading. It is borrowed, so nobody else writes it.
+    Lent(Rc<TrackedMemory>),
+    /// A slice that was lent for writing. It is borrowed mutably, so nobody else accesses it.
+    LentMut(Rc<TrackedMemory>),
+    /// Part of a region, for reading; listed in its borrow set.
+    Part(Rc<TrackedMemory>),
     /// The same for writing.
-    PartMut(Rc<Kept>),
-    /// Any of these while others may read it; see [`Span::register`].
+    PartMut(Rc<TrackedMemory>),
+    /// Any of these while peers may read it; see [`Span::register`].
     Registered(Box<Registered>),
 }
 
-/// How the memory is held, and what ends the time in which others may read it.
+/// The backing memory, and the registration by which peers may read it.
 struct Registered {
-    hold: Hold,
-    /// Dropped before anything of `hold` is.
+    backing: Backing,
+    /// Dropped before `backing`.
     registration: Box<dyn Any>,
 }
 
@@ -64,57 +64,59 @@ impl Span {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // Nothing else writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as held, and
-        // makes neither a part nor a slice for writing that overlaps it. If this span can write it, it is borrowed here.
-        // SAFETY: it lives and is initialised as long as the span does (module documentation), and is not written meanwhile.
+        // Nothing else writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as
+        // borrowed, and creates neither a span nor a slice for writing that overlaps it. If this span can write it, it
+        // is borrowed here.
+        // SAFETY: it lives and is initialised as long as the span does (module documentation), and is not written
+        // meanwhile.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
     /// The bytes, to be written. Panics on a span that was lent for reading, or is [registered](Self::register).
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         assert!(self.is_writable(), "a span that was lent for reading is written");
-        // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, its region neither makes parts nor slices
-        // that overlap it, and `self` is borrowed alone.
+        // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, its region creates neither spans nor
+        // slices that overlap it, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 
     /// Whether it may be written.
     pub fn is_writable(&self) -> bool {
-        matches!(self.hold, Hold::Owned(_) | Hold::LentMut(_) | Hold::PartMut(_))
+        matches!(self.backing, Backing::Owned(_) | Backing::LentMut(_) | Backing::PartMut(_))
     }
 
-    /// Others may read the bytes from now on, until `registration` has been dropped. Engines call this whose peers copy
-    /// from the memory of a send: dropping the registration is to return when no peer copies any more. The span drops it
-    /// before its memory can be written, freed or taken back; if the span is leaked, the memory stays registered for ever.
+    /// Lets peers read the bytes until `registration` is dropped. Engines call this whose peers copy from the memory of
+    /// a send: dropping the registration must return only when no peer copies any more. The span drops it before its
+    /// memory can be written, freed or returned; if the span is leaked, the memory stays registered for ever.
     ///
     /// # Panics
     /// If it is registered already.
     pub fn register(&mut self, registration: Box<dyn Any>) {
         assert!(!self.is_registered(), "memory is registered twice");
-        let hold = std::mem::replace(&mut self.hold, Hold::Owned(None));
-        self.hold = Hold::Registered(Box::new(Registered { hold, registration }));
+        let backing = std::mem::replace(&mut self.backing, Backing::Owned(None));
+        self.backing = Backing::Registered(Box::new(Registered { backing, registration }));
     }
 
     /// Ends the registration, if there is one.
     pub fn deregister(&mut self) {
-        if let Hold::Registered(registered) = &mut self.hold {
+        if let Backing::Registered(registered) = &mut self.backing {
             registered.registration = Box::new(());
-            self.hold = std::mem::replace(&mut registered.hold, Hold::Owned(None));
+            self.backing = std::mem::replace(&mut registered.backing, Backing::Owned(None));
         }
     }
 
-    /// Whether others may read it.
+    /// Whether peers may read it.
     pub fn is_registered(&self) -> bool {
-        matches!(self.hold, Hold::Registered(_))
+        matches!(self.backing, Backing::Registered(_))
     }
 
-    /// The first `len` bytes only; the memory beyond is kept, untouched.
-    pub fn narrowed(mut self, len: usize) -> Self {
-        // What is beyond may be written by others after this.
+    /// Truncates it to the first `len` bytes; owned memory beyond stays allocated.
+    pub fn truncated(mut self, len: usize) -> Self {
+        // The rest may be written by others after this.
         self.deregister();
         let len = self.len.min(len);
-        if let Hold::Part(kept) | Hold::PartMut(kept) = &self.hold {
-            kept.narrow(self.addresses(), len, self.is_writable());
+        if let Backing::Part(tracked) | Backing::PartMut(tracked) = &self.backing {
+            tracked.shrink(self.addresses(), len, self.is_writable());
         }
         self.len = len;
         self
@@ -125,34 +127,36 @@ impl Span {
         first..first + self.len
     }
 
-    /// Where the bytes lie, for engines that hand the address to a peer.
+    /// The address of the bytes, for engines that pass it to a peer.
     pub fn address(&self) -> NonNull<u8> {
         self.ptr
     }
 
-    /// The owned memory again, or nothing for lent memory.
+    /// The owned memory, or none for lent memory.
     pub fn into_bytes(mut self) -> Option<Bytes> {
         self.deregister();
-        match &mut self.hold {
-            Hold::Owned(bytes) => bytes.take().map(|bytes| *bytes),
+        match &mut self.backing {
+            Backing::Owned(bytes) => bytes.take().map(|bytes| *bytes),
             _ => None,
         }
     }
 
-    /// Which lending it is of; nothing for owned memory.
+    /// The borrow scope that lent it; none for owned memory.
     #[inline]
-    pub fn lender(&self) -> Option<Lender> {
-        self.hold.lender()
+    pub fn scope_id(&self) -> Option<BorrowScopeId> {
+        self.backing.scope_id()
     }
 }
 
-impl Hold {
+impl Backing {
     #[inline]
-    fn lender(&self) -> Option<Lender> {
+    fn scope_id(&self) -> Option<BorrowScopeId> {
         match self {
-            Hold::Owned(_) => None,
-            Hold::Lent(kept) | Hold::LentMut(kept) | Hold::Part(kept) | Hold::PartMut(kept) => kept.lender(),
-            Hold::Registered(registered) => registered.hold.lender(),
+            Backing::Owned(_) => None,
+            Backing::Lent(tracked) | Backing::LentMut(tracked) | Backing::Part(tracked) | Backing::PartMut(tracked) => {
+                tracked.scope_id()
+            }
+            Backing::Registered(registered) => registered.backing.scope_id(),
         }
     }
 }
@@ -161,8 +165,8 @@ impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
         self.deregister();
-        if let Hold::Part(kept) | Hold::PartMut(kept) = &self.hold {
-            kept.release(self.addresses(), self.is_writable());
+        if let Backing::Part(tracked) | Backing::PartMut(tracked) = &self.backing {
+            tracked.release(self.addresses(), self.is_writable());
         }
     }
 }
@@ -171,7 +175,7 @@ impl From<Bytes> for Span {
     fn from(mut bytes: Bytes) -> Self {
         let slice = bytes.as_mut_slice();
         let (len, ptr) = (slice.len(), NonNull::from(slice).cast());
-        Self { ptr, len, hold: Hold::Owned(Some(Box::new(bytes))) }
+        Self { ptr, len, backing: Backing::Owned(Some(Box::new(bytes))) }
     }
 }
 
@@ -181,78 +185,79 @@ impl std::fmt::Debug for Span {
     }
 }
 
-/// Names a [`Lending`] that goes on.
+/// Identifies an active [`BorrowScope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lender(usize);
+pub struct BorrowScopeId(usize);
 
-/// Why [`lending`] asks for what was lent.
+/// Why [`borrow_scope`] calls `settle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settling {
-    /// Whose memory is asked for; nothing if it is that of all.
-    pub lender: Option<Lender>,
-    /// Whether that is because of a panic.
+pub struct SettleReason {
+    /// The scope whose memory must be returned; none for all scopes.
+    pub scope: Option<BorrowScopeId>,
+    /// Whether its body panicked.
     pub panicked: bool,
 }
 
-impl From<bool> for Settling {
-    /// The memory of all.
+impl From<bool> for SettleReason {
+    /// The memory of all scopes.
     fn from(panicked: bool) -> Self {
-        Self { lender: None, panicked }
+        Self { scope: None, panicked }
     }
 }
 
-/// Lends borrowed slices as [`Span`]s; made by [`lending`].
-pub struct Lending<'scope> {
-    spans: Rc<Kept>,
+/// Lends borrowed slices as [`Span`]s; made by [`borrow_scope`].
+pub struct BorrowScope<'scope> {
+    tracked: Rc<TrackedMemory>,
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-impl<'scope> Lending<'scope> {
+impl<'scope> BorrowScope<'scope> {
     /// Lends bytes to be read.
     pub fn lend(&self, bytes: &'scope [u8]) -> Span {
         let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
-        Span { ptr, len, hold: Hold::Lent(self.spans.clone()) }
+        Span { ptr, len, backing: Backing::Lent(self.tracked.clone()) }
     }
 
     /// Lends bytes to be written.
     pub fn lend_mut(&self, bytes: &'scope mut [u8]) -> Span {
         let (len, ptr) = (bytes.len(), NonNull::from(bytes).cast());
-        Span { ptr, len, hold: Hold::LentMut(self.spans.clone()) }
+        Span { ptr, len, backing: Backing::LentMut(self.tracked.clone()) }
     }
 
     /// Lends bytes to be read in parts.
     pub fn region(&self, bytes: &'scope [u8]) -> Region {
-        Region::new(NonNull::from(bytes), false, self.spans.clone())
+        Region::new(NonNull::from(bytes), false, self.tracked.clone())
     }
 
     /// Lends bytes to be written in parts.
     pub fn region_mut(&self, bytes: &'scope mut [u8]) -> Region {
-        Region::new(NonNull::from(bytes), true, self.spans.clone())
+        Region::new(NonNull::from(bytes), true, self.tracked.clone())
     }
 
-    /// Its name, while it lasts.
-    pub fn lender(&self) -> Lender {
-        Lender(Rc::as_ptr(&self.spans).addr())
+    /// Its id, unique while it exists.
+    pub fn id(&self) -> BorrowScopeId {
+        BorrowScopeId(Rc::as_ptr(&self.tracked).addr())
     }
 
-    /// Whether no span that was lent exists any more.
+    /// Whether all spans that were lent have been dropped.
     pub fn all_returned(&self) -> bool {
-        Rc::strong_count(&self.spans) == 1
+        Rc::strong_count(&self.tracked) == 1
     }
 }
 
-/// Runs `body`, which may lend slices that outlive the call, and then `settle` until all that was lent is back.
-/// `settle` is told which lending it is and whether `body` panicked. A panic inside `settle` aborts: there is no way on from there.
-pub fn lending<'env, R>(
-    body: impl for<'scope> FnOnce(&'scope Lending<'scope>, PhantomData<&'scope &'env ()>) -> R,
-    mut settle: impl FnMut(Settling),
+/// Runs `body`, which may lend slices to operations that outlive it, and then calls `settle` until all spans are
+/// dropped. `settle` gets the scope and whether `body` panicked. A panic inside `settle` aborts the process: the
+/// borrows could not be ended.
+pub fn borrow_scope<'env, R>(
+    body: impl for<'scope> FnOnce(&'scope BorrowScope<'scope>, PhantomData<&'scope &'env ()>) -> R,
+    mut settle: impl FnMut(SettleReason),
 ) -> R {
-    let lending = Lending { spans: Kept::lent(), scope: PhantomData };
-    let result = catch_unwind(AssertUnwindSafe(|| body(&lending, PhantomData)));
-    let why = Settling { lender: Some(lending.lender()), panicked: result.is_err() };
-    while !lending.all_returned() {
+    let scope = BorrowScope { tracked: TrackedMemory::lent(), scope: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| body(&scope, PhantomData)));
+    let why = SettleReason { scope: Some(scope.id()), panicked: result.is_err() };
+    while !scope.all_returned() {
         if catch_unwind(AssertUnwindSafe(|| settle(why))).is_err() {
-            eprintln!("treepie: panic while waiting for borrowed buffers to come back");
+            eprintln!("treepie: panic while waiting for borrowed buffers to be returned");
             std::process::abort();
         }
     }
@@ -272,13 +277,13 @@ mod tests {
     fn owned_memory_comes_back() {
         let mut span = Span::from(Bytes::from(vec![1u8, 2, 3]));
         span.as_mut_slice()[0] = 7;
-        assert_eq!(span.narrowed(2).into_bytes().unwrap().into_vec::<u8>().unwrap(), [7, 2, 3]);
+        assert_eq!(span.truncated(2).into_bytes().unwrap().into_vec::<u8>().unwrap(), [7, 2, 3]);
     }
 
-    /// Tells when it is dropped.
-    struct Told(Rc<std::cell::Cell<bool>>);
+    /// Sets a flag when it is dropped.
+    struct DropFlag(Rc<std::cell::Cell<bool>>);
 
-    impl Drop for Told {
+    impl Drop for DropFlag {
         fn drop(&mut self) {
             self.0.set(true);
         }
@@ -290,7 +295,7 @@ mod tests {
         let registered = || {
             let mut span = Span::from(Bytes::from(vec![1u8, 2, 3]));
             ended.set(false);
-            span.register(Box::new(Told(ended.clone())));
+            span.register(Box::new(DropFlag(ended.clone())));
             span
         };
         let mut span = registered();
@@ -302,14 +307,14 @@ mod tests {
         drop(registered());
         assert!(ended.get());
         assert!(registered().into_bytes().is_some() && ended.get());
-        let span = registered().narrowed(2);
+        let span = registered().truncated(2);
         assert!(ended.get() && span.len() == 2);
         let lent = vec![5u8; 4];
-        lending(
-            |lending, _| {
-                let mut span = lending.lend(&lent);
-                span.register(Box::new(Told(ended.clone())));
-                assert_eq!(span.lender(), Some(lending.lender()));
+        borrow_scope(
+            |scope, _| {
+                let mut span = scope.lend(&lent);
+                span.register(Box::new(DropFlag(ended.clone())));
+                assert_eq!(span.scope_id(), Some(scope.id()));
             },
             |_| unreachable!("the span is gone"),
         );

@@ -1,23 +1,23 @@
-//! What somebody who mistyped a word probably meant.
+//! Suggestions for mistyped words.
 
-/// The candidate that differs least, if it differs by few letters: one in three, at most three. A letter that is missing,
-/// too many or another one counts once, and so do two neighbours that have changed places. Upper and lower case are alike.
+/// The nearest candidate, if it differs by few letters: one in three, at most three. An insertion, a deletion, a
+/// substitution and a transposition of two neighbours count one each. Case is ignored.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let typed = letters(word);
     // Names are short; a long text would only cost time.
-    if typed.len() > MOST_LETTERS {
+    if typed.len() > MAX_CHARS {
         return None;
     }
-    let distances = candidates.into_iter().map(|candidate| (distance(&typed, &letters(candidate)), candidate));
+    let distances = candidates.into_iter().map(|candidate| (osa_distance(&typed, &letters(candidate)), candidate));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= (typed.len() / 3).clamp(1, 3)).then_some(nearest)
 }
 
-const MOST_LETTERS: usize = 64;
+const MAX_CHARS: usize = 64;
 
 /// The optimal string alignment distance.
-fn distance(a: &[char], b: &[char]) -> usize {
+fn osa_distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn letters_are_counted() {
-        let count = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        let count = |a: &str, b: &str| osa_distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         assert_eq!(count("", "abc"), 3);
         assert_eq!(count("run", "rnu"), 1);
         assert_eq!(count("torus", "toru"), 1);

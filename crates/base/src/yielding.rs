@@ -1,7 +1,8 @@
-//! Yields that notice when they take long.
+//! Yields that detect when they take long.
 //!
-//! Beside busy processes, a yield gives the core to each of them for a whole time slice, milliseconds, while a rank that sleeps is
-//! scheduled soon after it wakes. So after a yield that took that long, the next waits should sleep at once.
+//! Beside busy processes, a yield gives the core to each of them for a whole time slice, milliseconds, while a rank
+//! that sleeps is scheduled soon after it wakes. So after a yield that took that long, the next waits should sleep at
+//! once.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ impl AdaptiveYield {
             if time > SLOW_YIELD { (WAITS_WITHOUT_YIELD, 0) } else { (0, YIELDS_PER_TIMING) };
     }
 
-    /// As after a yield that took this long.
+    /// The state after a yield that took this long.
     #[doc(hidden)]
     pub fn after(time: Duration) -> Self {
         let mut this = Self::default();

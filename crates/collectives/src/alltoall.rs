@@ -1,4 +1,4 @@
-//! Algorithms for the all-to-all exchange. Linear and pairwise also do it with unequal counts.
+//! All-to-all algorithms. Linear and pairwise also support unequal counts (alltoallv).
 
 pub mod bruck;
 pub mod grid;

@@ -6,4 +6,4 @@ pub mod tree;
 
 pub use dissemination::Dissemination;
 pub use recursive_doubling::RecursiveDoubling;
-pub use tree::FanInOut;
+pub use tree::TreeBarrier;

@@ -1,18 +1,19 @@
-//! Collective algorithms, each written once as a [`Schedule`](treepie_schedule::Schedule), and the table of them.
+//! Collective algorithms, each written once as a [`Schedule`](treepie_schedule::Schedule), and their registry.
 //!
-//! - [`cores`]: allgather cores, and in [`from_core`] the allgather, reduce-scatter and allreduce that each of them makes;
+//! - [`allgather_cores`]: allgather cores, and [`from_allgather`]: allgather, reduce-scatter and allreduce from each
+//!   core;
 //! - [`trees`]: broadcast, scatter, gather and reduction along trees of all shapes;
-//! - [`rooted`]: operations made of a tree and a core or another tree;
+//! - [`rooted`]: operations composed of a tree and a core or another tree;
 //! - [`exchange`], [`alltoall`], [`scan`], [`barrier`]: the others;
-//! - [`registry`]: all of them by id, with what they require and cost.
+//! - [`registry`]: all algorithms by id, with their requirements and costs.
 
 #![forbid(unsafe_code)]
 
+pub mod allgather_cores;
 pub mod alltoall;
 pub mod barrier;
-pub mod cores;
 pub mod exchange;
-pub mod from_core;
+pub mod from_allgather;
 pub mod registry;
 pub mod rooted;
 pub mod scan;

@@ -1,30 +1,31 @@
-//! The table of all algorithms: what each requires, what it costs, and how it is built.
+//! The registry of all algorithms: requirements, costs and constructors.
 //!
 //! An algorithm has an id, `operation/name`. An id may carry arguments: `bcast/kary:3`, `allgather/bucket_k:6`,
-//! `bcast/scatter_allgather:ring`, `allgather/distance_halving:moved`, `bcast/chain:segments=16,window=4`. What an algorithm
-//! requires is data in the table, so that a choice can be made, and a refusal explained, without trying.
+//! `bcast/scatter_allgather:ring`, `allgather/distance_halving:moved`, `bcast/chain:segments=16,window=4`. Requirements
+//! are data, so selection and error messages do not need to build a schedule.
 //!
 //! ```
-//! use treepie_collectives::registry::{Request, build};
+//! use treepie_collectives::registry::{CollectiveSpec, build};
 //! use treepie_schedule::Operation;
 //! use treepie_topology::Network;
 //!
 //! let network: Network = "torus:4x4".parse()?;
-//! let request = Request::new(Operation::Allgather, &network);
-//! let schedule = build("allgather/bucket", &request)?;
+//! let spec = CollectiveSpec::new(Operation::Allgather, &network);
+//! let schedule = build("allgather/bucket", &spec)?;
 //! assert_eq!(schedule.ranks(), 16);
-//! let refusal = build("allgather/bucket", &Request::new(Operation::Allgather, &Network::flat(16))).err().unwrap();
-//! assert!(refusal.to_string().contains("needs a torus or mesh"));
+//! let flat = Network::flat(16);
+//! let error = build("allgather/bucket", &CollectiveSpec::new(Operation::Allgather, &flat)).err().unwrap();
+//! assert!(error.to_string().contains("requires a torus or mesh"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Algorithms
 #![doc = include_str!("registry/algorithms.md")]
 
-mod cores;
+mod allgather_based;
+mod error;
 mod others;
 mod parameters;
-mod refusal;
 mod table;
 mod trees;
 
@@ -33,53 +34,54 @@ use std::sync::LazyLock;
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::Network;
 
-pub use parameters::{Order, Parameter, Parameters};
-pub use refusal::Refusal;
+pub use error::AlgorithmError;
+pub use parameters::{BlockOrder, Parameter, Parameters};
 pub use table::{markdown, text};
 
-/// The networks that an algorithm can be used on.
+/// The networks that an algorithm supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Networks {
-    /// All.
+pub enum NetworkRequirement {
+    /// Any network.
     Any,
-    /// A torus or mesh, also with places that have no rank.
+    /// A torus or mesh, possibly with nodes without a rank.
     Grid,
-    /// A torus or mesh with rank r at place r, and no place without.
-    WholeGrid,
-    /// The same with a rank at every place, in any order.
+    /// A torus or mesh with rank r at node r, and no node without a rank.
+    IdentityGrid,
+    /// A torus or mesh with a rank at every node, in any order.
     FullGrid,
-    /// The same as whole, with sides that are powers of two.
-    PowersOfTwo,
+    /// As [`IdentityGrid`](Self::IdentityGrid), with sides that are powers of two.
+    PowerOfTwoGrid,
     /// Clusters, or the leaves of a Clos network.
-    Layers,
+    Hierarchical,
 }
 
-/// What an algorithm requires, and what it can do.
+/// The requirements of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requires {
-    /// Where it runs.
-    pub networks: Networks,
-    /// The operator must commute: contributions are not combined in the order of ranks.
+pub struct Requirements {
+    /// The network.
+    pub network: NetworkRequirement,
+    /// The operator must be commutative: contributions are not combined in rank order.
     pub commutative: bool,
-    /// The schedule is for blocks of the same length. Where they differ, communicators store and forward by a reactor.
-    pub routed: bool,
-    /// The caller may have the input where the result goes.
+    /// The schedule requires blocks of equal length. Where they differ, communicators store and forward by a reactor.
+    pub uniform_blocks: bool,
+    /// Whether it supports in-place buffers.
     pub in_place: bool,
 }
 
-impl Requires {
-    const NOTHING: Self = Self { networks: Networks::Any, commutative: false, routed: false, in_place: true };
+impl Requirements {
+    const NONE: Self =
+        Self { network: NetworkRequirement::Any, commutative: false, uniform_blocks: false, in_place: true };
 
-    const fn on(self, networks: Networks) -> Self {
-        Self { networks, ..self }
+    const fn on_network(self, network: NetworkRequirement) -> Self {
+        Self { network, ..self }
     }
 
-    const fn commuting(self) -> Self {
+    const fn commutative(self) -> Self {
         Self { commutative: true, ..self }
     }
 
-    const fn routed(self) -> Self {
-        Self { routed: true, ..self }
+    const fn uniform_blocks(self) -> Self {
+        Self { uniform_blocks: true, ..self }
     }
 
     const fn not_in_place(self) -> Self {
@@ -87,27 +89,27 @@ impl Requires {
     }
 }
 
-/// What is asked for.
+/// The collective operation for which a schedule is built.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What the ranks do, and with which root.
+pub struct CollectiveSpec<'a> {
+    /// The operation and its root.
     pub operation: Operation,
-    /// How many ranks.
+    /// The number of ranks.
     pub ranks: u32,
-    /// Where they are.
+    /// The network.
     pub network: &'a Network,
-    /// Whether the operator commutes.
+    /// Whether the operator is commutative.
     pub commutative: bool,
-    /// Whether all blocks have the same length.
+    /// Whether all blocks have equal length.
     pub uniform: bool,
-    /// Whether the input is where the result goes.
+    /// Whether input and output are in place.
     pub in_place: bool,
-    /// How the algorithm is to be adjusted.
+    /// The parameters of the algorithm.
     pub parameters: Parameters,
 }
 
-impl<'a> Request<'a> {
-    /// With an operator that commutes, blocks of the same length, separate buffers, and parameters as they are usual.
+impl<'a> CollectiveSpec<'a> {
+    /// With a commutative operator, blocks of equal length, separate buffers, and default parameters.
     pub fn new(operation: Operation, network: &'a Network) -> Self {
         let parameters = Parameters::default();
         let ranks = network.ranks();
@@ -115,31 +117,32 @@ impl<'a> Request<'a> {
     }
 }
 
-type Build = Box<dyn Fn(&Request<'_>) -> Result<Box<dyn Schedule>, String> + Send + Sync>;
+type BuildFn = Box<dyn Fn(&CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, String> + Send + Sync>;
 
-/// An algorithm of the table.
+/// A registered algorithm.
 pub struct Algorithm {
     /// `operation/name`.
     pub id: String,
-    /// What it requires.
-    pub requires: Requires,
-    /// How it can be adjusted. A number alone in an id's argument is for the first that is none of the pipeline's.
+    /// Its requirements.
+    pub requires: Requirements,
+    /// Its parameters. A value without a name in an id is for the first that accepts it, except those of the pipeline.
     pub parameters: Vec<Parameter>,
-    /// What it costs: alpha is a start-up, beta the time of an element where there is no congestion, delta that over a
-    /// link; n is what one rank contributes or gets, in a reduction or broadcast the whole vector.
+    /// Its cost: alpha is the start-up time of a message, beta the time per element without congestion, delta that over
+    /// a link; n is the number of elements that one rank contributes or receives, in a reduction or broadcast the whole
+    /// vector.
     pub cost: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub citation: &'static str,
-    build: Build,
+    build: BuildFn,
 }
 
 impl Algorithm {
     fn new(
         id: impl Into<String>,
-        requires: Requires,
+        requires: Requirements,
         parameters: &[Parameter],
         (cost, citation): (&'static str, &'static str),
-        build: impl Fn(&Request<'_>) -> Result<Box<dyn Schedule>, String> + Send + Sync + 'static,
+        build: impl Fn(&CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, String> + Send + Sync + 'static,
     ) -> Self {
         Self { id: id.into(), requires, parameters: parameters.to_vec(), cost, citation, build: Box::new(build) }
     }
@@ -154,42 +157,43 @@ impl Algorithm {
         self.id.split('/').nth(1).unwrap_or_default()
     }
 
-    /// Whether it can be used for that, or why not. What depends on parameters is found out by [`build`](Self::build).
-    pub fn applies(&self, request: &Request<'_>) -> Result<(), String> {
-        if self.operation() != request.operation.name() {
-            return Err(format!("it is for {}, and {} is asked for", self.operation(), request.operation.name()));
+    /// Checks the requirements. Those that depend on parameters are checked by [`build`](Self::build).
+    pub fn check_applicable(&self, spec: &CollectiveSpec<'_>) -> Result<(), String> {
+        if self.operation() != spec.operation.name() {
+            return Err(format!("it implements {}, not {}", self.operation(), spec.operation.name()));
         }
-        if request.ranks == 0 || request.ranks != request.network.ranks() {
-            let (ranks, network) = (request.ranks, request.network.ranks());
-            return Err(format!("{ranks} ranks are asked for, and the network has {network}"));
+        if spec.ranks == 0 || spec.ranks != spec.network.ranks() {
+            let (ranks, network) = (spec.ranks, spec.network.ranks());
+            return Err(format!("{ranks} ranks requested, but the network has {network}"));
         }
-        if let Some(root) = request.operation.root().filter(|root| *root >= request.ranks) {
-            return Err(format!("the root is {root}, and there are {} ranks", request.ranks));
+        if let Some(root) = spec.operation.root().filter(|root| *root >= spec.ranks) {
+            return Err(format!("the root is {root}, but there are {} ranks", spec.ranks));
         }
-        let Requires { networks, commutative, routed, in_place } = self.requires;
-        if let Some(needed) = networks.lacking(request.network) {
-            return Err(format!("it needs {needed}, and the network is {}", request.network));
+        let Requirements { network, commutative, uniform_blocks, in_place } = self.requires;
+        if let Some(needed) = network.unmet(spec.network) {
+            return Err(format!("it requires {needed}, but the network is {}", spec.network));
         }
-        if commutative && !request.commutative {
-            return Err("it needs an operator that commutes".to_owned());
+        if commutative && !spec.commutative {
+            return Err("it requires a commutative operator".to_owned());
         }
-        if routed && !request.uniform {
-            return Err("it needs blocks of the same length".to_owned());
+        if uniform_blocks && !spec.uniform {
+            return Err("it requires blocks of equal length".to_owned());
         }
-        if !in_place && request.in_place {
-            return Err("it cannot work in place".to_owned());
+        if !in_place && spec.in_place {
+            return Err("it does not support in-place buffers".to_owned());
         }
         Ok(())
     }
 
-    /// The schedule.
-    pub fn build(&self, request: &Request<'_>) -> Result<Box<dyn Schedule>, Refusal> {
-        let refused = |why| Refusal::Inapplicable { id: self.id.clone(), why, others: others(request, &self.id) };
-        self.applies(request).map_err(refused)?;
-        (self.build)(request).map_err(refused)
+    /// Builds the schedule.
+    pub fn build(&self, spec: &CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, AlgorithmError> {
+        let inapplicable =
+            |why| AlgorithmError::Inapplicable { id: self.id.clone(), why, others: alternatives(spec, &self.id) };
+        self.check_applicable(spec).map_err(inapplicable)?;
+        (self.build)(spec).map_err(inapplicable)
     }
 
-    /// Ids with arguments that show all kinds of what it can do: each order, each core, some numbers.
+    /// Ids with arguments that cover its parameters: each order, each core, some numbers.
     pub fn variants(&self) -> Vec<String> {
         let arguments = parameters::variants(&self.parameters);
         arguments
@@ -199,31 +203,33 @@ impl Algorithm {
     }
 }
 
-impl Networks {
-    /// What the network lacks.
-    fn lacking(self, network: &Network) -> Option<&'static str> {
-        let grid = network.torus_kind();
+impl NetworkRequirement {
+    /// The description of the requirement, if the network does not meet it.
+    fn unmet(self, network: &Network) -> Option<&'static str> {
+        let grid = network.as_torus();
         let powers = || grid.is_some_and(|torus| torus.dims().iter().all(|size| size.is_power_of_two()));
-        let has = match self {
-            Networks::Any => true,
-            Networks::Grid => grid.is_some(),
-            Networks::FullGrid => grid.is_some() && network.places() == network.ranks(),
-            Networks::WholeGrid => grid.is_some() && network.is_whole(),
-            Networks::PowersOfTwo => network.is_whole() && powers(),
-            Networks::Layers => network.clusters_kind().is_some() || network.clos_kind().is_some(),
+        let met = match self {
+            NetworkRequirement::Any => true,
+            NetworkRequirement::Grid => grid.is_some(),
+            NetworkRequirement::FullGrid => grid.is_some() && network.nodes() == network.ranks(),
+            NetworkRequirement::IdentityGrid => grid.is_some() && network.has_identity_placement(),
+            NetworkRequirement::PowerOfTwoGrid => network.has_identity_placement() && powers(),
+            NetworkRequirement::Hierarchical => network.as_clusters().is_some() || network.as_clos().is_some(),
         };
-        (!has).then(|| self.needs())
+        (!met).then(|| self.description())
     }
 
-    /// What it needs, in words.
-    pub const fn needs(self) -> &'static str {
+    /// The required network in words.
+    pub const fn description(self) -> &'static str {
         match self {
-            Networks::Any => "any network",
-            Networks::Grid => "a torus or mesh",
-            Networks::FullGrid => "a torus or mesh with a rank at every place",
-            Networks::WholeGrid => "a torus or mesh with rank r at place r",
-            Networks::PowersOfTwo => "a torus or mesh with rank r at place r and sides that are powers of two",
-            Networks::Layers => "clusters or a Clos network",
+            NetworkRequirement::Any => "any network",
+            NetworkRequirement::Grid => "a torus or mesh",
+            NetworkRequirement::FullGrid => "a torus or mesh with a rank at every node",
+            NetworkRequirement::IdentityGrid => "a torus or mesh with rank r at node r",
+            NetworkRequirement::PowerOfTwoGrid => {
+                "a torus or mesh with rank r at node r and sides that are powers of two"
+            }
+            NetworkRequirement::Hierarchical => "clusters or a Clos network",
         }
     }
 }
@@ -233,7 +239,7 @@ static ALL: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
         Operation::all(0).iter().position(|operation| operation.name() == algorithm.operation())
     };
     let mut all: Vec<Algorithm> = trees::algorithms().into_iter().chain(others::algorithms()).collect();
-    all.extend(cores::algorithms());
+    all.extend(allgather_based::algorithms());
     all.sort_by_key(order);
     all
 });
@@ -243,28 +249,27 @@ pub fn all() -> &'static [Algorithm] {
     &ALL
 }
 
-/// The algorithm that an id names; arguments are not looked at.
-pub fn find(id: &str) -> Result<&'static Algorithm, Refusal> {
+/// The algorithm of an id, whose arguments are ignored.
+pub fn find(id: &str) -> Result<&'static Algorithm, AlgorithmError> {
     let name = id.split(':').next().unwrap_or_default();
-    all().iter().find(|algorithm| algorithm.id == name).ok_or_else(|| Refusal::unknown(name))
+    all().iter().find(|algorithm| algorithm.id == name).ok_or_else(|| AlgorithmError::unknown(name))
 }
 
-/// All that can be used for that.
-pub fn applicable(request: &Request<'_>) -> Vec<&'static Algorithm> {
-    all().iter().filter(|algorithm| algorithm.applies(request).is_ok()).collect()
+/// All applicable algorithms.
+pub fn applicable(spec: &CollectiveSpec<'_>) -> Vec<&'static Algorithm> {
+    all().iter().filter(|algorithm| algorithm.check_applicable(spec).is_ok()).collect()
 }
 
-fn others(request: &Request<'_>, id: &str) -> Vec<String> {
-    applicable(request).into_iter().map(|algorithm| algorithm.id.clone()).filter(|other| other != id).collect()
+fn alternatives(spec: &CollectiveSpec<'_>, id: &str) -> Vec<String> {
+    applicable(spec).into_iter().map(|algorithm| algorithm.id.clone()).filter(|other| other != id).collect()
 }
 
-/// The schedule of an id, whose arguments come before the request's parameters.
-pub fn build(id: &str, request: &Request<'_>) -> Result<Box<dyn Schedule>, Refusal> {
+/// Builds the schedule of an id, whose arguments override the parameters of `spec`.
+pub fn build(id: &str, spec: &CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, AlgorithmError> {
     let algorithm = find(id)?;
     let arguments = id.split_once(':').map_or("", |(_, arguments)| arguments);
-    let parameters = request
-        .parameters
-        .with(&algorithm.parameters, arguments)
-        .map_err(|expected| Refusal::Argument { id: algorithm.id.clone(), argument: arguments.to_owned(), expected })?;
-    algorithm.build(&Request { parameters, ..*request })
+    let parameters = spec.parameters.with_arguments(&algorithm.parameters, arguments).map_err(|expected| {
+        AlgorithmError::InvalidArgument { id: algorithm.id.clone(), argument: arguments.to_owned(), expected }
+    })?;
+    algorithm.build(&CollectiveSpec { parameters, ..*spec })
 }

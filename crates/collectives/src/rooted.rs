@@ -1,7 +1,7 @@
-//! Operations with a root that are made of a tree and something else.
+//! Operations composed of a tree and a core or another tree.
 
 pub mod gather_bcast;
-pub mod kept;
+pub mod initial_blocks;
 pub mod reduce_scatter_gather;
 pub mod scatter_allgather;
 

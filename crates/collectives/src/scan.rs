@@ -1,4 +1,4 @@
-//! Scans: each rank gets the combination of what the ranks up to it have, or of those before it.
+//! Scans (prefix reductions): rank r gets the reduction over ranks 0 to r, or 0 to r - 1.
 
 pub mod linear;
 pub mod recursive_doubling;
@@ -8,21 +8,21 @@ pub use recursive_doubling::RecursiveDoubling;
 
 use treepie_schedule::Operation;
 
-/// Whether a rank's own contribution is in its result.
+/// Whether the result of a rank includes its contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
-    /// It is: a scan.
-    Included,
-    /// It is not: an exscan. Rank 0 gets nothing.
-    Excluded,
+pub enum ScanKind {
+    /// Scan: included.
+    Inclusive,
+    /// Exscan: not included. The result of rank 0 is undefined.
+    Exclusive,
 }
 
-impl Own {
+impl ScanKind {
     /// The operation.
     pub const fn operation(self) -> Operation {
         match self {
-            Own::Included => Operation::Scan,
-            Own::Excluded => Operation::Exscan,
+            ScanKind::Inclusive => Operation::Scan,
+            ScanKind::Exclusive => Operation::Exscan,
         }
     }
 }

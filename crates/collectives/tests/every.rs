@@ -1,31 +1,31 @@
-//! Every registered algorithm is proved: for all numbers of ranks, roots and lengths, on all kinds of networks.
+//! Every registered algorithm is checked: for all numbers of ranks, roots and lengths, on all kinds of networks.
 //!
-//! The default run takes some of the roots and lengths in turn for larger numbers of ranks; `TREEPIE_LONG=1` takes all.
+//! The default run samples roots and lengths for larger numbers of ranks; `TREEPIE_LONG=1` takes all.
 
 mod common;
 
 use std::collections::BTreeSet;
 
-use common::mutant::{Change, mutant, operations};
+use common::mutant::{Mutation, mutant, operations};
 use common::{Lengths, NETWORKS, long, network, operation};
-use treepie_collectives::registry::{self, Algorithm, Refusal, Request};
-use treepie_schedule::check::{Mode, check};
-use treepie_schedule::{Rounds, Schedule};
+use treepie_collectives::registry::{self, Algorithm, AlgorithmError, CollectiveSpec};
+use treepie_schedule::check::{CheckOptions, check};
+use treepie_schedule::{RoundList, Schedule};
 use treepie_topology::Network;
 
 const LENGTHS: [Lengths; 6] =
     [Lengths::Irregular, Lengths::Each(1), Lengths::Total(23), Lengths::Each(7), Lengths::Total(131), Lengths::Each(0)];
 
-/// What proofs of an algorithm have shown.
+/// Statistics of the checks of an algorithm.
 #[derive(Default)]
-struct Shown {
+struct CheckStats {
     proofs: u64,
     unordered: u64,
-    /// Variants that were used at least once.
+    /// Variants that were checked at least once.
     variants: BTreeSet<String>,
 }
 
-/// A case: how a schedule is asked for, and what it is proved with.
+/// A case: how a schedule is built and checked.
 struct Case<'a> {
     network: &'a Network,
     root: u32,
@@ -34,39 +34,40 @@ struct Case<'a> {
     commutative: bool,
 }
 
-/// Proves one variant in one case, if it applies there.
-fn prove(algorithm: &Algorithm, variant: &str, case: &Case<'_>, shown: &mut Shown) {
+/// Checks one variant in one case, if it is applicable.
+fn prove(algorithm: &Algorithm, variant: &str, case: &Case<'_>, stats: &mut CheckStats) {
     let Case { network, root, lengths, in_place, commutative } = *case;
     let operation = operation(algorithm.operation(), root);
     let uniform = lengths.is_uniform();
-    let request = Request { commutative, uniform, in_place, ..Request::new(operation, network) };
-    if !lengths.suit(operation) || algorithm.applies(&request).is_err() {
+    let spec = CollectiveSpec { commutative, uniform, in_place, ..CollectiveSpec::new(operation, network) };
+    if !lengths.suit(operation) || algorithm.check_applicable(&spec).is_err() {
         return;
     }
-    let schedule = match registry::build(variant, &request) {
+    let schedule = match registry::build(variant, &spec) {
         Ok(schedule) => schedule,
-        // What depends on parameters, as the network that a core needs.
-        Err(Refusal::Inapplicable { .. }) => return,
-        Err(refusal) => panic!("{variant}: {refusal}"),
+        // Requirements that depend on parameters, such as the network of a core.
+        Err(AlgorithmError::Inapplicable { .. }) => return,
+        Err(error) => panic!("{variant}: {error}"),
     };
     let context = || format!("{variant} on {network}, root {root}, {lengths:?}, in place {in_place}");
     assert_eq!((schedule.operation(), schedule.ranks()), (operation, network.ranks()), "{}", context());
     let layouts = lengths.layouts(operation, schedule.blocks());
-    let proof = check(&*schedule, &layouts, Mode { in_place }).unwrap_or_else(|fault| panic!("{}: {fault}", context()));
-    assert!(proof.same, "{}: ranks combine in different ways", context());
-    if operation.reduces() && !commutative {
-        assert!(proof.ordered, "{}: the order of ranks is not kept", context());
+    let proof =
+        check(&*schedule, &layouts, CheckOptions { in_place }).unwrap_or_else(|fault| panic!("{}: {fault}", context()));
+    assert!(proof.identical_results, "{}: ranks combine in different orders", context());
+    if operation.is_reduction() && !commutative {
+        assert!(proof.rank_ordered, "{}: not in rank order", context());
     }
-    shown.proofs += 1;
-    shown.unordered += u64::from(!proof.ordered);
-    if !shown.variants.contains(variant) {
-        shown.variants.insert(variant.to_owned());
+    stats.proofs += 1;
+    stats.unordered += u64::from(!proof.rank_ordered);
+    if !stats.variants.contains(variant) {
+        stats.variants.insert(variant.to_owned());
     }
 }
 
-/// All roots and lengths for few ranks or on request, otherwise some in turn; always both with and without the same memory
-/// and an operator that commutes.
-fn prove_on(algorithm: &Algorithm, variants: &[String], network: &Network, turn: usize, shown: &mut Shown) {
+/// All roots and lengths for few ranks or on request, otherwise a sample; always both in place and not, and with a
+/// commutative operator and without.
+fn prove_on(algorithm: &Algorithm, variants: &[String], network: &Network, turn: usize, stats: &mut CheckStats) {
     let ranks = network.ranks();
     let any = operation(algorithm.operation(), 0);
     let lengths: Vec<Lengths> = match algorithm.operation() {
@@ -74,7 +75,7 @@ fn prove_on(algorithm: &Algorithm, variants: &[String], network: &Network, turn:
         _ => LENGTHS.into_iter().filter(|lengths| lengths.suit(any)).collect(),
     };
     let in_place: &[bool] = if algorithm.requires.in_place { &[false, true] } else { &[false] };
-    let commutative: &[bool] = if any.reduces() { &[false, true] } else { &[true] };
+    let commutative: &[bool] = if any.is_reduction() { &[false, true] } else { &[true] };
     for (number, variant) in variants.iter().enumerate() {
         let turn = turn + number;
         let roots: Vec<u32> = match (any.root(), ranks) {
@@ -87,7 +88,7 @@ fn prove_on(algorithm: &Algorithm, variants: &[String], network: &Network, turn:
             let some = if ranks <= 9 || long() { lengths.len() } else { 1 };
             for lengths in lengths.iter().cycle().skip((turn + at) % lengths.len()).take(some).copied() {
                 for (in_place, commutative) in in_place.iter().flat_map(|p| commutative.iter().map(move |c| (*p, *c))) {
-                    prove(algorithm, variant, &Case { network, root, lengths, in_place, commutative }, shown);
+                    prove(algorithm, variant, &Case { network, root, lengths, in_place, commutative }, stats);
                 }
             }
         }
@@ -98,30 +99,30 @@ fn prove_all(name: &str) {
     let mut sizes: Vec<u32> = (1..=65).collect();
     sizes.extend([96, 127, 128, 129]);
     let networks: Vec<Network> = NETWORKS.iter().map(|text| network(text)).collect();
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let mut proofs = 0;
     for algorithm in registry::all().iter().filter(|algorithm| algorithm.operation() == name) {
-        let mut shown = Shown::default();
+        let mut stats = CheckStats::default();
         let variants = algorithm.variants();
         for &ranks in &sizes {
-            prove_on(algorithm, &variants, &Network::flat(ranks), ranks as usize, &mut shown);
+            prove_on(algorithm, &variants, &Network::flat(ranks), ranks as usize, &mut stats);
         }
         for (number, network) in networks.iter().enumerate() {
-            prove_on(algorithm, &variants, network, number, &mut shown);
+            prove_on(algorithm, &variants, network, number, &mut stats);
         }
         let unproved: Vec<&String> =
-            variants.iter().filter(|variant| !shown.variants.contains(variant.as_str())).collect();
+            variants.iter().filter(|variant| !stats.variants.contains(variant.as_str())).collect();
         assert!(unproved.is_empty(), "never proved: {unproved:?}");
-        // The table does not ask for more than it must.
-        let reduces = operation(name, 0).reduces();
+        // The table requires no more than necessary.
+        let reduces = operation(name, 0).is_reduction();
         assert!(
-            !reduces || !algorithm.requires.commutative || shown.unordered > 0,
-            "{} keeps the order of ranks, and the table says that the operator must commute",
+            !reduces || !algorithm.requires.commutative || stats.unordered > 0,
+            "{} is rank-ordered, but the table requires a commutative operator",
             algorithm.id
         );
-        proofs += shown.proofs;
+        proofs += stats.proofs;
     }
-    println!("{name}: {proofs} proofs in {:.1?}", begun.elapsed());
+    println!("{name}: {proofs} proofs in {:.1?}", started.elapsed());
 }
 
 #[test]
@@ -179,33 +180,33 @@ fn exscan() {
     prove_all("exscan");
 }
 
-/// Any one operation of any algorithm is changed, and the proof fails.
+/// Mutation test: any one operation of any algorithm is changed, and the check fails.
 #[test]
-fn a_changed_operation_is_found() {
+fn mutations_are_detected() {
     let networks = ["flat:6", "torus:3x2", "clusters:2+4", "torus:2x4"].map(network);
-    let (mut changed, begun) = (0, std::time::Instant::now());
+    let (mut changed, started) = (0, std::time::Instant::now());
     for algorithm in registry::all() {
         for (number, variant) in algorithm.variants().into_iter().enumerate() {
             let root = number as u32 % 6;
             let built = networks.iter().find_map(|network| {
-                let request = Request::new(operation(algorithm.operation(), root), network);
-                registry::build(&variant, &request).ok()
+                let spec = CollectiveSpec::new(operation(algorithm.operation(), root), network);
+                registry::build(&variant, &spec).ok()
             });
             let Some(schedule) = built else { continue };
             let lengths = Lengths::Each(6).layouts(schedule.operation(), schedule.blocks());
-            let ordered = check(&*schedule, &lengths, Mode::default()).unwrap().ordered;
+            let ordered = check(&*schedule, &lengths, CheckOptions::default()).unwrap().rank_ordered;
             for (at, (spot, op)) in operations(&*schedule).into_iter().enumerate() {
-                for change in [Change::Dropped, Change::OtherPeer, Change::OtherSide] {
-                    // Of long schedules every third, unless all are asked for.
-                    let shows = change != Change::OtherSide || ordered;
+                for change in [Mutation::Dropped, Mutation::OtherPeer, Mutation::OtherSide] {
+                    // Every third operation of long schedules, unless all are requested.
+                    let shows = change != Mutation::OtherSide || ordered;
                     if !shows || !change.changes(op) || at > 60 && at % 3 != 0 && !long() {
                         continue;
                     }
                     changed += 1;
                     let mutant = mutant(&*schedule, spot, change);
-                    let result = check(&mutant, &lengths, Mode::default());
+                    let result = check(&mutant, &lengths, CheckOptions::default());
                     let found = match change {
-                        Change::OtherSide => result.is_ok_and(|proof| !proof.ordered),
+                        Mutation::OtherSide => result.is_ok_and(|proof| !proof.rank_ordered),
                         _ => result.is_err(),
                     };
                     assert!(found, "{variant}: {change:?} of {op:?} at {spot:?} is not found");
@@ -213,26 +214,26 @@ fn a_changed_operation_is_found() {
             }
         }
     }
-    println!("{changed} changes found in {:.1?}", begun.elapsed());
+    println!("{changed} changes found in {:.1?}", started.elapsed());
 }
 
-/// How long the generation of operations takes, for each algorithm at 1024 ranks, in batches of eight rounds:
+/// The time to generate an operation, for each algorithm at 1024 ranks, in batches of eight rounds:
 /// `cargo test --release -p treepie-collectives --test every -- --ignored --nocapture generation`.
 ///
-/// The least of several runs counts. They lie apart from each other, all algorithms in turn, so that somebody else who
-/// uses the machine for a while does not meet all runs of one.
+/// The minimum of several passes counts. Each pass runs all algorithms, so that a temporary load on the machine does
+/// not affect all runs of one algorithm.
 #[test]
 #[ignore = "a measurement, for a release build"]
 fn generation() {
     const PASSES: usize = 40;
-    const MOST: f64 = 20.0;
+    const MAX: f64 = 20.0;
     let networks = ["flat:1024", "torus:8x8x16", "torus:32x32", "clusters:16x64"].map(network);
     let mut all = Vec::new();
     for algorithm in registry::all() {
         for variant in algorithm.variants() {
             let built = networks.iter().find_map(|network| {
-                let request = Request::new(operation(algorithm.operation(), 0), network);
-                registry::build(&variant, &request).ok()
+                let spec = CollectiveSpec::new(operation(algorithm.operation(), 0), network);
+                registry::build(&variant, &spec).ok()
             });
             all.extend(built.map(|schedule| (variant, schedule, f64::INFINITY)));
         }
@@ -245,22 +246,19 @@ fn generation() {
     for (variant, _, best) in &all {
         println!("{best:7.1} ns  {variant}");
     }
-    let slow: Vec<String> = all
-        .iter()
-        .filter(|(.., best)| *best >= MOST)
-        .map(|(variant, _, best)| format!("{variant} {best:.1}"))
-        .collect();
-    println!("{} of {} take {MOST} ns or more: {slow:#?}", slow.len(), all.len());
+    let slow: Vec<String> =
+        all.iter().filter(|(.., best)| *best >= MAX).map(|(variant, _, best)| format!("{variant} {best:.1}")).collect();
+    println!("{} of {} take {MAX} ns or more: {slow:#?}", slow.len(), all.len());
 }
 
-/// How long an operation takes to be generated, over some of the ranks.
+/// The time to generate an operation in nanoseconds, over some of the ranks.
 fn nanoseconds(schedule: &dyn Schedule) -> f64 {
     const BATCH: u32 = 8;
     const OPERATIONS: usize = 20_000;
-    let mut into = Rounds::new();
+    let mut into = RoundList::new();
     let mut operations = 0;
-    let begun = std::time::Instant::now();
-    // Ranks from all over the network, until there are enough operations.
+    let started = std::time::Instant::now();
+    // Ranks spread over the network, until there are enough operations.
     for rank in (0..200 * 1024).map(|k| k * 389 % 1024) {
         for phase in 0..schedule.phases() {
             for lane in 0..schedule.phase(phase).lanes {
@@ -268,7 +266,7 @@ fn nanoseconds(schedule: &dyn Schedule) -> f64 {
                 for first in (0..rounds).step_by(BATCH as usize) {
                     into.clear();
                     schedule.emit(rank, phase, lane, first..rounds.min(first + BATCH), &mut into);
-                    operations += into.operations();
+                    operations += into.num_ops();
                 }
             }
         }
@@ -276,7 +274,7 @@ fn nanoseconds(schedule: &dyn Schedule) -> f64 {
             break;
         }
     }
-    begun.elapsed().as_nanos() as f64 / operations.max(1) as f64
+    started.elapsed().as_nanos() as f64 / operations.max(1) as f64
 }
 
 mod the_table {
@@ -284,8 +282,8 @@ mod the_table {
 
     use super::*;
 
-    fn refusal(id: &str, request: &Request<'_>) -> String {
-        registry::build(id, request).err().expect("it is refused").to_string()
+    fn error(id: &str, spec: &CollectiveSpec<'_>) -> String {
+        registry::build(id, spec).err().expect("an error").to_string()
     }
 
     #[test]
@@ -310,7 +308,7 @@ mod the_table {
         let written = std::fs::read_to_string(path).unwrap();
         assert!(
             written == now,
-            "src/registry/algorithms.md is not what the table says; to write it again: \
+            "src/registry/algorithms.md is out of date; to regenerate it: \
              TREEPIE_REGENERATE=1 cargo test -p treepie-collectives --test every the_table"
         );
         let text = registry::text(Some("scan"));
@@ -320,41 +318,42 @@ mod the_table {
     }
 
     #[test]
-    fn refuses_with_a_reason_and_what_applies() {
+    fn names_the_unmet_requirement_and_applicable_algorithms() {
         let flat = Network::flat(6);
-        let request = Request::new(Operation::Scan, &flat);
+        let spec = CollectiveSpec::new(Operation::Scan, &flat);
         assert_eq!(
-            refusal("allgather/bucket", &request),
-            "`allgather/bucket` does not apply: it is for allgather, and scan is asked for; these do: scan/linear, \
+            error("allgather/bucket", &spec),
+            "`allgather/bucket` does not apply: it implements allgather, not scan; these do: scan/linear, \
              scan/recursive_doubling"
         );
-        let request = Request { uniform: false, ..Request::new(Operation::Alltoall, &flat) };
+        let spec = CollectiveSpec { uniform: false, ..CollectiveSpec::new(Operation::Alltoall, &flat) };
         assert_eq!(
-            refusal("alltoall/bruck", &request),
-            "`alltoall/bruck` does not apply: it needs blocks of the same length; these do: alltoall/linear, \
+            error("alltoall/bruck", &spec),
+            "`alltoall/bruck` does not apply: it requires blocks of equal length; these do: alltoall/linear, \
              alltoall/pairwise"
         );
-        let request = Request { commutative: false, ..Request::new(Operation::ReduceScatter, &flat) };
+        let spec = CollectiveSpec { commutative: false, ..CollectiveSpec::new(Operation::ReduceScatter, &flat) };
         assert_eq!(
-            refusal("reduce_scatter/ring", &request),
-            "`reduce_scatter/ring` does not apply: it needs an operator that commutes; these do: reduce_scatter/linear, \
-             reduce_scatter/pairwise, reduce_scatter/distance_halving"
+            error("reduce_scatter/ring", &spec),
+            "`reduce_scatter/ring` does not apply: it requires a commutative operator; these do: \
+             reduce_scatter/linear, reduce_scatter/pairwise, reduce_scatter/distance_halving"
         );
-        let request = Request { commutative: false, ..Request::new(Operation::Reduce { root: 1 }, &flat) };
-        let message = refusal("reduce/reduce_scatter_gather:bruck", &request);
-        assert!(message.contains("its core bruck needs an operator that commutes; these do: reduce/"), "{message}");
-        let request = Request::new(Operation::Bcast { root: 0 }, &flat);
-        let message = refusal("bcast/scatter_allgather:bucket", &request);
+        let spec = CollectiveSpec { commutative: false, ..CollectiveSpec::new(Operation::Reduce { root: 1 }, &flat) };
+        let message = error("reduce/reduce_scatter_gather:bruck", &spec);
+        assert!(message.contains("its core bruck requires a commutative operator; these do: reduce/"), "{message}");
+        let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &flat);
+        let message = error("bcast/scatter_allgather:bucket", &spec);
         assert!(
-            message.contains("its core bucket needs a torus or mesh with rank r at place r, and the network is flat:6")
+            message
+                .contains("its core bucket requires a torus or mesh with rank r at node r, but the network is flat:6")
         );
-        let message = refusal("bcast/two_layer", &request);
-        assert!(message.contains("it needs clusters or a Clos network, and the network is flat:6"), "{message}");
-        let message = refusal("bcast/flat", &Request::new(Operation::Bcast { root: 6 }, &flat));
-        assert!(message.contains("the root is 6, and there are 6 ranks"), "{message}");
+        let message = error("bcast/two_layer", &spec);
+        assert!(message.contains("it requires clusters or a Clos network, but the network is flat:6"), "{message}");
+        let message = error("bcast/flat", &CollectiveSpec::new(Operation::Bcast { root: 6 }, &flat));
+        assert!(message.contains("the root is 6, but there are 6 ranks"), "{message}");
         let irregular = network("mesh:3x3@0-4+8");
-        let message = refusal("allgather/hybrid", &Request::new(Operation::Allgather, &irregular));
-        assert!(message.contains("with rank r at place r, and the network is mesh:3x3@0-4+8; these do: "), "{message}");
+        let message = error("allgather/hybrid", &CollectiveSpec::new(Operation::Allgather, &irregular));
+        assert!(message.contains("with rank r at node r, but the network is mesh:3x3@0-4+8; these do: "), "{message}");
         assert!(message.contains("allgather/hamiltonian"), "{message}");
     }
 
@@ -362,7 +361,7 @@ mod the_table {
     fn knows_near_ids() {
         let near = |id| registry::find(id).err().expect("there is none").to_string();
         assert!(
-            near("allgather/rnig").starts_with("there is no algorithm `allgather/rnig`; near it are allgather/ring, ")
+            near("allgather/rnig").starts_with("there is no algorithm `allgather/rnig`; similar ids: allgather/ring, ")
         );
         assert!(near("allgather/buckets").contains("allgather/bucket,"), "{}", near("allgather/buckets"));
         assert!(near("reduce_scater/ring").contains("reduce_scatter/ring"));
@@ -372,40 +371,40 @@ mod the_table {
     #[test]
     fn takes_arguments() {
         let flat = Network::flat(13);
-        let request = Request::new(Operation::Bcast { root: 2 }, &flat);
-        let lanes = |id: &str| registry::build(id, &request).unwrap().phase(0);
+        let spec = CollectiveSpec::new(Operation::Bcast { root: 2 }, &flat);
+        let lanes = |id: &str| registry::build(id, &spec).unwrap().phase(0);
         assert_eq!(lanes("bcast/chain").lanes, 1);
         assert_eq!((lanes("bcast/chain:segments=16,window=4").lanes, lanes("bcast/kary:3,segments=5").lanes), (16, 5));
         assert_eq!(lanes("bcast/chain:segments=16,window=4").window, 4);
         assert_eq!(
-            refusal("bcast/kary:0", &request),
-            "`bcast/kary` cannot take `0`: degree=a number from 1 on; segments=a number; window=a number"
+            error("bcast/kary:0", &spec),
+            "`bcast/kary` does not accept `0`: degree=a number of at least 1; segments=a number; window=a number"
         );
-        let request = Request::new(Operation::Allgather, &flat);
-        assert_eq!(refusal("allgather/ring:7", &request), "`allgather/ring` cannot take `7`: it has no parameters");
-        let request = Request::new(Operation::Allreduce, &flat);
-        let message = refusal("allreduce/hamiltonian_lanes:reordered", &request);
+        let spec = CollectiveSpec::new(Operation::Allgather, &flat);
+        assert_eq!(error("allgather/ring:7", &spec), "`allgather/ring` does not accept `7`: it has no parameters");
+        let spec = CollectiveSpec::new(Operation::Allreduce, &flat);
+        let message = error("allreduce/hamiltonian_lanes:reordered", &spec);
         assert!(message.ends_with("order=strided or moved"), "{message}");
         let torus = network("torus:3x3x3");
-        let request = Request::new(Operation::Allgather, &torus);
-        let lanes = |id: &str| registry::build(id, &request).unwrap().phase(1).lanes;
+        let spec = CollectiveSpec::new(Operation::Allgather, &torus);
+        let lanes = |id: &str| registry::build(id, &spec).unwrap().phase(1).lanes;
         assert_eq!(["allgather/bucket_k", "allgather/bucket_k:2", "allgather/bucket_k:3,moved"].map(lanes), [6, 2, 3]);
     }
 
     #[test]
-    fn finds_something_for_everything() {
+    fn has_algorithms_for_every_operation_and_network() {
         let networks: Vec<Network> = NETWORKS.iter().map(|text| network(text)).collect();
         let names: BTreeSet<&str> = registry::all().iter().map(|algorithm| algorithm.operation()).collect();
         assert_eq!(names.len(), 11);
         for network in &networks {
             for name in &names {
-                let request = Request {
+                let spec = CollectiveSpec {
                     commutative: false,
                     uniform: false,
                     in_place: *name != "alltoall",
-                    ..Request::new(operation(name, 0), network)
+                    ..CollectiveSpec::new(operation(name, 0), network)
                 };
-                assert!(registry::applicable(&request).len() >= 2, "{name} on {network}");
+                assert!(registry::applicable(&spec).len() >= 2, "{name} on {network}");
             }
         }
     }

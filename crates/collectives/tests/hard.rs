@@ -1,38 +1,39 @@
-//! The four that break weak representations: buckets with odd sizes, a pipeline over two layers, an order of ranks that
-//! is no power of two, and a reduction in place that must keep the order.
+//! Four cases that break weak representations: buckets with odd sizes, a pipeline over two layers, a permuted order of
+//! ranks whose number is not a power of two, and an in-place reduction in rank order.
 
 use std::sync::Arc;
 
-use treepie_collectives::cores::{Bucket, Distance, Doubling, Parallel};
-use treepie_collectives::from_core::{Allgather, ReduceScatter};
-use treepie_schedule::check::{Mode, check};
+use treepie_collectives::allgather_cores::{Bucket, Distance, Doubling, Parallel};
+use treepie_collectives::from_allgather::{Allgather, ReduceScatter};
+use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::count::count;
-use treepie_schedule::{Layout, Layouts};
+use treepie_schedule::{BlockLayout, BlockLayouts};
 use treepie_topology::Network;
 
-fn six(dims: &[u32], moved: bool) -> Parallel<Bucket> {
+fn six(dims: &[u32], shuffled: bool) -> Parallel<Bucket> {
     let orders = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
-    let cores = orders.iter().flat_map(|order| [false, true].map(|minus| Bucket::new(dims, order, minus, moved)));
-    Parallel::new(cores.collect(), moved)
+    let cores = orders.iter().flat_map(|order| [false, true].map(|minus| Bucket::new(dims, order, minus, shuffled)));
+    Parallel::new(cores.collect(), shuffled)
 }
 
-fn uniform(each: usize, blocks: u32) -> impl Fn(u32) -> Layouts {
-    move |_| Layouts::both(Layout::uniform(each, blocks))
+fn uniform(each: usize, blocks: u32) -> impl Fn(u32) -> BlockLayouts {
+    move |_| BlockLayouts::symmetric(BlockLayout::uniform(each, blocks))
 }
 
 #[test]
-fn six_buckets_on_a_torus_that_is_no_cube_with_sizes_that_six_does_not_divide() {
+fn six_buckets_on_a_torus_that_is_not_a_cube_with_sizes_that_six_does_not_divide() {
     for dims in [[2, 3, 4], [3, 3, 3], [4, 1, 5]] {
         let ranks = dims.iter().product();
-        for moved in [false, true] {
+        for shuffled in [false, true] {
             for in_place in [false, true] {
                 for each in [0, 1, 7, 12] {
-                    let schedule = Allgather::new(six(&dims, moved));
-                    check(&schedule, &uniform(each, ranks), Mode { in_place })
-                        .unwrap_or_else(|fault| panic!("{dims:?} moved {moved} in place {in_place} {each}: {fault}"));
-                    let schedule = ReduceScatter::new(six(&dims, moved));
-                    check(&schedule, &uniform(each, ranks), Mode { in_place })
-                        .unwrap_or_else(|fault| panic!("mirror {dims:?} {moved} {in_place} {each}: {fault}"));
+                    let schedule = Allgather::new(six(&dims, shuffled));
+                    check(&schedule, &uniform(each, ranks), CheckOptions { in_place }).unwrap_or_else(|error| {
+                        panic!("{dims:?} shuffled {shuffled} in place {in_place} {each}: {error}")
+                    });
+                    let schedule = ReduceScatter::new(six(&dims, shuffled));
+                    check(&schedule, &uniform(each, ranks), CheckOptions { in_place })
+                        .unwrap_or_else(|error| panic!("mirror {dims:?} {shuffled} {in_place} {each}: {error}"));
                 }
             }
         }
@@ -54,21 +55,21 @@ fn six_buckets_cost_what_the_thesis_says() {
 fn allgatherv_by_reordered_recursive_doubling() {
     for ranks in [1u32, 2, 5, 6, 7, 12, 13] {
         let counts: Vec<usize> = (0..ranks as usize).map(|rank| rank * 5 % 7).collect();
-        let layouts = |_| Layouts::both(Layout::of_counts(&counts));
+        let layouts = |_| BlockLayouts::symmetric(BlockLayout::from_counts(&counts));
         let order: Vec<u32> = (0..ranks).map(|at| (at * 5 + 2) % ranks).collect();
         let mut sorted = order.clone();
         sorted.sort_unstable();
         let order = if sorted.iter().copied().eq(0..ranks) { order } else { (0..ranks).rev().collect() };
         for distance in [Distance::Doubling, Distance::Halving] {
-            for moved in [false, true] {
-                let core = Doubling::new(distance, order.clone(), moved);
-                check(&Allgather::new(core.clone()), &layouts, Mode::default())
-                    .unwrap_or_else(|fault| panic!("{ranks} {distance:?} {moved}: {fault}"));
-                check(&ReduceScatter::new(core.clone()), &layouts, Mode::default())
-                    .unwrap_or_else(|fault| panic!("mirror {ranks} {distance:?} {moved}: {fault}"));
-                if !moved {
-                    check(&Allgather::reordered(core), &layouts, Mode::default())
-                        .unwrap_or_else(|fault| panic!("reordered {ranks} {distance:?}: {fault}"));
+            for shuffled in [false, true] {
+                let core = Doubling::new(distance, order.clone(), shuffled);
+                check(&Allgather::new(core.clone()), &layouts, CheckOptions::default())
+                    .unwrap_or_else(|error| panic!("{ranks} {distance:?} {shuffled}: {error}"));
+                check(&ReduceScatter::new(core.clone()), &layouts, CheckOptions::default())
+                    .unwrap_or_else(|error| panic!("mirror {ranks} {distance:?} {shuffled}: {error}"));
+                if !shuffled {
+                    check(&Allgather::reordered(core), &layouts, CheckOptions::default())
+                        .unwrap_or_else(|error| panic!("reordered {ranks} {distance:?}: {error}"));
                 }
             }
         }
@@ -79,18 +80,18 @@ fn allgatherv_by_reordered_recursive_doubling() {
 fn reduce_scatter_in_place_with_an_operator_that_does_not_commute() {
     for ranks in 1..40 {
         let core = Doubling::new(Distance::Halving, (0..ranks).collect(), false);
-        let proof = check(&ReduceScatter::new(core), &uniform(3, ranks), Mode { in_place: true }).unwrap();
-        assert!(proof.ordered, "{ranks} ranks");
+        let report = check(&ReduceScatter::new(core), &uniform(3, ranks), CheckOptions { in_place: true }).unwrap();
+        assert!(report.rank_ordered, "{ranks} ranks");
     }
     let core = Doubling::new(Distance::Doubling, (0..8).collect(), false);
-    assert!(!check(&ReduceScatter::new(core), &uniform(3, 8), Mode::default()).unwrap().ordered);
+    assert!(!check(&ReduceScatter::new(core), &uniform(3, 8), CheckOptions::default()).unwrap().rank_ordered);
 }
 
 #[test]
 fn reordered_doubling_costs_what_the_thesis_says() {
     let network = Network::torus(&[8; 3], &[true; 3]).unwrap();
     let order = match network.kind() {
-        treepie_topology::Kind::Torus(torus) => torus.morton(),
+        treepie_topology::NetworkKind::Torus(torus) => torus.morton_order(),
         _ => unreachable!(),
     };
     let schedule = Allgather::new(Doubling::new(Distance::Halving, order, true));
@@ -104,19 +105,19 @@ fn reordered_doubling_costs_what_the_thesis_says() {
 
 #[test]
 fn a_broadcast_over_two_layers_in_a_pipeline() {
-    use treepie_collectives::trees::{Bcast, Layer, Placed};
-    let layouts = |_| Layouts::both(Layout::uniform(31, 1));
+    use treepie_collectives::trees::{Bcast, RankTree, TreeShape};
+    let layouts = |_| BlockLayouts::symmetric(BlockLayout::uniform(31, 1));
     // Unequal clusters; in the second case their ranks are scattered.
     for clusters in [&[0, 0, 0, 1, 2, 2, 2, 2, 2, 3, 3][..], &[2, 0, 1, 1, 3, 0, 2, 1, 1, 0, 3, 1, 0]] {
         for root in 0..clusters.len() as u32 {
-            for (wan, lan) in [(Layer::Flat, Layer::Binomial), (Layer::Kary(2), Layer::Kary(3))] {
-                let tree = Arc::new(Placed::two_layer(clusters, root, wan, lan));
+            for (wan, lan) in [(TreeShape::Flat, TreeShape::Binomial), (TreeShape::Kary(2), TreeShape::Kary(3))] {
+                let tree = Arc::new(RankTree::two_layer(clusters, root, wan, lan));
                 let cluster = |rank: u32| clusters[rank as usize];
                 let crossings = (0..tree.ranks()).filter(|rank| cluster(*rank) != cluster(tree.parent(*rank)));
-                assert_eq!(crossings.count(), 3, "the message comes to each other cluster once");
+                assert_eq!(crossings.count(), 3, "the message enters each other cluster once");
                 for segments in [1, 2, 7, 40] {
                     for window in [1, 2, 8, u32::MAX] {
-                        check(&Bcast::new(tree.clone(), segments, window), &layouts, Mode::default()).unwrap();
+                        check(&Bcast::new(tree.clone(), segments, window), &layouts, CheckOptions::default()).unwrap();
                     }
                 }
             }

@@ -1,38 +1,38 @@
-//! What the thesis says that algorithms cost, counted from the schedules themselves. Names are those of the rows E01 to E40.
+//! The costs given in the thesis, counted from the schedules themselves. Names are those of the rows E01 to E40.
 //!
-//! The thesis charges the exchange that puts blocks in order by bisection bandwidth. Counted on the links that messages
-//! take it costs more; here it is counted apart from the core, and printed or asserted beside.
+//! The thesis charges the shuffle by bisection bandwidth. Counted on the links of its routes it costs more; here it is
+//! counted separately from the core, and printed or asserted.
 
 mod common;
 
 use common::{long, network};
-use treepie_collectives::cores::{
+use treepie_collectives::allgather_cores::{
     self, Bucket, Doubling, Parallel, bucket_k, buckets, distance_doubling, distance_halving, hybrid, torus_reordered,
 };
 use treepie_collectives::exchange::{FanInFanOut, HalvingExchange};
-use treepie_collectives::from_core::{Allgather, Allreduce};
-use treepie_collectives::trees::{Bcast, Shape};
-use treepie_schedule::count::{Count, count};
-use treepie_schedule::{Core, Layout, Layouts, Schedule};
-use treepie_topology::{Network, Tie};
+use treepie_collectives::from_allgather::{Allgather, Allreduce};
+use treepie_collectives::trees::{Bcast, TreeKind};
+use treepie_schedule::count::{ScheduleCost, count};
+use treepie_schedule::{AllgatherCore, BlockLayout, BlockLayouts, Schedule};
+use treepie_topology::{Network, TieBreak};
 
-/// Counts with blocks of so many elements.
-fn counted(schedule: &dyn Schedule, each: usize, network: &Network) -> Count {
-    let layouts = Layouts::both(Layout::uniform(each, schedule.blocks()));
+/// The cost with blocks of `each` elements.
+fn counted(schedule: &dyn Schedule, each: usize, network: &Network) -> ScheduleCost {
+    let layouts = BlockLayouts::symmetric(BlockLayout::uniform(each, schedule.blocks()));
     count(schedule, &|_| layouts.clone(), network)
 }
 
-/// Messages and time of an allgather's core, and of what comes before it, in units of a block.
+/// Messages and time of an allgather's core and of its shuffle, in units of a block.
 struct Costs {
     core: (u64, f64),
-    moves: (u64, f64),
+    shuffle: (u64, f64),
 }
 
-fn allgather(core: impl Core, each: usize, network: &Network) -> Costs {
+fn allgather(core: impl AllgatherCore, each: usize, network: &Network) -> Costs {
     let phases = counted(&Allgather::new(core), each, network).phases;
     let unit = |time: f64| time / each as f64;
     let core = (phases[1..].iter().map(|phase| phase.messages).sum(), phases[1..].iter().map(|phase| phase.time).sum());
-    Costs { core: (core.0, unit(core.1)), moves: (phases[0].messages, unit(phases[0].time)) }
+    Costs { core: (core.0, unit(core.1)), shuffle: (phases[0].messages, unit(phases[0].time)) }
 }
 
 fn cube(p: u32) -> Network {
@@ -40,11 +40,11 @@ fn cube(p: u32) -> Network {
 }
 
 /// The six buckets as the thesis numbers them: 0 and 1 XYZ, 2 and 3 YZX, 4 and 5 ZXY.
-fn six(dims: &[u32], moved: bool) -> Parallel<Bucket> {
-    buckets(dims, 6, moved)
+fn six(dims: &[u32], shuffled: bool) -> Parallel<Bucket> {
+    buckets(dims, 6, shuffled)
 }
 
-/// Bytes a microsecond, where a link carries 375.
+/// Bytes per microsecond, where a link carries 375.
 fn bandwidth(ranks: u32, time: f64) -> f64 {
     375.0 * f64::from(ranks - 1) / time
 }
@@ -57,9 +57,9 @@ fn near(id: &str, got: f64, expected: f64, tolerance: f64) {
 fn e01_ring_allgather() {
     for ranks in [2, 5, 16, 129] {
         for text in [format!("torus:{ranks}"), format!("mesh:{ranks}"), format!("flat:{ranks}")] {
-            let Costs { core, moves } = allgather(Bucket::ring(ranks), 7, &network(&text));
+            let Costs { core, shuffle } = allgather(Bucket::ring(ranks), 7, &network(&text));
             assert_eq!(core, (u64::from(ranks - 1), f64::from(ranks - 1)), "E01 on {text}");
-            assert_eq!(moves, (0, 0.0), "E01 on {text}");
+            assert_eq!(shuffle, (0, 0.0), "E01 on {text}");
         }
     }
 }
@@ -101,7 +101,7 @@ fn e05_distance_halving_on_a_cube() {
 #[test]
 fn e06_e07_e08_e10_e33_reordered_doubling_on_8x8x8() {
     let network = cube(8);
-    let torus = network.torus_kind().unwrap();
+    let torus = network.as_torus().unwrap();
     assert_eq!(torus.schedule_bits().unwrap(), [8, 5, 2, 7, 4, 1, 6, 3, 0], "E08: S");
     let schedule = Allgather::new(torus_reordered(&network, true).unwrap());
     let phases = counted(&schedule, 1, &network).phases;
@@ -115,7 +115,7 @@ fn e06_e07_e08_e10_e33_reordered_doubling_on_8x8x8() {
         "E08: size"
     );
     let core = &phases[1];
-    // The exchange before is one message, charged with the bisection's P/(4p^2) = 2.
+    // The shuffle is one message, charged with the bisection's P/(4p^2) = 2.
     let charge = 512.0 / (4.0 * 64.0);
     assert_eq!(charge, 2.0, "E33");
     assert_eq!((phases[0].messages + core.messages, core.time, core.time + charge), (10, 574.0, 576.0), "E06");
@@ -138,11 +138,11 @@ fn e09_e10_reordered_doubling_on_other_tori() {
     ];
     for (dims, messages, time, charge) in rows {
         let network = Network::torus(&dims, &[true; 3]).unwrap();
-        let Costs { core, moves } = allgather(torus_reordered(&network, true).unwrap(), 1, &network);
-        assert_eq!((moves.0 + core.0, core.1), (messages, time), "E09 on {dims:?}");
+        let Costs { core, shuffle } = allgather(torus_reordered(&network, true).unwrap(), 1, &network);
+        assert_eq!((shuffle.0 + core.0, core.1), (messages, time), "E09 on {dims:?}");
         assert_eq!(f64::from(*dims.iter().max().unwrap()) / 4.0, charge, "E09 on {dims:?}");
-        println!("E09 on {dims:?}: the exchange counted on links: {} where {charge} is charged", moves.1);
-        assert!(moves.1 >= charge, "E09 on {dims:?}: a bisection is a bound");
+        println!("E09 on {dims:?}: the exchange counted on links: {} where {charge} is charged", shuffle.1);
+        assert!(shuffle.1 >= charge, "E09 on {dims:?}: a bisection is a bound");
         if dims == [32; 3] {
             near("E10 at 32^3", bandwidth(32768, core.1), 322.2, 0.05);
         }
@@ -168,17 +168,17 @@ fn e11_e12_bucket() {
     }
 }
 
-/// Core messages and six times the bandwidth of six buckets; 3 alignments and 6 exchanges come before, charged with a
-/// quarter of the longest side twice.
+/// Core messages and six times the bandwidth term of six buckets; 3 alignments and 6 exchanges precede them, charged
+/// with a quarter of the longest side twice.
 fn six_buckets(dims: [u32; 3], alpha: u64, six_times: f64) {
     let network = Network::torus(&dims, &[true; 3]).unwrap();
-    let Costs { core, moves } = allgather(six(&dims, true), 6, &network);
+    let Costs { core, shuffle } = allgather(six(&dims, true), 6, &network);
     let charge = f64::from(*dims.iter().max().unwrap()) / 4.0;
     assert_eq!((core.0 + 9, 6.0 * (core.1 + 2.0 * charge)), (alpha, six_times), "E13 or E14 on {dims:?}");
-    println!("E13, E14 on {dims:?}: the exchange counted on links: {} where {charge} is charged", moves.1);
-    assert!(moves.0 <= 6 && moves.1 >= charge, "E13 or E14 on {dims:?}: {moves:?}");
+    println!("E13, E14 on {dims:?}: the exchange counted on links: {} where {charge} is charged", shuffle.1);
+    assert!(shuffle.0 <= 6 && shuffle.1 >= charge, "E13 or E14 on {dims:?}: {shuffle:?}");
     if dims == [8, 16, 32] {
-        assert_eq!(moves.1, 16.0, "E13: counted exchange");
+        assert_eq!(shuffle.1, 16.0, "E13: counted exchange");
     }
 }
 
@@ -205,16 +205,16 @@ fn e14_e40_six_buckets_on_large_tori() {
 #[test]
 fn e26_e27_doubling_on_clos() {
     let clos = Network::clos(80, 64, 4096).unwrap();
-    assert_eq!(clos.clos_kind().unwrap().mu(), 0.25);
+    assert_eq!(clos.as_clos().unwrap().mu(), 0.25);
     assert_eq!(allgather(distance_doubling(4096), 1, &clos).core, (12, 16191.0), "E26");
-    let Costs { core, moves } = allgather(distance_halving(4096, true), 1, &clos);
+    let Costs { core, shuffle } = allgather(distance_halving(4096, true), 1, &clos);
     assert_eq!(core, (12, 4284.0), "E27");
-    // The exchange before is charged with 1/mu, as if all nodes of a leaf sent to other leaves; one in 64 does not.
-    assert_eq!((1.0 / 0.25, moves), (4.0, (1, 63.0 / 16.0)), "E27: the exchange before");
+    // The shuffle is charged with 1/mu, as if all nodes of a leaf sent to other leaves; one in 64 does not.
+    assert_eq!((1.0 / 0.25, shuffle), (4.0, (1, 63.0 / 16.0)), "E27: the shuffle");
     // As formulas, with other leaves.
     for (terminals, radix, ranks) in [(16u32, 20u32, 256u32), (8, 12, 512)] {
         let clos = Network::clos(radix, terminals, ranks).unwrap();
-        let mu = clos.clos_kind().unwrap().mu();
+        let mu = clos.as_clos().unwrap().mu();
         let (t, p) = (f64::from(terminals), f64::from(ranks));
         assert_eq!(allgather(distance_doubling(ranks), 1, &clos).core.1, t - 1.0 + (p - t) / mu, "E26");
         assert_eq!(allgather(distance_halving(ranks, false), 1, &clos).core.1, (p / t - 1.0) / mu + p - p / t, "E27");
@@ -234,7 +234,7 @@ fn e29_mesh_tree() {
     for (text, lg) in [("mesh:16x16", 8), ("mesh:8x8x8", 9), ("mesh:32", 5), ("torus:8x8x8", 9)] {
         let network = network(text);
         for root in [0, 5, network.ranks() - 1] {
-            let tree = Shape::Mesh.place(&network, root).unwrap().stepped();
+            let tree = TreeKind::Mesh.build(&network, root).unwrap().lockstep();
             let count = counted(&Bcast::new(tree.into(), 1, 1), 7, &network);
             assert_eq!(count.delta(), 7.0 * lg as f64, "E29 on {text} from {root}");
             assert_eq!(count.phases[0].rounds.len() as u64, lg, "E29 on {text} from {root}");
@@ -254,7 +254,8 @@ fn e30_e31_exchanges_on_a_mesh() {
         let mesh = Network::torus(&[p, p], &[false; 2]).unwrap();
         let ranks = p * p;
         let vector = |schedule: &dyn Schedule| {
-            let layouts = Layouts::both(Layout::Even { total: ranks as usize, blocks: schedule.blocks() });
+            let layouts =
+                BlockLayouts::symmetric(BlockLayout::Even { total: ranks as usize, blocks: schedule.blocks() });
             let count = count(schedule, &|_| layouts.clone(), &mesh);
             (count.alpha(), count.delta() / f64::from(ranks))
         };
@@ -263,7 +264,7 @@ fn e30_e31_exchanges_on_a_mesh() {
         let expected = 9.0 / 4.0 - 3.0 / (2.0 * f64::from(p));
         let halved = HalvingExchange::alternating(&[p, p], u32::MAX).unwrap();
         assert_eq!(vector(&halved), (2 * lg, expected), "E31 on {p} x {p}");
-        let core = cores::Alternating::new(&[p, p], true).unwrap();
+        let core = allgather_cores::Alternating::new(&[p, p], true).unwrap();
         assert_eq!(vector(&Allreduce::new(core)), (2 * lg, expected), "E31 on {p} x {p}, as a core");
         if p == 16 {
             assert_eq!(expected, 2.15625, "E31");
@@ -274,7 +275,7 @@ fn e30_e31_exchanges_on_a_mesh() {
     }
 }
 
-/// The farthest in any dimension first, the same for all ranks.
+/// Farthest in any dimension first, in the same order for all ranks.
 fn plain(dims: &[u32]) -> Doubling {
     torus_reordered(&Network::torus(dims, &vec![false; dims.len()]).unwrap(), true).unwrap()
 }
@@ -294,9 +295,9 @@ fn e33_the_exchange_is_bound_by_the_bisection() {
     // Half of P blocks cross 2 p^2 links in each direction of the longest dimension.
     for p in [4u32, 8, 16, 32] {
         let bound = f64::from(p * p * p) / f64::from(4 * p * p);
-        let Costs { moves, .. } = allgather(torus_reordered(&cube(p), true).unwrap(), 1, &cube(p));
-        println!("E33 at {p}: bound {bound}, counted {}", moves.1);
-        assert!(moves.1 >= bound, "E33 at {p}");
+        let Costs { shuffle, .. } = allgather(torus_reordered(&cube(p), true).unwrap(), 1, &cube(p));
+        println!("E33 at {p}: bound {bound}, counted {}", shuffle.1);
+        assert!(shuffle.1 >= bound, "E33 at {p}");
         assert_eq!(bound, f64::from(p) / 4.0, "E33 at {p}");
     }
 }
@@ -306,11 +307,11 @@ fn e34_where_segment_1203_begins() {
     let core = six(&[8; 3], true);
     // Six segments of each block, in order: 1203 is number 3 of block 200.
     assert_eq!((1203 / 512, 1203 % 512), (2, 179), "E34: bucket and offset");
-    assert_eq!(core.keeper(1203 / 6, 1203 % 6), 410, "E34: start rank");
+    assert_eq!(core.owner(1203 / 6, 1203 % 6), 410, "E34: start rank");
     assert_eq!(2 + 8 * (3 + 8 * 6), 410, "E34: x = 2, y = 3, z = 6");
-    let mut kept = Vec::new();
-    core.kept(410, &mut |block, cut| kept.push(6 * block + cut));
-    assert!(kept.contains(&1203), "E34: {kept:?}");
+    let mut initial = Vec::new();
+    core.initial_blocks(410, &mut |block, segment| initial.push(6 * block + segment));
+    assert!(initial.contains(&1203), "E34: {initial:?}");
 }
 
 #[test]
@@ -320,31 +321,35 @@ fn e35_blocks_are_permuted() {
         let core = torus_reordered(&network, true).unwrap();
         let mut seen = vec![false; network.ranks() as usize];
         for rank in 0..network.ranks() {
-            core.kept(rank, &mut |block, _| {
+            core.initial_blocks(rank, &mut |block, _| {
                 assert!(!std::mem::replace(&mut seen[block as usize], true), "E35 on {text}: block {block} twice");
-                assert_eq!(core.keeper(block, 0), rank, "E35 on {text}: block {block}");
+                assert_eq!(core.owner(block, 0), rank, "E35 on {text}: block {block}");
             });
         }
         assert!(seen.iter().all(|seen| *seen), "E35 on {text}");
     }
-    // R(S, i) has bit S_k of the rank as bit k: who holds block i at first reads i's bits along the schedule.
+    // R(S, i) has bit S_k of the rank as bit k: the initial owner of block i has i's bits permuted by the schedule.
     let network = cube(8);
     let core = torus_reordered(&network, true).unwrap();
-    let schedule = network.torus_kind().unwrap().schedule_bits().unwrap();
+    let schedule = network.as_torus().unwrap().schedule_bits().unwrap();
     for rank in 0..512u32 {
         let permuted = schedule.iter().zip(0..).map(|(bit, k)| (rank >> bit & 1) << k).sum::<u32>();
-        core.kept(rank, &mut |block, _| assert_eq!(block, permuted, "E35: rank {rank}"));
+        core.initial_blocks(rank, &mut |block, _| assert_eq!(block, permuted, "E35: rank {rank}"));
     }
 }
 
 #[test]
 fn e38_buckets_on_a_mesh() {
     let mesh = Network::torus(&[8; 3], &[false; 3]).unwrap();
-    let most = |cores: Parallel<Bucket>| {
+    let max_congestion = |cores: Parallel<Bucket>| {
         let phases = counted(&Allgather::new(cores), 6, &mesh).phases;
         phases[1..].iter().flat_map(|phase| &phase.rounds).map(|round| round.congestion()).fold(0.0, f64::max)
     };
-    assert_eq!((most(six(&[8; 3], false)), most(buckets(&[8; 3], 3, false))), (2.0, 1.0), "E38: congestion");
+    assert_eq!(
+        (max_congestion(six(&[8; 3], false)), max_congestion(buckets(&[8; 3], 3, false))),
+        (2.0, 1.0),
+        "E38: congestion"
+    );
     let cost = |count| allgather(buckets(&[8; 3], count, false), 6, &mesh).core;
     let (three, six) = (cost(3), cost(6));
     assert!(three.0 < six.0 && three.1 <= six.1, "E38: three buckets {three:?} against six {six:?}");
@@ -354,7 +359,7 @@ fn e38_buckets_on_a_mesh() {
 #[test]
 fn e40_hybrid() {
     let messages = |p| allgather(hybrid(&cube(p), true).unwrap(), 6, &cube(p)).core.0;
-    // The thesis's 59 at 8^3 does not follow its own pattern, which gives 61 with the exchange before.
+    // The thesis's 59 at 8^3 does not follow its own pattern, which gives 61 with the shuffle.
     assert_eq!(messages(8), 60, "E40: hybrid at 8^3");
     if long() {
         assert_eq!(messages(32), 216, "E40: hybrid at 32^3");
@@ -363,11 +368,11 @@ fn e40_hybrid() {
 
 #[test]
 fn half_a_ring_is_shared_by_both_directions() {
-    // The rule that E08 and E03 rest on: h below half a ring, a quarter of the ring at half.
+    // The rule behind E08 and E03: congestion h below half a ring, a quarter of the ring at half.
     let ring = Network::torus(&[32], &[true]).unwrap();
     for (hop, congestion) in [(1u32, 1.0), (2, 2.0), (4, 4.0), (8, 8.0), (16, 8.0)] {
         let mut loads = vec![0.0f64; ring.links() as usize];
-        (0..32).for_each(|rank| ring.route(rank, rank ^ hop, Tie::Parity, |link| loads[link as usize] += 1.0));
+        (0..32).for_each(|rank| ring.route(rank, rank ^ hop, TieBreak::Parity, |link| loads[link as usize] += 1.0));
         assert_eq!(loads.into_iter().fold(0.0, f64::max), congestion);
     }
 }

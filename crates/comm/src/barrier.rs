@@ -1,38 +1,38 @@
-//! Barriers: nobody goes on before all have come.
+//! Barriers: no rank leaves before every rank has arrived.
 //!
-//! On a world whose engine has a counter that all ranks share, everybody can add to it (`barrier/central`). All other
-//! barriers are schedules of messages without data.
+//! On a world whose engine has a shared counter, ranks can add to that counter (`barrier/central`). All other barriers
+//! are schedules of empty messages.
 //!
-//! The n-th call of each rank on a communicator is one barrier. It returns `Ok` on a rank only if every rank has called it
-//! n times, whoever leaves, fails or is killed, and however often others call again.
+//! The n-th call of each rank on a communicator is one barrier. It returns `Ok` on a rank only if every rank has called
+//! it n times, whichever ranks finalize, fail or are killed, and however often others call again.
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Result};
-use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 use treepie_schedule::Operation;
 
 use crate::Or;
-use crate::collective::{Call, Lengths, NO_FOLD};
+use crate::collective::{BlockCounts, CollectiveCall, NO_REDUCE_FN};
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
 
 impl Comm {
-    /// Waits until all ranks of the communicator have called it.
+    /// Waits until all ranks of the communicator have called it (`MPI_Barrier`).
     pub fn barrier(&self) -> Result<()> {
-        if let Some(result) = self.barrier_at_board() {
+        if let Some(result) = self.segment_barrier() {
             return result;
         }
-        // Once the board is closed, by messages, which have the number of the call: ranks may have passed different numbers of
-        // barriers at the board, and would arrive at the engine's counter for different calls.
-        let central = if self.owns_board() { None } else { self.central_barrier() };
+        // Once the shared segment is closed, use messages, which carry the instance number of the call: ranks may have
+        // passed different numbers of segment barriers, and would arrive at the engine's counter for different calls.
+        let central = if self.owns_segment() { None } else { self.central_barrier() };
         match central {
             Some(request) => request.wait(),
-            None => self.run_call(&barrier(), &[], &mut [], NO_FOLD),
+            None => self.run_call(&barrier(), &[], &mut [], NO_REDUCE_FN),
         }
     }
 
-    /// Begins a barrier; the request is done when all ranks of the communicator have begun it.
+    /// Starts a barrier (`MPI_Ibarrier`). The request completes when all ranks of the communicator have started it.
     pub fn ibarrier(&self) -> Result<Request<'static, ()>> {
         match self.central_barrier() {
             Some(request) => Ok(request),
@@ -40,35 +40,37 @@ impl Comm {
         }
     }
 
-    /// Whether any rank says yes. All ranks of the communicator call it.
-    pub fn any(&self, yes: bool) -> Result<bool> {
-        // Ranks bring bits to a barrier of the engine's. Where there is a board to meet at, a reduction is as fast.
-        if self.means().barrier && self.endpoint().fabric().board().is_none() {
-            return Ok(self.run_protocol(Asked { yes, has_come: false, any: None }, 1, |_| ())?.any == Some(true));
+    /// Logical or over the ranks of the communicator: whether any of them passes `true`. Collective.
+    pub fn any(&self, value: bool) -> Result<bool> {
+        // The engine's barrier reduces bits. Where there is a shared segment, an allreduce is as fast.
+        if self.capabilities().barrier && self.endpoint().fabric().shared_segment().is_none() {
+            return Ok(
+                self.run_protocol(AnyReactor { value, has_arrived: false, any: None }, 1, |_| ())?.any == Some(true)
+            );
         }
-        Ok(self.all_reduce(&[u8::from(yes)], Or)?[0] != 0)
+        Ok(self.allreduce(&[u8::from(value)], Or)?[0] != 0)
     }
 
-    /// Adds this rank to the engine's counter, if that is the barrier to take and there is one.
+    /// Arrives at the engine's counter, if there is one and `barrier/central` is selected.
     fn central_barrier(&self) -> Option<Request<'static, ()>> {
-        // Those who compare their calls first begin it at other times on other ranks.
-        if self.is_checked() || !self.is_of_all() || !self.prefers_central_barrier() {
+        // In checked mode ranks compare their calls first, and so start the barrier at different times.
+        if self.is_checked() || !self.is_whole_world() || !self.prefers_central_barrier() {
             return None;
         }
-        // Contexts are even and never used twice, so each communicator of all ranks has a counter of its own.
-        let id = self.endpoint().gather(self.context() / 2, 0)?;
+        // Contexts are even and never reused, so each communicator of all ranks has its own counter.
+        let id = self.endpoint().ibarrier(self.context() / 2, 0)?;
         Some(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 }
 
-/// Ranks are asked, and bring their answers to a barrier.
-struct Asked {
-    yes: bool,
-    has_come: bool,
+/// Logical or in the bits of a barrier.
+struct AnyReactor {
+    value: bool,
+    has_arrived: bool,
     any: Option<bool>,
 }
 
-impl Reactor for Asked {
+impl Reactor for AnyReactor {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         None
     }
@@ -77,12 +79,12 @@ impl Reactor for Asked {
         Ok(())
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        (!std::mem::replace(&mut self.has_come, true)).then_some(self.yes.into())
+    fn poll_barrier(&mut self) -> Option<u64> {
+        (!std::mem::replace(&mut self.has_arrived, true)).then_some(self.value.into())
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        self.any = Some(gathered.census != 0);
+    fn on_barrier(&mut self, gathered: BarrierResult) -> Result<()> {
+        self.any = Some(gathered.bits != 0);
         Ok(())
     }
 
@@ -90,8 +92,8 @@ impl Reactor for Asked {
         "any"
     }
 
-    fn needs(&self, _: u32) -> Needs {
-        if self.is_done() { Needs::Nothing } else { Needs::Message }
+    fn dependency_on(&self, _: u32) -> PeerDependency {
+        if self.is_done() { PeerDependency::Nothing } else { PeerDependency::Required }
     }
 
     fn is_done(&self) -> bool {
@@ -99,6 +101,6 @@ impl Reactor for Asked {
     }
 }
 
-fn barrier() -> Call<'static> {
-    Call::of::<u8>(Operation::Barrier, Lengths::Vector(0))
+fn barrier() -> CollectiveCall<'static> {
+    CollectiveCall::of::<u8>(Operation::Barrier, BlockCounts::Vector(0))
 }

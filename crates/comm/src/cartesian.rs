@@ -1,15 +1,15 @@
-//! Communicators whose ranks are the places of a grid.
+//! Cartesian topologies: communicators whose ranks form a grid.
 //!
-//! The last coordinate changes fastest, as in MPI. Everything but making one is arithmetic on this rank alone.
+//! The last coordinate varies fastest (row-major), as in MPI. Everything but the creation is local arithmetic.
 
 use std::ops::Deref;
 
 use treepie_base::{Error, Rank, Result};
 
 use crate::comm::Comm;
-use crate::split::digest_of;
+use crate::split::group_digest;
 
-/// A communicator whose ranks are the places of a grid.
+/// A communicator with a Cartesian topology.
 #[derive(Clone, Debug)]
 pub struct Cartesian {
     comm: Comm,
@@ -26,26 +26,26 @@ impl Deref for Cartesian {
 }
 
 impl Comm {
-    /// A communicator of the first ranks as a grid with these sides, in some dimensions a ring. The last coordinate
-    /// changes fastest. All ranks call it; those for whom there is no place get nothing. [`balanced_dims`](crate::balanced_dims)
-    /// finds sides.
+    /// A communicator with a Cartesian topology of the given dimensions, each periodic or not (`MPI_Cart_create`
+    /// without reordering). It has the first ranks of this one. All ranks call it; ranks outside of the grid get
+    /// `None`. [`dims_create`](crate::dims_create) balances dimensions.
     ///
     /// # Errors
-    /// If there are more places than ranks, if a side is 0, or if not each dimension has both; if the ranks do not agree, on
-    /// those that have a place.
-    pub fn cartesian(&self, dims: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
-        let _compared = self.agree_on_split(|| format!("cartesian of {dims:?} {periodic:?}"))?;
-        // Those who ask for something else must not wait for this rank, nor be in one grid with it.
-        let asked = places(dims, periodic, self.size());
-        let has_place = asked.as_ref().is_ok_and(|places| self.rank() < *places);
-        let colour = has_place.then(|| colour_of(dims, periodic));
-        let comm = self.split(colour, 0)?;
-        let places = asked?;
+    /// If the grid is larger than the communicator, a dimension is 0, or `dims` and `periodic` differ in length; on the
+    /// ranks of the grid, if they do not agree.
+    pub fn cart_create(&self, dims: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
+        let _compared = self.compare_split_call(|| format!("cart_create of {dims:?} {periodic:?}"))?;
+        // Ranks that request another grid must neither wait for this rank nor get into its grid.
+        let requested = grid_size(dims, periodic, self.size());
+        let is_member = requested.as_ref().is_ok_and(|size| self.rank() < *size);
+        let color = is_member.then(|| color_of(dims, periodic));
+        let comm = self.split(color, 0)?;
+        let size = requested?;
         let Some(comm) = comm else { return Ok(None) };
-        if comm.size() != places {
+        if comm.size() != size {
             let grid = shape(dims);
             return Err(Error::Algorithm(format!(
-                "{} of the {places} ranks of a grid of {grid} ask for it",
+                "only {} of the {size} ranks of a grid of {grid} request it",
                 comm.size()
             )));
         }
@@ -54,57 +54,56 @@ impl Comm {
 }
 
 impl Cartesian {
-    /// The sides of the grid.
+    /// Number of ranks along each dimension.
     pub fn dims(&self) -> &[usize] {
         &self.dims
     }
 
-    /// Which dimensions are rings.
+    /// Whether each dimension is periodic.
     pub fn periodic(&self) -> &[bool] {
         &self.periodic
     }
 
-    /// Where a rank is.
+    /// Coordinates of a rank (`MPI_Cart_coords`).
     ///
     /// # Errors
-    /// If it does not exist.
-    pub fn coordinates(&self, rank: Rank) -> Result<Vec<usize>> {
+    /// If there is no such rank.
+    pub fn coords(&self, rank: Rank) -> Result<Vec<usize>> {
         self.check_rank(rank)?;
-        let mut coordinates = self.dims.clone();
+        let mut coords = self.dims.clone();
         let mut left = rank;
-        for coordinate in coordinates.iter_mut().rev() {
+        for coordinate in coords.iter_mut().rev() {
             let side = *coordinate;
             *coordinate = left % side;
             left /= side;
         }
-        Ok(coordinates)
+        Ok(coords)
     }
 
-    /// The rank at a place. Coordinates may lie outside the grid: in a dimension that is a ring they go around, and beyond the
-    /// edge of another one there is nobody.
+    /// The rank at these coordinates (`MPI_Cart_rank`). Coordinates outside of the grid wrap around in a periodic
+    /// dimension; in any other dimension there is no rank there.
     ///
     /// # Panics
-    /// If there is not one coordinate for each dimension.
-    pub fn rank_at(&self, coordinates: &[isize]) -> Option<Rank> {
-        assert_eq!(coordinates.len(), self.dims.len(), "coordinates for the dimensions of a grid");
+    /// If the number of coordinates is not the number of dimensions.
+    pub fn rank_at(&self, coords: &[isize]) -> Option<Rank> {
+        assert_eq!(coords.len(), self.dims.len(), "one coordinate for each dimension of the grid");
         let sides = self.dims.iter().zip(&self.periodic);
-        sides.zip(coordinates).try_fold(0, |rank, ((side, periodic), coordinate)| {
+        sides.zip(coords).try_fold(0, |rank, ((side, periodic), coordinate)| {
             let within = if *periodic { coordinate.rem_euclid(*side as isize) } else { *coordinate };
             let within = usize::try_from(within).ok().filter(|within| within < side)?;
             Some(rank * side + within)
         })
     }
 
-    /// Who sends to this rank and to whom it sends where everybody sends so many places further in a dimension; nobody
-    /// beyond an edge.
+    /// Source and destination of a shift by `by` ranks along a dimension (`MPI_Cart_shift`); `None` beyond an edge.
     ///
     /// # Panics
     /// If there is no such dimension.
     pub fn shift(&self, dimension: usize, by: isize) -> (Option<Rank>, Option<Rank>) {
         let (side, periodic) = (self.dims[dimension] as isize, self.periodic[dimension]);
-        let mut at: Vec<isize> = self.here().into_iter().map(|coordinate| coordinate as isize).collect();
+        let mut at: Vec<isize> = self.own_coords().into_iter().map(|coordinate| coordinate as isize).collect();
         let own = at[dimension];
-        // Around a ring the rest does; elsewhere what does not fit into a number is beyond the edge anyway.
+        // In a periodic dimension the remainder suffices; in others an overflow is beyond the edge anyway.
         let by = if periodic { by % side } else { by };
         let mut towards = |there: Option<isize>| {
             at[dimension] = there?;
@@ -113,32 +112,32 @@ impl Cartesian {
         (towards(own.checked_sub(by)), towards(own.checked_add(by)))
     }
 
-    /// The ranks one place away: for each dimension the one before and the one after; nobody beyond an edge. A ring of two has
-    /// the same on both sides, and one of one this rank itself.
-    pub fn neighbours(&self) -> Vec<Option<Rank>> {
+    /// The nearest neighbors: for each dimension the rank before and the rank after, `None` beyond an edge. In a
+    /// periodic dimension of size 2 both are the same rank, in one of size 1 both are this rank.
+    pub fn neighbors(&self) -> Vec<Option<Rank>> {
         (0..self.dims.len())
             .map(|dimension| self.shift(dimension, 1))
             .flat_map(|(before, after)| [before, after])
             .collect()
     }
 
-    /// The part of the grid that this rank is in if only these dimensions are kept: of a plane a row or a column. All ranks
-    /// call it, with the same.
+    /// The subgrid of this rank that keeps these dimensions, for example its row or column of a plane (`MPI_Cart_sub`).
+    /// All ranks call it with the same `keep`.
     ///
     /// # Errors
-    /// If it is not said for each dimension, or if not all ranks of this one's part keep the same.
+    /// If `keep` does not have one entry for each dimension, or the ranks of a subgrid differ in `keep`.
     pub fn sub(&self, keep: &[bool]) -> Result<Cartesian> {
-        let _compared = self.comm.agree_on_split(|| format!("sub keeping {keep:?}"))?;
-        let asked = self.check_length("what to keep of a grid", keep);
+        let _compared = self.comm.compare_split_call(|| format!("sub keeping {keep:?}"))?;
+        let requested = self.check_length("the list of dimensions to keep", keep);
         let kept = |which: bool| {
             keep.iter().zip(0..self.dims.len()).filter(move |(keep, _)| **keep == which).map(|(_, at)| at)
         };
-        let here = self.here();
-        let index = |which: bool| kept(which).fold(0, |index, at| index * self.dims[at] + here[at]);
-        let colour = asked.is_ok().then(|| self.number_of_part(keep, &here).unwrap_or(index(false) as u32));
-        let comm = self.comm.split(colour, 0)?;
-        asked?;
-        let comm = comm.expect("it has a colour");
+        let coords = self.own_coords();
+        let index = |which: bool| kept(which).fold(0, |index, at| index * self.dims[at] + coords[at]);
+        let color = requested.is_ok().then(|| self.subgrid_color(keep, &coords).unwrap_or(index(false) as u32));
+        let comm = self.comm.split(color, 0)?;
+        requested?;
+        let comm = comm.expect("it has a color");
         let dims: Vec<usize> = kept(true).map(|at| self.dims[at]).collect();
         if (comm.size(), comm.rank()) != (dims.iter().product(), index(true)) {
             return Err(Error::Algorithm(format!(
@@ -149,17 +148,18 @@ impl Cartesian {
         Ok(Cartesian { comm, dims, periodic: kept(true).map(|at| self.periodic[at]).collect() })
     }
 
-    /// A number for each part of each choice of what to keep, so that ranks which keep different dimensions are not put
-    /// together: a digit for each dimension, with one more where all of it is kept. Nothing if there are too many.
-    fn number_of_part(&self, keep: &[bool], here: &[usize]) -> Option<u32> {
+    /// A color for each subgrid of each choice of `keep`, so that ranks which keep different dimensions do not share a
+    /// communicator: a mixed-radix number with a digit for each dimension, whose highest value marks a kept dimension.
+    /// `None` if that overflows.
+    fn subgrid_color(&self, keep: &[bool], coords: &[usize]) -> Option<u32> {
         let bases = self.dims.iter().map(|side| u32::try_from(side + 1).ok());
         bases.clone().try_fold(1, |numbers: u32, base| numbers.checked_mul(base?))?;
-        let digits = keep.iter().zip(here).zip(&self.dims).map(|((keep, at), side)| if *keep { side } else { at });
+        let digits = keep.iter().zip(coords).zip(&self.dims).map(|((keep, at), side)| if *keep { side } else { at });
         bases.zip(digits).try_fold(0, |number, (base, digit)| Some(number * base? + *digit as u32))
     }
 
-    fn here(&self) -> Vec<usize> {
-        self.coordinates(self.rank()).expect("this rank exists")
+    fn own_coords(&self) -> Vec<usize> {
+        self.coords(self.rank()).expect("this rank exists")
     }
 
     fn check_length<T>(&self, what: &'static str, list: &[T]) -> Result<()> {
@@ -171,21 +171,21 @@ fn check_length(what: &'static str, got: usize, expected: usize) -> Result<()> {
     if got == expected { Ok(()) } else { Err(Error::BadLength { what, got, expected }) }
 }
 
-/// How many places a grid has. Refuses one that so many ranks cannot be.
-fn places(dims: &[usize], periodic: &[bool], ranks: usize) -> Result<usize> {
-    check_length("which dimensions of a grid are rings", periodic.len(), dims.len())?;
-    let places = dims.iter().fold(1, |places: usize, side| places.saturating_mul(*side));
+/// Number of ranks of a grid. Fails if the communicator is too small for it.
+fn grid_size(dims: &[usize], periodic: &[bool], ranks: usize) -> Result<usize> {
+    check_length("the list of periodic dimensions", periodic.len(), dims.len())?;
+    let size = dims.iter().fold(1, |size: usize, side| size.saturating_mul(*side));
     if dims.contains(&0) {
-        return Err(Error::Algorithm(format!("a grid of {} has no places", shape(dims))));
+        return Err(Error::Algorithm(format!("a grid of {} is empty", shape(dims))));
     }
-    if places > ranks {
+    if size > ranks {
         let grid = shape(dims);
-        return Err(Error::Algorithm(format!("a grid of {grid} has more places than the {ranks} ranks")));
+        return Err(Error::Algorithm(format!("a grid of {grid} needs more than the {ranks} ranks")));
     }
-    Ok(places)
+    Ok(size)
 }
 
-/// For people.
+/// The dimensions as text, for error messages.
 fn shape(dims: &[usize]) -> String {
     if dims.is_empty() {
         return "no dimensions".to_owned();
@@ -193,9 +193,9 @@ fn shape(dims: &[usize]) -> String {
     dims.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// The same for ranks that ask for the same grid, and as good as always another one for others.
-fn colour_of(dims: &[usize], periodic: &[bool]) -> u32 {
+/// The same color for ranks that request the same grid, and almost surely another color for others.
+fn color_of(dims: &[usize], periodic: &[bool]) -> u32 {
     let list: Vec<usize> = dims.iter().copied().chain(periodic.iter().map(|is| usize::from(*is))).collect();
-    let digest = digest_of(&list);
+    let digest = group_digest(&list);
     (digest >> 32) as u32 ^ digest as u32
 }

@@ -1,4 +1,4 @@
-//! A group of ranks with a message space of its own.
+//! Communicators: a group of ranks with its own communication context.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
@@ -6,76 +6,77 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
-use treepie_fabric::{Address, Call, Endpoint, Envelope, Fabric, Select};
+use treepie_fabric::{Address, CallSignature, Endpoint, Envelope, Fabric, Select};
 use treepie_schedule::Operation;
 
 use crate::checked;
-use crate::collective::{Choice, Collectives};
-use crate::members::{Leftovers, Members};
+use crate::collective::{AlgorithmChoice, Collectives};
+use crate::members::{DeferredFrees, Members};
 
-/// A group of ranks with a message space of its own: what is sent on one communicator is received on that one only.
+/// A communicator: a group of ranks with its own context. A message sent on one communicator is received on that one
+/// only.
 ///
-/// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) makes another one with the same
-/// ranks. It belongs to the thread that is its rank. When the last handle of the last communicator is dropped, the rank
-/// leaves its world; requests that are left then only report an error.
+/// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) creates another one with the same
+/// ranks. It belongs to the thread of its rank. When the last handle of the last communicator is dropped, the rank
+/// finalizes; the remaining requests then only report an error.
 #[derive(Clone)]
 pub struct Comm {
-    pub(crate) inner: Rc<Inner>,
+    pub(crate) inner: Rc<CommInner>,
     world: Rc<World>,
     pub(crate) collectives: Rc<Collectives>,
 }
 
-/// Ends the world with the last communicator. Requests do not hold it, so that forgetting one does not keep the rank
-/// from leaving.
+/// Finalizes the rank with its last communicator. Requests hold no reference, so a leaked request does not keep the
+/// rank from finalizing.
 struct World {
     endpoint: Rc<RefCell<Endpoint>>,
-    leftovers: Rc<Leftovers>,
+    deferred_frees: Rc<DeferredFrees>,
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         let mut endpoint = self.endpoint.borrow_mut();
-        self.leftovers.clear(&mut endpoint, false);
-        endpoint.end();
+        self.deferred_frees.run_frees(&mut endpoint, false);
+        endpoint.finalize();
     }
 }
 
-/// Ends a rank's part in its world when it is dropped, whatever handles of it were forgotten or kept. Whoever runs the
-/// rank's function holds one, so that peers hear of the end of a rank that never drops its world.
+/// Finalizes the rank when dropped, even if handles of its communicators are leaked or still in use. The caller of the
+/// rank's function holds one, so that peers learn of the end of a rank that never drops its world.
 pub struct Finalizer {
     endpoint: Rc<RefCell<Endpoint>>,
-    leftovers: Rc<Leftovers>,
+    deferred_frees: Rc<DeferredFrees>,
 }
 
 impl Drop for Finalizer {
     fn drop(&mut self) {
-        // A rank that was left in the middle of an operation has nobody who could go on with it.
+        // A rank that unwound in the middle of an operation cannot continue it.
         if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
-            self.leftovers.clear(&mut endpoint, false);
-            endpoint.end();
+            self.deferred_frees.run_frees(&mut endpoint, false);
+            endpoint.finalize();
         }
     }
 }
 
-pub(crate) struct Inner {
+pub(crate) struct CommInner {
     endpoint: Rc<RefCell<Endpoint>>,
-    /// Even for messages of the program; the odd one above is for the library's own.
+    /// Even, for messages of the program; the odd one above is for the library.
     context: u32,
     rank: Rank,
     pub(crate) members: Rc<Members>,
-    leftovers: Rc<Leftovers>,
-    /// Collective operations begun so far.
+    deferred_frees: Rc<DeferredFrees>,
+    /// Number of collective operations started so far.
     pub(crate) instances: Cell<u32>,
-    /// A call goes on that was compared as a whole.
-    pub(crate) compared: Cell<bool>,
-    /// Whether all ranks can read each other's memory, once they have found out.
-    pub(crate) shows: Cell<Option<bool>>,
-    /// What crates above keep with a communicator.
-    pub(crate) attachments: RefCell<Vec<Rc<dyn Any>>>,
-    /// Protocols run alone so far.
-    pub(crate) protocols: Cell<u32>,
-    /// Where among requests one was over the last time.
-    pub(crate) last_over: Cell<usize>,
+    /// Whether a call that was compared as a whole is in progress.
+    pub(crate) in_checked_call: Cell<bool>,
+    /// Whether all ranks can read each other's memory, once they have agreed on it.
+    pub(crate) single_copy: Cell<Option<bool>>,
+    /// Attributes that other crates cache on a communicator.
+    pub(crate) attributes: RefCell<Vec<Rc<dyn Any>>>,
+    /// Number of protocol instances started so far.
+    pub(crate) protocol_runs: Cell<u32>,
+    /// Index in a list of requests at which one was complete the last time.
+    pub(crate) last_completed: Cell<usize>,
 }
 
 impl Comm {
@@ -84,131 +85,133 @@ impl Comm {
         let endpoint = Endpoint::new(fabric);
         let (rank, ranks) = (endpoint.rank() as Rank, endpoint.size());
         let members = Rc::new(Members::All { ranks });
-        let world = World { endpoint: Rc::new(RefCell::new(endpoint)), leftovers: Rc::default() };
+        let world = World { endpoint: Rc::new(RefCell::new(endpoint)), deferred_frees: Rc::default() };
         let world = Self::with_context(&Rc::new(world), 0, rank, members);
-        if checked::is_asked_for() { world.checked() } else { world }
+        if checked::is_enabled_by_environment() { world.checked() } else { world }
     }
 
-    /// What ends this rank's part in the world, though handles are left.
+    /// Finalizes this rank when dropped, even if handles remain.
     #[doc(hidden)]
     pub fn finalizer(&self) -> Finalizer {
-        Finalizer { endpoint: self.world.endpoint.clone(), leftovers: self.world.leftovers.clone() }
+        Finalizer { endpoint: self.world.endpoint.clone(), deferred_frees: self.world.deferred_frees.clone() }
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {
         let mut endpoint = world.endpoint.borrow_mut();
-        if !members.are_all(endpoint.size()) {
-            endpoint.name_group(context, members.clone());
+        if !members.is_whole_world(endpoint.size()) {
+            endpoint.register_group(context, members.clone());
         }
         drop(endpoint);
-        let inner = Inner {
+        let inner = CommInner {
             endpoint: world.endpoint.clone(),
             context,
             rank,
             members,
-            leftovers: world.leftovers.clone(),
+            deferred_frees: world.deferred_frees.clone(),
             instances: Cell::new(0),
-            compared: Cell::new(false),
-            shows: Cell::new(None),
-            attachments: RefCell::default(),
-            protocols: Cell::new(0),
-            last_over: Cell::new(0),
+            in_checked_call: Cell::new(false),
+            single_copy: Cell::new(None),
+            attributes: RefCell::default(),
+            protocol_runs: Cell::new(0),
+            last_completed: Cell::new(0),
         };
         Self { inner: Rc::new(inner), world: world.clone(), collectives: Rc::default() }
     }
 
-    pub(crate) fn with_choice(&self, choice: Choice) -> Self {
+    pub(crate) fn with_choice(&self, choice: AlgorithmChoice) -> Self {
         let collectives = Rc::new(Collectives::new(choice));
         Self { inner: self.inner.clone(), world: self.world.clone(), collectives }
     }
 
-    /// This rank's number, from 0 to `size() - 1`.
+    /// This rank, from 0 to `size() - 1`.
     pub fn rank(&self) -> Rank {
         self.inner.rank
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.inner.members.ranks() as usize
     }
 
-    /// The engine that carries the messages: `shm`, `threads`, `mpi`, `sim`, `alone`.
+    /// The engine that transports messages: `shm`, `threads`, `mpi`, `sim`, `alone`.
     pub fn engine(&self) -> &'static str {
-        self.endpoint().engine()
+        self.endpoint().engine_name()
     }
 
-    /// The longest message in bytes that is sent without asking its receiver.
-    pub fn short_message(&self) -> usize {
+    /// The eager limit in bytes: longer messages use a rendezvous with the receiver.
+    pub fn eager_limit(&self) -> usize {
         self.endpoint().eager_limit()
     }
 
-    /// A communicator of the same ranks with a message space of its own. All ranks call it, in the same order.
+    /// A communicator of the same ranks with a new context (`MPI_Comm_dup`). All ranks call it, in the same order.
     pub fn dup(&self) -> Result<Self> {
-        let _compared = self.agree_on(&[Operation::Allgather], || "dup".to_owned())?;
+        let _compared = self.compare_call(&[Operation::Allgather], || "dup".to_owned())?;
         Ok(self.dup_with(self.agree_on_context()?))
     }
 
-    /// The same where all ranks have agreed on the context.
+    /// The same with a context on which all ranks have agreed.
     pub(crate) fn dup_with(&self, context: u32) -> Self {
         let new = Self::with_context(&self.world, context, self.rank(), self.inner.members.clone());
         new.with_choice(self.collectives.choice.clone())
     }
 
-    /// A communicator of some ranks of this one, which this rank is one of. All ranks of this one agree on the context, so
-    /// several such communicators may be made at once, if no rank is in two of them.
-    pub(crate) fn part(&self, context: u32, members: Members) -> Self {
-        let own = self.endpoint().rank();
-        let rank = members.known_rank(own).flatten().expect("a rank makes communicators that it is in") as Rank;
+    /// A communicator of some ranks of this one, including this rank. All ranks of this one have agreed on the context,
+    /// so several disjoint communicators may be created at once.
+    pub(crate) fn subcomm(&self, context: u32, members: Members) -> Self {
+        let world_rank = self.endpoint().rank();
+        let rank = members.known_rank(world_rank).flatten().expect("a rank creates only communicators that contain it")
+            as Rank;
         let new = Self::with_context(&self.world, context, rank, Rc::new(members));
         new.with_choice(self.collectives.choice.without_network())
     }
 
-    /// A context that none of these ranks has used: the highest of what each of them would take. A rank never goes
-    /// back to a lower one, so two communicators that share a rank never share a context.
+    /// Agrees on a context that none of these ranks has used: the maximum of the next contexts of all of them. The next
+    /// context of a rank never decreases, so two communicators that share a rank never share a context.
     pub(crate) fn agree_on_context(&self) -> Result<u32> {
-        let mine = u64::from(self.endpoint().next_context());
-        self.take_context(self.all_gather(&[mine])?)
+        let next = u64::from(self.endpoint().next_context());
+        self.take_context(self.allgather(&[next])?)
     }
 
-    /// The highest of the contexts that ranks would take; now this rank has used it.
+    /// The maximum of the next contexts of the ranks; marks it as used on this rank.
     pub(crate) fn take_context(&self, next: impl IntoIterator<Item = u64>) -> Result<u32> {
         self.take_contexts(next, 1)
     }
 
-    /// The same with so many behind it: a table that ranks share has one of its own. All ranks know whether there are any left.
+    /// The same for `count` consecutive contexts: a shared table needs one of its own. All ranks learn whether any are
+    /// left.
     pub(crate) fn take_contexts(&self, next: impl IntoIterator<Item = u64>, count: u32) -> Result<u32> {
-        let highest = next.into_iter().max().expect("there is at least this rank");
+        let highest = next.into_iter().max().expect("at least this rank has one");
         let context = u32::try_from(highest).ok().filter(|context| context.checked_add(2 * count).is_some());
         let context = context.ok_or_else(|| Error::Engine("no context is left for a communicator".to_owned()))?;
         let mut endpoint = self.endpoint();
-        endpoint.use_contexts_below(context + 2 * count);
-        self.world.leftovers.clear(&mut endpoint, true);
+        endpoint.reserve_contexts_below(context + 2 * count);
+        self.world.deferred_frees.run_frees(&mut endpoint, true);
         Ok(context)
     }
 
-    pub(crate) fn leftovers(&self) -> Rc<Leftovers> {
-        self.world.leftovers.clone()
+    pub(crate) fn deferred_frees(&self) -> Rc<DeferredFrees> {
+        self.world.deferred_frees.clone()
     }
 
-    /// Handles what has come, without waiting. Operations of this rank get on whenever it is inside the library; call
-    /// this in long computations so that peers need not wait for their end. Returns whether anything has come.
+    /// Makes progress without waiting: handles what has arrived. Operations of this rank progress whenever it is inside
+    /// the library; call this in long computations so that peers need not wait for their end. Returns whether anything
+    /// has arrived.
     pub fn progress(&self) -> bool {
         self.endpoint().progress()
     }
 
-    /// States that this rank has computed for so long. Costs virtual time in a simulation and nothing elsewhere, where
-    /// computing takes its time by itself.
+    /// Accounts for a computation of this duration. It takes virtual time in a simulation, and has no effect elsewhere.
     pub fn compute(&self, time: Duration) {
-        self.endpoint().fabric().compute(time);
+        self.endpoint().fabric().charge_time(time);
     }
 
-    /// States that this rank has done so many units of work, as messages sent and handled, or arcs followed. A simulation says
-    /// what a unit costs, which is nothing by default; elsewhere work takes its time by itself.
-    pub fn worked(&self, units: u64) {
-        self.endpoint().fabric().worked(units);
+    /// Accounts for `units` units of work, such as messages handled or arcs traversed. A simulation sets the cost of a
+    /// unit, which is 0 by default; there is no effect elsewhere.
+    pub fn account_work(&self, units: u64) {
+        self.endpoint().fabric().charge_work(units);
     }
 
-    /// The time since some moment in the past; virtual in a simulation.
+    /// Time since an arbitrary moment in the past; virtual in a simulation.
     pub fn now(&self) -> Duration {
         self.endpoint().fabric().now()
     }
@@ -221,8 +224,8 @@ impl Comm {
         self.inner.context
     }
 
-    /// The context of the library's own messages.
-    pub(crate) fn own_context(&self) -> u32 {
+    /// The context of the library's messages.
+    pub(crate) fn collective_context(&self) -> u32 {
         self.inner.context + 1
     }
 
@@ -230,25 +233,25 @@ impl Comm {
         if rank < self.size() { Ok(rank as u32) } else { Err(Error::BadRank { rank, size: self.size() }) }
     }
 
-    /// Whether all ranks of the world are here.
-    pub(crate) fn is_of_all(&self) -> bool {
-        self.inner.members.are_all(self.endpoint().size())
+    /// Whether it contains all ranks of the world.
+    pub(crate) fn is_whole_world(&self) -> bool {
+        self.inner.members.is_whole_world(self.endpoint().size())
     }
 
-    /// The rank of the world that has a rank here.
+    /// The world rank of a rank of this communicator.
     #[inline]
     pub(crate) fn world_rank(&self, rank: Rank) -> Result<u32> {
         let rank = self.check_rank(rank)?;
         match &*self.inner.members {
-            members @ Members::Shared(_) => members.world(rank, &mut self.endpoint()),
-            members => Ok(members.known_world(rank).expect("only tables that are shared do not know")),
+            members @ Members::Shared(_) => members.world_rank(rank, &mut self.endpoint()),
+            members => Ok(members.known_world_rank(rank).expect("only shared tables need a lookup")),
         }
     }
 
     pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
         let to = self.world_rank(to)?;
         check_tag(tag)?;
-        Ok(Address { context: self.context(), to, tag: tag.into(), synchronous, call: Call::NONE })
+        Ok(Address { context: self.context(), to, tag: tag.into(), synchronous, call: CallSignature::NONE })
     }
 
     pub(crate) fn select(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Select> {
@@ -260,7 +263,7 @@ impl Comm {
             TagMatch::Any => None,
             TagMatch::Tag(tag) => Some(check_tag(tag)?.into()),
         };
-        Ok(Select { context: self.context(), source, tag, call: Call::NONE })
+        Ok(Select { context: self.context(), source, tag, call: CallSignature::NONE })
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
@@ -268,36 +271,36 @@ impl Comm {
     }
 }
 
-impl Drop for Inner {
+impl Drop for CommInner {
     fn drop(&mut self) {
-        // A handle may be dropped in the middle of something.
+        // A handle may be dropped while the endpoint is in use.
         match self.endpoint.try_borrow_mut() {
-            Ok(mut endpoint) => endpoint.forget_group(self.context),
-            Err(_) => self.leftovers.forget_group_later(self.context),
+            Ok(mut endpoint) => endpoint.deregister_group(self.context),
+            Err(_) => self.deferred_frees.defer_group_removal(self.context),
         }
     }
 }
 
-impl Inner {
-    pub(crate) fn same_world(&self, other: &Inner) -> bool {
+impl CommInner {
+    pub(crate) fn same_world(&self, other: &CommInner) -> bool {
         Rc::ptr_eq(&self.endpoint, &other.endpoint)
     }
 
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
         let free = self.endpoint.try_borrow_mut();
-        free.expect("a communicator is not used by handlers, nor by operators, of operations that go on in its world")
+        free.expect("handlers and operators must not use a communicator of a world whose operations call them")
     }
 
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
         let known = self.members.known_rank(envelope.source);
         let source = known.map_or_else(|| self.members.rank(envelope.source, &mut self.endpoint()), Ok)?;
-        // Only members send on a communicator; but nobody may be left to say which one that is.
+        // Only members send on a communicator; but the ranks that hold the table entry may all have failed.
         let source = source.ok_or(Error::PeerLost { rank: envelope.source as Rank })? as Rank;
         Ok(Status { source, tag: tag_of(envelope), bytes: envelope.bytes })
     }
 }
 
-/// Tags of programs have no more bits than that.
+/// Tags of programs fit into these bits.
 pub(crate) fn tag_of(envelope: Envelope) -> Tag {
     envelope.tag as Tag
 }
@@ -322,11 +325,11 @@ mod tests {
 
     #[test]
     fn contexts_come_to_an_end() {
-        let world = Comm::world(Box::new(treepie_fabric::Alone::new()));
-        world.endpoint().use_contexts_below(u32::MAX - 3);
-        let last = world.dup().expect("there is one left");
+        let world = Comm::world(Box::new(treepie_fabric::Singleton::new()));
+        world.endpoint().reserve_contexts_below(u32::MAX - 3);
+        let last = world.dup().expect("one context is left");
         assert_eq!(last.context(), u32::MAX - 3);
-        last.barrier().expect("it is of use");
+        last.barrier().expect("it is usable");
         let error = world.dup().expect_err("none is left");
         assert_eq!(error, Error::Engine("no context is left for a communicator".to_owned()));
     }

@@ -1,5 +1,4 @@
-//! Communicators: point-to-point messages, requests, collective operations and windows, typed and in the terms of one group of
-//! ranks.
+//! Communicators: typed point-to-point messages, requests, collective operations and windows within a group of ranks.
 #![forbid(unsafe_code)]
 
 mod barrier;
@@ -7,39 +6,39 @@ mod cartesian;
 mod checked;
 mod collective;
 mod comm;
+mod create_group;
 mod digest;
 mod dims;
-mod graph;
-mod groups;
-mod levels;
+mod dist_graph;
 mod members;
 mod message;
 mod names;
-mod point;
+mod point_to_point;
 pub mod protocol;
-mod reactor;
+mod protocol_run;
+mod reactor_task;
 mod refused;
 mod request;
 mod request_set;
-mod run;
 mod scope;
 pub mod split;
+mod split_type;
 mod window;
 
 pub use cartesian::Cartesian;
-pub use collective::{Chooser, Persistent, Question, check_environment};
+pub use collective::{AlgorithmSelector, PersistentCollective, SelectionQuery, check_environment};
 pub use comm::{Comm, Finalizer};
-pub use dims::balanced_dims;
-pub use graph::Graph;
-pub use levels::Level;
-pub use message::Message;
+pub use dims::dims_create;
+pub use dist_graph::DistGraph;
+pub use message::MatchedMessage;
 pub use request::{Request, wait_all, wait_any, wait_some};
 pub use request_set::RequestSet;
 pub use scope::Scope;
+pub use split_type::SplitType;
 pub use treepie_base::{
-    ANY_SOURCE, ANY_TAG, And, Commutative, Error, Located, MAX_TAG, Max, MaxLoc, Min, MinLoc, Or, Pod, Prod, Rank,
-    Reduction, Result, Source, Status, Sum, Tag, TagMatch, Xor, Zeroable, commutative,
+    ANY_SOURCE, ANY_TAG, And, Commutative, Error, MAX_TAG, Max, MaxLoc, Min, MinLoc, Or, Pod, Prod, Rank, Reduction,
+    Result, Source, Status, Sum, Tag, TagMatch, ValueLoc, Xor, Zeroable, commutative,
 };
 pub use treepie_schedule::Operation;
 pub use treepie_topology::Network;
-pub use window::{Counter, Window};
+pub use window::{AtomicElement, Window};

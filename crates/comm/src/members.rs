@@ -1,127 +1,128 @@
-//! Which ranks of the world are in a communicator, and in which order.
+//! The ranks of a communicator: the map between its ranks and world ranks.
 //!
-//! Endpoints and errors know ranks of the world; programs, schedules and protocols know those of their communicator. What is
-//! stored is a formula where the ranks follow one, and elsewhere a table, of which ranks may share one.
+//! Endpoints and errors use world ranks; programs, schedules and protocols use ranks of their communicator. The map is
+//! an affine formula where the ranks follow one, otherwise a table, which may be distributed over the ranks.
 
 mod cache;
-mod leftovers;
-mod shared;
+mod deferred_frees;
+mod shared_table;
 
 use std::cell::OnceCell;
 
 use treepie_base::Result;
-use treepie_fabric::{Endpoint, Group};
+use treepie_fabric::{Endpoint, RankGroup};
 
-pub(crate) use leftovers::Leftovers;
-pub(crate) use shared::{Layout, Piece, Reach, SharedTable, Window, row_to_tell};
+pub(crate) use deferred_frees::DeferredFrees;
+pub(crate) use shared_table::{MappedTable, MappedTableLayout, RemoteTable, SharedTable, TableAccess, encode_row};
 
-/// The ranks of the world that a communicator has, in its order.
+/// The world ranks of a communicator, in its order.
 #[derive(Debug)]
 pub(crate) enum Members {
-    /// All of them, in the order of the world.
+    /// All ranks, in the order of the world.
     All {
-        /// How many.
+        /// Number of ranks.
         ranks: u32,
     },
-    /// Every so many, as in rows and columns of grids; also backwards.
+    /// An affine sequence, as in rows and columns of grids; the step may be negative.
     Affine {
-        /// The first.
+        /// World rank of rank 0.
         first: u32,
-        /// From one to the next.
+        /// Difference of consecutive world ranks.
         step: i64,
-        /// How many.
+        /// Number of ranks.
         ranks: u32,
     },
-    /// As listed.
-    Listed(Listed),
-    /// As listed in a table of which other ranks have parts.
+    /// A table on this rank.
+    Listed(RankList),
+    /// A table that is distributed over the ranks.
     Shared(Box<SharedTable>),
 }
 
-/// A table of ranks.
+/// A table of world ranks.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    world: Box<[u32]>,
-    /// Ranks of the communicator in the order of those of the world, made when somebody first looks the other way and the
-    /// table is not in order itself.
+pub(crate) struct RankList {
+    world_ranks: Box<[u32]>,
+    /// Ranks ordered by world rank, for the inverse map. Built at its first use, if the table itself is not sorted.
     sorted: OnceCell<Box<[u32]>>,
     is_sorted: bool,
 }
 
 impl Members {
-    /// These ranks of a world of so many, each at most once.
-    pub(crate) fn new(world: Vec<u32>, of: u32) -> Self {
-        let ranks = world.len() as u32;
-        let step = match world[..] {
+    /// These world ranks, without duplicates, of a world with `of` ranks.
+    pub(crate) fn new(world_ranks: Vec<u32>, world_size: u32) -> Self {
+        let ranks = world_ranks.len() as u32;
+        let step = match world_ranks[..] {
             [one, other, ..] => i64::from(other) - i64::from(one),
             _ => 1,
         };
-        let first = world.first().copied().unwrap_or(0);
-        let is_affine =
-            world.iter().enumerate().all(|(rank, at)| i64::from(first) + rank as i64 * step == i64::from(*at));
+        let first = world_ranks.first().copied().unwrap_or(0);
+        let is_affine = world_ranks
+            .iter()
+            .enumerate()
+            .all(|(rank, world)| i64::from(first) + rank as i64 * step == i64::from(*world));
         if is_affine {
-            return Self::following(first, step, ranks, of);
+            return Self::affine(first, step, ranks, world_size);
         }
-        let is_sorted = world.is_sorted();
-        Members::Listed(Listed { world: world.into(), sorted: OnceCell::new(), is_sorted })
+        let is_sorted = world_ranks.is_sorted();
+        Members::Listed(RankList { world_ranks: world_ranks.into(), sorted: OnceCell::new(), is_sorted })
     }
 
-    /// So many ranks of a world of so many from the first one on, each so many behind the one before.
-    pub(crate) fn following(first: u32, step: i64, ranks: u32, of: u32) -> Self {
-        // One rank alone is no step from anybody.
+    /// The `ranks` world ranks `first`, `first + step`, ... of a world with `world_size` ranks.
+    pub(crate) fn affine(first: u32, step: i64, ranks: u32, world_size: u32) -> Self {
+        // A single rank has no step.
         let step = if ranks < 2 { 1 } else { step };
         match (first, step, ranks) {
-            (0, 1, ranks) if ranks == of => Members::All { ranks },
+            (0, 1, ranks) if ranks == world_size => Members::All { ranks },
             _ => Members::Affine { first, step, ranks },
         }
     }
 
-    /// How many.
+    /// Number of ranks.
     pub(crate) fn ranks(&self) -> u32 {
         match self {
             Members::All { ranks } | Members::Affine { ranks, .. } => *ranks,
-            Members::Listed(listed) => listed.world.len() as u32,
+            Members::Listed(listed) => listed.world_ranks.len() as u32,
             Members::Shared(table) => table.ranks(),
         }
     }
 
-    /// The rank of the world that has this rank here.
+    /// The world rank of a rank.
     #[inline]
-    pub(crate) fn world(&self, rank: u32, endpoint: &mut Endpoint) -> Result<u32> {
-        match (self.known_world(rank), self) {
+    pub(crate) fn world_rank(&self, rank: u32, endpoint: &mut Endpoint) -> Result<u32> {
+        match (self.known_world_rank(rank), self) {
             (Some(world), _) => Ok(world),
-            (None, Members::Shared(table)) => table.find_world(rank, endpoint),
-            (None, _) => unreachable!("all others know"),
+            (None, Members::Shared(table)) => table.lookup_world_rank(rank, endpoint),
+            (None, _) => unreachable!("only shared tables need a lookup"),
         }
     }
 
-    /// All of them as ranks of the world, as far as they can be found out.
-    pub(crate) fn all_in_world(&self, endpoint: &mut Endpoint) -> Vec<u32> {
-        (0..self.ranks()).filter_map(|rank| self.world(rank, endpoint).ok()).collect()
+    /// The world ranks of all members that can be looked up.
+    pub(crate) fn world_ranks(&self, endpoint: &mut Endpoint) -> Vec<u32> {
+        (0..self.ranks()).filter_map(|rank| self.world_rank(rank, endpoint).ok()).collect()
     }
 
-    /// The same, if it is known without asking anybody.
+    /// The same, if it is known without communication.
     #[inline]
-    pub(crate) fn known_world(&self, rank: u32) -> Option<u32> {
+    pub(crate) fn known_world_rank(&self, rank: u32) -> Option<u32> {
         match self {
             Members::All { .. } => Some(rank),
             Members::Affine { first, step, .. } => Some((i64::from(*first) + i64::from(rank) * step) as u32),
-            Members::Listed(listed) => Some(listed.world[rank as usize]),
-            Members::Shared(table) => table.known_world(rank),
+            Members::Listed(listed) => Some(listed.world_ranks[rank as usize]),
+            Members::Shared(table) => table.known_world_rank(rank),
         }
     }
 
-    /// The rank here of a rank of the world, if it is here.
+    /// The rank of a world rank, if it is a member.
     #[inline]
     pub(crate) fn rank(&self, world: u32, endpoint: &mut Endpoint) -> Result<Option<u32>> {
         match (self.known_rank(world), self) {
             (Some(rank), _) => Ok(rank),
-            (None, Members::Shared(table)) => table.find_rank(world, endpoint),
-            (None, _) => unreachable!("all others know"),
+            (None, Members::Shared(table)) => table.lookup_rank(world, endpoint),
+            (None, _) => unreachable!("only shared tables need a lookup"),
         }
     }
 
-    /// The same, if it is known without asking anybody.
+    /// The same, if it is known without communication.
     #[inline]
     pub(crate) fn known_rank(&self, world: u32) -> Option<Option<u32>> {
         match self {
@@ -136,38 +137,38 @@ impl Members {
         }
     }
 
-    /// Whether all ranks are known without asking anybody.
-    pub(crate) fn know_each_other(&self) -> bool {
+    /// Whether all ranks are known without communication.
+    pub(crate) fn is_fully_known(&self) -> bool {
         !matches!(self, Members::Shared(_))
     }
 
-    /// Finds out which ranks here those are that the world has lost, where that is not known. An error if it cannot be.
+    /// Looks up the ranks of failed world ranks, where they are not known. An error if that is impossible.
     #[inline]
-    pub(crate) fn learn_lost(&self, endpoint: &mut Endpoint) -> Result<()> {
+    pub(crate) fn resolve_failed(&self, endpoint: &mut Endpoint) -> Result<()> {
         match self {
-            Members::Shared(table) => table.learn_lost(&endpoint.lost_ranks(), endpoint),
+            Members::Shared(table) => table.resolve_failed(&endpoint.lost_ranks(), endpoint),
             _ => Ok(()),
         }
     }
 
-    /// Whether all ranks of a world of so many are here.
-    pub(crate) fn are_all(&self, of: u32) -> bool {
-        self.ranks() == of
+    /// Whether it contains all ranks of a world of this size.
+    pub(crate) fn is_whole_world(&self, world_size: u32) -> bool {
+        self.ranks() == world_size
     }
 
-    /// Bytes that this takes.
+    /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         let tables = match self {
             Members::All { .. } | Members::Affine { .. } => 0,
             Members::Listed(listed) => {
-                size_of::<u32>() * (listed.world.len() + listed.sorted.get().map_or(0, |sorted| sorted.len()))
+                size_of::<u32>() * (listed.world_ranks.len() + listed.sorted.get().map_or(0, |sorted| sorted.len()))
             }
             Members::Shared(table) => size_of::<SharedTable>() + table.memory(),
         };
         size_of::<Self>() + tables
     }
 
-    /// In a word.
+    /// The name of the representation.
     pub(crate) fn representation(&self) -> &'static str {
         match self {
             Members::All { .. } => "all ranks",
@@ -177,16 +178,16 @@ impl Members {
         }
     }
 
-    /// Look-ups in a shared table that its cache has answered, and others.
-    pub(crate) fn look_ups(&self) -> (u64, u64) {
+    /// Lookups in a shared table that hit the cache, and those that missed.
+    pub(crate) fn lookups(&self) -> (u64, u64) {
         match self {
-            Members::Shared(table) => table.look_ups(),
+            Members::Shared(table) => table.lookups(),
             _ => (0, 0),
         }
     }
 }
 
-impl Group for Members {
+impl RankGroup for Members {
     fn ranks(&self) -> u32 {
         Members::ranks(self)
     }
@@ -196,18 +197,18 @@ impl Group for Members {
     }
 }
 
-impl Listed {
+impl RankList {
     fn rank(&self, world: u32) -> Option<u32> {
         if self.is_sorted {
-            return self.world.binary_search(&world).ok().map(|rank| rank as u32);
+            return self.world_ranks.binary_search(&world).ok().map(|rank| rank as u32);
         }
         let sorted = self.sorted.get_or_init(|| {
-            let mut sorted: Vec<u32> = (0..self.world.len() as u32).collect();
-            sorted.sort_unstable_by_key(|rank| self.world[*rank as usize]);
+            let mut sorted: Vec<u32> = (0..self.world_ranks.len() as u32).collect();
+            sorted.sort_unstable_by_key(|rank| self.world_ranks[*rank as usize]);
             sorted.into()
         });
-        let place = sorted.binary_search_by_key(&world, |rank| self.world[*rank as usize]);
-        place.ok().map(|place| sorted[place])
+        let index = sorted.binary_search_by_key(&world, |rank| self.world_ranks[*rank as usize]);
+        index.ok().map(|index| sorted[index])
     }
 }
 
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_lead_to_each_other() {
+    fn ranks_and_world_ranks_are_inverse() {
         let lists: [(&[u32], &str); 10] = [
             (&[0, 1, 2, 3, 4, 5, 6, 7], "all ranks"),
             (&[0, 1, 2], "formula"),
@@ -237,7 +238,7 @@ mod tests {
                 let rank = list.iter().position(|at| *at == world).map(|rank| rank as u32);
                 assert_eq!(members.known_rank(world), Some(rank), "{world} in {list:?}");
                 if let Some(rank) = rank {
-                    assert_eq!(members.known_world(rank), Some(world));
+                    assert_eq!(members.known_world_rank(rank), Some(world));
                 }
             }
         }

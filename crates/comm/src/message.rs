@@ -1,43 +1,43 @@
-//! A message that a matched probe has taken.
+//! Messages matched by a probe.
 
 use std::rc::Rc;
 
 use bytemuck::cast_slice_mut;
 use treepie_base::{Pod, Result, Status};
-use treepie_fabric::Found;
+use treepie_fabric::MatchedUnexpected;
 
-use crate::comm::{Comm, Inner, tag_of};
-use crate::point::whole;
+use crate::comm::{Comm, CommInner, tag_of};
+use crate::point_to_point::check_whole_elements;
 
-/// A message that [`mprobe`](Comm::mprobe) has taken and only its holder can receive. Dropped, it goes back to its
-/// place among those that wait.
-pub struct Message {
-    comm: Rc<Inner>,
-    found: Option<Found>,
+/// A message matched by [`mprobe`](Comm::mprobe), which only its holder can receive. If it is dropped, it returns to
+/// its position in the queue of unexpected messages.
+pub struct MatchedMessage {
+    comm: Rc<CommInner>,
+    found: Option<MatchedUnexpected>,
     status: Status,
 }
 
-impl Message {
-    pub(crate) fn new(comm: &Comm, found: Found) -> Result<Self> {
+impl MatchedMessage {
+    pub(crate) fn new(comm: &Comm, found: MatchedUnexpected) -> Result<Self> {
         let envelope = found.envelope();
         let unknown = Status { source: 0, tag: tag_of(envelope), bytes: envelope.bytes };
-        // If nobody can say which rank its sender is, it goes back too.
+        // If the rank of its sender cannot be looked up, the message is requeued as well.
         let mut message = Self { status: unknown, comm: comm.inner.clone(), found: Some(found) };
         message.status = comm.status(envelope)?;
         Ok(message)
     }
 
-    /// What is known of it.
+    /// Its source, tag and length.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Receives it into the front of `into`. If it is too long, it goes back to its place.
+    /// Receives the message into the beginning of `into`. If it is too long, it is requeued.
     pub fn recv<T: Pod>(mut self, into: &mut [T]) -> Result<Status> {
         let found = self.found.take().expect("a message is received once");
-        let received = self.comm.endpoint().recv_found(found, cast_slice_mut(into));
+        let received = self.comm.endpoint().mrecv(found, cast_slice_mut(into));
         match received {
-            Ok(_) => whole::<T>(self.status),
+            Ok(_) => check_whole_elements::<T>(self.status),
             Err((error, found)) => {
                 self.found = found;
                 Err(error)
@@ -45,19 +45,19 @@ impl Message {
         }
     }
 
-    /// Receives it.
+    /// Receives the message.
     pub fn recv_vec<T: Pod>(mut self) -> Result<Vec<T>> {
-        whole::<T>(self.status)?;
+        check_whole_elements::<T>(self.status)?;
         let found = self.found.take().expect("a message is received once");
-        let (_, bytes) = self.comm.endpoint().recv_found_fresh(found, align_of::<T>())?;
-        Ok(bytes.into_vec().expect("the length was tested"))
+        let (_, bytes) = self.comm.endpoint().mrecv_alloc(found, align_of::<T>())?;
+        Ok(bytes.into_vec().expect("the length was checked"))
     }
 }
 
-impl Drop for Message {
+impl Drop for MatchedMessage {
     fn drop(&mut self) {
         if let Some(found) = self.found.take() {
-            self.comm.endpoint().put_back(found);
+            self.comm.endpoint().requeue(found);
         }
     }
 }

@@ -1,22 +1,22 @@
-//! Names of communicators, for people who look for a fault.
+//! Names of communicators, for debugging.
 
 use std::cell::RefCell;
 
 use crate::comm::Comm;
 
-/// What a communicator is called. It is kept with it, so all handles see it.
+/// The name of a communicator. It is an attribute, so all handles share it.
 #[derive(Default)]
 struct Name(RefCell<Option<String>>);
 
 impl Comm {
-    /// Gives the communicator a name on this rank, which `Debug` shows. All its handles see it; a [`dup`](Comm::dup) of it has
-    /// none. No other rank is told.
+    /// Sets the name of the communicator on this rank, which `Debug` prints (`MPI_Comm_set_name`). All its handles
+    /// share it; a [`dup`](Comm::dup) has none. Local.
     pub fn set_name(&self, name: impl Into<String>) {
-        self.attachment::<Name>().0.replace(Some(name.into()));
+        self.attribute::<Name>().0.replace(Some(name.into()));
     }
 
-    /// The name that this rank has given the communicator.
+    /// The name set on this rank.
     pub fn name(&self) -> Option<String> {
-        self.attachment::<Name>().0.borrow().clone()
+        self.attribute::<Name>().0.borrow().clone()
     }
 }

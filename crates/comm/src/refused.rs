@@ -1,49 +1,49 @@
-//! Collective operations that are refused on this rank, for an argument that cannot be.
+//! Collective calls that are refused on this rank because of an invalid argument.
 //!
-//! Others may have been called with better ones, and be in the operation, or even through it. So it has a number here all the
-//! same: the next call of this rank belongs to the next one of theirs. And they are told that this rank gives it up, so that
-//! nobody waits for it.
+//! Other ranks may have valid arguments, and be in the operation, or even past it. So the call takes an instance number
+//! here nevertheless: the next call of this rank matches the next one of theirs. The other ranks are notified of the
+//! abort, so that none waits for this rank.
 
 use treepie_base::{Error, Result};
-use treepie_fabric::{Why, run_tag};
+use treepie_fabric::{AbortReason, operation_tag};
 
 use crate::collective::job::INSTANCE_MASK;
 use crate::comm::Comm;
 
 impl Comm {
-    /// The error of a call that is refused before it has a number.
+    /// The error of a call that is refused before it has an instance number.
     #[cold]
-    pub(crate) fn refused(&self, error: Error) -> Error {
-        if self.compares() {
-            self.compare_refused(|| format!("an operation ({error})"));
+    pub(crate) fn refuse_call(&self, error: Error) -> Error {
+        if self.needs_comparison() {
+            self.compare_refused_call(|| format!("an operation ({error})"));
         } else {
-            self.give_up_operation(self.next_instance(), Why::Unsaid);
+            self.abort_operation(self.next_instance(), AbortReason::Unspecified);
         }
         error
     }
 
-    /// What was found out for the operation of a number; if it is refused, others are told.
+    /// The result of preparing the operation with this number; if it is an error, the other ranks are notified.
     #[inline]
-    pub(crate) fn unless_refused<T>(&self, number: u32, result: Result<T>) -> Result<T> {
+    pub(crate) fn abort_if_refused<T>(&self, number: u32, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
-            && !self.compares()
+            && !self.needs_comparison()
         {
-            self.give_up_operation(number, Why::of(error));
+            self.abort_operation(number, AbortReason::from_error(error));
         }
         result
     }
 
     #[cold]
-    pub(crate) fn give_up_operation(&self, number: u32, why: Why) {
-        let context = self.own_context();
-        let has_board = self.has_board();
+    pub(crate) fn abort_operation(&self, number: u32, why: AbortReason) {
+        let context = self.collective_context();
+        let uses_segment = self.can_use_segment();
         let endpoint = &mut self.endpoint();
-        if has_board {
-            // Others may be at the board for it, and this rank must not come there for the next one.
-            endpoint.leave_board(why);
+        if uses_segment {
+            // Others may wait in the segment for it, and this rank must not use the segment for the next call.
+            endpoint.close_segment(why);
         }
-        endpoint.give_up_messages(context, INSTANCE_MASK, run_tag(number), why);
-        let others = self.inner.members.all_in_world(endpoint);
-        endpoint.tell_gave_up(context, INSTANCE_MASK, run_tag(number), why, others.into_iter());
+        endpoint.abort_messages(context, INSTANCE_MASK, operation_tag(number), why);
+        let others = self.inner.members.world_ranks(endpoint);
+        endpoint.announce_abort(context, INSTANCE_MASK, operation_tag(number), why, others.into_iter());
     }
 }

@@ -1,61 +1,61 @@
-//! Operations that go on while the program does something else.
+//! Requests: handles of nonblocking operations.
 
 use std::marker::PhantomData;
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{Completion, Envelope, Id};
+use treepie_fabric::{Completion, Envelope, OpId};
 
-use crate::comm::{Comm, Inner};
+use crate::comm::{Comm, CommInner};
 
-/// An operation that was begun, and its result of type `T` when it is done.
+/// A nonblocking operation, with a result of type `T` on completion.
 ///
-/// A request that is dropped gives its operation up: a receive without message is cancelled, anything else ends
-/// unheeded. No memory of the program is touched after that, as the operation owns its buffer, or the
-/// [`Scope`](crate::Scope) that it borrows in waits for it.
+/// Dropping a request abandons its operation: an unmatched receive is cancelled, anything else completes unobserved. No
+/// memory of the program is accessed after that, as the operation owns its buffer, or the [`Scope`](crate::Scope) in
+/// which it borrows waits for it.
 #[must_use = "a receive whose request is dropped is cancelled"]
 pub struct Request<'a, T> {
-    state: State<T>,
+    state: RequestState<T>,
     memory: PhantomData<&'a mut [u8]>,
 }
 
-enum State<T> {
-    /// It was over at once.
+enum RequestState<T> {
+    /// It was complete at once.
     Ready(Result<T>),
-    Pending(Pending<T>),
+    Pending(PendingRequest<T>),
     /// Its result was taken.
-    Spent,
+    Consumed,
 }
 
-struct Pending<T> {
-    comm: Rc<Inner>,
-    id: Id,
+struct PendingRequest<T> {
+    comm: Rc<CommInner>,
+    id: OpId,
     finish: Finish<T>,
     /// Whether dropping the request leaves the operation alone.
-    kept: bool,
+    detached: bool,
 }
 
-/// How the result is made of what the operation leaves.
+/// How the result is made from the completed operation.
 pub(crate) enum Finish<T> {
-    /// Its memory is part of the result.
-    Memory(fn(&Inner, Completion) -> Result<T>),
-    /// Its memory is somebody else's.
-    Envelope(fn(&Inner, Envelope) -> Result<T>),
-    /// It is kept elsewhere, and taken from there once.
-    Kept(Box<dyn Fn() -> Result<T>>),
+    /// The memory of the operation is part of the result.
+    Memory(fn(&CommInner, Completion) -> Result<T>),
+    /// The memory is owned elsewhere.
+    Envelope(fn(&CommInner, Envelope) -> Result<T>),
+    /// The result is stored elsewhere, and taken from there once.
+    Deferred(Box<dyn Fn() -> Result<T>>),
 }
 
 impl<T> Finish<T> {
-    fn result(&self, comm: &Inner, completion: Completion) -> Result<T> {
+    fn result(&self, comm: &CommInner, completion: Completion) -> Result<T> {
         match self {
             Finish::Memory(finish) => finish(comm, completion),
             Finish::Envelope(finish) => finish(comm, completion.envelope),
-            Finish::Kept(take) => take(),
+            Finish::Deferred(take) => take(),
         }
     }
 }
 
-impl<T> Pending<T> {
+impl<T> PendingRequest<T> {
     #[inline]
     fn wait(&self) -> Result<T> {
         match &self.finish {
@@ -67,7 +67,7 @@ impl<T> Pending<T> {
                 let envelope = self.comm.endpoint().wait_envelope(self.id);
                 finish(&self.comm, envelope?)
             }
-            Finish::Kept(take) => {
+            Finish::Deferred(take) => {
                 let envelope = self.comm.endpoint().wait_envelope(self.id);
                 envelope.and_then(|_| take())
             }
@@ -76,86 +76,85 @@ impl<T> Pending<T> {
 }
 
 impl<T> Request<'_, T> {
-    pub(crate) fn new(comm: &Comm, id: Id, finish: Finish<T>) -> Self {
-        let pending = Pending { comm: comm.inner.clone(), id, finish, kept: false };
-        Self { state: State::Pending(pending), memory: PhantomData }
+    pub(crate) fn new(comm: &Comm, id: OpId, finish: Finish<T>) -> Self {
+        let pending = PendingRequest { comm: comm.inner.clone(), id, finish, detached: false };
+        Self { state: RequestState::Pending(pending), memory: PhantomData }
     }
 
-    /// A request of an operation that is over.
+    /// A request of a completed operation.
     pub(crate) fn ready(result: Result<T>) -> Self {
-        Self { state: State::Ready(result), memory: PhantomData }
+        Self { state: RequestState::Ready(result), memory: PhantomData }
     }
 
-    /// A request whose operation goes on when it is dropped.
-    pub(crate) fn kept(mut self) -> Self {
-        if let State::Pending(pending) = &mut self.state {
-            pending.kept = true;
+    /// A request whose operation continues when it is dropped.
+    pub(crate) fn detached(mut self) -> Self {
+        if let RequestState::Pending(pending) = &mut self.state {
+            pending.detached = true;
         }
         self
     }
 
-    fn take(&mut self) -> State<T> {
-        std::mem::replace(&mut self.state, State::Spent)
+    fn take(&mut self) -> RequestState<T> {
+        std::mem::replace(&mut self.state, RequestState::Consumed)
     }
 
-    fn pending(&self) -> Option<&Pending<T>> {
+    fn pending(&self) -> Option<&PendingRequest<T>> {
         match &self.state {
-            State::Pending(pending) => Some(pending),
+            RequestState::Pending(pending) => Some(pending),
             _ => None,
         }
     }
 
-    /// The operation, if it was not over at once and its result was not taken.
-    pub(crate) fn watchable(&self) -> Option<(&Rc<Inner>, Id)> {
+    /// The operation, if it was not complete at once and its result was not taken.
+    pub(crate) fn pending_op(&self) -> Option<(&Rc<CommInner>, OpId)> {
         self.pending().map(|pending| (&pending.comm, pending.id))
     }
 
-    fn is_over(&self) -> bool {
-        self.pending().is_none_or(|pending| pending.comm.endpoint().is_over(pending.id))
+    fn is_complete(&self) -> bool {
+        self.pending().is_none_or(|pending| pending.comm.endpoint().is_complete(pending.id))
     }
 
-    /// Waits until it is done.
+    /// Waits for completion.
     #[inline]
     pub fn wait(mut self) -> Result<T> {
         // Not moved out: most requests are waited for, and the move would cost as much as the rest.
-        if let State::Pending(pending) = &self.state {
+        if let RequestState::Pending(pending) = &self.state {
             let result = pending.wait();
-            self.state = State::Spent;
+            self.state = RequestState::Consumed;
             return result;
         }
         match self.take() {
-            State::Ready(result) => result,
-            _ => panic!("{SPENT}"),
+            RequestState::Ready(result) => result,
+            _ => panic!("{CONSUMED}"),
         }
     }
 
-    /// The result if it is done, or nothing yet. The result is given once; then the request is spent, and only good to
-    /// be dropped.
+    /// The result if the operation is complete, otherwise `None`. The result is returned once; then the request is
+    /// consumed and must not be used again.
     pub fn test(&mut self) -> Option<Result<T>> {
         match self.take() {
-            State::Ready(result) => Some(result),
-            State::Pending(pending) => {
+            RequestState::Ready(result) => Some(result),
+            RequestState::Pending(pending) => {
                 let completion = pending.comm.endpoint().test(pending.id);
                 match completion {
                     Some(completion) => {
                         Some(completion.and_then(|completion| pending.finish.result(&pending.comm, completion)))
                     }
                     None => {
-                        self.state = State::Pending(pending);
+                        self.state = RequestState::Pending(pending);
                         None
                     }
                 }
             }
-            State::Spent => panic!("{SPENT}"),
+            RequestState::Consumed => panic!("{CONSUMED}"),
         }
     }
 
-    /// Takes a receive back that has no message yet. Gives the request again if it has one, or is no receive: then it
-    /// will be done.
+    /// Cancels an unmatched receive. Returns the request if it is matched, or is not a receive: then it will complete.
     pub fn cancel(mut self) -> std::result::Result<(), Self> {
         let cancelled = self.pending().is_some_and(|pending| pending.comm.endpoint().cancel(pending.id));
         if cancelled {
-            self.state = State::Spent;
+            self.state = RequestState::Consumed;
             Ok(())
         } else {
             Err(self)
@@ -163,12 +162,12 @@ impl<T> Request<'_, T> {
     }
 }
 
-const SPENT: &str = "the result of this request was taken before";
+const CONSUMED: &str = "the result of this request was taken before";
 
 impl<T> Drop for Request<'_, T> {
     fn drop(&mut self) {
-        if let State::Pending(pending) = &self.state
-            && !pending.kept
+        if let RequestState::Pending(pending) = &self.state
+            && !pending.detached
         {
             pending.comm.endpoint().abandon(pending.id);
         }
@@ -178,15 +177,15 @@ impl<T> Drop for Request<'_, T> {
 impl<T> std::fmt::Debug for Request<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.state {
-            State::Ready(_) => write!(f, "Request(done)"),
-            State::Pending(pending) => write!(f, "Request({:?})", pending.id),
-            State::Spent => write!(f, "Request(spent)"),
+            RequestState::Ready(_) => write!(f, "Request(complete)"),
+            RequestState::Pending(pending) => write!(f, "Request({:?})", pending.id),
+            RequestState::Consumed => write!(f, "Request(consumed)"),
         }
     }
 }
 
-/// Waits for all requests and returns their results in order. If some fail, all are still waited for, and the first
-/// error is returned.
+/// Waits for all requests and returns their results in order (`MPI_Waitall`). If some fail, it still waits for all, and
+/// returns the first error.
 pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Result<Vec<T>> {
     let requests = requests.into_iter();
     let mut values = Vec::with_capacity(requests.size_hint().0);
@@ -202,56 +201,57 @@ pub fn wait_all<'a, T>(requests: impl IntoIterator<Item = Request<'a, T>>) -> Re
     first_error.map_or(Ok(values), Err)
 }
 
-/// Waits until one of the requests is done, takes it out of the vector (the last one gets its place, as by
-/// [`Vec::swap_remove`]) and returns its place there and its result. Nothing if there are none. A call that has to wait looks
-/// at all of them; of thousands, a [`RequestSet`](crate::RequestSet) waits for any at the price of one.
+/// Waits until one of the requests is complete, removes it from the vector by [`Vec::swap_remove`], and returns its
+/// index there and its result (`MPI_Waitany`). `None` if the vector is empty. A call that has to wait polls all of
+/// them; a [`RequestSet`](crate::RequestSet) of thousands waits for any at the cost of one.
 pub fn wait_any<T>(requests: &mut Vec<Request<'_, T>>) -> Option<(usize, Result<T>)> {
-    let place = any_over(requests)?;
-    Some((place, requests.swap_remove(place).wait()))
+    let index = any_complete(requests)?;
+    Some((index, requests.swap_remove(index).wait()))
 }
 
-/// Waits until at least one of the requests is done, takes all that are out of the vector (the others keep their
-/// order) and returns the places they had there and their results. Empty if there are none.
+/// Waits until at least one of the requests is complete, removes all completed ones from the vector (the others keep
+/// their order), and returns their indices there and their results (`MPI_Waitsome`). Empty if the vector is empty.
 pub fn wait_some<T>(requests: &mut Vec<Request<'_, T>>) -> Vec<(usize, Result<T>)> {
-    if any_over(requests).is_none() {
+    if any_complete(requests).is_none() {
         return Vec::new();
     }
     let mut results = Vec::new();
     let mut rest = Vec::with_capacity(requests.len());
-    for (place, request) in std::mem::take(requests).into_iter().enumerate() {
-        if request.is_over() { results.push((place, request.wait())) } else { rest.push(request) }
+    for (index, request) in std::mem::take(requests).into_iter().enumerate() {
+        if request.is_complete() { results.push((index, request.wait())) } else { rest.push(request) }
     }
     *requests = rest;
     results
 }
 
-/// Waits for those near a place for as long as it takes to begin to wait for all.
-fn wait_near<T>(requests: &[Request<'_, T>], one: &Pending<T>, place: usize) -> Option<usize> {
+/// Polls the requests near an index for as long as it takes to start waiting for all.
+fn wait_near<T>(requests: &[Request<'_, T>], one: &PendingRequest<T>, index: usize) -> Option<usize> {
     const NEAR: usize = 4;
-    const FOR_EACH: usize = 16;
-    let range = place.saturating_sub(NEAR)..(place + NEAR).min(requests.len());
-    (0..requests.len() / FOR_EACH).find_map(|_| {
+    const REQUESTS_PER_POLL: usize = 16;
+    let range = index.saturating_sub(NEAR)..(index + NEAR).min(requests.len());
+    (0..requests.len() / REQUESTS_PER_POLL).find_map(|_| {
         one.comm.endpoint().progress();
-        range.clone().find(|near| requests[*near].is_over())
+        range.clone().find(|near| requests[*near].is_complete())
     })
 }
 
-/// Waits until one of the requests is over and returns its place. Nothing if there are none.
-fn any_over<T>(requests: &[Request<'_, T>]) -> Option<usize> {
-    // One that needs nobody is over, and whoever looked for others first would look at all of those again each time.
+/// Waits until one of the requests is complete and returns its index. `None` if there are none.
+fn any_complete<T>(requests: &[Request<'_, T>]) -> Option<usize> {
+    // A request that is not pending is complete, and searching for others first would poll all of them again each time.
     let Some(first) = requests.first()?.pending() else { return Some(0) };
-    // Requests mostly end in the order in which they were begun, or in the reverse: the next one is not far from the last one.
-    let last = &first.comm.last_over;
+    // Requests mostly complete in the order in which they were started, or in reverse: the next one is near the last
+    // one.
+    let last = &first.comm.last_completed;
     let (before, after) = requests.split_at(last.get().min(requests.len()));
-    let place = after.iter().position(Request::is_over).map(|place| before.len() + place);
-    let place = place.or_else(|| before.iter().rposition(Request::is_over));
-    let place = place.or_else(|| wait_near(requests, first, before.len())).unwrap_or_else(|| {
-        // None is over, so all are pending.
-        let pending: Vec<&Pending<T>> = requests.iter().filter_map(Request::pending).collect();
-        assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "requests of one world are waited for");
-        let ids: Vec<Id> = pending.iter().map(|pending| pending.id).collect();
+    let index = after.iter().position(Request::is_complete).map(|index| before.len() + index);
+    let index = index.or_else(|| before.iter().rposition(Request::is_complete));
+    let index = index.or_else(|| wait_near(requests, first, before.len())).unwrap_or_else(|| {
+        // None is complete, so all are pending.
+        let pending: Vec<&PendingRequest<T>> = requests.iter().filter_map(Request::pending).collect();
+        assert!(pending.iter().all(|other| other.comm.same_world(&first.comm)), "the requests belong to one world");
+        let ids: Vec<OpId> = pending.iter().map(|pending| pending.id).collect();
         first.comm.endpoint().wait_any(&ids)
     });
-    last.set(place);
-    Some(place)
+    last.set(index);
+    Some(index)
 }

@@ -1,22 +1,23 @@
-//! Many requests of which some are waited for at a time.
+//! Sets of requests.
 
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{CompletionQueue, Id};
+use treepie_fabric::{CompletionQueue, OpId};
 
-use crate::comm::Inner;
+use crate::comm::CommInner;
 use crate::request::Request;
 
-/// A set of requests, each under a key. Waiting for any of them costs the same however many there are.
+/// A set of requests, each with a key. Waiting for any of them costs the same for any number of requests.
 ///
-/// [`wait_any`](crate::wait_any) of a vector looks at all of its requests in a call if they end in no order; that is fine for some
-/// thousands. In a set, an operation that ends is put into a completion queue.
+/// [`wait_any`](crate::wait_any) on a vector polls all of its requests in a call if they complete in no particular
+/// order; that is fine for some thousands. In a set, a completed operation is added to a completion queue.
 ///
 /// ```
 /// # use treepie_comm::RequestSet;
 /// # fn example(comm: &treepie_comm::Comm) -> treepie_base::Result<()> {
-/// let mut receives: RequestSet<_> = (0..comm.size()).map(|rank| comm.irecv_vec::<u64>(rank, 1)).collect::<Result<_, _>>()?;
+/// let receives = (0..comm.size()).map(|rank| comm.irecv_vec::<u64>(rank, 1));
+/// let mut receives: RequestSet<_> = receives.collect::<Result<_, _>>()?;
 /// while let Some((rank, result)) = receives.wait_any() {
 ///     let (data, _) = result?;
 ///     println!("rank {rank} sent {} numbers", data.len());
@@ -26,45 +27,45 @@ use crate::request::Request;
 /// ```
 pub struct RequestSet<'a, T> {
     slots: Vec<Option<Request<'a, T>>>,
-    /// Keys that can be given out again.
+    /// Keys that can be reused.
     free: Vec<usize>,
-    /// Keys of requests that were over when they came, the last first.
+    /// Keys of requests that were complete on insertion, the last first.
     ready: Vec<usize>,
-    /// All keys in the set, xored: the key itself where there is one.
+    /// The xor of all keys in the set: the key itself if there is one.
     keys: usize,
     completions: Option<Completions>,
 }
 
 struct Completions {
-    comm: Rc<Inner>,
+    comm: Rc<CommInner>,
     queue: CompletionQueue,
 }
 
-const ONE_WORLD: &str = "requests of one world are waited for";
+const ONE_WORLD: &str = "the requests belong to one world";
 
 impl<'a, T> RequestSet<'a, T> {
-    /// A set without requests.
+    /// An empty set.
     pub fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), ready: Vec::new(), keys: 0, completions: None }
     }
 
-    /// How many requests there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts a request in and returns its key: the lowest number that was never used, or one whose request was taken out.
+    /// Inserts a request and returns its key: the lowest number that was never used, or one whose request was removed.
     pub fn insert(&mut self, request: Request<'a, T>) -> usize {
         let key = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        match request.watchable() {
+        match request.pending_op() {
             Some((comm, id)) => self.watch(comm, id, key),
             None => self.ready.push(key),
         }
@@ -73,20 +74,20 @@ impl<'a, T> RequestSet<'a, T> {
         key
     }
 
-    fn watch(&mut self, comm: &Rc<Inner>, id: Id, key: usize) {
+    fn watch(&mut self, comm: &Rc<CommInner>, id: OpId, key: usize) {
         let Completions { comm: first, queue } = self.completions.get_or_insert_with(|| {
-            let queue = comm.endpoint().make_completion_queue();
+            let queue = comm.endpoint().create_completion_queue();
             Completions { comm: comm.clone(), queue }
         });
         assert!(first.same_world(comm), "{ONE_WORLD}");
-        let token = u32::try_from(key).expect("no more requests than operations have numbers");
+        let token = u32::try_from(key).expect("there are fewer requests than operation numbers");
         first.endpoint().watch_operation(id, *queue, token);
     }
 
-    /// Takes a request out that was not waited for. Nothing if there is none under this key.
+    /// Removes a request without waiting for it. `None` if there is none with this key.
     pub fn remove(&mut self, key: usize) -> Option<Request<'a, T>> {
         let request = self.take(key)?;
-        if let Some((comm, id)) = request.watchable() {
+        if let Some((comm, id)) = request.pending_op() {
             comm.endpoint().unwatch_operation(id);
         }
         Some(request)
@@ -99,74 +100,76 @@ impl<'a, T> RequestSet<'a, T> {
         Some(request)
     }
 
-    /// A request that was over when it came.
+    /// A request that was complete on insertion.
     fn take_ready(&mut self) -> Option<(usize, Request<'a, T>)> {
         while let Some(key) = self.ready.pop() {
-            // It may have been taken out, and another one may have its key.
-            if self.slots[key].as_ref().is_some_and(|request| request.watchable().is_none()) {
+            // It may have been removed, and another one may have its key.
+            if self.slots[key].as_ref().is_some_and(|request| request.pending_op().is_none()) {
                 return self.take(key).map(|request| (key, request));
             }
         }
         None
     }
 
-    /// The request of an operation that has ended, unless it was taken out meanwhile.
-    fn take_ended(&mut self, (id, token): (Id, u32)) -> Option<(usize, Request<'a, T>)> {
+    /// The request of a completed operation, unless it was removed meanwhile.
+    fn take_completed(&mut self, (id, token): (OpId, u32)) -> Option<(usize, Request<'a, T>)> {
         let key = token as usize;
-        let is_of = |request: &Request<'a, T>| request.watchable().is_some_and(|(_, own)| own == id);
+        let is_of = |request: &Request<'a, T>| request.pending_op().is_some_and(|(_, own_id)| own_id == id);
         self.slots[key].as_ref().is_some_and(is_of).then_some(())?;
         self.take(key).map(|request| (key, request))
     }
 
-    /// Waits until one of the requests is done, takes it out and returns its key and its result. Nothing if there are none.
+    /// Waits until one of the requests is complete, removes it and returns its key and its result. `None` if the set is
+    /// empty.
     pub fn wait_any(&mut self) -> Option<(usize, Result<T>)> {
         self.next(|set, Completions { comm, queue }| {
-            let alone = if set.len() == 1 { set.slots[set.keys].as_ref()?.watchable().map(|(_, id)| id) } else { None };
-            let all = || set.slots.iter().flatten().filter_map(|request| Some(request.watchable()?.1)).collect();
-            Some(comm.endpoint().wait_ended(*queue, alone, all))
+            let only = if set.len() == 1 { set.slots[set.keys].as_ref()?.pending_op().map(|(_, id)| id) } else { None };
+            let all = || set.slots.iter().flatten().filter_map(|request| Some(request.pending_op()?.1)).collect();
+            Some(comm.endpoint().wait_completion(*queue, only, all))
         })
     }
 
-    /// Takes out a request that is done and returns its key and its result. Nothing if none is; then progress was made once.
+    /// Removes a completed request and returns its key and its result. `None` if none is complete; then it has made
+    /// progress once.
     pub fn test_any(&mut self) -> Option<(usize, Result<T>)> {
-        self.next(|_, Completions { comm, queue }| comm.endpoint().test_ended(*queue))
+        self.next(|_, Completions { comm, queue }| comm.endpoint().test_completion(*queue))
     }
 
-    fn next(&mut self, ended: impl Fn(&Self, &Completions) -> Option<(Id, u32)>) -> Option<(usize, Result<T>)> {
+    fn next(&mut self, completed: impl Fn(&Self, &Completions) -> Option<(OpId, u32)>) -> Option<(usize, Result<T>)> {
         if let Some((key, request)) = self.take_ready() {
             return Some((key, request.wait()));
         }
         while !self.is_empty() {
-            let found = ended(self, self.completions.as_ref()?)?;
-            if let Some((key, request)) = self.take_ended(found) {
+            let found = completed(self, self.completions.as_ref()?)?;
+            if let Some((key, request)) = self.take_completed(found) {
                 return Some((key, request.wait()));
             }
         }
         None
     }
 
-    /// Waits until at least one of the requests is done, takes all that are out and returns their keys and results. Empty if there
-    /// are none.
+    /// Waits until at least one of the requests is complete, removes all completed ones and returns their keys and
+    /// results. Empty if the set is empty.
     pub fn wait_some(&mut self) -> Vec<(usize, Result<T>)> {
         let first = self.wait_any();
         let mut all = Vec::from_iter(first);
-        self.take_all_done(&mut all);
+        self.take_all_completed(&mut all);
         all
     }
 
-    /// Takes out all requests that are done and returns their keys and results. Makes progress once if none is.
+    /// Removes all completed requests and returns their keys and results. Makes progress once if none is complete.
     pub fn test_some(&mut self) -> Vec<(usize, Result<T>)> {
         let first = self.test_any();
         let mut all = Vec::from_iter(first);
-        self.take_all_done(&mut all);
+        self.take_all_completed(&mut all);
         all
     }
 
-    fn take_all_done(&mut self, all: &mut Vec<(usize, Result<T>)>) {
+    fn take_all_completed(&mut self, all: &mut Vec<(usize, Result<T>)>) {
         if all.is_empty() {
             return;
         }
-        let now = |_: &Self, Completions { comm, queue }: &Completions| comm.endpoint().next_ended(*queue);
+        let now = |_: &Self, Completions { comm, queue }: &Completions| comm.endpoint().poll_completion(*queue);
         while let Some(done) = self.next(now) {
             all.push(done);
         }
@@ -188,7 +191,7 @@ impl<'a, T> Extend<Request<'a, T>> for RequestSet<'a, T> {
 }
 
 impl<'a, T> FromIterator<Request<'a, T>> for RequestSet<'a, T> {
-    /// Keys are places in the order of the iterator.
+    /// The keys are the positions in the iterator.
     fn from_iter<I: IntoIterator<Item = Request<'a, T>>>(requests: I) -> Self {
         let mut set = Self::new();
         set.extend(requests);

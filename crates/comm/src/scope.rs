@@ -4,33 +4,33 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Lending, Pod, Rank, Result, Source, Status, Tag, TagMatch, lending};
-use treepie_fabric::{Id, Started, Target};
+use treepie_base::{BorrowScope, Pod, Rank, Result, Source, Status, Tag, TagMatch, borrow_scope};
+use treepie_fabric::{OpId, RecvTarget, Started};
 
 use crate::comm::Comm;
-use crate::point::whole;
+use crate::point_to_point::check_whole_elements;
 use crate::request::{Finish, Request};
 
-/// Begins operations on slices that are borrowed until the scope ends; made by [`Comm::scope`].
+/// Starts operations on slices that are borrowed until the scope ends; created by [`Comm::scope`].
 pub struct Scope<'scope, 'env> {
     comm: Comm,
-    lending: &'scope Lending<'scope>,
+    lending: &'scope BorrowScope<'scope>,
     env: PhantomData<&'scope &'env ()>,
-    /// What was begun in it, as far as the results were not taken when there was last no room for more.
-    begun: RefCell<Vec<Id>>,
+    /// The operations started in it, except those whose results had been taken when the vector was last full.
+    started: RefCell<Vec<OpId>>,
 }
 
 impl Comm {
     /// Runs `body`, in which nonblocking operations can borrow slices instead of owning vectors. When it returns `Ok`,
-    /// everything that was begun in it and not waited for is waited for; when it returns an error or panics, receives
-    /// without message are cancelled first.
+    /// waits for every operation that was started in it and not waited for; when it returns an error or panics,
+    /// unmatched receives are cancelled first.
     pub fn scope<'env, R>(&self, body: impl for<'s, 'scope> FnOnce(&'s Scope<'scope, 'env>) -> Result<R>) -> Result<R> {
         let settle = |panicked| self.endpoint().settle(panicked);
-        lending(
+        borrow_scope(
             |lending, env| {
-                let scope = Scope { comm: self.clone(), lending, env, begun: RefCell::default() };
+                let scope = Scope { comm: self.clone(), lending, env, started: RefCell::default() };
                 let result = body(&scope);
-                scope.end(result)
+                scope.finish(result)
             },
             settle,
         )
@@ -42,29 +42,29 @@ impl<'scope> Scope<'scope, '_> {
         &self.comm
     }
 
-    pub(crate) fn lending(&self) -> &'scope Lending<'scope> {
+    pub(crate) fn lending(&self) -> &'scope BorrowScope<'scope> {
         self.lending
     }
 
-    /// Notes what was begun, so that its end can be seen to without a look at everything that goes on.
-    pub(crate) fn note(&self, id: Id) {
-        let mut begun = self.begun.borrow_mut();
-        if begun.len() == begun.capacity() {
+    /// Records a started operation, so that `finish` need not inspect all operations of the endpoint.
+    pub(crate) fn track(&self, id: OpId) {
+        let mut started = self.started.borrow_mut();
+        if started.len() == started.capacity() {
             let endpoint = self.comm.endpoint();
-            begun.retain(|id| endpoint.is_known(*id));
-            // At least as many can be noted before this is done again.
-            let room = begun.len().max(64);
-            begun.reserve(room);
+            started.retain(|id| endpoint.exists(*id));
+            // At least as many operations can be recorded before this is repeated.
+            let additional = started.len().max(64);
+            started.reserve(additional);
         }
-        begun.push(id);
+        started.push(id);
     }
 
-    /// Begins to send `data`.
+    /// Starts a send of `data`.
     pub fn isend<T: Pod>(&self, data: &'scope [T], to: Rank, tag: Tag) -> Result<Request<'scope, ()>> {
         self.start_send(data, to, tag, false)
     }
 
-    /// Begins to send `data`; the request is done when the receive has begun.
+    /// Starts a synchronous send of `data`; the request completes when the matching receive has started.
     pub fn issend<T: Pod>(&self, data: &'scope [T], to: Rank, tag: Tag) -> Result<Request<'scope, ()>> {
         self.start_send(data, to, tag, true)
     }
@@ -79,21 +79,21 @@ impl<'scope> Scope<'scope, '_> {
         let address = self.comm.address(to, tag, synchronous)?;
         let data = cast_slice(data);
         let mut endpoint = self.comm.endpoint();
-        if endpoint.send_now(address, data) {
+        if endpoint.try_send(address, data) {
             return Ok(Request::ready(Ok(())));
         }
-        let started = endpoint.start_send(address, self.lending.lend(data))?;
+        let started = endpoint.isend(address, self.lending.lend(data))?;
         drop(endpoint);
         Ok(match started {
             Started::Done(_) => Request::ready(Ok(())),
             Started::Pending(id) => {
-                self.note(id);
-                Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).kept()
+                self.track(id);
+                Request::new(&self.comm, id, Finish::Envelope(|_, _| Ok(()))).detached()
             }
         })
     }
 
-    /// Begins to receive into the front of `into`.
+    /// Starts a receive into the beginning of `into`.
     pub fn irecv<T: Pod>(
         &self,
         into: &'scope mut [T],
@@ -102,30 +102,30 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Request<'scope, Status>> {
         let select = self.comm.select(from, tag)?;
         let into = cast_slice_mut(into);
-        let now = self.comm.endpoint().recv_now(select, into);
+        let now = self.comm.endpoint().try_recv(select, into);
         if let Some(envelope) = now {
-            return Ok(Request::ready(self.comm.status(envelope).and_then(whole::<T>)));
+            return Ok(Request::ready(self.comm.status(envelope).and_then(check_whole_elements::<T>)));
         }
         let span = self.lending.lend_mut(into);
-        let id = self.comm.endpoint().start_recv(select, Target::Into(span));
-        self.note(id);
-        let finish = Finish::Envelope(|comm, envelope| comm.status(envelope).and_then(whole::<T>));
-        Ok(Request::new(&self.comm, id, finish).kept())
+        let id = self.comm.endpoint().irecv(select, RecvTarget::Into(span));
+        self.track(id);
+        let finish = Finish::Envelope(|comm, envelope| comm.status(envelope).and_then(check_whole_elements::<T>));
+        Ok(Request::new(&self.comm, id, finish).detached())
     }
 
-    /// Ends what nobody has waited for.
-    fn end<R>(&self, result: Result<R>) -> Result<R> {
+    /// Completes or aborts the operations that were not waited for.
+    fn finish<R>(&self, result: Result<R>) -> Result<R> {
         if self.lending.all_returned() {
             return result;
         }
         let mut first_error = None;
         let mut endpoint = self.comm.endpoint();
-        for id in self.begun.take() {
-            if !endpoint.is_known(id) {
+        for id in self.started.take() {
+            if !endpoint.exists(id) {
                 continue;
             }
             if result.is_err() {
-                if !endpoint.give_up(id) {
+                if !endpoint.abort_task(id) {
                     endpoint.abandon(id);
                 }
             } else if let Err(error) = endpoint.wait_envelope(id) {

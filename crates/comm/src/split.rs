@@ -1,170 +1,178 @@
-//! Communicators of some of the ranks of another one.
+//! Splitting communicators.
 //!
-//! A split sorts what ranks have asked for, by one of several [ways](Way); each is a protocol ([`Splitting`]) of its phases,
-//! which lie in files of their own.
+//! A split sorts the colors and keys of the ranks, by one of several [algorithms](SplitAlgorithm); each is a protocol
+//! ([`SplitProtocol`]) of phases with one file each.
 
+mod affine_ranks;
+mod algorithm;
 mod blocks;
+mod bruck_allgather;
 mod choose;
-mod doubling;
 mod entry;
-mod finding;
-mod letter;
-mod line;
 mod merge;
-mod outcome;
-mod part;
-mod quick;
-mod share;
-mod sorting;
+mod parallel_sort;
+mod phase_reactor;
+mod placement;
+mod quicksort;
+mod record;
+mod split_protocol;
+mod split_result;
 mod splitter;
-mod splitting;
-mod ways;
+mod table_partition;
 
-pub use blocks::{Blocks, Group};
-pub use choose::{choose, price, sorters};
-pub use doubling::{Doubling, Joining};
-pub use entry::{Entry, Notes};
-pub use finding::Place;
-pub use line::Line;
+pub use affine_ranks::AffineRanks;
+pub use algorithm::SplitAlgorithm;
+pub use blocks::{SorterBlocks, SorterGroup};
+pub use bruck_allgather::{BruckAllgather, CombineMode};
+pub use choose::{algorithm_cost, choose_algorithm, choose_sorters};
+pub use entry::{Piggyback, SplitEntry};
 pub use merge::{merge, merge_all};
-pub use outcome::{Outcome, Phase, Spent, Table};
-pub use part::{Message, Part};
-pub use sorting::{Manner, Progress, Sorting};
-pub use splitting::Splitting;
-pub use ways::Way;
+pub use parallel_sort::{ParallelSort, SortProgress, SplitterOptions};
+pub use phase_reactor::{PhaseMessage, PhaseReactor};
+pub use placement::SplitPlacement;
+pub use split_protocol::SplitProtocol;
+pub use split_result::{RankTable, SplitPhase, SplitPhaseCost, SplitResult};
 
-use share::Own;
+use table_partition::TablePartition;
 use treepie_base::{Error, Rank, Result};
 use treepie_model::LogGP;
 use treepie_schedule::Operation;
 
-use crate::checked::Compared;
+use crate::checked::ComparedGuard;
 use crate::comm::Comm;
 use crate::digest::digest;
 use crate::members::{Members, SharedTable};
 use crate::protocol::log_choice;
 
 impl Comm {
-    /// A communicator for each colour, of the ranks that have named it, in the order of their keys, and for equal keys in
-    /// that of their ranks here. All ranks call it; those without a colour get nothing.
+    /// A communicator for each color, with the ranks that passed it, ordered by key and then by rank
+    /// (`MPI_Comm_split`). All ranks call it; ranks without a color get `None`.
     ///
-    /// `using("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, says by which way; else it is the one that takes least.
-    /// All give the same communicators; some share their tables, see [`representation`](Self::representation).
+    /// `with_algorithm("split/distributed")` on a handle, or `TREEPIE_ALGORITHM`, sets the algorithm; otherwise the
+    /// cheapest one is selected. All create the same communicators; some distribute the rank table, see
+    /// [`rank_table_kind`](Self::rank_table_kind).
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>> {
-        let _compared = self.agree_on_split(|| "split".to_owned())?;
-        let way = self.way_to_split()?;
-        log_choice(self, format_args!("{way} for {} ranks", self.size()));
-        let entry = Entry::new(color.into(), key, self.rank() as u32, self.endpoint().rank());
-        if way == Way::AllgatherSort { self.split_by_gathering(entry) } else { self.split_by_protocol(way, entry) }
+        let _compared = self.compare_split_call(|| "split".to_owned())?;
+        let algorithm = self.split_algorithm()?;
+        log_choice(self, format_args!("{algorithm} for {} ranks", self.size()));
+        let entry = SplitEntry::new(color.into(), key, self.rank() as u32, self.endpoint().rank());
+        if algorithm == SplitAlgorithm::AllgatherSort {
+            self.split_by_allgather(entry)
+        } else {
+            self.split_by_protocol(algorithm, entry)
+        }
     }
 
-    /// Compares a call that is made of a split.
-    pub(crate) fn agree_on_split(&self, call: impl FnOnce() -> String) -> Result<Compared<'_>> {
-        if self.compares()
-            && let Err(error) = self.way_to_split()
+    /// Compares a call that consists of a split.
+    pub(crate) fn compare_split_call(&self, call: impl FnOnce() -> String) -> Result<ComparedGuard<'_>> {
+        if self.needs_comparison()
+            && let Err(error) = self.split_algorithm()
         {
-            return Err(self.refused(error));
+            return Err(self.refuse_call(error));
         }
-        self.agree_on(&[Operation::Allgather], || match self.asked_protocol("split") {
+        self.compare_call(&[Operation::Allgather], || match self.requested_protocol("split") {
             Ok(Some(id)) if id != AUTO => call() + " by " + id,
             _ => call(),
         })
     }
 
-    /// The way that was asked for, or else the cheapest.
-    fn way_to_split(&self) -> Result<Way> {
+    /// The algorithm that was set, otherwise the cheapest.
+    fn split_algorithm(&self) -> Result<SplitAlgorithm> {
         let ranks = self.size() as u32;
-        Ok(match self.asked_protocol("split")?.filter(|id| *id != AUTO) {
-            Some(id) => Way::parse(id, sorters(ranks, &NETWORK))?,
+        Ok(match self.requested_protocol("split")?.filter(|id| *id != AUTO) {
+            Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &NETWORK))?,
             // On one machine nothing is faster than the allgather there, and tables are short.
-            None if self.ranks_per_core().is_some() => Way::AllgatherSort,
-            None => choose(ranks, &NETWORK),
+            None if self.ranks_per_core().is_some() => SplitAlgorithm::AllgatherSort,
+            None => choose_algorithm(ranks, &NETWORK),
         })
     }
 
-    /// All get all entries, by the collective operation that is fastest here, and sort their own.
-    fn split_by_gathering(&self, entry: Entry) -> Result<Option<Comm>> {
+    /// Allgather of all entries, by the fastest algorithm here, then a local sort.
+    fn split_by_allgather(&self, entry: SplitEntry) -> Result<Option<Comm>> {
         let context = u64::from(self.endpoint().next_context());
-        let all = self.all_gather(&[entry, Entry::of_notes([context, 0])])?;
+        let all = self.allgather(&[entry, SplitEntry::from_piggyback([context, 0])])?;
         let (all, _) = all.as_chunks::<2>();
-        let context = self.take_context(all.iter().map(|[_, notes]| notes.as_notes()[0]))?;
-        if !entry.takes_part() {
+        let context = self.take_context(all.iter().map(|[_, piggyback]| piggyback.to_piggyback()[0]))?;
+        if !entry.has_color() {
             return Ok(None);
         }
         let all = all.iter().map(|[entry, _]| *entry);
-        let mut mine: Vec<Entry> = all.filter(|other| other.group() == entry.group()).collect();
-        mine.sort_unstable();
-        let world = mine.iter().map(Entry::at).collect();
-        Ok(Some(self.part(context, self.members(world))))
+        let mut members: Vec<SplitEntry> = all.filter(|other| other.group_key() == entry.group_key()).collect();
+        members.sort_unstable();
+        let world_ranks = members.iter().map(SplitEntry::world_rank).collect();
+        Ok(Some(self.subcomm(context, self.members(world_ranks))))
     }
 
-    fn split_by_protocol(&self, way: Way, entry: Entry) -> Result<Option<Comm>> {
+    fn split_by_protocol(&self, algorithm: SplitAlgorithm, entry: SplitEntry) -> Result<Option<Comm>> {
         let (rank, ranks) = (self.rank() as u32, self.size() as u32);
-        let layout = self.layout_to_share(way);
+        let layout = self.mapped_table_layout(algorithm);
         let context = u64::from(self.endpoint().next_context());
-        let begin = |place| Splitting::new(way, rank, ranks, entry, [context, place]);
-        // One sets memory aside for all, and its place is found out with the context.
-        let place = match layout.filter(|_| rank == 0).map(|layout| self.set_aside(layout)) {
+        let protocol = |offset| SplitProtocol::new(algorithm, rank, ranks, entry, [context, offset]);
+        // One rank reserves memory for all, and its offset is distributed with the context.
+        let offset = match layout.filter(|_| rank == 0).map(|layout| self.reserve_mapped_table(layout)) {
             None => 0,
-            Some(Ok(place)) => place,
+            Some(Ok(offset)) => offset,
             Some(Err(error)) => {
-                self.give_up_protocol(begin(0), true);
+                self.abort_protocol(protocol(0), true);
                 return Err(error);
             }
         };
-        let Outcome { notes: [context, memory], place, line, table } =
-            self.run_protocol(begin(place), align_of::<Entry>(), |_| {})?.finish();
-        let context = self.take_contexts([context], 1 + u32::from(way.shares()))?;
+        let SplitResult { piggyback: [context, memory], placement, affine, table } =
+            self.run_protocol(protocol(offset), align_of::<SplitEntry>(), |_| {})?.finish();
+        let context = self.take_contexts([context], 1 + u32::from(algorithm.shares_table()))?;
         let members = match table {
-            Table::Whole(world) => place.map(|_| self.members(world)),
-            Table::Shared { rows, starts, holders } => {
-                let part =
-                    Own { group: Blocks::new(ranks, way.sorters().unwrap_or(1)).group_of(rank).0, rows, holders };
-                let reach = match layout {
-                    Some(layout) => self.share_in_memory(layout, memory, part, place)?,
-                    None => self.share_by_records(context, part, place)?,
+            RankTable::Full(world_ranks) => placement.map(|_| self.members(world_ranks)),
+            RankTable::Shared { rows, starts, holders } => {
+                let partition = TablePartition {
+                    group: SorterBlocks::new(ranks, algorithm.sorters().unwrap_or(1)).group_of(rank).0,
+                    rows,
+                    holders,
                 };
-                let (at, own) = (self.endpoint().rank(), place.unwrap_or_default());
-                let table = SharedTable::new(own, at, starts, reach, self.leftovers());
-                // Whoever needs no table has a part of it all the same, for others.
-                let of = self.endpoint().size();
-                place.map(|Place { size, .. }| match line.and_then(|line| line.formula()) {
-                    Some((first, step)) => Members::following(first, step, size, of),
+                let access = match layout {
+                    Some(layout) => self.publish_mapped(layout, memory, partition, placement)?,
+                    None => self.publish_remote(context, partition, placement)?,
+                };
+                let (world_rank, own) = (self.endpoint().rank(), placement.unwrap_or_default());
+                let table = SharedTable::new(own, world_rank, starts, access, self.deferred_frees());
+                // A rank that needs no table still holds a part of it, for others.
+                let world_size = self.endpoint().size();
+                placement.map(|SplitPlacement { size, .. }| match affine.and_then(|affine| affine.formula()) {
+                    Some((first, step)) => Members::affine(first, step, size, world_size),
                     None => Members::Shared(Box::new(table)),
                 })
             }
         };
-        Ok(members.map(|members| self.part(context, members)))
+        Ok(members.map(|members| self.subcomm(context, members)))
     }
 
-    /// A communicator of these ranks, in this order. All ranks of this one call it with the same list; those that are not in
-    /// it get nothing.
+    /// A communicator of these ranks, in this order (`MPI_Comm_create`). All ranks of this one call it with the same
+    /// list; ranks that are not in it get `None`.
     ///
     /// # Errors
-    /// If a rank does not exist or is listed twice, or if the lists differ; on every caller.
+    /// If a rank does not exist or is listed twice, or the lists differ; on every caller.
     pub fn create(&self, group: &[Rank]) -> Result<Option<Comm>> {
-        let _compared = self.agree_on(&[Operation::Allgather], || "create".to_owned())?;
-        // A rank with a bad list takes part, so that all others learn of it.
-        let good = self.check_group(group);
-        let mine = [u64::from(self.endpoint().next_context()), u64::from(good.is_ok()), digest_of(group)];
-        let all = self.all_gather(&mine)?;
-        good?;
+        let _compared = self.compare_call(&[Operation::Allgather], || "create".to_owned())?;
+        // A rank with an invalid list takes part, so that all others learn of it.
+        let valid = self.check_group(group);
+        let own = [u64::from(self.endpoint().next_context()), u64::from(valid.is_ok()), group_digest(group)];
+        let all = self.allgather(&own)?;
+        valid?;
         let (all, _) = all.as_chunks::<3>();
-        if let Some(rank) = all.iter().position(|[_, good, _]| *good == 0) {
-            return Err(Error::Algorithm(format!("rank {rank} lists a group that is refused there")));
+        if let Some(rank) = all.iter().position(|[_, valid, _]| *valid == 0) {
+            return Err(Error::Algorithm(format!("the group of rank {rank} is refused there")));
         }
-        if let Some(rank) = all.iter().position(|[.., other]| *other != mine[2]) {
-            return Err(Error::Algorithm(format!("rank {rank} lists another group than rank {}", self.rank())));
+        if let Some(rank) = all.iter().position(|[.., other]| *other != own[2]) {
+            return Err(Error::Algorithm(format!("rank {rank} passes another group than rank {}", self.rank())));
         }
         let context = self.take_context(all.iter().map(|[context, ..]| *context))?;
         if !group.contains(&self.rank()) {
             return Ok(None);
         }
-        Ok(Some(self.part(context, self.members_of(group)?)))
+        Ok(Some(self.subcomm(context, self.members_of(group)?)))
     }
 
-    /// The rank that one of this communicator's has in another one, if it is there too.
-    pub fn translate(&self, rank: Rank, other: &Comm) -> Result<Option<Rank>> {
+    /// The rank in another communicator of a rank of this one, if it is a member (`MPI_Group_translate_ranks`).
+    pub fn translate_rank(&self, rank: Rank, other: &Comm) -> Result<Option<Rank>> {
         let world = self.world_rank(rank)?;
         if !self.inner.same_world(&other.inner) {
             return Ok(None);
@@ -174,21 +182,21 @@ impl Comm {
         Ok(rank.map(|rank| rank as Rank))
     }
 
-    /// Bytes that this rank holds to know which ranks are here.
-    pub fn memory(&self) -> usize {
+    /// Bytes of this rank's map from ranks to world ranks.
+    pub fn rank_table_bytes(&self) -> usize {
         self.inner.members.memory()
     }
 
-    /// How that is held: `all ranks` for those of the world in its order, `formula` where every so many are here, and elsewhere a
-    /// `table`, or a `shared table` of which each of some ranks has a part.
-    pub fn representation(&self) -> &'static str {
+    /// The representation of that map: `all ranks` for the ranks of the world in its order, `formula` for an affine
+    /// sequence, otherwise a `table`, or a `shared table` that is distributed over a group of ranks.
+    pub fn rank_table_kind(&self) -> &'static str {
         self.inner.members.representation()
     }
 
-    /// How often a rank here was looked up in a shared table to find out who that is in the world: answered by the cache, and
-    /// read from a part of the table, this rank's own or another one's.
-    pub fn look_ups(&self) -> (u64, u64) {
-        self.inner.members.look_ups()
+    /// Lookups of world ranks in a shared table: those that hit the cache, and those that read a part of the table,
+    /// this rank's or another one's.
+    pub fn rank_table_lookups(&self) -> (u64, u64) {
+        self.inner.members.lookups()
     }
 
     pub(crate) fn check_group(&self, group: &[Rank]) -> Result<()> {
@@ -202,21 +210,21 @@ impl Comm {
     }
 
     pub(crate) fn members_of(&self, group: &[Rank]) -> Result<Members> {
-        let world: Result<Vec<u32>> = group.iter().map(|rank| self.world_rank(*rank)).collect();
-        Ok(self.members(world?))
+        let world_ranks: Result<Vec<u32>> = group.iter().map(|rank| self.world_rank(*rank)).collect();
+        Ok(self.members(world_ranks?))
     }
 
-    fn members(&self, world: Vec<u32>) -> Members {
-        Members::new(world, self.endpoint().size())
+    fn members(&self, world_ranks: Vec<u32>) -> Members {
+        Members::new(world_ranks, self.endpoint().size())
     }
 }
 
 const AUTO: &str = "split/auto";
 
-/// Of a usual cluster; only how parameters compare matters.
+/// Parameters of a typical cluster; only their ratios matter.
 const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
-/// Stands for a list of ranks.
-pub(crate) fn digest_of(group: &[Rank]) -> u64 {
+/// The digest of a list of ranks.
+pub(crate) fn group_digest(group: &[Rank]) -> u64 {
     digest(group.iter().map(|rank| *rank as u64))
 }

@@ -1,4 +1,4 @@
-//! Memory that all ranks of a communicator can read, write and add to.
+//! Windows: one-sided communication.
 
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -10,36 +10,37 @@ use treepie_schedule::Operation;
 
 use crate::comm::Comm;
 
-/// Memory of `T` that every rank contributes a part to and every rank can access; made by [`Comm::window`].
+/// Memory of elements `T` to which every rank contributes a part and that every rank can access; created by
+/// [`Comm::window`].
 ///
-/// A [`put`](Self::put) is visible to everybody after the next [`fence`](Self::fence). Accesses of several ranks to the
-/// same elements between two fences may be seen in any order, but counters ([`fetch_add`](Self::fetch_add)) are
-/// atomic. Where ranks share memory an access needs no help of the owner; elsewhere the owner answers whenever it is
-/// inside the library.
+/// A [`put`](Self::put) is visible to all ranks after the next [`fence`](Self::fence). Accesses of several ranks to the
+/// same elements between two fences may take effect in any order, but [`fetch_add`](Self::fetch_add) is atomic. Where
+/// ranks share memory, an access does not involve the target; otherwise the target responds whenever it is inside the
+/// library.
 pub struct Window<T> {
     comm: Comm,
-    reach: Reach,
-    /// Elements that each rank contributed.
+    backend: WindowBackend,
+    /// Number of elements of each rank.
     lens: Vec<u64>,
     element: PhantomData<T>,
 }
 
-enum Reach {
-    /// Memory that this rank has mapped: the parts one after the other, behind a count of ranks that are done.
-    Memory { memory: Rc<dyn SharedMemory>, at: u64, bytes: u64, starts: Vec<u64> },
-    /// Records to the owners.
-    Records { window: u32 },
+enum WindowBackend {
+    /// Memory that this rank has mapped: the parts one after the other, after a count of ranks that have released it.
+    Mapped { memory: Rc<dyn SharedMemory>, at: u64, bytes: u64, starts: Vec<u64> },
+    /// Messages to the targets.
+    Remote { window: u32 },
 }
 
-/// Elements that [`Window::fetch_add`] can count in.
-pub trait Counter: Pod {
-    /// As the word that is added.
+/// Elements on which [`Window::fetch_add`] operates.
+pub trait AtomicElement: Pod {
+    /// Converts to the word that is added.
     fn to_word(self) -> u64;
-    /// From the word that was there.
+    /// Converts from the word that was there.
     fn from_word(word: u64) -> Self;
 }
 
-impl Counter for u64 {
+impl AtomicElement for u64 {
     fn to_word(self) -> u64 {
         self
     }
@@ -48,7 +49,7 @@ impl Counter for u64 {
     }
 }
 
-impl Counter for i64 {
+impl AtomicElement for i64 {
     fn to_word(self) -> u64 {
         self as u64
     }
@@ -59,20 +60,20 @@ impl Counter for i64 {
 
 const WORD: u64 = 8;
 
-/// What ranks do to make a window.
-const MADE_OF: [Operation; 2] = [Operation::Allgather, Operation::Barrier];
+/// The collective operations of a window creation.
+const OPERATIONS: [Operation; 2] = [Operation::Allgather, Operation::Barrier];
 
 impl Comm {
-    /// Makes a window to which this rank contributes `len` elements, zero at first. All ranks call it, each with its
-    /// own `len`.
+    /// Creates a window to which this rank contributes `len` elements, initially zero (`MPI_Win_allocate`). All ranks
+    /// call it, each with its own `len`.
     pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
-        let _compared = self.agree_on(&MADE_OF, || format!("window of elements of {} bytes", size_of::<T>()))?;
-        // Its barriers must not meet those of the communicator it was made on.
+        let _compared = self.compare_call(&OPERATIONS, || format!("window of elements of {} bytes", size_of::<T>()))?;
+        // Its barriers must not match those of the communicator on which it was created.
         let comm = self.dup()?;
-        let lens = comm.all_gather(&[len as u64])?;
+        let lens = comm.allgather(&[len as u64])?;
         let part = |len: &u64| len.saturating_mul(size_of::<T>() as u64).saturating_add(WORD - 1) / WORD * WORD;
-        let shared = comm.endpoint().fabric().shared().is_some();
-        let reach = if shared {
+        let shared = comm.endpoint().fabric().shared_heap().is_some();
+        let backend = if shared {
             let mut bytes = WORD;
             let starts = lens.iter().map(|len| {
                 let start = bytes;
@@ -81,59 +82,59 @@ impl Comm {
             });
             let starts = starts.collect();
             let at = comm.reserve(bytes)?;
-            let mapped = comm.endpoint().fabric().shared().expect("asked above").map(at, bytes);
-            mapped.map(|memory| Reach::Memory { memory, at, bytes, starts })
+            let mapped = comm.endpoint().fabric().shared_heap().expect("there is a shared heap").map(at, bytes);
+            mapped.map(|memory| WindowBackend::Mapped { memory, at, bytes, starts })
         } else {
             let window = comm.context();
             let bytes = usize::try_from(part(&(len as u64))).unwrap_or(usize::MAX);
-            comm.endpoint().window_make(window, bytes).map(|()| Reach::Records { window })
+            comm.endpoint().window_create(window, bytes).map(|()| WindowBackend::Remote { window })
         };
-        let reach = comm.all_have(reach)?;
+        let backend = comm.unless_any_failed(backend)?;
         comm.barrier()?;
-        Ok(Window { comm, reach, lens, element: PhantomData })
+        Ok(Window { comm, backend, lens, element: PhantomData })
     }
 
-    /// What this rank has, if all ranks have theirs. One may have less memory than the others.
-    fn all_have(&self, reach: Result<Reach>) -> Result<Reach> {
-        let failed = self.all_gather(&[u8::from(reach.is_err())])?;
-        match (failed.iter().position(|failed| *failed == 1), reach) {
-            (None, reach) | (_, reach @ Err(_)) => reach,
-            (Some(rank), Ok(reach)) => {
-                if let Reach::Records { window } = reach {
-                    self.endpoint().window_end(window);
+    /// The backend of this rank, if all ranks have theirs. One may have less memory than the others.
+    fn unless_any_failed(&self, backend: Result<WindowBackend>) -> Result<WindowBackend> {
+        let failed = self.allgather(&[u8::from(backend.is_err())])?;
+        match (failed.iter().position(|failed| *failed == 1), backend) {
+            (None, backend) | (_, backend @ Err(_)) => backend,
+            (Some(rank), Ok(backend)) => {
+                if let WindowBackend::Remote { window } = backend {
+                    self.endpoint().window_free(window);
                 }
                 Err(Error::Engine(format!("rank {rank} has no memory for its part of a window")))
             }
         }
     }
 
-    /// Rank 0 sets shared memory aside and tells the others where.
+    /// Rank 0 reserves shared memory and broadcasts its offset.
     fn reserve(&self, bytes: u64) -> Result<u64> {
         let mut failure = None;
-        let mut place = 0;
+        let mut offset = 0;
         if self.rank() == 0 {
-            match self.endpoint().fabric().shared().expect("the caller asked").reserve(bytes) {
-                Ok(at) => place = at,
+            match self.endpoint().fabric().shared_heap().expect("there is a shared heap").reserve(bytes) {
+                Ok(at) => offset = at,
                 Err(error) => failure = Some(error),
             }
         }
-        let place = self.all_gather(&[place])?[0];
-        match (failure, place) {
+        let offset = self.allgather(&[offset])?[0];
+        match (failure, offset) {
             (Some(error), _) => Err(error),
             (None, 0) => Err(Error::Engine(format!("rank 0 found no shared memory for a window of {bytes} bytes"))),
-            (None, place) => Ok(place),
+            (None, offset) => Ok(offset),
         }
     }
 }
 
 impl<T: Pod> Window<T> {
-    /// Elements that a rank contributed.
+    /// Number of elements of a rank.
     pub fn len(&self, rank: Rank) -> Result<usize> {
         self.comm.check_rank(rank)?;
         Ok(self.lens[rank] as usize)
     }
 
-    /// Where elements `first..first + count` of a rank lie, in bytes from the beginning of its part.
+    /// Offset of elements `first..first + count` in the part of a rank, in bytes.
     fn extent(&self, rank: Rank, first: usize, count: usize) -> Result<u64> {
         self.comm.check_rank(rank)?;
         let (first, len) = (first as u64, self.lens[rank]);
@@ -144,12 +145,12 @@ impl<T: Pod> Window<T> {
         Ok(first * size_of::<T>() as u64)
     }
 
-    /// Writes `data` to the elements from `first` on of a rank's part.
+    /// Writes `data` to the part of a rank, from element `first` on.
     pub fn put(&self, rank: Rank, first: usize, data: &[T]) -> Result<()> {
         let at = self.extent(rank, first, data.len())?;
-        match &self.reach {
-            Reach::Memory { memory, starts, .. } => memory.store(starts[rank] + at, cast_slice(data)),
-            Reach::Records { window } => {
+        match &self.backend {
+            WindowBackend::Mapped { memory, starts, .. } => memory.store(starts[rank] + at, cast_slice(data)),
+            WindowBackend::Remote { window } => {
                 let world = self.comm.world_rank(rank)?;
                 self.comm.endpoint().window_put(*window, world, at, cast_slice(data))?;
             }
@@ -157,12 +158,12 @@ impl<T: Pod> Window<T> {
         Ok(())
     }
 
-    /// Reads the elements from `first` on of a rank's part.
+    /// Reads from the part of a rank, from element `first` on.
     pub fn get(&self, rank: Rank, first: usize, into: &mut [T]) -> Result<()> {
         let at = self.extent(rank, first, into.len())?;
-        match &self.reach {
-            Reach::Memory { memory, starts, .. } => memory.load(starts[rank] + at, cast_slice_mut(into)),
-            Reach::Records { window } => {
+        match &self.backend {
+            WindowBackend::Mapped { memory, starts, .. } => memory.load(starts[rank] + at, cast_slice_mut(into)),
+            WindowBackend::Remote { window } => {
                 let world = self.comm.world_rank(rank)?;
                 self.comm.endpoint().window_get(*window, world, at, cast_slice_mut(into))?;
             }
@@ -171,50 +172,50 @@ impl<T: Pod> Window<T> {
     }
 
     /// Reads one element.
-    pub fn get_one(&self, rank: Rank, slot: usize) -> Result<T> {
+    pub fn get_one(&self, rank: Rank, index: usize) -> Result<T> {
         let mut value = T::zeroed();
-        self.get(rank, slot, std::slice::from_mut(&mut value))?;
+        self.get(rank, index, std::slice::from_mut(&mut value))?;
         Ok(value)
     }
 
-    /// Waits until everything that this rank has put is there.
+    /// Waits until all puts of this rank are complete at their targets.
     pub fn flush(&self) -> Result<()> {
-        match self.reach {
-            Reach::Memory { .. } => Ok(()),
-            Reach::Records { .. } => self.comm.endpoint().window_flush(),
+        match self.backend {
+            WindowBackend::Mapped { .. } => Ok(()),
+            WindowBackend::Remote { .. } => self.comm.endpoint().window_flush(),
         }
     }
 
-    /// Separates what was done before from what is done after it, on all ranks. All ranks call it.
+    /// Separates accesses before it from accesses after it, on all ranks (`MPI_Win_fence`). All ranks call it.
     pub fn fence(&self) -> Result<()> {
-        self.meet("fence of a window")
+        self.flush_and_barrier("fence of a window")
     }
 
-    fn meet(&self, call: &str) -> Result<()> {
+    fn flush_and_barrier(&self, call: &str) -> Result<()> {
         self.flush()?;
-        let _compared = self.comm.agree_on(&[Operation::Barrier], || call.to_owned())?;
+        let _compared = self.comm.compare_call(&[Operation::Barrier], || call.to_owned())?;
         self.comm.barrier()
     }
 
-    /// Ends the window. All ranks call it. A window that is just dropped keeps its memory until the world ends, where
-    /// the engine has no shared memory.
+    /// Frees the window (`MPI_Win_free`). All ranks call it. A window that is only dropped keeps its memory until the
+    /// world ends, where the engine has no shared memory.
     pub fn free(self) -> Result<()> {
-        self.meet("end of a window")?;
-        if let Reach::Records { window } = self.reach {
-            self.comm.endpoint().window_end(window);
+        self.flush_and_barrier("end of a window")?;
+        if let WindowBackend::Remote { window } = self.backend {
+            self.comm.endpoint().window_free(window);
         }
         Ok(())
     }
 }
 
-impl<T: Counter> Window<T> {
-    /// Adds to one element and returns what was there, in one step that no other access gets between.
-    pub fn fetch_add(&self, rank: Rank, slot: usize, value: T) -> Result<T> {
-        let at = self.extent(rank, slot, 1)?;
+impl<T: AtomicElement> Window<T> {
+    /// Atomically adds to one element and returns its previous value (`MPI_Fetch_and_op`).
+    pub fn fetch_add(&self, rank: Rank, index: usize, value: T) -> Result<T> {
+        let at = self.extent(rank, index, 1)?;
         let value = value.to_word();
-        let old = match &self.reach {
-            Reach::Memory { memory, starts, .. } => memory.fetch_add(starts[rank] + at, value),
-            Reach::Records { window } => {
+        let old = match &self.backend {
+            WindowBackend::Mapped { memory, starts, .. } => memory.fetch_add(starts[rank] + at, value),
+            WindowBackend::Remote { window } => {
                 let world = self.comm.world_rank(rank)?;
                 self.comm.endpoint().window_fetch_add(*window, world, at, value)?
             }
@@ -224,13 +225,13 @@ impl<T: Counter> Window<T> {
 }
 
 impl<T> Drop for Window<T> {
-    /// The last rank that is done gives shared memory back.
+    /// The last rank releases the shared memory.
     fn drop(&mut self) {
-        if let Reach::Memory { memory, at, bytes, .. } = &self.reach
+        if let WindowBackend::Mapped { memory, at, bytes, .. } = &self.backend
             && memory.fetch_add(0, 1) + 1 == self.lens.len() as u64
         {
             let mut endpoint = self.comm.endpoint();
-            if let Some(heap) = endpoint.fabric().shared() {
+            if let Some(heap) = endpoint.fabric().shared_heap() {
                 heap.release(*at, *bytes).expect("the window's memory was reserved");
             }
         }

@@ -1,56 +1,57 @@
-//! How splits scale, in the simulator: what the thesis says of its parallel sort. `TREEPIE_LONG=1` goes to larger sizes.
+//! Scaling of splits in the simulator: the thesis's results on its parallel sort. `TREEPIE_LONG=1` runs larger sizes.
 
-use treepie_comm::split::{Entry, Phase, Splitting, Way};
+use treepie_comm::split::{SplitAlgorithm, SplitEntry, SplitPhase, SplitProtocol};
 use treepie_sim::costs::LogGP;
-use treepie_sim::noise::Random;
+use treepie_sim::noise::SplitMix64;
 use treepie_sim::{Settings, reactors};
 use treepie_topology::Network;
 
-/// Entries cost much and messages little, so that few ranks show what millions do.
+/// Entries are expensive and messages cheap, so that few ranks behave like millions.
 fn settings() -> Settings {
     let machine = LogGP { latency: 1.0, overhead: 0.2, gap: 0.2, per_byte: 0.001 };
-    Settings { work: 0.5, ..machine.into() }
+    Settings { work_unit_time: 0.5, ..machine.into() }
 }
 
 fn is_long() -> bool {
     std::env::var_os("TREEPIE_LONG").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// What a split has cost: of each phase messages of all ranks, and the work of the rank that has most.
-struct Ran {
+/// The cost of a split: for each phase the messages of all ranks, and the maximum work of a rank.
+struct SplitCost {
     messages: [u64; 6],
     work: [u64; 6],
     micros: f64,
     memory: usize,
 }
 
-impl Ran {
+impl SplitCost {
     fn all_work(&self) -> u64 {
         self.work.iter().sum()
     }
 }
 
-fn run(way: Way, ranks: u32) -> Ran {
-    let mut random = Random::new(u64::from(ranks));
-    let entries: Vec<Entry> = (0..ranks).map(|rank| Entry::new(Some(0), random.word() as i32, rank, rank)).collect();
-    let begin = |rank: u32| Splitting::new(way, rank, ranks, entries[rank as usize], [0, 0]);
-    let ran = reactors::run(&Network::flat(ranks), &settings(), (0..ranks).map(begin).collect(), 0.0).unwrap();
-    let phases = Phase::ALL.map(|phase| phase as usize);
-    let spent = |phase: usize| ran.reactors.iter().map(move |rank| &rank.spent()[phase]);
-    Ran {
-        messages: phases.map(|phase| spent(phase).map(|spent| spent.messages).sum()),
-        work: phases.map(|phase| spent(phase).map(|spent| spent.work).max().unwrap_or(0)),
-        micros: ran.micros(),
-        memory: ran.reactors.iter().map(Splitting::most_memory).max().unwrap_or(0),
+fn run(algorithm: SplitAlgorithm, ranks: u32) -> SplitCost {
+    let mut random = SplitMix64::new(u64::from(ranks));
+    let entries: Vec<SplitEntry> =
+        (0..ranks).map(|rank| SplitEntry::new(Some(0), random.next_u64() as i32, rank, rank)).collect();
+    let protocol = |rank: u32| SplitProtocol::new(algorithm, rank, ranks, entries[rank as usize], [0, 0]);
+    let simulated = reactors::run(&Network::flat(ranks), &settings(), (0..ranks).map(protocol).collect(), 0.0).unwrap();
+    let phases = SplitPhase::ALL.map(|phase| phase as usize);
+    let costs = |phase: usize| simulated.reactors.iter().map(move |rank| &rank.phase_costs()[phase]);
+    SplitCost {
+        messages: phases.map(|phase| costs(phase).map(|costs| costs.messages).sum()),
+        work: phases.map(|phase| costs(phase).map(|costs| costs.work).max().unwrap_or(0)),
+        micros: simulated.micros(),
+        memory: simulated.reactors.iter().map(SplitProtocol::max_memory_bytes).max().unwrap_or(0),
     }
 }
 
-fn distributed(ranks: u32, sorters: u32) -> Ran {
-    run(Way::Distributed { sorters }, ranks)
+fn distributed(ranks: u32, sorters: u32) -> SplitCost {
+    run(SplitAlgorithm::Distributed { sorters }, ranks)
 }
 
-const COLLECT: usize = Phase::Collect as usize;
-const SPLITTERS: usize = Phase::Splitters as usize;
+const COLLECT: usize = SplitPhase::Collect as usize;
+const SPLITTERS: usize = SplitPhase::Splitters as usize;
 
 #[test]
 fn collecting_halves_with_twice_the_sorters() {
@@ -63,12 +64,12 @@ fn collecting_halves_with_twice_the_sorters() {
 }
 
 #[test]
-fn splitters_take_as_long_in_larger_communicators_but_for_the_logarithm() {
+fn splitter_rounds_grow_with_the_logarithm_of_the_ranks() {
     let sizes: &[u32] = if is_long() { &[64, 256, 1024, 4096, 16384] } else { &[64, 256, 1024] };
     for sorters in [4, 8, 16] {
         let rounds = |ranks: u32| {
             let messages = distributed(ranks, sorters).messages[SPLITTERS] as f64;
-            // In each round all say something to whoever is responsible for each splitter, and hear of it.
+            // In each round all ranks send to the owner of each splitter, and receive from it.
             messages / f64::from(ranks) / f64::from(2 * (sorters - 1)) * f64::from(sorters) / f64::from(sorters - 1)
         };
         for ranks in sizes {
@@ -90,24 +91,28 @@ fn the_best_number_of_sorters_grows_with_the_ranks() {
 }
 
 #[test]
-fn work_and_memory_are_what_the_thesis_says() {
+fn work_and_memory_match_the_thesis() {
     let sizes: &[u32] = if is_long() { &[256, 1024, 4096, 8192] } else { &[256, 1024] };
     for ranks in sizes {
         for sorters in [2, 4, 8, 16] {
-            let ran = distributed(*ranks, sorters);
+            let cost = distributed(*ranks, sorters);
             let (n, p) = (f64::from(*ranks), f64::from(sorters));
             let formula = p * n.log2() + n.log2().powi(2) + n / p * p.log2().max(1.0);
-            let ratio = ran.all_work() as f64 / formula;
+            let ratio = cost.all_work() as f64 / formula;
             assert!((0.5..6.0).contains(&ratio), "{ratio} of {ranks} ranks and {sorters} sorters");
-            assert_eq!(ran.memory, (ranks / sorters) as usize * size_of::<Entry>());
+            assert_eq!(cost.memory, (ranks / sorters) as usize * size_of::<SplitEntry>());
         }
     }
 }
 
 #[test]
 fn a_shared_table_costs_less_than_full_copies() {
-    let [distributed, full, merge] =
-        [Way::Distributed { sorters: 8 }, Way::ParallelSort { sorters: 8 }, Way::Merge].map(|way| run(way, 1024));
+    let [distributed, full, merge] = [
+        SplitAlgorithm::Distributed { sorters: 8 },
+        SplitAlgorithm::ParallelSort { sorters: 8 },
+        SplitAlgorithm::Merge,
+    ]
+    .map(|algorithm| run(algorithm, 1024));
     assert!(distributed.micros < merge.micros && distributed.micros < full.micros);
     assert_eq!((merge.memory, full.memory), (8 * distributed.memory, 8 * distributed.memory));
 }

@@ -1,14 +1,14 @@
-//! Active messages: everything that is sent in an epoch has been handled once when it is over, whatever way it went.
+//! Active messages: when an epoch ends, each message sent in it has been handled exactly once, whatever its route.
 //!
-//! Who sends what follows from a seed. Each rank keeps a [`Ledger`] of what it sends to whom; the sums of all ledgers say what
-//! must have come.
+//! A seed determines all messages. Each rank records in a [`Ledger`] what it sends to whom; an allreduce of the ledgers
+//! gives what each rank must have received.
 
-mod at_once;
+mod concurrent;
 mod configurations;
 mod deep;
 mod epochs;
 mod floods;
-mod forms;
+mod message_kinds;
 mod refused;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,32 +21,32 @@ use crate::suite::Case;
 pub(crate) const CASES: &[Case] = &[
     Case::new("active/every-configuration", 1, configurations::on_a_dup),
     Case::new("active/every-configuration-in-the-world", 1, configurations::in_the_world).of_world(),
-    Case::new("active/very-many-messages-in-the-world", 1, configurations::very_many).of_world(),
-    Case::new("active/messages-of-any-size", 1, forms::sizes),
-    Case::new("active/parcels-of-any-length", 1, forms::parcels).of_world(),
-    Case::new("active/questions-with-notes", 1, forms::calls),
-    Case::new("active/closures-that-wait-for-answers", 1, forms::asks),
-    Case::new("active/closures-that-are-spawned", 1, forms::spawns).of_world(),
+    Case::new("active/very-many-messages-in-the-world", 1, configurations::stress).of_world(),
+    Case::new("active/messages-of-any-size", 1, message_kinds::sizes),
+    Case::new("active/parcels-of-any-length", 1, message_kinds::parcels).of_world(),
+    Case::new("active/calls-with-replies", 1, message_kinds::calls),
+    Case::new("active/closures-that-wait-for-replies", 1, message_kinds::asks),
+    Case::new("active/closures-that-are-spawned", 1, message_kinds::spawns).of_world(),
     Case::new("active/chains-of-a-million-handlers", 1, deep::chains).of_world(),
     Case::new("active/trees-of-handlers", 1, deep::trees),
     Case::new("active/trees-of-handlers-in-the-world", 1, deep::trees).of_world(),
     Case::new("active/rounds-of-handlers", 1, deep::rounds),
     Case::new("active/rounds-of-handlers-in-the-world", 1, deep::rounds).of_world(),
-    Case::new("active/rounds-beside-messages-without-any", 1, deep::mixed_styles).of_world(),
-    Case::new("active/everybody-floods-one", 1, floods::one).of_world(),
-    Case::new("active/bodies-are-slowed-down", 3, floods::slowed),
-    Case::new("active/handlers-that-flood-each-other", 1, floods::handlers),
+    Case::new("active/bsp-and-asynchronous-message-types", 1, deep::mixed_styles).of_world(),
+    Case::new("active/all-ranks-flood-one", 1, floods::all_to_one).of_world(),
+    Case::new("active/bodies-are-throttled", 3, floods::back_pressure),
+    Case::new("active/handlers-that-flood-each-other", 1, floods::flooding_handlers),
     Case::new("active/epochs-back-to-back", 1, epochs::back_to_back),
     Case::new("active/epochs-back-to-back-in-the-world", 1, epochs::back_to_back).of_world(),
-    Case::new("active/bodies-that-let-the-runtime-get-on", 1, epochs::one_shot).of_world(),
+    Case::new("active/bodies-that-call-progress", 1, epochs::one_shot).of_world(),
     Case::new("active/epochs-between-other-operations", 1, epochs::between_others).of_world(),
-    Case::new("active/two-runtimes-on-two-halves", 1, at_once::halves),
-    Case::new("active/an-epoch-in-the-body-of-another", 1, at_once::nested),
-    Case::new("active/an-epoch-in-the-body-of-another-in-the-world", 1, at_once::nested).of_world(),
-    Case::new("active/two-runtimes-on-one-communicator", 1, at_once::by_turns).of_world(),
-    Case::new("active/communicators-with-shared-tables", 1, at_once::shared_tables),
+    Case::new("active/two-runtimes-on-two-halves", 1, concurrent::halves),
+    Case::new("active/an-epoch-in-the-body-of-another", 1, concurrent::nested),
+    Case::new("active/an-epoch-in-the-body-of-another-in-the-world", 1, concurrent::nested).of_world(),
+    Case::new("active/two-runtimes-on-one-communicator", 1, concurrent::alternating).of_world(),
+    Case::new("active/communicators-with-shared-tables", 1, concurrent::shared_tables),
     Case::new("active/types-that-differ-are-refused", 1, refused::types),
-    Case::new("active/registrations-that-cannot-be", 1, refused::registrations),
+    Case::new("active/invalid-registrations", 1, refused::registrations),
     Case::new("active/a-destination-that-does-not-exist", 1, refused::destination),
     Case::new("active/a-destination-that-does-not-exist-in-the-world", 1, refused::destination).of_world(),
     Case::new("active/bodies-that-fail", 1, refused::body).of_world(),
@@ -54,7 +54,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("active/handlers-that-panic-in-the-world", 1, refused::panics).of_world(),
 ];
 
-/// What a rank has got, or must have got.
+/// Messages that a rank has received or must receive: their number and the sum of their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     count: u64,
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-/// What one rank has sent, to each rank.
+/// Messages that this rank has sent, by destination.
 struct Ledger {
     to: Vec<Tally>,
 }
@@ -78,53 +78,53 @@ impl Ledger {
         Self { to: vec![Tally::default(); comm.size()] }
     }
 
-    fn sent(&mut self, to: Rank, value: u64) {
+    fn record_sent(&mut self, to: Rank, value: u64) {
         self.to[to].add(value);
     }
 
-    /// What all have sent to this rank.
-    fn due(&self, comm: &Comm) -> Outcome<Tally> {
+    /// The tally of what all ranks have sent to this rank.
+    fn expected(&self, comm: &Comm) -> Outcome<Tally> {
         let words: Vec<u64> = self.to.iter().flat_map(|tally| [tally.count, tally.sum]).collect();
-        let all = comm.all_reduce(&words, Sum)?;
+        let all = comm.allreduce(&words, Sum)?;
         Ok(Tally { count: all[2 * comm.rank()], sum: all[2 * comm.rank() + 1] })
     }
 
-    /// That exactly this has come.
+    /// Checks that this rank received exactly what was sent to it.
     #[track_caller]
     fn check(&self, comm: &Comm, got: Tally, what: &str) -> Outcome {
-        check_eq!(got, self.due(comm)?, "{what}");
+        check_eq!(got, self.expected(comm)?, "{what}");
         Ok(())
     }
 }
 
-/// What a rank draws in a round.
+/// The random numbers of a rank in a round.
 fn random(rank: Rank, round: usize) -> impl FnMut(usize) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(round as u64 * 1_000_003 + rank as u64);
     move |limit| (random.next_u64() % limit as u64) as usize
 }
 
-/// Whether runs that take minutes are wanted.
-fn is_long() -> bool {
+/// Whether `TREEPIE_LONG` asks for runs that take minutes.
+fn is_long_run() -> bool {
     std::env::var_os("TREEPIE_LONG").is_some()
 }
 
-/// So many, or fewer where each costs much more: by messages of an MPI, simulated, or where ranks wait for cores.
-fn some(comm: &Comm, many: usize) -> usize {
+/// `count`, or a tenth of it where each item costs much more: over MPI, simulated, or with more ranks than cores.
+fn scaled_count(comm: &Comm, count: usize) -> usize {
     let is_slow = !["threads", "shm"].contains(&comm.engine()) || comm.size() > 4;
-    if is_slow && !is_long() { many.div_ceil(10) } else { many }
+    if is_slow && !is_long_run() { count.div_ceil(10) } else { count }
 }
 
-/// A routing of every kind. Where ranks of an MPI wait for cores, some of them, and with each number of ranks others.
-fn some_routings(comm: &Comm) -> Vec<String> {
+/// Routings of every kind. Over MPI with more than two ranks only two of them, which depend on the number of ranks.
+fn selected_routings(comm: &Comm) -> Vec<String> {
     let mut some = routings(comm.size()).to_vec();
-    if comm.engine() == "mpi" && comm.size() > 2 && !is_long() {
+    if comm.engine() == "mpi" && comm.size() > 2 && !is_long_run() {
         some.rotate_left(comm.size() % 5);
         some.truncate(2);
     }
     some
 }
 
-/// A routing of every kind, for so many ranks.
+/// One routing of each kind for `ranks` ranks.
 fn routings(ranks: usize) -> [String; 5] {
     let clusters = match ranks {
         1 => "1".to_owned(),

@@ -1,39 +1,39 @@
-//! Each collective operation called in each of its forms, and what comes out compared with what must.
+//! Each collective operation in each of its forms (blocking, nonblocking, in place), compared with the expected result.
 
 use treepie::{Comm, Pod, Rank, Reduction};
 
 use crate::check::{Outcome, check_eq};
-use crate::folds::Fold;
 use crate::payload::{Element, series};
+use crate::reduction_cases::ReductionCase;
 
-/// What a rank has for another one.
+/// The block that rank `from` sends to rank `to`.
 pub(crate) fn block<T: Element>(from: Rank, to: Rank, len: usize) -> Vec<T> {
     series(from * 64 + to, len)
 }
 
-/// What a rank has for each of all.
+/// The blocks that rank `from` sends to all ranks, concatenated.
 pub(crate) fn blocks<T: Element>(from: Rank, counts: &[usize]) -> Vec<T> {
     counts.iter().enumerate().flat_map(|(to, count)| block(from, to, *count)).collect()
 }
 
-/// What everybody has for itself, one after the other.
-pub(crate) fn everybody<T: Element>(counts: &[usize]) -> Vec<T> {
+/// The blocks of all ranks to themselves, concatenated.
+pub(crate) fn all_blocks<T: Element>(counts: &[usize]) -> Vec<T> {
     counts.iter().enumerate().flat_map(|(rank, count)| block(rank, rank, *count)).collect()
 }
 
-/// Where the block of a rank lies.
-pub(crate) fn range_of(counts: &[usize], rank: Rank) -> std::ops::Range<usize> {
+/// The range of a rank's block in a buffer of all blocks.
+pub(crate) fn block_range(counts: &[usize], rank: Rank) -> std::ops::Range<usize> {
     let begin = counts[..rank].iter().sum();
     begin..begin + counts[rank]
 }
 
 /// Lengths of blocks that are all different, some of them 0.
-pub(crate) fn irregular(ranks: usize, count: usize) -> Vec<usize> {
+pub(crate) fn irregular_counts(ranks: usize, count: usize) -> Vec<usize> {
     (0..ranks).map(|rank| if rank % 3 == 1 { 0 } else { count + 5 * rank }).collect()
 }
 
-/// As a vector that shows what was not written.
-pub(crate) fn untouched<T: Pod>(len: usize) -> Vec<T> {
+/// A vector of poison bytes, which show what was not written.
+pub(crate) fn poisoned<T: Pod>(len: usize) -> Vec<T> {
     let mut data = vec![T::zeroed(); len];
     bytemuck::cast_slice_mut::<T, u8>(&mut data).fill(0xa5);
     data
@@ -41,11 +41,11 @@ pub(crate) fn untouched<T: Pod>(len: usize) -> Vec<T> {
 
 pub(crate) fn bcast<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outcome {
     let want = block::<T>(root, root, count);
-    let mine = || if comm.rank() == root { want.clone() } else { untouched(count) };
-    let mut data = mine();
+    let input = || if comm.rank() == root { want.clone() } else { poisoned(count) };
+    let mut data = input();
     comm.bcast(&mut data, root)?;
     check_eq!(data, want, "bcast of {count} from {root}");
-    check_eq!(comm.ibcast(mine(), root)?.wait()?, want, "ibcast of {count} from {root}");
+    check_eq!(comm.ibcast(input(), root)?.wait()?, want, "ibcast of {count} from {root}");
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn scatter<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outc
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
     let want = block::<T>(root, rank, count);
     let data = || if rank == root { blocks::<T>(root, &all) } else { Vec::new() };
-    let mut into = untouched(count);
+    let mut into = poisoned(count);
     comm.scatter(&data(), &mut into, root)?;
     check_eq!(into, want, "scatter of {count} from {root}");
     check_eq!(comm.iscatter(data(), count, root)?.wait()?, want, "iscatter of {count} from {root}");
@@ -62,7 +62,7 @@ pub(crate) fn scatter<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outc
 
 pub(crate) fn scatter_in_place<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
-    let mut data = if rank == root { blocks::<T>(root, &all) } else { untouched(count) };
+    let mut data = if rank == root { blocks::<T>(root, &all) } else { poisoned(count) };
     let want = if rank == root { data.clone() } else { block(root, rank, count) };
     comm.scatter_in_place(&mut data, root)?;
     check_eq!(data, want, "scatter_in_place of {count} from {root}");
@@ -73,7 +73,7 @@ pub(crate) fn scatterv<T: Element>(comm: &Comm, counts: &[usize], root: Rank) ->
     let rank = comm.rank();
     let want = block::<T>(root, rank, counts[rank]);
     let data = || if rank == root { blocks::<T>(root, counts) } else { Vec::new() };
-    let mut into = untouched(counts[rank]);
+    let mut into = poisoned(counts[rank]);
     comm.scatterv(&data(), counts, &mut into, root)?;
     check_eq!(into, want, "scatterv of {counts:?} from {root}");
     check_eq!(comm.iscatterv(data(), counts, root)?.wait()?, want, "iscatterv of {counts:?} from {root}");
@@ -82,9 +82,9 @@ pub(crate) fn scatterv<T: Element>(comm: &Comm, counts: &[usize], root: Rank) ->
 
 pub(crate) fn gather<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
-    let want = if rank == root { everybody::<T>(&all) } else { Vec::new() };
+    let want = if rank == root { all_blocks::<T>(&all) } else { Vec::new() };
     let data = block::<T>(rank, rank, count);
-    let mut into = untouched(want.len());
+    let mut into = poisoned(want.len());
     comm.gather(&data, &mut into, root)?;
     check_eq!(into, want, "gather of {count} to {root}");
     check_eq!(comm.igather(data, root)?.wait()?, want, "igather of {count} to {root}");
@@ -93,215 +93,232 @@ pub(crate) fn gather<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outco
 
 pub(crate) fn gather_in_place<T: Element>(comm: &Comm, count: usize, root: Rank) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
-    let mine = block::<T>(rank, rank, count);
+    let contribution = block::<T>(rank, rank, count);
     if rank != root {
-        let mut data = mine.clone();
+        let mut data = contribution.clone();
         comm.gather_in_place(&mut data, root)?;
-        check_eq!(data, mine, "what was given to gather_in_place of {count} to {root}");
+        check_eq!(data, contribution, "input of gather_in_place of {count} to {root}");
         return Ok(());
     }
-    let mut data = untouched(count * all.len());
-    data[range_of(&all, rank)].copy_from_slice(&mine);
+    let mut data = poisoned(count * all.len());
+    data[block_range(&all, rank)].copy_from_slice(&contribution);
     comm.gather_in_place(&mut data, root)?;
-    check_eq!(data, everybody::<T>(&all), "gather_in_place of {count} to {root}");
+    check_eq!(data, all_blocks::<T>(&all), "gather_in_place of {count} to {root}");
     Ok(())
 }
 
 pub(crate) fn gatherv<T: Element>(comm: &Comm, counts: &[usize], root: Rank) -> Outcome {
     let rank = comm.rank();
-    let want = if rank == root { everybody::<T>(counts) } else { Vec::new() };
+    let want = if rank == root { all_blocks::<T>(counts) } else { Vec::new() };
     let data = block::<T>(rank, rank, counts[rank]);
-    let mut into = untouched(want.len());
+    let mut into = poisoned(want.len());
     comm.gatherv(&data, counts, &mut into, root)?;
     check_eq!(into, want, "gatherv of {counts:?} to {root}");
     check_eq!(comm.igatherv(data, counts, root)?.wait()?, want, "igatherv of {counts:?} to {root}");
     Ok(())
 }
 
-pub(crate) fn all_gather<T: Element>(comm: &Comm, count: usize) -> Outcome {
+pub(crate) fn allgather<T: Element>(comm: &Comm, count: usize) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
-    let (data, want) = (block::<T>(rank, rank, count), everybody::<T>(&all));
-    let mut into = untouched(want.len());
-    comm.all_gather_into(&data, &mut into)?;
-    check_eq!(into, want, "all_gather_into of {count}");
-    check_eq!(comm.all_gather(&data)?, want, "all_gather of {count}");
-    check_eq!(comm.iall_gather(data)?.wait()?, want, "iall_gather of {count}");
+    let (data, want) = (block::<T>(rank, rank, count), all_blocks::<T>(&all));
+    let mut into = poisoned(want.len());
+    comm.allgather_into(&data, &mut into)?;
+    check_eq!(into, want, "allgather_into of {count}");
+    check_eq!(comm.allgather(&data)?, want, "allgather of {count}");
+    check_eq!(comm.iallgather(data)?.wait()?, want, "iallgather of {count}");
     Ok(())
 }
 
-pub(crate) fn all_gather_in_place<T: Element>(comm: &Comm, count: usize) -> Outcome {
+pub(crate) fn allgather_in_place<T: Element>(comm: &Comm, count: usize) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
-    let mut data = untouched(count * all.len());
-    data[range_of(&all, rank)].copy_from_slice(&block::<T>(rank, rank, count));
-    comm.all_gather_in_place(&mut data)?;
-    check_eq!(data, everybody::<T>(&all), "all_gather_in_place of {count}");
+    let mut data = poisoned(count * all.len());
+    data[block_range(&all, rank)].copy_from_slice(&block::<T>(rank, rank, count));
+    comm.allgather_in_place(&mut data)?;
+    check_eq!(data, all_blocks::<T>(&all), "allgather_in_place of {count}");
     Ok(())
 }
 
-pub(crate) fn all_gatherv<T: Element>(comm: &Comm, counts: &[usize]) -> Outcome {
+pub(crate) fn allgatherv<T: Element>(comm: &Comm, counts: &[usize]) -> Outcome {
     let rank = comm.rank();
-    let (data, want) = (block::<T>(rank, rank, counts[rank]), everybody::<T>(counts));
-    let mut into = untouched(want.len());
-    comm.all_gatherv(&data, counts, &mut into)?;
-    check_eq!(into, want, "all_gatherv of {counts:?}");
-    check_eq!(comm.iall_gatherv(data, counts)?.wait()?, want, "iall_gatherv of {counts:?}");
+    let (data, want) = (block::<T>(rank, rank, counts[rank]), all_blocks::<T>(counts));
+    let mut into = poisoned(want.len());
+    comm.allgatherv(&data, counts, &mut into)?;
+    check_eq!(into, want, "allgatherv of {counts:?}");
+    check_eq!(comm.iallgatherv(data, counts)?.wait()?, want, "iallgatherv of {counts:?}");
     Ok(())
 }
 
-pub(crate) fn all_to_all<T: Element>(comm: &Comm, count: usize) -> Outcome {
+pub(crate) fn alltoall<T: Element>(comm: &Comm, count: usize) -> Outcome {
     let (rank, all) = (comm.rank(), vec![count; comm.size()]);
     let data = blocks::<T>(rank, &all);
     let want: Vec<T> = (0..all.len()).flat_map(|from| block(from, rank, count)).collect();
-    let mut into = untouched(want.len());
-    comm.all_to_all(&data, &mut into)?;
-    check_eq!(into, want, "all_to_all of {count}");
-    check_eq!(comm.iall_to_all(data.clone())?.wait()?, want, "iall_to_all of {count}");
+    let mut into = poisoned(want.len());
+    comm.alltoall(&data, &mut into)?;
+    check_eq!(into, want, "alltoall of {count}");
+    check_eq!(comm.ialltoall(data.clone())?.wait()?, want, "ialltoall of {count}");
     let mut both = data;
-    comm.all_to_all_in_place(&mut both)?;
-    check_eq!(both, want, "all_to_all_in_place of {count}");
+    comm.alltoall_in_place(&mut both)?;
+    check_eq!(both, want, "alltoall_in_place of {count}");
     Ok(())
 }
 
-/// Each pair of ranks has a length of its own, and some have nothing for each other.
-pub(crate) fn all_to_allv<T: Element>(comm: &Comm, count: usize) -> Outcome {
+/// Each pair of ranks has its own length, for some 0.
+pub(crate) fn alltoallv<T: Element>(comm: &Comm, count: usize) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
     let len = |from: usize, to: usize| if (from + 2 * to) % 3 == 1 { 0 } else { count * (from % 2) + 3 * to + from };
     let to: Vec<usize> = (0..size).map(|to| len(rank, to)).collect();
     let from: Vec<usize> = (0..size).map(|from| len(from, rank)).collect();
     let data = blocks::<T>(rank, &to);
     let want: Vec<T> = from.iter().enumerate().flat_map(|(from, count)| block(from, rank, *count)).collect();
-    let mut into = untouched(want.len());
-    comm.all_to_allv(&data, &to, &mut into, &from)?;
-    check_eq!(into, want, "all_to_allv to {to:?}, from {from:?}");
-    check_eq!(comm.iall_to_allv(data, &to, &from)?.wait()?, want, "iall_to_allv to {to:?}, from {from:?}");
+    let mut into = poisoned(want.len());
+    comm.alltoallv(&data, &to, &mut into, &from)?;
+    check_eq!(into, want, "alltoallv to {to:?}, from {from:?}");
+    check_eq!(comm.ialltoallv(data, &to, &from)?.wait()?, want, "ialltoallv to {to:?}, from {from:?}");
     Ok(())
 }
 
-/// Elements that are combined.
+/// Elements of reductions.
 pub(crate) trait Operand: Pod + PartialEq + std::fmt::Debug {}
 impl<T: Pod + PartialEq + std::fmt::Debug> Operand for T {}
 
-pub(crate) fn reduce<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize, root: Rank) -> Outcome {
+pub(crate) fn reduce<T: Operand, R: Reduction<T>>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+    root: Rank,
+) -> Outcome {
     let is_root = comm.rank() == root;
-    let want = if is_root { fold.result(0..comm.size(), count) } else { Vec::new() };
-    let data = fold.data(comm.rank(), count);
-    let mut into = untouched(want.len());
-    comm.reduce(&data, &mut into, (fold.operator)(), root)?;
+    let want = if is_root { case.result(0..comm.size(), count) } else { Vec::new() };
+    let data = case.contribution(comm.rank(), count);
+    let mut into = poisoned(want.len());
+    comm.reduce(&data, &mut into, (case.operator)(), root)?;
     check_eq!(into, want, "reduce of {count} to {root}");
-    check_eq!(comm.ireduce(data, (fold.operator)(), root)?.wait()?, want, "ireduce of {count} to {root}");
+    check_eq!(comm.ireduce(data, (case.operator)(), root)?.wait()?, want, "ireduce of {count} to {root}");
     Ok(())
 }
 
 pub(crate) fn reduce_in_place<T: Operand, R: Reduction<T>>(
     comm: &Comm,
-    fold: &Fold<T, R>,
+    case: &ReductionCase<T, R>,
     count: usize,
     root: Rank,
 ) -> Outcome {
-    let mut data = fold.data(comm.rank(), count);
-    let want = if comm.rank() == root { fold.result(0..comm.size(), count) } else { data.clone() };
-    comm.reduce_in_place(&mut data, (fold.operator)(), root)?;
+    let mut data = case.contribution(comm.rank(), count);
+    let want = if comm.rank() == root { case.result(0..comm.size(), count) } else { data.clone() };
+    comm.reduce_in_place(&mut data, (case.operator)(), root)?;
     check_eq!(data, want, "reduce_in_place of {count} to {root}");
     Ok(())
 }
 
-pub(crate) fn all_reduce<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
-    let want = fold.result(0..comm.size(), count);
-    let data = fold.data(comm.rank(), count);
-    let mut into = untouched(count);
-    comm.all_reduce_into(&data, &mut into, (fold.operator)())?;
-    check_eq!(into, want, "all_reduce_into of {count}");
-    check_eq!(comm.iall_reduce(data, (fold.operator)())?.wait()?, want, "iall_reduce of {count}");
+pub(crate) fn allreduce<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
+    let want = case.result(0..comm.size(), count);
+    let data = case.contribution(comm.rank(), count);
+    let mut into = poisoned(count);
+    comm.allreduce_into(&data, &mut into, (case.operator)())?;
+    check_eq!(into, want, "allreduce_into of {count}");
+    check_eq!(comm.iallreduce(data, (case.operator)())?.wait()?, want, "iallreduce of {count}");
     Ok(())
 }
 
-pub(crate) fn all_reduce_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn allreduce_in_place<T: Operand, R: Reduction<T>>(
     comm: &Comm,
-    fold: &Fold<T, R>,
+    case: &ReductionCase<T, R>,
     count: usize,
 ) -> Outcome {
-    let want = fold.result(0..comm.size(), count);
-    let mut data = fold.data(comm.rank(), count);
-    check_eq!(comm.all_reduce(&data, (fold.operator)())?, want, "all_reduce of {count}");
-    comm.all_reduce_in_place(&mut data, (fold.operator)())?;
-    check_eq!(data, want, "all_reduce_in_place of {count}");
+    let want = case.result(0..comm.size(), count);
+    let mut data = case.contribution(comm.rank(), count);
+    check_eq!(comm.allreduce(&data, (case.operator)())?, want, "allreduce of {count}");
+    comm.allreduce_in_place(&mut data, (case.operator)())?;
+    check_eq!(data, want, "allreduce_in_place of {count}");
     Ok(())
 }
 
-pub(crate) fn reduce_scatter<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
-    let (rank, size) = (comm.rank(), comm.size());
-    let want = fold.result(0..size, count * size)[rank * count..][..count].to_vec();
-    let data = fold.data(rank, count * size);
-    let mut into = untouched(count);
-    comm.reduce_scatter(&data, &mut into, (fold.operator)())?;
-    check_eq!(into, want, "reduce_scatter of {count}");
-    check_eq!(comm.ireduce_scatter(data, (fold.operator)())?.wait()?, want, "ireduce_scatter of {count}");
-    Ok(())
-}
-
-pub(crate) fn reduce_scatter_in_place<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_scatter_block<T: Operand, R: Reduction<T>>(
     comm: &Comm,
-    fold: &Fold<T, R>,
+    case: &ReductionCase<T, R>,
     count: usize,
 ) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
-    let mut data = fold.data(rank, count * size);
-    comm.reduce_scatter_in_place(&mut data, (fold.operator)())?;
-    let want = &fold.result(0..size, count * size)[rank * count..][..count];
-    check_eq!(&data[..count], want, "reduce_scatter_in_place of {count}");
+    let want = case.result(0..size, count * size)[rank * count..][..count].to_vec();
+    let data = case.contribution(rank, count * size);
+    let mut into = poisoned(count);
+    comm.reduce_scatter_block(&data, &mut into, (case.operator)())?;
+    check_eq!(into, want, "reduce_scatter_block of {count}");
+    check_eq!(comm.ireduce_scatter_block(data, (case.operator)())?.wait()?, want, "ireduce_scatter_block of {count}");
     Ok(())
 }
 
-pub(crate) fn reduce_scatterv<T: Operand, R: Reduction<T>>(
+pub(crate) fn reduce_scatter_block_in_place<T: Operand, R: Reduction<T>>(
     comm: &Comm,
-    fold: &Fold<T, R>,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut data = case.contribution(rank, count * size);
+    comm.reduce_scatter_block_in_place(&mut data, (case.operator)())?;
+    let want = &case.result(0..size, count * size)[rank * count..][..count];
+    check_eq!(&data[..count], want, "reduce_scatter_block_in_place of {count}");
+    Ok(())
+}
+
+pub(crate) fn reduce_scatter<T: Operand, R: Reduction<T>>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
     counts: &[usize],
 ) -> Outcome {
     let (rank, all) = (comm.rank(), counts.iter().sum());
-    let want = fold.result(0..comm.size(), all)[range_of(counts, rank)].to_vec();
-    let data = fold.data(rank, all);
-    let mut into = untouched(counts[rank]);
-    comm.reduce_scatterv(&data, counts, &mut into, (fold.operator)())?;
-    check_eq!(into, want, "reduce_scatterv of {counts:?}");
-    let later = comm.ireduce_scatterv(data, counts, (fold.operator)())?;
-    check_eq!(later.wait()?, want, "ireduce_scatterv of {counts:?}");
+    let want = case.result(0..comm.size(), all)[block_range(counts, rank)].to_vec();
+    let data = case.contribution(rank, all);
+    let mut into = poisoned(counts[rank]);
+    comm.reduce_scatter(&data, counts, &mut into, (case.operator)())?;
+    check_eq!(into, want, "reduce_scatter of {counts:?}");
+    let request = comm.ireduce_scatter(data, counts, (case.operator)())?;
+    check_eq!(request.wait()?, want, "ireduce_scatter of {counts:?}");
     Ok(())
 }
 
-pub(crate) fn scan<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
-    let want = fold.result(0..comm.rank() + 1, count);
-    let data = fold.data(comm.rank(), count);
-    let mut into = untouched(count);
-    comm.scan(&data, &mut into, (fold.operator)())?;
+pub(crate) fn scan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
+    let want = case.result(0..comm.rank() + 1, count);
+    let data = case.contribution(comm.rank(), count);
+    let mut into = poisoned(count);
+    comm.scan(&data, &mut into, (case.operator)())?;
     check_eq!(into, want, "scan of {count}");
-    check_eq!(comm.iscan(data, (fold.operator)())?.wait()?, want, "iscan of {count}");
+    check_eq!(comm.iscan(data, (case.operator)())?.wait()?, want, "iscan of {count}");
     Ok(())
 }
 
-pub(crate) fn scan_in_place<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
-    let mut data = fold.data(comm.rank(), count);
-    comm.scan_in_place(&mut data, (fold.operator)())?;
-    check_eq!(data, fold.result(0..comm.rank() + 1, count), "scan_in_place of {count}");
+pub(crate) fn scan_in_place<T: Operand, R: Reduction<T>>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
+    let mut data = case.contribution(comm.rank(), count);
+    comm.scan_in_place(&mut data, (case.operator)())?;
+    check_eq!(data, case.result(0..comm.rank() + 1, count), "scan_in_place of {count}");
     Ok(())
 }
 
-pub(crate) fn exscan<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
+pub(crate) fn exscan<T: Operand, R: Reduction<T>>(comm: &Comm, case: &ReductionCase<T, R>, count: usize) -> Outcome {
     let first = comm.rank() == 0;
-    let data = fold.data(comm.rank(), count);
-    let mut into = untouched(count);
-    // Rank 0 keeps what it has, or gets zeros where there was nothing.
-    let want = if first { into.clone() } else { fold.result(0..comm.rank(), count) };
-    comm.exscan(&data, &mut into, (fold.operator)())?;
+    let data = case.contribution(comm.rank(), count);
+    let mut into = poisoned(count);
+    // On rank 0 exscan leaves the buffer unchanged, and iexscan returns zeros.
+    let want = if first { into.clone() } else { case.result(0..comm.rank(), count) };
+    comm.exscan(&data, &mut into, (case.operator)())?;
     check_eq!(bytemuck::cast_slice::<T, u8>(&into), bytemuck::cast_slice::<T, u8>(&want), "exscan of {count}");
     let want = if first { vec![T::zeroed(); count] } else { want };
-    check_eq!(comm.iexscan(data, (fold.operator)())?.wait()?, want, "iexscan of {count}");
+    check_eq!(comm.iexscan(data, (case.operator)())?.wait()?, want, "iexscan of {count}");
     Ok(())
 }
 
-pub(crate) fn exscan_in_place<T: Operand, R: Reduction<T>>(comm: &Comm, fold: &Fold<T, R>, count: usize) -> Outcome {
-    let mut data = fold.data(comm.rank(), count);
-    let want = if comm.rank() == 0 { data.clone() } else { fold.result(0..comm.rank(), count) };
-    comm.exscan_in_place(&mut data, (fold.operator)())?;
+pub(crate) fn exscan_in_place<T: Operand, R: Reduction<T>>(
+    comm: &Comm,
+    case: &ReductionCase<T, R>,
+    count: usize,
+) -> Outcome {
+    let mut data = case.contribution(comm.rank(), count);
+    let want = if comm.rank() == 0 { data.clone() } else { case.result(0..comm.rank(), count) };
+    comm.exscan_in_place(&mut data, (case.operator)())?;
     check_eq!(data, want, "exscan_in_place of {count}");
     Ok(())
 }

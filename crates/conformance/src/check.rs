@@ -1,39 +1,39 @@
-//! What a case reports when something is not as it must be.
+//! Failures of cases, and the macros that report them.
 
 use std::fmt::{self, Debug};
 use std::panic::Location;
 
-/// What differed, and where in the suite it was noticed.
+/// A failed check: what differed, and its source location.
 #[derive(Clone, Debug)]
 pub struct Failure {
     what: String,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
-/// What a case returns.
+/// The result of a case.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// Something is not as it must be.
+    /// A failure at the caller's source location.
     #[track_caller]
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), place: Location::caller() }
+        Self { what: what.into(), location: Location::caller() }
     }
 
-    /// The same, and during what.
-    pub(crate) fn during(self, what: impl fmt::Display) -> Self {
+    /// Prepends what was being done when it failed.
+    pub(crate) fn context(self, what: impl fmt::Display) -> Self {
         Self { what: format!("{what}: {}", self.what), ..self }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.place.file().rsplit('/').next().unwrap_or_default();
-        write!(f, "{} ({file}:{})", self.what, self.place.line())
+        let file = self.location.file().rsplit('/').next().unwrap_or_default();
+        write!(f, "{} ({file}:{})", self.what, self.location.line())
     }
 }
 
-/// An operation that must succeed did not.
+/// An operation failed that must succeed.
 impl From<treepie::Error> for Failure {
     #[track_caller]
     fn from(error: treepie::Error) -> Self {
@@ -41,7 +41,7 @@ impl From<treepie::Error> for Failure {
     }
 }
 
-/// A value for people: not all of a long one.
+/// The debug output of a value, truncated to 300 characters.
 pub(crate) fn brief(value: &dyn Debug) -> String {
     let mut text = format!("{value:?}");
     if let Some((end, _)) = text.char_indices().nth(300) {

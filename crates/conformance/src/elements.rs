@@ -3,8 +3,8 @@
 use treepie::Comm;
 
 use crate::check::{Outcome, check_eq};
-use crate::meeting::{neighbours, until};
 use crate::payload::{Element, Particle, check_series, series};
+use crate::signals::{poll_until, ring_neighbours};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -34,9 +34,9 @@ fn zero_length(comm: &Comm) -> Outcome {
     probed::<u8>(comm, 0)
 }
 
-/// Around the ring. The receives are posted first, so that sends may wait for them.
+/// Messages around the ring. Receives are posted first, so that blocking sends can complete.
 fn blocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let data = series::<T>(comm.rank(), len);
     let mut into = vec![T::zeroed(); len];
 
@@ -67,7 +67,7 @@ fn blocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn nonblocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let data = series::<T>(comm.rank(), len);
 
     let receive = comm.irecv(vec![T::zeroed(); len], left, 1)?;
@@ -75,31 +75,31 @@ fn nonblocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
     let (got, status) = receive.wait()?;
     check_eq!((status.source, status.tag, status.count::<T>()), (left, 1, len), "status of irecv");
     check_series(&got, left, len)?;
-    check_eq!(send.wait()?, data, "what isend gives back");
+    check_eq!(send.wait()?, data, "the buffer isend returns");
 
     let send = comm.issend(data.clone(), right, 2)?;
     let (got, _) = comm.irecv_vec::<T>(left, 2)?.wait()?;
     check_series(&got, left, len)?;
-    check_eq!(send.wait()?, data, "what issend gives back");
+    check_eq!(send.wait()?, data, "the buffer issend returns");
 
     let (mut receive, mut send) = (comm.irecv_vec::<T>(left, 3)?, comm.issend(data.clone(), right, 3)?);
-    let (mut got, mut given_back) = (None, None);
-    until(comm, "the end of an issend and its receive", || {
+    let (mut got, mut returned) = (None, None);
+    poll_until(comm, "the end of an issend and its receive", || {
         if got.is_none() {
             got = receive.test().transpose()?;
         }
-        if given_back.is_none() {
-            given_back = send.test().transpose()?;
+        if returned.is_none() {
+            returned = send.test().transpose()?;
         }
-        Ok(got.is_some() && given_back.is_some())
+        Ok(got.is_some() && returned.is_some())
     })?;
-    check_series(&got.expect("it is done").0, left, len)?;
-    check_eq!(given_back.expect("it is done"), data, "what issend gives back by test");
+    check_series(&got.expect("it is complete").0, left, len)?;
+    check_eq!(returned.expect("it is complete"), data, "the buffer issend returns by test");
     Ok(())
 }
 
 fn borrowed<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let data = series::<T>(comm.rank(), len);
     let mut into = [vec![T::zeroed(); len], vec![T::zeroed(); len]];
     let [first, second] = &mut into;
@@ -113,7 +113,7 @@ fn borrowed<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn probed<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let data = series::<T>(comm.rank(), len);
     let sends: Result<Vec<_>, _> = (1..=5).map(|tag| comm.isend(data.clone(), right, tag)).collect();
     let mut into = vec![T::zeroed(); len];
@@ -132,7 +132,7 @@ fn probed<T: Element>(comm: &Comm, len: usize) -> Outcome {
     check_series(&comm.mprobe(left, 3)?.recv_vec::<T>()?, left, len)?;
 
     let mut seen = None;
-    until(comm, "an iprobe that finds a message", || {
+    poll_until(comm, "an iprobe that finds a message", || {
         seen = comm.iprobe(left, 4)?;
         Ok(seen.is_some())
     })?;
@@ -140,21 +140,21 @@ fn probed<T: Element>(comm: &Comm, len: usize) -> Outcome {
     check_series(&comm.recv_vec::<T>(left, 4)?.0, left, len)?;
 
     let mut message = None;
-    until(comm, "an improbe that finds a message", || {
+    poll_until(comm, "an improbe that finds a message", || {
         message = comm.improbe(left, 5)?;
         Ok(message.is_some())
     })?;
-    check_series(&message.expect("it is there").recv_vec::<T>()?, left, len)?;
+    check_series(&message.expect("it has arrived").recv_vec::<T>()?, left, len)?;
     treepie::wait_all(sends?)?;
     Ok(())
 }
 
 fn as_another_type(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let sends = [comm.isend(vec![0x0102_0304u32, 0x0506_0708], right, 1)?, comm.isend(vec![0x1122u32; 2], right, 2)?];
     let want: Vec<u8> = [0x0102_0304u32, 0x0506_0708].iter().flat_map(|word| word.to_ne_bytes()).collect();
     check_eq!(comm.recv_vec::<u8>(left, 1)?.0, want, "bytes of words");
-    check_eq!(comm.recv_vec::<u64>(left, 2)?.0, [0x0000_1122_0000_1122], "words as one of twice their length");
+    check_eq!(comm.recv_vec::<u64>(left, 2)?.0, [0x0000_1122_0000_1122], "words as one word of twice their length");
     treepie::wait_all(sends)?;
     Ok(())
 }

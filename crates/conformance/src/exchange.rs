@@ -3,8 +3,8 @@
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
-use crate::meeting::neighbours;
 use crate::payload::{bytes, check_bytes, check_series, seed, series};
+use crate::signals::ring_neighbours;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -12,8 +12,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("exchange/sendrecv-with-oneself", 1, with_oneself),
     Case::new("exchange/sendrecv-of-two-types", 1, of_two_types),
     Case::new("exchange/sendrecv-with-wildcards", 1, with_wildcards),
-    Case::new("exchange/all-to-all-large-before-any-receive", 1, all_to_all_large),
-    Case::new("exchange/all-to-all-borrowed", 1, all_to_all_borrowed),
+    Case::new("exchange/alltoall-large-before-any-receive", 1, alltoall_large),
+    Case::new("exchange/alltoall-borrowed", 1, alltoall_borrowed),
     Case::new("exchange/token-around-the-ring", 2, token),
 ];
 
@@ -43,8 +43,8 @@ fn with_oneself(comm: &Comm) -> Outcome {
 }
 
 fn of_two_types(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
-    // Twelve bytes are words of 4 where they come from and words of 2 here.
+    let (left, right) = ring_neighbours(comm);
+    // The sender's three words of 4 bytes are six words of 2 bytes here.
     let mut halves = [0u16; 6];
     comm.sendrecv(&[0x0001_0001u32; 3], right, 1, &mut halves, left, 1)?;
     check_eq!(halves, [1; 6], "words as halves");
@@ -54,7 +54,7 @@ fn of_two_types(comm: &Comm) -> Outcome {
 }
 
 fn with_wildcards(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for round in 0..50u32 {
         let mut into = [0u32];
         let status = comm.sendrecv(&[round], right, round, &mut into, ANY_SOURCE, ANY_TAG)?;
@@ -63,7 +63,7 @@ fn with_wildcards(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn all_to_all_large(comm: &Comm) -> Outcome {
+fn alltoall_large(comm: &Comm) -> Outcome {
     let (me, size, len) = (comm.rank(), comm.size(), 256 << 10);
     let mut sends = Vec::new();
     for to in 0..size {
@@ -78,7 +78,7 @@ fn all_to_all_large(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn all_to_all_borrowed(comm: &Comm) -> Outcome {
+fn alltoall_borrowed(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     for len in [3, 4000, 40_000] {
         let data: Vec<u8> = (0..size).flat_map(|to| bytes(seed(me, to, len), len)).collect();
@@ -100,7 +100,7 @@ fn all_to_all_borrowed(comm: &Comm) -> Outcome {
 }
 
 fn token(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut token = [0u64];
     for round in 0..100 {
         if comm.rank() == 0 {

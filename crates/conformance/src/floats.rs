@@ -1,10 +1,10 @@
-//! Sums of numbers that do not add exactly: how they are grouped shows in their last bits, and must depend on nothing but
-//! the algorithm and the number of ranks.
+//! Floating-point sums: their last bits show the order of additions, which may depend only on the algorithm and the
+//! number of ranks.
 
 use std::time::Duration;
 
 use treepie::{Comm, Rank, Sum};
-use treepie_collectives::registry::{self, Request};
+use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
@@ -17,31 +17,31 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("floats/an-algorithm-does-the-same-on-a-dup-and-on-the-world", 1, on_dup_and_world).of_world(),
 ];
 
-/// What operations came to on this rank.
+/// The result of an operation on this rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
-    /// The operation, its algorithm unless that was chosen, and the length.
+    /// The algorithm, or the operation if the algorithm was selected automatically, and the length.
     what: String,
     is_chosen: bool,
-    /// Whether all ranks must have the same.
+    /// Whether all ranks must have the same result.
     is_everywhere: bool,
     bits: Vec<u64>,
 }
 
-/// Numbers of very different sizes.
+/// Numbers of very different magnitudes.
 pub fn numbers(rank: Rank, len: usize) -> Vec<f64> {
     (0..len).map(|i| (1.0 + rank as f64 / 3.0) * 10f64.powi((rank * 7 + i) as i32 % 31 - 15)).collect()
 }
 
-/// Ids for an operation, and none for what is chosen.
+/// Ids of all algorithms for an operation, and `None` for automatic selection.
 fn ids(operation: Operation, ranks: usize) -> Vec<Option<String>> {
     let network = Network::flat(ranks as u32);
-    let request = Request::new(operation, &network);
+    let request = CollectiveSpec::new(operation, &network);
     let applicable = registry::applicable(&request).into_iter().map(|algorithm| Some(algorithm.id.clone()));
     std::iter::once(None).chain(applicable).collect()
 }
 
-/// Calls every operation by every algorithm. One rank comes late to each, so that what others send comes first.
+/// Calls every reduction with every algorithm. One rank enters late, so that messages of the others arrive first.
 pub fn sums(comm: &Comm, late: Rank) -> treepie::Result<Vec<Sums>> {
     let (rank, size) = (comm.rank(), comm.size());
     let root = size / 2;
@@ -52,7 +52,7 @@ pub fn sums(comm: &Comm, late: Rank) -> treepie::Result<Vec<Sums>> {
     for operation in operations {
         for id in ids(operation, size) {
             let comm = match &id {
-                Some(id) => comm.using(id)?,
+                Some(id) => comm.with_algorithm(id)?,
                 None => comm.clone(),
             };
             for len in lens {
@@ -62,11 +62,11 @@ pub fn sums(comm: &Comm, late: Rank) -> treepie::Result<Vec<Sums>> {
                 let data = numbers(rank, *len);
                 let mut into = vec![0.0; if rank == root { *len } else { 0 }];
                 let sum = match operation {
-                    Operation::Allreduce => comm.all_reduce(&data, Sum)?,
+                    Operation::Allreduce => comm.allreduce(&data, Sum)?,
                     Operation::Reduce { .. } => comm.reduce(&data, &mut into, Sum, root).map(|()| into)?,
                     Operation::ReduceScatter => {
                         let mut into = vec![0.0; *len];
-                        comm.reduce_scatter(&numbers(rank, len * size), &mut into, Sum).map(|()| into)?
+                        comm.reduce_scatter_block(&numbers(rank, len * size), &mut into, Sum).map(|()| into)?
                     }
                     _ => {
                         let mut into = vec![0.0; *len];
@@ -91,14 +91,14 @@ fn repeatable(comm: &Comm) -> Outcome {
         check_eq!(again.bits, one.bits, "bits of {} the second time", one.what);
     }
     for one in first.iter().filter(|one| one.is_everywhere) {
-        for (rank, other) in comm.all_gather(&one.bits)?.chunks(one.bits.len()).enumerate() {
+        for (rank, other) in comm.allgather(&one.bits)?.chunks(one.bits.len()).enumerate() {
             check_eq!(one.bits, other, "bits of {} here, and on rank {rank}", one.what);
         }
     }
     Ok(())
 }
 
-/// What is chosen may differ, as the world may have ways that a dup has not.
+/// Automatic selection is not compared: the world may have transports that a dup has not.
 fn on_dup_and_world(world: &Comm) -> Outcome {
     let of_dup = sums(&world.dup()?, 0)?;
     for (of_world, of_dup) in sums(world, 0)?.iter().zip(of_dup).filter(|(one, _)| !one.is_chosen) {

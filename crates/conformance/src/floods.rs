@@ -1,19 +1,19 @@
-//! Far more messages than there is room for.
+//! Far more messages than fit into the buffers between ranks.
 
 use std::time::Duration;
 
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{Role, be_told, hear, neighbours, tell};
 use crate::payload::{check_bytes, fill, seed};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("floods/a-hundred-thousand-before-the-first-receive", 2, before_the_first_receive),
-    Case::new("floods/of-nothing-before-the-first-receive", 2, of_nothing),
+    Case::new("floods/empty-messages-before-the-first-receive", 2, empty_messages),
     Case::new("floods/blocking-sends-to-a-late-receiver", 2, late_receiver),
-    Case::new("floods/from-everybody-to-everybody", 1, everybody_to_everybody),
+    Case::new("floods/between-all-pairs", 1, between_all_pairs),
     Case::new("floods/to-one-with-wildcards", 2, to_one_with_wildcards),
     Case::new("floods/large-messages-to-one", 2, large_to_one),
     Case::new("floods/back-and-forth-while-flooded", 2, back_and_forth),
@@ -22,15 +22,15 @@ pub(crate) const CASES: &[Case] = &[
 /// Messages of a flood, of all ranks together.
 const FLOOD: usize = 100_000;
 
-/// Receives posted together. Whatever is over the senders' credit costs a round trip, and one at a time these would be
-/// most of what is measured where ranks outnumber cores.
+/// Receives posted together. Each message beyond the senders' credit costs a round trip; one at a time, these would
+/// dominate the run time where ranks outnumber cores.
 const BATCH: usize = 100;
 
-/// What a receiver may keep of a flood of 100 MB.
-const BOUND: u64 = 64 << 20;
+/// Bytes of a flood of 100 MB that a receiver may queue.
+const MAX_QUEUED_BYTES: u64 = 64 << 20;
 
-/// Memory of this process. None where the ranks share a process, so that the senders' memory would count too.
-fn own_memory(comm: &Comm) -> Outcome<Option<u64>> {
+/// Resident memory of this process. `None` if ranks share a process, where it would include the senders' memory.
+fn private_memory(comm: &Comm) -> Outcome<Option<u64>> {
     if matches!(comm.engine(), "threads" | "sim") {
         return Ok(None);
     }
@@ -52,17 +52,17 @@ fn before_the_first_receive(comm: &Comm) -> Outcome {
             message(me, i, &mut data);
             sends.push(comm.isend(data, 0, 1)?);
         }
-        tell(comm, 0)?;
+        send_signal(comm, 0)?;
         wait_all(sends)?;
         return Ok(());
     }
-    let before = own_memory(comm)?;
+    let before = private_memory(comm)?;
     for from in 1..comm.size() {
-        hear(comm, from)?;
+        probe_signal(comm, from)?;
     }
-    if let (Some(before), Some(after)) = (before, own_memory(comm)?) {
+    if let (Some(before), Some(after)) = (before, private_memory(comm)?) {
         let grown = after.saturating_sub(before);
-        check!(grown < BOUND, "{} messages of 1 KiB made the receiver grow by {} KiB", each, grown >> 10);
+        check!(grown < MAX_QUEUED_BYTES, "{} messages of 1 KiB made the receiver grow by {} KiB", each, grown >> 10);
     }
     let numbers: Vec<usize> = (0..each).collect();
     for batch in numbers.chunks(BATCH) {
@@ -73,19 +73,19 @@ fn before_the_first_receive(comm: &Comm) -> Outcome {
             }
         }
     }
-    (1..comm.size()).try_for_each(|from| be_told(comm, from))
+    (1..comm.size()).try_for_each(|from| recv_signal(comm, from))
 }
 
-fn of_nothing(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+fn empty_messages(comm: &Comm) -> Outcome {
+    match Role::new(comm) {
         Role::First(to) => {
             let count = 2 * FLOOD / comm.size();
             let sends: Result<Vec<_>, _> = (0..count).map(|i| comm.isend(Vec::<u8>::new(), to, i as u32 % 5)).collect();
-            tell(comm, to)?;
+            send_signal(comm, to)?;
             wait_all(sends?)?;
         }
         Role::Second(from) => {
-            hear(comm, from)?;
+            probe_signal(comm, from)?;
             let numbers: Vec<usize> = (0..2 * FLOOD / comm.size()).collect();
             for batch in numbers.chunks(BATCH) {
                 let receives: Result<Vec<_>, _> = batch.iter().map(|_| comm.irecv_vec::<u8>(from, ANY_TAG)).collect();
@@ -93,16 +93,16 @@ fn of_nothing(comm: &Comm) -> Outcome {
                     check_eq!((status.tag, status.bytes), (*i as u32 % 5, 0), "tag and length of message {i}");
                 }
             }
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
 fn late_receiver(comm: &Comm) -> Outcome {
     let count = FLOOD / 2 / comm.size();
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
             let mut data = [0; 512];
             for i in 0..count {
@@ -118,12 +118,12 @@ fn late_receiver(comm: &Comm) -> Outcome {
                 check_bytes(&into, i as u64, 512)?;
             }
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
-fn everybody_to_everybody(comm: &Comm) -> Outcome {
+fn between_all_pairs(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let each = FLOOD / 2 / size / size;
     let mut sends = Vec::new();
@@ -188,9 +188,9 @@ fn large_to_one(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// Short questions and answers must get through beside messages that nobody receives yet.
+/// Short messages get through while a flood of unexpected messages is queued.
 fn back_and_forth(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut sends = Vec::new();
     for _ in 0..FLOOD / 10 / comm.size() {
         sends.push(comm.isend(vec![1u8; 1000], right, 1)?);
@@ -198,7 +198,7 @@ fn back_and_forth(comm: &Comm) -> Outcome {
     for turn in 0..200u64 {
         let mut got = [0];
         comm.sendrecv(&[turn], right, 2, &mut got, left, 2)?;
-        check_eq!(got[0], turn, "message beside a flood");
+        check_eq!(got[0], turn, "message with a flood");
         comm.sendrecv(&[turn], left, 3, &mut got, right, 3)?;
         check_eq!(got[0], turn, "message against a flood");
     }

@@ -1,32 +1,32 @@
-//! One suite of cases that runs unchanged on every engine and any number of ranks.
+//! The conformance suite: cases that run unchanged on every engine and any number of ranks.
 //!
-//! A [`Case`] is a function that all ranks call with a communicator of its own. It returns what differed from what
-//! must hold. [`run_all`] runs them one after the other; after each, all ranks tell each other who failed, so a
-//! failure on one rank is known on every rank.
+//! A [`Case`] is a function that all ranks call with a communicator made for it. It returns a [`Failure`] if something
+//! does not hold. [`run_all`] runs the cases one after the other; after each, all ranks exchange who failed, so that
+//! every rank knows of a failure on any.
 //!
-//! | file | what the cases are about |
+//! | file | subject |
 //! |---|---|
-//! | `barriers`, `contexts`, `splits` | communicators apart from each other, and all ranks together |
-//! | `groups`, `topologies` | communicators that their members make alone, grids, graphs, levels of networks, names |
+//! | `barriers`, `contexts`, `splits` | barriers; isolation of communicators; splits |
+//! | `groups`, `topologies` | `create_group`; Cartesian and graph topologies, `split_type`, names |
 //! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
-//! | `order`, `matching`, `wildcards` | which message meets which receive |
-//! | `nonblocking`, `request_sets`, `synchronous`, `probes`, `scopes` | requests, and what is known before a receive |
-//! | `truncation`, `errors` | what is refused, and that one can go on |
-//! | `windows` | memory that all ranks reach |
-//! | `collectives`, `refusals` | operations of all ranks, as they are chosen by themselves |
-//! | `checking`, `mismatches` | calls of ranks that do not fit each other, in checked mode and without |
-//! | `limits` | bounds of the library, and what is beyond them |
-//! | `in_place` | the same in one slice, or on slices borrowed in a scope |
-//! | `in_flight`, `persistent` | many of them at once, or again and again |
-//! | `algorithms`, `routed` | every algorithm of the table; store and forward of blocks of all lengths |
-//! | `floats` | sums whose bits show how they were grouped |
-//! | `floods`, `random`, `sparse` | much of everything |
+//! | `order`, `matching`, `wildcards` | message order and matching |
+//! | `nonblocking`, `request_sets`, `synchronous`, `probes`, `scopes` | requests, probes, borrowed buffers |
+//! | `truncation`, `errors` | errors of point-to-point calls |
+//! | `windows` | one-sided access |
+//! | `collectives`, `refusals` | collective operations with automatic selection |
+//! | `checking`, `mismatches` | mismatched calls, in checked mode and outside it |
+//! | `limits` | limits of the library |
+//! | `in_place` | in-place operations, operations on borrowed slices |
+//! | `in_flight`, `persistent` | many operations at once; persistent operations |
+//! | `algorithms`, `routed` | every algorithm of the registry; store-and-forward alltoallv |
+//! | `floats` | reproducibility of floating-point sums |
+//! | `floods`, `random`, `sparse` | stress |
 //! | `active` | active messages and their epochs |
 //! | `graphs` | graphs, and algorithms on them |
-//! | `suite`, `check`, `payload`, `meeting`, `folds`, `calls` | what they are made of |
+//! | `suite`, `check`, `payload`, `signals`, `reduction_cases`, `calls` | helpers |
 //!
-//! What cases may not assume: that a send of any length returns before its receive, that a message arrives before
-//! something is received that was sent after it by the same rank, or that ranks have cores of their own.
+//! Cases may not assume that a send of any length returns before its receive is posted, that a message arrives before
+//! the same rank's later message is received, or that each rank has a core.
 #![forbid(unsafe_code)]
 
 mod active;
@@ -43,14 +43,12 @@ mod exchange;
 mod exchanges;
 mod floats;
 mod floods;
-mod folds;
 mod graphs;
 mod groups;
 mod in_flight;
 mod in_place;
 mod limits;
 mod matching;
-mod meeting;
 mod mismatches;
 mod nonblocking;
 mod order;
@@ -58,10 +56,12 @@ mod payload;
 mod persistent;
 mod probes;
 mod random;
+mod reduction_cases;
 mod refusals;
 mod request_sets;
 mod routed;
 mod scopes;
+mod signals;
 mod sizes;
 mod sparse;
 mod splits;
@@ -80,8 +80,8 @@ pub use floats::{Sums, numbers, sums};
 pub use suite::run;
 pub use suite::{Case, Entry, Summary, Verdict, run_all};
 
-/// All cases, in the order they run. Barriers come first, while few communicators have been made: engines may treat
-/// the first ones in a special way.
+/// All cases, in the order they run. Barriers come first, while few communicators exist: engines may have barrier
+/// counters only for the first ones.
 pub fn cases() -> Vec<Case> {
     [
         barriers::CASES,

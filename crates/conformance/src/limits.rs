@@ -1,4 +1,4 @@
-//! Bounds of the library, and what is beyond them: as many as there may be, and one more.
+//! Limits of the library: the largest allowed number, and one more.
 
 use treepie::am::ActiveMessages;
 use treepie::{Comm, Error, MAX_TAG, SparseExchange, Sum};
@@ -18,20 +18,20 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("limits/more-synchronous-sends-than-slots", 2, synchronous_sends),
 ];
 
-/// A number that once was a bound: tags had so many numbers for operations of a communicator.
+/// One more than a former limit: tags had 2^12 sequence numbers for operations of a communicator.
 const MANY: u64 = (1 << 12) + 1;
 
-/// The first two ranks, who are enough.
-fn two(comm: &Comm) -> Result<Option<Comm>, Error> {
+/// A communicator of the first two ranks.
+fn first_two_ranks(comm: &Comm) -> Result<Option<Comm>, Error> {
     comm.split(u32::from(comm.rank() > 1), 0).map(|half| half.filter(|_| comm.rank() < 2))
 }
 
 fn exchanges_under_way(comm: &Comm) -> Outcome {
-    let Some(two) = two(comm)? else { return Ok(()) };
+    let Some(two) = first_two_ranks(comm)? else { return Ok(()) };
     let other = 1 - two.rank();
-    let begun: Result<Vec<_>, _> = (0..MANY).map(|i| two.iexchange([(other, vec![i])])).collect();
+    let requests: Result<Vec<_>, _> = (0..MANY).map(|i| two.iexchange([(other, vec![i])])).collect();
     // The last ones first, so that all of them are under way.
-    for (i, request) in begun?.into_iter().enumerate().rev() {
+    for (i, request) in requests?.into_iter().enumerate().rev() {
         let got: Vec<(usize, Vec<u64>)> = request.wait()?.into_iter().collect();
         check_eq!(got, [(other, vec![i as u64])], "exchange {i}");
     }
@@ -39,17 +39,17 @@ fn exchanges_under_way(comm: &Comm) -> Outcome {
 }
 
 fn reductions_under_way(comm: &Comm) -> Outcome {
-    let Some(two) = two(comm)? else { return Ok(()) };
-    let begun: Result<Vec<_>, _> = (0..MANY).map(|i| two.iall_reduce(vec![i], Sum)).collect();
-    for (i, request) in begun?.into_iter().enumerate().rev() {
+    let Some(two) = first_two_ranks(comm)? else { return Ok(()) };
+    let requests: Result<Vec<_>, _> = (0..MANY).map(|i| two.iallreduce(vec![i], Sum)).collect();
+    for (i, request) in requests?.into_iter().enumerate().rev() {
         check_eq!(request.wait()?, [2 * i as u64], "reduction {i}");
     }
     Ok(())
 }
 
-/// One rank is late with its part of an operation while others are done.
+/// An exchange stays under way while thousands of later operations complete.
 fn around_one(comm: &Comm) -> Outcome {
-    let Some(two) = two(comm)? else { return Ok(()) };
+    let Some(two) = first_two_ranks(comm)? else { return Ok(()) };
     let early = two.iexchange([(1 - two.rank(), vec![7u64])])?;
     for i in 0..MANY {
         let mut data = [if two.rank() == 0 { i } else { 0 }];
@@ -73,25 +73,25 @@ fn largest_tag(comm: &Comm) -> Outcome {
 
 fn largest_group_tag(comm: &Comm) -> Outcome {
     let largest = (1 << 30) - 1;
-    check_eq!(comm.create_from_group(&[comm.rank()], largest)?.size(), 1, "a group of one");
-    let error = comm.create_from_group(&[comm.rank()], largest + 1).err();
+    check_eq!(comm.create_group(&[comm.rank()], largest)?.size(), 1, "a group of one");
+    let error = comm.create_group(&[comm.rank()], largest + 1).err();
     check!(matches!(error, Some(Error::Algorithm(_))), "a larger tag: {error:?}");
     Ok(())
 }
 
-/// More segments than numbers of lanes, which are used again then.
+/// More segments than lane numbers, which are then reused.
 fn many_segments(comm: &Comm) -> Outcome {
     let len = 5000 * 3;
     for id in ["bcast/chain:segments=4096", "bcast/chain:segments=5000"] {
         let expected: Vec<u32> = (0..len).collect();
         let mut data = if comm.rank() == 0 { expected.clone() } else { vec![0; len as usize] };
-        comm.using(id)?.bcast(&mut data, 0)?;
+        comm.with_algorithm(id)?.bcast(&mut data, 0)?;
         check!(data == expected, "{id}");
     }
     Ok(())
 }
 
-/// Types of active messages of one runtime.
+/// The limit on message types of one runtime.
 fn message_types(comm: &Comm) -> Outcome {
     for types in [1024, 1025] {
         let mut build = ActiveMessages::<u64>::builder(comm);
@@ -100,7 +100,7 @@ fn message_types(comm: &Comm) -> Outcome {
             build.on(port, |_, _, _| ());
         }
         match build.start() {
-            Ok(_) => check_eq!(types, 1024, "types that were taken"),
+            Ok(_) => check_eq!(types, 1024, "types that were accepted"),
             Err(error) => {
                 let text = "`1024` is a message type too many; there can be 1024";
                 check_eq!((types, error.to_string().as_str()), (1025, text), "types that were refused");
@@ -110,19 +110,19 @@ fn message_types(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// The first ones have counters of the engine's, and others send messages.
+/// The first communicators have barrier counters of the engine; the others send messages.
 fn communicators(comm: &Comm) -> Outcome {
     let all: Result<Vec<Comm>, Error> = (0..130).map(|_| comm.dup()).collect();
     for (number, one) in all?.iter().enumerate() {
         one.barrier()?;
-        check_eq!(one.all_reduce(&[1u64], Sum)?, [comm.size() as u64], "communicator {number}");
+        check_eq!(one.allreduce(&[1u64], Sum)?, [comm.size() as u64], "communicator {number}");
     }
     Ok(())
 }
 
-/// More than engines have slots for acknowledgements; the others are records.
+/// More synchronous sends than acknowledgement slots; the others are acknowledged by records.
 fn synchronous_sends(comm: &Comm) -> Outcome {
-    let Some(two) = two(comm)? else { return Ok(()) };
+    let Some(two) = first_two_ranks(comm)? else { return Ok(()) };
     let other = 1 - two.rank();
     for count in [512, 513, 2000] {
         let sends: Result<Vec<_>, _> = (0..count).map(|i| two.issend(vec![i], other, 0)).collect();

@@ -1,31 +1,35 @@
-//! Runs the conformance suite in the world that this process was started in, or in one that it makes.
+//! Runs the conformance suite in the world that this process was started in, or in a new one.
 
 use std::process::ExitCode;
 
 use treepie::Network;
-use treepie::simulate::{Clusters, Links, LogGP, PLogP, Settings, Wide};
+use treepie::simulate::{ClusterCosts, LinkCosts, LogGP, PLogP, Settings, WanLink};
 use treepie_conformance::{Summary, cases, run_all};
-use treepie_shm::launch::{Label, Launch};
+use treepie_shm::launch::{LabelMode, Launch};
 
 const USAGE: &str = "\
 usage: conformance [--threads N | --shm N | --sim NETWORK] [--parts] [FILTER]
        conformance --list [FILTER]
 
-Runs the cases whose name contains one of the words of FILTER (commas between them), or all: as a rank of the world it was started in (treepie run, mpirun); with
---threads on N threads of its own, with --shm on N processes that it starts, with --sim on simulated ranks of a network:
-N of them, or a network's text as torus:4x4. With --parts on two communicators of every other rank each, in no order, both
-at once.";
+Runs the cases whose names contain one of the comma-separated words of FILTER, or all, as a rank of the world it was
+started in (treepie run, mpirun).
+
+  --threads N     on N threads
+  --shm N         on N processes that it starts
+  --sim NETWORK   on simulated ranks: a number, or a network such as torus:4x4
+  --parts         on two communicators at once, of the even and the odd ranks, with permuted ranks
+  --list          lists the cases";
 
 /// Where the ranks come from.
 enum World {
-    Found,
+    Inherited,
     Threads(usize),
     Processes(u32),
     Simulated(Network),
 }
 
 fn main() -> ExitCode {
-    let mut world = World::Found;
+    let mut world = World::Inherited;
     let mut list = false;
     let mut parts = false;
     let mut filter = None;
@@ -77,10 +81,10 @@ fn usage(what: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Whether all cases passed.
+/// Runs the cases and returns whether all passed.
 fn run(world: World, parts: bool, filter: Option<&str>) -> Result<bool, Box<dyn std::error::Error>> {
     match world {
-        World::Found => {
+        World::Inherited => {
             let world = treepie::init()?;
             run_in(&world, parts, filter).map_err(Into::into)
         }
@@ -103,7 +107,7 @@ fn run(world: World, parts: bool, filter: Option<&str>) -> Result<bool, Box<dyn 
             let mut launch = Launch::new(ranks, std::env::current_exe()?);
             let parts = parts.then_some("--parts");
             launch.args = parts.into_iter().chain(filter).map(Into::into).collect();
-            launch.label = Label::Never;
+            launch.label = LabelMode::Never;
             let outcome = launch.run()?;
             if !outcome.is_success() {
                 eprintln!("conformance: {outcome}");
@@ -119,15 +123,15 @@ fn run_in(world: &treepie::Comm, parts: bool, filter: Option<&str>) -> treepie::
         return Ok(report(world.rank(), &run_all(world, filter)));
     }
     let rank = world.rank();
-    // Two and two change places, so that ranks follow no formula.
+    // Neighbours are swapped, so that no formula describes the ranks.
     let part = world.split(rank as u32 % 2, (rank as i32 / 2) ^ 1)?.expect("every rank has a colour");
     let passed = report(part.rank(), &run_all(&part, filter));
-    // Ranks that leave the world are noticed by those of the other part.
+    // Ranks of the other part would see ranks that leave the world as failed.
     world.barrier()?;
     Ok(passed)
 }
 
-/// So many ranks, or a network.
+/// Parses a number of ranks or a network.
 fn network(text: &str) -> Result<Network, Box<dyn std::error::Error>> {
     let network = match text.parse() {
         Ok(ranks) if ranks > 0 => Network::flat(ranks),
@@ -140,15 +144,15 @@ fn network(text: &str) -> Result<Network, Box<dyn std::error::Error>> {
     Ok(network)
 }
 
-/// What messages cost on a network of its kind. The answers do not depend on it, but the order of things does.
+/// Message costs for a kind of network. They change the order of events, but no result.
 fn settings(network: &Network) -> Settings {
-    if let Some(clusters) = network.clusters_kind() {
-        let wide = Wide { latency: 1000.0, bandwidth: 1.0 };
+    if let Some(clusters) = network.as_clusters() {
+        let wide = WanLink { latency: 1000.0, bandwidth: 1.0 };
         let count = clusters.count();
-        return Clusters::uniform(PLogP::simple(20.0, 50.0), wide, count).into();
+        return ClusterCosts::uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wide, count).into();
     }
-    if network.torus_kind().is_some() || network.clos_kind().is_some() {
-        return Links::new(6.29, 1.0 / 375.0).into();
+    if network.as_torus().is_some() || network.as_clos().is_some() {
+        return LinkCosts::new(6.29, 1.0 / 375.0).into();
     }
     LogGP { latency: 4.29, overhead: 2.87, gap: 2.04, per_byte: 0.00267 }.into()
 }

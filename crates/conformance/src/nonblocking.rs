@@ -1,10 +1,10 @@
-//! Requests: how one waits for them, takes them back and gives them up.
+//! Requests: waiting, testing, cancelling and dropping.
 
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Request, wait_all, wait_any, wait_some};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{Role, be_told, hear, neighbours, tell, until};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{Role, poll_until, probe_signal, recv_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -12,29 +12,29 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("nonblocking/wait-in-any-order", 1, wait_in_any_order),
     Case::new("nonblocking/wait-all", 1, wait_for_all),
     Case::new("nonblocking/wait-any", 1, wait_for_any),
-    Case::new("nonblocking/wait-any-gives-the-one-that-is-done", 2, wait_any_gives_the_done_one),
+    Case::new("nonblocking/wait-any-returns-the-completed-one", 2, wait_any_returns_the_completed_one),
     Case::new("nonblocking/wait-some", 1, wait_for_some),
     Case::new("nonblocking/wait-of-nothing", 1, wait_of_nothing),
     Case::new("nonblocking/cancelled-receive-leaves-the-message-to-the-next", 1, cancelled_receive),
-    Case::new("nonblocking/cancel-of-what-is-under-way-gives-it-back", 1, cancel_too_late),
+    Case::new("nonblocking/cancel-after-a-match-returns-the-request", 1, cancel_too_late),
     Case::new("nonblocking/dropped-receive-leaves-the-message-to-the-next", 1, dropped_receive),
     Case::new("nonblocking/dropped-sends-arrive", 1, dropped_sends_arrive),
-    Case::new("nonblocking/receive-dropped-after-its-message-came", 2, receive_dropped_late),
+    Case::new("nonblocking/receive-dropped-after-its-message-arrived", 2, receive_dropped_late),
     Case::new("nonblocking/forgotten-requests-do-no-harm", 1, forgotten_requests),
     Case::new("nonblocking/thousands-both-ways", 1, thousands_both_ways),
     Case::new("nonblocking/large-ones-at-once", 1, large_ones_at_once),
 ];
 
 fn test_until_done(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [0, 5, 10_000, 400_000] {
         let mut receive = comm.irecv_vec::<u8>(left, 1)?;
-        check!(receive.test().is_none(), "a receive is done before its message was sent");
+        check!(receive.test().is_none(), "a receive completed before its message was sent");
         comm.barrier()?;
         let mut send = comm.isend(bytes(seed(comm.rank(), right, len), len), right, 1)?;
         let mut got = None;
         let mut sent = false;
-        until(comm, "the end of a send and a receive", || {
+        poll_until(comm, "the end of a send and a receive", || {
             if got.is_none() {
                 got = receive.test().transpose()?;
             }
@@ -43,14 +43,14 @@ fn test_until_done(comm: &Comm) -> Outcome {
             }
             Ok(sent && got.is_some())
         })?;
-        check_bytes(&got.expect("it is done").0, seed(left, comm.rank(), len), len)?;
+        check_bytes(&got.expect("it is complete").0, seed(left, comm.rank(), len), len)?;
         comm.barrier()?;
     }
     Ok(())
 }
 
 fn wait_in_any_order(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut receives = Vec::new();
     let mut sends = Vec::new();
     for i in 0..40u32 {
@@ -60,7 +60,7 @@ fn wait_in_any_order(comm: &Comm) -> Outcome {
     while !receives.is_empty() {
         let (i, receive) = receives.remove(receives.len() * 5 / 7);
         check_eq!(receive.wait()?.0[0], i, "message of tag {i}");
-        sends.pop().expect("as many as receives").wait()?;
+        sends.pop().expect("one send per receive").wait()?;
     }
     Ok(())
 }
@@ -78,7 +78,7 @@ fn wait_for_all(comm: &Comm) -> Outcome {
         check_bytes(&got, seed(from, me, 0), 100 * me)?;
     }
     let lens: Vec<usize> = wait_all(sends)?.iter().map(Vec::len).collect();
-    check_eq!(lens, (0..size).map(|to| 100 * to).collect::<Vec<_>>(), "lengths that the sends give back");
+    check_eq!(lens, (0..size).map(|to| 100 * to).collect::<Vec<_>>(), "lengths of the buffers that sends return");
     Ok(())
 }
 
@@ -86,16 +86,16 @@ fn wait_for_any(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut receives = Vec::new();
     let mut sends = Vec::new();
-    // Tells which one was taken, as the same is done with it.
+    // Mirrors the vector of requests: `wait_any` removes by `swap_remove`.
     let mut left: Vec<usize> = (0..size).collect();
     for peer in 0..size {
         receives.push(comm.irecv_vec::<u64>(peer, 1)?);
         sends.push(comm.isend(vec![me as u64; if peer % 2 == 0 { 1 } else { 5000 }], peer, 1)?);
     }
-    while let Some((place, result)) = wait_any(&mut receives) {
+    while let Some((index, result)) = wait_any(&mut receives) {
         let (got, status) = result?;
-        let from = left.swap_remove(place);
-        check_eq!((got[0] as usize, status.source), (from, from), "message and source of what was taken out");
+        let from = left.swap_remove(index);
+        check_eq!((got[0] as usize, status.source), (from, from), "message and source of a completed receive");
     }
     check!(left.is_empty(), "wait_any ended while receives from {left:?} were left");
     while let Some((_, result)) = wait_any(&mut sends) {
@@ -104,12 +104,12 @@ fn wait_for_any(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn wait_any_gives_the_done_one(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+fn wait_any_returns_the_completed_one(comm: &Comm) -> Outcome {
+    match Role::new(comm) {
         Role::First(to) => {
             for tag in [3u32, 0, 4, 1, 2] {
                 comm.send(&[tag], to, tag)?;
-                be_told(comm, to)?;
+                recv_signal(comm, to)?;
             }
         }
         Role::Second(from) => {
@@ -117,22 +117,18 @@ fn wait_any_gives_the_done_one(comm: &Comm) -> Outcome {
             let mut receives: Vec<_> =
                 tags.iter().map(|&tag| comm.irecv_vec::<u32>(from, tag)).collect::<Result<_, _>>()?;
             for want in [3, 0, 4, 1, 2] {
-                let (place, result) = wait_any(&mut receives).expect("some are left");
-                check_eq!(
-                    (tags.swap_remove(place), result?.0[0]),
-                    (want, want),
-                    "receive that was done, and its message"
-                );
-                tell(comm, from)?;
+                let (index, result) = wait_any(&mut receives).expect("some are left");
+                check_eq!((tags.swap_remove(index), result?.0[0]), (want, want), "completed receive and its message");
+                send_signal(comm, from)?;
             }
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
 fn wait_for_some(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut receives = Vec::new();
     let mut sends = Vec::new();
     for tag in 0..60u32 {
@@ -144,34 +140,34 @@ fn wait_for_some(comm: &Comm) -> Outcome {
     let mut rest: Vec<u32> = (0..60).collect();
     while !receives.is_empty() {
         let some = wait_some(&mut receives);
-        check!(!some.is_empty(), "wait_some gave nothing while {} receives were left", receives.len());
-        let places: Vec<usize> = some.iter().map(|(place, _)| *place).collect();
-        for (place, result) in some {
+        check!(!some.is_empty(), "wait_some returned nothing while {} receives were left", receives.len());
+        let indices: Vec<usize> = some.iter().map(|(index, _)| *index).collect();
+        for (index, result) in some {
             let (got, status) = result?;
-            check_eq!((got[0], status.tag), (rest[place], rest[place]), "message and tag by the place it had");
+            check_eq!((got[0], status.tag), (rest[index], rest[index]), "message and tag by index");
         }
-        let taken: Vec<u32> = places.iter().map(|place| rest[*place]).collect();
+        let taken: Vec<u32> = indices.iter().map(|index| rest[*index]).collect();
         rest.retain(|tag| !taken.contains(tag));
         check_eq!(rest.len(), receives.len(), "receives that are left");
     }
-    let mut ended = 0;
+    let mut completed = 0;
     while !sends.is_empty() {
-        ended += wait_some(&mut sends).len();
+        completed += wait_some(&mut sends).len();
     }
-    check_eq!(ended, 60, "sends that ended");
+    check_eq!(completed, 60, "completed sends");
     Ok(())
 }
 
 fn wait_of_nothing(_comm: &Comm) -> Outcome {
     let mut none: Vec<Request<'_, Vec<u8>>> = Vec::new();
-    check!(wait_any(&mut none).is_none(), "wait_any of nothing gives something");
-    check!(wait_some(&mut none).is_empty(), "wait_some of nothing gives something");
-    check_eq!(wait_all(none)?.len(), 0, "results of wait_all of nothing");
+    check!(wait_any(&mut none).is_none(), "wait_any of no requests returns something");
+    check!(wait_some(&mut none).is_empty(), "wait_some of no requests returns something");
+    check_eq!(wait_all(none)?.len(), 0, "results of wait_all of no requests");
     Ok(())
 }
 
 fn cancelled_receive(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [3, 90_000] {
         let first = comm.irecv(vec![0u8; len], left, 1)?;
         let second = comm.irecv(vec![0u8; len], ANY_SOURCE, ANY_TAG)?;
@@ -188,18 +184,18 @@ fn cancelled_receive(comm: &Comm) -> Outcome {
 }
 
 fn cancel_too_late(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [3, 90_000] {
         let receive = comm.irecv_vec::<u8>(left, 1)?;
         let send = comm.isend(bytes(seed(comm.rank(), right, len), len), right, 1)?;
-        tell(comm, right)?;
-        hear(comm, left)?;
-        // What was sent before is there, so the receive has it.
+        send_signal(comm, right)?;
+        probe_signal(comm, left)?;
+        // The message was sent before the signal, so the receive has matched it.
         let Err(receive) = receive.cancel() else {
             return Err(crate::Failure::new("a receive that has its message was cancelled"));
         };
         check_bytes(&receive.wait()?.0, seed(left, comm.rank(), len), len)?;
-        be_told(comm, left)?;
+        recv_signal(comm, left)?;
         send.wait()?;
         let Err(send) = comm.isend(vec![1u8], right, 2)?.cancel() else {
             return Err(crate::Failure::new("a send was cancelled"));
@@ -211,7 +207,7 @@ fn cancel_too_late(comm: &Comm) -> Outcome {
 }
 
 fn dropped_receive(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [3, 90_000] {
         drop(comm.irecv(vec![0u8; len], left, 1)?);
         drop(comm.irecv_vec::<u8>(ANY_SOURCE, ANY_TAG)?);
@@ -229,7 +225,7 @@ fn dropped_receive(comm: &Comm) -> Outcome {
 }
 
 fn dropped_sends_arrive(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let lens = [0, 3, 10_000, 90_000, 1_000_000];
     for (i, len) in lens.into_iter().enumerate() {
         drop(comm.isend(bytes(seed(comm.rank(), right, i), len), right, 1)?);
@@ -243,45 +239,45 @@ fn dropped_sends_arrive(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// A request that is given up while its message moves takes the message with it, and nothing else.
+/// A request that is dropped while its message is in transfer consumes that message and no other.
 fn receive_dropped_late(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
             for len in [3, 900_000] {
                 let sends = [comm.issend(vec![1u8; len], to, 1)?, comm.isend(vec![2u8; len], to, 1)?];
-                tell(comm, to)?;
+                send_signal(comm, to)?;
                 wait_all(sends)?;
-                be_told(comm, to)?;
+                recv_signal(comm, to)?;
             }
         }
         Role::Second(from) => {
             for len in [3, 900_000] {
-                hear(comm, from)?;
+                probe_signal(comm, from)?;
                 drop(comm.irecv_vec::<u8>(from, 1)?);
                 check_eq!(comm.recv_vec::<u8>(from, 1)?.0, vec![2; len], "the message after the one that was dropped");
-                be_told(comm, from)?;
-                tell(comm, from)?;
+                recv_signal(comm, from)?;
+                send_signal(comm, from)?;
             }
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
 fn forgotten_requests(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [4, 70_000] {
         std::mem::forget(comm.irecv(vec![0u8; len], left, 1)?);
         std::mem::forget(comm.isend(vec![1u8; len], right, 1)?);
         std::mem::forget(comm.issend(vec![2u8; len], right, 1)?);
-        // The forgotten receive has the first.
+        // The forgotten receive matches the first.
         check_eq!(comm.recv_vec::<u8>(left, 1)?.0, vec![2; len], "the message after the one of a forgotten receive");
     }
     Ok(())
 }
 
 fn thousands_both_ways(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let count = 16_000 / comm.size().max(4);
     let len = |i: usize| i * 7919 % 300;
@@ -302,9 +298,9 @@ fn thousands_both_ways(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// More large messages under way at once than an engine may have places for.
+/// More large messages under way at once than an engine may have slots for.
 fn large_ones_at_once(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let len = |i: usize| 100_000 + i * 1001;
     let mut receives = Vec::new();

@@ -3,8 +3,8 @@
 use treepie::{ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
-use crate::meeting::{Role, be_told, hear, neighbours, tell};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -15,13 +15,13 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("order/mixed-tags-by-any-tag", 1, mixed_tags_by_any_tag),
     Case::new("order/within-each-tag", 1, within_each_tag),
     Case::new("order/kinds-of-sends-mixed", 1, kinds_of_sends_mixed),
-    Case::new("order/blocking-send-behind-what-waits-for-room", 2, blocking_behind_waiting),
+    Case::new("order/blocking-send-after-queued-ones", 2, blocking_after_queued),
     Case::new("order/of-each-of-many-sources", 2, of_each_of_many_sources),
     Case::new("order/half-unexpected-half-posted", 2, half_unexpected_half_posted),
 ];
 
 fn same_tag(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut sends = Vec::new();
     for i in 0..2000u64 {
         sends.push(comm.isend(vec![i], right, 1)?);
@@ -37,7 +37,7 @@ fn same_tag(comm: &Comm) -> Outcome {
 
 /// Sends one message per length on one tag and receives them in that order.
 fn in_order(comm: &Comm, lens: &[usize]) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for (i, &len) in lens.iter().enumerate() {
@@ -62,7 +62,7 @@ fn mixed_sizes(comm: &Comm) -> Outcome {
 }
 
 fn small_after_large_posted(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let lens = [500_000, 8, 200_000, 0, 16];
     let mut receives = Vec::new();
@@ -83,7 +83,7 @@ fn small_after_large_posted(comm: &Comm) -> Outcome {
 }
 
 fn mixed_tags_by_any_tag(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let tag = |i: usize| (i * 37 % 11) as u32;
     let len = |i: usize| if i % 13 == 5 { 30_000 } else { i % 50 };
     let mut sends = Vec::new();
@@ -100,7 +100,7 @@ fn mixed_tags_by_any_tag(comm: &Comm) -> Outcome {
 }
 
 fn within_each_tag(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut sends = Vec::new();
     for i in 0..600u64 {
         sends.push(comm.isend(vec![i; if i % 31 == 0 { 3000 } else { 1 }], right, i as u32 % 6)?);
@@ -116,7 +116,7 @@ fn within_each_tag(comm: &Comm) -> Outcome {
 }
 
 fn kinds_of_sends_mixed(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let borrowed = [[10u64], [11], [12]];
     let mut receives = Vec::new();
     for _ in 0..9 {
@@ -140,27 +140,27 @@ fn kinds_of_sends_mixed(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// More than any buffer between two ranks holds, then a blocking send: it must not go past what still waits here.
-fn blocking_behind_waiting(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+/// More than any buffer between two ranks holds, then a blocking send, which must not overtake the queued ones.
+fn blocking_after_queued(comm: &Comm) -> Outcome {
+    match Role::new(comm) {
         Role::First(to) => {
             let mut sends = Vec::new();
             for i in 0..3000u64 {
                 sends.push(comm.isend(vec![i; 100], to, 1)?);
             }
-            tell(comm, to)?;
+            send_signal(comm, to)?;
             comm.send(&[3000u64], to, 1)?;
             wait_all(sends)?;
         }
         Role::Second(from) => {
-            hear(comm, from)?;
+            probe_signal(comm, from)?;
             for want in 0..=3000 {
                 let (got, _) = comm.recv_vec::<u64>(from, 1)?;
                 check_eq!(got[0], want, "number of the message");
             }
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
@@ -185,26 +185,26 @@ fn of_each_of_many_sources(comm: &Comm) -> Outcome {
 }
 
 fn half_unexpected_half_posted(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
             let sends: Result<Vec<_>, _> = (0..100u64).map(|i| comm.isend(vec![i], to, 1)).collect();
-            tell(comm, to)?;
-            be_told(comm, to)?;
+            send_signal(comm, to)?;
+            recv_signal(comm, to)?;
             for i in 100..200u64 {
                 comm.send(&[i], to, 1)?;
             }
             wait_all(sends?)?;
         }
         Role::Second(from) => {
-            hear(comm, from)?;
+            probe_signal(comm, from)?;
             let receives: Result<Vec<_>, _> = (0..200).map(|_| comm.irecv_vec::<u64>(from, 1)).collect();
-            tell(comm, from)?;
+            send_signal(comm, from)?;
             for (want, (got, _)) in wait_all(receives?)?.into_iter().enumerate() {
                 check_eq!(got, [want as u64], "number of the message");
             }
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }

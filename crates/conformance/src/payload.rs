@@ -1,4 +1,4 @@
-//! Data that shows where it came from: everything of it follows from a seed and its position.
+//! Self-describing data: a seed and the position determine every byte.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ fn word(seed: u64, i: u64) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// A seed out of what names a message.
+/// The seed of a message.
 pub(crate) fn seed(from: Rank, to: Rank, number: usize) -> u64 {
     word(word(from as u64, to as u64), number as u64)
 }
@@ -24,14 +24,14 @@ pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     data
 }
 
-/// The same, into memory that is there.
+/// The same into an existing buffer.
 pub(crate) fn fill(seed: u64, data: &mut [u8]) {
     for (i, chunk) in data.chunks_mut(8).enumerate() {
         chunk.copy_from_slice(&word(seed, i as u64).to_le_bytes()[..chunk.len()]);
     }
 }
 
-/// That `got` is the data of this seed, in this length.
+/// Checks that `got` is the data of this seed and length.
 #[track_caller]
 pub(crate) fn check_bytes(got: &[u8], seed: u64, len: usize) -> Outcome {
     check_eq!(got.len(), len, "length of the received data");
@@ -55,16 +55,16 @@ pub(crate) fn checksum(data: &[u8]) -> u64 {
     sum
 }
 
-/// A type that messages can be made of.
+/// An element type of messages.
 pub(crate) trait Element: Pod + PartialEq + Debug {
-    /// A value that shows its number.
-    fn of(number: u64) -> Self;
+    /// A value that depends on its number.
+    fn from_number(number: u64) -> Self;
 }
 
 macro_rules! integers {
     ($($t:ty)+) => {
         $(impl Element for $t {
-            fn of(number: u64) -> Self {
+            fn from_number(number: u64) -> Self {
                 word(1, number) as $t
             }
         })+
@@ -74,13 +74,13 @@ macro_rules! integers {
 integers!(u8 u16 u32 u64);
 
 impl Element for f64 {
-    fn of(number: u64) -> Self {
+    fn from_number(number: u64) -> Self {
         number as f64 * 0.37 - 1e3
     }
 }
 
 impl Element for [i32; 3] {
-    fn of(number: u64) -> Self {
+    fn from_number(number: u64) -> Self {
         [number as i32, word(2, number) as i32, -(number as i32)]
     }
 }
@@ -89,7 +89,7 @@ impl Element for [i32; 3] {
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct Particle {
-    place: [f64; 3],
+    position: [f64; 3],
     id: u64,
     charge: f32,
     kind: u16,
@@ -97,9 +97,9 @@ pub(crate) struct Particle {
 }
 
 impl Element for Particle {
-    fn of(number: u64) -> Self {
+    fn from_number(number: u64) -> Self {
         Self {
-            place: [f64::of(number), f64::of(number + 1), f64::of(number + 2)],
+            position: [f64::from_number(number), f64::from_number(number + 1), f64::from_number(number + 2)],
             id: number,
             charge: -(number as f32),
             kind: number as u16,
@@ -108,12 +108,12 @@ impl Element for Particle {
     }
 }
 
-/// `len` elements that show whose they are.
+/// `len` elements that depend on their owner.
 pub(crate) fn series<T: Element>(owner: Rank, len: usize) -> Vec<T> {
-    (0..len as u64).map(|i| T::of(owner as u64 * 1_000_003 + i)).collect()
+    (0..len as u64).map(|i| T::from_number(owner as u64 * 1_000_003 + i)).collect()
 }
 
-/// That `got` is what [`series`] makes.
+/// Checks that `got` is the [`series`] of this owner.
 #[track_caller]
 pub(crate) fn check_series<T: Element>(got: &[T], owner: Rank, len: usize) -> Outcome {
     check_eq!(got.len(), len, "elements received");

@@ -1,13 +1,13 @@
 //! Random traffic, checked against a model of what must happen.
 //!
-//! What every rank sends follows from a seed, so a receiver knows, for each source, the list of messages still to come,
-//! in the order they are sent. Whatever a receive asks for, what it gets must be the first in the list of its source
-//! that it asks for. Receives that are posted together are checked in the order they were posted.
+//! A seed determines what every rank sends, so a receiver knows for each source the list of messages still to come, in
+//! the order they are sent. A receive must get the first message in the list of its source that it matches. Receives
+//! that are posted together are checked in the order they were posted.
 //!
-//! So that nobody waits for what is never sent: traffic goes in rounds, a rank begins the sends of a round before it
-//! waits for anything of that round, and it asks only for messages of rounds that have begun. A batch of posted
-//! receives is made from as many different messages, the more specific before the less, so that no wildcard takes the
-//! only message that an older receive was posted for.
+//! So that no rank waits for a message that is never sent, traffic proceeds in rounds: a rank starts the sends of a
+//! round before it waits for anything of that round, and receives only messages of rounds that have started. Each
+//! posted receive of a batch is made from a different message, the specific ones before wildcards, so that no wildcard
+//! matches the only message of a later receive.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,8 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Rank, Source, Status, TagMatch, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::until;
 use crate::payload::{check_bytes, checksum, fill};
+use crate::signals::poll_until;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -31,12 +31,12 @@ pub(crate) const CASES: &[Case] = &[
 /// A kind of traffic.
 struct Traffic {
     seed: u64,
-    /// Of all ranks together.
+    /// Messages of all ranks together.
     messages: usize,
     rounds: usize,
     tags: u32,
     len: fn(u64) -> usize,
-    /// How many sends in 100 are synchronous.
+    /// Synchronous sends, in percent.
     synchronous: u64,
 }
 
@@ -66,7 +66,7 @@ fn tiny_len(random: u64) -> usize {
     (random >> 32) as usize % 24
 }
 
-/// A message as it was planned.
+/// A planned message.
 #[derive(Clone, Copy)]
 struct Planned {
     to: Rank,
@@ -74,7 +74,7 @@ struct Planned {
     len: usize,
     round: usize,
     synchronous: bool,
-    /// Its number among all of its sender.
+    /// Its number among the messages of its sender.
     number: usize,
 }
 
@@ -93,13 +93,13 @@ fn plan(traffic: &Traffic, sender: Rank, size: usize) -> impl Iterator<Item = Pl
     })
 }
 
-const HEAD: usize = 32;
+const HEADER_BYTES: usize = 32;
 
-/// The message: sender, number, length and checksum of the rest where there is room for them, and data from a seed.
+/// The message: a header of sender, number, length and checksum if it is long enough, and data from a seed.
 fn compose(sender: Rank, planned: &Planned) -> Vec<u8> {
     let mut data = vec![0; planned.len];
     let seed = (sender as u64) << 40 | planned.number as u64;
-    match data.split_at_mut_checked(HEAD) {
+    match data.split_at_mut_checked(HEADER_BYTES) {
         None => fill(seed, &mut data),
         Some((head, rest)) => {
             fill(seed, rest);
@@ -112,65 +112,65 @@ fn compose(sender: Rank, planned: &Planned) -> Vec<u8> {
 
 fn check_message(got: &[u8], sender: Rank, planned: &Planned) -> Outcome {
     let seed = (sender as u64) << 40 | planned.number as u64;
-    let Some((head, rest)) = got.split_at_checked(HEAD) else { return check_bytes(got, seed, planned.len) };
+    let Some((head, rest)) = got.split_at_checked(HEADER_BYTES) else { return check_bytes(got, seed, planned.len) };
     let word = |i: usize| u64::from_le_bytes(head[i * 8..i * 8 + 8].try_into().expect("8 bytes"));
     let want = (sender as u64, planned.number as u64, planned.len as u64);
     check_eq!((word(0), word(1), word(2)), want, "sender, number and length that a message carries");
     check_eq!(word(3), checksum(rest), "checksum that a message carries");
-    check_bytes(rest, seed, planned.len - HEAD)
+    check_bytes(rest, seed, planned.len - HEADER_BYTES)
 }
 
-/// What is still to be received.
+/// The messages that are still to be received.
 struct Model {
     /// By source, in order.
     lists: Vec<VecDeque<Planned>>,
-    /// How many at the front of each list belong to rounds that have begun.
-    begun: Vec<usize>,
+    /// The number of messages in each list that belong to rounds that have started; they come first.
+    started: Vec<usize>,
 }
 
 impl Model {
     fn new(traffic: &Traffic, me: Rank, size: usize) -> Self {
         let to_me = |sender| plan(traffic, sender, size).filter(|planned| planned.to == me).collect();
-        Self { lists: (0..size).map(to_me).collect(), begun: vec![0; size] }
+        Self { lists: (0..size).map(to_me).collect(), started: vec![0; size] }
     }
 
-    fn begin_round(&mut self, round: usize) {
-        for (list, begun) in self.lists.iter().zip(&mut self.begun) {
-            *begun += list.iter().skip(*begun).take_while(|planned| planned.round <= round).count();
+    fn start_round(&mut self, round: usize) {
+        for (list, started) in self.lists.iter().zip(&mut self.started) {
+            *started += list.iter().skip(*started).take_while(|planned| planned.round <= round).count();
         }
     }
 
     fn available(&self) -> usize {
-        self.begun.iter().sum()
+        self.started.iter().sum()
     }
 
-    /// The source and tag of the `nth` message that can be asked for.
+    /// The source and tag of the `nth` message that can be received.
     fn pick(&self, mut nth: usize) -> (Rank, u32) {
-        for (source, &begun) in self.begun.iter().enumerate() {
-            if nth < begun {
+        for (source, &started) in self.started.iter().enumerate() {
+            if nth < started {
                 return (source, self.lists[source][nth].tag);
             }
-            nth -= begun;
+            nth -= started;
         }
         unreachable!("the caller stays below the number that is available")
     }
 
-    /// Takes out what a receive of this tag from that source must have got.
+    /// Removes the message that a receive with this source and tag must have matched.
     fn expect(&mut self, source: Rank, tag: TagMatch) -> Outcome<Planned> {
         let list = &mut self.lists[source];
-        let asked = |planned: &Planned| tag == ANY_TAG || tag == TagMatch::Tag(planned.tag);
-        let place = list.iter().position(asked);
-        let planned = place.and_then(|place| list.remove(place));
-        let begun = &mut self.begun[source];
-        *begun -= usize::from(place.is_some_and(|place| place < *begun));
+        let matches = |planned: &Planned| tag == ANY_TAG || tag == TagMatch::Tag(planned.tag);
+        let index = list.iter().position(matches);
+        let planned = index.and_then(|index| list.remove(index));
+        let started = &mut self.started[source];
+        *started -= usize::from(index.is_some_and(|index| index < *started));
         planned.ok_or_else(|| crate::Failure::new(format!("a message from {source} for {tag:?}, which is not due")))
     }
 
-    fn check(&mut self, asked: (Source, TagMatch), got: &[u8], status: Status) -> Outcome {
-        if let Source::Rank(source) = asked.0 {
-            check_eq!(status.source, source, "source of a message that was asked of one rank");
+    fn check(&mut self, pattern: (Source, TagMatch), got: &[u8], status: Status) -> Outcome {
+        if let Source::Rank(source) = pattern.0 {
+            check_eq!(status.source, source, "source of a receive from one rank");
         }
-        let planned = self.expect(status.source, asked.1)?;
+        let planned = self.expect(status.source, pattern.1)?;
         check_eq!(
             (status.tag, status.bytes),
             (planned.tag, planned.len as u64),
@@ -181,10 +181,10 @@ impl Model {
     }
 }
 
-/// Random choices of one rank, apart from those of the plan.
-struct Dice(Xoshiro256PlusPlus);
+/// Random choices of one rank, independent of the plan.
+struct RankRng(Xoshiro256PlusPlus);
 
-impl Dice {
+impl RankRng {
     fn below(&mut self, limit: usize) -> usize {
         (self.0.next_u64() % limit as u64) as usize
     }
@@ -193,14 +193,14 @@ impl Dice {
 fn traffic(comm: &Comm, traffic: &Traffic) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut model = Model::new(traffic, me, size);
-    let mut mine = plan(traffic, me, size).peekable();
-    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(traffic.seed ^ 0xd1ce << 20 ^ me as u64));
+    let mut planned_sends = plan(traffic, me, size).peekable();
+    let mut rng = RankRng(Xoshiro256PlusPlus::seed_from_u64(traffic.seed ^ 0xd1ce << 20 ^ me as u64));
     let mut sends = Vec::new();
     for round in 0..traffic.rounds {
-        model.begin_round(round);
+        model.start_round(round);
         // Some of the round's messages find their receives posted.
-        let batch = post(comm, &model, &mut dice, 60)?;
-        while let Some(planned) = mine.next_if(|planned| planned.round == round) {
+        let batch = post(comm, &model, &mut rng, 60)?;
+        while let Some(planned) = planned_sends.next_if(|planned| planned.round == round) {
             let data = compose(me, &planned);
             sends.push(match planned.synchronous {
                 true => comm.issend(data, planned.to, planned.tag)?,
@@ -208,63 +208,63 @@ fn traffic(comm: &Comm, traffic: &Traffic) -> Outcome {
             });
         }
         complete(&mut model, batch)?;
-        // The last round leaves nothing; the others leave something to wait for long.
+        // The last round leaves nothing; the others leave messages queued for long.
         let rest = if round + 1 == traffic.rounds { 0 } else { model.available() / 4 };
         while model.available() > rest {
-            if dice.below(4) == 0 {
-                let batch = post(comm, &model, &mut dice, 20)?;
+            if rng.below(4) == 0 {
+                let batch = post(comm, &model, &mut rng, 20)?;
                 complete(&mut model, batch)?;
             } else {
-                receive_one(comm, &mut model, &mut dice)?;
+                receive_one(comm, &mut model, &mut rng)?;
             }
         }
     }
     check!(model.lists.iter().all(VecDeque::is_empty), "messages are left over");
-    check!(mine.next().is_none(), "messages were not sent");
+    check!(planned_sends.next().is_none(), "messages were not sent");
     wait_all(sends)?;
     Ok(())
 }
 
 type Posted = Vec<((Source, TagMatch), treepie::Request<'static, (Vec<u8>, Status)>)>;
 
-/// Posts up to `most` receives for as many messages: specific ones, then half specific ones, then any.
-fn post(comm: &Comm, model: &Model, dice: &mut Dice, most: usize) -> Outcome<Posted> {
+/// Posts up to `limit` receives, each for a different message: specific ones, then half specific ones, then wildcards.
+fn post(comm: &Comm, model: &Model, rng: &mut RankRng, limit: usize) -> Outcome<Posted> {
     let available = model.available();
-    let count = dice.below(most.min(available) + 1);
+    let count = rng.below(limit.min(available) + 1);
     // Different messages: every `stride`th from a random one on.
-    let (first, stride) = (dice.below(available.max(1)), (available / count.max(1)).max(1));
-    let any_source_in_the_middle = dice.below(2) == 0;
-    let (middle, last) = (dice.below(count + 1), dice.below(count + 1));
+    let (first, stride) = (rng.below(available.max(1)), (available / count.max(1)).max(1));
+    let any_source_in_the_middle = rng.below(2) == 0;
+    let (middle, last) = (rng.below(count + 1), rng.below(count + 1));
     let (middle, last) = (middle.min(last), middle.max(last));
     let mut posted = Vec::new();
     for i in 0..count {
         let (source, tag) = model.pick((first + i * stride) % available);
         let specific = (Source::Rank(source), TagMatch::Tag(tag));
-        let asked = match i {
+        let pattern = match i {
             _ if i < middle => specific,
             _ if i >= last => (ANY_SOURCE, ANY_TAG),
             _ if any_source_in_the_middle => (ANY_SOURCE, specific.1),
             _ => (specific.0, ANY_TAG),
         };
-        posted.push((asked, comm.irecv_vec::<u8>(asked.0, asked.1)?));
+        posted.push((pattern, comm.irecv_vec::<u8>(pattern.0, pattern.1)?));
     }
     Ok(posted)
 }
 
 fn complete(model: &mut Model, posted: Posted) -> Outcome {
-    let (asked, requests): (Vec<_>, Vec<_>) = posted.into_iter().unzip();
-    for (asked, (got, status)) in asked.into_iter().zip(wait_all(requests)?) {
-        model.check(asked, &got, status)?;
+    let (pattern, requests): (Vec<_>, Vec<_>) = posted.into_iter().unzip();
+    for (pattern, (got, status)) in pattern.into_iter().zip(wait_all(requests)?) {
+        model.check(pattern, &got, status)?;
     }
     Ok(())
 }
 
-/// Receives one message in one of the ways there are.
-fn receive_one(comm: &Comm, model: &mut Model, dice: &mut Dice) -> Outcome {
-    let (source, tag) = model.pick(dice.below(model.available()));
-    let source = if dice.below(2) == 0 { ANY_SOURCE } else { Source::Rank(source) };
-    let tag = if dice.below(2) == 0 { ANY_TAG } else { TagMatch::Tag(tag) };
-    let (got, status) = match dice.below(6) {
+/// Receives one message by a random kind of receive or probe.
+fn receive_one(comm: &Comm, model: &mut Model, rng: &mut RankRng) -> Outcome {
+    let (source, tag) = model.pick(rng.below(model.available()));
+    let source = if rng.below(2) == 0 { ANY_SOURCE } else { Source::Rank(source) };
+    let tag = if rng.below(2) == 0 { ANY_TAG } else { TagMatch::Tag(tag) };
+    let (got, status) = match rng.below(6) {
         0 => comm.recv_vec::<u8>(source, tag)?,
         1 => {
             let status = comm.probe(source, tag)?;
@@ -280,7 +280,7 @@ fn receive_one(comm: &Comm, model: &mut Model, dice: &mut Dice) -> Outcome {
         }
         3 => {
             let mut message = None;
-            until(comm, "a message that improbe finds", || {
+            poll_until(comm, "a message that improbe finds", || {
                 message = comm.improbe(source, tag)?;
                 Ok(message.is_some())
             })?;
@@ -297,44 +297,44 @@ fn receive_one(comm: &Comm, model: &mut Model, dice: &mut Dice) -> Outcome {
         _ => {
             let mut request = comm.irecv_vec::<u8>(source, tag)?;
             let mut result = None;
-            until(comm, "the end of a receive", || {
+            poll_until(comm, "the end of a receive", || {
                 result = request.test().transpose()?;
                 Ok(result.is_some())
             })?;
-            result.expect("it has ended")
+            result.expect("it is complete")
         }
     };
     model.check((source, tag), &got, status)
 }
 
-/// Random reads, writes and additions, each rank on elements of its own at every rank.
+/// Random gets, puts and atomic additions; each rank uses its own elements of every rank's window.
 fn random_window(comm: &Comm) -> Outcome {
     const EACH: usize = 16;
     let (me, size) = (comm.rank(), comm.size());
     let window = comm.window::<u64>(size * EACH)?;
-    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(me as u64));
+    let mut rng = RankRng(Xoshiro256PlusPlus::seed_from_u64(me as u64));
     let mut known = vec![[0u64; EACH]; size];
     for _ in 0..6000 / size {
-        let (rank, slot) = (dice.below(size), dice.below(EACH));
-        let place = me * EACH + slot;
-        match dice.below(3) {
+        let (rank, slot) = (rng.below(size), rng.below(EACH));
+        let offset = me * EACH + slot;
+        match rng.below(3) {
             0 => {
-                let count = 1 + dice.below(EACH - slot);
-                let data: Vec<u64> = (0..count).map(|_| dice.0.next_u64()).collect();
-                window.put(rank, place, &data)?;
+                let count = 1 + rng.below(EACH - slot);
+                let data: Vec<u64> = (0..count).map(|_| rng.0.next_u64()).collect();
+                window.put(rank, offset, &data)?;
                 window.flush()?;
                 known[rank][slot..slot + count].copy_from_slice(&data);
             }
             1 => {
-                let value = dice.0.next_u64();
-                let old = window.fetch_add(rank, place, value)?;
-                check_eq!(old, known[rank][slot], "what fetch_add found at rank {rank}");
+                let value = rng.0.next_u64();
+                let old = window.fetch_add(rank, offset, value)?;
+                check_eq!(old, known[rank][slot], "result of fetch_add at rank {rank}");
                 known[rank][slot] = old.wrapping_add(value);
             }
             _ => {
                 let mut got = vec![0; EACH - slot];
-                window.get(rank, place, &mut got)?;
-                check_eq!(got, known[rank][slot..], "what get found at rank {rank}");
+                window.get(rank, offset, &mut got)?;
+                check_eq!(got, known[rank][slot..], "result of get at rank {rank}");
             }
         }
     }
@@ -342,7 +342,7 @@ fn random_window(comm: &Comm) -> Outcome {
     for (rank, known) in known.iter().enumerate() {
         let mut got = [0; EACH];
         window.get(rank, me * EACH, &mut got)?;
-        check_eq!(got, *known, "what is at rank {rank} in the end");
+        check_eq!(got, *known, "final elements at rank {rank}");
     }
     Ok(window.free()?)
 }

@@ -3,31 +3,31 @@
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, wait_all, wait_any};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{neighbours, tell};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("scopes/result-is-passed-on", 1, result_is_passed_on),
+    Case::new("scopes/result-is-returned", 1, result_is_returned),
     Case::new("scopes/thousands-of-parts", 1, thousands_of_parts),
     Case::new("scopes/dropped-requests-are-waited-for", 1, dropped_are_waited_for),
     Case::new("scopes/forgotten-requests-are-waited-for", 1, forgotten_are_waited_for),
     Case::new("scopes/an-error-cancels-receives", 1, error_cancels_receives),
-    Case::new("scopes/an-error-of-a-forgotten-receive-comes-out", 1, error_of_a_forgotten_receive),
-    Case::new("scopes/requests-as-elsewhere", 1, requests_as_elsewhere),
-    Case::new("scopes/inside-each-other", 1, inside_each_other),
+    Case::new("scopes/an-error-of-a-forgotten-receive-is-returned", 1, error_of_a_forgotten_receive),
+    Case::new("scopes/requests", 1, requests),
+    Case::new("scopes/nested", 1, nested),
     Case::new("scopes/with-owned-operations", 1, with_owned_operations),
     Case::new("scopes/one-after-the-other-many-times", 1, many_times),
 ];
 
-fn result_is_passed_on(comm: &Comm) -> Outcome {
+fn result_is_returned(comm: &Comm) -> Outcome {
     check_eq!(comm.scope(|_| Ok(7)), Ok(7), "result of a scope");
     check_eq!(comm.scope(|_| Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled), "error of a scope");
     Ok(())
 }
 
 fn thousands_of_parts(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let data = bytes(seed(me, right, 0), 4000 * 16);
     let mut into = vec![0u8; data.len()];
@@ -45,8 +45,8 @@ fn thousands_of_parts(comm: &Comm) -> Outcome {
 }
 
 /// Exchanges several lengths with the neighbours and waits for none of the requests.
-fn given_up(comm: &Comm, synchronous: bool, forget: bool) -> Outcome {
-    let (left, right) = neighbours(comm);
+fn exchange_without_waiting(comm: &Comm, synchronous: bool, forget: bool) -> Outcome {
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     for len in [0, 9, 5000, 200_000] {
         let data = bytes(seed(me, right, len), len);
@@ -65,17 +65,17 @@ fn given_up(comm: &Comm, synchronous: bool, forget: bool) -> Outcome {
 }
 
 fn dropped_are_waited_for(comm: &Comm) -> Outcome {
-    given_up(comm, false, false)?;
-    given_up(comm, true, false)
+    exchange_without_waiting(comm, false, false)?;
+    exchange_without_waiting(comm, true, false)
 }
 
 fn forgotten_are_waited_for(comm: &Comm) -> Outcome {
-    given_up(comm, false, true)?;
-    given_up(comm, true, true)
+    exchange_without_waiting(comm, false, true)?;
+    exchange_without_waiting(comm, true, true)
 }
 
 fn error_cancels_receives(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     for len in [10, 100_000] {
         let mut into = [vec![0u8; len], vec![0u8; len], vec![0u8; len]];
@@ -98,7 +98,7 @@ fn error_cancels_receives(comm: &Comm) -> Outcome {
 }
 
 fn error_of_a_forgotten_receive(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     for len in [100, 100_000] {
         let mut into = [0u8; 10];
         let send = comm.isend(bytes(1, len), right, 1)?;
@@ -106,15 +106,15 @@ fn error_of_a_forgotten_receive(comm: &Comm) -> Outcome {
             std::mem::forget(scope.irecv(&mut into, left, 1)?);
             Ok(())
         });
-        check_eq!(result, Err(Error::Truncated { got: len as u64, room: 10 }), "error of a receive nobody waited for");
+        check_eq!(result, Err(Error::Truncated { got: len as u64, room: 10 }), "error of a forgotten receive");
         check_bytes(&comm.recv_vec(left, 1)?.0, 1, len)?;
         send.wait()?;
     }
     Ok(())
 }
 
-fn requests_as_elsewhere(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+fn requests(comm: &Comm) -> Outcome {
+    let (left, right) = ring_neighbours(comm);
     let data = [[1u32], [2], [3]];
     let mut into = [[0u32]; 4];
     comm.scope(|scope| {
@@ -130,12 +130,12 @@ fn requests_as_elsewhere(comm: &Comm) -> Outcome {
         }
         unmatched.cancel().map_err(|_| Error::Engine("a receive without message cannot be cancelled".into()))
     })?;
-    check_eq!(into, [[1], [2], [3], [0]], "what was received");
+    check_eq!(into, [[1], [2], [3], [0]], "received elements");
     Ok(())
 }
 
-fn inside_each_other(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+fn nested(comm: &Comm) -> Outcome {
+    let (left, right) = ring_neighbours(comm);
     let (outer, inner) = (bytes(1, 50_000), bytes(2, 50_000));
     let (mut into_outer, mut into_inner) = (vec![0; 50_000], vec![0; 50_000]);
     comm.scope(|scope| {
@@ -153,7 +153,7 @@ fn inside_each_other(comm: &Comm) -> Outcome {
 }
 
 fn with_owned_operations(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut into = vec![0; 30_000];
     let owned = comm.scope(|scope| {
         let _ = scope.irecv(&mut into, left, 1)?;
@@ -170,7 +170,7 @@ fn with_owned_operations(comm: &Comm) -> Outcome {
 }
 
 fn many_times(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut into = [0u64];
     for i in 0..2000u64 {
         let data = [i];
@@ -181,9 +181,9 @@ fn many_times(comm: &Comm) -> Outcome {
         })?;
         check_eq!(into[0], i, "message of turn {i}");
     }
-    // Nothing of it is left.
-    tell(comm, right)?;
-    crate::meeting::be_told(comm, left)?;
+    // No message is left over.
+    send_signal(comm, right)?;
+    crate::signals::recv_signal(comm, left)?;
     check!(comm.iprobe(ANY_SOURCE, ANY_TAG)?.is_none(), "a message is left over");
     Ok(())
 }

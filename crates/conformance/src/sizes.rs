@@ -1,10 +1,10 @@
-//! Lengths around every limit at which a message begins to travel another way.
+//! Lengths around every threshold of the protocols and transports.
 
 use treepie::{Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
-use crate::meeting::{Role, hear, neighbours, tell};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{Role, probe_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("sizes/to-oneself", 1, to_oneself),
     Case::new("sizes/borrowed-both-ways", 1, borrowed_both_ways),
     Case::new("sizes/every-length-up-to-300", 1, every_length_up_to_300),
-    Case::new("sizes/a-longer-buffer-is-touched-at-its-front-only", 1, front_only),
+    Case::new("sizes/the-rest-of-a-longer-buffer-is-not-written", 1, rest_of_the_buffer_untouched),
     Case::new("sizes/five-mebibytes", 2, five_mebibytes),
 ];
 
@@ -32,13 +32,13 @@ fn synchronous(comm: &Comm) -> Outcome {
     ping_pong(comm, |data, to| Ok(comm.ssend(data, to, 1)?))
 }
 
-/// There and back in pairs.
+/// A ping-pong between pairs of ranks.
 fn ping_pong(comm: &Comm, send: impl Fn(&[u8], usize) -> Outcome) -> Outcome {
     let me = comm.rank();
-    let (partner, begins) = match Role::of(comm) {
+    let (partner, begins) = match Role::new(comm) {
         Role::First(partner) => (partner, true),
         Role::Second(partner) => (partner, false),
-        Role::Nobody => return Ok(()),
+        Role::Idle => return Ok(()),
     };
     for (i, &len) in SIZES.iter().enumerate() {
         let data = bytes(seed(me, partner, i), len);
@@ -57,7 +57,7 @@ fn ping_pong(comm: &Comm, send: impl Fn(&[u8], usize) -> Outcome) -> Outcome {
 }
 
 fn posted_first(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let mut receives = Vec::new();
     for (i, &len) in SIZES.iter().enumerate() {
@@ -75,21 +75,21 @@ fn posted_first(comm: &Comm) -> Outcome {
 }
 
 fn unexpected(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for (i, &len) in SIZES.iter().enumerate() {
         sends.push(comm.isend(bytes(seed(me, right, i), len), right, 1)?);
     }
-    tell(comm, right)?;
-    // When this is heard, all of them are there.
-    hear(comm, left)?;
+    send_signal(comm, right)?;
+    // When the signal arrives, all of them have arrived.
+    probe_signal(comm, left)?;
     for (i, &len) in SIZES.iter().enumerate() {
         let (got, status) = comm.recv_vec::<u8>(left, 1)?;
         check_eq!(status.bytes, len as u64, "bytes in the status");
         check_bytes(&got, seed(left, me, i), len)?;
     }
-    crate::meeting::be_told(comm, left)?;
+    crate::signals::recv_signal(comm, left)?;
     wait_all(sends)?;
     Ok(())
 }
@@ -107,7 +107,7 @@ fn to_oneself(comm: &Comm) -> Outcome {
 }
 
 fn borrowed_both_ways(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let data: Vec<_> = SIZES
         .iter()
@@ -116,7 +116,7 @@ fn borrowed_both_ways(comm: &Comm) -> Outcome {
         .collect();
     let mut into: Vec<_> = SIZES.iter().map(|&len| [vec![0; len], vec![0; len]]).collect();
     comm.scope(|scope| {
-        // Tags tell the directions apart, as both neighbours may be the same rank.
+        // Tags distinguish the directions, as both neighbours may be the same rank.
         for (i, [to_left, to_right]) in data.iter().enumerate() {
             let _ = scope.isend(to_left, left, 2 * i as u32)?;
             let _ = scope.issend(to_right, right, 2 * i as u32 + 1)?;
@@ -135,7 +135,7 @@ fn borrowed_both_ways(comm: &Comm) -> Outcome {
 }
 
 fn every_length_up_to_300(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for len in 0..=300 {
@@ -150,8 +150,8 @@ fn every_length_up_to_300(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn front_only(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+fn rest_of_the_buffer_untouched(comm: &Comm) -> Outcome {
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     for (i, &len) in SIZES.iter().enumerate() {
         let send = comm.isend(bytes(seed(me, right, i), len), right, 0)?;
@@ -165,7 +165,7 @@ fn front_only(comm: &Comm) -> Outcome {
         let send = comm.isend(bytes(seed(me, right, i), len), right, 1)?;
         let (into, _) = receive.wait()?;
         send.wait()?;
-        check_eq!(into.len(), len + 100, "length of the buffer that irecv gives back");
+        check_eq!(into.len(), len + 100, "length of the buffer that irecv returns");
         check_bytes(&into[..len], seed(left, me, i), len)?;
         check_eq!(into[len..], [0x5a; 100], "the rest of a posted buffer after a message of {len} bytes");
     }
@@ -176,11 +176,11 @@ fn front_only(comm: &Comm) -> Outcome {
 fn five_mebibytes(comm: &Comm) -> Outcome {
     let me = comm.rank();
     let len = 5 * 1_048_576 + 3;
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
             comm.send(&bytes(seed(me, to, 0), len), to, 0)?;
             let sent = comm.isend(bytes(seed(me, to, 1), len), to, 1)?;
-            check_eq!(sent.wait()?.len(), len, "length of what isend gives back");
+            check_eq!(sent.wait()?.len(), len, "length of the buffer that isend returns");
             comm.ssend(&bytes(seed(me, to, 2), len), to, 2)?;
         }
         Role::Second(from) => {
@@ -191,7 +191,7 @@ fn five_mebibytes(comm: &Comm) -> Outcome {
             check_bytes(&got, seed(from, me, 1), len)?;
             check_bytes(&comm.mprobe(from, 2)?.recv_vec::<u8>()?, seed(from, me, 2), len)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }

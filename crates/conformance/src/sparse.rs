@@ -1,32 +1,32 @@
-//! The exchange in which nobody knows who will send to them: synchronous sends, probes and a nonblocking barrier.
+//! The NBX algorithm written with the public interface: synchronous sends, matched probes and a nonblocking barrier.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use treepie::{ANY_SOURCE, Comm, Rank};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::until;
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::poll_until;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("sparse/few-neighbours", 1, few_neighbours),
     Case::new("sparse/large-messages", 1, large_messages),
-    Case::new("sparse/everybody-to-one", 1, everybody_to_one),
+    Case::new("sparse/all-to-one", 1, all_to_one),
     Case::new("sparse/many-exchanges-in-a-row", 1, many_in_a_row),
 ];
 
-/// A message: to whom, and how long.
+/// The messages of a rank: destination and length of each.
 type Plan = Vec<(Rank, usize)>;
 
-/// What a rank sends in a round; every rank can work it out, so that receivers can check.
+/// The messages that a rank sends in a round; every rank can compute it, so that receivers can check.
 fn plan(sender: Rank, round: u64, size: usize, count: usize, len: usize) -> Plan {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(round * 1_000_003 + sender as u64);
     let mut below = move |limit: usize| (random.next_u64() % limit as u64) as usize;
     (0..below(count + 1)).map(|_| (below(size), below(len + 1))).collect()
 }
 
-/// Sends what is planned; ends when everybody's messages have been received.
+/// Sends what is planned, and returns when the messages of all ranks have been received.
 fn exchange(comm: &Comm, round: u64, plans: &[Plan]) -> Outcome {
     let me = comm.rank();
     let tag = (round % 2) as u32;
@@ -36,25 +36,25 @@ fn exchange(comm: &Comm, round: u64, plans: &[Plan]) -> Outcome {
     }
     let mut got: Vec<Vec<Vec<u8>>> = vec![Vec::new(); comm.size()];
     let mut barrier = None;
-    until(comm, "the end of a sparse exchange", || {
+    poll_until(comm, "the end of a sparse exchange", || {
         while let Some(message) = comm.improbe(ANY_SOURCE, tag)? {
             let from = message.status().source;
             got[from].push(message.recv_vec::<u8>()?);
         }
         match &mut barrier {
-            Some(begun) => {
-                let begun: &mut treepie::Request<'_, ()> = begun;
-                return Ok(begun.test().transpose()?.is_some());
+            Some(request) => {
+                let request: &mut treepie::Request<'_, ()> = request;
+                return Ok(request.test().transpose()?.is_some());
             }
             None => {
-                let mut open = Vec::new();
+                let mut pending = Vec::new();
                 for mut send in sends.drain(..) {
                     match send.test() {
                         Some(result) => drop(result?),
-                        None => open.push(send),
+                        None => pending.push(send),
                     }
                 }
-                sends = open;
+                sends = pending;
                 if sends.is_empty() {
                     barrier = Some(comm.ibarrier()?);
                 }
@@ -71,7 +71,7 @@ fn exchange(comm: &Comm, round: u64, plans: &[Plan]) -> Outcome {
             check_bytes(got, seed(from, me, i), len)?;
         }
     }
-    check!(comm.iprobe(ANY_SOURCE, tag)?.is_none(), "a message of exchange {round} came after its end");
+    check!(comm.iprobe(ANY_SOURCE, tag)?.is_none(), "a message of exchange {round} arrived after its end");
     Ok(())
 }
 
@@ -95,7 +95,7 @@ fn many_in_a_row(comm: &Comm) -> Outcome {
     random_exchanges(comm, 100, 2, 10)
 }
 
-fn everybody_to_one(comm: &Comm) -> Outcome {
+fn all_to_one(comm: &Comm) -> Outcome {
     for round in 0..5 {
         let one = round as usize * 7 % comm.size();
         let plans: Vec<Plan> = (0..comm.size()).map(|from| vec![(one, 10 * from); 20]).collect();

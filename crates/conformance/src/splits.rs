@@ -1,4 +1,4 @@
-//! Communicators of some of the ranks of another one, compared with what every rank can work out.
+//! `split` and `create`, compared with what every rank can compute.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -9,29 +9,29 @@ use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("splits/random-colours-and-keys", 1, random),
-    Case::new("splits/by-every-way", 1, by_every_way),
+    Case::new("splits/with-every-algorithm", 1, by_every_algorithm),
     Case::new("splits/split-of-split-of-split", 1, nested),
-    Case::new("splits/everything-works-with-shared-tables", 1, shared_tables),
-    Case::new("splits/messages-of-siblings-never-cross", 2, siblings),
+    Case::new("splits/shared-tables", 1, shared_tables),
+    Case::new("splits/messages-of-siblings-do-not-cross", 2, siblings),
     Case::new("splits/rows-and-columns-work-at-once", 1, rows_and_columns),
-    Case::new("splits/of-a-list-of-ranks", 1, listed),
-    Case::new("splits/many-are-made-and-dropped", 1, many),
+    Case::new("splits/create-from-a-list-of-ranks", 1, listed),
+    Case::new("splits/many-are-created-and-dropped", 1, many),
     Case::new("splits/ranks-are-translated", 1, translated),
-    Case::new("splits/what-is-stored-follows-the-ranks", 1, stored),
+    Case::new("splits/rank-tables-are-formulas-where-possible", 1, rank_tables),
     Case::new("splits/bad-groups-are-refused", 1, refused),
 ];
 
-/// The colour and key of a rank, of which some have none.
-fn drawn(seed: u64, rank: Rank, colours: u64) -> (Option<u32>, i32) {
+/// A random colour and key of a rank; some ranks have no colour.
+fn colour_and_key(seed: u64, rank: Rank, colours: u64) -> (Option<u32>, i32) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed * 1_000_003 + rank as u64);
     let mut below = |limit: u64| random.next_u64() % limit;
     let colour = below(colours + 1);
     ((colour < colours).then_some(colour as u32), below(4) as i32 - 2)
 }
 
-/// The ranks of a parent that have a colour, in the order that they must have.
-fn expected(parent: &[Rank], colour: u32, drawn: impl Fn(Rank) -> (Option<u32>, i32)) -> Vec<Rank> {
-    let with_key = parent.iter().enumerate().map(|(rank, at)| (drawn(rank), rank, *at));
+/// The ranks of a parent that have a colour, in the order of their keys.
+fn expected(parent: &[Rank], colour: u32, colour_and_key: impl Fn(Rank) -> (Option<u32>, i32)) -> Vec<Rank> {
+    let with_key = parent.iter().enumerate().map(|(rank, at)| (colour_and_key(rank), rank, *at));
     let mut with_key: Vec<(i32, usize, Rank)> = with_key
         .filter(|((other, _), ..)| *other == Some(colour))
         .map(|((_, key), rank, at)| (key, rank, at))
@@ -40,12 +40,12 @@ fn expected(parent: &[Rank], colour: u32, drawn: impl Fn(Rank) -> (Option<u32>, 
     with_key.into_iter().map(|(_, _, at)| at).collect()
 }
 
-/// Checks who is in a communicator, by names that ranks have in the one that all come from.
-pub(crate) fn check_members(part: &Comm, name: Rank, expected: &[Rank]) -> Outcome {
+/// Checks the members of a communicator; `id` is this rank's number in the communicator that all come from.
+pub(crate) fn check_members(part: &Comm, id: Rank, expected: &[Rank]) -> Outcome {
     check_eq!(part.size(), expected.len(), "ranks of the communicator");
-    let names: Vec<Rank> = part.all_gather(&[name as u64])?.into_iter().map(|name| name as Rank).collect();
-    check_eq!(names, expected, "ranks in their order");
-    check_eq!(expected[part.rank()], name, "this rank");
+    let ids: Vec<Rank> = part.allgather(&[id as u64])?.into_iter().map(|id| id as Rank).collect();
+    check_eq!(ids, expected, "ranks in order");
+    check_eq!(expected[part.rank()], id, "this rank");
     Ok(())
 }
 
@@ -53,58 +53,64 @@ fn random(comm: &Comm) -> Outcome {
     let all: Vec<Rank> = (0..comm.size()).collect();
     for seed in 0..20 {
         for colours in [1, 2, 5] {
-            let (colour, key) = drawn(seed, comm.rank(), colours);
+            let (colour, key) = colour_and_key(seed, comm.rank(), colours);
             let part = comm.split(colour, key)?;
             check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator");
             if let (Some(part), Some(colour)) = (part, colour) {
-                check_members(&part, comm.rank(), &expected(&all, colour, |rank| drawn(seed, rank, colours)))?;
+                check_members(&part, comm.rank(), &expected(&all, colour, |rank| colour_and_key(seed, rank, colours)))?;
             }
         }
     }
     Ok(())
 }
 
-/// Every way, with some numbers of sorters.
-fn ways() -> Vec<String> {
+/// Every split algorithm, with several numbers of sorters.
+fn algorithms() -> Vec<String> {
     let with_sorters = ["parallel_sort", "distributed", "overlapped", "quick"]
         .into_iter()
-        .flat_map(|way| [1, 2, 3, 5, 16].map(|sorters| format!("split/{way}:sorters={sorters}")));
-    let plain = ["auto", "allgather_sort", "merge", "distributed", "quick"].map(|way| format!("split/{way}"));
+        .flat_map(|name| [1, 2, 3, 5, 16].map(|sorters| format!("split/{name}:sorters={sorters}")));
+    let plain = ["auto", "allgather_sort", "merge", "distributed", "quick"].map(|name| format!("split/{name}"));
     plain.into_iter().chain(with_sorters).collect()
 }
 
-fn by_every_way(comm: &Comm) -> Outcome {
+fn by_every_algorithm(comm: &Comm) -> Outcome {
     let all: Vec<Rank> = (0..comm.size()).collect();
-    for (seed, way) in (100..).zip(ways()) {
-        let handle = comm.using(&way)?;
-        let (colour, key) = drawn(seed, comm.rank(), 1 + seed % 3);
+    for (seed, algorithm) in (100..).zip(algorithms()) {
+        let handle = comm.with_algorithm(&algorithm)?;
+        let (colour, key) = colour_and_key(seed, comm.rank(), 1 + seed % 3);
         let part = handle.split(colour, key)?;
-        check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator by {way}");
+        check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator by {algorithm}");
         if let (Some(part), Some(colour)) = (part, colour) {
-            check_members(&part, comm.rank(), &expected(&all, colour, |rank| drawn(seed, rank, 1 + seed % 3)))?;
+            check_members(
+                &part,
+                comm.rank(),
+                &expected(&all, colour, |rank| colour_and_key(seed, rank, 1 + seed % 3)),
+            )?;
         }
     }
     Ok(())
 }
 
-/// Ways whose tables are shared.
-const SHARING: [&str; 3] = ["split/distributed:sorters=2", "split/overlapped:sorters=3", "split/quick:sorters=4"];
+/// Split algorithms with shared rank tables.
+const SHARED_TABLE_ALGORITHMS: [&str; 3] =
+    ["split/distributed:sorters=2", "split/overlapped:sorters=3", "split/quick:sorters=4"];
 
 fn shared_tables(comm: &Comm) -> Outcome {
-    for way in SHARING {
-        let handle = comm.using(way)?;
-        // Two and two change places, so that ranks follow no formula. One stays out, and has a part of the table all the same.
+    for algorithm in SHARED_TABLE_ALGORITHMS {
+        let handle = comm.with_algorithm(algorithm)?;
+        // Neighbours are swapped, so that no formula describes the ranks. One rank has no colour, but stores a part of
+        // the table.
         let is_out = comm.rank() == 0 && comm.size() >= 5;
         let Some(part) = handle.split((!is_out).then_some(7), comm.rank() as i32 ^ 1)? else { continue };
-        // Before anybody has said anything there.
+        // Before any message on the new communicator.
         for rank in 0..comm.size() {
-            let there = comm.translate(rank, &part)?;
-            check_eq!(there.is_none(), rank == 0 && comm.size() >= 5, "whether rank {rank} is there");
-            let back = there.map(|there| part.translate(there, comm)).transpose()?.flatten();
+            let there = comm.translate_rank(rank, &part)?;
+            check_eq!(there.is_none(), rank == 0 && comm.size() >= 5, "whether rank {rank} is a member");
+            let back = there.map(|there| part.translate_rank(there, comm)).transpose()?.flatten();
             check_eq!(back, there.map(|_| rank), "rank {rank} and back");
         }
-        if part.size() >= 3 && !comm.representation().ends_with("table") {
-            check_eq!(part.representation(), "shared table", "{way}");
+        if part.size() >= 3 && !comm.rank_table_kind().ends_with("table") {
+            check_eq!(part.rank_table_kind(), "shared table", "{algorithm}");
         }
         let (me, size) = (part.rank(), part.size());
         // A ring, with wildcards, synchronous and long.
@@ -112,17 +118,21 @@ fn shared_tables(comm: &Comm) -> Outcome {
             let sent = part.isend(vec![comm.rank() as u64; len], (me + 1) % size, tag)?;
             let (got, status) = part.recv_vec::<u64>(ANY_SOURCE, tag)?;
             check_eq!((got.len(), status.source), (len, (me + size - 1) % size), "a message");
-            check_eq!(part.translate(status.source, comm)?, Some(got[0] as usize), "whose it is");
-            check_eq!(comm.translate(got[0] as usize, &part)?, Some(status.source), "and back");
+            check_eq!(
+                part.translate_rank(status.source, comm)?,
+                Some(got[0] as usize),
+                "the source's rank in the parent"
+            );
+            check_eq!(comm.translate_rank(got[0] as usize, &part)?, Some(status.source), "and back");
             sent.wait()?;
         }
-        let sum = part.all_reduce(&[me as u64], Sum)?;
+        let sum = part.allreduce(&[me as u64], Sum)?;
         check_eq!(sum[0], (size * (size - 1) / 2) as u64, "a sum");
-        let nonblocking = part.iall_gather(vec![me as u32])?;
+        let nonblocking = part.iallgather(vec![me as u32])?;
         let got = part.exchange((0..size).map(|to| (to, vec![me as u32])))?;
         check_eq!(got.len(), size, "messages of an exchange");
         check!(got.iter().all(|(from, data)| data[0] as usize == *from), "sources of an exchange");
-        check_eq!(nonblocking.wait()?, (0..size as u32).collect::<Vec<_>>(), "what was gathered");
+        check_eq!(nonblocking.wait()?, (0..size as u32).collect::<Vec<_>>(), "iallgather");
         let window = part.window::<u64>(2)?;
         window.put((me + 1) % size, 0, &[me as u64])?;
         window.fence()?;
@@ -130,40 +140,40 @@ fn shared_tables(comm: &Comm) -> Outcome {
         window.free()?;
         let copy = part.dup()?;
         let half = copy.split(me as u32 % 2, -(me as i32))?.expect("every rank has a colour");
-        let order = half.all_gather(&[me as u64])?;
+        let order = half.allgather(&[me as u64])?;
         check!(order.iter().rev().is_sorted() && order.len() == half.size(), "ranks of a split of a split: {order:?}");
-        check_eq!(comm.translate(0, &part)?.is_none(), comm.size() >= 5, "whether the first rank is here");
+        check_eq!(comm.translate_rank(0, &part)?.is_none(), comm.size() >= 5, "whether the first rank is a member");
         drop(part);
-        check_eq!(copy.all_reduce(&[1u32], Sum)?[0] as usize, size, "the table outlives its first communicator");
+        check_eq!(copy.allreduce(&[1u32], Sum)?[0] as usize, size, "the table outlives its first communicator");
     }
     Ok(())
 }
 
 fn nested(comm: &Comm) -> Outcome {
-    for (seed, way) in (0..).zip([
+    for (seed, algorithm) in (0..).zip([
         "split/auto",
         "split/merge",
         "split/distributed:sorters=2",
         "split/quick:sorters=3",
         "split/parallel_sort:sorters=2",
     ]) {
-        let mut part = comm.using(way)?;
-        let mut names: Vec<Rank> = (0..comm.size()).collect();
+        let mut part = comm.with_algorithm(algorithm)?;
+        let mut ids: Vec<Rank> = (0..comm.size()).collect();
         for level in 0..3 {
             let seed = seed * 3 + level;
-            let (colour, key) = drawn(seed, part.rank(), 2);
+            let (colour, key) = colour_and_key(seed, part.rank(), 2);
             let Some(next) = part.split(colour, key)? else { break };
-            names = expected(&names, colour.expect("there is a communicator"), |rank| drawn(seed, rank, 2));
-            check_members(&next, comm.rank(), &names)?;
-            let sum = next.all_reduce(&[comm.rank() as u64], Sum)?;
-            check_eq!(sum[0], names.iter().sum::<Rank>() as u64, "a sum on level {level}");
+            ids = expected(&ids, colour.expect("there is a communicator"), |rank| colour_and_key(seed, rank, 2));
+            check_members(&next, comm.rank(), &ids)?;
+            let sum = next.allreduce(&[comm.rank() as u64], Sum)?;
+            check_eq!(sum[0], ids.iter().sum::<Rank>() as u64, "a sum on level {level}");
             part = next;
         }
     }
     Ok(())
 }
 
-/// Both halves do the same under the same tags, and each gets its own, also by wildcards.
+/// Both halves send the same tags, and each receives only its own messages, by wildcards too.
 fn siblings(comm: &Comm) -> Outcome {
     let colour = comm.rank() as u32 % 2;
     let part = comm.split(colour, -(comm.rank() as i32))?.expect("every rank has a colour");
@@ -174,7 +184,7 @@ fn siblings(comm: &Comm) -> Outcome {
         check_eq!((got[0], status.source), (u64::from(colour) << 32 | round, (me + size - 1) % size), "a message");
         let got = part.exchange([((me + 1) % size, vec![colour])])?;
         check_eq!(got, [((me + size - 1) % size, vec![colour])], "an exchange");
-        check_eq!(part.all_reduce(&[colour], Sum)?[0], colour * size as u32, "a sum");
+        check_eq!(part.allreduce(&[colour], Sum)?[0], colour * size as u32, "a sum");
     }
     part.barrier()?;
     Ok(())
@@ -185,10 +195,11 @@ fn rows_and_columns(comm: &Comm) -> Outcome {
     let (row, column) = (comm.rank() / side, comm.rank() % side);
     let rows = comm.split(row as u32, column as i32)?.expect("every rank has a colour");
     let columns = comm.split(column as u32, row as i32)?.expect("every rank has a colour");
-    let in_row = rows.iall_reduce(vec![comm.rank() as u64], Sum)?;
-    let in_column = columns.iall_reduce(vec![comm.rank() as u64], Sum)?;
-    let all = comm.iall_reduce(vec![comm.rank() as u64], Sum)?;
-    let sum = |is_there: &dyn Fn(usize) -> bool| (0..comm.size()).filter(|rank| is_there(*rank)).sum::<usize>() as u64;
+    let in_row = rows.iallreduce(vec![comm.rank() as u64], Sum)?;
+    let in_column = columns.iallreduce(vec![comm.rank() as u64], Sum)?;
+    let all = comm.iallreduce(vec![comm.rank() as u64], Sum)?;
+    let sum =
+        |is_member: &dyn Fn(usize) -> bool| (0..comm.size()).filter(|rank| is_member(*rank)).sum::<usize>() as u64;
     check_eq!(in_column.wait()?[0], sum(&|rank| rank % side == column), "the column");
     check_eq!(all.wait()?[0], sum(&|_| true), "all");
     check_eq!(in_row.wait()?[0], sum(&|rank| rank / side == row), "the row");
@@ -202,35 +213,36 @@ fn listed(comm: &Comm) -> Outcome {
     if let Some(part) = part {
         check_members(&part, comm.rank(), &every_third)?;
     }
-    check!(comm.create(&[])?.is_none(), "a communicator of nobody");
+    check!(comm.create(&[])?.is_none(), "a communicator without members");
     Ok(())
 }
 
 fn many(comm: &Comm) -> Outcome {
     let asked = std::env::var("TREEPIE_CYCLES").ok().and_then(|cycles| cycles.parse().ok());
     let rounds = asked.unwrap_or(if comm.size() <= 8 { 300 } else { 30 });
-    let mut held = None;
+    let mut early_memory = None;
     for round in 0..rounds {
-        let way = ["split/allgather_sort", "split/distributed:sorters=2", "split/quick:sorters=2"][round as usize % 3];
+        let algorithm =
+            ["split/allgather_sort", "split/distributed:sorters=2", "split/quick:sorters=2"][round as usize % 3];
         let part = comm
-            .using(way)?
+            .with_algorithm(algorithm)?
             .split((comm.rank() as u32 + round) % 2, (comm.rank() as i32 / 2) ^ 1)?
             .expect("every rank has a colour");
-        let size = part.all_reduce(&[1u32], Sum)?[0] as usize;
+        let size = part.allreduce(&[1u32], Sum)?[0] as usize;
         check_eq!(size, part.size(), "ranks of communicator {round}");
         if round == rounds / 5 {
-            held = resident();
+            early_memory = resident_memory();
         }
     }
-    // Few of them may hide in what the allocator keeps.
-    if let (Some(before), Some(after), true) = (held, resident(), rounds >= 10_000) {
+    // A leak of few communicators may hide in memory that the allocator retains.
+    if let (Some(before), Some(after), true) = (early_memory, resident_memory(), rounds >= 10_000) {
         check!(after < before + (2 << 20), "{before} bytes became {after} after {rounds} communicators");
     }
     Ok(())
 }
 
-/// Bytes of memory that this process has, if the system says.
-fn resident() -> Option<u64> {
+/// Resident memory of this process in bytes.
+fn resident_memory() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }
@@ -238,25 +250,25 @@ fn resident() -> Option<u64> {
 fn translated(comm: &Comm) -> Outcome {
     let part = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a colour");
     for rank in 0..part.size() {
-        let there = part.translate(rank, comm)?.expect("all are there");
+        let there = part.translate_rank(rank, comm)?.expect("every rank is in the parent");
         check_eq!(there % 2, comm.rank() % 2, "rank {rank} there");
-        check_eq!(comm.translate(there, &part)?, Some(rank), "and back");
+        check_eq!(comm.translate_rank(there, &part)?, Some(rank), "and back");
     }
     let other = (0..comm.size()).find(|rank| rank % 2 != comm.rank() % 2);
     if let Some(other) = other {
-        check_eq!(comm.translate(other, &part)?, None, "a rank of the other half");
+        check_eq!(comm.translate_rank(other, &part)?, None, "a rank of the other half");
     }
     Ok(())
 }
 
-fn stored(comm: &Comm) -> Outcome {
+fn rank_tables(comm: &Comm) -> Outcome {
     let odd = comm.split(comm.rank() as u32 % 2, 0)?.expect("every rank has a colour");
     let around = comm.split(0, -(comm.rank() as i32))?.expect("every rank has a colour");
     for part in [odd, around] {
-        // Of a communicator that is no formula itself nothing can be said.
-        if !comm.representation().ends_with("table") {
-            check!(part.representation() != "table", "{} for every other rank", part.representation());
-            check!(part.memory() < 100, "{} bytes for a formula", part.memory());
+        // Only if the parent is a formula itself.
+        if !comm.rank_table_kind().ends_with("table") {
+            check!(part.rank_table_kind() != "table", "{} for every other rank", part.rank_table_kind());
+            check!(part.rank_table_bytes() < 100, "{} bytes for a formula", part.rank_table_bytes());
         }
     }
     Ok(())
@@ -264,7 +276,7 @@ fn stored(comm: &Comm) -> Outcome {
 
 fn refused(comm: &Comm) -> Outcome {
     let size = comm.size();
-    check_eq!(comm.create(&[size]).err(), Some(Error::BadRank { rank: size, size }), "a rank that is not there");
+    check_eq!(comm.create(&[size]).err(), Some(Error::BadRank { rank: size, size }), "a rank out of range");
     let twice = comm.create(&[0, 0]).err().map(|error| error.to_string());
     check_eq!(twice.as_deref(), Some("rank 0 is listed twice in a group"), "a rank twice");
     if size > 1 {

@@ -1,4 +1,4 @@
-//! Running cases, and agreeing about how they ended.
+//! Runs cases, and makes all ranks agree on the verdicts.
 
 use std::fmt;
 use std::io::Write;
@@ -8,18 +8,18 @@ use treepie::{Comm, Error, Request};
 
 use crate::check::Failure;
 
-/// One thing that must hold.
+/// A case: one property that must hold.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// As `module/what-holds`.
     pub name: &'static str,
-    /// It says nothing about fewer ranks than this, and is not run there.
+    /// The least number of ranks; it is not run with fewer.
     pub min_ranks: usize,
-    /// Called by all ranks, with a communicator that no other case uses, or with that of the world.
+    /// Called by all ranks, with a communicator that no other case uses, or with the world.
     pub run: fn(&Comm) -> Result<(), Failure>,
-    /// Whether it is about the communicator of the world: engines may treat that in a special way.
+    /// Whether it runs on the world itself, for which engines may have faster transports.
     pub of_world: bool,
-    /// Whether it runs after all others: what it does to the world may last.
+    /// Whether it runs after all others, as it may disable a transport of the world.
     pub last: bool,
 }
 
@@ -37,44 +37,44 @@ impl Case {
         Self { last: true, ..self }
     }
 
-    /// Whether its name contains one of the filter's words, which have commas between them.
+    /// Whether its name contains one of the comma-separated words of the filter.
     pub fn is_chosen_by(&self, filter: &str) -> bool {
         filter.split(',').any(|word| self.name.contains(word))
     }
 }
 
-/// How a case ended, the same on all ranks.
+/// The verdict on a case, the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// On all ranks.
+    /// Passed on all ranks.
     Passed,
-    /// What differed, one line per rank that saw it.
+    /// Failed: one line per rank that failed.
     Failed(Vec<String>),
     /// It needs this many ranks.
     NotApplicable(usize),
 }
 
-/// A case and how it ended.
+/// A case and its verdict.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The case's name.
     pub name: &'static str,
-    /// How it ended.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// How long this rank was busy with it.
-    pub took: Duration,
+    /// The time that this rank spent in it.
+    pub elapsed: Duration,
 }
 
-/// How all cases ended.
+/// The verdicts on all cases.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The engine that they ran on.
+    /// The engine.
     pub engine: &'static str,
-    /// How many ranks it had.
+    /// The number of ranks.
     pub ranks: usize,
     /// The cases, in order.
     pub entries: Vec<Entry>,
-    /// Why the rest was not run: a rank was lost.
+    /// Why the remaining cases were not run, if a rank failed.
     pub broken: Option<Error>,
 }
 
@@ -105,31 +105,30 @@ impl fmt::Display for Summary {
 
 /// Runs all cases, or those that `filter` chooses. All ranks of `world` call it; rank 0 prints a line per case.
 ///
-/// A rank that fails leaves the case at once. The others come out of it too as long as they do not wait for what it
-/// did not do; if they do, it gives them a minute and then panics, so that they get `PeerLost` instead of waiting
-/// for ever. A case that passes knows no such limit.
+/// A rank that fails returns from the case at once. The others return too unless they wait for it; then it panics after
+/// a minute, so that they get `PeerLost` instead of hanging. A case that passes has no such limit.
 pub fn run_all(world: &Comm, filter: Option<&str>) -> Summary {
     let mut cases = crate::cases();
     cases.retain(|case| case.is_chosen_by(filter.unwrap_or_default()));
     cases.sort_by_key(|case| case.last);
-    run(world, &cases, HOPE)
+    run(world, &cases, FAILURE_TIMEOUT)
 }
 
 #[doc(hidden)]
-pub fn run(world: &Comm, cases: &[Case], hope: Duration) -> Summary {
+pub fn run(world: &Comm, cases: &[Case], timeout: Duration) -> Summary {
     let mut summary = Summary { engine: world.engine(), ranks: world.size(), entries: Vec::new(), broken: None };
-    if let Err(error) = run_into(&mut summary, world, cases, hope) {
+    if let Err(error) = run_into(&mut summary, world, cases, timeout) {
         summary.broken = Some(error);
     }
     summary
 }
 
-fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case], hope: Duration) -> Result<(), Error> {
-    let speaks = world.rank() == 0;
+fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case], timeout: Duration) -> Result<(), Error> {
+    let prints = world.rank() == 0;
     let control = world.dup()?;
     for case in cases {
-        if speaks {
-            // Before it runs: so that the one that hangs can be seen.
+        if prints {
+            // Printed before it runs, so that a case that hangs can be seen.
             print!("{:<75} ", case.name);
             let _ = std::io::stdout().flush();
         }
@@ -137,15 +136,15 @@ fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case], hope: Duration)
         let verdict = if world.size() < case.min_ranks {
             Verdict::NotApplicable(case.min_ranks)
         } else {
-            let own = if case.of_world { world.clone() } else { control.dup()? };
-            let failure = (case.run)(&own).err().map(|failure| format!("rank {}: {failure}", world.rank()));
-            match agree(&control, case.name, failure, hope)? {
+            let comm = if case.of_world { world.clone() } else { control.dup()? };
+            let failure = (case.run)(&comm).err().map(|failure| format!("rank {}: {failure}", world.rank()));
+            match agree(&control, case.name, failure, timeout)? {
                 failures if failures.is_empty() => Verdict::Passed,
                 failures => Verdict::Failed(failures),
             }
         };
-        let entry = Entry { name: case.name, verdict, took: begin.elapsed() };
-        if speaks {
+        let entry = Entry { name: case.name, verdict, elapsed: begin.elapsed() };
+        if prints {
             print_verdict(&entry);
         }
         summary.entries.push(entry);
@@ -155,7 +154,7 @@ fn run_into(summary: &mut Summary, world: &Comm, cases: &[Case], hope: Duration)
 
 fn print_verdict(entry: &Entry) {
     match &entry.verdict {
-        Verdict::Passed => println!("ok {:>5} ms", entry.took.as_millis()),
+        Verdict::Passed => println!("ok {:>5} ms", entry.elapsed.as_millis()),
         Verdict::NotApplicable(ranks) => println!("not applicable: needs {ranks} ranks"),
         Verdict::Failed(failures) => {
             println!("FAILED");
@@ -164,22 +163,22 @@ fn print_verdict(entry: &Entry) {
     }
 }
 
-/// How long a rank that has failed waits for the others to end the case.
-const HOPE: Duration = Duration::from_secs(60);
+/// How long a rank that has failed waits for the others to return from the case.
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lets all ranks know what each of them says: rank 0 collects it and tells everybody.
-fn agree(control: &Comm, case: &str, failure: Option<String>, hope: Duration) -> Result<Vec<String>, Error> {
-    let hope = Hope { case, failure: failure.clone(), until: Instant::now() + hope };
+/// Gathers the failures of all ranks at rank 0, and sends them to all.
+fn agree(control: &Comm, case: &str, failure: Option<String>, timeout: Duration) -> Result<Vec<String>, Error> {
+    let deadline = FailureDeadline { case, failure: failure.clone(), deadline: Instant::now() + timeout };
     let mut lines: Vec<String> = failure.into_iter().collect();
     if control.rank() != 0 {
-        let said = control.isend(lines.join("\n").into_bytes(), 0, 0)?;
-        let (all, _) = hope.wait(control.irecv_vec::<u8>(0, 0)?)?;
-        said.wait()?;
+        let sent = control.isend(lines.join("\n").into_bytes(), 0, 0)?;
+        let (all, _) = deadline.wait(control.irecv_vec::<u8>(0, 0)?)?;
+        sent.wait()?;
         return Ok(lines_of(&all));
     }
     for rank in 1..control.size() {
-        let (said, _) = hope.wait(control.irecv_vec::<u8>(rank, 0)?)?;
-        lines.extend(lines_of(&said));
+        let (received, _) = deadline.wait(control.irecv_vec::<u8>(rank, 0)?)?;
+        lines.extend(lines_of(&received));
     }
     for rank in 1..control.size() {
         control.isend(lines.join("\n").into_bytes(), rank, 0)?.wait()?;
@@ -191,23 +190,23 @@ fn lines_of(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
 }
 
-/// What a rank that may have failed expects of the others.
-struct Hope<'a> {
+/// The deadline of a rank that has failed for the others to return.
+struct FailureDeadline<'a> {
     case: &'a str,
     failure: Option<String>,
-    until: Instant,
+    deadline: Instant,
 }
 
-impl Hope<'_> {
-    /// Waits as long as there is hope: for ever, unless this rank has failed.
+impl FailureDeadline<'_> {
+    /// Waits without limit, or until the deadline if this rank has failed.
     fn wait<T>(&self, mut request: Request<'_, T>) -> Result<T, Error> {
         let Some(failure) = &self.failure else { return request.wait() };
         loop {
             if let Some(result) = request.test() {
                 return result;
             }
-            if Instant::now() > self.until {
-                panic!("case {} failed, and other ranks did not come to its end. {failure}", self.case);
+            if Instant::now() > self.deadline {
+                panic!("case {} failed, and other ranks did not return from it. {failure}", self.case);
             }
             std::thread::sleep(Duration::from_millis(1));
         }

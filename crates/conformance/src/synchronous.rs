@@ -1,22 +1,22 @@
-//! Sends that are done only when their receive has begun.
+//! Synchronous sends, which complete only when their receive has matched.
 
 use treepie::{Comm, Error, Request, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{Role, be_told, hear, neighbours, tell};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("synchronous/not-done-before-the-receive", 2, not_done_before_the_receive),
-    Case::new("synchronous/not-done-by-a-probe", 2, not_done_by_a_probe),
-    Case::new("synchronous/not-done-by-a-receive-that-is-too-small", 2, not_done_by_a_small_receive),
-    Case::new("synchronous/not-done-by-another-tag", 2, not_done_by_another_tag),
-    Case::new("synchronous/done-by-a-posted-receive", 2, done_by_a_posted_receive),
+    Case::new("synchronous/not-complete-before-the-receive", 2, not_complete_before_the_receive),
+    Case::new("synchronous/not-completed-by-a-probe", 2, not_completed_by_a_probe),
+    Case::new("synchronous/not-completed-by-a-receive-that-is-too-small", 2, not_completed_by_a_small_receive),
+    Case::new("synchronous/not-completed-by-another-tag", 2, not_completed_by_another_tag),
+    Case::new("synchronous/completed-by-a-posted-receive", 2, completed_by_a_posted_receive),
     Case::new("synchronous/both-ways-with-full-channels", 2, both_ways_with_full_channels),
     Case::new("synchronous/blocking-both-ways-with-full-channels", 2, blocking_both_ways),
     Case::new("synchronous/thousands-outstanding", 1, thousands_outstanding),
-    Case::new("synchronous/all-to-all", 1, all_to_all),
+    Case::new("synchronous/alltoall", 1, alltoall),
     Case::new("synchronous/issend-to-oneself", 1, issend_to_oneself),
     Case::new("synchronous/ssend-to-oneself-into-a-posted-receive", 1, ssend_to_oneself),
     Case::new("synchronous/ssend-to-oneself-without-receive-is-a-deadlock", 1, ssend_to_oneself_alone),
@@ -26,78 +26,78 @@ pub(crate) const CASES: &[Case] = &[
 const LENS: [usize; 6] = [0, 1, 100, 8000, 70_000, 600_000];
 
 #[track_caller]
-fn stays_open(request: &mut Request<'_, Vec<u8>>, why: &str) -> Outcome {
+fn check_pending(request: &mut Request<'_, Vec<u8>>, why: &str) -> Outcome {
     for _ in 0..50 {
-        check!(request.test().is_none(), "an issend is done {why}");
+        check!(request.test().is_none(), "an issend completed {why}");
         std::thread::yield_now();
     }
     Ok(())
 }
 
-fn not_done_before_the_receive(comm: &Comm) -> Outcome {
+fn not_complete_before_the_receive(comm: &Comm) -> Outcome {
     for len in LENS {
-        match Role::of(comm) {
+        match Role::new(comm) {
             Role::First(to) => {
                 let mut send = comm.issend(bytes(1, len), to, 1)?;
-                stays_open(&mut send, "before the receiver has looked")?;
-                tell(comm, to)?;
-                // The receiver has seen it there, and received what was sent after it.
-                be_told(comm, to)?;
-                stays_open(&mut send, "before its receive")?;
-                tell(comm, to)?;
-                check_eq!(send.wait()?.len(), len, "length of what issend gives back");
+                check_pending(&mut send, "before the receiver's probe")?;
+                send_signal(comm, to)?;
+                // The receiver has probed it, and received what was sent after it.
+                recv_signal(comm, to)?;
+                check_pending(&mut send, "before its receive")?;
+                send_signal(comm, to)?;
+                check_eq!(send.wait()?.len(), len, "length of the buffer that issend returns");
             }
             Role::Second(from) => {
-                be_told(comm, from)?;
+                recv_signal(comm, from)?;
                 check_eq!(
                     comm.iprobe(from, 1)?.map(|status| status.bytes),
                     Some(len as u64),
-                    "the message that is there"
+                    "the message that has arrived"
                 );
-                tell(comm, from)?;
-                be_told(comm, from)?;
+                send_signal(comm, from)?;
+                recv_signal(comm, from)?;
                 check_bytes(&comm.recv_vec(from, 1)?.0, 1, len)?;
             }
-            Role::Nobody => {}
+            Role::Idle => {}
         }
     }
     Ok(())
 }
 
-fn not_done_by_a_probe(comm: &Comm) -> Outcome {
+fn not_completed_by_a_probe(comm: &Comm) -> Outcome {
     for len in LENS {
-        match Role::of(comm) {
+        match Role::new(comm) {
             Role::First(to) => {
                 let mut send = comm.issend(bytes(2, len), to, 1)?;
-                be_told(comm, to)?;
-                stays_open(&mut send, "by a matched probe")?;
-                tell(comm, to)?;
+                recv_signal(comm, to)?;
+                check_pending(&mut send, "by a matched probe")?;
+                send_signal(comm, to)?;
                 send.wait()?;
             }
             Role::Second(from) => {
                 let message = comm.mprobe(from, 1)?;
-                tell(comm, from)?;
-                be_told(comm, from)?;
+                send_signal(comm, from)?;
+                recv_signal(comm, from)?;
                 check_bytes(&message.recv_vec::<u8>()?, 2, len)?;
             }
-            Role::Nobody => {}
+            Role::Idle => {}
         }
     }
     Ok(())
 }
 
-fn not_done_by_a_small_receive(comm: &Comm) -> Outcome {
+fn not_completed_by_a_small_receive(comm: &Comm) -> Outcome {
     for len in [1, 100, 8000, 70_000] {
         for posted in [false, true] {
-            match Role::of(comm) {
+            match Role::new(comm) {
                 Role::First(to) => {
                     if posted {
-                        be_told(comm, to)?;
+                        recv_signal(comm, to)?;
                     }
                     let mut send = comm.issend(bytes(3, len), to, 1)?;
-                    be_told(comm, to)?;
-                    stays_open(&mut send, "by a receive that is too small")?;
-                    tell(comm, to)?;
+                    recv_signal(comm, to)?;
+                    check_pending(&mut send, "by a receive that is too small")?;
+                    send_signal(comm, to)?;
                     send.wait()?;
                 }
                 Role::Second(from) => {
@@ -106,57 +106,57 @@ fn not_done_by_a_small_receive(comm: &Comm) -> Outcome {
                     }
                     let receive = comm.irecv(vec![0u8; len - 1], from, 1)?;
                     if posted {
-                        tell(comm, from)?;
+                        send_signal(comm, from)?;
                     }
                     let want = Error::Truncated { got: len as u64, room: len as u64 - 1 };
                     check_eq!(receive.wait().err(), Some(want), "result of a receive that is too small");
-                    tell(comm, from)?;
-                    be_told(comm, from)?;
+                    send_signal(comm, from)?;
+                    recv_signal(comm, from)?;
                     check_bytes(&comm.recv_vec(from, 1)?.0, 3, len)?;
                 }
-                Role::Nobody => {}
+                Role::Idle => {}
             }
         }
     }
     Ok(())
 }
 
-fn not_done_by_another_tag(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+fn not_completed_by_another_tag(comm: &Comm) -> Outcome {
+    match Role::new(comm) {
         Role::First(to) => {
             let mut first = comm.issend(vec![1u8], to, 1)?;
             let second = comm.issend(vec![2u8], to, 2)?;
             second.wait()?;
-            stays_open(&mut first, "by the receive of another message")?;
-            tell(comm, to)?;
+            check_pending(&mut first, "by the receive of another message")?;
+            send_signal(comm, to)?;
             first.wait()?;
         }
         Role::Second(from) => {
             check_eq!(comm.recv_vec::<u8>(from, 2)?.0, [2], "message of tag 2");
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
             check_eq!(comm.recv_vec::<u8>(from, 1)?.0, [1], "message of tag 1");
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
-/// The receive has begun before the send, so nothing more is asked of the receiver than to be in the library.
-fn done_by_a_posted_receive(comm: &Comm) -> Outcome {
+/// The receive is posted before the send, so the receiver only has to make progress.
+fn completed_by_a_posted_receive(comm: &Comm) -> Outcome {
     for len in LENS {
-        match Role::of(comm) {
+        match Role::new(comm) {
             Role::First(to) => {
-                be_told(comm, to)?;
+                recv_signal(comm, to)?;
                 comm.ssend(&bytes(4, len), to, 1)?;
-                tell(comm, to)?;
+                send_signal(comm, to)?;
             }
             Role::Second(from) => {
                 let receive = comm.irecv(vec![0u8; len], from, 1)?;
-                tell(comm, from)?;
-                be_told(comm, from)?;
+                send_signal(comm, from)?;
+                recv_signal(comm, from)?;
                 check_bytes(&receive.wait()?.0, 4, len)?;
             }
-            Role::Nobody => {}
+            Role::Idle => {}
         }
     }
     Ok(())
@@ -164,11 +164,11 @@ fn done_by_a_posted_receive(comm: &Comm) -> Outcome {
 
 const FILL: usize = 4000;
 
-/// Both fill the channel to the other and beyond, then send synchronously, and only then receive.
+/// Both overfill the channel to the other, then send synchronously, and only then receive.
 fn both_ways_with_full_channels(comm: &Comm) -> Outcome {
-    let (me, partner) = match Role::of(comm) {
+    let (me, partner) = match Role::new(comm) {
         Role::First(partner) | Role::Second(partner) => (comm.rank(), partner),
-        Role::Nobody => return Ok(()),
+        Role::Idle => return Ok(()),
     };
     let mut sends = Vec::new();
     for i in 0..FILL {
@@ -189,11 +189,11 @@ fn both_ways_with_full_channels(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// As above, but each waits inside ssend: its posted receives must get on there.
+/// As above, but each waits inside ssend, which must make progress on its posted receives.
 fn blocking_both_ways(comm: &Comm) -> Outcome {
-    let (me, partner) = match Role::of(comm) {
+    let (me, partner) = match Role::new(comm) {
         Role::First(partner) | Role::Second(partner) => (comm.rank(), partner),
-        Role::Nobody => return Ok(()),
+        Role::Idle => return Ok(()),
     };
     let mut receives = Vec::new();
     for len in LENS {
@@ -217,14 +217,14 @@ fn blocking_both_ways(comm: &Comm) -> Outcome {
 }
 
 fn thousands_outstanding(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let mut sends = Vec::new();
     for i in 0..3000u64 {
         sends.push(comm.issend(vec![i], right, (i % 2) as u32)?);
     }
-    tell(comm, right)?;
-    hear(comm, left)?;
-    // First those of tag 1, so that answers come in another order than the sends.
+    send_signal(comm, right)?;
+    probe_signal(comm, left)?;
+    // First those of tag 1, so that acknowledgements arrive in another order than the sends.
     for tag in [1, 0] {
         for i in 0..1500 {
             let mut got = [0u64];
@@ -232,12 +232,12 @@ fn thousands_outstanding(comm: &Comm) -> Outcome {
             check_eq!(got[0], i * 2 + u64::from(tag), "message {i} of tag {tag}");
         }
     }
-    be_told(comm, left)?;
+    recv_signal(comm, left)?;
     wait_all(sends)?;
     Ok(())
 }
 
-fn all_to_all(comm: &Comm) -> Outcome {
+fn alltoall(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     for len in [0, 50, 20_000] {
         let sends: Result<Vec<_>, _> = (0..size).map(|to| comm.issend(bytes(seed(me, to, len), len), to, 1)).collect();
@@ -254,15 +254,15 @@ fn issend_to_oneself(comm: &Comm) -> Outcome {
     let me = comm.rank();
     for len in LENS {
         let mut send = comm.issend(bytes(5, len), me, 1)?;
-        stays_open(&mut send, "to oneself before its receive")?;
+        check_pending(&mut send, "to oneself before its receive")?;
         if len > 0 {
             let short = comm.irecv(vec![0u8; len - 1], me, 1)?.wait().err();
             let want = Error::Truncated { got: len as u64, room: len as u64 - 1 };
             check_eq!(short, Some(want), "result of a receive that is too small");
-            stays_open(&mut send, "to oneself by a receive that is too small")?;
+            check_pending(&mut send, "to oneself by a receive that is too small")?;
         }
         check_bytes(&comm.recv_vec(me, 1)?.0, 5, len)?;
-        check_eq!(send.wait()?.len(), len, "length of what issend gives back");
+        check_eq!(send.wait()?.len(), len, "length of the buffer that issend returns");
     }
     Ok(())
 }
@@ -281,13 +281,13 @@ fn ssend_to_oneself_alone(comm: &Comm) -> Outcome {
     let me = comm.rank();
     for len in [0, 8, 100_000] {
         let result = comm.ssend(&vec![1u8; len], me, 1);
-        check!(matches!(result, Err(Error::Deadlock { .. })), "ssend to oneself gives {result:?}");
+        check!(matches!(result, Err(Error::Deadlock { .. })), "ssend to oneself returns {result:?}");
         check!(comm.iprobe(me, 1)?.is_none(), "a message that was refused can be received");
     }
     // A receive of another tag does not help.
     let other = comm.irecv_vec::<u8>(me, 2)?;
     let result = comm.ssend(&[1u8], me, 1);
-    check!(matches!(result, Err(Error::Deadlock { .. })), "ssend to oneself gives {result:?}");
+    check!(matches!(result, Err(Error::Deadlock { .. })), "ssend to oneself returns {result:?}");
     comm.ssend(&[2u8], me, 2)?;
     check_eq!(other.wait()?.0, [2], "message to oneself");
     Ok(())
@@ -298,8 +298,11 @@ fn ssend_to_oneself_too_long(comm: &Comm) -> Outcome {
     for len in [8, 100_000] {
         let short = comm.irecv(vec![0u8; 4], me, 1)?;
         let result = comm.ssend(&vec![1u8; len], me, 1);
-        check!(matches!(result, Err(Error::Deadlock { .. })), "ssend to oneself into a short receive gives {result:?}");
-        // Whether it has failed or waits on: it is no longer needed.
+        check!(
+            matches!(result, Err(Error::Deadlock { .. })),
+            "ssend to oneself into a short receive returns {result:?}"
+        );
+        // The receive may have failed or be posted still; it is no longer needed.
         drop(short);
         drop(comm.improbe(me, 1)?.map(|message| message.recv_vec::<u8>()));
     }

@@ -1,10 +1,10 @@
-//! Receives from anybody and of anything.
+//! Receives with `ANY_SOURCE` and `ANY_TAG`.
 
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Source, TagMatch, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{Role, be_told, hear, tell};
 use crate::payload::{bytes, check_bytes, seed};
+use crate::signals::{Role, probe_signal, recv_signal, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -16,12 +16,12 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("wildcards/specific-first-then-wild", 2, specific_first_then_wild),
     Case::new("wildcards/unexpected-in-order-of-arrival", 2, unexpected_in_order_of_arrival),
     Case::new("wildcards/to-oneself", 1, to_oneself),
-    Case::new("wildcards/seen-first-after-messages-wait", 2, seen_first_after_messages_wait),
+    Case::new("wildcards/first-used-after-messages-arrived", 2, first_used_after_messages_arrived),
     Case::new("wildcards/mixed-with-cancelled", 2, mixed_with_cancelled),
 ];
 
-/// Each rank sends one message to each; anybody's is taken, and each rank's must come once.
-fn from_everybody(comm: &Comm, len: usize, posted: bool) -> Outcome {
+/// Each rank sends one message to each, and must receive one from each by wildcard receives.
+fn from_all(comm: &Comm, len: usize, posted: bool) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut receives = Vec::new();
     if posted {
@@ -46,17 +46,17 @@ fn from_everybody(comm: &Comm, len: usize, posted: bool) -> Outcome {
 }
 
 fn any_source(comm: &Comm) -> Outcome {
-    from_everybody(comm, 40, false)
+    from_all(comm, 40, false)
 }
 
 fn any_source_large(comm: &Comm) -> Outcome {
-    from_everybody(comm, 150_001, false)
+    from_all(comm, 150_001, false)
 }
 
 fn any_source_posted_before(comm: &Comm) -> Outcome {
-    from_everybody(comm, 40, true)?;
+    from_all(comm, 40, true)?;
     comm.barrier()?;
-    from_everybody(comm, 60_001, true)
+    from_all(comm, 60_001, true)
 }
 
 fn any_source_selects_by_tag(comm: &Comm) -> Outcome {
@@ -72,19 +72,19 @@ fn any_source_selects_by_tag(comm: &Comm) -> Outcome {
         for _ in 0..size {
             let (got, status) = comm.recv_vec::<u32>(ANY_SOURCE, tag)?;
             check_eq!((got, status.tag), (vec![status.source as u32, tag], tag), "message and tag");
-            check!(!std::mem::replace(&mut seen[status.source], true), "rank {} came twice", status.source);
+            check!(!std::mem::replace(&mut seen[status.source], true), "two messages of rank {}", status.source);
         }
     }
     wait_all(sends)?;
     Ok(())
 }
 
-/// Posts receives of these kinds, in this order, then lets messages of these tags come; the message that each receive
-/// gets, by its place among the sent.
+/// Posts receives of these kinds in order, then the partner sends messages with these tags; `want` is the index of the
+/// message that each receive must match.
 fn posted_then_sent(comm: &Comm, kinds: fn(usize) -> Vec<(Source, TagMatch)>, tags: &[u32], want: &[u32]) -> Outcome {
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
-            be_told(comm, to)?;
+            recv_signal(comm, to)?;
             for (i, &tag) in tags.iter().enumerate() {
                 comm.send(&[i as u32, tag], to, tag)?;
             }
@@ -94,11 +94,11 @@ fn posted_then_sent(comm: &Comm, kinds: fn(usize) -> Vec<(Source, TagMatch)>, ta
             for (source, tag) in kinds(from) {
                 receives.push(comm.irecv_vec::<u32>(source, tag)?);
             }
-            tell(comm, from)?;
+            send_signal(comm, from)?;
             let numbers: Vec<u32> = wait_all(receives)?.into_iter().map(|(got, _)| got[0]).collect();
             check_eq!(numbers, want, "messages by posted receive");
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ fn against_specific_in_posted_order(comm: &Comm) -> Outcome {
             (ANY_SOURCE, tag(5)),
         ]
     };
-    // The message of tag 6 goes to the first receive of any tag; the others to the oldest that is left.
+    // The message of tag 6 matches the first receive of any tag; the others match the oldest that is left.
     posted_then_sent(comm, kinds, &[5, 6, 5, 5, 5, 5], &[0, 2, 1, 3, 4, 5])
 }
 
@@ -135,21 +135,21 @@ fn specific_first_then_wild(comm: &Comm) -> Outcome {
 
 fn unexpected_in_order_of_arrival(comm: &Comm) -> Outcome {
     let tags = [1, 2, 1, 3, 2, 1, 3, 3];
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
             let mut sends = Vec::new();
             for (i, &tag) in tags.iter().enumerate() {
-                // Some are announced, some come whole.
+                // Some are rendezvous messages, some eager.
                 sends.push(comm.isend(vec![i as u32; if i % 3 == 1 { 50_000 } else { 1 }], to, tag)?);
             }
-            tell(comm, to)?;
+            send_signal(comm, to)?;
             wait_all(sends)?;
         }
         Role::Second(from) => {
-            hear(comm, from)?;
+            probe_signal(comm, from)?;
             let next = |source: Source, tag: TagMatch| comm.recv_vec::<u32>(source, tag).map(|(got, _)| got[0]);
             let tag = TagMatch::Tag;
-            check_eq!(next(ANY_SOURCE, tag(3))?, 3, "first of tag 3 from anybody");
+            check_eq!(next(ANY_SOURCE, tag(3))?, 3, "first of tag 3 from any source");
             check_eq!(next(from.into(), ANY_TAG)?, 0, "first of any tag");
             check_eq!(next(ANY_SOURCE, ANY_TAG)?, 1, "first of all");
             check_eq!(next(from.into(), tag(2))?, 4, "first of tag 2");
@@ -157,9 +157,9 @@ fn unexpected_in_order_of_arrival(comm: &Comm) -> Outcome {
             check_eq!(next(from.into(), ANY_TAG)?, 5, "first of any tag that is left");
             check_eq!(next(from.into(), tag(3))?, 6, "first of tag 3 that is left");
             check_eq!(next(ANY_SOURCE, tag(3))?, 7, "the last one");
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
@@ -170,40 +170,40 @@ fn to_oneself(comm: &Comm) -> Outcome {
     comm.send(&[1u8], me, 1)?;
     comm.send(&[2u8], me, 2)?;
     let (got, status) = comm.recv_vec::<u8>(ANY_SOURCE, ANY_TAG)?;
-    check_eq!((got, status.source, status.tag), (vec![2], me, 2), "message to oneself that nobody waited for");
+    check_eq!((got, status.source, status.tag), (vec![2], me, 2), "unexpected message to oneself");
     let (got, status) = posted.wait()?;
-    check_eq!((got, status.source), (vec![1], me), "message to oneself that was waited for");
+    check_eq!((got, status.source), (vec![1], me), "message to oneself of a posted receive");
     Ok(())
 }
 
-/// A queue that has only ever been asked for specific messages is asked for any.
-fn seen_first_after_messages_wait(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+/// The first wildcard receive comes after specific receives, while messages are queued.
+fn first_used_after_messages_arrived(comm: &Comm) -> Outcome {
+    match Role::new(comm) {
         Role::First(to) => {
             let sends: Result<Vec<_>, _> = (0..300u32).map(|i| comm.isend(vec![i], to, i % 7)).collect();
-            tell(comm, to)?;
+            send_signal(comm, to)?;
             wait_all(sends?)?;
         }
         Role::Second(from) => {
-            hear(comm, from)?;
+            probe_signal(comm, from)?;
             for i in 0..100 {
                 check_eq!(comm.recv_vec::<u32>(from, i % 7)?.0, [i], "message by its tag");
             }
-            // The message that only says "now" was sent last, on this communicator too.
+            // The signal was sent last, on this communicator too.
             for i in 100..300 {
                 check_eq!(comm.recv_vec::<u32>(ANY_SOURCE, ANY_TAG)?.0, [i], "message by order of arrival");
             }
-            be_told(comm, from)?;
+            recv_signal(comm, from)?;
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }
 
 fn mixed_with_cancelled(comm: &Comm) -> Outcome {
-    match Role::of(comm) {
+    match Role::new(comm) {
         Role::First(to) => {
-            be_told(comm, to)?;
+            recv_signal(comm, to)?;
             (0..3u32).try_for_each(|i| comm.send(&[i], to, 5))?;
         }
         Role::Second(from) => {
@@ -212,15 +212,15 @@ fn mixed_with_cancelled(comm: &Comm) -> Outcome {
                 let source = if i % 2 == 0 { ANY_SOURCE } else { Source::Rank(from) };
                 receives.push(comm.irecv_vec::<u32>(source, 5)?);
             }
-            // The first, one in the middle and the last are taken back.
-            for place in [5, 2, 0] {
-                check!(receives.remove(place).cancel().is_ok(), "a receive without message cannot be cancelled");
+            // The first, one in the middle and the last are cancelled.
+            for index in [5, 2, 0] {
+                check!(receives.remove(index).cancel().is_ok(), "a receive without message cannot be cancelled");
             }
-            tell(comm, from)?;
+            send_signal(comm, from)?;
             let numbers: Vec<u32> = wait_all(receives)?.into_iter().map(|(got, _)| got[0]).collect();
             check_eq!(numbers, [0, 1, 2], "messages by the receives that are left");
         }
-        Role::Nobody => {}
+        Role::Idle => {}
     }
     Ok(())
 }

@@ -1,30 +1,30 @@
-//! Memory that all ranks reach.
+//! Windows: put, get, atomic addition and fences.
 
 use treepie::{Comm, Error, Window};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::meeting::{be_told, neighbours, tell, until};
 use crate::payload::{Element, Particle, bytes, check_bytes, check_series, seed, series};
+use crate::signals::{poll_until, recv_signal, ring_neighbours, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("windows/put-fence-get", 1, put_fence_get),
     Case::new("windows/zero-at-first", 1, zero_at_first),
     Case::new("windows/lengths-differ", 1, lengths_differ),
-    Case::new("windows/bytes-at-odd-places", 1, bytes_at_odd_places),
+    Case::new("windows/bytes-at-odd-offsets", 1, bytes_at_odd_offsets),
     Case::new("windows/elements-of-several-types", 1, several_types),
     Case::new("windows/neighbouring-bytes-of-several-ranks", 1, neighbouring_bytes),
-    Case::new("windows/every-count-is-given-once", 1, every_count_once),
+    Case::new("windows/every-count-is-returned-once", 1, every_count_once),
     Case::new("windows/counters-at-every-rank", 1, counters_at_every_rank),
     Case::new("windows/negative-counts", 1, negative_counts),
     Case::new("windows/large", 1, large),
     Case::new("windows/several-at-once", 1, several_at_once),
-    Case::new("windows/made-and-freed-often", 1, made_and_freed_often),
+    Case::new("windows/created-and-freed-often", 1, created_and_freed_often),
     Case::new("windows/dropped-without-free", 1, dropped_without_free),
     Case::new("windows/more-than-there-is-memory", 1, more_than_memory),
     Case::new("windows/outside-is-refused", 1, outside_is_refused),
-    Case::new("windows/owner-waits-for-a-message", 2, owner_waits_for_a_message),
-    Case::new("windows/a-counter-is-seen-to-grow", 2, seen_to_grow),
+    Case::new("windows/target-waits-for-a-message", 2, target_waits_for_a_message),
+    Case::new("windows/a-counter-is-polled", 2, polled_counter),
 ];
 
 fn put_fence_get(comm: &Comm) -> Outcome {
@@ -47,21 +47,17 @@ fn put_fence_get(comm: &Comm) -> Outcome {
     Ok(window.free()?)
 }
 
-/// Nobody can have so much: every rank is told, and the communicator is as good as before.
+/// More than any machine has: every rank gets an error, and the communicator stays usable.
 fn more_than_memory(comm: &Comm) -> Outcome {
     let last = comm.size() - 1;
     for too_much in [1 << 49, 1 << 57, usize::MAX] {
-        // Asked for by all, and by one.
-        for asks in [comm.rank(), last] {
-            let len = if comm.rank() == asks { too_much } else { 1 };
+        // Requested by all ranks, and by one.
+        for requester in [comm.rank(), last] {
+            let len = if comm.rank() == requester { too_much } else { 1 };
             let made = comm.window::<u64>(len);
             check!(made.is_err(), "a window of {len} elements of rank {}", comm.rank());
             drop(made);
-            check_eq!(
-                comm.all_gather(&[comm.rank()])?,
-                (0..comm.size()).collect::<Vec<_>>(),
-                "what is sent after that"
-            );
+            check_eq!(comm.allgather(&[comm.rank()])?, (0..comm.size()).collect::<Vec<_>>(), "allgather afterwards");
         }
     }
     let window = comm.window::<u64>(3)?;
@@ -75,7 +71,7 @@ fn zero_at_first(comm: &Comm) -> Outcome {
         let mut got = vec![7; 1000];
         window.get((comm.rank() + 1) % comm.size(), 0, &mut got)?;
         check!(got.iter().all(|value| *value == 0), "a new window is not zero");
-        // Before anybody writes.
+        // No rank writes before all have read.
         window.fence()?;
         window.put(comm.rank(), 0, &vec![u64::MAX; 1000])?;
         window.free()?;
@@ -99,15 +95,15 @@ fn lengths_differ(comm: &Comm) -> Outcome {
         check_series(&got, (rank + size - 1) % size, len(rank))?;
     }
     window.free()?;
-    // Nobody contributes anything.
+    // An empty window.
     let window = comm.window::<u64>(0)?;
     window.put(to, 0, &[])?;
     window.get(to, 0, &mut [])?;
     Ok(window.free()?)
 }
 
-fn bytes_at_odd_places(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+fn bytes_at_odd_offsets(comm: &Comm) -> Outcome {
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank();
     let window = comm.window::<u8>(301)?;
     for (first, len) in [(0, 1), (1, 7), (3, 13), (7, 8), (5, 40), (8, 16), (9, 1), (13, 287), (300, 1), (0, 301)] {
@@ -115,11 +111,11 @@ fn bytes_at_odd_places(comm: &Comm) -> Outcome {
         window.flush()?;
         window.put(right, first, &bytes(seed(me, right, first), len))?;
         window.fence()?;
-        let mut own = vec![0; 301];
-        window.get(me, 0, &mut own)?;
-        check_bytes(&own[first..first + len], seed(left, me, first), len)?;
-        let rest = own[..first].iter().chain(&own[first + len..]);
-        check!(rest.clone().all(|byte| *byte == 0xee), "bytes beside {first}..{} were written", first + len);
+        let mut local = vec![0; 301];
+        window.get(me, 0, &mut local)?;
+        check_bytes(&local[first..first + len], seed(left, me, first), len)?;
+        let rest = local[..first].iter().chain(&local[first + len..]);
+        check!(rest.clone().all(|byte| *byte == 0xee), "bytes outside {first}..{} were written", first + len);
         let mut part = vec![0; len];
         window.get(right, first, &mut part)?;
         check_bytes(&part, seed(me, right, first), len)?;
@@ -130,14 +126,14 @@ fn bytes_at_odd_places(comm: &Comm) -> Outcome {
 
 fn several_types(comm: &Comm) -> Outcome {
     fn of<T: Element>(comm: &Comm) -> Outcome {
-        let (left, right) = neighbours(comm);
+        let (left, right) = ring_neighbours(comm);
         let window = comm.window::<T>(100)?;
         window.put(right, 10, &series::<T>(comm.rank(), 80))?;
         window.fence()?;
-        let mut own = vec![T::zeroed(); 80];
-        window.get(comm.rank(), 10, &mut own)?;
-        check_series(&own, left, 80)?;
-        check_eq!(window.get_one(right, 10)?, T::of(comm.rank() as u64 * 1_000_003), "one element");
+        let mut local = vec![T::zeroed(); 80];
+        window.get(comm.rank(), 10, &mut local)?;
+        check_series(&local, left, 80)?;
+        check_eq!(window.get_one(right, 10)?, T::from_number(comm.rank() as u64 * 1_000_003), "one element");
         check_eq!(window.get_one(right, 9)?, T::zeroed(), "the element before");
         Ok(window.free()?)
     }
@@ -171,8 +167,8 @@ fn every_count_once(comm: &Comm) -> Outcome {
     let mut last = None;
     for _ in 0..each {
         let number = counter.fetch_add(0, 0, 1)?;
-        check!(last < Some(number), "a counter gave {number} after {last:?}");
-        check!((number as usize) < each * size, "a counter gave {number} of {}", each * size);
+        check!(last < Some(number), "a counter returned {number} after {last:?}");
+        check!((number as usize) < each * size, "a counter returned {number} of {}", each * size);
         marks.fetch_add(size - 1, number as usize, 1)?;
         last = Some(number);
     }
@@ -180,7 +176,7 @@ fn every_count_once(comm: &Comm) -> Outcome {
     let mut seen = vec![0; each * size];
     marks.get(size - 1, 0, &mut seen)?;
     let wrong = seen.iter().position(|times| *times != 1);
-    check!(wrong.is_none(), "count {} was given {} times", wrong.unwrap_or(0), seen[wrong.unwrap_or(0)]);
+    check!(wrong.is_none(), "count {} was returned {} times", wrong.unwrap_or(0), seen[wrong.unwrap_or(0)]);
     check_eq!(counter.get_one(0, 0)?, (each * size) as u64, "the counter in the end");
     marks.free()?;
     Ok(counter.free()?)
@@ -212,7 +208,7 @@ fn negative_counts(comm: &Comm) -> Outcome {
     check_eq!(window.get_one(last, 1)?, -5 * comm.size() as i64, "a counter that was counted down");
     window.fence()?;
     let old = window.fetch_add(last, 1, 3)?;
-    check!((-5 * comm.size() as i64..0).contains(&old), "a counter below zero gave {old}");
+    check!((-5 * comm.size() as i64..0).contains(&old), "a counter below zero returned {old}");
     window.fence()?;
     check_eq!(window.get_one(last, 1)?, -2 * comm.size() as i64, "a counter that was counted up again");
     check_eq!(window.get_one(last, 0)?, 0, "its neighbour");
@@ -220,7 +216,7 @@ fn negative_counts(comm: &Comm) -> Outcome {
 }
 
 fn large(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let (me, len) = (comm.rank(), (1 << 20) + 5);
     let window = comm.window::<u8>(len + 3)?;
     window.put(right, 3, &bytes(seed(me, right, 0), len))?;
@@ -234,7 +230,7 @@ fn large(comm: &Comm) -> Outcome {
 }
 
 fn several_at_once(comm: &Comm) -> Outcome {
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let me = comm.rank() as u64;
     let windows: Vec<Window<u64>> = (1..=8).map(|len| comm.window(len)).collect::<Result<_, _>>()?;
     for (i, window) in windows.iter().enumerate() {
@@ -247,8 +243,8 @@ fn several_at_once(comm: &Comm) -> Outcome {
     windows.into_iter().try_for_each(|window| Ok(window.free()?))
 }
 
-fn made_and_freed_often(comm: &Comm) -> Outcome {
-    let (_, right) = neighbours(comm);
+fn created_and_freed_often(comm: &Comm) -> Outcome {
+    let (_, right) = ring_neighbours(comm);
     for turn in 0..100u64 {
         let window = comm.window::<u64>(turn as usize * 7 + 1)?;
         check_eq!(window.fetch_add(right, turn as usize * 7, turn)?, 0, "the last element of window {turn}, at first");
@@ -276,9 +272,9 @@ fn outside_is_refused(comm: &Comm) -> Outcome {
     let len = rank as u64 + 3;
     let outside = |first, end| Some(Error::OutsideWindow { rank, first, end, len });
     check_eq!(window.put(rank, rank + 2, &[1, 2]).err(), outside(len - 1, len + 1), "put across the end");
-    check_eq!(window.get(rank, rank + 4, &mut [0]).err(), outside(len + 1, len + 2), "get behind the end");
-    check_eq!(window.get_one(rank, rank + 3).err(), outside(len, len + 1), "get_one behind the end");
-    check_eq!(window.fetch_add(rank, rank + 3, 1).err(), outside(len, len + 1), "fetch_add behind the end");
+    check_eq!(window.get(rank, rank + 4, &mut [0]).err(), outside(len + 1, len + 2), "get past the end");
+    check_eq!(window.get_one(rank, rank + 3).err(), outside(len, len + 1), "get_one past the end");
+    check_eq!(window.fetch_add(rank, rank + 3, 1).err(), outside(len, len + 1), "fetch_add past the end");
     let far = window.put(rank, usize::MAX, &[1]).err();
     check!(matches!(far, Some(Error::OutsideWindow { .. })), "put far outside: {far:?}");
     let bad = Some(Error::BadRank { rank: size, size });
@@ -289,16 +285,16 @@ fn outside_is_refused(comm: &Comm) -> Outcome {
     window.fence()?;
     let mut all = vec![1; rank + 3];
     window.get(rank, 0, &mut all)?;
-    check!(all.iter().all(|value| *value == 0), "an access that was refused has written");
+    check!(all.iter().all(|value| *value == 0), "a refused access has written");
     Ok(window.free()?)
 }
 
-/// Nothing is asked of the owner but to be in the library.
-fn owner_waits_for_a_message(comm: &Comm) -> Outcome {
+/// The target only has to make progress.
+fn target_waits_for_a_message(comm: &Comm) -> Outcome {
     let window = comm.window::<u64>(100)?;
     if comm.rank() == 0 {
         for rank in 1..comm.size() {
-            be_told(comm, rank)?;
+            recv_signal(comm, rank)?;
         }
     } else {
         for turn in 0..50 {
@@ -307,7 +303,7 @@ fn owner_waits_for_a_message(comm: &Comm) -> Outcome {
             window.flush()?;
             check_eq!(window.get_one(0, 50 + turn)?, turn as u64, "what was put");
         }
-        tell(comm, 0)?;
+        send_signal(comm, 0)?;
     }
     window.fence()?;
     let mut counts = [0; 50];
@@ -316,15 +312,15 @@ fn owner_waits_for_a_message(comm: &Comm) -> Outcome {
     Ok(window.free()?)
 }
 
-/// Without any fence.
-fn seen_to_grow(comm: &Comm) -> Outcome {
+/// Each rank polls a counter until it is its turn, without any fence.
+fn polled_counter(comm: &Comm) -> Outcome {
     let window = comm.window::<u64>(1)?;
     let size = comm.size();
-    // In turns: each rank adds when the count has come to its own number.
+    // Each rank adds when the counter reaches its number.
     for turn in 0..5 {
-        let mine = (turn * size + comm.rank()) as u64;
-        until(comm, "the turn of this rank", || Ok(window.get_one(size - 1, 0)? == mine))?;
-        check_eq!(window.fetch_add(size - 1, 0, 1)?, mine, "the count in this rank's turn");
+        let ticket = (turn * size + comm.rank()) as u64;
+        poll_until(comm, "the turn of this rank", || Ok(window.get_one(size - 1, 0)? == ticket))?;
+        check_eq!(window.fetch_add(size - 1, 0, 1)?, ticket, "the count in this rank's turn");
     }
     Ok(window.free()?)
 }

@@ -5,23 +5,23 @@ mod running;
 
 use std::process::Command;
 
-use running::{SUITE, is_long, passes};
+use running::{SUITE, is_long_run, passes};
 use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
 /// Cases of collective operations.
 const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
 
-/// Cases after which the world may go on without what its engine has for it, so that each needs a world of its own.
-const ENDINGS: [&str; 11] = [
+/// Cases that may disable the world's shared segment, so that each needs its own world.
+const DISRUPTIVE: [&str; 11] = [
     "world/one-rank-is-refused-and-all-go-on",
     "world/one-rank-is-refused-and-others-are-late",
-    "world/one-rank-is-refused-and-others-are-under-way",
-    "world/ranks-that-disagree-about-lengths-are-told",
+    "world/one-rank-is-refused-while-others-are-under-way",
+    "world/different-lengths-are-an-error",
     "world/operators-that-panic-on-short-data",
     "world/operators-that-panic-on-long-data",
     "world/operators-that-panic-in-a-direct-exchange",
-    "world/ranks-whose-lengths-are-far-apart",
+    "world/very-different-lengths",
     "mismatches/of-the-world-on-short-data",
     "mismatches/of-the-world-on-long-data",
     "mismatches/of-the-world-in-other-forms",
@@ -33,7 +33,7 @@ const EXCHANGES: &str = "exchanges/";
 /// Cases of active messages.
 const ACTIVE: &str = "active/";
 
-/// Without a launcher.
+/// A world of one, without a launcher.
 fn alone(ranks: usize) {
     passes(&format!("alone, {ranks} rank"), &mut Command::new(SUITE));
 }
@@ -42,39 +42,39 @@ fn threads(ranks: usize) {
     passes(&format!("threads, {ranks} ranks"), Command::new(SUITE).args(["--threads", &ranks.to_string()]));
 }
 
-/// Of numbers of ranks up to one all, or in short runs those that are odd, a power of two, or beside one.
-fn numbers(all: &[usize], most: usize) -> Vec<usize> {
-    const TELLING: [usize; 6] = [5, 7, 9, 16, 17, 33];
-    let chosen = |ranks: &usize| *ranks <= most && (is_long() || TELLING.contains(ranks));
-    all.iter().copied().filter(chosen).collect()
+/// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbours.
+fn rank_counts(all: &[usize], limit: usize) -> Vec<usize> {
+    const SHORT_RUN: [usize; 6] = [5, 7, 9, 16, 17, 33];
+    let is_selected = |ranks: &usize| *ranks <= limit && (is_long_run() || SHORT_RUN.contains(ranks));
+    all.iter().copied().filter(is_selected).collect()
 }
 
-/// Up to 17, and around 32: those numbers that the whole suite does not run on.
-fn exchanges_on_threads(most: usize) {
-    for ranks in numbers(&[6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], most) {
+/// Numbers of ranks up to 17 and around 32 that the whole suite does not run on.
+fn exchanges_on_threads(limit: usize) {
+    for ranks in rank_counts(&[6, 9, 10, 11, 12, 13, 14, 15, 17, 32, 33], limit) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), EXCHANGES]);
         passes(&format!("exchanges on threads, {ranks} ranks"), &mut command);
     }
 }
 
-/// In a world whose first communicators they are: those are what engines have more for.
+/// In a fresh world: engines have barrier counters for the first communicators only.
 fn exchanges_on_shm(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), EXCHANGES]);
     passes(&format!("exchanges on shm, {ranks} ranks"), &mut command);
 }
 
-/// All numbers that the whole suite does not run on.
-fn active_on_threads(most: usize) {
-    for ranks in numbers(&[4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17], most) {
+/// Numbers of ranks that the whole suite does not run on.
+fn active_on_threads(limit: usize) {
+    for ranks in rank_counts(&[4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17], limit) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), ACTIVE]);
         passes(&format!("active messages on threads, {ranks} ranks"), &mut command);
     }
 }
 
-/// In a world whose first communicators they are.
+/// In a fresh world, as above.
 fn active_on_shm(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), ACTIVE]);
@@ -121,7 +121,7 @@ fn hundred_million_messages_on_shm(ranks: usize) {
     passes(&format!("a hundred million messages on shm, {ranks} ranks"), &mut command);
 }
 
-/// On two communicators of half of the ranks each, both at once.
+/// The suite on two communicators at once, each of half of the ranks.
 fn parts_of_shm(ranks: usize) {
     if is_left_to_long_runs("parts of shm") {
         return;
@@ -131,24 +131,24 @@ fn parts_of_shm(ranks: usize) {
     passes(&format!("parts of shm, {ranks} ranks"), &mut command);
 }
 
-/// The same where ranks share the tables of their communicators.
+/// The same with shared rank tables.
 fn shared_tables_on_shm(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--shm", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/distributed:sorters=2");
     passes(&format!("shared tables on shm, {ranks} ranks"), &mut command);
 }
 
-/// The same where nobody can read a table without asking; in short runs what has to do with other ranks in many ways.
+/// The same where reading a shared table takes messages; short runs have only cases with much communication.
 fn simulated_shared_tables(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--sim", &ranks.to_string(), "--parts"]).env("TREEPIE_ALGORITHM", "split/quick:sorters=3");
-    if !is_long() {
+    if !is_long_run() {
         command.arg("splits/,exchanges/,nonblocking,in-flight,collectives/,active/");
     }
     passes(&format!("shared tables, {ranks} simulated ranks"), &mut command);
 }
 
-/// The same among processes of an MPI, with what has to do with other ranks in many ways.
+/// The same over MPI, with cases that communicate much.
 fn shared_tables_on_mpich(ranks: usize) {
     let what = ["--parts", "splits/,exchanges/,nonblocking,in-flight"];
     mpi_with("mpirun.mpich", &[], ranks, &what, &[("TREEPIE_ALGORITHM", "split/distributed:sorters=2")]);
@@ -156,24 +156,28 @@ fn shared_tables_on_mpich(ranks: usize) {
 
 const SPLITS: &str = "splits/";
 
-fn splits_on_threads(most: usize) {
-    let all: Vec<usize> = (1..=most).collect();
-    let more: &[usize] = if is_long() { &[64, 100, 128] } else { &[1, 2, 3, 8, 64, 100] };
-    for ranks in numbers(&all, most).iter().chain(more) {
+fn splits_on_threads(limit: usize) {
+    let all: Vec<usize> = (1..=limit).collect();
+    let more: &[usize] = if is_long_run() { &[64, 100, 128] } else { &[1, 2, 3, 8, 64, 100] };
+    for ranks in rank_counts(&all, limit).iter().chain(more) {
         let mut command = Command::new(SUITE);
         command.args(["--threads", &ranks.to_string(), SPLITS]);
         passes(&format!("splits on threads, {ranks} ranks"), &mut command);
     }
 }
 
-/// Operations of the world: as many ranks as share a board, and one more.
+/// Operations of the world, with the largest number of ranks that has a shared segment, and one more.
 fn world_on_threads(ranks: usize) {
     let mut command = Command::new(SUITE);
-    command.args(["--threads", &ranks.to_string(), "world/all-reduce,world/all-gather,world/one-rank-runs-ahead"]);
+    command.args([
+        "--threads",
+        &ranks.to_string(),
+        "world/allreduce-of-several-counts,world/allgather-of-several-counts,world/one-rank-runs-ahead",
+    ]);
     passes(&format!("the world on threads, {ranks} ranks"), &mut command);
 }
 
-/// Communicators leave nothing behind.
+/// Checks that communicators leak no memory.
 fn ten_thousand_splits(world: &str, ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args([world, &ranks.to_string(), "splits/many"]).env("TREEPIE_CYCLES", "10000");
@@ -188,15 +192,15 @@ fn simulated_ten_thousand_splits(ranks: usize) {
     ten_thousand_splits("--sim", ranks);
 }
 
-fn splits_on_shm(most: usize) {
-    for ranks in 2..=most {
+fn splits_on_shm(limit: usize) {
+    for ranks in 2..=limit {
         let mut command = Command::new(SUITE);
         command.args(["--shm", &ranks.to_string(), SPLITS]);
         passes(&format!("splits on shm, {ranks} ranks"), &mut command);
     }
 }
 
-/// Where ranks compare what they call, in all communicators of the world.
+/// Checked mode on all communicators of the world.
 fn checked_on_threads(ranks: usize) {
     let mut command = Command::new(SUITE);
     command.args(["--threads", &ranks.to_string(), "collectives/,splits/,topologies/,groups/,checking/"]);
@@ -226,30 +230,30 @@ fn collectives_without_single_copy(ranks: usize) {
     passes(&format!("collectives on shm without single copy, {ranks} ranks"), &mut command);
 }
 
-fn endings(engine: &str, ranks: usize) {
-    for case in ENDINGS {
+fn disruptive(engine: &str, ranks: usize) {
+    for case in DISRUPTIVE {
         let mut command = Command::new(SUITE);
         command.args([engine, &ranks.to_string(), case]);
         passes(&format!("{case} alone, {engine} {ranks}"), &mut command);
     }
 }
 
-fn endings_on_threads(ranks: usize) {
-    endings("--threads", ranks);
+fn disruptive_on_threads(ranks: usize) {
+    disruptive("--threads", ranks);
 }
 
-fn endings_on_shm(ranks: usize) {
-    endings("--shm", ranks);
+fn disruptive_on_shm(ranks: usize) {
+    disruptive("--shm", ranks);
 }
 
-/// Simulated ranks of a network: a number of them, or its text.
+/// Simulated ranks: a number of them, or a network.
 fn sim(network: &str, filter: Option<&str>) {
     let mut command = Command::new(SUITE);
     command.args(["--sim", network]).args(filter);
     passes(&format!("sim, {network}"), &mut command);
 }
 
-/// Every algorithm with data.
+/// Cases that run every algorithm.
 const ALGORITHMS: &str = "algorithms/,collectives/";
 
 fn simulated(ranks: usize) {
@@ -258,27 +262,27 @@ fn simulated(ranks: usize) {
 
 fn simulated_algorithms(ranks: usize) {
     let network = ranks.to_string();
-    if ranks > 8 && !is_long() {
+    if ranks > 8 && !is_long_run() {
         eprintln!("SKIPPED without TREEPIE_LONG: algorithms on {network} simulated ranks");
         return;
     }
     sim(&network, Some(ALGORITHMS));
 }
 
-/// Links that are shared, and gateways: messages come in another order than on a flat network.
+/// Networks with shared links and gateways, on which messages arrive in another order than on a flat one.
 fn simulated_networks(ranks: usize) {
     let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{}+3", ranks - 3)];
     sim(&format!("torus:2x{}", ranks / 2), Some(ALGORITHMS));
-    for network in others.iter().filter(|_| is_long()) {
+    for network in others.iter().filter(|_| is_long_run()) {
         sim(network, Some(ALGORITHMS));
     }
 }
 
-fn simulated_endings(ranks: usize) {
-    endings("--sim", ranks);
+fn simulated_disruptive(ranks: usize) {
+    disruptive("--sim", ranks);
 }
 
-/// All cases, or those that `filter` chooses.
+/// All cases, or those that `filter` selects, over MPI.
 fn mpi(mpirun: &str, options: &[&str], ranks: usize, filter: Option<&str>) {
     mpi_with(mpirun, options, ranks, filter.as_slice(), &[]);
 }
@@ -296,15 +300,15 @@ fn mpi_with(mpirun: &str, options: &[&str], ranks: usize, arguments: &[&str], en
     passes(&format!("{what} on {mpirun}, {ranks} ranks"), &mut command);
 }
 
-/// Whether this is left to long runs, as others are much like it.
+/// Whether a run is left to long runs, as others are similar.
 fn is_left_to_long_runs(what: &str) -> bool {
-    if !is_long() {
+    if !is_long_run() {
         eprintln!("SKIPPED without TREEPIE_LONG: {what}");
     }
-    !is_long()
+    !is_long_run()
 }
 
-/// The whole suite on numbers of ranks that are much like others.
+/// The whole suite on numbers of ranks that are similar to others.
 fn more_threads(ranks: usize) {
     if !is_left_to_long_runs("threads") {
         threads(ranks);
@@ -347,9 +351,9 @@ fn more_mpich(ranks: usize) {
     }
 }
 
-/// Whether this number of ranks of an MPI is left to long runs: 7 and 8 take 15 to 32 s each, and other engines cover 1.
+/// Whether a number of MPI ranks is left to long runs: 7 and 8 take 15 to 32 s each, and other engines cover 1.
 fn is_too_slow(ranks: usize) -> bool {
-    let too_slow = (ranks > 5 || ranks == 1) && !is_long();
+    let too_slow = (ranks > 5 || ranks == 1) && !is_long_run();
     if too_slow {
         eprintln!("SKIPPED without TREEPIE_LONG: collectives on {ranks} ranks of an MPI");
     }
@@ -375,21 +379,21 @@ fn exchanges_on_mpich(ranks: usize) {
     mpi("mpirun.mpich", &[], ranks, Some(EXCHANGES));
 }
 
-/// All numbers of ranks that the whole suite does not run with.
-fn splits_on_openmpi(most: usize) {
-    (3..=most).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
+/// Numbers of ranks that the whole suite does not run with.
+fn splits_on_openmpi(limit: usize) {
+    (3..=limit).for_each(|ranks| mpi("mpirun.openmpi", &OPENMPI, ranks, Some(SPLITS)));
 }
 
-fn splits_on_mpich(most: usize) {
-    (3..=most).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
+fn splits_on_mpich(limit: usize) {
+    (3..=limit).for_each(|ranks| mpi("mpirun.mpich", &[], ranks, Some(SPLITS)));
 }
 
 fn simulated_exchanges(ranks: usize) {
     sim(&ranks.to_string(), Some(EXCHANGES));
 }
 
-/// So many that it depends on the exchange before which protocol is chosen.
-fn simulated_differences(ranks: usize) {
+/// Enough ranks that the protocol selected depends on the previous exchange.
+fn simulated_mismatches(ranks: usize) {
     sim(&ranks.to_string(), Some("checking/exchanges-after"));
 }
 
@@ -436,9 +440,9 @@ runs! {
     shm_without_single_copy_2: shm_without_single_copy(2);
     shm_without_single_copy_3: more_without_single_copy(3);
     collectives_without_single_copy_8: collectives_without_single_copy(8);
-    endings_on_threads_8: endings_on_threads(8);
-    endings_on_shm_3: endings_on_shm(3);
-    endings_on_shm_8: endings_on_shm(8);
+    disruptive_on_threads_8: disruptive_on_threads(8);
+    disruptive_on_shm_3: disruptive_on_shm(3);
+    disruptive_on_shm_8: disruptive_on_shm(8);
     exchanges_on_threads_up_to_33: exchanges_on_threads(33);
     exchanges_on_shm_3: exchanges_on_shm(3);
     exchanges_on_shm_8: exchanges_on_shm(8);
@@ -474,9 +478,9 @@ runs! {
     simulated_algorithms_16: simulated_algorithms(16);
     simulated_algorithms_64: simulated_algorithms(64);
     simulated_networks_8: simulated_networks(8);
-    simulated_endings_8: simulated_endings(8);
+    simulated_disruptive_8: simulated_disruptive(8);
     simulated_exchanges_8: simulated_exchanges(8);
-    simulated_differences_32: simulated_differences(32);
+    simulated_mismatches_32: simulated_mismatches(32);
     exchanges_on_openmpi_8: exchanges_on_openmpi(8);
     exchanges_on_mpich_8: exchanges_on_mpich(8);
     openmpi_2: openmpi(2);

@@ -1,5 +1,5 @@
-//! The suite itself: what its runner says of cases that fail, and what single cases rest on. Here and not beside the code, as
-//! the suite takes long to compile, and would have to be a second time.
+//! Tests of the suite: what its runner reports of cases that fail, and what single cases rely on. They are not unit
+//! tests, as the suite takes long to compile and would be compiled twice.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,7 +19,7 @@ fn fails_on_odd_ranks(comm: &Comm) -> Result<(), Failure> {
 fn leaves_rank_0_alone(comm: &Comm) -> Result<(), Failure> {
     match comm.rank() {
         0 => Ok(comm.recv_vec::<u8>(1, 0).map(drop)?),
-        1 => Err(Failure::new("gives up")),
+        1 => Err(Failure::new("returns early")),
         _ => Ok(()),
     }
 }
@@ -52,13 +52,13 @@ fn a_filter_has_several_words() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_rank_that_failed() {
+fn no_rank_hangs_after_another_failed() {
     let cases = [Case::new("a", 2, leaves_rank_0_alone)];
     let run_it = || treepie::launch(3, |world| run(&world, &cases, Duration::from_millis(10)));
     assert!(std::panic::catch_unwind(run_it).is_err());
 }
 
-/// One rank is refused its call, and all leave as soon as they can: the others are told what it called.
+/// One rank is refused its call, and all leave as soon as they can: the others still get an error that names it.
 #[test]
 fn a_rank_that_is_refused_and_leaves_does_not_hide_why() {
     for ranks in [2, 3, 4, 7] {
@@ -71,7 +71,7 @@ fn a_rank_that_is_refused_and_leaves_does_not_hide_why() {
             for (rank, result) in results.expect("threads can be started").into_iter().enumerate() {
                 let error = result.expect_err("no rank gets through");
                 let is_right = match &error {
-                    Error::CallsDiffer { first, second, .. } => rank != 1 && [*first, *second].contains(&1),
+                    Error::CollectiveMismatch { first, second, .. } => rank != 1 && [*first, *second].contains(&1),
                     Error::BadRank { .. } => rank == 1,
                     _ => false,
                 };
@@ -89,7 +89,7 @@ fn there_are_enough_cases_and_each_has_its_own_name() {
     assert!(cases.len() >= 110, "{} cases", cases.len());
 }
 
-/// What each rank got, on the world and on a dup of it.
+/// The sums of each rank, on the world and on a dup.
 fn launch(ranks: usize, late: Rank) -> Vec<(Vec<Sums>, Vec<Sums>)> {
     let run = |world: Comm| Ok((sums(&world, late)?, sums(&world.dup()?, late)?));
     let all = treepie::launch(ranks, run).expect("threads can be started");
@@ -104,29 +104,29 @@ fn sums_are_the_same_from_launch_to_launch() {
     }
 }
 
-/// Otherwise nothing above could fail.
+/// Checks the data: otherwise the test above could not fail.
 #[test]
-fn the_grouping_shows() {
+fn sums_depend_on_the_order_of_additions() {
     let data: Vec<Vec<f64>> = (0..5).map(|rank| numbers(rank, 101)).collect();
     let forwards = |i: usize| data.iter().fold(0.0, |sum, numbers| sum + numbers[i]);
     let backwards = |i: usize| data.iter().rev().fold(0.0, |sum, numbers| sum + numbers[i]);
     assert!((0..101).any(|i| forwards(i) != backwards(i)));
 }
 
-/// In the first long call of a world, ranks find out together whether they can read each other's memory. One that knows already
-/// sends its messages of the call, while others are still finding out.
+/// In the first long call of a world, ranks agree whether they can read each other's memory (CMA). A rank that has
+/// finished that sends messages of the call while others have not.
 #[test]
 fn the_first_long_call_of_a_world_may_be_by_messages() {
     for world in 0..200 {
         let results = treepie::launch(3, |world| {
-            let ring = world.using("allgather/ring")?;
-            treepie::Result::Ok(ring.all_gather(&vec![world.rank() as u64; 8192])?.len())
+            let ring = world.with_algorithm("allgather/ring")?;
+            treepie::Result::Ok(ring.allgather(&vec![world.rank() as u64; 8192])?.len())
         });
         assert_eq!(results, Ok(vec![Ok(3 * 8192); 3]), "world {world}");
     }
 }
 
-/// An operator that panics on rank 0, without a word on the terminal.
+/// An operator that panics on rank 0 without a message.
 fn panics_on_rank_0(me: Rank) -> impl Reduction<u64> {
     treepie::commutative(move |a: u64, b: u64| {
         if me == 0 {
@@ -136,8 +136,8 @@ fn panics_on_rank_0(me: Rank) -> impl Reduction<u64> {
     })
 }
 
-/// A rank in the first long call of a world may run the operator of another operation, which panics there: others do not wait for
-/// it, and nobody is out of step.
+/// In the first long call of a world, a rank may run the operator of another operation, which panics there: the others
+/// do not wait for it, and all stay in step.
 #[test]
 fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
     for number in 0..200 {
@@ -146,30 +146,32 @@ fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
             if me > 0 {
                 world.recv_vec::<u8>(me - 1, 3)?;
             }
-            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], panics_on_rank_0(me))?;
+            let request =
+                world.with_algorithm("allreduce/fan_in_fan_out")?.iallreduce(vec![1u64], panics_on_rank_0(me))?;
             let go_on = || if me < 2 { world.send(&[0u8], me + 1, 3) } else { Ok(()) };
-            let long_call = || world.all_reduce(&vec![1u64; 8192], treepie::Sum);
+            let long_call = || world.allreduce(&vec![1u64; 8192], treepie::Sum);
             // The operator panics in one of them on rank 0.
             let _ = catch_unwind(AssertUnwindSafe(go_on));
             let _ = catch_unwind(AssertUnwindSafe(long_call));
             let _ = catch_unwind(AssertUnwindSafe(|| request.wait()));
-            // Those who came to the board for this one before rank 0 closed it fail, and then all do.
-            let _ = world.all_reduce(&[1u8], treepie::Sum);
-            world.all_reduce(&[me, 1], treepie::Sum)
+            // Ranks that entered this one at the shared segment before rank 0 closed it fail, and then all do.
+            let _ = world.allreduce(&[1u8], treepie::Sum);
+            world.allreduce(&[me, 1], treepie::Sum)
         });
         assert_eq!(results, Ok(vec![Ok(vec![3, 3]); 3]), "world {number}");
     }
 }
 
-/// A rank that waits to come to a barrier may run the operator of another operation, which panics there: the other rank does not
-/// wait for it.
+/// A rank that is about to arrive at a barrier may run the operator of another operation, which panics there: the other
+/// rank does not wait for it.
 #[test]
-fn an_operator_may_panic_before_a_rank_comes_to_a_barrier() {
+fn an_operator_may_panic_before_a_rank_arrives_at_a_barrier() {
     for number in 0..200 {
         let results = treepie::launch(2, |world| {
             let me = world.rank();
-            let request = world.using("allreduce/fan_in_fan_out")?.iall_reduce(vec![1u64], panics_on_rank_0(me))?;
-            // The root does not wait for the other rank, and is a meeting ahead of it.
+            let request =
+                world.with_algorithm("allreduce/fan_in_fan_out")?.iallreduce(vec![1u64], panics_on_rank_0(me))?;
+            // The root does not wait for the other rank, and is a slot round ahead of it.
             let _ = catch_unwind(AssertUnwindSafe(|| world.bcast(&mut [1u8], 0)));
             let _ = catch_unwind(AssertUnwindSafe(|| world.barrier()));
             let _ = catch_unwind(AssertUnwindSafe(|| request.wait()));

@@ -1,16 +1,16 @@
 //! `#[derive(Pod, Zeroable)]` for programs that depend on `treepie` alone.
 //!
-//! The derives of bytemuck name the crate `::bytemuck`, which a program only has if it depends on it directly. These name
-//! `::treepie::bytemuck`, and implement the same traits after the same checks: each field has the trait, and for `Pod` the
-//! representation is fixed (`repr(C)` or `repr(transparent)`) and has no padding. They take structs without parameters;
-//! for others there are bytemuck's own, with `#[bytemuck(crate = "treepie::bytemuck")]`.
+//! The derives of bytemuck name the crate `::bytemuck`, which a program only has if it depends on it directly. These
+//! name `::treepie::bytemuck`, and implement the same traits after the same checks: each field has the trait, and for
+//! `Pod` the representation is fixed (`repr(C)` or `repr(transparent)`) and has no padding. They accept structs without
+//! parameters; for others use bytemuck's own, with `#[bytemuck(crate = "treepie::bytemuck")]`.
 #![forbid(unsafe_code)]
 
 mod input;
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
-use input::Input;
+use input::StructInput;
 
 /// Plain data: any bits are a value, and there is no padding.
 #[proc_macro_derive(Pod)]
@@ -18,18 +18,18 @@ pub fn pod(input: TokenStream) -> TokenStream {
     implement("Pod", input)
 }
 
-/// All bytes zero are a value.
+/// Zeroable data: all bytes zero are a value.
 #[proc_macro_derive(Zeroable)]
 pub fn zeroable(input: TokenStream) -> TokenStream {
     implement("Zeroable", input)
 }
 
 fn implement(name: &str, input: TokenStream) -> TokenStream {
-    let input = match Input::read(input) {
+    let input = match StructInput::parse(input) {
         Ok(input) => input,
         Err((what, span)) => return error(&format!("{name} cannot be derived: {what}"), span),
     };
-    if name == "Pod" && !input.is_fixed {
+    if name == "Pod" && !input.has_fixed_repr {
         return error("Pod needs a fixed representation: add #[repr(C)] or #[repr(transparent)]", input.name.span());
     }
     let mut checks = TokenStream::new();
@@ -46,14 +46,14 @@ fn implement(name: &str, input: TokenStream) -> TokenStream {
     block.extend(checks);
     let mut out = tokens("const _: () =");
     out.extend([TokenTree::from(Group::new(Delimiter::Brace, block))]);
-    // The checks stand for what an implementation by hand would promise.
+    // The checks replace the promise of an implementation by hand.
     out.extend(tokens(&format!("; {} impl ::treepie::bytemuck::{name} for", "unsafe")));
     out.extend([TokenTree::from(input.name), Group::new(Delimiter::Brace, TokenStream::new()).into()]);
     out
 }
 
 /// `assert!(size_of::<NAME>() == 0 + size_of::<FIELD>() + ..., "...");`
-fn no_padding(input: &Input) -> TokenStream {
+fn no_padding(input: &StructInput) -> TokenStream {
     let size_of = |of: TokenStream| {
         let mut size = tokens("::core::mem::size_of");
         size.extend(generic(of));
@@ -88,7 +88,7 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().expect("what this crate writes is Rust")
 }
 
-/// `::core::compile_error! { "..." }` at the place in question.
+/// `::core::compile_error! { "..." }` at the span of the error.
 fn error(what: &str, span: Span) -> TokenStream {
     let mut text = Literal::string(what);
     text.set_span(span);

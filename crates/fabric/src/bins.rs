@@ -1,47 +1,47 @@
-//! Queues by key: what makes matching independent of how much is queued.
+//! Hashed match queues: the cost of matching does not depend on queue length.
 //!
-//! A key is (context, source, tag); source and tag may be [`ANY`], which is then just another value: a receive from
-//! anybody has a queue of its own. A queue is a doubly linked list of small numbers that the owner gives out, so that
-//! one queued thing can be in the queues of several [`Bins`], and be taken out of their middle.
+//! A key is (context, source, tag). [`ANY_SOURCE`] and [`ANY_TAG`] are values like any other, so wildcard receives have
+//! separate queues. A queue is a doubly linked list of small indices chosen by the caller: an item can be in queues of
+//! several [`Bins`], and leaves the middle of a queue in constant time.
 
-/// Stands for any source.
-pub(crate) const ANY: u32 = u32::MAX;
+/// Wildcard source.
+pub(crate) const ANY_SOURCE: u32 = u32::MAX;
 
-/// Stands for any tag.
+/// Wildcard tag.
 pub(crate) const ANY_TAG: u64 = u64::MAX;
 
 const NIL: u32 = u32::MAX;
 
-/// What a message is matched by.
+/// The match key of a message or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct MatchKey {
     pub(crate) context: u32,
     pub(crate) source: u32,
     pub(crate) tag: u64,
 }
 
-/// The four ways to be specific: bit 0 set for any source, bit 1 for any tag.
-pub(crate) const CLASSES: usize = 4;
+/// Number of wildcard classes: bit 0 is set for any source, bit 1 for any tag.
+pub(crate) const WILDCARD_CLASSES: usize = 4;
 
-impl Key {
-    pub(crate) fn class(self) -> usize {
-        usize::from(self.source == ANY) | usize::from(self.tag == ANY_TAG) << 1
+impl MatchKey {
+    pub(crate) fn wildcard_class(self) -> usize {
+        usize::from(self.source == ANY_SOURCE) | usize::from(self.tag == ANY_TAG) << 1
     }
 
-    /// The key of the same message as receives of that class would ask for it.
-    pub(crate) fn as_class(self, class: usize) -> Self {
+    /// The key that receives of a wildcard class use for this message.
+    pub(crate) fn with_wildcard_class(self, class: usize) -> Self {
         Self {
-            source: if class & 1 != 0 { ANY } else { self.source },
+            source: if class & 1 != 0 { ANY_SOURCE } else { self.source },
             tag: if class & 2 != 0 { ANY_TAG } else { self.tag },
             ..self
         }
     }
 
-    /// Whether a message with the (specific) key `message` is asked for by this one.
+    /// Whether a receive with this key matches a message, whose key has no wildcards.
     #[inline]
-    pub(crate) fn takes(self, message: Key) -> bool {
+    pub(crate) fn matches(self, message: MatchKey) -> bool {
         self.context == message.context
-            && (self.source == message.source || self.source == ANY)
+            && (self.source == message.source || self.source == ANY_SOURCE)
             && (self.tag == message.tag || self.tag == ANY_TAG)
     }
 
@@ -54,7 +54,7 @@ impl Key {
 
 #[derive(Clone, Copy)]
 struct Bin {
-    key: Key,
+    key: MatchKey,
     head: u32,
     tail: u32,
     used: bool,
@@ -66,31 +66,37 @@ struct Link {
     next: u32,
 }
 
-/// Bins of a table, at least: so many that tables of programs with few keys at a time never grow.
-const LEAST: usize = 64;
+/// Minimum number of bins of a table: programs that use few keys at a time never grow it.
+const MIN_BINS: usize = 64;
 
-const EMPTY: Bin = Bin { key: Key { context: 0, source: 0, tag: 0 }, head: NIL, tail: NIL, used: false };
+const EMPTY: Bin = Bin { key: MatchKey { context: 0, source: 0, tag: 0 }, head: NIL, tail: NIL, used: false };
 
-/// Queues of numbers by key, in a hash table with open addressing. A queue that has become empty keeps its place until
-/// the table is rebuilt, since the same key mostly comes again.
+/// Queues of indices by key, in a hash table with open addressing. An empty queue stays in the table until the next
+/// rebuild, since programs mostly use the same keys again.
 pub(crate) struct Bins {
     table: Vec<Bin>,
-    /// The table before the last rebuilding, for its memory.
-    other: Vec<Bin>,
+    /// The previous table, whose memory the next rebuild reuses.
+    previous: Vec<Bin>,
     used: usize,
-    /// The bin that was pushed to last: mostly it is the next one to be used, too, and need not be looked for.
+    /// The bin of the last push: mostly the next one used, which saves the probe.
     last: usize,
     links: Vec<Link>,
 }
 
 impl Bins {
     pub(crate) fn new() -> Self {
-        Self { table: vec![EMPTY; LEAST], other: Vec::with_capacity(LEAST), used: 0, last: 0, links: Vec::new() }
+        Self {
+            table: vec![EMPTY; MIN_BINS],
+            previous: Vec::with_capacity(MIN_BINS),
+            used: 0,
+            last: 0,
+            links: Vec::new(),
+        }
     }
 
-    /// Where the key's bin is, or would be.
+    /// The index of the key's bin, or of the free bin where it belongs.
     #[inline]
-    fn find(&self, key: Key) -> usize {
+    fn find(&self, key: MatchKey) -> usize {
         let last = &self.table[self.last];
         if last.used && last.key == key {
             return self.last;
@@ -98,45 +104,45 @@ impl Bins {
         self.probe(key)
     }
 
-    fn probe(&self, key: Key) -> usize {
+    fn probe(&self, key: MatchKey) -> usize {
         let mask = self.table.len() - 1;
         let mut at = key.hash() & mask;
         while self.table[at].used && self.table[at].key != key {
-            crate::effort::look();
+            crate::search_depth::count_step();
             at = (at + 1) & mask;
         }
         at
     }
 
     #[inline]
-    fn find_or_make(&mut self, key: Key) -> usize {
+    fn find_or_insert(&mut self, key: MatchKey) -> usize {
         let at = self.find(key);
-        self.last = if self.table[at].used { at } else { self.make(key, at) };
+        self.last = if self.table[at].used { at } else { self.insert_bin(key, at) };
         self.last
     }
 
     #[cold]
-    fn make(&mut self, key: Key, at: usize) -> usize {
+    fn insert_bin(&mut self, key: MatchKey, at: usize) -> usize {
         if (self.used + 1) * 2 > self.table.len() {
             self.rebuild();
-            return self.find_or_make(key);
+            return self.find_or_insert(key);
         }
         self.used += 1;
         self.table[at] = Bin { key, used: true, ..EMPTY };
         at
     }
 
-    /// Forgets empty queues, and makes room if few were.
+    /// Drops empty queues, and grows the table if few were empty.
     fn rebuild(&mut self) {
-        // The old table's memory becomes that of the next one.
-        std::mem::swap(&mut self.table, &mut self.other);
+        // The next rebuild reuses the memory of the old table.
+        std::mem::swap(&mut self.table, &mut self.previous);
         let live = |bin: &&Bin| bin.head != NIL;
-        self.used = self.other.iter().filter(live).count();
+        self.used = self.previous.iter().filter(live).count();
         self.last = 0;
         self.table.clear();
-        self.table.resize((self.used * 4).next_power_of_two().max(LEAST), EMPTY);
-        for place in 0..self.other.len() {
-            let bin = self.other[place];
+        self.table.resize((self.used * 4).next_power_of_two().max(MIN_BINS), EMPTY);
+        for index in 0..self.previous.len() {
+            let bin = self.previous[index];
             if live(&&bin) {
                 let at = self.probe(bin.key);
                 self.table[at] = bin;
@@ -144,19 +150,19 @@ impl Bins {
         }
     }
 
-    /// The first in the key's queue.
+    /// The first item in the key's queue.
     #[inline]
-    pub(crate) fn front(&self, key: Key) -> Option<u32> {
+    pub(crate) fn front(&self, key: MatchKey) -> Option<u32> {
         let bin = &self.table[self.find(key)];
         (bin.used && bin.head != NIL).then_some(bin.head)
     }
 
-    /// Appends to the key's queue.
+    /// Appends an item to the key's queue.
     #[inline]
-    pub(crate) fn push(&mut self, key: Key, item: u32) {
-        let at = self.find_or_make(key);
+    pub(crate) fn push(&mut self, key: MatchKey, item: u32) {
+        let at = self.find_or_insert(key);
         if self.links.len() <= item as usize {
-            self.make_links(item);
+            self.grow_links(item);
         }
         let prev = std::mem::replace(&mut self.table[at].tail, item);
         self.links[item as usize] = Link { prev, next: NIL };
@@ -167,21 +173,21 @@ impl Bins {
     }
 
     #[cold]
-    fn make_links(&mut self, item: u32) {
+    fn grow_links(&mut self, item: u32) {
         self.links.resize(item as usize + 1, Link { prev: NIL, next: NIL });
     }
 
-    /// Puts `item` in its place: behind the last one that is not `later`. Looks from both ends: something new is the last one, and
-    /// what is put back was mostly the first.
-    pub(crate) fn push_before(&mut self, key: Key, item: u32, later: impl Fn(u32) -> bool) {
-        let at = self.find_or_make(key);
+    /// Inserts `item` behind the last item that is not `later`. Searches from both ends: a new item goes to the end,
+    /// and a requeued one was mostly the first.
+    pub(crate) fn push_before(&mut self, key: MatchKey, item: u32, later: impl Fn(u32) -> bool) {
+        let at = self.find_or_insert(key);
         if self.links.len() <= item as usize {
-            self.make_links(item);
+            self.grow_links(item);
         }
         let (mut prev, mut next) = (self.table[at].tail, NIL);
         let mut first = self.table[at].head;
         while prev != NIL && later(prev) {
-            crate::effort::look();
+            crate::search_depth::count_step();
             if later(first) {
                 (prev, next) = (self.links[first as usize].prev, first);
                 break;
@@ -200,9 +206,9 @@ impl Bins {
         }
     }
 
-    /// Takes the first out of the key's queue.
+    /// Removes the first item from the key's queue.
     #[inline]
-    pub(crate) fn pop(&mut self, key: Key) -> Option<u32> {
+    pub(crate) fn pop(&mut self, key: MatchKey) -> Option<u32> {
         let at = self.find(key);
         let bin = &mut self.table[at];
         let first = bin.head;
@@ -217,9 +223,9 @@ impl Bins {
         Some(first)
     }
 
-    /// Takes `item` out of the key's queue, in which it must be.
+    /// Removes `item` from the key's queue, which must contain it.
     #[inline]
-    pub(crate) fn remove(&mut self, key: Key, item: u32) {
+    pub(crate) fn remove(&mut self, key: MatchKey, item: u32) {
         let at = self.find(key);
         let Link { prev, next } = self.links[item as usize];
         match prev {
@@ -237,12 +243,12 @@ impl Bins {
 mod tests {
     use super::*;
 
-    fn key(n: u32) -> Key {
-        Key { context: n % 3, source: n % 7, tag: n.into() }
+    fn key(n: u32) -> MatchKey {
+        MatchKey { context: n % 3, source: n % 7, tag: n.into() }
     }
 
     #[test]
-    fn queues_keep_their_order_and_do_not_mix() {
+    fn queues_are_ordered_and_separate() {
         let mut bins = Bins::new();
         for item in 0..10_000 {
             bins.push(key(item % 100), item);
@@ -257,17 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn empty_queues_are_forgotten() {
+    fn empty_queues_are_dropped() {
         let mut bins = Bins::new();
         for tag in 0..100_000 {
             bins.push(key(tag), 0);
             bins.remove(key(tag), 0);
         }
-        assert!(bins.table.len() <= 64, "{} bins for nothing", bins.table.len());
+        assert!(bins.table.len() <= 64, "{} bins for empty queues", bins.table.len());
     }
 
     #[test]
-    fn items_come_out_of_the_middle_and_go_back() {
+    fn items_leave_the_middle_and_are_reinserted() {
         let mut bins = Bins::new();
         (0..5).for_each(|item| bins.push(key(1), item));
         bins.remove(key(1), 2);

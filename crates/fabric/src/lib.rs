@@ -1,63 +1,70 @@
 //! The engine interface ([`engine`]), and matching and protocols above every engine ([`Endpoint`]).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `engine` | what an engine must and may do |
-//! | `endpoint` | the endpoint itself; progress |
-//! | `acting` | what events and records ask for: answers, transfers |
-//! | `completions` | which of many operations have ended |
-//! | `waiting`, `tasks`, `board`, `gathering` | waiting for operations; what goes on beside the caller; the board; barriers |
-//! | `core`, `kind` | what records mean and what they do |
-//! | `send`, `receive`, `window` | operations |
-//! | `matching`, `bins` | which message meets which receive, at any queue length |
-//! | `outbox` | what waits for room |
-//! | `reactor`, `heard` | protocols whose messages depend on data; their messages |
-//! | `given_up` | messages that nobody will receive, or send |
-//! | `loss`, `lives` | ranks that end, and how this one leaves; who is no longer here |
+//! | `engine` | the [`Fabric`] trait: required and optional methods of an engine |
+//! | `endpoint`, `endpoint_state` | the endpoint; its state apart from the engine |
+//! | `progress` | progress: events, actions after a record, transfers |
+//! | `wire` | record kinds and header packing |
+//! | `matching`, `bins` | posted receive queue and unexpected message queue, matched in constant time |
+//! | `send`, `receive`, `probe`, `window` | point-to-point and one-sided operations |
+//! | `send_queue` | records that wait for room in a channel |
+//! | `wait`, `completion_queue` | test, wait, cancel; completion queues |
+//! | `tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
+//! | `barrier`, `shared_segment` | nonblocking barriers on engine counters; collectives in a shared segment |
+//! | `abort` | aborted operations: messages that no rank will receive or send |
+//! | `mismatch`, `call_signature` | detection of mismatched collective calls |
+//! | `failure`, `liveness` | failure detection; the table of lost ranks |
+//! | `finalize` | finalization; the end of scopes with borrowed memory |
 #![forbid(unsafe_code)]
 
-mod acting;
-mod alone;
+mod abort;
+mod barrier;
 mod bins;
-mod board;
-mod call;
-mod completions;
-mod core;
-mod differing;
-#[doc(hidden)]
-pub mod effort;
+mod call_signature;
+mod completion_queue;
 mod endpoint;
+mod endpoint_state;
 pub mod engine;
-mod gathering;
-mod given_up;
-mod heard;
-mod kind;
-mod lives;
-mod loss;
+mod failure;
+mod finalize;
+mod liveness;
 mod matching;
+mod mismatch;
 mod op;
-mod outbox;
+mod probe;
+mod progress;
+mod protocol_queues;
 mod reactor;
 mod receive;
+#[doc(hidden)]
+pub mod search_depth;
 mod send;
+mod send_queue;
+mod shared_segment;
+mod singleton;
 mod slab;
 mod tasks;
-mod waiting;
+mod wait;
 mod window;
+mod wire;
 
-pub use alone::Alone;
-pub use board::{Board, Room, SHOWN};
-pub use call::Call;
-pub use completions::CompletionQueue;
+pub use abort::AbortReason;
+pub use call_signature::CallSignature;
+pub use completion_queue::CompletionQueue;
 pub use endpoint::Endpoint;
-pub use engine::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, SharedMemory, Sleep};
-pub use given_up::Why;
-pub use heard::{GROUPS, OWN_BITS, PROTOCOL, Run, run_tag};
-pub use kind::TAG_BITS;
-pub use loss::Group;
-pub use op::{Address, Completion, Envelope, Select, Started, Target};
-pub use reactor::{Gathered, Needs, Reactor, Transmit};
-pub use receive::Found;
-pub use slab::Id;
+pub use engine::{
+    BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader, SharedHeap,
+    SharedMemory,
+};
+pub use failure::RankGroup;
+pub use op::{Address, Completion, Envelope, RecvTarget, Select, Started};
+pub use protocol_queues::{GROUP_TAG_BIT, PROTOCOL_TAG_BIT, ProtocolInstance, SUBTAG_BITS, operation_tag};
+pub use reactor::{BarrierResult, PeerDependency, Reactor, Transmit};
+pub use receive::MatchedUnexpected;
+pub use shared_segment::{EXPOSED_ADDRESS_BYTES, SharedSegment, SlotClass};
+pub use singleton::Singleton;
+pub use slab::OpId;
 pub use tasks::Task;
-pub use waiting::Patience;
+pub use wait::Backoff;
+pub use wire::TAG_BITS;

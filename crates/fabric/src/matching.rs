@@ -1,26 +1,27 @@
-//! Which message meets which receive.
+//! Message matching: the posted receive queue and the unexpected message queue.
 //!
-//! A message goes to the oldest receive that takes it; a receive gets the oldest message that it takes. Posted receives
-//! lie each in one queue, the one of their own key; a message looks into at most four queues (with and without wildcard
-//! for source and tag) and takes the oldest of their fronts. Unexpected messages lie in the queue of their exact key,
-//! and in those of a wildcard class only after a receive of that class has been seen, as most programs never use any.
+//! A message matches the oldest posted receive whose key it fits; a receive matches the oldest such unexpected message.
+//! Each posted receive is in one queue, that of its key. A message checks at most four queues (with and without
+//! wildcard for source and tag) and takes the oldest of their first entries. An unexpected message is in the queue of
+//! its exact key. It is in the queues of a wildcard class only after a receive of that class was posted, as most
+//! programs never use any.
 
-use crate::bins::{Bins, CLASSES, Key};
-use crate::call::Call;
-use crate::slab::{Id, Slab};
+use crate::bins::{Bins, MatchKey, WILDCARD_CLASSES};
+use crate::call_signature::CallSignature;
+use crate::slab::{OpId, Slab};
 
-/// Receives that wait for their message, by the numbers of their operations.
-pub(crate) struct Posted {
+/// The posted receive queue: indices of operations.
+pub(crate) struct PostedQueue {
     bins: Bins,
-    /// How many there are of each class.
-    of_class: [usize; CLASSES],
+    /// Number of receives of each wildcard class.
+    class_counts: [usize; WILDCARD_CLASSES],
     count: usize,
     next: u64,
 }
 
-impl Posted {
+impl PostedQueue {
     pub(crate) fn new() -> Self {
-        Self { bins: Bins::new(), of_class: [0; CLASSES], count: 0, next: 0 }
+        Self { bins: Bins::new(), class_counts: [0; WILDCARD_CLASSES], count: 0, next: 0 }
     }
 
     #[inline]
@@ -28,23 +29,23 @@ impl Posted {
         self.count == 0
     }
 
-    /// Queues a receive and returns its place in the order of receives.
+    /// Posts a receive and returns its position in posting order.
     #[inline]
-    pub(crate) fn post(&mut self, key: Key, op: u32) -> u64 {
+    pub(crate) fn post(&mut self, key: MatchKey, op: u32) -> u64 {
         self.bins.push(key, op);
-        self.of_class[key.class()] += 1;
+        self.class_counts[key.wildcard_class()] += 1;
         self.count += 1;
         self.next += 1;
         self.next
     }
 
-    /// Takes the oldest receive for a message; `order` tells the place of a receive.
+    /// Removes the oldest matching receive; `order` returns the key and position of a receive.
     #[inline]
-    pub(crate) fn take(&mut self, message: Key, order: impl Fn(u32) -> (Key, u64)) -> Option<u32> {
-        // Nearly always all are of the most specific class, and then the front of that queue is the oldest.
-        if self.of_class[0] == self.count {
+    pub(crate) fn take(&mut self, message: MatchKey, order: impl Fn(u32) -> (MatchKey, u64)) -> Option<u32> {
+        // Nearly always no receive has wildcards, and the first entry of the queue is the oldest.
+        if self.class_counts[0] == self.count {
             let op = self.bins.pop(message)?;
-            self.of_class[0] -= 1;
+            self.class_counts[0] -= 1;
             self.count -= 1;
             return Some(op);
         }
@@ -53,121 +54,126 @@ impl Posted {
         Some(op)
     }
 
-    /// The oldest receive for a message.
-    pub(crate) fn oldest(&self, message: Key, order: impl Fn(u32) -> u64) -> Option<u32> {
-        let fronts = (0..CLASSES)
-            .filter(|class| self.of_class[*class] != 0)
-            .filter_map(|class| self.bins.front(message.as_class(class)));
-        fronts.min_by_key(|op| order(*op))
+    /// The oldest receive that matches a message.
+    pub(crate) fn oldest(&self, message: MatchKey, order: impl Fn(u32) -> u64) -> Option<u32> {
+        let first_entries = (0..WILDCARD_CLASSES)
+            .filter(|class| self.class_counts[*class] != 0)
+            .filter_map(|class| self.bins.front(message.with_wildcard_class(class)));
+        first_entries.min_by_key(|op| order(*op))
     }
 
-    /// Takes a receive out.
+    /// Removes a receive.
     #[inline]
-    pub(crate) fn remove(&mut self, key: Key, op: u32) {
+    pub(crate) fn remove(&mut self, key: MatchKey, op: u32) {
         self.bins.remove(key, op);
-        self.of_class[key.class()] -= 1;
+        self.class_counts[key.wildcard_class()] -= 1;
         self.count -= 1;
     }
 }
 
-/// A message that came before its receive.
+/// An unexpected message: it arrived before its receive was posted.
 #[derive(Debug)]
-pub(crate) struct Unexpected {
-    pub(crate) key: Key,
-    /// What it belongs to.
-    pub(crate) call: Call,
-    /// Its place in the order of arrival.
+pub(crate) struct UnexpectedMessage {
+    pub(crate) key: MatchKey,
+    /// The call that it belongs to.
+    pub(crate) call: CallSignature,
+    /// Its position in arrival order.
     pub(crate) order: u64,
-    pub(crate) what: Arrived,
+    pub(crate) arrival: Arrival,
 }
 
-/// What there is of it.
+/// The part of a message that has arrived.
 #[derive(Debug)]
-pub(crate) enum Arrived {
-    /// All of it.
+pub(crate) enum Arrival {
+    /// An eager message: all of it.
     Eager {
         data: Vec<u8>,
-        /// Whom to tell that it was received.
-        answer: Answer,
+        /// Whom to acknowledge its receipt.
+        ack_to: AckTo,
     },
-    /// Its announcement.
-    Offered(Offer),
+    /// A request to send.
+    Rts(Rts),
 }
 
-/// Who waits for a message to be received.
+/// Who waits for the acknowledgement of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum AckTo {
     Nobody,
-    /// The sender, on this slot of its.
+    /// The sender, in this slot.
     Peer(u32),
     /// A send of this rank to itself.
-    Own(Id),
+    SelfSend(OpId),
 }
 
-/// A message whose data waits at the sender.
+/// A request to send (RTS): the data is still at the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct Rts {
     pub(crate) bytes: u64,
-    /// What the engine said of the memory.
-    pub(crate) place: u64,
-    /// The sender's name for it.
+    /// The engine's key of the send buffer.
+    pub(crate) rkey: u64,
+    /// The sender's slot.
     pub(crate) slot: u32,
     pub(crate) generation: u32,
-    /// How much the operation is about that it belongs to.
-    pub(crate) size: u32,
+    /// The size in the signature of its call.
+    pub(crate) call_size: u32,
 }
 
-impl Unexpected {
+impl UnexpectedMessage {
     pub(crate) fn bytes(&self) -> u64 {
-        self.what.bytes()
+        self.arrival.bytes()
     }
 }
 
-impl Arrived {
-    /// Bytes of it that are here.
-    pub(crate) fn held(&self) -> u64 {
+impl Arrival {
+    /// The number of bytes buffered here.
+    pub(crate) fn buffered_bytes(&self) -> u64 {
         match self {
-            Arrived::Eager { data, .. } => data.len() as u64,
-            Arrived::Offered(_) => 0,
+            Arrival::Eager { data, .. } => data.len() as u64,
+            Arrival::Rts(_) => 0,
         }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Arrived::Eager { data, .. } => data.len() as u64,
-            Arrived::Offered(offer) => offer.bytes,
+            Arrival::Eager { data, .. } => data.len() as u64,
+            Arrival::Rts(rts) => rts.bytes,
         }
     }
 }
 
-/// Messages that wait for their receive.
-pub(crate) struct Waiting {
-    entries: Slab<Unexpected>,
-    bins: [Option<Bins>; CLASSES],
+/// The unexpected message queue.
+pub(crate) struct UnexpectedQueue {
+    entries: Slab<UnexpectedMessage>,
+    bins: [Option<Bins>; WILDCARD_CLASSES],
     next: u64,
-    /// Bytes of those that are there whole.
-    held: u64,
-    /// How many belong to operations of all ranks.
-    of_calls: usize,
+    /// Bytes of eager messages.
+    buffered_bytes: u64,
+    /// Number of messages of collective operations.
+    collective_count: usize,
 }
 
-impl Waiting {
+impl UnexpectedQueue {
     pub(crate) fn new() -> Self {
-        Self { entries: Slab::new(), bins: [Some(Bins::new()), None, None, None], next: 0, held: 0, of_calls: 0 }
+        Self {
+            entries: Slab::new(),
+            bins: [Some(Bins::new()), None, None, None],
+            next: 0,
+            buffered_bytes: 0,
+            collective_count: 0,
+        }
     }
 
-    /// Whether some belong to operations of all ranks.
-    pub(crate) fn has_calls(&self) -> bool {
-        self.of_calls > 0
+    /// Whether there are messages of collective operations.
+    pub(crate) fn has_collective(&self) -> bool {
+        self.collective_count > 0
     }
 
-    /// How much [`iter`](Self::iter) looks at.
-    pub(crate) fn looks(&self) -> usize {
-        self.entries.looks()
+    /// The number of steps of [`iter`](Self::iter).
+    pub(crate) fn scan_cost(&self) -> usize {
+        self.entries.scan_cost()
     }
 
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Unexpected> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &UnexpectedMessage> {
         self.entries.iter().map(|(_, message)| message)
     }
 
@@ -176,74 +182,76 @@ impl Waiting {
         self.entries.is_empty()
     }
 
-    /// Bytes of messages that are there whole.
-    pub(crate) fn held(&self) -> u64 {
-        self.held
+    /// Bytes of eager messages.
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered_bytes
     }
 
-    /// A place in the order of arrival, for a message that has just come.
+    /// The next position in arrival order.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Queues a message at its place in the order of arrival.
-    pub(crate) fn put(&mut self, message: Unexpected) {
+    /// Inserts a message at its position in arrival order.
+    pub(crate) fn insert(&mut self, message: UnexpectedMessage) {
         let (key, order) = (message.key, message.order);
-        self.held += message.what.held();
-        self.of_calls += usize::from(message.call.is_some());
+        self.buffered_bytes += message.arrival.buffered_bytes();
+        self.collective_count += usize::from(message.call.is_collective());
         let index = self.entries.insert(message).index;
         let Self { entries, bins, .. } = self;
         for (class, bins) in bins.iter_mut().enumerate() {
             if let Some(bins) = bins {
-                bins.push_before(key.as_class(class), index, |other| entries.at(other).expect("queued").order > order);
+                bins.push_before(key.with_wildcard_class(class), index, |other| {
+                    entries.at(other).expect("queued").order > order
+                });
             }
         }
     }
 
-    /// The oldest message for a receive.
+    /// The oldest message that matches a receive.
     #[inline]
-    pub(crate) fn find(&mut self, receive: Key) -> Option<Id> {
+    pub(crate) fn find(&mut self, receive: MatchKey) -> Option<OpId> {
         if self.entries.is_empty() {
             return None;
         }
-        let class = receive.class();
+        let class = receive.wildcard_class();
         if self.bins[class].is_none() {
-            self.begin_class(class);
+            self.build_class_bins(class);
         }
         let index = self.bins[class].as_ref().expect("made above").front(receive)?;
         self.entries.id_at(index)
     }
 
     #[cold]
-    fn begin_class(&mut self, class: usize) {
-        let mut all: Vec<(u64, Key, u32)> =
+    fn build_class_bins(&mut self, class: usize) {
+        let mut all: Vec<(u64, MatchKey, u32)> =
             self.entries.iter().map(|(id, message)| (message.order, message.key, id.index)).collect();
         all.sort_unstable_by_key(|&(order, ..)| order);
         let mut bins = Bins::new();
-        all.iter().for_each(|&(_, key, index)| bins.push(key.as_class(class), index));
+        all.iter().for_each(|&(_, key, index)| bins.push(key.with_wildcard_class(class), index));
         self.bins[class] = Some(bins);
     }
 
-    pub(crate) fn get(&self, id: Id) -> &Unexpected {
+    pub(crate) fn get(&self, id: OpId) -> &UnexpectedMessage {
         self.entries.get(id).expect("found before")
     }
 
-    /// Takes a message out.
-    pub(crate) fn take(&mut self, id: Id) -> Unexpected {
+    /// Removes a message.
+    pub(crate) fn take(&mut self, id: OpId) -> UnexpectedMessage {
         let message = self.entries.take(id).expect("found before");
-        self.held -= message.what.held();
-        self.of_calls -= usize::from(message.call.is_some());
+        self.buffered_bytes -= message.arrival.buffered_bytes();
+        self.collective_count -= usize::from(message.call.is_collective());
         for (class, bins) in self.bins.iter_mut().enumerate() {
             if let Some(bins) = bins {
-                bins.remove(message.key.as_class(class), id.index);
+                bins.remove(message.key.with_wildcard_class(class), id.index);
             }
         }
         message
     }
 
-    /// All that `which` picks.
-    pub(crate) fn select(&self, which: impl Fn(&Unexpected) -> bool) -> Vec<Id> {
+    /// The messages that satisfy `which`.
+    pub(crate) fn select(&self, which: impl Fn(&UnexpectedMessage) -> bool) -> Vec<OpId> {
         self.entries.iter().filter(|(_, message)| which(message)).map(|(id, _)| id).collect()
     }
 }
@@ -251,16 +259,16 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bins::{ANY, ANY_TAG};
+    use crate::bins::{ANY_SOURCE, ANY_TAG};
 
-    fn key(source: u32, tag: u64) -> Key {
-        Key { context: 0, source, tag }
+    fn key(source: u32, tag: u64) -> MatchKey {
+        MatchKey { context: 0, source, tag }
     }
 
     #[test]
-    fn the_oldest_receive_wins_whatever_its_class() {
-        let mut posted = Posted::new();
-        let keys = [key(ANY, 5), key(1, 5), key(ANY, ANY_TAG), key(1, ANY_TAG), key(1, 5)];
+    fn the_oldest_receive_matches_in_any_class() {
+        let mut posted = PostedQueue::new();
+        let keys = [key(ANY_SOURCE, 5), key(1, 5), key(ANY_SOURCE, ANY_TAG), key(1, ANY_TAG), key(1, 5)];
         let orders: Vec<u64> = keys.iter().enumerate().map(|(op, key)| posted.post(*key, op as u32)).collect();
         let mut take = |message| posted.take(message, |op| (keys[op as usize], orders[op as usize]));
         assert_eq!(take(key(2, 6)), Some(2));
@@ -269,46 +277,46 @@ mod tests {
         assert!(posted.is_empty());
     }
 
-    fn eager(source: u32, tag: u64, order: u64) -> Unexpected {
-        Unexpected {
+    fn eager(source: u32, tag: u64, order: u64) -> UnexpectedMessage {
+        UnexpectedMessage {
             key: key(source, tag),
-            call: Call::NONE,
+            call: CallSignature::NONE,
             order,
-            what: Arrived::Eager { data: vec![], answer: Answer::Nobody },
+            arrival: Arrival::Eager { data: vec![], ack_to: AckTo::Nobody },
         }
     }
 
     #[test]
-    fn the_oldest_message_wins_for_every_class() {
-        let mut waiting = Waiting::new();
+    fn the_oldest_message_matches_in_every_class() {
+        let mut unexpected = UnexpectedQueue::new();
         for (source, tag) in [(1, 1), (2, 1), (1, 2), (2, 2), (1, 1)] {
-            let order = waiting.next_order();
-            waiting.put(eager(source, tag, order));
+            let order = unexpected.next_order();
+            unexpected.insert(eager(source, tag, order));
         }
         let mut take = |receive| {
-            let id = waiting.find(receive)?;
-            Some(waiting.take(id).order)
+            let id = unexpected.find(receive)?;
+            Some(unexpected.take(id).order)
         };
-        assert_eq!(take(key(ANY, 2)), Some(3));
+        assert_eq!(take(key(ANY_SOURCE, 2)), Some(3));
         assert_eq!(take(key(2, ANY_TAG)), Some(2));
         assert_eq!(take(key(1, 1)), Some(1));
-        assert_eq!(take(key(ANY, ANY_TAG)), Some(4));
+        assert_eq!(take(key(ANY_SOURCE, ANY_TAG)), Some(4));
         assert_eq!(take(key(2, ANY_TAG)), None);
-        assert_eq!(take(key(ANY, ANY_TAG)), Some(5));
-        assert_eq!(take(key(ANY, ANY_TAG)), None);
+        assert_eq!(take(key(ANY_SOURCE, ANY_TAG)), Some(5));
+        assert_eq!(take(key(ANY_SOURCE, ANY_TAG)), None);
     }
 
     #[test]
-    fn a_message_put_back_keeps_its_place() {
-        let mut waiting = Waiting::new();
+    fn a_requeued_message_keeps_its_position() {
+        let mut unexpected = UnexpectedQueue::new();
         for _ in 0..3 {
-            let order = waiting.next_order();
-            waiting.put(eager(1, 1, order));
+            let order = unexpected.next_order();
+            unexpected.insert(eager(1, 1, order));
         }
-        let first = waiting.find(key(1, 1)).unwrap();
-        let message = waiting.take(first);
-        waiting.put(message);
-        let first = waiting.find(key(ANY, 1)).unwrap();
-        assert_eq!(waiting.get(first).order, 1);
+        let first = unexpected.find(key(1, 1)).unwrap();
+        let message = unexpected.take(first);
+        unexpected.insert(message);
+        let first = unexpected.find(key(ANY_SOURCE, 1)).unwrap();
+        assert_eq!(unexpected.get(first).order, 1);
     }
 }

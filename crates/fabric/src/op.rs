@@ -1,226 +1,235 @@
-//! An operation in flight, from its start until its request has taken the result.
+//! A pending operation, from its start until the caller has taken its result.
 
-use treepie_base::{Bytes, Error, Lender, Result, Span};
+use treepie_base::{BorrowScopeId, Bytes, Error, Result, Span};
 
-use crate::bins::{ANY, ANY_TAG, Key};
-use crate::call::Call;
-use crate::slab::Id;
+use crate::bins::{ANY_SOURCE, ANY_TAG, MatchKey};
+use crate::call_signature::CallSignature;
+use crate::slab::OpId;
 
-/// Who sent a message, what it is called and how long it is. The source is a rank of the world.
+/// The envelope of a message: source, tag and length. The source is a rank of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Envelope {
-    /// Rank of the world that sent it.
+    /// The sender, as a rank of the world.
     pub source: u32,
     /// Its tag.
     pub tag: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// What it belongs to.
-    pub call: Call,
+    /// The call that it belongs to.
+    pub call: CallSignature,
 }
 
-/// Which messages a receive or probe takes. The source is a rank of the world.
+/// Which messages a receive or probe matches. The source is a rank of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Select {
-    /// The communicator.
+    /// The context of the communicator.
     pub context: u32,
-    /// Only this rank's, or anybody's.
+    /// The source; none for any source.
     pub source: Option<u32>,
-    /// Only this tag, or any.
+    /// The tag; none for any tag.
     pub tag: Option<u64>,
-    /// What the message must belong to. One that does not, and that this would take otherwise, is an error.
-    pub call: Call,
+    /// The call that the message must belong to. A matching message of another call is an error.
+    pub call: CallSignature,
 }
 
 impl Select {
-    pub(crate) fn key(self) -> Key {
-        Key { context: self.context, source: self.source.unwrap_or(ANY), tag: self.tag.unwrap_or(ANY_TAG) }
+    pub(crate) fn key(self) -> MatchKey {
+        MatchKey { context: self.context, source: self.source.unwrap_or(ANY_SOURCE), tag: self.tag.unwrap_or(ANY_TAG) }
     }
 }
 
-/// Where a message is to go. The destination is a rank of the world.
+/// The destination of a message, as a rank of the world, and its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The communicator.
+    /// The context of the communicator.
     pub context: u32,
     /// The receiver.
     pub to: u32,
     /// The tag.
     pub tag: u64,
-    /// Whether the send is done only when its receive has begun.
+    /// Whether the send completes only when a matching receive has started.
     pub synchronous: bool,
-    /// What the message belongs to.
-    pub call: Call,
+    /// The call that the message belongs to.
+    pub call: CallSignature,
 }
 
-/// Where a received message is put.
+/// The receive buffer.
 #[derive(Debug)]
-pub enum Target {
-    /// Into memory of a given size; a longer message is an error.
+pub enum RecvTarget {
+    /// Memory of a given size; a longer message is an error.
     Into(Span),
-    /// Into memory made for it, aligned like this.
-    Fresh {
+    /// Memory allocated when the message is matched.
+    Allocate {
         /// Alignment of the element.
         align: usize,
     },
 }
 
-/// A send that was begun.
+/// A started send.
 #[derive(Debug)]
 pub enum Started {
-    /// It is over: its memory.
+    /// It has completed; its memory.
     Done(Span),
-    /// It goes on under this number.
-    Pending(Id),
+    /// It is pending under this id.
+    Pending(OpId),
 }
 
-/// What is left when an operation is done.
+/// The result of a completed operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// Of the message that was received; zeros for a send.
+    /// The envelope of the received message; zeros for a send.
     pub envelope: Envelope,
     /// The operation's memory.
     pub span: Option<Span>,
 }
 
-/// What an operation does, for those who wait for it and ask why.
+/// The kind of an operation, for reports of waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum OpKind {
     Send,
     SynchronousSend,
     Receive,
-    Gather,
+    Barrier,
     Task,
 }
 
 #[derive(Debug)]
-pub(crate) enum State {
-    /// A receive without a message; its place in the order of receives.
+pub(crate) enum OpState {
+    /// A posted receive; its position in posting order.
     Posted(u64),
-    /// A send that waits for its turn or for room.
+    /// A send in the send queue.
     Queued,
-    /// A receive whose message is coming.
-    Moving(Box<Moving>),
-    /// A send that waits for an answer; its number among those.
-    Answering(Id),
-    /// A send whose data goes out in records.
+    /// A receive whose rendezvous transfer is in progress.
+    Transferring(Box<RendezvousTransfer>),
+    /// A send that waits for an acknowledgement; its id among those.
+    AwaitingAck(OpId),
+    /// A send that streams its data in records.
     Streaming,
-    /// Something else that ends by itself.
+    /// Another operation in progress.
     Running,
-    /// A task, by its number among those.
-    Task(Id),
+    /// A task; its id among those.
+    Task(OpId),
     Done(Envelope),
     Failed(Box<Error>),
 }
 
-/// A message on its way into a receive.
+/// A rendezvous transfer into a receive.
 #[derive(Debug)]
-pub(crate) struct Moving {
+pub(crate) struct RendezvousTransfer {
     pub(crate) envelope: Envelope,
-    /// The sender's name for it.
+    /// The sender's slot.
     pub(crate) slot: u32,
-    /// Bytes that have come as records.
+    /// Bytes that have arrived in data records.
     pub(crate) got: usize,
-    /// Whether the engine, or the sender, has been asked for the data.
-    pub(crate) begun: bool,
+    /// Whether the transfer has started, and is not deferred.
+    pub(crate) started: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Op {
-    pub(crate) state: State,
+    pub(crate) state: OpState,
     pub(crate) span: Option<Span>,
-    /// Whose memory it is, if it was lent; also while the engine has it.
-    pub(crate) lender: Option<Lender>,
-    /// What a receive takes; for a send, the address, with the receiver as source.
-    pub(crate) key: Key,
-    /// What its message belongs to.
-    pub(crate) call: Call,
-    pub(crate) what: What,
-    /// For a receive without memory of its own, the alignment of what is to be made: one more than its logarithm; 0 for others.
-    pub(crate) fresh: u8,
-    /// Who is told when it ends.
-    pub(crate) heed: Heed,
+    /// The scope that its memory is borrowed in, if any; also while the engine owns the span.
+    pub(crate) scope: Option<BorrowScopeId>,
+    /// The match key of a receive; for a send, its address with the receiver as source.
+    pub(crate) key: MatchKey,
+    /// The call that its message belongs to.
+    pub(crate) call: CallSignature,
+    pub(crate) kind: OpKind,
+    /// For a receive that allocates its memory, the logarithm of the alignment plus one; 0 for others.
+    pub(crate) log_align: u8,
+    /// What its completion notifies.
+    pub(crate) on_completion: OnCompletion,
 }
 
-/// Who is told when an operation ends.
+/// What the completion of an operation notifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heed {
-    /// Nobody; its result is kept until somebody asks.
-    Kept,
-    /// Nobody ever will ask, as its request was dropped: it removes itself.
-    Nobody,
-    /// A completion queue gets it, with this token.
-    Queue { queue: Id, token: u32 },
-    /// The task that has begun it is stepped.
+pub(crate) enum OnCompletion {
+    /// Nothing; the result stays until the caller takes it.
+    Keep,
+    /// Nothing; the request was dropped, so the operation removes itself.
+    Discard,
+    /// A completion queue, with this token.
+    Queue { queue: OpId, token: u32 },
+    /// The task that started it.
     Task(u32),
-    /// It is a message of a protocol, whose run has it.
-    Run,
+    /// The instance of the protocol that the message belongs to.
+    Protocol,
 }
 
 impl Op {
-    /// Something of this rank that is no message.
-    pub(crate) fn other(what: What) -> Self {
-        let (key, call) = (Key { context: 0, source: ANY, tag: ANY_TAG }, Call::NONE);
-        Self { state: State::Running, span: None, lender: None, key, call, what, fresh: 0, heed: Heed::Kept }
+    /// An operation that is no message.
+    pub(crate) fn local(kind: OpKind) -> Self {
+        let (key, call) = (MatchKey { context: 0, source: ANY_SOURCE, tag: ANY_TAG }, CallSignature::NONE);
+        Self {
+            state: OpState::Running,
+            span: None,
+            scope: None,
+            key,
+            call,
+            kind,
+            log_align: 0,
+            on_completion: OnCompletion::Keep,
+        }
     }
 
     pub(crate) fn send(address: Address, span: Span) -> Self {
         let Address { context, to, tag, synchronous, call } = address;
         Self {
-            state: State::Queued,
-            lender: span.lender(),
+            state: OpState::Queued,
+            scope: span.scope_id(),
             span: Some(span),
-            key: Key { context, source: to, tag },
+            key: MatchKey { context, source: to, tag },
             call,
-            what: if synchronous { What::SynchronousSend } else { What::Send },
-            fresh: 0,
-            heed: Heed::Kept,
+            kind: if synchronous { OpKind::SynchronousSend } else { OpKind::Send },
+            log_align: 0,
+            on_completion: OnCompletion::Keep,
         }
     }
 
     #[inline]
-    pub(crate) fn receive(key: Key, call: Call, state: State, target: Target) -> Self {
-        let (span, lender, fresh) = match target {
-            Target::Into(span) => {
-                let lender = span.lender();
-                (Some(span), lender, 0)
+    pub(crate) fn receive(key: MatchKey, call: CallSignature, state: OpState, target: RecvTarget) -> Self {
+        let (span, scope, log_align) = match target {
+            RecvTarget::Into(span) => {
+                let scope = span.scope_id();
+                (Some(span), scope, 0)
             }
-            Target::Fresh { align } => (None, None, align.ilog2() as u8 + 1),
+            RecvTarget::Allocate { align } => (None, None, align.ilog2() as u8 + 1),
         };
-        Self { state, span, lender, key, call, what: What::Receive, fresh, heed: Heed::Kept }
+        Self { state, span, scope, key, call, kind: OpKind::Receive, log_align, on_completion: OnCompletion::Keep }
     }
 
-    /// The same as a task's own matter; `number` is that of a task which is stepped when this ends.
+    /// Assigns the operation to a task; `number` is the spawned task that its completion marks as ready.
     #[inline]
-    pub(crate) fn of_task(self, number: Option<u32>) -> Self {
-        Self { lender: None, heed: number.map_or(Heed::Kept, Heed::Task), ..self }
+    pub(crate) fn owned_by_task(self, number: Option<u32>) -> Self {
+        Self { scope: None, on_completion: number.map_or(OnCompletion::Keep, OnCompletion::Task), ..self }
     }
 
     pub(crate) fn is_send(&self) -> bool {
-        matches!(self.what, What::Send | What::SynchronousSend)
+        matches!(self.kind, OpKind::Send | OpKind::SynchronousSend)
     }
 
     pub(crate) fn address(&self) -> Address {
-        let Key { context, source, tag } = self.key;
-        Address { context, to: source, tag, synchronous: self.what == What::SynchronousSend, call: self.call }
+        let MatchKey { context, source, tag } = self.key;
+        Address { context, to: source, tag, synchronous: self.kind == OpKind::SynchronousSend, call: self.call }
     }
 
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.state, State::Done(_) | State::Failed(_))
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.state, OpState::Done(_) | OpState::Failed(_))
     }
 
-    /// How it ended, if it has.
+    /// Its result, if it has completed.
     #[inline]
     pub(crate) fn outcome(&self) -> Option<Result<Envelope>> {
         match &self.state {
-            State::Done(envelope) => Some(Ok(*envelope)),
-            State::Failed(error) => Some(Err((**error).clone())),
+            OpState::Done(envelope) => Some(Ok(*envelope)),
+            OpState::Failed(error) => Some(Err((**error).clone())),
             _ => None,
         }
     }
 
-    /// From now on no peer copies from the memory of a send.
+    /// Deregisters the send buffer: no peer copies from it any more.
     #[cold]
     pub(crate) fn deregister(&mut self) {
         if let Some(span) = &mut self.span {
@@ -228,44 +237,44 @@ impl Op {
         }
     }
 
-    /// Bytes that a received message may have.
-    pub(crate) fn room(&self) -> u64 {
+    /// The longest message that the receive can hold.
+    pub(crate) fn capacity(&self) -> u64 {
         match &self.span {
             Some(span) => span.len() as u64,
-            None if self.fresh != 0 => u64::MAX,
+            None if self.log_align != 0 => u64::MAX,
             None => 0,
         }
     }
 
-    /// The memory that a receive asked to be made for a message.
-    pub(crate) fn make_memory(&mut self, bytes: usize) {
-        if self.fresh != 0 {
-            self.span = Some(Span::from(Bytes::zeroed(bytes, 1 << (self.fresh - 1))));
-            self.fresh = 0;
+    /// Allocates the memory of a receive that has none.
+    pub(crate) fn allocate(&mut self, bytes: usize) {
+        if self.log_align != 0 {
+            self.span = Some(Span::from(Bytes::zeroed(bytes, 1 << (self.log_align - 1))));
+            self.log_align = 0;
         }
     }
 }
 
-/// Something that is waited for, in words.
+/// What a rank waits for, for reports.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Waiting {
-    Op(What, Key),
+pub(crate) enum WaitReason {
+    Op(OpKind, MatchKey),
     For(&'static str),
 }
 
-impl std::fmt::Display for Waiting {
+impl std::fmt::Display for WaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, key) = match self {
-            Waiting::For(name) => return write!(f, "{name}"),
-            Waiting::Op(what, key) => (what, key),
+            WaitReason::For(name) => return write!(f, "{name}"),
+            WaitReason::Op(what, key) => (what, key),
         };
         match what {
-            What::Send => write!(f, "send to rank {}", key.source)?,
-            What::SynchronousSend => write!(f, "ssend to rank {}", key.source)?,
-            What::Receive if key.source == ANY => write!(f, "recv from any rank")?,
-            What::Receive => write!(f, "recv from rank {}", key.source)?,
-            What::Gather => return write!(f, "barrier"),
-            What::Task => return write!(f, "a collective operation"),
+            OpKind::Send => write!(f, "send to rank {}", key.source)?,
+            OpKind::SynchronousSend => write!(f, "ssend to rank {}", key.source)?,
+            OpKind::Receive if key.source == ANY_SOURCE => write!(f, "recv from any rank")?,
+            OpKind::Receive => write!(f, "recv from rank {}", key.source)?,
+            OpKind::Barrier => return write!(f, "barrier"),
+            OpKind::Task => return write!(f, "a collective operation"),
         }
         match key.tag {
             ANY_TAG => write!(f, ", any tag")?,
@@ -279,15 +288,15 @@ impl std::fmt::Display for Waiting {
 mod tests {
     use super::*;
 
-    /// Also beyond what 16 bits hold.
+    /// Also beyond what 16 bits can hold.
     #[test]
-    fn memory_is_made_with_any_alignment() {
+    fn memory_is_allocated_with_any_alignment() {
         for align in [1, 8, 1 << 15, 1 << 16, 1 << 20] {
-            let key = Key { context: 0, source: 0, tag: 0 };
-            let mut op = Op::receive(key, Call::NONE, State::Queued, Target::Fresh { align });
-            assert_eq!(op.room(), u64::MAX, "aligned to {align}");
-            op.make_memory(64);
-            let span = op.span.expect("it was made");
+            let key = MatchKey { context: 0, source: 0, tag: 0 };
+            let mut op = Op::receive(key, CallSignature::NONE, OpState::Queued, RecvTarget::Allocate { align });
+            assert_eq!(op.capacity(), u64::MAX, "aligned to {align}");
+            op.allocate(64);
+            let span = op.span.expect("allocated above");
             assert_eq!((span.as_slice().as_ptr().addr() % align, span.len()), (0, 64));
         }
     }

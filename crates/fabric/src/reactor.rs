@@ -1,136 +1,140 @@
-//! Protocols whose messages depend on data, as state machines.
+//! Reactors: data-dependent protocols as state machines.
 //!
-//! Where who sends what to whom is known beforehand, an algorithm is a schedule. Where it depends on what comes, it is a
-//! [`Reactor`]: messages go in, messages come out. A reactor has no clock and does no I/O, so whoever drives it decides when
-//! things happen: the progress of an [`Endpoint`](crate::Endpoint), or a simulator that delays and reorders by a seed.
+//! Where the communication pattern is known beforehand, an algorithm is a schedule. Where it depends on received data,
+//! it is a [`Reactor`]: messages in, messages out. A reactor has no clock and does no I/O. Its driver decides when
+//! things happen: the progress of an [`Endpoint`](crate::Endpoint), or a simulator that delays and reorders messages by
+//! a seed.
 //!
-//! A driver sends what [`poll_transmit`](Reactor::poll_transmit) gives out and hands in with
-//! [`on_message`](Reactor::on_message) what comes, which nobody has to ask for, until the reactor
-//! [is done](Reactor::is_done). It may do all that in any order and as late as it likes.
+//! A driver sends the messages of [`poll_transmit`](Reactor::poll_transmit) and passes received ones to
+//! [`on_message`](Reactor::on_message), without posted receives, until the reactor [is done](Reactor::is_done). It may
+//! do so in any order and with any delay.
 //!
-//! Two more things exist where the engine has them, and a reactor uses them only if it was made to: a barrier of all ranks
-//! ([`poll_arrive`](Reactor::poll_arrive)) and a counter at each rank ([`poll_add`](Reactor::poll_add)).
+//! Two more primitives exist where the engine has them; a reactor uses them only if it was created to: a barrier of all
+//! ranks ([`poll_barrier`](Reactor::poll_barrier)) and a counter on each rank
+//! ([`poll_increment`](Reactor::poll_increment)).
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Result};
 
-/// A message that a reactor wants to be sent.
+/// A message that a reactor sends.
 #[derive(Debug)]
 pub struct Transmit {
-    /// The rank that gets it.
+    /// The destination.
     pub to: u32,
-    /// What it is called within the protocol.
+    /// The tag within the protocol.
     pub tag: u32,
-    /// What it says.
+    /// The data.
     pub bytes: Bytes,
-    /// Whether the reactor is to be told that the receiver has taken it.
+    /// Whether the reactor gets an acknowledgement ([`Reactor::on_ack`]).
     pub synchronous: bool,
 }
 
 impl Transmit {
-    /// A message of which the sender hears nothing more.
+    /// A message without acknowledgement.
     pub fn new(to: u32, tag: u32, bytes: impl Into<Bytes>) -> Self {
         Self { to, tag, bytes: bytes.into(), synchronous: false }
     }
 
-    /// The same, and the reactor is told when the receiver has taken it.
+    /// The same message as a synchronous send, which the receiver acknowledges.
     pub fn synchronous(self) -> Self {
         Self { synchronous: true, ..self }
     }
 }
 
-/// What is known when all ranks have come to a barrier.
+/// The result of a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gathered {
-    /// The bits that any of them brought.
-    pub census: u64,
-    /// How often others have added to this rank's counter since the barrier before.
-    pub added: u64,
+pub struct BarrierResult {
+    /// The OR of the bits of all ranks.
+    pub bits: u64,
+    /// The number of increments of this rank's counter since the previous barrier.
+    pub counter: u64,
 }
 
-/// What a reactor needs of a rank.
+/// How a reactor depends on a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Everything has come, if there was anything.
+pub enum PeerDependency {
+    /// All its messages have arrived, if there were any.
     Nothing,
-    /// It may have to send something: if it gives up, so does this one; if it leaves, it will have sent everything.
-    Perhaps,
-    /// It has to send something: if it is lost or gives up, so does this one.
-    Message,
+    /// It may still send: if it aborts, so does this rank; if it finalizes, it has sent everything.
+    Possible,
+    /// It must still send: if it is lost or aborts, this rank aborts.
+    Required,
 }
 
-/// A protocol on one rank that takes messages in and gives messages out.
+/// A protocol on one rank that receives and sends messages.
 ///
-/// What it can rely on: messages of one pair and one tag come in the order in which they were sent, each once. Nothing is
-/// promised about those of different pairs or tags, nor about how long they take.
+/// Guarantees: messages of one pair and one tag arrive in the order in which they were sent, each once. Nothing is
+/// guaranteed about the order across pairs or tags, nor about delays.
 pub trait Reactor {
-    /// The next message to be sent, if there is one now.
+    /// The next message to send, if there is one now.
     fn poll_transmit(&mut self) -> Option<Transmit>;
 
-    /// Takes a message in. `now` is the time since some beginning. An error ends the protocol on this rank.
+    /// Handles a message. `now` is the time since a fixed point in the past. An error ends the protocol on this rank.
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()>;
 
-    /// Takes a message in where it lies, if this reactor [reads in place](Self::reads_in_place).
-    fn on_body(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+    /// Handles a message in the engine's memory, if this reactor [accepts that](Self::accepts_in_place).
+    fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
         let _ = (from, tag, body);
-        unreachable!("it does not read in place");
+        unreachable!("this reactor does not accept messages in place");
     }
 
-    /// Whether messages may also be handed in by [`on_body`](Self::on_body). Long ones never are. There is no time to ask for
-    /// the time then.
-    fn reads_in_place(&self) -> bool {
+    /// Whether the driver may pass eager messages to [`on_message_in_place`](Self::on_message_in_place). That method
+    /// gets no time, since reading the clock would cost too much there.
+    fn accepts_in_place(&self) -> bool {
         false
     }
 
-    /// A message that was given out is on its way; perhaps with the memory that it was in, to be used again.
+    /// A message has been sent; `memory` is its buffer for reuse, if it is free.
     fn on_sent(&mut self, to: u32, tag: u32, memory: Option<Bytes>) {
         let _ = (to, tag, memory);
     }
 
-    /// A synchronous message has been taken by its receiver.
-    fn on_taken(&mut self, to: u32, tag: u32) {
+    /// The receiver has acknowledged a synchronous message.
+    fn on_ack(&mut self, to: u32, tag: u32) {
         let _ = (to, tag);
     }
 
-    /// The next rank whose counter is to be one more, if there is one now.
-    fn poll_add(&mut self) -> Option<u32> {
+    /// The next rank whose counter to increment, if there is one now.
+    fn poll_increment(&mut self) -> Option<u32> {
         None
     }
 
-    /// Says once that this rank has come to the barrier, and brings some bits along, of which the highest is not to be used. It
-    /// comes there after all messages and additions that were given out before have been put on their way.
-    fn poll_arrive(&mut self) -> Option<u64> {
+    /// Returns once that this rank arrives at the barrier, and the bits that it contributes; the highest bit is
+    /// reserved. The driver arrives after it has dispatched all earlier messages and increments.
+    fn poll_barrier(&mut self) -> Option<u64> {
         None
     }
 
-    /// All ranks have come to the barrier. Messages that were already taken by then, or must be there because the engine
-    /// says so ([`arrives_last`](crate::Offers::arrives_last)), have been handed in before.
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        let _ = gathered;
+    /// All ranks have arrived at the barrier. The driver has passed in all messages acknowledged before, and all
+    /// messages sent before if the engine guarantees that
+    /// ([`barrier_orders_messages`](crate::Capabilities::barrier_orders_messages)).
+    fn on_barrier(&mut self, result: BarrierResult) -> Result<()> {
+        let _ = result;
         Ok(())
     }
 
-    /// Whether it will come to the barrier again, if it goes on as it should.
-    fn meets_again(&self) -> bool {
+    /// Whether it will arrive at another barrier, unless it fails.
+    fn expects_barrier(&self) -> bool {
         false
     }
 
-    /// How much it has computed since this was last asked, in units of its own, as elements moved. A simulator charges that.
+    /// The work since the last call, in units that the reactor defines, such as elements copied. A simulator charges
+    /// it.
     fn take_work(&mut self) -> u64 {
         0
     }
 
-    /// What people call it. Ranks run reactors of one name together.
+    /// Its name. All ranks of an instance run reactors of the same name.
     fn name(&self) -> &'static str {
         "a protocol"
     }
 
-    /// What it needs of a rank to end, as far as it knows.
-    fn needs(&self, rank: u32) -> Needs;
+    /// How its completion depends on a rank, as far as it knows.
+    fn dependency_on(&self, rank: u32) -> PeerDependency;
 
-    /// Whether nothing more will be sent, and no more messages are needed. What `poll_transmit` has still to give out is to
-    /// be sent before.
+    /// Whether it needs no more messages and sends none, apart from those that `poll_transmit` still returns, which the
+    /// driver sends first.
     fn is_done(&self) -> bool;
 }
 
@@ -143,36 +147,36 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
         (**self).on_message(now, from, tag, bytes)
     }
 
-    fn on_body(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
-        (**self).on_body(from, tag, body)
+    fn on_message_in_place(&mut self, from: u32, tag: u32, body: &[u8]) -> Result<()> {
+        (**self).on_message_in_place(from, tag, body)
     }
 
-    fn reads_in_place(&self) -> bool {
-        (**self).reads_in_place()
+    fn accepts_in_place(&self) -> bool {
+        (**self).accepts_in_place()
     }
 
     fn on_sent(&mut self, to: u32, tag: u32, memory: Option<Bytes>) {
         (**self).on_sent(to, tag, memory);
     }
 
-    fn on_taken(&mut self, to: u32, tag: u32) {
-        (**self).on_taken(to, tag);
+    fn on_ack(&mut self, to: u32, tag: u32) {
+        (**self).on_ack(to, tag);
     }
 
-    fn meets_again(&self) -> bool {
-        (**self).meets_again()
+    fn expects_barrier(&self) -> bool {
+        (**self).expects_barrier()
     }
 
-    fn poll_add(&mut self) -> Option<u32> {
-        (**self).poll_add()
+    fn poll_increment(&mut self) -> Option<u32> {
+        (**self).poll_increment()
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        (**self).poll_arrive()
+    fn poll_barrier(&mut self) -> Option<u64> {
+        (**self).poll_barrier()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        (**self).on_gathered(gathered)
+    fn on_barrier(&mut self, result: BarrierResult) -> Result<()> {
+        (**self).on_barrier(result)
     }
 
     fn take_work(&mut self) -> u64 {
@@ -183,8 +187,8 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
         (**self).name()
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        (**self).needs(rank)
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        (**self).dependency_on(rank)
     }
 
     fn is_done(&self) -> bool {

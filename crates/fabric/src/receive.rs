@@ -1,114 +1,151 @@
-//! Receiving and probing.
+//! Blocking and nonblocking receives.
 
 use std::cell::RefCell;
 
-use treepie_base::{Bytes, Error, Result, copy_short, lending};
+use treepie_base::{Bytes, Error, Result, borrow_scope, copy_short};
 
-use crate::bins::Key;
-use crate::call::Call;
-use crate::core::{Core, Foreground, Outcome};
-use crate::endpoint::{BATCH, Endpoint};
-use crate::kind;
-use crate::matching::{Answer, Arrived, Offer, Unexpected};
-use crate::op::{Envelope, Op, Select, State, Target, Waiting, What};
-use crate::slab::Id;
-use crate::waiting::Patience;
+use crate::bins::MatchKey;
+use crate::call_signature::CallSignature;
+use crate::endpoint::Endpoint;
+use crate::endpoint_state::EndpointState;
+use crate::matching::{AckTo, Arrival, Rts, UnexpectedMessage};
+use crate::op::{Envelope, Op, OpKind, OpState, RecvTarget, Select, WaitReason};
+use crate::progress::BATCH;
+use crate::slab::OpId;
+use crate::wait::Backoff;
+use crate::wire;
 
-/// A message that was found by a probe and taken out of the queue: only its holder can receive it.
+/// A message that a matched probe (`mprobe`) removed from the queue: only its holder can receive it.
 #[derive(Debug)]
-pub struct Found(Unexpected);
+pub struct MatchedUnexpected(pub(crate) UnexpectedMessage);
 
-impl Found {
-    /// What is known of it.
+impl MatchedUnexpected {
+    /// Its envelope.
     pub fn envelope(&self) -> Envelope {
         envelope(&self.0)
     }
 }
 
-fn envelope(message: &Unexpected) -> Envelope {
-    let Unexpected { key, call, .. } = message;
+pub(crate) fn envelope(message: &UnexpectedMessage) -> Envelope {
+    let UnexpectedMessage { key, call, .. } = message;
     Envelope { source: key.source, tag: key.tag, bytes: message.bytes(), call: *call }
 }
 
-/// Which receives look whether their message is already there.
+/// The blocking receive in progress: it is younger than all posted ones, so it needs no queue entry.
+pub(crate) struct BlockingRecv<'a> {
+    pub(crate) key: MatchKey,
+    /// The call that the message must belong to.
+    pub(crate) call: CallSignature,
+    pub(crate) into: &'a mut [u8],
+    pub(crate) outcome: Option<RecvOutcome>,
+}
+
+pub(crate) enum RecvOutcome {
+    Received(Envelope),
+    Truncated {
+        bytes: u64,
+    },
+    /// The message belongs to another call, and stays queued.
+    Mismatch {
+        source: u32,
+        call: CallSignature,
+    },
+    Rts(Envelope, Rts),
+}
+
+impl BlockingRecv<'_> {
+    /// Why the receive fails on a message that it matches.
+    #[cold]
+    pub(crate) fn rejection(&self, message: MatchKey, call: CallSignature, bytes: u64) -> RecvOutcome {
+        if self.call == call {
+            RecvOutcome::Truncated { bytes }
+        } else {
+            RecvOutcome::Mismatch { source: message.source, call }
+        }
+    }
+}
+
+/// Decides which receives poll for their message when they start.
 #[derive(Default)]
-pub(crate) struct Looking {
-    /// How many have been begun.
-    begun: u32,
-    /// So many are not to look.
+pub(crate) struct RecvPollGate {
+    /// Number of receives started.
+    started: u32,
+    /// Number of receives that are not to poll.
     skip: u32,
 }
 
-impl Looking {
-    /// One more is begun. Returns whether everything else is to get on first: those who find their message at once
-    /// might never come to it, and answers and other peers would wait for ever.
+impl RecvPollGate {
+    /// Counts a receive. Returns whether to make progress first: receives that find their message at once might never
+    /// do so, and acknowledgements and other peers would wait for ever.
     #[inline]
-    fn begin(&mut self) -> bool {
-        self.begun = self.begun.wrapping_add(1);
-        self.begun.is_multiple_of(64)
+    fn start(&mut self) -> bool {
+        self.started = self.started.wrapping_add(1);
+        self.started.is_multiple_of(64)
     }
 
-    /// Whether this one is to look.
+    /// Whether this receive is to poll.
     #[inline]
-    fn now(&mut self) -> bool {
-        let looks = self.skip == 0;
+    fn should_poll(&mut self) -> bool {
+        let polls = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
-        looks
+        polls
     }
 
-    /// A look takes the line that the sender is about to write away from it, so the next ones do not; by then there
-    /// may be several messages at once. Between 4 and 16 it makes no difference; 0 costs a fifth of the rate.
+    /// A poll takes the cache line from the sender that is about to write it, so the next receives skip theirs; by then
+    /// several messages may have arrived. Between 4 and 16 it makes no difference; 0 costs a fifth of the rate.
     fn found_nothing(&mut self) {
         self.skip = 8;
     }
 }
 
 impl Endpoint {
-    /// Receives into `into`.
+    /// Blocking receive into `into`.
     #[inline]
     pub fn recv(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
         let key = select.key();
-        if !self.core.waiting.is_empty() && self.core.waiting.find(key).is_some() {
-            return self.recv_waiting(select, into);
+        if !self.state.unexpected.is_empty() && self.state.unexpected.find(key).is_some() {
+            return self.recv_unexpected(select, into);
         }
-        let mut patience = Patience::default();
-        let mut foreground = Some(Foreground { key, call: select.call, into, outcome: None });
+        let mut backoff = Backoff::default();
+        let mut blocking = Some(BlockingRecv { key, call: select.call, into, outcome: None });
         loop {
-            let any = self.progress_for(&mut foreground);
-            let outcome = foreground.as_mut().and_then(|foreground| foreground.outcome.take());
+            let any = self.progress_for(&mut blocking);
+            let outcome = blocking.as_mut().and_then(|blocking| blocking.outcome.take());
             match outcome {
-                Some(Outcome::Received(envelope)) => return Ok(envelope),
-                Some(Outcome::TooLong { bytes }) => {
-                    let room = foreground.expect("set above").into.len() as u64;
+                Some(RecvOutcome::Received(envelope)) => return Ok(envelope),
+                Some(RecvOutcome::Truncated { bytes }) => {
+                    let room = blocking.expect("set above").into.len() as u64;
                     return Err(Error::Truncated { got: bytes, room });
                 }
-                Some(Outcome::Differs { source, call }) => return Err(self.differs(select.call, call, source)),
-                Some(Outcome::Offered(envelope, offer)) => {
-                    return self.recv_offered(envelope, offer, foreground.expect("set above").into);
+                Some(RecvOutcome::Mismatch { source, call }) => {
+                    return Err(self.mismatch_error(select.call, call, source));
+                }
+                Some(RecvOutcome::Rts(envelope, rts)) => {
+                    return self.recv_rendezvous(envelope, rts, blocking.expect("set above").into);
                 }
                 None if any => {
-                    patience.stir();
-                    // A task may have waited for something; what came then must not be overtaken.
-                    if std::mem::take(&mut self.came_past) && self.core.waiting.find(key).is_some() {
-                        return self.recv_waiting(select, foreground.expect("set above").into);
+                    backoff.reset();
+                    // A task may have waited meanwhile; messages queued then must not be overtaken.
+                    if std::mem::take(&mut self.recheck_unexpected) && self.state.unexpected.find(key).is_some() {
+                        return self.recv_unexpected(select, blocking.expect("set above").into);
                     }
-                    self.fail_given_up(key)?;
+                    self.check_aborted(key)?;
                 }
                 None => {
-                    self.refuse_self_wait(key)?;
-                    self.core.differing.awaits(key, select.call);
-                    self.pause(&mut patience, Waiting::Op(What::Receive, key));
-                    let lost = self.hopeless(key);
+                    self.check_self_deadlock(key)?;
+                    self.state.mismatches.set_awaited(key, select.call);
+                    self.backoff(&mut backoff, WaitReason::Op(OpKind::Receive, key));
+                    let lost = self.lost_source(key);
                     if lost.is_some() {
-                        // What it sent before it left counts.
+                        // Messages that it sent before still count.
                         while self.progress() {}
                     }
-                    // While looking for losses, messages may have come past this receive.
-                    if self.core.waiting.find(key).is_some() {
-                        return self.recv_waiting(select, foreground.expect("set above").into);
+                    // The failure check may have queued messages that this receive matches.
+                    if self.state.unexpected.find(key).is_some() {
+                        return self.recv_unexpected(select, blocking.expect("set above").into);
                     }
-                    self.fail_given_up(key)?;
-                    self.fail_differing(key.context, key.tag, select.call)?;
+                    self.check_aborted(key)?;
+                    self.check_mismatch(key.context, key.tag, select.call)?;
                     if let Some(lost) = lost {
                         return Err(Error::PeerLost { rank: lost as usize });
                     }
@@ -117,118 +154,118 @@ impl Endpoint {
         }
     }
 
-    fn fail_given_up(&self, key: Key) -> Result<()> {
-        self.core.given_up.will_not_come(key).map_or(Ok(()), Err)
+    fn check_aborted(&self, key: MatchKey) -> Result<()> {
+        self.state.aborts.peer_abort_error(key).map_or(Ok(()), Err)
     }
 
-    /// Receives a message that is already there.
+    /// Receives an unexpected message.
     #[cold]
-    fn recv_waiting(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
-        let id = self.core.waiting.find(select.key()).expect("the caller has seen it");
-        let message = self.core.waiting.get(id);
+    fn recv_unexpected(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
+        let id = self.state.unexpected.find(select.key()).expect("the caller has found it");
+        let message = self.state.unexpected.get(id);
         let (got, room) = (message.bytes(), into.len() as u64);
         if message.call != select.call {
-            return Err(self.differs(select.call, message.call, message.key.source));
+            return Err(self.mismatch_error(select.call, message.call, message.key.source));
         }
         if got > room {
             return Err(Error::Truncated { got, room });
         }
-        let message = self.core.waiting.take(id);
-        self.tell_held();
-        self.recv_found(Found(message), into).map_err(|refused| self.put_refused_back(refused))
+        let message = self.state.unexpected.take(id);
+        self.report_unexpected_bytes();
+        self.mrecv(MatchedUnexpected(message), into).map_err(|rejected| self.requeue_rejected(rejected))
     }
 
-    fn differs(&self, expected: Call, call: Call, source: u32) -> Error {
-        expected.differs(self.core.rank, call, source)
+    fn mismatch_error(&self, expected: CallSignature, call: CallSignature, source: u32) -> Error {
+        expected.mismatch_error(self.state.rank, call, source)
     }
 
-    fn put_refused_back(&mut self, (error, found): (Error, Option<Found>)) -> Error {
-        if let Some(found) = found {
-            self.put_back(found);
+    fn requeue_rejected(&mut self, (error, message): (Error, Option<MatchedUnexpected>)) -> Error {
+        if let Some(message) = message {
+            self.requeue(message);
         }
         error
     }
 
-    /// Receives a message that a probe has taken. If it does not fit, or this is not the rank's own code, it comes back.
-    pub fn recv_found(
+    /// Receives a matched message. Returns it with the error if it does not fit, or the caller is not this rank.
+    pub fn mrecv(
         &mut self,
-        found: Found,
+        message: MatchedUnexpected,
         into: &mut [u8],
-    ) -> std::result::Result<Envelope, (Error, Option<Found>)> {
-        let envelope = found.envelope();
+    ) -> std::result::Result<Envelope, (Error, Option<MatchedUnexpected>)> {
+        let envelope = message.envelope();
         let room = into.len() as u64;
         if envelope.bytes > room {
-            return Err((Error::Truncated { got: envelope.bytes, room }, Some(found)));
+            return Err((Error::Truncated { got: envelope.bytes, room }, Some(message)));
         }
-        if !self.fabric.is_here() {
-            return Err((Error::PeerLost { rank: envelope.source as usize }, Some(found)));
+        if !self.fabric.is_current_rank() {
+            return Err((Error::PeerLost { rank: envelope.source as usize }, Some(message)));
         }
-        match found.0.what {
-            Arrived::Eager { data, answer } => {
+        match message.0.arrival {
+            Arrival::Eager { data, ack_to } => {
                 into[..data.len()].copy_from_slice(&data);
-                self.core.received(envelope.source, data.len(), answer);
-                self.core.use_again(data);
-                self.act();
+                self.state.complete_eager(envelope.source, data.len(), ack_to);
+                self.state.recycle_buffer(data);
+                self.run_actions();
                 Ok(envelope)
             }
-            Arrived::Offered(offer) => self.recv_offered(envelope, offer, into).map_err(|error| (error, None)),
+            Arrival::Rts(rts) => self.recv_rendezvous(envelope, rts, into).map_err(|error| (error, None)),
         }
     }
 
-    /// Receives a message that a probe has taken into memory made for it.
-    pub fn recv_found_fresh(&mut self, found: Found, align: usize) -> Result<(Envelope, Bytes)> {
-        let envelope = found.envelope();
+    /// Receives a matched message into newly allocated memory.
+    pub fn mrecv_alloc(&mut self, message: MatchedUnexpected, align: usize) -> Result<(Envelope, Bytes)> {
+        let envelope = message.envelope();
         let mut bytes = Bytes::zeroed(envelope.bytes as usize, align);
-        self.recv_found(found, bytes.as_mut_slice()).map_err(|refused| self.put_refused_back(refused))?;
+        self.mrecv(message, bytes.as_mut_slice()).map_err(|rejected| self.requeue_rejected(rejected))?;
         Ok((envelope, bytes))
     }
 
     #[cold]
-    fn recv_offered(&mut self, envelope: Envelope, offer: Offer, into: &mut [u8]) -> Result<Envelope> {
+    fn recv_rendezvous(&mut self, envelope: Envelope, rts: Rts, into: &mut [u8]) -> Result<Envelope> {
         let this = RefCell::new(self);
-        lending(
-            |lending, _| {
+        borrow_scope(
+            |scope, _| {
                 let mut this = this.borrow_mut();
-                let span = lending.lend_mut(&mut into[..offer.bytes as usize]);
-                let id = this.start_moving(envelope, offer, Target::Into(span));
+                let span = scope.lend_mut(&mut into[..rts.bytes as usize]);
+                let id = this.start_rendezvous(envelope, rts, RecvTarget::Into(span));
                 this.wait(id).map(|completion| completion.envelope)
             },
             |panicked| this.borrow_mut().settle(panicked),
         )
     }
 
-    fn new_receive(&mut self, key: Key, call: Call, target: Target) -> Id {
-        let op = Op::receive(key, call, State::Queued, target);
-        let op = self.owned(op);
-        self.core.ops.insert(op)
+    fn new_receive(&mut self, key: MatchKey, call: CallSignature, target: RecvTarget) -> OpId {
+        let op = Op::receive(key, call, OpState::Queued, target);
+        let op = self.with_current_task(op);
+        self.state.ops.insert(op)
     }
 
-    fn start_moving(&mut self, envelope: Envelope, offer: Offer, target: Target) -> Id {
-        let key = Key { context: 0, source: envelope.source, tag: envelope.tag };
+    fn start_rendezvous(&mut self, envelope: Envelope, rts: Rts, target: RecvTarget) -> OpId {
+        let key = MatchKey { context: 0, source: envelope.source, tag: envelope.tag };
         let id = self.new_receive(key, envelope.call, target);
-        self.core.begin_move(id, key, envelope.call, offer);
-        self.act();
+        self.state.start_transfer(id, key, envelope.call, rts);
+        self.run_actions();
         id
     }
 
-    /// Receives a short message that is already there, if all older receives have theirs. Such a receive needs no
-    /// operation, which makes a third of its price. Looks no further than at what somebody waits for: a message that
-    /// nobody has asked for yet is better left where it is than kept as a copy.
+    /// Receives an eager message that has arrived, if all older receives have completed. Such a receive needs no
+    /// operation, which would be a third of its cost. Consumes only messages that a receive matches: others are better
+    /// left in the engine than copied to the unexpected queue.
     #[inline]
-    pub fn recv_now(&mut self, select: Select, into: &mut [u8]) -> Option<Envelope> {
-        if self.looking.begin() {
+    pub fn try_recv(&mut self, select: Select, into: &mut [u8]) -> Option<Envelope> {
+        if self.recv_poll_gate.start() {
             self.progress();
         }
-        if !self.looking.now() || !self.core.waiting.is_empty() || !self.tasks.is_empty() {
+        if !self.recv_poll_gate.should_poll() || !self.state.unexpected.is_empty() || !self.tasks.is_empty() {
             return None;
         }
         let mut got = None;
-        if self.core.posted.is_empty() || self.serve_older() {
+        if self.state.posted.is_empty() || self.serve_posted() {
             let wanted = select.key();
             self.fabric.poll_if(&mut |from, head, body| {
                 let (key, call) = (head.key(from), head.call(head.slot));
-                let is_asked_for = head.what() == kind::EAGER && wanted.takes(key) && call == select.call;
-                let taken = is_asked_for && body.len() <= into.len();
+                let is_match = head.record_kind() == wire::EAGER && wanted.matches(key) && call == select.call;
+                let taken = is_match && body.len() <= into.len();
                 if taken {
                     copy_short(&mut into[..body.len()], body);
                     got = Some(Envelope { source: from, tag: key.tag, bytes: body.len() as u64, call });
@@ -237,168 +274,98 @@ impl Endpoint {
             });
         }
         let Some(envelope) = got else {
-            self.looking.found_nothing();
+            self.recv_poll_gate.found_nothing();
             return None;
         };
-        self.core.received(envelope.source, envelope.bytes as usize, Answer::Nobody);
-        if !self.core.actions.is_empty() {
-            self.act();
+        self.state.complete_eager(envelope.source, envelope.bytes as usize, AckTo::Nobody);
+        if !self.state.actions.is_empty() {
+            self.run_actions();
         }
         got
     }
 
-    /// Gives posted receives short messages that are there. Returns whether none is left without.
-    fn serve_older(&mut self) -> bool {
+    /// Delivers arrived eager messages to posted receives. Returns whether none is left.
+    fn serve_posted(&mut self) -> bool {
         for _ in 0..BATCH {
-            let core = &mut self.core;
+            let state = &mut self.state;
             let served = self.fabric.poll_if(&mut |from, head, body| {
                 let call = head.call(head.slot);
-                let taken = head.what() == kind::EAGER && core.eager_posted(head.key(from), call, body);
+                let taken = head.record_kind() == wire::EAGER && state.deliver_to_posted(head.key(from), call, body);
                 if taken {
-                    core.received(from, body.len(), Answer::Nobody);
+                    state.complete_eager(from, body.len(), AckTo::Nobody);
                 }
                 taken
             });
-            if !self.core.actions.is_empty() {
-                self.act();
+            if !self.state.actions.is_empty() {
+                self.run_actions();
             }
-            if !served || self.core.posted.is_empty() {
+            if !served || self.state.posted.is_empty() {
                 return served;
             }
         }
         false
     }
 
-    /// Begins to receive.
-    pub fn start_recv(&mut self, select: Select, target: Target) -> Id {
+    /// Starts a nonblocking receive.
+    pub fn irecv(&mut self, select: Select, target: RecvTarget) -> OpId {
         let key = select.key();
-        if !self.core.waiting.is_empty()
-            && let Some(found) = self.core.waiting.find(key)
+        if !self.state.unexpected.is_empty()
+            && let Some(found) = self.state.unexpected.find(key)
         {
-            return self.start_recv_found(key, select.call, target, found);
+            return self.irecv_unexpected(key, select.call, target, found);
         }
-        let Core { ops, posted, .. } = &mut self.core;
+        let EndpointState { ops, posted, .. } = &mut self.state;
         let (in_task, task) = (self.in_task, self.task);
         let id = ops.insert_with(|index| {
-            let op = Op::receive(key, select.call, State::Posted(posted.post(key, index)), target);
-            if in_task { op.of_task(task) } else { op }
+            let op = Op::receive(key, select.call, OpState::Posted(posted.post(key, index)), target);
+            if in_task { op.owned_by_task(task) } else { op }
         });
-        self.core.fail_if_given_up(id, key);
-        self.fail_if_hopeless(id);
-        if in_task && !self.fabric.is_here() && self.core.unpost(id) {
-            // Nobody waits for this one itself.
-            self.core.fail(id, Error::PeerLost { rank: self.lost_astray(key) as usize });
+        self.state.fail_if_aborted(id, key);
+        self.fail_if_source_lost(id);
+        if in_task && !self.fabric.is_current_rank() && self.state.unpost(id) {
+            // No caller waits for this receive itself.
+            self.state.fail(id, Error::PeerLost { rank: self.lost_off_rank(key) as usize });
         }
         id
     }
 
     #[cold]
-    fn start_recv_found(&mut self, key: Key, call: Call, target: Target, found: Id) -> Id {
+    fn irecv_unexpected(&mut self, key: MatchKey, call: CallSignature, target: RecvTarget, found: OpId) -> OpId {
         let id = self.new_receive(key, call, target);
-        let message = self.core.waiting.get(found);
-        let (got, room) = (message.bytes(), self.core.ops.get(id).expect("just made").room());
+        let message = self.state.unexpected.get(found);
+        let (got, room) = (message.bytes(), self.state.ops.get(id).expect("just inserted").capacity());
         if message.call != call {
-            let error = self.differs(call, message.call, message.key.source);
-            self.core.fail(id, error);
+            let error = self.mismatch_error(call, message.call, message.key.source);
+            self.state.fail(id, error);
             return id;
         }
         if got > room {
-            self.core.fail(id, Error::Truncated { got, room });
+            self.state.fail(id, Error::Truncated { got, room });
             return id;
         }
-        if !self.fabric.is_here() {
-            self.core.fail(id, Error::PeerLost { rank: self.lost_astray(key) as usize });
+        if !self.fabric.is_current_rank() {
+            self.state.fail(id, Error::PeerLost { rank: self.lost_off_rank(key) as usize });
             return id;
         }
-        let message = self.core.waiting.take(found);
-        self.tell_held();
-        match message.what {
-            Arrived::Eager { data, answer } => {
-                self.core.fill(id, message.key, call, &data);
-                self.core.received(message.key.source, data.len(), answer);
-                self.core.use_again(data);
+        let message = self.state.unexpected.take(found);
+        self.report_unexpected_bytes();
+        match message.arrival {
+            Arrival::Eager { data, ack_to } => {
+                self.state.deliver(id, message.key, call, &data);
+                self.state.complete_eager(message.key.source, data.len(), ack_to);
+                self.state.recycle_buffer(data);
             }
-            Arrived::Offered(offer) => {
-                self.core.begin_move(id, message.key, call, offer);
+            Arrival::Rts(rts) => {
+                self.state.start_transfer(id, message.key, call, rts);
             }
         }
-        self.act();
+        self.run_actions();
         id
     }
 
-    /// Looks whether a message is there. An error if none will ever come, so that nobody looks for ever.
-    pub fn iprobe(&mut self, select: Select) -> Result<Option<Envelope>> {
-        Ok(self.look(select)?.map(|id| envelope(self.core.waiting.get(id))))
-    }
-
-    /// Takes a message out of the queue if one is there. An error if none will ever come.
-    pub fn improbe(&mut self, select: Select) -> Result<Option<Found>> {
-        let found = self.look(select)?.map(|id| Found(self.core.waiting.take(id)));
-        self.tell_held();
-        Ok(found)
-    }
-
-    fn look(&mut self, select: Select) -> Result<Option<Id>> {
-        let key = select.key();
-        if let Some(id) = self.core.waiting.find(key) {
-            return Ok(Some(id));
-        }
-        self.try_progress();
-        if let Some(lost) = self.hopeless(key) {
-            while self.progress() {}
-            return self.core.waiting.find(key).map(Some).ok_or(Error::PeerLost { rank: lost as usize });
-        }
-        Ok(self.core.waiting.find(key))
-    }
-
-    /// Waits until a message is there.
-    pub fn probe(&mut self, select: Select) -> Result<Envelope> {
-        let id = self.await_message(select)?;
-        Ok(envelope(self.core.waiting.get(id)))
-    }
-
-    /// Waits until a message is there and takes it out of the queue.
-    pub fn mprobe(&mut self, select: Select) -> Result<Found> {
-        let id = self.await_message(select)?;
-        let found = Found(self.core.waiting.take(id));
-        self.tell_held();
-        Ok(found)
-    }
-
-    fn await_message(&mut self, select: Select) -> Result<Id> {
-        let key = select.key();
-        let mut patience = Patience::default();
-        loop {
-            if let Some(id) = self.core.waiting.find(key) {
-                return Ok(id);
-            }
-            if self.progress() {
-                patience.stir();
-                continue;
-            }
-            self.refuse_self_wait(key)?;
-            self.pause(&mut patience, Waiting::Op(What::Receive, key));
-            if let Some(lost) = self.hopeless(key) {
-                while self.progress() {}
-                return self.core.waiting.find(key).ok_or(Error::PeerLost { rank: lost as usize });
-            }
-        }
-    }
-
-    /// Looks at all messages of a context and tag that are there whole and wait for a receive: who sent them, and what.
-    pub fn look_at_waiting(&self, context: u32, tag: u64, mut look: impl FnMut(u32, &[u8])) {
-        let waiting = &self.core.waiting;
-        for id in waiting.select(|message| message.key.context == context && message.key.tag == tag) {
-            let message = waiting.get(id);
-            if let Arrived::Eager { data, .. } = &message.what {
-                look(message.key.source, data);
-            }
-        }
-    }
-
-    /// Puts a message that was taken and not received back to its place.
-    pub fn put_back(&mut self, found: Found) {
-        self.core.put_back(found.0);
-        self.act();
+    /// Requeues a matched message that was not received, in its original order.
+    pub fn requeue(&mut self, message: MatchedUnexpected) {
+        self.state.requeue(message.0);
+        self.run_actions();
     }
 }

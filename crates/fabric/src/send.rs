@@ -2,52 +2,52 @@
 
 use std::cell::RefCell;
 
-use treepie_base::{Error, Result, Span, lending};
+use treepie_base::{Error, Result, Span, borrow_scope};
 
-use crate::bins::Key;
-use crate::core::cost;
+use crate::bins::MatchKey;
 use crate::endpoint::Endpoint;
-use crate::engine::Head;
-use crate::kind;
-use crate::matching::{Answer, Arrived, Offer, Unexpected};
-use crate::op::{Address, Envelope, Op, Started, State};
-use crate::outbox::Item;
-use crate::slab::Id;
+use crate::endpoint_state::credit_cost;
+use crate::engine::RecordHeader;
+use crate::matching::{AckTo, Arrival, Rts, UnexpectedMessage};
+use crate::op::{Address, Envelope, Op, OpState, Started};
+use crate::send_queue::Item;
+use crate::slab::OpId;
+use crate::wire;
 
 impl Endpoint {
-    /// Sends a short message, if that can be done without waiting for anything.
+    /// Sends an eager message, if that needs no waiting.
     #[inline]
-    pub fn send_now(&mut self, address: Address, data: &[u8]) -> bool {
+    pub fn try_send(&mut self, address: Address, data: &[u8]) -> bool {
         let Address { context, to, tag, synchronous, call } = address;
-        if synchronous || data.len() > self.eager_limit || to == self.core.rank || !self.core.outbox.is_empty() {
+        if synchronous || data.len() > self.eager_limit || to == self.state.rank || !self.state.send_queue.is_empty() {
             return false;
         }
-        let peer = &mut self.core.peers[to as usize];
-        let unreceived = peer.unreceived + cost(data.len());
-        let head = Head::of_message(kind::EAGER, context, tag, call, call.size);
-        let sent = unreceived <= self.core.credit && self.fabric.try_send(to, head, data);
+        let peer = &mut self.state.peers[to as usize];
+        let credit_used = peer.credit_used + credit_cost(data.len());
+        let head = RecordHeader::for_message(wire::EAGER, context, tag, call, call.size);
+        let sent = credit_used <= self.state.credit_limit && self.fabric.try_send(to, head, data);
         if sent {
-            peer.unreceived = unreceived;
+            peer.credit_used = credit_used;
         }
         sent
     }
 
-    /// Sends and returns when `data` may be used again; a synchronous send when its receive has begun.
+    /// Blocking send: returns when `data` may be reused; a synchronous send, when a matching receive has started.
     #[inline]
     pub fn send(&mut self, address: Address, data: &[u8]) -> Result<()> {
-        if self.send_now(address, data) { Ok(()) } else { self.send_slowly(address, data) }
+        if self.try_send(address, data) { Ok(()) } else { self.send_slow(address, data) }
     }
 
     #[cold]
-    fn send_slowly(&mut self, address: Address, data: &[u8]) -> Result<()> {
-        if address.to == self.core.rank && address.synchronous && !self.core.would_take(own_key(address)) {
-            return Err(Error::Deadlock { what: "a synchronous send to oneself without a receive" });
+    fn send_slow(&mut self, address: Address, data: &[u8]) -> Result<()> {
+        if address.to == self.state.rank && address.synchronous && !self.state.has_posted_match(self_key(address)) {
+            return Err(Error::Deadlock { what: "a synchronous send to this rank without a matching receive" });
         }
         let this = RefCell::new(self);
-        lending(
-            |lending, _| {
+        borrow_scope(
+            |scope, _| {
                 let mut this = this.borrow_mut();
-                match this.start_send(address, lending.lend(data))? {
+                match this.isend(address, scope.lend(data))? {
                     Started::Done(_) => Ok(()),
                     Started::Pending(id) => this.wait(id).map(drop),
                 }
@@ -56,95 +56,95 @@ impl Endpoint {
         )
     }
 
-    /// Begins to send memory that the operation holds until it is over.
-    pub fn start_send(&mut self, address: Address, span: Span) -> Result<Started> {
-        if self.send_now(address, span.as_slice()) {
+    /// Starts a nonblocking send, which owns the memory until it completes.
+    pub fn isend(&mut self, address: Address, span: Span) -> Result<Started> {
+        if self.try_send(address, span.as_slice()) {
             return Ok(Started::Done(span));
         }
         let to = address.to;
-        if to != self.core.rank && (self.core.lives.is_lost(to) || !self.fabric.is_here()) {
+        if to != self.state.rank && (self.state.liveness.is_lost(to) || !self.fabric.is_current_rank()) {
             return Err(Error::PeerLost { rank: to as usize });
         }
         let op = Op::send(address, span);
-        let op = self.owned(op);
-        let id = self.core.ops.insert(op);
-        if to == self.core.rank {
+        let op = self.with_current_task(op);
+        let id = self.state.ops.insert(op);
+        if to == self.state.rank {
             self.send_to_self(id, address);
-        } else if self.core.outbox.holds_for(to) || !self.dispatch(id) {
-            self.core.outbox.push(to, Item::Message(id));
+        } else if self.state.send_queue.has_queued(to) || !self.dispatch(id) {
+            self.state.send_queue.push(to, Item::Message(id));
         }
         Ok(Started::Pending(id))
     }
 
-    /// Sends a message or its announcement; false if there is no room.
-    pub(crate) fn dispatch(&mut self, id: Id) -> bool {
-        let Some(op) = self.core.ops.get_mut(id) else { return true };
+    /// Sends an eager message or an RTS; false if there is no room.
+    pub(crate) fn dispatch(&mut self, id: OpId) -> bool {
+        let Some(op) = self.state.ops.get_mut(id) else { return true };
         let Address { context, to, tag, synchronous, call } = op.address();
         let Some(span) = &mut op.span else { return true };
-        let peer = &mut self.core.peers[to as usize];
-        let unreceived = peer.unreceived.saturating_add(cost(span.len()));
-        let eager = span.len() <= self.eager_limit && unreceived <= self.core.credit;
+        let peer = &mut self.state.peers[to as usize];
+        let credit_used = peer.credit_used.saturating_add(credit_cost(span.len()));
+        let eager = span.len() <= self.eager_limit && credit_used <= self.state.credit_limit;
         if eager && !synchronous {
-            let head = Head::of_message(kind::EAGER, context, tag, call, call.size);
+            let head = RecordHeader::for_message(wire::EAGER, context, tag, call, call.size);
             let sent = self.fabric.try_send(to, head, span.as_slice());
             if sent {
-                peer.unreceived = unreceived;
-                self.core.complete(id, Envelope::default());
+                peer.credit_used = credit_used;
+                self.state.complete(id, Envelope::default());
             }
             return sent;
         }
-        let answer = self.core.answers.insert(id);
+        let ack = self.state.pending_acks.insert(id);
         let sent = if eager {
-            // Its place in the record is taken by the answer: only protocols send synchronously, and theirs say no size.
+            // The ack slot replaces the call size in the header: only protocols send synchronously, without a size.
             debug_assert_eq!(call.size, 0);
-            let head = Head::of_message(kind::EAGER_SYNC, context, tag, call, answer.index);
+            let head = RecordHeader::for_message(wire::EAGER_SYNC, context, tag, call, ack.index);
             self.fabric.try_send(to, head, span.as_slice())
         } else {
-            let place = self.fabric.offer(to, span);
-            let (bytes, Id { index: slot, generation }) = (span.len() as u64, answer);
-            let offer = Offer { bytes, place, slot, generation, size: call.size };
-            let head = Head::of_message(kind::OFFER, context, tag, call, slot);
-            let sent = self.fabric.try_send(to, head, offer.to_body().as_slice());
+            let rkey = self.fabric.register_bulk(to, span);
+            let (bytes, OpId { index: slot, generation }) = (span.len() as u64, ack);
+            let rts = Rts { bytes, rkey, slot, generation, call_size: call.size };
+            let head = RecordHeader::for_message(wire::RTS, context, tag, call, slot);
+            let sent = self.fabric.try_send(to, head, rts.to_body().as_slice());
             if !sent {
-                // It is offered anew, under another key, when there is room.
+                // When there is room, it is registered again under another key.
                 span.deregister();
             }
             sent
         };
         if !sent {
-            self.core.answers.remove(answer);
+            self.state.pending_acks.remove(ack);
             return false;
         }
         if eager {
-            peer.unreceived = unreceived;
+            peer.credit_used = credit_used;
         }
-        self.core.ops.get_mut(id).expect("found above").state = State::Answering(answer);
+        self.state.ops.get_mut(id).expect("found above").state = OpState::AwaitingAck(ack);
         true
     }
 
-    /// A message to oneself: straight into a receive that waits, or kept as a copy.
-    fn send_to_self(&mut self, id: Id, address: Address) {
-        let key = own_key(address);
-        let op = self.core.ops.get_mut(id).expect("just made");
+    /// Sends a message to this rank: delivers it to a posted receive, or queues a copy as unexpected.
+    fn send_to_self(&mut self, id: OpId, address: Address) {
+        let key = self_key(address);
+        let op = self.state.ops.get_mut(id).expect("just inserted");
         let span = op.span.take().expect("a send has memory");
-        op.state = State::Running;
-        let answer = if address.synchronous { Answer::Own(id) } else { Answer::Nobody };
-        let mut taken = false;
-        while !taken && let Some(receive) = self.core.take_posted_id(key) {
-            taken = self.core.fill(receive, key, address.call, span.as_slice());
+        op.state = OpState::Running;
+        let ack_to = if address.synchronous { AckTo::SelfSend(id) } else { AckTo::Nobody };
+        let mut delivered = false;
+        while !delivered && let Some(receive) = self.state.take_posted_id(key) {
+            delivered = self.state.deliver(receive, key, address.call, span.as_slice());
         }
-        if !taken {
-            let what = Arrived::Eager { data: span.as_slice().to_vec(), answer };
-            let order = self.core.waiting.next_order();
-            self.core.waiting.put(Unexpected { key, call: address.call, order, what });
+        if !delivered {
+            let arrival = Arrival::Eager { data: span.as_slice().to_vec(), ack_to };
+            let order = self.state.unexpected.next_order();
+            self.state.unexpected.insert(UnexpectedMessage { key, call: address.call, order, arrival });
         }
-        self.core.ops.get_mut(id).expect("just made").span = Some(span);
-        if taken || !address.synchronous {
-            self.core.complete(id, Envelope::default());
+        self.state.ops.get_mut(id).expect("just inserted").span = Some(span);
+        if delivered || !address.synchronous {
+            self.state.complete(id, Envelope::default());
         }
     }
 }
 
-fn own_key(address: Address) -> Key {
-    Key { context: address.context, source: address.to, tag: address.tag }
+fn self_key(address: Address) -> MatchKey {
+    MatchKey { context: address.context, source: address.to, tag: address.tag }
 }

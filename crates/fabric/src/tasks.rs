@@ -1,63 +1,111 @@
-//! Tasks: what goes on beside the caller, whenever this rank makes progress.
+//! Background tasks: advance whenever this rank makes progress.
 //!
-//! Only those are stepped that have something to do ([`Due`](crate::completions::Due)), so that many that wait cost nothing.
+//! Progress steps only ready tasks ([`ReadyTasks`]), so waiting tasks cost
+//! nothing.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use treepie_base::{Error, Lender, Result};
+use treepie_base::{BorrowScopeId, Error, Result};
 
-use crate::completions::ROOM;
-use crate::effort;
 use crate::endpoint::Endpoint;
-use crate::op::{Envelope, Op, State, Waiting, What};
-use crate::slab::{Id, Slab};
-use crate::waiting::Patience;
+use crate::op::{Envelope, Op, OpKind, OpState, WaitReason};
+use crate::search_depth;
+use crate::slab::{OpId, Slab};
+use crate::wait::Backoff;
 
-/// Something that goes on beside the caller, until it returns its result. It is stepped when an operation that it has begun is
-/// over, when a message has come for a run that it listens to, and when ranks are lost or give something up.
+/// A background task, which runs until `step` returns its result. It is stepped when an operation that it has started
+/// completes, when a message arrives for a protocol instance that it has opened, and when ranks are lost or abort.
 pub trait Task {
-    /// Does all that can be done now. Must not wait.
+    /// Advances as far as possible now. Must not wait.
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>>;
 
-    /// Ends it before it is done: gives up the operations that it has begun. Also called after a panic in `step`.
-    fn give_up(&mut self, endpoint: &mut Endpoint) {
+    /// Aborts the task: abandons the operations that it has started. Also called after a panic in `step`.
+    fn abort(&mut self, endpoint: &mut Endpoint) {
         let _ = endpoint;
     }
 
-    /// The rank leaves the world before it is done. Peers notice that by themselves where they wait for a message of it.
-    fn leave(&mut self, endpoint: &mut Endpoint) {
+    /// The rank finalizes before the task has completed. Peers that wait for its messages notice that by themselves.
+    fn on_finalize(&mut self, endpoint: &mut Endpoint) {
         let _ = endpoint;
     }
 }
 
-/// What a panic carries.
+/// Initial capacity for tasks. Programs seldom run more at once, so later steps do not allocate.
+const TASK_CAPACITY: usize = 64;
+
+/// The tasks that are ready to be stepped.
+pub(crate) struct ReadyTasks {
+    list: Vec<u32>,
+    /// By task, whether `list` contains it.
+    is_listed: Vec<bool>,
+    all: bool,
+}
+
+impl Default for ReadyTasks {
+    fn default() -> Self {
+        Self { list: Vec::with_capacity(TASK_CAPACITY), is_listed: Vec::with_capacity(TASK_CAPACITY), all: false }
+    }
+}
+
+impl ReadyTasks {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && !self.all
+    }
+
+    /// Marks a task as ready.
+    pub(crate) fn mark(&mut self, task: u32) {
+        if self.is_listed.len() <= task as usize {
+            self.is_listed.resize(task as usize + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_listed[task as usize], true) {
+            self.list.push(task);
+        }
+    }
+
+    /// Marks all tasks as ready, after an event that may concern each of them.
+    pub(crate) fn mark_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Moves the marked tasks to `into` and returns whether all are marked. Later marks use the former memory of
+    /// `into`, so steps do not allocate.
+    pub(crate) fn take(&mut self, into: &mut Vec<u32>) -> bool {
+        into.clear();
+        std::mem::swap(&mut self.list, into);
+        into.iter().for_each(|task| self.is_listed[*task as usize] = false);
+        std::mem::take(&mut self.all)
+    }
+}
+
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// The tasks that go on.
+/// The spawned tasks.
 pub(crate) struct Tasks {
     all: Slab<Spawned>,
-    /// How many there have been.
+    /// Number of tasks ever spawned.
     spawned: u64,
-    /// They are not stepped now: one of them is, or somebody waits who may be one.
-    pub(crate) are_held: bool,
-    /// Memory for those that are stepped.
+    /// Tasks are not stepped now: one is being stepped, or the caller that waits may be one.
+    pub(crate) are_suspended: bool,
+    /// Scratch memory for the tasks to step.
     stepped: Vec<u32>,
 }
 
 struct Spawned {
-    /// The operation that ends with it.
-    op: Id,
+    /// The operation that completes with it.
+    op: OpId,
     task: Rc<RefCell<dyn Task>>,
-    /// Its place in the order of all that there have been.
+    /// Its position in spawn order.
     order: u64,
 }
 
 impl Default for Tasks {
     fn default() -> Self {
-        Self { all: Slab::new(), spawned: 0, are_held: false, stepped: Vec::with_capacity(ROOM) }
+        Self { all: Slab::new(), spawned: 0, are_suspended: false, stepped: Vec::with_capacity(TASK_CAPACITY) }
     }
 }
 
@@ -67,15 +115,15 @@ impl Tasks {
         self.all.is_empty()
     }
 
-    /// All, in the order in which they were spawned.
+    /// All tasks in spawn order.
     fn all_in_order(&self) -> Vec<u32> {
         let mut all = Vec::new();
-        self.put_in_order(true, &mut all);
+        self.sort_by_order(true, &mut all);
         all
     }
 
-    /// Puts these, or all, into the order in which they were spawned.
-    fn put_in_order(&self, all: bool, some: &mut Vec<u32>) {
+    /// Sorts these tasks, or all, in spawn order.
+    fn sort_by_order(&self, all: bool, some: &mut Vec<u32>) {
         if all {
             some.clear();
             some.extend(self.all.iter().map(|(id, _)| id.index));
@@ -86,20 +134,21 @@ impl Tasks {
 }
 
 impl Endpoint {
-    /// Lets a task run beside the caller until it ends.
-    /// `lender` is whose memory it uses, if that is lent; the operations that it begins are its own matter.
+    /// Spawns a task, which runs in the background until it completes.
+    /// `scope` is the scope that its memory is borrowed in, if any; the task owns the operations that it starts.
     ///
-    /// A task that panics has failed, and the panic goes on in whoever makes progress; the endpoint stays of use.
-    pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>, lender: Option<Lender>) -> Id {
-        let op = self.core.ops.insert(Op { lender, ..Op::other(What::Task) });
+    /// A task that panics has failed, and the panic resumes in the caller that makes progress; the endpoint stays
+    /// usable.
+    pub fn spawn(&mut self, task: Rc<RefCell<dyn Task>>, scope: Option<BorrowScopeId>) -> OpId {
+        let op = self.state.ops.insert(Op { scope, ..Op::local(OpKind::Task) });
         self.tasks.spawned += 1;
         let spawned = Spawned { op, task: task.clone(), order: self.tasks.spawned };
         let id = self.tasks.all.insert(spawned);
-        self.core.ops.get_mut(op).expect("just made").state = State::Task(id);
-        // What it begins may look for messages at once, which must not step it once more.
-        let held = std::mem::replace(&mut self.tasks.are_held, true);
-        let first = self.step(&mut *task.borrow_mut(), Some(id.index));
-        self.tasks.are_held = held;
+        self.state.ops.get_mut(op).expect("just inserted").state = OpState::Task(id);
+        // Operations that it starts may make progress, which must not step it again.
+        let were_suspended = std::mem::replace(&mut self.tasks.are_suspended, true);
+        let first = self.step_catching(&mut *task.borrow_mut(), Some(id.index));
+        self.tasks.are_suspended = were_suspended;
         match first {
             Ok(Some(result)) => {
                 self.tasks.all.remove(id);
@@ -107,127 +156,130 @@ impl Endpoint {
             }
             Ok(None) => {}
             Err(panic) => {
-                // Nobody learns of this number.
+                // The caller never gets this id.
                 self.tasks.all.remove(id);
-                self.core.ops.remove(op);
+                self.state.ops.remove(op);
                 resume_unwind(panic);
             }
         }
         op
     }
 
-    /// Steps a task, which may be one of those that were spawned. What it begins meanwhile is its own: nobody who looks for
-    /// operations on lent memory sees it.
-    /// A panic in it (an operator is the program's) leaves the endpoint whole, and what the task has begun given up.
-    fn step(&mut self, task: &mut dyn Task, number: Option<u32>) -> std::result::Result<Option<Result<()>>, Panic> {
+    /// Steps a task, spawned or not. It owns the operations that it starts: they do not count as operations of a scope.
+    /// After a panic (a user-defined operator may panic) the endpoint is consistent, and the task is aborted.
+    fn step_catching(
+        &mut self,
+        task: &mut dyn Task,
+        number: Option<u32>,
+    ) -> std::result::Result<Option<Result<()>>, Panic> {
         let before = (std::mem::replace(&mut self.in_task, true), std::mem::replace(&mut self.task, number));
         let result = catch_unwind(AssertUnwindSafe(|| task.step(self)));
         (self.in_task, self.task) = before;
         if result.is_err() {
-            task.give_up(self);
+            task.abort(self);
         }
         result
     }
 
-    /// Ends a task that goes on. False if it is none.
-    pub fn give_up(&mut self, id: Id) -> bool {
-        let Some(State::Task(task)) = self.core.ops.get(id).map(|op| &op.state) else { return false };
+    /// Aborts a task. False if the operation is no running task.
+    pub fn abort_task(&mut self, id: OpId) -> bool {
+        let Some(OpState::Task(task)) = self.state.ops.get(id).map(|op| &op.state) else { return false };
         let task = *task;
         let Some(spawned) = self.tasks.all.get(task) else { return false };
         let spawned = spawned.task.clone();
-        // One that is being stepped goes on.
-        let Ok(mut given_up) = spawned.try_borrow_mut() else { return false };
+        // A task that is being stepped continues.
+        let Ok(mut aborted) = spawned.try_borrow_mut() else { return false };
         self.tasks.all.remove(task);
-        given_up.give_up(self);
-        self.core.ops.remove(id);
+        aborted.abort(self);
+        self.state.ops.remove(id);
         true
     }
 
-    /// Lets a task run until it ends.
-    pub fn run(&mut self, task: &mut dyn Task) -> Result<()> {
-        let mut patience = Patience::default();
+    /// Runs a task until it completes.
+    pub fn run_task(&mut self, task: &mut dyn Task) -> Result<()> {
+        let mut backoff = Backoff::default();
         loop {
-            if let Some(result) = self.step_on(task) {
+            if let Some(result) = self.step_task(task) {
                 return result;
             }
-            self.wait_on(&mut patience);
+            self.progress_or_backoff(&mut backoff);
         }
     }
 
-    /// Lets a task get on. The result, if it is over.
+    /// Steps a task. Returns its result if it has completed.
     #[inline]
-    pub fn step_on(&mut self, task: &mut dyn Task) -> Option<Result<()>> {
-        self.step(task, None).unwrap_or_else(|panic| resume_unwind(panic))
+    pub fn step_task(&mut self, task: &mut dyn Task) -> Option<Result<()>> {
+        self.step_catching(task, None).unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Handles what has come, or waits a little if there is nothing.
+    /// Makes progress, or backs off if there are no events.
     #[inline]
-    pub fn wait_on(&mut self, patience: &mut Patience) {
+    pub fn progress_or_backoff(&mut self, backoff: &mut Backoff) {
         if self.progress() {
-            patience.stir();
+            backoff.reset();
         } else {
-            self.rest(patience);
+            self.backoff_collective(backoff);
         }
     }
 
-    /// Waits a little after nothing has come.
+    /// Backs off after progress without events.
     #[inline]
-    pub fn rest(&mut self, patience: &mut Patience) {
-        self.pause(patience, Waiting::For("a collective operation"));
+    pub fn backoff_collective(&mut self, backoff: &mut Backoff) {
+        self.backoff(backoff, WaitReason::For("a collective operation"));
     }
 
-    fn end_task(&mut self, id: Id, result: Result<()>) {
+    fn end_task(&mut self, id: OpId, result: Result<()>) {
         match result {
-            Ok(()) => self.core.complete(id, Envelope::default()),
-            Err(error) => self.core.fail(id, error),
+            Ok(()) => self.state.complete(id, Envelope::default()),
+            Err(error) => self.state.fail(id, error),
         }
     }
 
-    pub(crate) fn leave_tasks(&mut self) {
+    pub(crate) fn finalize_tasks(&mut self) {
         for task in self.tasks.all_in_order() {
             let Some(task) = self.tasks.all.at(task).map(|spawned| spawned.task.clone()) else { continue };
-            // One that panics right now has given up what it had begun.
+            // A task that is panicking has been aborted.
             if let Ok(mut task) = task.try_borrow_mut() {
-                task.leave(self);
+                task.on_finalize(self);
             }
         }
     }
 
-    pub(crate) fn drop_tasks(&mut self) {
+    pub(crate) fn cancel_tasks(&mut self) {
         for task in self.tasks.all_in_order() {
             let dropped = self.tasks.all.id_at(task).and_then(|id| self.tasks.all.take(id));
-            dropped.into_iter().for_each(|spawned| self.core.fail(spawned.op, Error::Cancelled));
+            dropped.into_iter().for_each(|spawned| self.state.fail(spawned.op, Error::Cancelled));
         }
     }
 
-    /// Whether tasks have something to do, and may be stepped.
+    /// Whether tasks are ready and may be stepped.
     #[inline]
-    pub(crate) fn tasks_are_due(&self) -> bool {
-        !self.core.due.is_empty() && !self.tasks.are_held && !self.tasks.is_empty()
+    pub(crate) fn has_ready_tasks(&self) -> bool {
+        !self.state.ready_tasks.is_empty() && !self.tasks.are_suspended && !self.tasks.is_empty()
     }
 
-    /// Steps those that have something to do. None of them steps the others.
+    /// Steps the ready tasks. Tasks do not step each other.
     #[cold]
     pub(crate) fn step_tasks(&mut self) {
-        if std::mem::replace(&mut self.tasks.are_held, true) {
+        if std::mem::replace(&mut self.tasks.are_suspended, true) {
             return;
         }
-        let mut due = std::mem::take(&mut self.tasks.stepped);
-        let all = self.core.due.take(&mut due);
-        self.tasks.put_in_order(all, &mut due);
+        let mut ready = std::mem::take(&mut self.tasks.stepped);
+        let all = self.state.ready_tasks.take(&mut ready);
+        self.tasks.sort_by_order(all, &mut ready);
         let mut panicked = None;
-        for &number in &due {
-            effort::look();
+        for &number in &ready {
+            search_depth::count_step();
             if panicked.is_some() {
-                self.core.due.mark(number);
+                self.state.ready_tasks.mark(number);
                 continue;
             }
             let Some(id) = self.tasks.all.id_at(number) else { continue };
             let Some(Spawned { op, task, .. }) = self.tasks.all.get(id) else { continue };
             let (op, task) = (*op, task.clone());
-            // One that leaves right now is stepped no more.
+            // A task in `on_finalize` is not stepped any more.
             let Ok(mut stepped) = task.try_borrow_mut() else { continue };
-            let result = match self.step(&mut *stepped, Some(number)) {
+            let result = match self.step_catching(&mut *stepped, Some(number)) {
                 Ok(None) => continue,
                 Ok(Some(result)) => result,
                 Err(panic) => {
@@ -238,8 +290,8 @@ impl Endpoint {
             self.tasks.all.remove(id);
             self.end_task(op, result);
         }
-        self.tasks.stepped = due;
-        self.tasks.are_held = false;
+        self.tasks.stepped = ready;
+        self.tasks.are_suspended = false;
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }

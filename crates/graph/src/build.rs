@@ -1,249 +1,267 @@
-//! From edges to a graph: each rank reads a part of them, and tells their owners.
+//! Graph construction: each rank reads a part of the edges and sends the arcs to their owners.
 //!
-//! An arc travels as one active message to the rank that has the vertex where it begins. Rows are then sorted, so a graph does not
-//! depend on who read what, nor on the order in which messages came.
+//! An arc is one active message to the owner of its source. Rows are then sorted, so the graph depends neither on which
+//! rank read an edge nor on the order in which messages arrive.
 
-mod in_order;
+mod sorted_input;
 
 use std::path::{Path, PathBuf};
 
 use treepie_am::{ActiveMessages, Epoch, Port};
 use treepie_base::memory::{collected, with_capacity};
-use treepie_base::{Rank, give_back_free_memory};
+use treepie_base::{Rank, trim_heap};
 use treepie_comm::{Comm, Max, Sum};
 
 use crate::agree::agree;
+use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE, Weight, coo_to_csr};
 use crate::graph::Graph;
+use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
-use crate::mix::digest;
-use crate::rows::{Arc, Loose, ROWS, Rows, Weight, sort_into_rows};
-use crate::{Bits, Distribution, Edge, Edges, Error, Layout, Orientation, Result, Seeing, View, Weights};
+use crate::{
+    Bitmap, Distribution, Edge, EdgeSource, Error, GhostPolicy, LocalView, Orientation, Result, VertexLayout,
+    WeightKind,
+};
 use crate::{directory, partition};
 
-/// How edges become a graph.
+/// How a graph is built from edges.
 #[derive(Clone, Debug, Default)]
-pub struct Shape {
-    /// Each edge stands for both directions, also if its source does not say so.
+pub struct BuildOptions {
+    /// Each edge becomes two arcs, one in each direction, even if its source is directed.
     pub symmetrize: bool,
-    /// Each edge stands for one arc, also if its source says that it stands for both directions.
+    /// Each edge becomes one arc, even if its source is undirected.
     pub directed: bool,
-    /// Of several arcs from one vertex to another only the lightest stays.
+    /// Parallel arcs are removed; the lightest remains.
     pub dedupe: bool,
-    /// Arcs from a vertex to itself are left out.
+    /// Self-loops are removed.
     pub drop_self_loops: bool,
-    /// How vertices are spread over ranks.
+    /// How vertices are distributed over ranks.
     pub distribution: Distribution,
-    /// A file that says it instead: its lines are the parts, counted from 0, of the vertices 0, 1, and so on. Part p is
-    /// rank p's, modulo the number of ranks.
-    pub partition: Option<PathBuf>,
-    /// Which vertices of others a rank sees.
-    pub seeing: Seeing,
-    /// Of a graph with directions, arcs are also kept backwards, with the vertices that they lead to.
-    pub backwards: bool,
-    /// What weights are kept as, where they are.
-    pub whole_weights: bool,
-    /// Vertices with at least so many arcs have them spread over ranks ([`Hubs`](crate::Hubs)); not arcs backwards.
-    pub split: Option<u64>,
+    /// A partition file instead: line v has the part, counted from 0, of vertex v. Rank p modulo the number of ranks
+    /// owns part p.
+    pub partition_file: Option<PathBuf>,
+    /// Which remote vertices each rank holds values of.
+    pub ghost_policy: GhostPolicy,
+    /// Directed graphs also store in-edges.
+    pub store_in_edges: bool,
+    /// Weights are stored as `u32` instead of `f32`.
+    pub integer_weights: bool,
+    /// The degree from which the out-edges of a vertex are distributed over ranks ([`Hubs`](crate::Hubs)); in-edges are
+    /// not.
+    pub hub_degree: Option<u64>,
 }
 
-impl Shape {
-    /// Whether each edge of a source becomes two arcs, and whether for each arc there is one in the other direction.
-    fn directions(&self, of: Orientation) -> (bool, bool) {
-        match of {
+impl BuildOptions {
+    /// Whether each edge of a source becomes two arcs, and whether the graph is then symmetric.
+    fn directions(&self, orientation: Orientation) -> (bool, bool) {
+        match orientation {
             Orientation::Directed => (self.symmetrize, self.symmetrize),
             Orientation::Undirected => (!self.directed, !self.directed),
-            // Dedupe takes the same away in both directions, and so do the others.
+            // `dedupe` and `drop_self_loops` remove the same arcs in both directions.
             Orientation::Symmetric => (false, true),
         }
     }
 
-    /// Whether the graph has an arc backwards for each arc, if its edges say this of themselves.
+    /// Whether the graph is symmetric, if its edges have this orientation.
     pub fn makes_symmetric(&self, edges: Orientation) -> bool {
         self.directions(edges).1
     }
 
     /// The bits of a weight.
-    fn bits(&self, weight: f64) -> Result<u32> {
-        let (bits, kind) = if self.whole_weights {
+    fn weight_bits(&self, weight: f64) -> Result<u32> {
+        let (bits, kind) = if self.integer_weights {
             (u32::from_f64(weight), "a whole number from 0 to 2^32-1")
         } else {
-            (f32::from_f64(weight).map(Weight::bits), "a number from 0 on")
+            (f32::from_f64(weight).map(Weight::bits), "a non-negative number")
         };
         bits.ok_or_else(|| Error::Input(format!("a weight is {weight}, not {kind}")))
     }
 }
 
-/// Arcs that have come to the rank that has their rows.
+/// Arcs received by the rank that owns their rows.
 #[derive(Default)]
-struct Arriving {
-    out: Vec<Loose>,
-    back: Vec<Loose>,
+struct ReceivedEdges {
+    out_edges: Vec<CooEdge>,
+    in_edges: Vec<CooEdge>,
 }
 
-/// Vertices that a rank can have.
-const MOST: u64 = u32::MAX as u64 - 64;
+/// The most vertices that a rank can own.
+const MAX_LOCAL_VERTICES: u64 = u32::MAX as u64 - 64;
 
-/// Names are not looked at one by one if there are fewer edges than this part of the greatest.
-const SPARSE: u64 = 8;
+/// External ids are assumed to have gaps if the largest is more than this times the number of edges.
+const SPARSE_ID_FACTOR: u64 = 8;
 
-impl<A: Arc> Graph<A> {
-    /// Builds the graph of some edges. All ranks call it.
-    pub fn build(comm: &Comm, edges: &dyn Edges, shape: &Shape) -> Result<Self> {
-        match edges.vertices() {
-            _ if shape.partition.is_some() => Self::of_unknown(comm, edges, shape),
+impl<A: CsrEdge> Graph<A> {
+    /// Builds a graph from an edge source. All ranks call it.
+    pub fn build(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+        match edges.num_vertices() {
+            _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {
-                let layout = Layout::new(comm.rank(), comm.size(), vertices, shape.distribution);
-                Self::assemble(comm, layout, edges, shape, |layout, name| layout.number(name))
+                let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
+                Self::assemble(comm, layout, edges, options, |layout, external_id| layout.global_id(external_id))
             }
-            None => Self::of_unknown(comm, edges, shape),
+            None => Self::build_discovering_vertices(comm, edges, options),
         }
     }
 
-    /// Which vertices there are, or whose, must be found out first: those whose names edges have. Mostly these are the
-    /// numbers below some.
-    fn of_unknown(comm: &Comm, edges: &dyn Edges, shape: &Shape) -> Result<Self> {
-        let (read, count) = Read::all(comm, edges)?;
-        let vertices = match edges.vertices() {
-            None => read.count_without_gaps(comm, count)?,
+    /// Builds a graph whose vertices, or their owners, are only known after reading the edges. The external ids are
+    /// mostly 0 to n-1.
+    fn build_discovering_vertices(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+        let (buffered, count) = BufferedEdges::read_all(comm, edges)?;
+        let vertices = match edges.num_vertices() {
+            None => buffered.count_if_contiguous(comm, count)?,
             known => known,
         };
-        let (layout, numbers) = match (vertices, &shape.partition) {
-            (Some(vertices), Some(file)) => partition::place(comm, file, vertices, read.all_names())?,
-            (None, Some(file)) => return Err(has_gaps(file)),
-            (None, None) => directory::list(comm, read.all_names())?,
+        let (layout, global_ids) = match (vertices, &options.partition_file) {
+            (Some(vertices), Some(file)) => {
+                partition::layout_from_partition(comm, file, vertices, buffered.external_ids())?
+            }
+            (None, Some(file)) => return Err(noncontiguous_ids(file)),
+            (None, None) => directory::assign_global_ids(comm, buffered.external_ids())?,
             (Some(vertices), None) => {
-                let layout = Layout::new(comm.rank(), comm.size(), vertices, shape.distribution);
-                return Self::assemble(comm, layout, &read, shape, |layout, name| layout.number(name));
+                let layout = VertexLayout::new(comm.rank(), comm.size(), vertices, options.distribution);
+                return Self::assemble(comm, layout, &buffered, options, |layout, external_id| {
+                    layout.global_id(external_id)
+                });
             }
         };
-        Self::assemble(comm, layout, &read, shape, |_, name| numbers.get(name))
+        Self::assemble(comm, layout, &buffered, options, |_, external_id| global_ids.get(external_id))
     }
 
-    /// Sends arcs to where they belong, and makes rows of them.
+    /// Sends arcs to their owners, and builds the CSR.
     fn assemble(
         comm: &Comm,
-        layout: Layout,
-        edges: &dyn Edges,
-        shape: &Shape,
-        number: impl Fn(&Layout, u64) -> Option<u64>,
+        layout: VertexLayout,
+        edges: &dyn EdgeSource,
+        options: &BuildOptions,
+        global_id_of: impl Fn(&VertexLayout, u64) -> Option<u64>,
     ) -> Result<Self> {
-        ensure_places(&layout)?;
-        ensure_room(comm, &layout)?;
-        let (_, symmetric) = shape.directions(edges.orientation());
-        let backwards = shape.backwards && !symmetric;
-        let find = |name| {
-            let outside =
-                || format!("vertex {name} of an edge is not below the number of vertices, {}", layout.vertices());
-            number(&layout, name).ok_or_else(|| Error::Input(outside()))
+        check_local_vertices(&layout)?;
+        check_memory(comm, &layout)?;
+        let (_, symmetric) = options.directions(edges.orientation());
+        let store_in_edges = options.store_in_edges && !symmetric;
+        let global_id = |external_id| {
+            let outside = || {
+                format!(
+                    "vertex {external_id} of an edge is not below the number of vertices, {}",
+                    layout.num_vertices()
+                )
+            };
+            global_id_of(&layout, external_id).ok_or_else(|| Error::Input(outside()))
         };
-        let rows = layout.count(layout.rank());
-        let first = layout.first(layout.rank());
-        let own = first..first + rows as u64;
-        let sort = |loose| sort_into_rows(loose, rows, own.clone(), shape.dedupe);
-        let (mut out, back) = if in_order::can_be_taken(edges, shape) {
-            (in_order::take::<A>(comm, own.clone(), edges, shape)?, None)
+        let rows = layout.num_local(layout.rank());
+        let first = layout.first_global_id(layout.rank());
+        let local = first..first + rows as u64;
+        let sort = |coo| coo_to_csr(coo, rows, local.clone(), options.dedupe);
+        let (mut out_edges, in_edges) = if sorted_input::is_applicable(edges, options) {
+            (sorted_input::read_csr::<A>(comm, local.clone(), edges, options)?, None)
         } else {
-            let state = spread::<A>(comm, &layout, edges, shape, find)?;
-            let sorted = sort(state.out).and_then(|out| Ok((out, backwards.then(|| sort(state.back)).transpose()?)));
+            let state = exchange_edges::<A>(comm, &layout, edges, options, global_id)?;
+            let sorted = sort(state.out_edges)
+                .and_then(|out_edges| Ok((out_edges, store_in_edges.then(|| sort(state.in_edges)).transpose()?)));
             agree(comm, sorted.map_err(Error::from))?
         };
-        let (list, shares) = hubs::split(comm, &layout, shape.split, &mut out)?;
-        let view = View::new(comm, &layout, shape.seeing, || {
-            let both = out.1.iter().chain(back.iter().flat_map(|back| &back.1));
-            let mut others: Vec<u64> = both.map(|arc| arc.to).filter(|to| !own.contains(to)).collect();
-            others.sort_unstable();
-            others.dedup();
-            others
+        let (hub_list, delegates) = hubs::delegate_hubs(comm, &layout, options.hub_degree, &mut out_edges)?;
+        let view = LocalView::new(comm, &layout, options.ghost_policy, || {
+            let both = out_edges.1.iter().chain(in_edges.iter().flat_map(|in_edges| &in_edges.1));
+            let mut ghost_ids: Vec<u64> = both.map(|arc| arc.target).filter(|to| !local.contains(to)).collect();
+            ghost_ids.sort_unstable();
+            ghost_ids.dedup();
+            ghost_ids
         })?;
-        let compress = |(offsets, loose): (Vec<u64>, Vec<Loose>)| -> Result<Rows<A>> {
-            let near = |row: usize| {
-                let arcs = &loose[offsets[row] as usize..offsets[row + 1] as usize];
-                arcs.partition_point(|arc| own.contains(&arc.to)) as u32
+        let compress = |(offsets, coo): (Vec<u64>, Vec<CooEdge>)| -> Result<Csr<A>> {
+            let local_degrees = |row: usize| {
+                let arcs = &coo[offsets[row] as usize..offsets[row + 1] as usize];
+                arcs.partition_point(|arc| local.contains(&arc.target)) as u32
             };
-            let near = collected((0..offsets.len() - 1).map(near), ROWS)?;
-            let arc = |arc: &Loose| A::new(view.place(layout.place(arc.to)).expect("it is seen"), arc.bits);
-            let arcs = loose.iter().map(arc).collect();
-            Ok(Rows::new(offsets, near, arcs))
+            let local_degrees = collected((0..offsets.len() - 1).map(local_degrees), ROWS_PURPOSE)?;
+            let arc = |arc: &CooEdge| {
+                A::new(view.index_of(layout.owner(arc.target)).expect("all targets are in the view"), arc.weight_bits)
+            };
+            let arcs = coo.iter().map(arc).collect();
+            Ok(Csr::new(offsets, local_degrees, arcs))
         };
-        let compressed = compress(out).and_then(|out| Ok((out, back.map(compress).transpose()?, compress(shares)?)));
-        let (out, back, shares) = agree(comm, compressed)?;
-        let hubs = Hubs::new(list, shares);
-        let arcs = comm.all_reduce(&[out.arcs() + hubs.shares().arcs()], Sum)?[0];
-        // Loose arcs have taken several times as much as rows do. Ranks of one process have one heap, and one of them is enough.
+        let compressed = compress(out_edges)
+            .and_then(|out_edges| Ok((out_edges, in_edges.map(compress).transpose()?, compress(delegates)?)));
+        let (out_edges, in_edges, delegates) = agree(comm, compressed)?;
+        let hubs = Hubs::new(hub_list, delegates);
+        let num_arcs = comm.allreduce(&[out_edges.num_arcs() + hubs.delegates().num_arcs()], Sum)?[0];
+        // COO arcs took several times the memory of the CSR. Ranks of one process share a heap, so one of them trims
+        // it.
         match comm.engine() {
             "sim" => {}
             "threads" if comm.rank() > 0 => {}
-            _ => give_back_free_memory(),
+            _ => trim_heap(),
         }
-        Ok(Self::new(layout, view, out, back, hubs, symmetric, arcs))
+        Ok(Self::new(layout, view, out_edges, in_edges, hubs, symmetric, num_arcs))
     }
 }
 
-/// Whether each rank can number its vertices.
-fn ensure_places(layout: &Layout) -> Result<()> {
-    let (vertices, ranks) = (layout.vertices(), layout.ranks());
-    if (0..ranks).all(|rank| layout.count(rank) as u64 <= MOST) {
+/// Refuses layouts whose local indices do not fit into 32 bits.
+fn check_local_vertices(layout: &VertexLayout) -> Result<()> {
+    let (vertices, ranks) = (layout.num_vertices(), layout.num_ranks());
+    if (0..ranks).all(|rank| layout.num_local(rank) as u64 <= MAX_LOCAL_VERTICES) {
         return Ok(());
     }
     let plural = if ranks == 1 { "" } else { "s" };
-    let least = vertices.div_ceil(MOST);
+    let least = vertices.div_ceil(MAX_LOCAL_VERTICES);
     Err(Error::Input(format!(
-        "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MOST} of them; use at least {least} ranks"
+        "{vertices} vertices are too many for {ranks} rank{plural}: a rank has at most {MAX_LOCAL_VERTICES} of them; \
+         use at least {least} ranks"
     )))
 }
 
-/// Whether there is memory for the vertices that a file announces, before all of its edges are read: what rows and one
-/// value and name of each take. It is given back at once. All ranks call it.
-fn ensure_room(comm: &Comm, layout: &Layout) -> Result<()> {
-    const EACH: usize = 8 + 8 + 4 + 8 + 8;
-    let bytes = layout.count(layout.rank()).saturating_mul(EACH);
-    agree(comm, with_capacity::<u8>(bytes, ROWS).map(drop).map_err(Error::from))
+/// Checks, before edges are read, that there is memory for the vertices that a file declares: for rows, and a value and
+/// an id of each. The memory is freed at once. All ranks call it.
+fn check_memory(comm: &Comm, layout: &VertexLayout) -> Result<()> {
+    const BYTES_PER_VERTEX: usize = 8 + 8 + 4 + 8 + 8;
+    let bytes = layout.num_local(layout.rank()).saturating_mul(BYTES_PER_VERTEX);
+    agree(comm, with_capacity::<u8>(bytes, ROWS_PURPOSE).map(drop).map_err(Error::from))
 }
 
-/// Sends the arcs of all edges to the ranks that have their rows. All ranks call it.
-fn spread<A: Arc>(
+/// Sends the arcs of all edges to the owners of their rows. All ranks call it.
+fn exchange_edges<A: CsrEdge>(
     comm: &Comm,
-    layout: &Layout,
-    edges: &dyn Edges,
-    shape: &Shape,
-    find: impl Fn(u64) -> Result<u64>,
-) -> Result<Arriving> {
-    let (twice, symmetric) = shape.directions(edges.orientation());
-    let backwards = shape.backwards && !symmetric;
-    let mut build = ActiveMessages::<Arriving>::builder(comm);
-    let out = build.port::<Loose>("arc");
-    let back = build.port::<Loose>("arc backwards");
-    build.on_batch(out, |state, _, arcs| state.out.extend_from_slice(arcs));
-    build.on_batch(back, |state, _, arcs| state.back.extend_from_slice(arcs));
+    layout: &VertexLayout,
+    edges: &dyn EdgeSource,
+    options: &BuildOptions,
+    global_id: impl Fn(u64) -> Result<u64>,
+) -> Result<ReceivedEdges> {
+    let (twice, symmetric) = options.directions(edges.orientation());
+    let store_in_edges = options.store_in_edges && !symmetric;
+    let mut build = ActiveMessages::<ReceivedEdges>::builder(comm);
+    let out_port = build.port::<CooEdge>("arc");
+    let in_port = build.port::<CooEdge>("arc backwards");
+    build.on_batch(out_port, |state, _, arcs| state.out_edges.extend_from_slice(arcs));
+    build.on_batch(in_port, |state, _, arcs| state.in_edges.extend_from_slice(arcs));
     let mut am = build.start()?;
 
-    let send = |epoch: &mut Epoch<'_, Arriving>, edge: &Edge| -> Result<()> {
-        let (from, to) = (find(edge.from)?, find(edge.to)?);
-        if from == to && shape.drop_self_loops {
+    let send = |epoch: &mut Epoch<'_, ReceivedEdges>, edge: &Edge| -> Result<()> {
+        let (from, to) = (global_id(edge.from)?, global_id(edge.to)?);
+        if from == to && options.drop_self_loops {
             return Ok(());
         }
-        let bits = if A::WEIGHTED { shape.bits(edge.weight)? } else { 0 };
-        let mut arc = |port: Port<Loose>, from: u64, to: u64| {
-            let (rank, row) = layout.place(from);
-            epoch.context().send(port, rank, Loose { to, row, bits });
+        let bits = if A::WEIGHTED { options.weight_bits(edge.weight)? } else { 0 };
+        let mut arc = |port: Port<CooEdge>, from: u64, to: u64| {
+            let (rank, row) = layout.owner(from);
+            epoch.context().send(port, rank, CooEdge { target: to, row, weight_bits: bits });
         };
-        arc(out, from, to);
+        arc(out_port, from, to);
         if twice && from != to {
-            arc(out, to, from);
+            arc(out_port, to, from);
         }
-        if backwards {
-            arc(back, to, from);
+        if store_in_edges {
+            arc(in_port, to, from);
         }
         Ok(())
     };
-    let (mut state, mut seen, mut fault) = (Arriving::default(), Seen::default(), Ok(()));
+    let (mut state, mut seen, mut fault) = (ReceivedEdges::default(), EdgeCheck::default(), Ok(()));
     am.epoch(&mut state, |epoch| {
         let mut broken = Ok(());
-        let outcome = edges.part(comm.rank(), comm.size(), &mut |some| {
+        let outcome = edges.read_part(comm.rank(), comm.size(), &mut |some| {
             if fault.is_err() || broken.is_err() {
                 return;
             }
-            seen.note(some, edges.orientation());
+            seen.record(some, edges.orientation());
             fault = some.iter().try_for_each(|edge| send(epoch, edge));
             broken = epoch.progress();
         });
@@ -255,95 +273,100 @@ fn spread<A: Arc>(
     Ok(state)
 }
 
-/// What can be told of edges when all of them have been seen.
+/// Checks that need all edges: their number and their symmetry.
 #[derive(Default)]
-struct Seen {
+struct EdgeCheck {
     count: u64,
-    /// Sums of 24 bits for each arc, and for the opposite one: they are equal if each arc has an opposite one.
+    /// Sums of 24-bit hashes of each arc, and of its reverse: they are equal if each arc has a reverse arc.
     digests: [u64; 2],
 }
 
-impl Seen {
-    fn note(&mut self, edges: &[Edge], orientation: Orientation) {
+impl EdgeCheck {
+    fn record(&mut self, edges: &[Edge], orientation: Orientation) {
         self.count += edges.len() as u64;
         if orientation == Orientation::Symmetric {
             for Edge { from, to, .. } in edges {
-                self.digests[0] += digest([*from, *to]) >> 40;
-                self.digests[1] += digest([*to, *from]) >> 40;
+                self.digests[0] += hash_words([*from, *to]) >> 40;
+                self.digests[1] += hash_words([*to, *from]) >> 40;
             }
         }
     }
 
-    /// All ranks call it.
-    fn check(&self, comm: &Comm, edges: &dyn Edges) -> Result<()> {
-        let [there, back] = self.digests;
-        let sums = comm.all_reduce(&[self.count, there, back], Sum)?;
-        edges.check(sums[0])?;
+    /// Checks the edges of all ranks. All ranks call it.
+    fn check(&self, comm: &Comm, edges: &dyn EdgeSource) -> Result<()> {
+        let [forward, backward] = self.digests;
+        let sums = comm.allreduce(&[self.count, forward, backward], Sum)?;
+        edges.check_edge_count(sums[0])?;
         if sums[1] != sums[2] {
-            let one_way = "not every edge is there in both directions, as it has to be in such files";
+            let one_way = "not every edge is present in both directions, as this format requires";
             return Err(Error::Input(one_way.to_owned()));
         }
         Ok(())
     }
 }
 
-/// A partition is of vertices 0, 1, and so on.
-fn has_gaps(partition: &Path) -> Error {
-    let why = "it is for vertices with the names 0, 1, and so on, but not all of these have edges here";
+/// Partition files need the external ids 0 to n-1.
+fn noncontiguous_ids(partition: &Path) -> Error {
+    let why = "it is for vertices with the ids 0, 1, and so on, but not all of these have edges here";
     Error::File { file: partition.to_owned(), why: why.to_owned() }
 }
 
-/// Edges that were read before it was known which vertices there are, or whose: each rank has its part.
-struct Read {
+/// Edges read before the vertices, or their owners, are known: each rank has its part.
+struct BufferedEdges {
     edges: Vec<Edge>,
-    /// Of vertices that may have no edges.
-    names: Vec<u64>,
+    /// Ids of vertices that may have no edges.
+    vertex_ids: Vec<u64>,
     orientation: Orientation,
-    weights: Weights,
+    weights: WeightKind,
 }
 
-impl Read {
-    /// Reads everything, and counts the edges of all ranks. All ranks call it.
-    fn all(comm: &Comm, source: &dyn Edges) -> Result<(Self, u64)> {
-        let (mut edges, mut names) = (Vec::new(), Vec::new());
+impl BufferedEdges {
+    /// Reads this rank's part, and counts the edges of all ranks. All ranks call it.
+    fn read_all(comm: &Comm, source: &dyn EdgeSource) -> Result<(Self, u64)> {
+        let (mut edges, mut vertex_ids) = (Vec::new(), Vec::new());
         let (rank, ranks) = (comm.rank(), comm.size());
-        let outcome = source.part(rank, ranks, &mut |some| edges.extend_from_slice(some));
-        agree(comm, outcome.and_then(|()| source.names(rank, ranks, &mut |some| names.extend_from_slice(some))))?;
-        let count = comm.all_reduce(&[edges.len() as u64], Sum)?[0];
-        agree(comm, source.check(count))?;
-        Ok((Self { edges, names, orientation: source.orientation(), weights: source.weights() }, count))
+        let outcome = source.read_part(rank, ranks, &mut |some| edges.extend_from_slice(some));
+        agree(
+            comm,
+            outcome.and_then(|()| source.read_vertex_ids(rank, ranks, &mut |some| vertex_ids.extend_from_slice(some))),
+        )?;
+        let count = comm.allreduce(&[edges.len() as u64], Sum)?[0];
+        agree(comm, source.check_edge_count(count))?;
+        Ok((Self { edges, vertex_ids, orientation: source.orientation(), weights: source.weights() }, count))
     }
 
-    fn each_name(&self) -> impl Iterator<Item = u64> {
-        self.edges.iter().flat_map(|edge| [edge.from, edge.to]).chain(self.names.iter().copied())
+    fn iter_external_ids(&self) -> impl Iterator<Item = u64> {
+        self.edges.iter().flat_map(|edge| [edge.from, edge.to]).chain(self.vertex_ids.iter().copied())
     }
 
-    fn all_names(&self) -> Vec<u64> {
-        self.each_name().collect()
+    fn external_ids(&self) -> Vec<u64> {
+        self.iter_external_ids().collect()
     }
 
-    /// How many vertices there are, if their names are all numbers below that. Each rank is told of those names that lie in
-    /// its share. All ranks call it.
-    fn count_without_gaps(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
-        let beyond = self.each_name().max().map_or(0, |most| most.saturating_add(1));
-        let beyond = comm.all_reduce(&[beyond], Max)?[0];
-        if beyond / SPARSE > edges.max(1024) {
+    /// The number of vertices n, if the external ids are exactly 0 to n-1. Each rank checks a block of ids. All ranks
+    /// call it.
+    fn count_if_contiguous(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
+        let bound = self.iter_external_ids().max().map_or(0, |most| most.saturating_add(1));
+        let bound = comm.allreduce(&[bound], Max)?[0];
+        if bound / SPARSE_ID_FACTOR > edges.max(1024) {
             return Ok(None);
         }
-        let share = beyond.div_ceil(comm.size() as u64).max(1);
-        let mut build = ActiveMessages::<Bits>::builder(comm);
-        let tell = build.port::<u64>("name");
-        build.on(tell, |names, _, place| names.put(place as usize));
-        let mut names = agree(comm, Bits::try_new(share as usize).map_err(Error::from))?;
+        let block = bound.div_ceil(comm.size() as u64).max(1);
+        let mut build = ActiveMessages::<Bitmap>::builder(comm);
+        let port = build.port::<u64>("name");
+        build.on(port, |present, _, offset| present.set(offset as usize));
+        let mut present = agree(comm, Bitmap::try_new(block as usize).map_err(Error::from))?;
         let mut am = build.start()?;
-        am.epoch_for(&mut names, self.each_name(), |cx, _, name| cx.send(tell, (name / share) as Rank, name % share))?;
-        let different = comm.all_reduce(&[names.count()], Sum)?[0];
-        Ok((different == beyond).then_some(beyond))
+        am.epoch_for(&mut present, self.iter_external_ids(), |cx, _, external_id| {
+            cx.send(port, (external_id / block) as Rank, external_id % block)
+        })?;
+        let distinct = comm.allreduce(&[present.count_ones()], Sum)?[0];
+        Ok((distinct == bound).then_some(bound))
     }
 }
 
-impl Edges for Read {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for BufferedEdges {
+    fn num_vertices(&self) -> Option<u64> {
         None
     }
 
@@ -351,11 +374,11 @@ impl Edges for Read {
         self.orientation
     }
 
-    fn weights(&self) -> Weights {
+    fn weights(&self) -> WeightKind {
         self.weights
     }
 
-    fn part(&self, _: usize, _: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+    fn read_part(&self, _: usize, _: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         self.edges.chunks(1024).for_each(sink);
         Ok(())
     }
@@ -367,11 +390,11 @@ mod tests {
 
     #[test]
     fn no_rank_has_more_vertices_than_the_bound() {
-        let layout = |ranks, vertices| Layout::new(0, ranks, vertices, Distribution::Block);
-        assert_eq!(ensure_places(&layout(1, MOST)), Ok(()));
-        let error = ensure_places(&layout(1, MOST + 1)).unwrap_err().to_string();
+        let layout = |ranks, vertices| VertexLayout::new(0, ranks, vertices, Distribution::Block);
+        assert_eq!(check_local_vertices(&layout(1, MAX_LOCAL_VERTICES)), Ok(()));
+        let error = check_local_vertices(&layout(1, MAX_LOCAL_VERTICES + 1)).unwrap_err().to_string();
         assert!(error.contains("4294967232 vertices are too many for 1 rank") && error.contains("at least 2 ranks"));
-        assert_eq!(ensure_places(&layout(2, 2 * MOST)), Ok(()));
-        assert!(ensure_places(&layout(2, 2 * MOST + 1)).is_err());
+        assert_eq!(check_local_vertices(&layout(2, 2 * MAX_LOCAL_VERTICES)), Ok(()));
+        assert!(check_local_vertices(&layout(2, 2 * MAX_LOCAL_VERTICES + 1)).is_err());
     }
 }

@@ -1,8 +1,9 @@
-//! Connected components of a graph without directions: each vertex gets the least number of its component.
+//! Connected components of an undirected graph: each vertex is labelled with the least global id of its component.
 //!
-//! - [`hooking`]: trees are hooked onto smaller ones, and made flat.   [Shiloach, Vishkin 1982; active messages paper, algorithm 4]
-//! - [`search`]: one parallel search takes the giant component away, and hooking does the rest.   [section 6.2.3, PS+SV]
-//! - [`sampling`]: each rank joins what its own arcs join, by a few of them first, and the rest is joined by messages.
+//! - [`hooking`]: hooking and shortcutting of trees.   [Shiloach, Vishkin 1982; active messages paper, algorithm 4]
+//! - [`search`]: one parallel search finds the giant component, hooking the rest.   [active messages paper, section
+//!   6.2.3: PS+SV]
+//! - [`sampling`]: each rank links its local vertices along a sample of its arcs first; messages link the rest.
 //!   [Sutton, Ben-Nun, Barak: Optimizing parallel graph connectivity computation via subgraph sampling, IPDPS 2018]
 
 pub mod hooking;
@@ -14,77 +15,85 @@ use treepie_am::ActiveMessages;
 use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Comm;
 
-use crate::id::{halves, whole};
-use crate::rows::Arc;
-use crate::rows::VALUES;
-use crate::{Error, Graph, Messages, Result, Traffic};
+use crate::csr::CsrEdge;
+use crate::csr::VALUES_PURPOSE;
+use crate::vertex_id::{join_u64, split_u64};
+use crate::{AmConfig, AmTraffic, Error, Graph, Result};
 
-pub use crate::parts::{Found, count};
+pub use crate::component_summary::{ComponentSummary, summarize};
 pub use verify::verify;
 
-/// Labels of the own vertices, and what it took.
+/// The component labels of local vertices, and message statistics.
 #[derive(Clone, Debug)]
-pub struct Labels {
-    /// The least number of each one's component.
+pub struct ComponentLabels {
+    /// The least global id in the component of each local vertex.
     pub labels: Vec<u64>,
-    /// What became of this rank's messages.
-    pub traffic: Traffic,
+    /// The message statistics of this rank.
+    pub traffic: AmTraffic,
 }
 
-/// Refuses graphs with directions, and those whose rows are split.
-fn need_symmetric<A: Arc>(graph: &Graph<A>) -> Result<()> {
-    graph.need_whole_rows("a search for components")?;
+/// Refuses directed graphs, and graphs with split rows.
+fn require_symmetric<A: CsrEdge>(graph: &Graph<A>) -> Result<()> {
+    graph.require_unsplit_rows("connected components")?;
     if graph.is_symmetric() {
         return Ok(());
     }
-    Err(directed())
+    Err(directed_graph_error())
 }
 
-/// Components are refused for a graph with directions; whoever knows before there is one need not build it.
-pub fn directed() -> Error {
-    Error::Input("components need a graph without directions; symmetrize it".to_owned())
+/// The error for directed graphs. Public, so that callers can refuse before they build the graph.
+pub fn directed_graph_error() -> Error {
+    Error::Input("connected components need an undirected graph; symmetrize it".to_owned())
 }
 
-/// The least name of each own vertex's component, whatever labels its vertices share. So names of components do not depend on
-/// where vertices are. All ranks call it.
-pub fn names<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<Vec<u64>> {
-    struct State {
-        /// Of own vertices that are labels.
-        least: Vec<u64>,
-        names: Vec<u64>,
+/// The least external id in the component of each local vertex, from any labels that its vertices share. These labels
+/// do not depend on the distribution of vertices. All ranks call it.
+pub fn external_labels<A: CsrEdge>(
+    comm: &Comm,
+    graph: &Graph<A>,
+    labels: &[u64],
+    config: &AmConfig,
+) -> Result<Vec<u64>> {
+    struct ExternalLabelState {
+        /// The least external id of the component whose label is a local vertex.
+        min_ids: Vec<u64>,
+        labels: Vec<u64>,
     }
-    let name = |[_, low, high]: [u32; 3]| whole([low, high]);
-    let mut build = ActiveMessages::<State>::builder(comm);
-    let tell = build.port::<[u32; 3]>("least name");
-    build.on(tell, move |state: &mut State, _, heard| {
-        let least = &mut state.least[heard[0] as usize];
-        *least = (*least).min(name(heard));
+    let message_id = |[_, low, high]: [u32; 3]| join_u64([low, high]);
+    let mut build = ActiveMessages::<ExternalLabelState>::builder(comm);
+    let report = build.port::<[u32; 3]>("least name");
+    build.on(report, move |state: &mut ExternalLabelState, _, message| {
+        let least = &mut state.min_ids[message[0] as usize];
+        *least = (*least).min(message_id(message));
     });
     build.combine(
-        tell,
-        |heard: &[u32; 3]| heard[0].into(),
-        move |least: &mut [u32; 3], heard| {
-            if name(*heard) < name(*least) {
-                *least = *heard;
+        report,
+        |message: &[u32; 3]| message[0].into(),
+        move |least: &mut [u32; 3], message| {
+            if message_id(*message) < message_id(*least) {
+                *least = *message;
             }
         },
     );
-    let ask = build.call::<u32, [u32; 2], u32>("name");
+    let fetch = build.call::<u32, [u32; 2], u32>("name");
     build.on_call(
-        ask,
-        |state: &mut State, _, place: u32| halves(state.least[place as usize]),
-        |state, _, vertex: u32, name: [u32; 2]| state.names[vertex as usize] = whole(name),
+        fetch,
+        |state: &mut ExternalLabelState, _, local_index: u32| split_u64(state.min_ids[local_index as usize]),
+        |state, _, vertex: u32, label: [u32; 2]| state.labels[vertex as usize] = join_u64(label),
     );
-    let mut am = messages.start(build)?;
-    let mut state = State { least: filled(u64::MAX, graph.own(), VALUES)?, names: zeroed(labels.len(), VALUES)? };
+    let mut am = config.start(build)?;
+    let mut state = ExternalLabelState {
+        min_ids: filled(u64::MAX, graph.num_local(), VALUES_PURPOSE)?,
+        labels: zeroed(labels.len(), VALUES_PURPOSE)?,
+    };
     let layout = graph.layout();
     am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
-        let ((rank, place), [low, high]) = (layout.place(*label), halves(layout.name(vertex)));
-        cx.send(tell, rank, [place, low, high]);
+        let ((rank, local_index), [low, high]) = (layout.owner(*label), split_u64(layout.external_id(vertex)));
+        cx.send(report, rank, [local_index, low, high]);
     })?;
     am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
-        let (rank, place) = layout.place(*label);
-        cx.call(ask, rank, vertex as u32, place);
+        let (rank, local_index) = layout.owner(*label);
+        cx.call(fetch, rank, vertex as u32, local_index);
     })?;
-    Ok(state.names)
+    Ok(state.labels)
 }

@@ -1,72 +1,78 @@
-//! Numbers for vertices of which no formula says whose they are: some rank knows, and everybody asks it for the names
-//! that its edges have.
+//! A distributed directory of global ids, for layouts without a formula: each external id has a home rank that resolves
+//! it.
 //!
-//! Vertices whose names are few and far between are those of the rank that a name is hashed to, which numbers them in
-//! the order of their names.
+//! Vertices with sparse external ids are owned by the rank that the id is hashed to, which assigns global ids in the
+//! order of the external ids.
 
 use treepie_base::Rank;
 use treepie_comm::Comm;
 use treepie_sparse::{Received, SparseExchange};
 
-use crate::mix::mixed;
-use crate::{Layout, Result};
+use crate::hash::splitmix64;
+use crate::{Result, VertexLayout};
 
-/// The numbers of some names.
-pub(crate) struct Numbers {
-    /// In order of the names.
-    names: Vec<u64>,
-    numbers: Vec<u64>,
+/// The global ids of some external ids.
+pub(crate) struct GlobalIds {
+    /// Sorted.
+    external_ids: Vec<u64>,
+    global_ids: Vec<u64>,
 }
 
-impl Numbers {
-    pub(crate) fn get(&self, name: u64) -> Option<u64> {
-        self.names.binary_search(&name).ok().map(|place| self.numbers[place])
+impl GlobalIds {
+    pub(crate) fn get(&self, external_id: u64) -> Option<u64> {
+        self.external_ids.binary_search(&external_id).ok().map(|index| self.global_ids[index])
     }
 }
 
-/// Names that ranks have asked each other for.
-pub(crate) struct Questions {
-    /// Those of this rank, in order.
-    names: Vec<u64>,
-    /// The same, by the rank that was asked.
-    asked: Vec<Vec<u64>>,
-    came: Received<u64>,
+/// A lookup whose requests have been exchanged.
+pub(crate) struct DirectoryLookup {
+    /// The external ids that this rank requests, sorted.
+    external_ids: Vec<u64>,
+    /// The same, by home rank.
+    sent: Vec<Vec<u64>>,
+    requests: Received<u64>,
 }
 
-impl Questions {
-    /// Asks for names, which may be there several times, those who know of each. All ranks call it.
-    pub(crate) fn ask(comm: &Comm, mut names: Vec<u64>, knows: impl Fn(u64) -> Rank) -> Result<Self> {
-        names.sort_unstable();
-        names.dedup();
-        let mut asked = vec![Vec::new(); comm.size()];
-        names.iter().for_each(|name| asked[knows(*name)].push(*name));
-        let questions = asked.iter().enumerate().filter(|(_, names)| !names.is_empty());
-        let came = comm.exchange(questions.map(|(to, names)| (to, names.clone())))?;
-        Ok(Self { names, asked, came })
+impl DirectoryLookup {
+    /// Sends requests for external ids, which may have duplicates, to their home ranks. All ranks call it.
+    pub(crate) fn post(comm: &Comm, mut external_ids: Vec<u64>, home: impl Fn(u64) -> Rank) -> Result<Self> {
+        external_ids.sort_unstable();
+        external_ids.dedup();
+        let mut sent = vec![Vec::new(); comm.size()];
+        external_ids.iter().for_each(|external_id| sent[home(*external_id)].push(*external_id));
+        let outgoing = sent.iter().enumerate().filter(|(_, external_ids)| !external_ids.is_empty());
+        let requests = comm.exchange(outgoing.map(|(to, external_ids)| (to, external_ids.clone())))?;
+        Ok(Self { external_ids, sent, requests })
     }
 
-    /// Answers what others ask. Returns what they have answered. All ranks call it.
-    pub(crate) fn answer(self, comm: &Comm, number: impl Fn(&u64) -> u64) -> Result<Numbers> {
-        let answers = self.came.iter().map(|(from, names)| (*from, names.iter().map(&number).collect::<Vec<u64>>()));
-        let mut numbers = vec![0; self.names.len()];
-        for (from, answers) in comm.exchange(answers.collect::<Vec<_>>())? {
-            for (name, number) in self.asked[from].iter().zip(answers) {
-                numbers[self.names.binary_search(name).expect("it is one of them")] = number;
+    /// Replies to the requests of other ranks. Returns their replies. All ranks call it.
+    pub(crate) fn resolve(self, comm: &Comm, global_id_of: impl Fn(&u64) -> u64) -> Result<GlobalIds> {
+        let replies = self
+            .requests
+            .iter()
+            .map(|(from, external_ids)| (*from, external_ids.iter().map(&global_id_of).collect::<Vec<u64>>()));
+        let mut global_ids = vec![0; self.external_ids.len()];
+        for (from, replies) in comm.exchange(replies.collect::<Vec<_>>())? {
+            for (external_id, global_id) in self.sent[from].iter().zip(replies) {
+                global_ids[self.external_ids.binary_search(external_id).expect("it was requested")] = global_id;
             }
         }
-        Ok(Numbers { names: self.names, numbers })
+        Ok(GlobalIds { external_ids: self.external_ids, global_ids })
     }
 }
 
-/// A layout of the vertices that ranks have names of, and the numbers of those of this rank. All ranks call it.
-pub(crate) fn list(comm: &Comm, names: Vec<u64>) -> Result<(Layout, Numbers)> {
-    let questions = Questions::ask(comm, names, |name| (mixed(name) % comm.size() as u64) as Rank)?;
-    let mut own: Vec<u64> = questions.came.iter().flat_map(|(_, names)| names).copied().collect();
-    own.sort_unstable();
-    own.dedup();
-    let counts = comm.all_gather(&[own.len() as u64])?;
+/// A layout of all vertices in the external ids of the ranks, and the global ids of this rank's external ids. All ranks
+/// call it.
+pub(crate) fn assign_global_ids(comm: &Comm, external_ids: Vec<u64>) -> Result<(VertexLayout, GlobalIds)> {
+    let lookup = DirectoryLookup::post(comm, external_ids, |external_id| {
+        (splitmix64(external_id) % comm.size() as u64) as Rank
+    })?;
+    let mut local: Vec<u64> = lookup.requests.iter().flat_map(|(_, external_ids)| external_ids).copied().collect();
+    local.sort_unstable();
+    local.dedup();
+    let counts = comm.allgather(&[local.len() as u64])?;
     let first: u64 = counts[..comm.rank()].iter().sum();
-    let number = |name: &u64| first + own.binary_search(name).expect("it was asked for") as u64;
-    let numbers = questions.answer(comm, number)?;
-    Ok((Layout::listed(comm.rank(), &counts, own), numbers))
+    let global_id_of = |external_id: &u64| first + local.binary_search(external_id).expect("it was requested") as u64;
+    let global_ids = lookup.resolve(comm, global_id_of)?;
+    Ok((VertexLayout::with_external_ids(comm.rank(), &counts, local), global_ids))
 }

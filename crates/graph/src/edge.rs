@@ -1,18 +1,18 @@
-//! Edges on their way into a graph: from a file or a generator.
+//! Edges, and the sources that a graph is built from.
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::Result;
 
-/// An edge as its source has it: original names of its ends, and its weight. Where there are no weights, that is 1.
+/// An edge of a source: the external ids of its endpoints, and its weight, which is 1 in an unweighted source.
 ///
-/// Numbers of 32 bits, whole ones as well as floating-point ones, are weights exactly.
+/// Weights of type `u32` and `f32` are represented exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Edge {
-    /// Where it begins.
+    /// External id of its source.
     pub from: u64,
-    /// Where it ends.
+    /// External id of its target.
     pub to: u64,
     /// Its weight.
     pub weight: f64,
@@ -25,69 +25,69 @@ impl Edge {
     }
 }
 
-/// What the edges of a source stand for.
+/// The directions that an edge of a source stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orientation {
-    /// Each is an arc from one vertex to another.
+    /// Each edge is an arc.
     Directed,
-    /// Each stands for both directions.
+    /// Each edge stands for two arcs, one in each direction.
     Undirected,
-    /// Each is an arc, and there is one in the other direction for each, too.
+    /// Each edge is an arc, and the source has its reverse arc too.
     Symmetric,
 }
 
-/// Weights of a source.
+/// The type of the weights of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
-    /// There are none.
+pub enum WeightKind {
+    /// Unweighted.
     None,
-    /// Whole numbers from 0 to 2^32-1.
-    Whole,
+    /// Integers from 0 to 2^32-1.
+    Integer,
     /// Floating-point numbers.
     Real,
 }
 
-/// Where edges come from. Each rank takes a part of them.
-pub trait Edges {
-    /// How many vertices there are, if that is known without looking at all edges: their names are then 0, 1, and so on below it.
-    fn vertices(&self) -> Option<u64>;
+/// A source of edges. Each rank reads a part of them.
+pub trait EdgeSource {
+    /// The number of vertices n, if it is known without reading all edges; external ids are then 0 to n-1.
+    fn num_vertices(&self) -> Option<u64>;
 
-    /// What an edge stands for.
+    /// The directions that an edge stands for.
     fn orientation(&self) -> Orientation;
 
-    /// Whether edges have weights, and which, as far as is known without looking at all edges.
-    fn weights(&self) -> Weights;
+    /// The type of weights, as far as it is known without reading all edges.
+    fn weights(&self) -> WeightKind;
 
-    /// Gives the edges of one of so many parts to `sink`, some at a time. All parts together have each edge once, however many
-    /// parts there are.
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()>;
+    /// Passes the edges of part `part` of `parts` to `sink`, in batches. Each edge is in exactly one part, for any
+    /// number of parts.
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()>;
 
-    /// Gives names of one of so many parts of the vertices to `sink`. Only needed of vertices that no edge has, where
-    /// names are any numbers.
-    fn names(&self, _part: usize, _parts: usize, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+    /// Passes the external ids of part `part` of `parts` to `sink`. Only needed for isolated vertices with arbitrary
+    /// ids.
+    fn read_vertex_ids(&self, _part: usize, _parts: usize, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
         Ok(())
     }
 
-    /// Whether edges lie in order, so that [`rows`](Self::rows) has those of any vertices. How many vertices there are
-    /// is then known.
-    fn is_in_rows(&self) -> bool {
+    /// Whether edges are sorted, so that [`read_rows`](Self::read_rows) can read those of any vertices. The number of
+    /// vertices is then known.
+    fn is_sorted(&self) -> bool {
         false
     }
 
-    /// Gives the edges that begin at some vertices to `sink`, in order of where they begin, then of where they end,
-    /// then of weights. Only called if [`is_in_rows`](Self::is_in_rows) says so.
-    fn rows(&self, _vertices: std::ops::Range<u64>, _sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+    /// Passes the out-edges of a range of vertices to `sink`, sorted by source, target and weight. Only called if
+    /// [`is_sorted`](Self::is_sorted).
+    fn read_rows(&self, _vertices: std::ops::Range<u64>, _sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         Ok(())
     }
 
-    /// Whether all parts together may have so many edges: some sources say how many there are.
-    fn check(&self, _edges: u64) -> Result<()> {
+    /// Checks the number of edges of all parts, if the source declares it.
+    fn check_edge_count(&self, _edges: u64) -> Result<()> {
         Ok(())
     }
 }
 
-/// The numbers below `count` that belong to one of so many parts: parts differ by one at most.
-pub fn share(count: u64, part: usize, parts: usize) -> std::ops::Range<u64> {
+/// The block of part `part` when the range from 0 to `count` is divided into `parts`; sizes differ by at most one.
+pub fn block_range(count: u64, part: usize, parts: usize) -> std::ops::Range<u64> {
     let bound = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
     bound(part)..bound(part + 1)
 }

@@ -1,5 +1,4 @@
-//! Graphs that are made, not read. Any rank can make any part of them, and the graph is the same for every number of
-//! parts.
+//! Graph generators. Any rank can generate any part, and the graph is the same for every number of parts.
 //!
 //! | graph | written as |
 //! |---|---|
@@ -10,19 +9,19 @@
 //! | [`Grid`] | `grid:10x20`, `torus:4x4x4` |
 //!
 //! All take `seed=`; that of a Kronecker graph is the first of its two seeds, or both as `seed=5:7`. All but Kronecker
-//! graphs, which have weights anyway, take `weighted`.
+//! graphs, which always have weights, take `weighted`.
 //!
-//! Rows have random numbers of their own, and parts have shares of things that are equal: of rows with the same
-//! expected number of edges, or of edges. So parts are balanced by edges.
+//! Each row has its own random stream, and parts are blocks of rows with the same expected number of edges, or of
+//! edges. So parts are balanced by edges.
 
 mod balanced;
-mod chance;
 mod erdos_renyi;
 mod grid;
 mod kronecker;
 mod mrg;
 pub mod packed;
 mod random;
+mod seeding;
 #[cfg(test)]
 mod sha256;
 mod text;
@@ -37,11 +36,11 @@ pub use grid::Grid;
 pub use kronecker::Kronecker;
 pub use watts_strogatz::WattsStrogatz;
 
-use crate::{Edge, Edges, Error, Orientation, Result, Weights};
-use text::Arguments;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind};
+use text::GeneratorArguments;
 
-/// More vertices have no place in packed edges.
-const MOST_VERTICES: u64 = 1 << 48;
+/// The most vertices: packed edges have 48 bits for each endpoint.
+const MAX_VERTICES: u64 = 1 << 48;
 
 /// Names of generators, each with an example.
 const EXAMPLES: [(&str, &str); 6] = [
@@ -53,24 +52,24 @@ const EXAMPLES: [(&str, &str); 6] = [
     ("torus", "torus:4x4x4"),
 ];
 
-/// A graph of any kind that can be made, as its [text](self) says.
+/// A generator of any kind, parsed from [text](self).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Generator {
-    /// That of Graph 500.
+    /// The Kronecker generator of Graph 500.
     Kronecker(Kronecker),
-    /// All pairs are alike.
+    /// The random graph G(n, p).
     ErdosRenyi(ErdosRenyi),
     /// Groups with few edges between them.
     Balanced(Balanced),
-    /// A ring with some edges to anywhere.
+    /// A ring with rewired edges.
     WattsStrogatz(WattsStrogatz),
     /// A grid or a torus.
     Grid(Grid),
 }
 
 impl Generator {
-    fn edges(&self) -> &dyn Edges {
+    fn source(&self) -> &dyn EdgeSource {
         match self {
             Self::Kronecker(graph) => graph,
             Self::ErdosRenyi(graph) => graph,
@@ -81,21 +80,21 @@ impl Generator {
     }
 }
 
-impl Edges for Generator {
-    fn vertices(&self) -> Option<u64> {
-        self.edges().vertices()
+impl EdgeSource for Generator {
+    fn num_vertices(&self) -> Option<u64> {
+        self.source().num_vertices()
     }
 
     fn orientation(&self) -> Orientation {
-        self.edges().orientation()
+        self.source().orientation()
     }
 
-    fn weights(&self) -> Weights {
-        self.edges().weights()
+    fn weights(&self) -> WeightKind {
+        self.source().weights()
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        self.edges().part(part, parts, sink)
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        self.source().read_part(part, parts, sink)
     }
 }
 
@@ -106,9 +105,9 @@ impl FromStr for Generator {
         let (name, arguments) = text.split_once(':').unwrap_or((text, ""));
         let Some((_, example)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
             let names = EXAMPLES.map(|(name, _)| name).join(", ");
-            return Err(Error::Input(format!("there is no generator `{name}`; there are {names}")));
+            return Err(Error::Input(format!("unknown generator `{name}`, expected one of {names}")));
         };
-        let mut arguments = Arguments::new(text, example, arguments);
+        let mut arguments = GeneratorArguments::new(text, example, arguments);
         let generator = match name {
             "kronecker" => Self::Kronecker(Kronecker::parse(&mut arguments)?),
             "erdos-renyi" => Self::ErdosRenyi(ErdosRenyi::parse(&mut arguments)?),
@@ -133,15 +132,15 @@ impl fmt::Display for Generator {
     }
 }
 
-/// A number of vertices that all generators can work with; none if it does not even fit into a word.
-fn checked_vertices(count: Option<u64>) -> Result<u64> {
-    count.filter(|count| (1..=MOST_VERTICES).contains(count)).ok_or_else(|| {
+/// Checks the number of vertices; `None` is one that overflows `u64`.
+fn check_vertices(count: Option<u64>) -> Result<u64> {
+    count.filter(|count| (1..=MAX_VERTICES).contains(count)).ok_or_else(|| {
         let count = count.map_or("even more".to_owned(), |count| count.to_string());
-        Error::Input(format!("a graph has from 1 to 2^{} vertices, not {count}", MOST_VERTICES.ilog2()))
+        Error::Input(format!("a graph has from 1 to 2^{} vertices, not {count}", MAX_VERTICES.ilog2()))
     })
 }
 
-fn checked_probability(probability: f64) -> Result<f64> {
+fn check_probability(probability: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&probability) {
         Ok(probability)
     } else {
@@ -184,10 +183,10 @@ mod tests {
 
     fn part(graph: &Generator, part: usize, parts: usize) -> Vec<(u64, u64, u64)> {
         let mut edges = Vec::new();
-        let mut keep = |some: &[Edge]| {
+        let mut collect = |some: &[Edge]| {
             edges.extend(some.iter().map(|edge| (edge.from, edge.to, edge.weight.to_bits())));
         };
-        graph.part(part, parts, &mut keep).unwrap();
+        graph.read_part(part, parts, &mut collect).unwrap();
         edges
     }
 
@@ -212,8 +211,8 @@ mod tests {
             for parts in 2..=7 {
                 let lengths: Vec<usize> = (0..parts).map(|number| part(&graph, number, parts).len()).collect();
                 let mean = lengths.iter().sum::<usize>() as f64 / parts as f64;
-                // Five deviations of a number of rare things, and a row.
-                let row = 2.0 * mean * parts as f64 / graph.vertices().unwrap() as f64;
+                // Five standard deviations of a Poisson variable, and a row.
+                let row = 2.0 * mean * parts as f64 / graph.num_vertices().unwrap() as f64;
                 let allowed = 5.0 * mean.sqrt() + row + 1.0;
                 assert!(lengths.iter().all(|length| (*length as f64 - mean).abs() <= allowed), "{text}: {lengths:?}");
             }
@@ -224,14 +223,14 @@ mod tests {
     fn edges_are_what_the_graph_says() {
         for text in GRAPHS {
             let graph = parsed(text);
-            let vertices = graph.vertices().unwrap();
+            let vertices = graph.num_vertices().unwrap();
             let mut different = false;
             for (from, to, weight) in part(&graph, 0, 1) {
                 assert!(from < vertices && to < vertices, "{text}: {from} {to}");
                 assert!(from != to || text.starts_with("kronecker"), "{text}: {from} {to}");
                 different |= weight != 1f64.to_bits();
             }
-            assert_eq!(different, graph.weights() == Weights::Real, "{text}");
+            assert_eq!(different, graph.weights() == WeightKind::Real, "{text}");
         }
     }
 
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Graphs stay what they are from one version to the next, and on all machines.
+    /// Graphs are the same in all versions and on all machines.
     #[test]
     fn graphs_are_those_of_yesterday() {
         let hash = |text: &str| {
@@ -279,10 +278,11 @@ mod tests {
         for (text, expected) in [
             (
                 "rmat:20",
-                "there is no generator `rmat`; there are kronecker, erdos-renyi, balanced, watts-strogatz, grid, torus",
+                "unknown generator `rmat`, expected one of kronecker, erdos-renyi, balanced, watts-strogatz, \
+                 grid, torus",
             ),
-            ("grid", "`grid` is not a graph as `grid:10x20`: the first number is missing"),
-            ("grid:3xx", "`grid:3xx` is not a graph as `grid:10x20`: `3xx` is not what comes first"),
+            ("grid", "`grid` is not a generator like `grid:10x20`: the first argument is missing"),
+            ("grid:3xx", "`grid:3xx` is not a generator like `grid:10x20`: `3xx` is not a valid first argument"),
             ("torus:4x0", "a graph has from 1 to 2^48 vertices, not 0"),
             ("erdos-renyi:9,p=1.1", "a probability is from 0 to 1, not 1.1"),
             ("kronecker:0", "the scale of a Kronecker graph is from 1 to 48, not 0"),
@@ -290,17 +290,17 @@ mod tests {
             assert_eq!(why(text), expected);
         }
         for (text, part) in [
-            ("kronecker:", "the first number is missing"),
-            ("kronecker:ten", "`ten` is not what comes first"),
+            ("kronecker:", "the first argument is missing"),
+            ("kronecker:ten", "`ten` is not a valid first argument"),
             ("kronecker:10,seed=x", "`x` is no seed"),
-            ("kronecker:10,edgefactor=-1", "`edgefactor=-1` has no value that can be used"),
-            ("kronecker:10,weighted", "`weighted` has no meaning here"),
-            ("erdos-renyi:9,p=0.1,p=0.2", "`p=0.2` has no meaning here, or comes twice"),
-            ("erdos-renyi:9,p=0.1,degree=3", "as `erdos-renyi:1000,degree=16`: one of `degree=` and `p=` is needed"),
+            ("kronecker:10,edgefactor=-1", "`edgefactor=-1` has an invalid value"),
+            ("kronecker:10,weighted", "`weighted` is unknown here"),
+            ("erdos-renyi:9,p=0.1,p=0.2", "`p=0.2` is unknown here, or repeated"),
+            ("erdos-renyi:9,p=0.1,degree=3", "like `erdos-renyi:1000,degree=16`: one of `degree=` and `p=` is needed"),
             ("erdos-renyi:9,p=nan", "not NaN"),
             ("balanced:groups=8,p=0.03,k=6", "`vertices=` is missing"),
             ("watts-strogatz:10,k=3,beta=0.1", "an even number of neighbours below the 10 vertices, not 3"),
-            ("torus:4x4,", "`` has no meaning"),
+            ("torus:4x4,", "`` is unknown"),
             ("grid:281474976710657", "not 281474976710657"),
             ("grid:281474976710657x281474976710657", "not even more"),
         ] {

@@ -1,182 +1,188 @@
-//! A graph, as one rank has it.
+//! A distributed graph, as stored on one rank.
 
 use treepie_base::Rank;
 use treepie_comm::{Comm, Max};
 
+use crate::csr::{Csr, CsrEdge};
 use crate::hubs::Hubs;
-use crate::rows::{Arc, Rows};
-use crate::{Error, Layout, Result, View};
+use crate::{Error, LocalView, Result, VertexLayout};
 
-/// A distributed graph: the rows of this rank's own vertices, and what it sees of others.
+/// A distributed graph: the adjacency of this rank's local vertices, and its ghosts.
 #[derive(Debug)]
 pub struct Graph<A = u32> {
-    layout: Layout,
-    view: View,
-    out: Rows<A>,
-    /// Arcs with the vertex that they lead to, if these are others and were asked for.
-    back: Option<Rows<A>>,
+    layout: VertexLayout,
+    view: LocalView,
+    out_edges: Csr<A>,
+    /// In-edges, if the graph is directed and was built with them.
+    in_edges: Option<Csr<A>>,
     hubs: Hubs<A>,
     symmetric: bool,
-    arcs: u64,
+    num_arcs: u64,
 }
 
-impl<A: Arc> Graph<A> {
+impl<A: CsrEdge> Graph<A> {
     pub(crate) fn new(
-        layout: Layout,
-        view: View,
-        out: Rows<A>,
-        back: Option<Rows<A>>,
+        layout: VertexLayout,
+        view: LocalView,
+        out_edges: Csr<A>,
+        in_edges: Option<Csr<A>>,
         hubs: Hubs<A>,
         symmetric: bool,
-        arcs: u64,
+        num_arcs: u64,
     ) -> Self {
-        Self { layout, view, out, back, hubs, symmetric, arcs }
+        Self { layout, view, out_edges, in_edges, hubs, symmetric, num_arcs }
     }
 
-    /// Which rank has which vertex.
-    pub fn layout(&self) -> &Layout {
+    /// The assignment of vertices to ranks.
+    pub fn layout(&self) -> &VertexLayout {
         &self.layout
     }
 
-    /// What this rank sees.
-    pub fn view(&self) -> &View {
+    /// This rank's local vertices and ghosts.
+    pub fn view(&self) -> &LocalView {
         &self.view
     }
 
-    /// How many vertices there are.
-    pub fn vertices(&self) -> u64 {
-        self.layout.vertices()
+    /// The number of vertices on all ranks.
+    pub fn num_vertices(&self) -> u64 {
+        self.layout.num_vertices()
     }
 
-    /// How many of them are this rank's.
-    pub fn own(&self) -> usize {
-        self.out.len()
+    /// The number of local vertices.
+    pub fn num_local(&self) -> usize {
+        self.out_edges.len()
     }
 
-    /// How many arcs there are on all ranks.
-    pub fn arcs(&self) -> u64 {
-        self.arcs
+    /// The number of arcs on all ranks.
+    pub fn num_arcs(&self) -> u64 {
+        self.num_arcs
     }
 
-    /// Whether for each arc there is one in the other direction.
+    /// Whether each arc has a reverse arc.
     pub fn is_symmetric(&self) -> bool {
         self.symmetric
     }
 
-    /// The arcs from this rank's vertices; of [hubs](Self::hubs) only those to vertices of this rank.
+    /// The out-edges of local vertices; of [hubs](Self::hubs) only those to local vertices.
     #[inline]
-    pub fn out(&self) -> &Rows<A> {
-        &self.out
+    pub fn out_edges(&self) -> &Csr<A> {
+        &self.out_edges
     }
 
-    /// Vertices whose arcs are spread over ranks, and what this rank has of them.
+    /// Vertices whose arcs are distributed over ranks, and this rank's delegates of them.
     #[inline]
     pub fn hubs(&self) -> &Hubs<A> {
         &self.hubs
     }
 
-    /// How many arcs lead from an own vertex, wherever they lie.
+    /// The out-degree of a local vertex, delegated arcs included.
     #[inline]
-    pub fn degree(&self, place: usize) -> u64 {
-        self.out.degree(place) + self.hubs.of(place).map_or(0, |hub| hub.elsewhere)
+    pub fn degree(&self, local_index: usize) -> u64 {
+        self.out_edges.degree(local_index) + self.hubs.get(local_index).map_or(0, |hub| hub.num_delegated)
     }
 
-    /// The arcs to this rank's vertices, if they are known: rows name where each comes from.
+    /// The in-edges of local vertices, if the graph has them: rows list the sources.
     #[inline]
-    pub fn back(&self) -> Option<&Rows<A>> {
-        if self.symmetric { Some(&self.out).filter(|_| self.hubs.is_empty()) } else { self.back.as_ref() }
+    pub fn in_edges(&self) -> Option<&Csr<A>> {
+        if self.symmetric { Some(&self.out_edges).filter(|_| self.hubs.is_empty()) } else { self.in_edges.as_ref() }
     }
 
-    /// The arcs to this rank's vertices, for algorithms that need all of them, and those from them as well.
-    pub(crate) fn need_back(&self, what: &str) -> Result<&Rows<A>> {
-        self.need_whole_rows(what)?;
-        self.need_back_or_shares(what)
+    /// The in-edges of local vertices, for algorithms that need all in-edges and all out-edges.
+    pub(crate) fn require_in_edges(&self, what: &str) -> Result<&Csr<A>> {
+        self.require_unsplit_rows(what)?;
+        self.require_in_edges_or_delegates(what)
     }
 
-    /// The same for those that can do with arcs that lie elsewhere: in a graph without directions, arcs to hubs are
-    /// where those from them are.
-    pub(crate) fn need_back_or_shares(&self, what: &str) -> Result<&Rows<A>> {
-        let missing = || Error::Input(format!("{what} needs a graph that was built with arcs backwards, too"));
-        let back = if self.symmetric { Some(&self.out) } else { self.back.as_ref() };
-        back.ok_or_else(missing)
+    /// The in-edges for algorithms that support delegates: in a symmetric graph, the arcs to a hub are stored where the
+    /// arcs from it are.
+    pub(crate) fn require_in_edges_or_delegates(&self, what: &str) -> Result<&Csr<A>> {
+        let missing = || Error::Input(format!("{what} needs a graph that was built with in-edges"));
+        let in_edges = if self.symmetric { Some(&self.out_edges) } else { self.in_edges.as_ref() };
+        in_edges.ok_or_else(missing)
     }
 
-    /// Refuses graphs with hubs, for algorithms that look at all arcs of a vertex at once. All ranks know them.
-    pub(crate) fn need_whole_rows(&self, what: &str) -> Result<()> {
+    /// Refuses graphs with hubs, for algorithms that need all arcs of a vertex in one row. All ranks get the same
+    /// result.
+    pub(crate) fn require_unsplit_rows(&self, what: &str) -> Result<()> {
         if self.hubs.is_empty() {
             return Ok(());
         }
         let hubs = self.hubs.len();
         Err(Error::Input(format!(
-            "{what} needs whole rows, and those of {hubs} vertices are split: build the graph without `split`"
+            "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `split`"
         )))
     }
 
-    /// All arcs that lie on this rank.
-    pub(crate) fn arcs_here(&self) -> impl Iterator<Item = &A> {
-        self.out.all().iter().chain(self.hubs.shares().all())
+    /// All arcs stored on this rank.
+    pub(crate) fn local_arcs(&self) -> impl Iterator<Item = &A> {
+        self.out_edges.edges().iter().chain(self.hubs.delegates().edges())
     }
 
-    /// All arcs that lie on this rank, by the vertex that they begin at: its number, its value, and arcs. Values are
-    /// those of own vertices, by place, and those of hubs, [gathered](Hubs::gather).
-    pub(crate) fn rows_here<'a, T: Copy>(
+    /// All arcs stored on this rank, by source: its global id, its value, and its arcs. `value` gives the values of
+    /// local vertices by local index; `hubs` has those of hubs, from [`Hubs::allgather`].
+    pub(crate) fn local_rows<'a, T: Copy>(
         &'a self,
-        own: impl Fn(usize) -> T + 'a,
+        value: impl Fn(usize) -> T + 'a,
         hubs: &'a [T],
     ) -> impl Iterator<Item = (u64, T, &'a [A])> {
-        let first = self.layout.first(self.layout.rank());
-        let rows = (0..self.own()).map(move |place| (first + place as u64, own(place), self.out.row(place)));
-        let shares = (0..).zip(hubs).map(|(index, value)| (self.hubs.number(index), *value, self.hubs.share(index)));
-        rows.chain(shares)
+        let first = self.layout.first_global_id(self.layout.rank());
+        let rows = (0..self.num_local())
+            .map(move |local_index| (first + local_index as u64, value(local_index), self.out_edges.row(local_index)));
+        let delegates = (0..)
+            .zip(hubs)
+            .map(|(index, hub_value)| (self.hubs.global_id(index), *hub_value, self.hubs.delegate_edges(index)));
+        rows.chain(delegates)
     }
 
-    /// The number inside of the vertex with a name. All ranks call it.
-    pub fn find(&self, comm: &Comm, name: u64) -> Result<u64> {
-        let found = self.layout.number(name).map_or(0, |number| number + 1);
-        let found = if self.layout.names_are_numbers() { found } else { comm.all_reduce(&[found], Max)?[0] };
-        let vertices = self.vertices();
-        found.checked_sub(1).ok_or_else(|| Error::Input(format!("there is no vertex {name} among the {vertices}")))
+    /// The global id of the vertex with an external id. All ranks call it.
+    pub fn find_vertex(&self, comm: &Comm, external_id: u64) -> Result<u64> {
+        let found = self.layout.global_id(external_id).map_or(0, |global_id| global_id + 1);
+        let found = if self.layout.has_contiguous_ids() { found } else { comm.allreduce(&[found], Max)?[0] };
+        let vertices = self.num_vertices();
+        found
+            .checked_sub(1)
+            .ok_or_else(|| Error::Input(format!("there is no vertex {external_id} among the {vertices} vertices")))
     }
 
-    /// Refuses numbers that no vertex has.
-    pub(crate) fn check_root(&self, number: u64) -> Result<()> {
-        let vertices = self.vertices();
-        if number < vertices {
+    /// Refuses a global id that no vertex has.
+    pub(crate) fn check_root(&self, global_id: u64) -> Result<()> {
+        let vertices = self.num_vertices();
+        if global_id < vertices {
             return Ok(());
         }
-        Err(Error::Input(format!("there is no vertex with the number {number} among the {vertices}")))
+        Err(Error::Input(format!("there is no vertex with the global id {global_id} among the {vertices} vertices")))
     }
 
-    /// The place of a vertex among this rank's, if it is one of them.
+    /// The local index of a vertex, if this rank owns it.
     #[inline]
-    pub fn mine(&self, number: u64) -> Option<usize> {
-        if number >= self.vertices() {
+    pub fn local_index(&self, global_id: u64) -> Option<usize> {
+        if global_id >= self.num_vertices() {
             return None;
         }
-        let (rank, place): (Rank, u32) = self.layout.place(number);
-        (rank == self.layout.rank()).then_some(place as usize)
+        let (rank, local_index): (Rank, u32) = self.layout.owner(global_id);
+        (rank == self.layout.rank()).then_some(local_index as usize)
     }
 
-    /// How many arcs lead from an own vertex to others, which loops do not.
-    pub fn degree_without_loops(&self, place: usize) -> u64 {
-        let own = (self.view.own().start + place) as u32;
-        let loops = self.out.parts(place).0.iter().filter(|arc| arc.target() == own).count();
-        self.degree(place) - loops as u64
+    /// The out-degree of a local vertex without self-loops.
+    pub fn degree_without_self_loops(&self, local_index: usize) -> u64 {
+        let index = (self.view.local_range().start + local_index) as u32;
+        let loops = self.out_edges.local_and_remote(local_index).0.iter().filter(|arc| arc.target() == index).count();
+        self.degree(local_index) - loops as u64
     }
 
-    /// Bytes of the graph on this rank: its rows, and what else it needs for them.
-    pub fn memory(&self) -> Memory {
-        let shares = if self.hubs.is_empty() { 0 } else { self.hubs.shares().memory() };
-        let rows = self.out.memory() + self.back.as_ref().map_or(0, Rows::memory) + shares;
-        Memory { rows, besides: self.view.memory() + self.layout.memory() + self.hubs.memory() }
+    /// The memory that the graph takes on this rank.
+    pub fn memory_usage(&self) -> GraphMemory {
+        let delegates = if self.hubs.is_empty() { 0 } else { self.hubs.delegates().memory_usage() };
+        let csr = self.out_edges.memory_usage() + self.in_edges.as_ref().map_or(0, Csr::memory_usage) + delegates;
+        GraphMemory { csr, overhead: self.view.memory_usage() + self.layout.memory_usage() + self.hubs.memory_usage() }
     }
 }
 
-/// Bytes of a graph on one rank.
+/// The memory of a graph on one rank, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Of its compressed rows.
-    pub rows: usize,
-    /// Of what is known about others' vertices.
-    pub besides: usize,
+pub struct GraphMemory {
+    /// CSR arrays, of delegates too.
+    pub csr: usize,
+    /// Ghosts, the vertex layout and the list of hubs.
+    pub overhead: usize,
 }

@@ -1,277 +1,289 @@
-//! Hubs: vertices with so many arcs that these are spread over ranks.
+//! Hubs: high-degree vertices whose arcs are distributed over ranks.
 //! [Pearce, Gokhale, Amato: Faster parallel traversal of scale free graphs at extreme scale with vertex delegates, SC
 //! 2014]
 //!
-//! A hub stays its owner's vertex, and so does what is found out about it. Of its arcs the owner keeps those to own
-//! vertices, as the hub's row. Each other one lies on the rank that has the vertex at its end: that rank's share of the
-//! hub. Whoever follows a hub follows the row, and sends one message to each rank with a share, which follows that. So
-//! no arc from a hub to another rank's vertex is a message.
+//! The owner of a hub keeps its state, and as its row its arcs to local vertices. Each other arc is stored on the rank
+//! that owns its target: that rank's delegate of the hub. To expand a hub, the owner expands the row and sends one
+//! message to each rank with a delegate, which expands that. So no arc of a hub costs a message of its own.
 //!
-//! All ranks know the hubs and have a row for each, which is why there are not more than [`MOST`].
+//! All ranks list all hubs and have a row for each, so there are at most [`MAX_HUBS`].
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
 use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 
-use crate::rows::VALUES;
-use crate::rows::{Arc, Loose, Rows, sort_into_rows};
-use crate::{Bits, Error, Layout, Result};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{CooEdge, Csr, CsrEdge, coo_to_csr};
+use crate::{Bitmap, Error, Result, VertexLayout};
 
-/// So many hubs take 20 bytes each on every rank. Where more vertices have enough arcs, these are not what makes ranks
-/// uneven.
-const MOST: usize = 1 << 16;
+/// A hub takes 20 bytes on every rank. If more vertices reach the hub degree, hubs are not what causes the imbalance.
+const MAX_HUBS: usize = 1 << 16;
 
-/// The hubs of a graph, and what a rank has of their arcs.
+/// The hubs of a graph, and a rank's delegates of them.
 #[derive(Debug)]
 pub struct Hubs<A> {
-    list: List,
-    /// The arcs from each hub of another rank to this rank's vertices.
-    shares: Rows<A>,
+    hubs: HubList,
+    /// The arcs from each remote hub to local vertices.
+    delegates: Csr<A>,
 }
 
-/// One of a rank's own hubs.
+/// A local hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hub {
-    /// Which of the rank's vertices it is.
-    pub place: u32,
-    /// Which of all hubs it is.
+    /// Its local index.
+    pub local_index: u32,
+    /// Its index among all hubs.
     pub index: u32,
-    /// How many of its arcs lie elsewhere.
-    pub elsewhere: u64,
-    /// The ranks that have them.
-    pub ranks: Vec<Rank>,
+    /// The number of its arcs on other ranks.
+    pub num_delegated: u64,
+    /// The ranks with delegates.
+    pub delegate_ranks: Vec<Rank>,
 }
 
 /// Which vertices are hubs.
 #[derive(Debug, Default)]
-pub(crate) struct List {
-    /// The hubs of all ranks, in order.
-    numbers: Vec<u64>,
-    /// How many each rank has.
+pub(crate) struct HubList {
+    /// The hubs of all ranks, sorted.
+    global_ids: Vec<u64>,
+    /// The number of hubs of each rank.
     counts: Vec<usize>,
-    /// This rank's, in order.
-    own: Vec<Hub>,
-    /// Which of its vertices these are.
-    is_hub: Bits,
+    /// The local hubs, sorted.
+    local: Vec<Hub>,
+    /// Which local vertices are hubs.
+    is_hub: Bitmap,
 }
 
-impl<A: Arc> Hubs<A> {
-    pub(crate) fn new(list: List, shares: Rows<A>) -> Self {
-        Self { list, shares }
+impl<A: CsrEdge> Hubs<A> {
+    pub(crate) fn new(hubs: HubList, delegates: Csr<A>) -> Self {
+        Self { hubs, delegates }
     }
 
-    /// How many hubs there are on all ranks.
+    /// The number of hubs on all ranks.
     pub fn len(&self) -> usize {
-        self.list.numbers.len()
+        self.hubs.global_ids.len()
     }
 
-    /// Whether there are none: then all rows are whole.
+    /// Whether there are no hubs: then all rows are unsplit.
     pub fn is_empty(&self) -> bool {
-        self.list.numbers.is_empty()
+        self.hubs.global_ids.is_empty()
     }
 
-    /// The number of a hub.
+    /// The global id of a hub.
     #[inline]
-    pub fn number(&self, index: u32) -> u64 {
-        self.list.numbers[index as usize]
+    pub fn global_id(&self, index: u32) -> u64 {
+        self.hubs.global_ids[index as usize]
     }
 
-    /// This rank's share of a hub: arcs to own vertices. It has none of its own hubs, whose rows have these arcs.
+    /// This rank's delegate of a hub: its arcs to local vertices. Empty for local hubs, whose rows have these arcs.
     #[inline]
-    pub fn share(&self, index: u32) -> &[A] {
-        self.shares.row(index as usize)
+    pub fn delegate_edges(&self, index: u32) -> &[A] {
+        self.delegates.row(index as usize)
     }
 
-    /// The shares of all hubs.
-    pub(crate) fn shares(&self) -> &Rows<A> {
-        &self.shares
+    /// This rank's delegates of all hubs.
+    pub(crate) fn delegates(&self) -> &Csr<A> {
+        &self.delegates
     }
 
-    /// The hub that an own vertex is, if it is one.
+    /// The hub at a local index, if that vertex is one.
     #[inline]
-    pub fn of(&self, place: usize) -> Option<&Hub> {
-        // Most graphs have none, and most vertices are none.
-        if self.list.own.is_empty() || !self.list.is_hub.has(place) {
+    pub fn get(&self, local_index: usize) -> Option<&Hub> {
+        // Most graphs have no hubs, and most vertices are none.
+        if self.hubs.local.is_empty() || !self.hubs.is_hub.contains(local_index) {
             return None;
         }
-        let own = &self.list.own;
-        own.binary_search_by_key(&(place as u32), |hub| hub.place).ok().map(|found| &own[found])
+        let local = &self.hubs.local;
+        local.binary_search_by_key(&(local_index as u32), |hub| hub.local_index).ok().map(|found| &local[found])
     }
 
-    /// Sends a message to each rank with a share of an own vertex, if that is a hub. `message` gets the hub's index.
+    /// Sends a message to each rank with a delegate of a local vertex, if that is a hub. `message` gets the hub's
+    /// index.
     #[inline]
-    pub fn tell<S, M: Pod>(&self, cx: &mut Context<S>, port: Port<M>, place: u32, message: impl Fn(u32) -> M) {
-        if let Some(hub) = self.of(place as usize) {
-            hub.ranks.iter().for_each(|rank| cx.send(port, *rank, message(hub.index)));
+    pub fn notify_delegates<S, M: Pod>(
+        &self,
+        cx: &mut Context<S>,
+        port: Port<M>,
+        local_index: u32,
+        message: impl Fn(u32) -> M,
+    ) {
+        if let Some(hub) = self.get(local_index as usize) {
+            hub.delegate_ranks.iter().for_each(|rank| cx.send(port, *rank, message(hub.index)));
         }
     }
 
-    /// A value of each hub, where `value` has those of own vertices. All ranks call it.
-    pub fn gather<T: Pod>(&self, comm: &Comm, value: impl Fn(usize) -> T) -> Result<Vec<T>> {
+    /// A value of each hub; `value` gives those of local vertices. All ranks call it.
+    pub fn allgather<T: Pod>(&self, comm: &Comm, value: impl Fn(usize) -> T) -> Result<Vec<T>> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        let own: Vec<T> = self.list.own.iter().map(|hub| value(hub.place as usize)).collect();
-        self.list.gather(comm, &own)
+        let local: Vec<T> = self.hubs.local.iter().map(|hub| value(hub.local_index as usize)).collect();
+        self.hubs.allgather(comm, &local)
     }
 
     /// Bytes of the list of hubs on this rank.
-    pub(crate) fn memory(&self) -> usize {
-        let List { numbers, counts, own, is_hub } = &self.list;
-        let ranks = own.iter().map(|hub| hub.ranks.len()).sum::<usize>();
-        8 * (numbers.len() + counts.len() + ranks + is_hub.words().len()) + size_of_val(&own[..])
+    pub(crate) fn memory_usage(&self) -> usize {
+        let HubList { global_ids, counts, local, is_hub } = &self.hubs;
+        let ranks = local.iter().map(|hub| hub.delegate_ranks.len()).sum::<usize>();
+        8 * (global_ids.len() + counts.len() + ranks + is_hub.words().len()) + size_of_val(&local[..])
     }
 }
 
-impl List {
-    /// Everybody's values of own hubs, by index.
-    fn gather<T: Pod>(&self, comm: &Comm, own: &[T]) -> Result<Vec<T>> {
-        let mut all = filled(T::zeroed(), self.counts.iter().sum(), VALUES)?;
-        comm.all_gatherv(own, &self.counts, &mut all)?;
+impl HubList {
+    /// The values of all hubs by index, from each rank's values of its local hubs.
+    fn allgather<T: Pod>(&self, comm: &Comm, local: &[T]) -> Result<Vec<T>> {
+        let mut all = filled(T::zeroed(), self.counts.iter().sum(), VALUES_PURPOSE)?;
+        comm.allgatherv(local, &self.counts, &mut all)?;
         Ok(all)
     }
 }
 
-/// Sorted rows: where each begins, and where the last one ends; and their arcs.
-type Sorted = (Vec<u64>, Vec<Loose>);
+/// Sorted rows: the first arc of each, then the number of arcs; and the arcs.
+type CooRows = (Vec<u64>, Vec<CooEdge>);
 
-/// Takes away the arcs that rows with at least `degree` of them have to others' vertices, and gives them to the ranks
-/// that have these. Returns the hubs and this rank's shares of them. All ranks call it.
-pub(crate) fn split(
+/// Moves the arcs of rows with at least `degree` arcs to the owners of their targets. Returns the hubs and this rank's
+/// delegates of them. All ranks call it.
+pub(crate) fn delegate_hubs(
     comm: &Comm,
-    layout: &Layout,
+    layout: &VertexLayout,
     degree: Option<u64>,
-    (offsets, arcs): &mut Sorted,
-) -> Result<(List, Sorted)> {
-    let none = || (List::default(), (vec![0], Vec::new()));
+    (offsets, arcs): &mut CooRows,
+) -> Result<(HubList, CooRows)> {
+    let none = || (HubList::default(), (vec![0], Vec::new()));
     let Some(degree) = degree else { return Ok(none()) };
-    let first = layout.first(layout.rank());
-    let own = first..first + layout.count(layout.rank()) as u64;
-    let list = list(comm, layout, degree, |place| {
-        let row = &arcs[offsets[place] as usize..offsets[place + 1] as usize];
-        row.split_at(row.partition_point(|arc| own.contains(&arc.to)))
+    let first = layout.first_global_id(layout.rank());
+    let local = first..first + layout.num_local(layout.rank()) as u64;
+    let list = find_hubs(comm, layout, degree, |local_index| {
+        let row = &arcs[offsets[local_index] as usize..offsets[local_index + 1] as usize];
+        row.split_at(row.partition_point(|arc| local.contains(&arc.target)))
     })?;
-    if list.numbers.is_empty() {
+    if list.global_ids.is_empty() {
         return Ok(none());
     }
 
-    let mut build = ActiveMessages::<Vec<Loose>>::builder(comm);
-    let port = build.port::<Loose>("arc of a hub");
-    build.on_batch(port, |share, _, arcs| share.extend_from_slice(arcs));
-    let moving = list.own.iter().flat_map(|hub| {
-        let end = offsets[hub.place as usize + 1] as usize;
-        arcs[end - hub.elsewhere as usize..end].iter().map(|arc| Loose { row: hub.index, ..*arc })
+    let mut build = ActiveMessages::<Vec<CooEdge>>::builder(comm);
+    let port = build.port::<CooEdge>("arc of a hub");
+    build.on_batch(port, |received, _, arcs| received.extend_from_slice(arcs));
+    let moving = list.local.iter().flat_map(|hub| {
+        let end = offsets[hub.local_index as usize + 1] as usize;
+        arcs[end - hub.num_delegated as usize..end].iter().map(|arc| CooEdge { row: hub.index, ..*arc })
     });
-    let mut share = Vec::new();
-    build.start()?.epoch_for(&mut share, moving, |cx, _, arc| cx.send(port, layout.place(arc.to).0, arc))?;
+    let mut received = Vec::new();
+    build.start()?.epoch_for(&mut received, moving, |cx, _, arc| cx.send(port, layout.owner(arc.target).0, arc))?;
 
-    take_away(&list.own, offsets, arcs);
-    // Repetitions have been taken out by the owner of the hub, if they were to be.
-    let shares = sort_into_rows(share, list.numbers.len(), own, false);
-    Ok((list, shares?))
+    remove_delegated(&list.local, offsets, arcs);
+    // The owner of the hub has already removed parallel arcs, if asked to.
+    let delegates = coo_to_csr(received, list.global_ids.len(), local, false);
+    Ok((list, delegates?))
 }
 
-/// Vertices with so many arcs, some of them to others' vertices. `parts` has the arcs of own vertices: to own vertices
-/// and to others. All ranks call it, and get the same error.
-fn list<'a>(
+/// Finds the vertices with at least `degree` arcs, some of them to remote vertices. `local_and_remote` gives the arcs
+/// of a local vertex to local and to remote vertices. All ranks call it, and get the same error.
+fn find_hubs<'a>(
     comm: &Comm,
-    layout: &Layout,
+    layout: &VertexLayout,
     degree: u64,
-    parts: impl Fn(usize) -> (&'a [Loose], &'a [Loose]),
-) -> Result<List> {
-    let rows = layout.count(layout.rank());
-    let is_hub = |place: &usize| {
-        let (near, far) = parts(*place);
-        !far.is_empty() && (near.len() + far.len()) as u64 >= degree
+    local_and_remote: impl Fn(usize) -> (&'a [CooEdge], &'a [CooEdge]),
+) -> Result<HubList> {
+    let rows = layout.num_local(layout.rank());
+    let is_hub = |local_index: &usize| {
+        let (local, remote) = local_and_remote(*local_index);
+        !remote.is_empty() && (local.len() + remote.len()) as u64 >= degree
     };
-    let places: Vec<usize> = (0..rows).filter(is_hub).collect();
-    let counts = comm.all_gather(&[places.len()])?;
+    let local_indices: Vec<usize> = (0..rows).filter(is_hub).collect();
+    let counts = comm.allgather(&[local_indices.len()])?;
     let total: usize = counts.iter().sum();
-    ensure_few(total, degree)?;
+    check_hub_count(total, degree)?;
     let before: usize = counts[..layout.rank()].iter().sum();
-    let hub = |(index, place): (usize, &usize)| {
-        let far = parts(*place).1;
-        // In order, so that those of one rank are together.
-        let mut ranks: Vec<Rank> = far.iter().map(|arc| layout.place(arc.to).0).collect();
+    let hub = |(index, local_index): (usize, &usize)| {
+        let remote = local_and_remote(*local_index).1;
+        // Sorted, so that targets of one rank are adjacent.
+        let mut ranks: Vec<Rank> = remote.iter().map(|arc| layout.owner(arc.target).0).collect();
         ranks.dedup();
         ranks.shrink_to_fit();
-        Hub { place: *place as u32, index: (before + index) as u32, elsewhere: far.len() as u64, ranks }
+        Hub {
+            local_index: *local_index as u32,
+            index: (before + index) as u32,
+            num_delegated: remote.len() as u64,
+            delegate_ranks: ranks,
+        }
     };
-    let own: Vec<Hub> = places.iter().enumerate().map(hub).collect();
-    let mut is_hub = Bits::try_new(rows)?;
-    places.iter().for_each(|place| is_hub.put(*place));
-    let numbers: Vec<u64> = places.iter().map(|place| layout.first(layout.rank()) + *place as u64).collect();
-    let mut list = List { numbers: Vec::new(), counts, own, is_hub };
-    list.numbers = list.gather(comm, &numbers)?;
+    let local: Vec<Hub> = local_indices.iter().enumerate().map(hub).collect();
+    let mut is_hub = Bitmap::try_new(rows)?;
+    local_indices.iter().for_each(|local_index| is_hub.set(*local_index));
+    let global_ids: Vec<u64> =
+        local_indices.iter().map(|local_index| layout.first_global_id(layout.rank()) + *local_index as u64).collect();
+    let mut list = HubList { global_ids: Vec::new(), counts, local, is_hub };
+    list.global_ids = list.allgather(comm, &global_ids)?;
     Ok(list)
 }
 
-fn ensure_few(total: usize, degree: u64) -> Result<()> {
-    if total <= MOST {
+fn check_hub_count(total: usize, degree: u64) -> Result<()> {
+    if total <= MAX_HUBS {
         return Ok(());
     }
     Err(Error::Input(format!(
-        "{total} vertices have at least {degree} arcs, and {MOST} can be split at most: split at a higher degree"
+        "{total} vertices have at least {degree} arcs, but at most {MAX_HUBS} hubs can be split: use a higher degree"
     )))
 }
 
-/// Takes the last arcs out of the rows of hubs: those that lie elsewhere.
-fn take_away(hubs: &[Hub], offsets: &mut [u64], arcs: &mut Vec<Loose>) {
+/// Removes the last arcs of the rows of hubs: those that are delegated.
+fn remove_delegated(hubs: &[Hub], offsets: &mut [u64], arcs: &mut Vec<CooEdge>) {
     let mut hubs = hubs.iter().peekable();
-    let mut kept = 0;
+    let mut len = 0;
     let mut begin = 0;
     for row in 0..offsets.len() - 1 {
         let end = offsets[row + 1] as usize;
-        let elsewhere = hubs.next_if(|hub| hub.place as usize == row).map_or(0, |hub| hub.elsewhere as usize);
-        arcs.copy_within(begin..end - elsewhere, kept);
-        kept += end - elsewhere - begin;
+        let num_delegated =
+            hubs.next_if(|hub| hub.local_index as usize == row).map_or(0, |hub| hub.num_delegated as usize);
+        arcs.copy_within(begin..end - num_delegated, len);
+        len += end - num_delegated - begin;
         begin = end;
-        offsets[row + 1] = kept as u64;
+        offsets[row + 1] = len as u64;
     }
-    arcs.truncate(kept);
+    arcs.truncate(len);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn arc(row: u32, to: u64) -> Loose {
-        Loose { to, row, bits: 0 }
+    fn arc(row: u32, to: u64) -> CooEdge {
+        CooEdge { target: to, row, weight_bits: 0 }
     }
 
-    fn hub(place: u32, index: u32, elsewhere: u64, ranks: &[Rank]) -> Hub {
-        Hub { place, index, elsewhere, ranks: ranks.to_vec() }
+    fn hub(local_index: u32, index: u32, num_delegated: u64, ranks: &[Rank]) -> Hub {
+        Hub { local_index, index, num_delegated, delegate_ranks: ranks.to_vec() }
     }
 
     #[test]
-    fn only_arcs_that_lie_elsewhere_are_taken_away() {
+    fn only_delegated_arcs_are_removed() {
         let (mut offsets, mut arcs) = (vec![0, 3, 3, 7, 8], (0..8).map(|to| arc(9, to)).collect::<Vec<_>>());
-        let to = |arcs: &[Loose]| arcs.iter().map(|arc| arc.to).collect::<Vec<_>>();
-        take_away(&[], &mut offsets, &mut arcs);
+        let to = |arcs: &[CooEdge]| arcs.iter().map(|arc| arc.target).collect::<Vec<_>>();
+        remove_delegated(&[], &mut offsets, &mut arcs);
         assert_eq!((&offsets[..], to(&arcs)), (&[0, 3, 3, 7, 8][..], (0..8).collect()));
-        take_away(&[hub(0, 4, 2, &[1]), hub(2, 5, 3, &[1])], &mut offsets, &mut arcs);
+        remove_delegated(&[hub(0, 4, 2, &[1]), hub(2, 5, 3, &[1])], &mut offsets, &mut arcs);
         assert_eq!((&offsets[..], to(&arcs)), (&[0, 1, 1, 2, 3][..], vec![0, 3, 7]));
     }
 
     #[test]
     fn no_more_vertices_are_split_than_the_bound() {
-        assert_eq!(ensure_few(65_536, 10), Ok(()));
-        let error = ensure_few(65_537, 10).unwrap_err().to_string();
-        assert!(error.contains("65537 vertices have at least 10 arcs, and 65536 can be split at most"), "{error}");
+        assert_eq!(check_hub_count(65_536, 10), Ok(()));
+        let error = check_hub_count(65_537, 10).unwrap_err().to_string();
+        assert!(error.contains("65537 vertices have at least 10 arcs, but at most 65536 hubs can be split"), "{error}");
     }
 
     #[test]
-    fn own_hubs_are_found_by_place() {
-        let own = vec![hub(3, 7, 1, &[0]), hub(70, 8, 2, &[0, 2])];
-        let mut is_hub = Bits::new(100);
-        own.iter().for_each(|hub| is_hub.put(hub.place as usize));
-        let list = List { numbers: (0..10).collect(), counts: vec![7, 2, 1], own: own.clone(), is_hub };
-        let hubs = Hubs::<u32>::new(list, Rows::new(vec![0; 11], vec![0; 10], Vec::new()));
-        assert_eq!((hubs.of(3), hubs.of(70)), (Some(&own[0]), Some(&own[1])));
-        assert!((0..100).filter(|place| hubs.of(*place).is_some()).eq([3, 70]));
-        // Without hubs there is no list of them to look at.
-        let none = Hubs::<u32>::new(List::default(), Rows::new(vec![0], Vec::new(), Vec::new()));
-        assert_eq!((none.of(3), none.is_empty(), hubs.is_empty()), (None, true, false));
+    fn local_hubs_are_found_by_local_index() {
+        let local = vec![hub(3, 7, 1, &[0]), hub(70, 8, 2, &[0, 2])];
+        let mut is_hub = Bitmap::new(100);
+        local.iter().for_each(|hub| is_hub.set(hub.local_index as usize));
+        let list = HubList { global_ids: (0..10).collect(), counts: vec![7, 2, 1], local: local.clone(), is_hub };
+        let hubs = Hubs::<u32>::new(list, Csr::new(vec![0; 11], vec![0; 10], Vec::new()));
+        assert_eq!((hubs.get(3), hubs.get(70)), (Some(&local[0]), Some(&local[1])));
+        assert!((0..100).filter(|local_index| hubs.get(*local_index).is_some()).eq([3, 70]));
+        // Without hubs the list is empty.
+        let none = Hubs::<u32>::new(HubList::default(), Csr::new(vec![0], Vec::new(), Vec::new()));
+        assert_eq!((none.get(3), none.is_empty(), hubs.is_empty()), (None, true, false));
     }
 }

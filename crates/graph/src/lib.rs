@@ -1,55 +1,56 @@
-//! Distributed graphs: where they come from, how they lie in memory, and algorithms on them.
+//! Distributed graphs: input, storage and algorithms.
 //!
-//! Edges come from a source ([`Edges`]): files, or a generator. [`Graph::build`] gives each rank the rows of its own vertices
-//! ([`Rows`]), which lead to places of what the rank sees ([`View`]). Algorithms are one file each.
+//! Edges come from an [`EdgeSource`]: files or a generator. [`Graph::build`] gives each rank the adjacency of its local
+//! vertices as a [`Csr`], whose targets are indices into the rank's [`LocalView`] (local vertices and ghosts). Each
+//! algorithm is one module.
 #![forbid(unsafe_code)]
 
 mod agree;
+mod am_config;
 pub mod betweenness;
 pub mod bfs;
-mod bits;
+mod bitmap;
 mod build;
+mod component_summary;
 pub mod components;
+mod csr;
 mod directory;
 mod edge;
+mod edge_batcher;
 mod error;
 pub mod generate;
 mod graph;
+mod graph_file;
+mod hash;
+mod hash_permutation;
 mod hubs;
-mod id;
-mod layout;
-mod messages;
-mod mix;
-mod outlet;
+mod local_view;
 pub mod pagerank;
 mod partition;
-mod parts;
 pub mod patterns;
-pub mod property;
+pub mod property_map;
 pub mod reach;
 mod read;
-mod rows;
-mod saved;
-mod scatter;
 pub mod scc;
 pub mod sssp;
-mod top;
-mod view;
+mod top_k;
+mod vertex_id;
+mod vertex_layout;
 mod write;
 
 pub use agree::agree;
-pub use bits::Bits;
-pub use build::Shape;
-pub use edge::{Edge, Edges, Orientation, Weights, share};
+pub use am_config::{AmConfig, AmTraffic};
+pub use bitmap::Bitmap;
+pub use build::BuildOptions;
+pub use csr::{Csr, CsrEdge, Weight, WeightedEdge};
+pub use edge::{Edge, EdgeSource, Orientation, WeightKind, block_range};
 pub use error::{Error, Result};
 pub use generate::Generator;
-pub use graph::{Graph, Memory};
+pub use graph::{Graph, GraphMemory};
 pub use hubs::{Hub, Hubs};
-pub use id::Id;
-pub use layout::{Distribution, Layout};
-pub use messages::{Messages, Traffic};
-pub use read::{Files, Format};
-pub use rows::{Arc, Rows, Weight, Weighted};
-pub use top::top;
-pub use view::{Seeing, View};
+pub use local_view::{GhostPolicy, LocalView};
+pub use read::{EdgeFiles, InputFormat};
+pub use top_k::top_k;
+pub use vertex_id::VertexId;
+pub use vertex_layout::{Distribution, VertexLayout};
 pub use write::{Column, OutputFormat, Values, write};

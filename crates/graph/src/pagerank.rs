@@ -1,11 +1,11 @@
-//! PageRank: how often a walk that follows arcs at random, and now and then begins anew anywhere, comes by each vertex.
+//! PageRank: the stationary distribution of a random walk that follows arcs, with random restarts.
 //! [Page, Brin, Motwani, Winograd 1999; active messages paper, section 4.5]
 //!
-//! - [`pull`]: each vertex adds up what its predecessors have to give; all ranks see that of all.
-//! - [`push`]: each arc is a message with what its beginning has to give; messages to one vertex can be added up on their way.
+//! - [`pull`]: each vertex sums the contributions of its in-neighbours, which are replicated or ghosts.
+//! - [`push`]: each arc is a message with the contribution of its source; messages to one vertex can be combined.
 //!
-//! Both are Jacobi iterations, so that what comes out, and after how many of them, depends on the number of ranks by rounding only. A vertex
-//! without arcs gives to all vertices alike.
+//! Both are Jacobi iterations, so the scores and the number of iterations depend on the number of ranks by rounding
+//! only. Dangling vertices, those without out-edges, contribute to all vertices equally.
 
 pub mod pull;
 pub mod push;
@@ -13,68 +13,78 @@ pub mod push;
 use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
 use crate::{Error, Graph, Result};
 
-/// When it is enough.
+/// The damping factor and the stopping criteria.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// With this probability an arc is followed.
+pub struct PageRankOptions {
+    /// The probability that the walk follows an arc.
     pub damping: f64,
-    /// The scores of all vertices together change by less than this.
+    /// Stop when the sum of all changes of scores is below this.
     pub tolerance: f64,
-    /// Or after so many iterations.
-    pub iterations: u32,
+    /// The most iterations.
+    pub max_iterations: u32,
 }
 
-impl Default for Limits {
+impl Default for PageRankOptions {
     fn default() -> Self {
-        Self { damping: 0.85, tolerance: 1e-4, iterations: 100 }
+        Self { damping: 0.85, tolerance: 1e-4, max_iterations: 100 }
     }
 }
 
-/// Scores of own vertices, and how many iterations it took.
+/// The scores of local vertices, and the outcome of the iteration.
 #[derive(Clone, Debug)]
-pub struct Ranking {
-    /// Of each own vertex; those of all ranks together are 1.
+pub struct PageRankResult {
+    /// Of each local vertex; those of all ranks sum to 1.
     pub scores: Vec<f64>,
-    /// How many iterations it took.
+    /// The number of iterations.
     pub iterations: u32,
-    /// By how much the last one changed scores.
-    pub change: f64,
+    /// The sum of all changes of scores in the last iteration.
+    pub residual: f64,
 }
 
-/// What vertices without arcs give to each vertex, if those of this rank have `kept` so much. All ranks call it.
-fn dangling<A: Arc>(comm: &Comm, graph: &Graph<A>, kept: f64) -> Result<f64> {
-    Ok(comm.all_reduce(&[kept], Sum)?[0] / graph.vertices() as f64)
+/// The contribution of all dangling vertices to each vertex; `local` is the sum of the scores of those on this rank.
+/// All ranks call it.
+fn dangling_mass<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, local: f64) -> Result<f64> {
+    Ok(comm.allreduce(&[local], Sum)?[0] / graph.num_vertices() as f64)
 }
 
-/// Checks scores: one more step changes them by no more than it should. All ranks call it, and get the same error.
+/// Verifies scores: one more iteration changes them by no more than a bound. All ranks call it, and get the same error.
 ///
-/// Where iterations ended because scores hardly changed, one more changes them by less than that; and after `k` of them by no more
-/// than twice the damping to the power of `k`.
-pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, ranking: &Ranking, limits: &Limits) -> Result<()> {
-    let (count, own) = (ranking.scores.len(), graph.own());
-    let fits =
-        if count == own { Ok(()) } else { Err(Error::Wrong(format!("there are {count} scores for {own} vertices"))) };
-    agree(comm, fits)?;
-    if graph.vertices() == 0 {
+/// After convergence, one more iteration changes scores by less than the damping times the tolerance; after `k`
+/// iterations, by at most twice the `k`th power of the damping.
+pub fn verify<A: CsrEdge>(
+    comm: &Comm,
+    graph: &Graph<A>,
+    result: &PageRankResult,
+    options: &PageRankOptions,
+) -> Result<()> {
+    let (count, num_local) = (result.scores.len(), graph.num_local());
+    let count_matches = if count == num_local {
+        Ok(())
+    } else {
+        Err(Error::Verification(format!("there are {count} scores for {num_local} vertices")))
+    };
+    agree(comm, count_matches)?;
+    if graph.num_vertices() == 0 {
         return Ok(());
     }
-    let own = ranking.scores.iter().all(|score| score.is_finite() && *score > 0.0);
-    let sum = comm.all_reduce(&[if own { ranking.scores.iter().sum::<f64>() } else { f64::NAN }], Sum)?[0];
+    let is_positive = result.scores.iter().all(|score| score.is_finite() && *score > 0.0);
+    let sum = comm.allreduce(&[if is_positive { result.scores.iter().sum::<f64>() } else { f64::NAN }], Sum)?[0];
     if sum.is_nan() || (sum - 1.0).abs() > 1e-4 {
-        return Err(Error::Wrong(format!("the scores of all vertices are {sum} together, not 1")));
+        return Err(Error::Verification(format!("the scores of all vertices sum to {sum}, not 1")));
     }
-    let mut once = pull::Pulling::new(comm, graph)?;
-    let change = once.step(&mut ranking.scores.clone(), limits.damping)?;
-    let change = comm.all_reduce(&[change], Sum)?[0];
-    let after_all = 2.0 * limits.damping.powi(ranking.iterations.min(10_000) as i32);
-    let ended = if ranking.iterations < limits.iterations { limits.damping * limits.tolerance } else { f64::INFINITY };
-    // Scores are given away as numbers of 32 bits.
-    let most = 1.01 * after_all.min(ended) + 1e-6;
-    if change > most {
-        return Err(Error::Wrong(format!("one more step changes scores by {change}, where {most} would be the most")));
+    let mut pull = pull::PullPageRank::new(comm, graph)?;
+    let residual = pull.step(&mut result.scores.clone(), options.damping)?;
+    let residual = comm.allreduce(&[residual], Sum)?[0];
+    let contraction = 2.0 * options.damping.powi(result.iterations.min(10_000) as i32);
+    let converged =
+        if result.iterations < options.max_iterations { options.damping * options.tolerance } else { f64::INFINITY };
+    // Contributions have only 32 bits.
+    let bound = 1.01 * contraction.min(converged) + 1e-6;
+    if residual > bound {
+        return Err(Error::Verification(format!("one more iteration changes scores by {residual}, more than {bound}")));
     }
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! Vertices spread over ranks as a file says: part p to rank p modulo the number of ranks.
+//! Vertex layout from a partition file: rank p modulo the number of ranks owns part p.
 //!
-//! Each rank reads a share of the lines, and tells owners which vertices they have. They answer with the numbers that
-//! these vertices have inside, so afterwards the reader of a line can tell everybody who needs that vertex. Nobody has
-//! a table of all vertices.
+//! Each rank reads a block of the lines and sends the vertices to their owners. These reply with the global ids, so the
+//! reader of a line can then resolve that vertex for the other ranks. No rank has a table of all vertices.
 
 use std::path::Path;
 
@@ -11,32 +10,37 @@ use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
 use crate::agree::agree;
-use crate::directory::{Numbers, Questions};
-use crate::read::{parts_of_vertices, wrong_count};
-use crate::{Layout, Result};
+use crate::directory::{DirectoryLookup, GlobalIds};
+use crate::read::{line_count_mismatch, read_partition};
+use crate::{Result, VertexLayout};
 
-/// A layout of so many vertices, and the numbers of those with some names. Names of other vertices are left out. All
-/// ranks call it.
-pub(crate) fn place(comm: &Comm, file: &Path, vertices: u64, mut names: Vec<u64>) -> Result<(Layout, Numbers)> {
+/// The layout of `vertices` vertices, and the global ids of some external ids. Ids out of range are ignored. All ranks
+/// call it.
+pub(crate) fn layout_from_partition(
+    comm: &Comm,
+    file: &Path,
+    vertices: u64,
+    mut external_ids: Vec<u64>,
+) -> Result<(VertexLayout, GlobalIds)> {
     let (rank, ranks) = (comm.rank(), comm.size());
-    let parts = agree(comm, parts_of_vertices(file, rank, ranks))?;
-    let lines = comm.all_gather(&[parts.len() as u64])?;
-    let starts: Vec<u64> = (0..=ranks).map(|of| lines[..of].iter().sum()).collect();
+    let parts = agree(comm, read_partition(file, rank, ranks))?;
+    let lines = comm.allgather(&[parts.len() as u64])?;
+    let starts: Vec<u64> = (0..=ranks).map(|rank| lines[..rank].iter().sum()).collect();
     if starts[ranks] != vertices {
-        return Err(wrong_count(file, starts[ranks], vertices));
+        return Err(line_count_mismatch(file, starts[ranks], vertices));
     }
 
-    let mut told = vec![Vec::new(); ranks];
+    let mut by_owner = vec![Vec::new(); ranks];
     let owners: Vec<u32> = parts.into_iter().map(|part| (part % ranks as u64) as u32).collect();
-    (starts[rank]..).zip(&owners).for_each(|(vertex, owner)| told[*owner as usize].push(vertex));
-    let messages = told.into_iter().enumerate().filter(|(_, vertices)| !vertices.is_empty());
-    // From lower ranks come lower vertices, so they are in order.
-    let came = comm.exchange(messages)?;
-    let own: Vec<u64> = came.iter().flat_map(|(_, vertices)| vertices).copied().collect();
-    let counts = comm.all_gather(&[own.len() as u64])?;
+    (starts[rank]..).zip(&owners).for_each(|(vertex, owner)| by_owner[*owner as usize].push(vertex));
+    let outgoing = by_owner.into_iter().enumerate().filter(|(_, vertices)| !vertices.is_empty());
+    // Lower ranks send lower vertices, so they arrive sorted.
+    let received = comm.exchange(outgoing)?;
+    let local: Vec<u64> = received.iter().flat_map(|(_, vertices)| vertices).copied().collect();
+    let counts = comm.allgather(&[local.len() as u64])?;
     let mut next: u64 = counts[..rank].iter().sum();
-    // The first number is enough: a rank's vertices have consecutive ones, and so have those of one message.
-    let answers: Vec<(Rank, Vec<u64>)> = came
+    // The first global id is enough: those of a rank's vertices are consecutive, and so are those of one message.
+    let replies: Vec<(Rank, Vec<u64>)> = received
         .iter()
         .map(|(from, vertices)| {
             let first = next;
@@ -44,18 +48,18 @@ pub(crate) fn place(comm: &Comm, file: &Path, vertices: u64, mut names: Vec<u64>
             (*from, vec![first])
         })
         .collect();
-    let mut first_of = vec![0; ranks];
-    comm.exchange(answers)?.into_iter().for_each(|(from, first)| first_of[from] = first[0]);
-    let number = |owner: &u32| {
-        let number = &mut first_of[*owner as usize];
-        *number += 1;
-        *number - 1
+    let mut next_id_of = vec![0; ranks];
+    comm.exchange(replies)?.into_iter().for_each(|(from, first)| next_id_of[from] = first[0]);
+    let next_id = |owner: &u32| {
+        let next_id = &mut next_id_of[*owner as usize];
+        *next_id += 1;
+        *next_id - 1
     };
-    let numbers: Vec<u64> = owners.iter().map(number).collect();
+    let line_ids: Vec<u64> = owners.iter().map(next_id).collect();
 
-    names.retain(|name| *name < vertices);
-    let knows = |name: u64| starts.partition_point(|start| *start <= name) - 1;
-    let questions = Questions::ask(comm, names, knows)?;
-    let asked = questions.answer(comm, |name| numbers[(name - starts[rank]) as usize])?;
-    Ok((Layout::listed(rank, &counts, own), asked))
+    external_ids.retain(|external_id| *external_id < vertices);
+    let reader = |external_id: u64| starts.partition_point(|start| *start <= external_id) - 1;
+    let lookup = DirectoryLookup::post(comm, external_ids, reader)?;
+    let global_ids = lookup.resolve(comm, |external_id| line_ids[(external_id - starts[rank]) as usize])?;
+    Ok((VertexLayout::with_external_ids(rank, &counts, local), global_ids))
 }

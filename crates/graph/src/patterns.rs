@@ -1,7 +1,7 @@
-//! The patterns that graph algorithms are assembled from.   [active messages paper, section 4]
+//! Patterns that graph algorithms are composed of.   [active messages paper, section 4]
 
 pub mod buckets;
 pub mod coarsening;
 pub mod fixpoint;
-pub mod search;
+pub mod traversal;
 pub mod wavefront;

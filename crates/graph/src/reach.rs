@@ -1,4 +1,4 @@
-//! Reachability: which vertices can be reached from some, in one epoch.   [active messages paper, algorithm 3]
+//! Reachability: the vertices reachable from a set of sources, in one epoch.   [active messages paper, algorithm 3]
 //!
 //! ```text
 //! message handler explore(v)                       epoch: run the handler for each source
@@ -7,148 +7,153 @@
 //!     for neighbours w of v: send explore(w) to owner(w)
 //! ```
 //!
-//! Nothing is done in an order, so nobody waits for anybody. Each rank sends one message to a vertex of others at most.
+//! The order of exploration does not matter, so no rank waits for another. Cost: each arc is followed once; each rank
+//! sends at most one message to each remote vertex.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_comm::{Comm, Sum};
 
 use crate::agree::agree;
-use crate::patterns::search::{self, Spreading};
-use crate::rows::Arc;
-use crate::{Bits, Error, Graph, Messages, Result, Traffic, bfs};
+use crate::csr::CsrEdge;
+use crate::patterns::traversal::{self, Traversal};
+use crate::{AmConfig, AmTraffic, Bitmap, Error, Graph, Result, bfs};
 
-/// A search that can be run from one set of sources after the other.
-pub struct Search<'g, A: Arc> {
+/// A reachability search, reusable for any number of source sets.
+pub struct Reachability<'g, A: CsrEdge> {
     graph: &'g Graph<A>,
-    am: ActiveMessages<State<'g, A>>,
-    state: State<'g, A>,
+    am: ActiveMessages<ReachState<'g, A>>,
+    state: ReachState<'g, A>,
 }
 
-struct State<'g, A> {
+struct ReachState<'g, A> {
     graph: &'g Graph<A>,
-    /// Own vertices that are reached.
-    visited: Bits,
-    /// Others', by place, that were told.
-    told: Bits,
-    waiting: Vec<u32>,
+    /// Local vertices that are reached.
+    visited: Bitmap,
+    /// Remote vertices, by index of the view, that a message was sent to.
+    notified: Bitmap,
+    worklist: Vec<u32>,
     explore: Port<u32>,
     hub: Port<u32>,
 }
 
-impl<A: Arc> State<'_, A> {
+impl<A: CsrEdge> ReachState<'_, A> {
     #[inline]
     fn explore(&mut self, vertex: u32) {
-        if self.visited.put_new(vertex as usize) {
-            self.waiting.push(vertex);
+        if self.visited.insert(vertex as usize) {
+            self.worklist.push(vertex);
         }
     }
 
     #[inline(always)]
-    fn explore_near(&mut self, arcs: &[A]) {
-        let own = self.graph.view().own().start as u32;
-        arcs.iter().for_each(|arc| self.explore(arc.target() - own));
+    fn explore_local(&mut self, arcs: &[A]) {
+        let local_start = self.graph.view().local_range().start as u32;
+        arcs.iter().for_each(|arc| self.explore(arc.target() - local_start));
     }
 }
 
-impl<A: Arc> Spreading for State<'_, A> {
-    fn waiting(&mut self) -> &mut Vec<u32> {
-        &mut self.waiting
+impl<A: CsrEdge> Traversal for ReachState<'_, A> {
+    fn worklist(&mut self) -> &mut Vec<u32> {
+        &mut self.worklist
     }
 
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+    fn expand(&mut self, cx: &mut Context<Self>, vertex: u32) {
         let graph = self.graph;
-        let (near, far) = graph.out().parts(vertex as usize);
-        self.explore_near(near);
-        graph.hubs().tell(cx, self.hub, vertex, |index| index);
-        for arc in far {
-            if self.told.put_new(arc.target() as usize) {
-                let (rank, place) = graph.view().owner(arc.target());
-                cx.send(self.explore, rank, place);
+        let (local, remote) = graph.out_edges().local_and_remote(vertex as usize);
+        self.explore_local(local);
+        graph.hubs().notify_delegates(cx, self.hub, vertex, |index| index);
+        for arc in remote {
+            if self.notified.insert(arc.target() as usize) {
+                let (rank, local_index) = graph.view().owner(arc.target());
+                cx.send(self.explore, rank, local_index);
             }
         }
     }
 }
 
-impl<'g, A: Arc> Search<'g, A> {
-    /// A search in a graph. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, messages: &Messages) -> Result<Self> {
-        let mut build = ActiveMessages::<State<'g, A>>::builder(comm);
+impl<'g, A: CsrEdge> Reachability<'g, A> {
+    /// Prepares a search. All ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
+        let mut build = ActiveMessages::<ReachState<'g, A>>::builder(comm);
         let explore = build.port::<u32>("explore");
-        build.on(explore, |state: &mut State<'g, A>, cx, vertex| {
+        build.on(explore, |state: &mut ReachState<'g, A>, cx, vertex| {
             state.explore(vertex);
-            state.spread(cx);
+            state.drain(cx);
         });
         let hub = build.port::<u32>("hub");
-        build.on(hub, |state: &mut State<'g, A>, cx, hub| {
-            state.explore_near(state.graph.hubs().share(hub));
-            state.spread(cx);
+        build.on(hub, |state: &mut ReachState<'g, A>, cx, hub| {
+            state.explore_local(state.graph.hubs().delegate_edges(hub));
+            state.drain(cx);
         });
-        let am = messages.start(build)?;
-        let (visited, told) = (Bits::try_new(graph.own())?, Bits::try_new(graph.view().len())?);
-        Ok(Self { graph, am, state: State { graph, visited, told, waiting: Vec::new(), explore, hub } })
+        let am = config.start(build)?;
+        let (visited, notified) = (Bitmap::try_new(graph.num_local())?, Bitmap::try_new(graph.view().len())?);
+        Ok(Self { graph, am, state: ReachState { graph, visited, notified, worklist: Vec::new(), explore, hub } })
     }
 
-    /// Searches from vertices, by their numbers, the same on all ranks. All ranks call it.
-    pub fn run(&mut self, sources: &[u64]) -> Result<&Bits> {
+    /// Searches from sources given by global id. All ranks call it with the same sources.
+    pub fn run(&mut self, sources: &[u64]) -> Result<&Bitmap> {
         let graph = self.graph;
-        self.run_from(sources.iter().filter_map(|source| graph.mine(*source)))
+        self.run_from_local(sources.iter().filter_map(|source| graph.local_index(*source)))
     }
 
-    /// Searches from own vertices of all ranks. All ranks call it.
-    pub(crate) fn run_from(&mut self, own: impl Iterator<Item = usize>) -> Result<&Bits> {
+    /// Searches from the given local vertices of all ranks. All ranks call it.
+    pub(crate) fn run_from_local(&mut self, sources: impl Iterator<Item = usize>) -> Result<&Bitmap> {
         self.state.visited.clear();
-        self.state.told.clear();
-        own.for_each(|place| self.state.explore(place as u32));
-        search::spread(&mut self.am, &mut self.state)?;
+        self.state.notified.clear();
+        sources.for_each(|local_index| self.state.explore(local_index as u32));
+        traversal::traverse(&mut self.am, &mut self.state)?;
         Ok(&self.state.visited)
     }
 
-    /// What has become of this rank's messages so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic::of(&self.am)
+    /// The message statistics of this rank so far.
+    pub fn traffic(&self) -> AmTraffic {
+        AmTraffic::from_am(&self.am)
     }
 }
 
-/// How many vertices are reached, and how many arcs lead from them to another. All ranks call it.
-pub fn count<A: Arc>(comm: &Comm, graph: &Graph<A>, visited: &Bits) -> Result<(u64, u64)> {
-    let arcs = visited.iter().map(|place| graph.degree_without_loops(place)).sum();
-    let mut counts = [visited.count(), arcs];
-    comm.all_reduce_in_place(&mut counts, Sum)?;
+/// The number of reached vertices, and of their arcs without self-loops. All ranks call it.
+pub fn count_reached<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, visited: &Bitmap) -> Result<(u64, u64)> {
+    let arcs = visited.iter().map(|local_index| graph.degree_without_self_loops(local_index)).sum();
+    let mut counts = [visited.count_ones(), arcs];
+    comm.allreduce_in_place(&mut counts, Sum)?;
     Ok(counts.into())
 }
 
-/// Checks what a search from some sources has given, level by level. All ranks call it, and get the same error.
+/// Verifies the result of a search from some sources. All ranks call it, and get the same error.
 ///
-/// Sources are reached, and so is each end of an arc from a vertex that is. That nothing else is shows a count: a search in levels
-/// reaches as many.
-pub fn verify<A: Arc>(
+/// Sources are reached, and so is the target of each arc of a reached vertex. A breadth-first search shows that nothing
+/// else is reached.
+pub fn verify<A: CsrEdge>(
     comm: &Comm,
     graph: &Graph<A>,
     sources: &[u64],
-    visited: &Bits,
-    messages: &Messages,
+    visited: &Bitmap,
+    config: &AmConfig,
 ) -> Result<()> {
     let (view, layout) = (graph.view(), graph.layout());
-    let mut seen = Bits::try_new(view.len())?;
-    visited.iter().for_each(|place| seen.put(view.own().start + place));
-    view.gather_bits(comm, &mut seen)?;
-    let is_visited = |place| u8::from(visited.has(place));
-    let hubs = graph.hubs().gather(comm, is_visited)?;
-    let first = layout.first(layout.rank());
-    let missed = sources.iter().find(|source| graph.mine(**source).is_some_and(|place| !visited.has(place)));
-    let mut fault = missed.map(|source| Error::Wrong(format!("the source {source} is not reached")));
-    for (from, _, row) in graph.rows_here(is_visited, &hubs).filter(|(_, is_visited, _)| *is_visited > 0) {
-        if let Some(arc) = row.iter().find(|arc| !seen.has(arc.target() as usize)) {
-            let to = view.number(layout, arc.target());
-            fault.get_or_insert(Error::Wrong(format!("{from} is reached, and {to} behind an arc from it is not")));
+    let mut seen = Bitmap::try_new(view.len())?;
+    visited.iter().for_each(|local_index| seen.set(view.local_range().start + local_index));
+    view.update_ghost_bits(comm, &mut seen)?;
+    let is_visited = |local_index| u8::from(visited.contains(local_index));
+    let hubs = graph.hubs().allgather(comm, is_visited)?;
+    let first = layout.first_global_id(layout.rank());
+    let missed = sources
+        .iter()
+        .find(|source| graph.local_index(**source).is_some_and(|local_index| !visited.contains(local_index)));
+    let mut fault = missed.map(|source| Error::Verification(format!("the source {source} is not reached")));
+    for (from, _, row) in graph.local_rows(is_visited, &hubs).filter(|(_, is_visited, _)| *is_visited > 0) {
+        if let Some(arc) = row.iter().find(|arc| !seen.contains(arc.target() as usize)) {
+            let to = view.global_id(layout, arc.target());
+            fault
+                .get_or_insert(Error::Verification(format!("vertex {from} is reached, but its neighbour {to} is not")));
         }
     }
     agree(comm, fault.map_or(Ok(()), Err))?;
 
-    let mut search = bfs::messages::Search::<A, u64>::new(comm, graph, messages)?;
+    let mut search = bfs::active_messages::AmBfs::<A, u64>::new(comm, graph, config)?;
     let labels = search.run_from(sources)?;
-    let is_reached = |place: usize| labels[place].level != bfs::UNREACHED;
-    let wrong = (0..graph.own()).find(|place| is_reached(*place) != visited.has(*place));
-    let wrong = wrong.map(|place| Error::Wrong(format!("vertex {} cannot be reached", first + place as u64)));
+    let is_reached = |local_index: usize| labels[local_index].level != bfs::UNREACHED;
+    let wrong = (0..graph.num_local()).find(|local_index| is_reached(*local_index) != visited.contains(*local_index));
+    let wrong = wrong
+        .map(|local_index| Error::Verification(format!("vertex {} cannot be reached", first + local_index as u64)));
     agree(comm, wrong.map_or(Ok(()), Err))
 }

@@ -1,18 +1,17 @@
-//! Files of edges, one or many, of which each rank reads a part.
+//! Parallel readers of edge files: each rank reads a part.
 //!
-//! Parts are ranges of bytes of all files one after the other, and a line belongs to the part in which it begins. So
-//! each rank reads little more than its share, nobody has to hand lines to others, and all parts together have each
-//! line once.
+//! Parts are byte ranges of the concatenated files, and a line belongs to the part in which it begins. So each rank
+//! reads little more than its part, no lines are exchanged, and each line is in exactly one part.
 
 mod dimacs;
 mod format;
+mod graph_file;
 mod lines;
 mod matrix_market;
 mod metis;
-mod number;
 mod packed;
+mod parse;
 mod partition;
-mod saved;
 mod source;
 mod text;
 
@@ -20,185 +19,184 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use format::Format;
-use number::Parsed;
-pub(crate) use partition::{parts_of_vertices, wrong_count};
-use source::Source;
+pub use format::InputFormat;
+use parse::ParseResult;
+pub(crate) use partition::{line_count_mismatch, read_partition};
+use source::SourceFile;
 
-use crate::outlet::Outlet;
-use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
 
-/// Edges in files that people have.
+/// An edge source that reads files.
 ///
-/// Text, Matrix Market, METIS, DIMACS and Graph 500 files, and saved graphs, see [`Format`]. All files that are read
-/// together have the same format, say the same about the number of vertices and the orientation, and either all have
-/// weights or none.
+/// Text, Matrix Market, METIS, DIMACS and Graph 500 files, and saved graphs, see [`InputFormat`]. All files that are
+/// read together must have the same format, number of vertices and orientation, and either all have weights or none.
 ///
-/// Formats that count vertices from 1 (Matrix Market, METIS, DIMACS) are read so that the first is vertex 0.
+/// Vertices of one-based formats (Matrix Market, METIS, DIMACS) are converted to zero-based ids.
 ///
-/// Weights are finite and not negative in all formats: shortest paths need that. Whole weights are below 2^32.
+/// Weights must be finite and non-negative in all formats, as shortest paths require. Integer weights are below 2^32.
 ///
 /// # Compressed files
-/// Files whose names end in `.gz` are unpacked as they are read. They cannot be split: the first goes to part 0, the
-/// second to part 1, and so on in turn. So if there is only one, then part 0 reads it alone, and the others nothing.
+/// Files with the extension `.gz` are decompressed as they are read. They cannot be split: the first goes to part 0,
+/// the second to part 1, and so on round-robin. A single compressed file is read by part 0 alone.
 ///
 /// # Numbers of edges
-/// Some formats say how many edges there are. A part that has all of a file checks that. If a file is split, no part
-/// can: whoever adds up the edges of all parts hands the sum to [`check`](Edges::check).
+/// Some formats declare the number of edges. A part that has all of a file checks it. If a file is split, the caller
+/// sums the edges of all parts and calls [`check_edge_count`](EdgeSource::check_edge_count).
 #[derive(Debug)]
-pub struct Files {
-    files: Vec<Opened>,
-    format: Format,
+pub struct EdgeFiles {
+    files: Vec<InputFile>,
+    format: InputFormat,
     vertices: Option<u64>,
     orientation: Orientation,
-    weights: Weights,
-    /// Bytes of all files that can be split.
+    weights: WeightKind,
+    /// Total bytes of the files that can be split.
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Opened {
-    source: Source,
-    content: Box<dyn Content>,
+struct InputFile {
+    source: SourceFile,
+    reader: Box<dyn FormatReader>,
 }
 
-/// What is in a file, as far as its head says. It is found when the file is opened.
-trait Content: Debug + Send + Sync {
-    fn facts(&self) -> Facts;
+/// The reader of a format, with the metadata of a file's header, which is read when the file is opened.
+trait FormatReader: Debug + Send + Sync {
+    fn metadata(&self) -> Metadata;
 
-    /// Reads what begins in a range of bytes. A compressed file is always read as a whole.
-    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()>;
+    /// Reads the edges that begin in a byte range. A compressed file is always read as a whole.
+    fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()>;
 
-    /// The same of names, if the file has names of vertices besides those of edges.
-    fn names(&self, _source: &Source, _range: Range<u64>, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+    /// Reads the vertex ids of a byte range, if the file has ids of isolated vertices.
+    fn read_vertex_ids(&self, _source: &SourceFile, _range: Range<u64>, _sink: &mut dyn FnMut(&[u64])) -> Result<()> {
         Ok(())
     }
 
-    /// The same as a file of rows, if it is one.
-    fn rows(&self) -> Option<&saved::Saved> {
+    /// The saved graph, if the file is one.
+    fn as_graph_file(&self) -> Option<&graph_file::GraphFile> {
         None
     }
 }
 
-struct Facts {
+struct Metadata {
     vertices: Option<u64>,
     orientation: Orientation,
-    /// Not known of a file without lines.
-    weights: Option<Weights>,
-    announced: Option<Announced>,
+    /// Unknown for a file without lines.
+    weights: Option<WeightKind>,
+    declared: Option<DeclaredEdges>,
 }
 
-/// How many edges there have to be.
+/// The number of edges that a file declares.
 #[derive(Clone, Copy, Debug)]
-struct Announced {
+struct DeclaredEdges {
     edges: u64,
-    /// What they are called where that is said.
+    /// What the format calls them.
     unit: &'static str,
-    /// The line that says so.
+    /// The line of the declaration.
     line: u64,
 }
 
-impl Announced {
-    /// Refuses more edges than there have to be, before there are so many that they fill the memory.
-    fn check_most(&self, source: &Source, edges: u64) -> Result<()> {
-        // If there are only some more, they are counted and told.
-        const SOME: u64 = 1 << 16;
-        if edges <= self.edges.saturating_add(SOME) {
+impl DeclaredEdges {
+    /// Refuses more edges than declared, before they exhaust the memory.
+    fn check_limit(&self, source: &SourceFile, edges: u64) -> Result<()> {
+        // Small excesses are counted and reported at the end.
+        const SLACK: u64 = 1 << 16;
+        if edges <= self.edges.saturating_add(SLACK) {
             return Ok(());
         }
-        let what = format!("{} {} are announced here, but there are more", self.edges, self.unit);
+        let what = format!("{} {} are declared here, but there are more", self.edges, self.unit);
         Err(Error::Line { file: source.file().to_owned(), line: self.line, what })
     }
 }
 
-impl Files {
-    /// Opens files and reads their heads. The format is guessed from their names unless it is given.
-    pub fn open(paths: &[PathBuf], format: Option<Format>) -> Result<Self> {
+impl EdgeFiles {
+    /// Opens files and reads their headers. The format is taken from the extension unless it is given.
+    pub fn open(paths: &[PathBuf], format: Option<InputFormat>) -> Result<Self> {
         let Some(first) = paths.first() else { return Err(Error::Input("no files to read edges from".into())) };
-        let format_of = |path: &PathBuf| format.map_or_else(|| Format::guess(path), Ok);
+        let format_of = |path: &PathBuf| format.map_or_else(|| InputFormat::guess(path), Ok);
         let format = format_of(first)?;
-        let mut all = Self {
+        let mut files = Self {
             files: Vec::with_capacity(paths.len()),
             format,
             vertices: None,
             orientation: Orientation::Directed,
-            weights: Weights::None,
+            weights: WeightKind::None,
             bytes: 0,
         };
         let mut weights = None;
         for path in paths {
-            let other = format_of(path)?;
-            if other != format {
-                return Err(all.unlike_first(
+            let file_format = format_of(path)?;
+            if file_format != format {
+                return Err(files.mismatch(
                     path,
-                    &format!("its format is {other}"),
+                    &format!("its format is {file_format}"),
                     &format!("that of {{}} is {format}"),
                 ));
             }
-            let source = Source::open(path)?;
-            let content: Box<dyn Content> = match format {
-                Format::Text => Box::new(text::Text::open(&source)?),
-                Format::MatrixMarket => Box::new(matrix_market::MatrixMarket::open(&source)?),
-                Format::Metis => Box::new(metis::Metis::open(&source)?),
-                Format::Dimacs => Box::new(dimacs::Dimacs::open(&source)?),
-                Format::Packed => Box::new(packed::Packed::open(&source)?),
-                Format::Treepie => Box::new(saved::Saved::open(&source)?),
+            let source = SourceFile::open(path)?;
+            let reader: Box<dyn FormatReader> = match format {
+                InputFormat::Text => Box::new(text::Text::open(&source)?),
+                InputFormat::MatrixMarket => Box::new(matrix_market::MatrixMarket::open(&source)?),
+                InputFormat::Metis => Box::new(metis::Metis::open(&source)?),
+                InputFormat::Dimacs => Box::new(dimacs::Dimacs::open(&source)?),
+                InputFormat::Packed => Box::new(packed::Packed::open(&source)?),
+                InputFormat::Treepie => Box::new(graph_file::GraphFile::open(&source)?),
             };
-            all.agree(path, &content.facts(), &mut weights)?;
-            all.bytes = all.bytes.saturating_add(source.length().unwrap_or(0));
-            all.files.push(Opened { source, content });
+            files.merge_metadata(path, &reader.metadata(), &mut weights)?;
+            files.bytes = files.bytes.saturating_add(source.length().unwrap_or(0));
+            files.files.push(InputFile { source, reader });
         }
-        all.weights = weights.unwrap_or(Weights::None);
-        Ok(all)
+        files.weights = weights.unwrap_or(WeightKind::None);
+        Ok(files)
     }
 
     /// The format of the files.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> InputFormat {
         self.format
     }
 
-    /// How many edges all parts have together, if all files say that. The edges of METIS files are in them twice, and
-    /// counted so.
+    /// The number of edges of all parts, if all files declare it. Edges of METIS files are listed twice, and counted
+    /// twice.
     pub fn expected_edges(&self) -> Option<u64> {
-        let mut edges = self.files.iter().map(|file| file.content.facts().announced.map(|announced| announced.edges));
+        let mut edges = self.files.iter().map(|file| file.reader.metadata().declared.map(|declared| declared.edges));
         edges.try_fold(0, |sum: u64, edges| sum.checked_add(edges?))
     }
 
-    /// What one of so many parts has of each file of which it has anything.
-    fn ranges(&self, part: usize, parts: usize) -> Result<Vec<(&Opened, Range<u64>)>> {
+    /// The byte range of part `part` of `parts` in each file, if it is not empty.
+    fn ranges(&self, part: usize, parts: usize) -> Result<Vec<(&InputFile, Range<u64>)>> {
         if part >= parts {
             return Err(Error::Input(format!("there is no part {part} of {parts}")));
         }
-        let mine = share(self.bytes, part, parts);
+        let part_range = block_range(self.bytes, part, parts);
         let (mut begin, mut turn) = (0, 0);
         let ranges = self.files.iter().map(|file| {
-            let all = file.source.all();
+            let all = file.source.full_range();
             if file.source.is_compressed() {
                 turn += 1;
                 return (file, if (turn - 1) % parts == part { all } else { 0..0 });
             }
             let here = begin;
             begin += all.end;
-            (file, mine.start.clamp(here, begin) - here..mine.end.clamp(here, begin) - here)
+            (file, part_range.start.clamp(here, begin) - here..part_range.end.clamp(here, begin) - here)
         });
         Ok(ranges.filter(|(_, range)| !range.is_empty()).collect())
     }
 
-    /// The only file, if it is one of rows with as many names as numbers below that, and can be read from anywhere.
-    fn in_rows(&self) -> Option<(&Source, &saved::Saved)> {
+    /// The only file, if it is a saved graph with ids 0 to n-1 that is not compressed.
+    fn sorted_file(&self) -> Option<(&SourceFile, &graph_file::GraphFile)> {
         match self.files.as_slice() {
             [file] if self.vertices.is_some() && !file.source.is_compressed() => {
-                Some((&file.source, file.content.rows()?))
+                Some((&file.source, file.reader.as_graph_file()?))
             }
             _ => None,
         }
     }
 
-    fn check_sum(&self, edges: u64) -> Result<()> {
+    fn check_total(&self, edges: u64) -> Result<()> {
         match (self.expected_edges(), self.files.as_slice()) {
             (Some(expected), [file]) if expected != edges => file.check_edges(edges),
             (Some(expected), _) if expected != edges => Err(Error::Input(format!(
-                "the {} files from {} on have to have {expected} edges together, but there are {edges}",
+                "the {} files from {} on must have {expected} edges together, but there are {edges}",
                 self.files.len(),
                 self.files[0].source.file().display()
             ))),
@@ -206,58 +204,58 @@ impl Files {
         }
     }
 
-    /// Takes up what one more file says, if that agrees with the others.
-    fn agree(&mut self, path: &Path, facts: &Facts, weights: &mut Option<Weights>) -> Result<()> {
+    /// Merges the metadata of one more file, if it agrees with the others.
+    fn merge_metadata(&mut self, path: &Path, metadata: &Metadata, weights: &mut Option<WeightKind>) -> Result<()> {
         if self.files.is_empty() {
-            (self.vertices, self.orientation) = (facts.vertices, facts.orientation);
+            (self.vertices, self.orientation) = (metadata.vertices, metadata.orientation);
         }
-        if self.vertices != facts.vertices {
-            let number = |vertices: Option<u64>| vertices.map_or("no number of".into(), |count| count.to_string());
-            let (here, there) = (number(facts.vertices), number(self.vertices));
-            return Err(self.unlike_first(path, &format!("it has {here} vertices"), &format!("{{}} has {there}")));
+        if self.vertices != metadata.vertices {
+            let count = |vertices: Option<u64>| vertices.map_or("no number of".into(), |count| count.to_string());
+            let (here, there) = (count(metadata.vertices), count(self.vertices));
+            return Err(self.mismatch(path, &format!("it has {here} vertices"), &format!("{{}} has {there}")));
         }
-        if self.orientation != facts.orientation {
-            let (here, there) = (facts.orientation, self.orientation);
-            return Err(self.unlike_first(
+        if self.orientation != metadata.orientation {
+            let (here, there) = (metadata.orientation, self.orientation);
+            return Err(self.mismatch(
                 path,
                 &format!("its edges are {here:?}"),
                 &format!("those of {{}} are {there:?}"),
             ));
         }
-        *weights = match (*weights, facts.weights) {
+        *weights = match (*weights, metadata.weights) {
             (None, either) | (either, None) => either,
             (Some(there), Some(here)) if there == here => Some(here),
-            (Some(Weights::None), Some(_)) => {
-                return Err(self.unlike_first(path, "its edges have weights", "those of {} have none"));
+            (Some(WeightKind::None), Some(_)) => {
+                return Err(self.mismatch(path, "its edges have weights", "those of {} have none"));
             }
-            (Some(_), Some(Weights::None)) => {
-                return Err(self.unlike_first(path, "its edges have no weights", "those of {} have some"));
+            (Some(_), Some(WeightKind::None)) => {
+                return Err(self.mismatch(path, "its edges have no weights", "those of {} have some"));
             }
-            (Some(_), Some(_)) => Some(Weights::Real),
+            (Some(_), Some(_)) => Some(WeightKind::Real),
         };
         Ok(())
     }
 
-    /// A file says something else than the first one, which stands for `{}`.
-    fn unlike_first(&self, path: &Path, here: &str, there: &str) -> Error {
+    /// The error of a file that disagrees with the first one, whose name replaces `{}`.
+    fn mismatch(&self, path: &Path, here: &str, there: &str) -> Error {
         let first = self.files.first().map(|file| file.source.file().display().to_string()).unwrap_or_default();
         Error::File { file: path.to_owned(), why: format!("{here}, but {}", there.replace("{}", &first)) }
     }
 }
 
-impl Opened {
+impl InputFile {
     fn check_edges(&self, edges: u64) -> Result<()> {
-        let Some(announced) = self.content.facts().announced else { return Ok(()) };
-        if announced.edges == edges {
+        let Some(declared) = self.reader.metadata().declared else { return Ok(()) };
+        if declared.edges == edges {
             return Ok(());
         }
-        let what = format!("{} {} are announced here, but there are {edges}", announced.edges, announced.unit);
-        Err(Error::Line { file: self.source.file().to_owned(), line: announced.line, what })
+        let what = format!("{} {} are declared here, but there are {edges}", declared.edges, declared.unit);
+        Err(Error::Line { file: self.source.file().to_owned(), line: declared.line, what })
     }
 }
 
-impl Edges for Files {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for EdgeFiles {
+    fn num_vertices(&self) -> Option<u64> {
         self.vertices
     }
 
@@ -265,64 +263,64 @@ impl Edges for Files {
         self.orientation
     }
 
-    fn weights(&self) -> Weights {
+    fn weights(&self) -> WeightKind {
         self.weights
     }
 
-    fn check(&self, edges: u64) -> Result<()> {
-        self.check_sum(edges)
+    fn check_edge_count(&self, edges: u64) -> Result<()> {
+        self.check_total(edges)
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let mut outlet = Outlet::new(sink);
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let mut batcher = EdgeBatcher::new(sink);
         for (file, range) in self.ranges(part, parts)? {
-            let before = outlet.given();
-            file.content.read(&file.source, range.clone(), &mut outlet)?;
-            if range == file.source.all() {
-                file.check_edges(outlet.given() - before)?;
+            let before = batcher.num_edges();
+            file.reader.read_edges(&file.source, range.clone(), &mut batcher)?;
+            if range == file.source.full_range() {
+                file.check_edges(batcher.num_edges() - before)?;
             }
         }
-        outlet.finish();
+        batcher.finish();
         Ok(())
     }
 
-    fn names(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[u64])) -> Result<()> {
+    fn read_vertex_ids(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[u64])) -> Result<()> {
         let mut ranges = self.ranges(part, parts)?.into_iter();
-        ranges.try_for_each(|(file, range)| file.content.names(&file.source, range, sink))
+        ranges.try_for_each(|(file, range)| file.reader.read_vertex_ids(&file.source, range, sink))
     }
 
-    fn is_in_rows(&self) -> bool {
-        self.in_rows().is_some()
+    fn is_sorted(&self) -> bool {
+        self.sorted_file().is_some()
     }
 
-    fn rows(&self, vertices: Range<u64>, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let Some((source, saved)) = self.in_rows() else { return Ok(()) };
-        let mut outlet = Outlet::new(sink);
-        saved.rows(source, vertices, &mut outlet)?;
-        outlet.finish();
+    fn read_rows(&self, vertices: Range<u64>, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let Some((source, graph_file)) = self.sorted_file() else { return Ok(()) };
+        let mut batcher = EdgeBatcher::new(sink);
+        graph_file.read_rows(source, vertices, &mut batcher)?;
+        batcher.finish();
         Ok(())
     }
 }
 
-/// Reads the lines that begin in a range of bytes, each an edge, or nothing.
+/// Reads the lines that begin in a byte range, each with an edge or none.
 fn read_lines(
-    source: &Source,
+    source: &SourceFile,
     range: Range<u64>,
-    body: u64,
-    announced: Option<Announced>,
-    outlet: &mut Outlet<'_>,
-    edge: impl Fn(&[u8]) -> Parsed<Option<Edge>>,
+    body_offset: u64,
+    declared: Option<DeclaredEdges>,
+    batcher: &mut EdgeBatcher<'_>,
+    parse_edge: impl Fn(&[u8]) -> ParseResult<Option<Edge>>,
 ) -> Result<()> {
-    let before = outlet.given();
-    let mut lines = source.lines(range, body)?;
+    let before = batcher.num_edges();
+    let mut lines = source.lines(range, body_offset)?;
     while let Some((at, line)) = lines.next()? {
-        match edge(line) {
+        match parse_edge(line) {
             Ok(Some(edge)) => {
-                outlet.put(edge);
-                announced.map_or(Ok(()), |announced| announced.check_most(source, outlet.given() - before))?;
+                batcher.push(edge);
+                declared.map_or(Ok(()), |declared| declared.check_limit(source, batcher.num_edges() - before))?;
             }
             Ok(None) => {}
-            Err(what) => return Err(source.wrong(at, what)),
+            Err(what) => return Err(source.line_error(at, what)),
         }
     }
     Ok(())
@@ -334,6 +332,6 @@ mod tests {
 
     #[test]
     fn no_files_are_refused() {
-        assert_eq!(Files::open(&[], None).expect_err("none").to_string(), "no files to read edges from");
+        assert_eq!(EdgeFiles::open(&[], None).expect_err("none").to_string(), "no files to read edges from");
     }
 }

@@ -1,20 +1,21 @@
-//! Strongly connected components: the largest sets of vertices in which each can be reached from each.
+//! Strongly connected components (SCC): maximal sets of vertices that are mutually reachable.
 //!
-//! Three ways, as each is good where others are bad; the order is that of [Slota, Rajamanickam, Madduri: BFS and
-//! coloring-based parallel algorithms for strongly connected components, IPDPS 2014].
-//! - `trim`: a vertex without arcs in, or without arcs out, among those that are left is a component of its own, and
-//!   when it goes others may have none. One epoch.   [McLendon, Hendrickson, Plimpton, Rauchwerger, J. Parallel
+//! Three phases, in the order of the multistep method [Slota, Rajamanickam, Madduri: BFS and coloring-based parallel
+//! algorithms for strongly connected components and related problems, IPDPS 2014]:
+//! - `trim`: a remaining vertex without in-edges or without out-edges from or to remaining vertices is a component, and
+//!   is removed, which may trim others. One epoch.   [McLendon, Hendrickson, Plimpton, Rauchwerger, J. Parallel
 //!   Distrib. Comput. 65 (2005)]
-//! - `pivot`: what a vertex reaches, and is reached by, is its component. One search forwards, and one backwards in
-//!   what that has found. Once, for the component that most vertices are in.   [Fleischer, Hendrickson, Pinar, IPDPS
-//!   workshops 2000]
-//! - `colour`: all that are left at once. A vertex gets the least number that reaches it, and in each colour the vertex
-//!   with that number is searched from backwards; the next time in the other directions.   [Orzan: On distributed
-//!   verification and verified distribution, thesis, Amsterdam 2004]
+//! - `pivot`: the vertices that a pivot reaches and that reach it are its component. One search forward, one backward
+//!   in the result. Once, for the giant component.   [Fleischer, Hendrickson, Pinar, IPDPS workshops 2000:
+//!   forward-backward]
+//! - `colour`: all remaining vertices at once. The colour of a vertex is the least global id that reaches it; a
+//!   backward search within each colour, from the vertex with that id, finds a component. Rounds alternate directions.
+//!   [Orzan: On distributed verification and verified distribution, thesis, Amsterdam 2004]
 //!
-//! Between these those that are left are trimmed. A component is named by the least number in it, which neither depends
-//! on the number of ranks, if names are in blocks, nor on the order of messages. That is why Orzan's greatest number is
-//! the least here: a colour is then the name of its component.
+//! Trimming precedes each round. The label of a component is its least global id, which does not depend on the order of
+//! messages nor, with block distribution, on the number of ranks. Therefore colours are minima here, not maxima as in
+//! Orzan: a colour is then the label of its component. Cost: one epoch to trim and two searches or a colouring and a
+//! search per round.
 
 mod colour;
 mod pivot;
@@ -26,214 +27,216 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{collected, filled, with_capacity, zeroed};
 use treepie_comm::{Comm, Sum};
 
-use crate::id::Id;
-use crate::patterns::search::Spreading;
-use crate::rows::VALUES;
-use crate::rows::{Arc, Rows};
-use crate::{Bits, Graph, Messages, Result, Traffic};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{Csr, CsrEdge};
+use crate::patterns::traversal::Traversal;
+use crate::vertex_id::VertexId;
+use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
 
 pub use verify::verify;
 
-/// No number of a vertex.
-const NONE: u64 = u64::MAX;
+/// The global id of no vertex.
+const NO_VERTEX: u64 = u64::MAX;
 
-/// A search for the components of a graph.
-pub struct Search<'g, A: Arc> {
+/// A search for strongly connected components.
+pub struct SccSearch<'g, A: CsrEdge> {
     comm: Comm,
     graph: &'g Graph<A>,
-    am: ActiveMessages<State<'g, A>>,
-    state: State<'g, A>,
+    am: ActiveMessages<SccState<'g, A>>,
+    state: SccState<'g, A>,
 }
 
-/// Which way arcs are followed.
+/// The direction in which arcs are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
-    Out,
-    Back,
+    Forward,
+    Backward,
 }
 
 impl Direction {
-    const BOTH: [Self; 2] = [Self::Out, Self::Back];
+    const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
 
     fn opposite(self) -> Self {
         match self {
-            Self::Out => Self::Back,
-            Self::Back => Self::Out,
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
         }
     }
 }
 
-/// What an epoch is for.
+/// The phase of an epoch.
 #[derive(Clone, Copy)]
-enum Task {
+enum SccPhase {
     Trim,
     Colour(Direction),
     Reach(Direction),
 }
 
-struct State<'g, A: Arc> {
+struct SccState<'g, A: CsrEdge> {
     graph: &'g Graph<A>,
-    /// By direction.
-    rows: [&'g Rows<A>; 2],
+    /// Out-edges and in-edges.
+    edges: [&'g Csr<A>; 2],
     ports: Ports,
-    /// The number of the first own vertex.
+    /// The global id of the first local vertex.
     first: u64,
-    task: Task,
-    waiting: Vec<u32>,
-    /// The name of each own vertex's component.
+    phase: SccPhase,
+    worklist: Vec<u32>,
+    /// The component label of each local vertex.
     labels: Vec<u64>,
-    /// Own vertices whose component is not known, in order.
-    left: Vec<u32>,
-    /// By place, vertices whose component is known: own ones always, others' as of the end of the last round.
-    gone: Bits,
-    /// How many arcs own vertices have among those that are left, by direction.
+    /// Local vertices without a label, sorted.
+    remaining: Vec<u32>,
+    /// Vertices with a label, by index of the view: local ones always, ghosts as of the end of the last round.
+    settled: Bitmap,
+    /// The degrees of local vertices among remaining vertices, by direction.
     degrees: Vec<[u32; 2]>,
-    /// Of own vertices. Arcs between vertices of one colour are searched.
+    /// Of local vertices. Searches follow arcs between vertices of one colour.
     colours: Vec<u64>,
-    /// Own vertices that a search has reached.
-    reached: Bits,
-    told: Told,
+    /// Local vertices that a search has reached.
+    reached: Bitmap,
+    last_sent: LastSent,
 }
 
 #[derive(Clone, Copy)]
 struct Ports {
-    /// By direction: a vertex has an arc less.
-    lose: [Port<u32>; 2],
-    colour: Port<<u64 as Id>::About>,
-    reach: Port<<u64 as Id>::About>,
+    /// By direction: decrements the degree of a vertex.
+    decrement: [Port<u32>; 2],
+    colour: Port<<u64 as VertexId>::Message>,
+    reach: Port<<u64 as VertexId>::Message>,
 }
 
-/// The colours that vertices of others were told last, by place.
-struct Told {
+/// The colour last sent to each remote vertex, by index of the view.
+struct LastSent {
     colours: Vec<u64>,
-    /// Which have been told one.
-    places: Vec<u32>,
+    /// The indices with a colour.
+    dirty: Vec<u32>,
 }
 
-impl Told {
-    /// Whether a vertex is to be told a colour, because `is_news` of it and the one that it was told before.
+impl LastSent {
+    /// Whether a colour must be sent to a vertex, because `is_news` holds for it and the one sent last. Records it if
+    /// so.
     #[inline]
-    fn tell(&mut self, place: u32, colour: u64, is_news: impl Fn(&u64, &u64) -> bool) -> bool {
-        let last = &mut self.colours[place as usize];
-        let tells = is_news(&colour, last);
-        if tells {
-            if *last == NONE {
-                self.places.push(place);
+    fn update(&mut self, index: u32, colour: u64, is_news: impl Fn(&u64, &u64) -> bool) -> bool {
+        let last = &mut self.colours[index as usize];
+        let is_sent = is_news(&colour, last);
+        if is_sent {
+            if *last == NO_VERTEX {
+                self.dirty.push(index);
             }
             *last = colour;
         }
-        tells
+        is_sent
     }
 
-    /// Late rounds tell few: so this is not as long as the graph is large.
+    /// Late rounds send few colours, so this takes time for these only.
     fn clear(&mut self) {
-        self.places.drain(..).for_each(|place| self.colours[place as usize] = NONE);
+        self.dirty.drain(..).for_each(|index| self.colours[index as usize] = NO_VERTEX);
     }
 }
 
-impl<A: Arc> State<'_, A> {
-    fn own(&self) -> usize {
-        self.graph.view().own().start
+impl<A: CsrEdge> SccState<'_, A> {
+    fn local_start(&self) -> usize {
+        self.graph.view().local_range().start
     }
 
-    fn number(&self, vertex: u32) -> u64 {
+    fn global_id(&self, vertex: u32) -> u64 {
         self.first + u64::from(vertex)
     }
 
-    fn is_gone(&self, vertex: u32) -> bool {
-        self.gone.has(self.own() + vertex as usize)
+    fn is_settled(&self, vertex: u32) -> bool {
+        self.settled.contains(self.local_start() + vertex as usize)
     }
 
-    /// The component of an own vertex is known.
+    /// Sets the label of a local vertex.
     fn settle(&mut self, vertex: u32, label: u64) {
         self.labels[vertex as usize] = label;
-        self.gone.put(self.own() + vertex as usize);
+        self.settled.set(self.local_start() + vertex as usize);
     }
 
-    /// The component of own vertices that were reached is known.
+    /// Sets the labels of the local vertices that a search has reached.
     fn settle_reached(&mut self, label: impl Fn(&Self, u32) -> u64) {
-        let (reached, left): (Vec<u32>, Vec<u32>) =
-            self.left.iter().partition(|vertex| self.reached.has(**vertex as usize));
-        self.left = left;
+        let (reached, remaining): (Vec<u32>, Vec<u32>) =
+            self.remaining.iter().partition(|vertex| self.reached.contains(**vertex as usize));
+        self.remaining = remaining;
         for vertex in reached {
             self.settle(vertex, label(self, vertex));
         }
     }
 }
 
-impl<A: Arc> Spreading for State<'_, A> {
-    fn waiting(&mut self) -> &mut Vec<u32> {
-        &mut self.waiting
+impl<A: CsrEdge> Traversal for SccState<'_, A> {
+    fn worklist(&mut self) -> &mut Vec<u32> {
+        &mut self.worklist
     }
 
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
-        match self.task {
-            Task::Trim => self.follow_trimmed(cx, vertex),
-            Task::Colour(direction) => self.follow_coloured(cx, vertex, direction),
-            Task::Reach(direction) => self.follow_reached(cx, vertex, direction),
+    fn expand(&mut self, cx: &mut Context<Self>, vertex: u32) {
+        match self.phase {
+            SccPhase::Trim => self.expand_trimmed(cx, vertex),
+            SccPhase::Colour(direction) => self.expand_coloured(cx, vertex, direction),
+            SccPhase::Reach(direction) => self.expand_reached(cx, vertex, direction),
         }
     }
 }
 
-impl<'g, A: Arc> Search<'g, A> {
-    /// A search in a graph whose arcs are known in both directions. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, messages: &Messages) -> Result<Self> {
-        let rows = [graph.out(), graph.need_back("a search for strongly connected components")?];
-        let mut build = ActiveMessages::<State<'g, A>>::builder(comm);
+impl<'g, A: CsrEdge> SccSearch<'g, A> {
+    /// Prepares a search in a graph with in-edges. All ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
+        let edges = [graph.out_edges(), graph.require_in_edges("strongly connected components")?];
+        let mut build = ActiveMessages::<SccState<'g, A>>::builder(comm);
         let ports = Ports {
-            lose: trim::register(&mut build),
+            decrement: trim::register(&mut build),
             colour: colour::register(&mut build),
             reach: reach::register(&mut build),
         };
-        let am = messages.start(build)?;
-        let places = graph.view().len();
-        let state = State {
+        let am = config.start(build)?;
+        let len = graph.view().len();
+        let state = SccState {
             graph,
-            rows,
+            edges,
             ports,
-            first: graph.layout().first(graph.layout().rank()),
-            task: Task::Trim,
-            // Vertices without arcs are known to be there only by their number.
-            waiting: with_capacity(graph.own(), VALUES)?,
-            labels: filled(NONE, graph.own(), VALUES)?,
-            left: Vec::new(),
-            gone: Bits::try_new(places)?,
-            degrees: zeroed(graph.own(), VALUES)?,
-            colours: filled(NONE, graph.own(), VALUES)?,
-            reached: Bits::try_new(graph.own())?,
-            told: Told { colours: filled(NONE, places, VALUES)?, places: Vec::new() },
+            first: graph.layout().first_global_id(graph.layout().rank()),
+            phase: SccPhase::Trim,
+            // Fallible, since a file may declare any number of isolated vertices.
+            worklist: with_capacity(graph.num_local(), VALUES_PURPOSE)?,
+            labels: filled(NO_VERTEX, graph.num_local(), VALUES_PURPOSE)?,
+            remaining: Vec::new(),
+            settled: Bitmap::try_new(len)?,
+            degrees: zeroed(graph.num_local(), VALUES_PURPOSE)?,
+            colours: filled(NO_VERTEX, graph.num_local(), VALUES_PURPOSE)?,
+            reached: Bitmap::try_new(graph.num_local())?,
+            last_sent: LastSent { colours: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
         };
         Ok(Self { comm: comm.clone(), graph, am, state })
     }
 
-    /// Searches. Returns how many rounds it took: the first one with a pivot, others with colours. All ranks call it.
+    /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colours. All ranks
+    /// call it.
     pub fn run(&mut self) -> Result<u32> {
-        self.state.labels.fill(NONE);
-        self.state.gone.clear();
-        self.state.left = collected((0..self.graph.own()).map(|vertex| vertex as u32), VALUES)?;
+        self.state.labels.fill(NO_VERTEX);
+        self.state.settled.clear();
+        self.state.remaining = collected((0..self.graph.num_local()).map(|vertex| vertex as u32), VALUES_PURPOSE)?;
         let mut rounds = 0;
         loop {
             self.trim()?;
-            if self.comm.all_reduce(&[self.state.left.len() as u64], Sum)?[0] == 0 {
+            if self.comm.allreduce(&[self.state.remaining.len() as u64], Sum)?[0] == 0 {
                 return Ok(rounds);
             }
             match rounds {
                 0 => self.pivot()?,
-                // A chain of components whose numbers ascend is one colour in one direction, and many in the other.
+                // A chain of components with ascending ids is one colour in one direction, and many in the other.
                 _ => self.colour(Direction::BOTH[rounds as usize % 2])?,
             }
             rounds += 1;
-            self.graph.view().gather_bits(&self.comm, &mut self.state.gone)?;
+            self.graph.view().update_ghost_bits(&self.comm, &mut self.state.settled)?;
         }
     }
 
-    /// The least number in the component of each own vertex.
+    /// The least global id in the component of each local vertex.
     pub fn labels(&self) -> &[u64] {
         &self.state.labels
     }
 
-    /// What has become of this rank's messages so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic::of(&self.am)
+    /// The message statistics of this rank so far.
+    pub fn traffic(&self) -> AmTraffic {
+        AmTraffic::from_am(&self.am)
     }
 }

@@ -1,10 +1,14 @@
-//! Shortest ways from one vertex to all others: delta-stepping.   [Meyer, Sanders: Delta-stepping, J. Algorithms 49 (2003)]
+//! Single-source shortest paths (SSSP) by delta-stepping.   [Meyer, Sanders: Δ-stepping: a parallelizable shortest path
+//! algorithm, J. Algorithms 49 (2003)]
 //!
-//! Vertices wait in buckets of the width delta by the length of the shortest way that is known to them. A bucket is one epoch: ways
-//! that get shorter within it are followed in the same epoch, by handlers that send.   [active messages paper, 4.2 and 6.2.2]
+//! Vertices are queued in buckets of width delta by tentative distance. A bucket is one epoch: distances that improve
+//! within it are relaxed in the same epoch, by handlers that send.   [active messages paper, sections 4.2 and 6.2.2]
+//! Light and heavy edges are not separated, unlike in Meyer and Sanders: all arcs of a vertex are relaxed at once,
+//! again whenever its distance has improved.
 //!
-//! Each rank remembers the shortest way that it has told of each vertex of others, and tells only shorter ones. Lengths do not
-//! depend on the order in which ways are found, also where sums are rounded: rounding keeps the order.
+//! Each rank remembers the least distance that it has sent to each remote vertex, and sends only smaller ones.
+//! Distances do not depend on the order of relaxations, even with rounded sums: rounding is monotonic. Cost: one epoch
+//! and one allreduce per nonempty bucket.
 
 mod verify;
 
@@ -13,140 +17,145 @@ use treepie_base::memory::filled;
 use treepie_base::prefetch;
 use treepie_comm::{Comm, Max, Sum};
 
-use crate::patterns::buckets::{self, Buckets, Correcting};
-use crate::rows::VALUES;
-use crate::rows::{Arc, Weight, Weighted};
-use crate::{Error, Graph, Messages, Result, Traffic};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{CsrEdge, Weight, WeightedEdge};
+use crate::patterns::buckets::{self, Buckets, LabelCorrecting};
+use crate::{AmConfig, AmTraffic, Error, Graph, Result};
 
 pub use verify::verify;
 
-/// A search that can be run from one root after the other.
-pub struct Search<'g, W: Weight> {
+/// A search, reusable for any number of roots.
+pub struct DeltaStepping<'g, W: Weight> {
     comm: Comm,
-    graph: &'g Graph<Weighted>,
-    am: ActiveMessages<State<'g, W>>,
-    state: State<'g, W>,
+    graph: &'g Graph<WeightedEdge>,
+    am: ActiveMessages<DeltaSteppingState<'g, W>>,
+    state: DeltaSteppingState<'g, W>,
     /// The width of a bucket.
     delta: f64,
-    /// The greatest weight of an arc that lies here.
-    heaviest: f64,
+    /// The greatest weight of the arcs stored on this rank.
+    max_weight: f64,
 }
 
-struct State<'g, W: Weight> {
-    graph: &'g Graph<Weighted>,
+struct DeltaSteppingState<'g, W: Weight> {
+    graph: &'g Graph<WeightedEdge>,
     relax: Port<[u32; 2]>,
     hub: Port<[u32; 2]>,
-    /// Of own vertices: the shortest way that is known, and that at which arcs were followed last.
-    labels: Vec<Label<W>>,
-    /// Of others' vertices, by place: the shortest way that they were told of.
-    told: Vec<W>,
+    /// Of local vertices: the tentative distance, and the distance at which arcs were relaxed last.
+    labels: Vec<DistanceLabel<W>>,
+    /// The least distance sent to each remote vertex, by index of the view.
+    sent_distances: Vec<W>,
     buckets: Buckets,
-    /// One over delta.
-    per_length: f64,
+    /// 1 / delta.
+    inverse_delta: f64,
 }
 
 #[derive(Clone, Copy)]
-struct Label<W> {
-    length: W,
-    followed: W,
+struct DistanceLabel<W> {
+    distance: W,
+    relaxed: W,
 }
 
-/// So many messages ahead labels are asked for.
-const AHEAD: usize = 64;
+/// The number of messages that labels are prefetched ahead.
+const PREFETCH_DISTANCE: usize = 64;
 
-impl<W: Weight> State<'_, W> {
+impl<W: Weight> DeltaSteppingState<'_, W> {
     #[inline(always)]
-    fn relax(&mut self, vertex: u32, length: W) {
+    fn relax(&mut self, vertex: u32, distance: W) {
         let label = &mut self.labels[vertex as usize];
-        if length < label.length {
-            label.length = length;
-            // The last number stands for nothing.
-            let bucket = ((length.as_f64() * self.per_length) as u64).min(u64::MAX - 1);
-            self.buckets.put(bucket, vertex);
+        if distance < label.distance {
+            label.distance = distance;
+            // `u64::MAX` stands for no bucket.
+            let bucket = ((distance.as_f64() * self.inverse_delta) as u64).min(u64::MAX - 1);
+            self.buckets.insert(bucket, vertex);
         }
     }
 
-    /// Follows arcs to own vertices, of one at the end of a way of this length.
+    /// Relaxes arcs to local vertices from a source at a distance.
     #[inline(always)]
-    fn relax_near(&mut self, arcs: &[Weighted], length: W) {
-        let own = self.graph.view().own().start as u32;
+    fn relax_local(&mut self, arcs: &[WeightedEdge], distance: W) {
+        let local_start = self.graph.view().local_range().start as u32;
         for arc in arcs {
-            self.relax(arc.target() - own, length.add(arc.weight()));
+            self.relax(arc.target() - local_start, distance.add(arc.weight()));
         }
     }
 }
 
-impl<W: Weight> Correcting for State<'_, W> {
+impl<W: Weight> LabelCorrecting for DeltaSteppingState<'_, W> {
     #[inline(always)]
     fn buckets(&mut self) -> &mut Buckets {
         &mut self.buckets
     }
 
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
-        let Label { length, followed } = &mut self.labels[vertex as usize];
-        if followed <= length {
+    fn relax_edges(&mut self, cx: &mut Context<Self>, vertex: u32) {
+        let DistanceLabel { distance, relaxed } = &mut self.labels[vertex as usize];
+        if relaxed <= distance {
             return;
         }
-        *followed = *length;
-        let length = *length;
+        *relaxed = *distance;
+        let distance = *distance;
         let graph = self.graph;
-        let (near, far) = graph.out().parts(vertex as usize);
-        self.relax_near(near, length);
-        graph.hubs().tell(cx, self.hub, vertex, |hub| [hub, length.bits()]);
-        for arc in far {
-            let (length, told) = (length.add(arc.weight()), &mut self.told[arc.target() as usize]);
-            if length < *told {
-                *told = length;
-                let (rank, place) = graph.view().owner(arc.target());
-                cx.send(self.relax, rank, [place, length.bits()]);
+        let (local, remote) = graph.out_edges().local_and_remote(vertex as usize);
+        self.relax_local(local, distance);
+        graph.hubs().notify_delegates(cx, self.hub, vertex, |hub| [hub, distance.bits()]);
+        for arc in remote {
+            let (distance, sent) = (distance.add(arc.weight()), &mut self.sent_distances[arc.target() as usize]);
+            if distance < *sent {
+                *sent = distance;
+                let (rank, local_index) = graph.view().owner(arc.target());
+                cx.send(self.relax, rank, [local_index, distance.bits()]);
             }
         }
     }
 }
 
-impl<'g, W: Weight> Search<'g, W> {
-    /// A search in a graph whose weights are `W`, with buckets of the width `delta`, or one that is found out. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<Weighted>, delta: Option<f64>, messages: &Messages) -> Result<Self> {
+impl<'g, W: Weight> DeltaStepping<'g, W> {
+    /// Prepares a search in a graph with weights of type `W`. `delta` is the bucket width; `None` chooses one. All
+    /// ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<WeightedEdge>, delta: Option<f64>, config: &AmConfig) -> Result<Self> {
         let delta = match delta {
             Some(delta) => delta,
-            None => find_delta::<W>(comm, graph)?,
+            None => choose_delta::<W>(comm, graph)?,
         };
-        let mut build = ActiveMessages::<State<'g, W>>::builder(comm);
+        let mut build = ActiveMessages::<DeltaSteppingState<'g, W>>::builder(comm);
         let relax = build.port::<[u32; 2]>("relax");
-        build.on_batch(relax, |state: &mut State<'g, W>, cx, messages| {
-            messages.iter().take(AHEAD).for_each(|[vertex, _]| prefetch(&state.labels[*vertex as usize]));
-            let mut later = messages.iter().skip(AHEAD);
+        build.on_batch(relax, |state: &mut DeltaSteppingState<'g, W>, cx, messages| {
+            messages.iter().take(PREFETCH_DISTANCE).for_each(|[vertex, _]| prefetch(&state.labels[*vertex as usize]));
+            let mut upcoming = messages.iter().skip(PREFETCH_DISTANCE);
             for [vertex, bits] in messages {
-                if let Some([later, _]) = later.next() {
-                    prefetch(&state.labels[*later as usize]);
+                if let Some([upcoming, _]) = upcoming.next() {
+                    prefetch(&state.labels[*upcoming as usize]);
                 }
                 state.relax(*vertex, W::from_bits(*bits));
             }
-            state.correct(cx);
+            state.drain_bucket(cx);
         });
         let hub = build.port::<[u32; 2]>("hub");
-        build.on_batch(hub, |state: &mut State<'g, W>, cx, messages| {
+        build.on_batch(hub, |state: &mut DeltaSteppingState<'g, W>, cx, messages| {
             for [hub, bits] in messages {
-                state.relax_near(state.graph.hubs().share(*hub), W::from_bits(*bits));
+                state.relax_local(state.graph.hubs().delegate_edges(*hub), W::from_bits(*bits));
             }
-            state.correct(cx);
+            state.drain_bucket(cx);
         });
         for port in [relax, hub] {
             build.combine(port, |m: &[u32; 2]| m[0].into(), |least: &mut [u32; 2], m| least[1] = least[1].min(m[1]));
         }
-        let am = messages.start(build)?;
-        let state = State {
+        let am = config.start(build)?;
+        let state = DeltaSteppingState {
             graph,
             relax,
             hub,
-            labels: filled(Label { length: W::FAR, followed: W::FAR }, graph.own(), VALUES)?,
-            told: filled(W::FAR, graph.view().len(), VALUES)?,
+            labels: filled(
+                DistanceLabel { distance: W::INFINITY, relaxed: W::INFINITY },
+                graph.num_local(),
+                VALUES_PURPOSE,
+            )?,
+            sent_distances: filled(W::INFINITY, graph.view().len(), VALUES_PURPOSE)?,
             buckets: Buckets::default(),
-            per_length: 1.0 / delta,
+            inverse_delta: 1.0 / delta,
         };
-        let weights = graph.arcs_here().map(|arc| arc.weight::<W>().as_f64());
-        let heaviest = weights.fold(0.0, f64::max);
-        Ok(Self { comm: comm.clone(), graph, am, state, delta, heaviest })
+        let weights = graph.local_arcs().map(|arc| arc.weight::<W>().as_f64());
+        let max_weight = weights.fold(0.0, f64::max);
+        Ok(Self { comm: comm.clone(), graph, am, state, delta, max_weight })
     }
 
     /// The width of a bucket.
@@ -154,93 +163,100 @@ impl<'g, W: Weight> Search<'g, W> {
         self.delta
     }
 
-    /// Searches from a vertex, by its number. Returns how many buckets were emptied. All ranks call it.
+    /// Searches from a root given by global id. Returns the number of buckets processed. All ranks call it.
     pub fn run(&mut self, root: u64) -> Result<u64> {
         self.graph.check_root(root)?;
-        self.state.labels.fill(Label { length: W::FAR, followed: W::FAR });
-        self.state.told.fill(W::FAR);
+        self.state.labels.fill(DistanceLabel { distance: W::INFINITY, relaxed: W::INFINITY });
+        self.state.sent_distances.fill(W::INFINITY);
         self.state.buckets.clear();
-        if let Some(place) = self.graph.mine(root) {
-            self.state.relax(place as u32, W::ZERO);
+        if let Some(local_index) = self.graph.local_index(root) {
+            self.state.relax(local_index as u32, W::ZERO);
         }
-        let buckets = buckets::correct(&self.comm, &mut self.am, &mut self.state)?;
-        self.check_lengths()?;
+        let buckets = buckets::process_buckets(&self.comm, &mut self.am, &mut self.state)?;
+        self.check_overflow()?;
         Ok(buckets)
     }
 
-    /// Refuses ways that are too long for their kind of number: they would not be told from none.
-    fn check_lengths(&self) -> Result<()> {
-        let length = |place: usize| self.state.labels[place].length;
-        let hubs = self.graph.hubs().gather(&self.comm, length)?;
-        let reached = (0..self.graph.own()).map(length).chain(hubs.iter().copied()).filter(|length| *length < W::FAR);
-        let longest = reached.map(W::as_f64).fold(0.0, f64::max);
-        // Far from it, mostly.
-        let may_be = 2.0 * longest.max(self.heaviest) > W::LONGEST;
-        let too_long = |(_, length, row): (u64, W, &[Weighted])| {
-            length < W::FAR && row.iter().any(|arc| length.add(arc.weight()) >= W::FAR)
+    /// Refuses paths whose length overflows the weight type: their ends would seem unreachable.
+    fn check_overflow(&self) -> Result<()> {
+        let distance = |local_index: usize| self.state.labels[local_index].distance;
+        let hubs = self.graph.hubs().allgather(&self.comm, distance)?;
+        let reached = (0..self.graph.num_local())
+            .map(distance)
+            .chain(hubs.iter().copied())
+            .filter(|distance| *distance < W::INFINITY);
+        let max_distance = reached.map(W::as_f64).fold(0.0, f64::max);
+        // Mostly distances are far from overflow, and the scan is not needed.
+        let may_overflow = 2.0 * max_distance.max(self.max_weight) > W::MAX_FINITE;
+        let overflows = |(_, distance, row): (u64, W, &[WeightedEdge])| {
+            distance < W::INFINITY && row.iter().any(|arc| distance.add(arc.weight()) >= W::INFINITY)
         };
-        let is_too_long = may_be && self.graph.rows_here(length, &hubs).any(too_long);
-        if self.comm.all_reduce(&[u32::from(is_too_long)], Max)?[0] > 0 {
-            return Err(Error::Input(format!("there are ways that are too long, of more than {}", W::LONGEST)));
+        let is_overflowing = may_overflow && self.graph.local_rows(distance, &hubs).any(overflows);
+        if self.comm.allreduce(&[u32::from(is_overflowing)], Max)?[0] > 0 {
+            return Err(Error::Input(format!("there are paths that are too long, of more than {}", W::MAX_FINITE)));
         }
         Ok(())
     }
 
-    /// How many own vertices are reached.
-    pub fn reached(&self) -> u64 {
-        self.state.labels.iter().filter(|label| label.length < W::FAR).count() as u64
+    /// The number of local vertices that are reached.
+    pub fn num_reached(&self) -> u64 {
+        self.state.labels.iter().filter(|label| label.distance < W::INFINITY).count() as u64
     }
 
-    /// The length of the shortest way to each own vertex; [`Weight::FAR`] if there is none.
-    pub fn lengths(&self) -> Vec<W> {
-        self.state.labels.iter().map(|label| label.length).collect()
+    /// The distance of each local vertex; [`Weight::INFINITY`] if it is unreachable.
+    pub fn distances(&self) -> Vec<W> {
+        self.state.labels.iter().map(|label| label.distance).collect()
     }
 
-    /// What has become of this rank's messages so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic::of(&self.am)
+    /// The message statistics of this rank so far.
+    pub fn traffic(&self) -> AmTraffic {
+        AmTraffic::from_am(&self.am)
     }
 }
 
-/// What a search found, in numbers.
+/// The summary of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
-    /// How many vertices were reached.
+pub struct SsspSummary {
+    /// The number of reached vertices.
     pub reached: u64,
-    /// The longest of the shortest ways.
-    pub max: f64,
-    /// All of them together.
-    pub sum: f64,
-    /// How many arcs lead from vertices that were reached to another.
-    pub arcs: u64,
+    /// The greatest distance.
+    pub max_distance: f64,
+    /// The sum of all distances.
+    pub sum_distances: f64,
+    /// The number of arcs of reached vertices, without self-loops.
+    pub num_arcs: u64,
 }
 
-/// Counts what a search has found. All ranks call it.
-pub fn count<W: Weight>(comm: &Comm, graph: &Graph<Weighted>, lengths: &[W]) -> Result<Found> {
-    let reached = || lengths.iter().enumerate().filter(|(_, length)| **length < W::FAR);
-    let mut counts = [reached().count() as u64, reached().map(|(place, _)| graph.degree_without_loops(place)).sum()];
-    comm.all_reduce_in_place(&mut counts, Sum)?;
-    let max = reached().map(|(_, length)| length.as_f64()).fold(0.0, f64::max);
-    let max = comm.all_reduce(&[max], Max)?[0];
-    let sum: f64 = reached().map(|(_, length)| length.as_f64()).sum();
-    let sum = comm.all_reduce(&[sum], Sum)?[0];
-    Ok(Found { reached: counts[0], max, sum, arcs: counts[1] })
+/// Summarizes the distances of a search. All ranks call it.
+pub fn summarize<W: Weight>(comm: &Comm, graph: &Graph<WeightedEdge>, distances: &[W]) -> Result<SsspSummary> {
+    let reached = || distances.iter().enumerate().filter(|(_, distance)| **distance < W::INFINITY);
+    let mut counts = [
+        reached().count() as u64,
+        reached().map(|(local_index, _)| graph.degree_without_self_loops(local_index)).sum(),
+    ];
+    comm.allreduce_in_place(&mut counts, Sum)?;
+    let max_distance = reached().map(|(_, distance)| distance.as_f64()).fold(0.0, f64::max);
+    let max_distance = comm.allreduce(&[max_distance], Max)?[0];
+    let sum_distances: f64 = reached().map(|(_, distance)| distance.as_f64()).sum();
+    let sum_distances = comm.allreduce(&[sum_distances], Sum)?[0];
+    Ok(SsspSummary { reached: counts[0], max_distance, sum_distances, num_arcs: counts[1] })
 }
 
-/// The width of buckets by the mean weight and the mean degree. Where vertices have many arcs, ways are short and there are always
-/// enough vertices in a narrow bucket, and in a wide one most of them are followed several times; where they have few, as in road
-/// networks, ways are long and narrow buckets are empty. The cube lies between what was best for degrees of 2.5 and of 30.
-fn find_delta<W: Weight>(comm: &Comm, graph: &Graph<Weighted>) -> Result<f64> {
-    let sum: f64 = graph.arcs_here().map(|arc| arc.weight::<W>().as_f64()).sum();
-    let sum = comm.all_reduce(&[sum], Sum)?[0];
-    let arcs = graph.arcs().max(1) as f64;
-    let (mean, degree) = (sum / arcs, arcs / graph.vertices().max(1) as f64);
-    let delta = mean * (USUAL / degree.max(1.0)).powi(3).clamp(NARROW, WIDE);
+/// Chooses the bucket width from the mean weight and the mean degree. With high degrees, paths are short: a narrow
+/// bucket has enough vertices, and in a wide one most vertices are relaxed several times. With low degrees, as in road
+/// networks, paths are long and narrow buckets are nearly empty. The cube lies between what was best for degrees of 2.5
+/// and of 30.
+fn choose_delta<W: Weight>(comm: &Comm, graph: &Graph<WeightedEdge>) -> Result<f64> {
+    let sum: f64 = graph.local_arcs().map(|arc| arc.weight::<W>().as_f64()).sum();
+    let sum = comm.allreduce(&[sum], Sum)?[0];
+    let arcs = graph.num_arcs().max(1) as f64;
+    let (mean, degree) = (sum / arcs, arcs / graph.num_vertices().max(1) as f64);
+    let delta = mean * (REFERENCE_DEGREE / degree.max(1.0)).powi(3).clamp(MIN_RELATIVE_DELTA, MAX_RELATIVE_DELTA);
     Ok(if delta > 0.0 && delta.is_finite() { delta } else { 1.0 })
 }
 
-/// The degree for which a bucket is as wide as the mean weight.
-const USUAL: f64 = 6.0;
-/// How many mean weights a bucket is wide, at least and at most.
-const NARROW: f64 = 0.005;
-const WIDE: f64 = 32.0;
+/// The mean degree at which delta is the mean weight.
+const REFERENCE_DEGREE: f64 = 6.0;
+/// The bounds of delta relative to the mean weight.
+const MIN_RELATIVE_DELTA: f64 = 0.005;
+const MAX_RELATIVE_DELTA: f64 = 32.0;

@@ -1,7 +1,7 @@
-//! Results of algorithms in files: a value, or some, for each vertex under its original name.
+//! Writers of results: the values of each vertex under its external id.
 //!
-//! A file appears when all of it is written, so that nobody ever finds half of it ([`AtomicFile`]).
-//! Rows are ordered by vertex, so that the same results are the same files whatever ranks they came from.
+//! Files are replaced atomically, so a partial file is never visible ([`AtomicFile`]). Rows are sorted by vertex, so
+//! the file does not depend on the distribution of vertices over ranks.
 
 mod npy;
 mod text;
@@ -15,29 +15,29 @@ use treepie_base::AtomicFile;
 
 use crate::{Error, Result};
 
-/// How results are written.
+/// The format of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputFormat {
-    /// A line for each vertex: its name, and its values with blanks between them.
+    /// A line for each vertex: its id and its values, separated by blanks.
     Text,
-    /// The same with commas, and a line with the names of columns first.
+    /// Comma-separated values, with a header line.
     Csv,
-    /// An array of NumPy. It has one column, and vertices are 0, 1, and so on.
+    /// A NumPy array of one column. Vertices must be 0 to n-1.
     Npy,
 }
 
-/// All formats: what they are called, and how names of files in them end.
+/// All formats, their names and extensions.
 const FORMATS: [(OutputFormat, &str, &str); 3] =
     [(OutputFormat::Text, "text", "txt"), (OutputFormat::Csv, "csv", "csv"), (OutputFormat::Npy, "npy", "npy")];
 
 impl OutputFormat {
-    /// What the name of a file says about the format it is to have.
+    /// The format by the extension of a file.
     pub fn guess(file: &Path) -> Result<Self> {
-        let ending = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let found = FORMATS.iter().find(|(_, _, known)| *known == ending);
+        let extension = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let found = FORMATS.iter().find(|(_, _, known)| *known == extension);
         found.map(|(format, ..)| *format).ok_or_else(|| {
-            let why = "its name does not tell its format: it ends in none of .txt, .csv, .npy".into();
+            let why = "unknown extension, expected one of .txt, .csv, .npy".into();
             Error::File { file: file.to_owned(), why }
         })
     }
@@ -59,10 +59,10 @@ impl FromStr for OutputFormat {
     }
 }
 
-/// A value of each vertex.
+/// A column: a value of each vertex.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What the values are.
+    /// The name of the column.
     pub name: String,
     /// The values, in the order of the vertices.
     pub values: Values,
@@ -71,11 +71,11 @@ pub struct Column {
 /// Values of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Whole numbers of 32 bits.
+    /// Unsigned integers of 32 bits.
     U32(Vec<u32>),
-    /// Whole numbers of 64 bits.
+    /// Unsigned integers of 64 bits.
     U64(Vec<u64>),
-    /// Whole numbers of 64 bits with a sign.
+    /// Signed integers of 64 bits.
     I64(Vec<i64>),
     /// Floating-point numbers of 32 bits.
     F32(Vec<f32>),
@@ -84,7 +84,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::U32(values) => values.len(),
@@ -95,16 +95,16 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Writes values of vertices with these names to a file, ordered by name.
+/// Writes values of vertices with these external ids to a file, sorted by id.
 ///
-/// What was there before is replaced at once when all is written, and stays as it is if that fails. What is not a
-/// regular file, such as `/dev/stdout`, is written to directly.
+/// An existing file is replaced atomically when all is written, and is unchanged if that fails. A file that is not
+/// regular, such as `/dev/stdout`, is written directly.
 ///
 /// ```
 /// use treepie_graph::{Column, OutputFormat, Values, write};
@@ -121,26 +121,26 @@ pub fn write(file: &Path, format: OutputFormat, ids: &[u64], columns: &[Column])
         let (name, values) = (&column.name, column.values.len());
         return Err(Error::Input(format!("column `{name}` has {values} values, but there are {} vertices", ids.len())));
     }
-    let order = order(ids);
+    let order = sorted_order(ids);
     let column = if format == OutputFormat::Npy { Some(npy::check(ids, &order, columns)?) } else { None };
     let mut rows = |out: &mut dyn Write| match (format, column) {
         (OutputFormat::Npy, Some(column)) => npy::write(out, &order, column),
         (OutputFormat::Csv, _) => text::write_csv(out, ids, &order, columns),
         _ => text::write(out, ids, &order, columns),
     };
-    replace(file, &mut rows).map_err(|error| Error::File { file: file.to_owned(), why: error.to_string() })
+    write_atomically(file, &mut rows).map_err(|error| Error::File { file: file.to_owned(), why: error.to_string() })
 }
 
-/// Places of the vertices, ordered by name.
-fn order(ids: &[u64]) -> Vec<usize> {
+/// The permutation that sorts the vertices by id.
+fn sorted_order(ids: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..ids.len()).collect();
-    // What is in order already is found to be so in one pass.
-    order.sort_by_key(|place| ids[*place]);
+    // Stable: sorted input takes one pass.
+    order.sort_by_key(|index| ids[*index]);
     order
 }
 
-/// Writes a file that appears when it is complete.
-fn replace(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+/// Writes a file atomically.
+fn write_atomically(file: &Path, rows: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 18, AtomicFile::create(file)?);
     rows(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.commit().map(drop)
@@ -153,13 +153,13 @@ mod tests {
 
     use super::*;
 
-    /// An empty directory that is removed in the end.
+    /// A temporary directory.
     struct Directory(PathBuf);
 
     impl Directory {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("treepie-graph-write-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a place for files");
+            fs::create_dir_all(&path).expect("a directory");
             Self(path)
         }
 
@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for (format, name, ending) in FORMATS {
+        for (format, name, extension) in FORMATS {
             assert_eq!((format.to_string().as_str(), name.parse()), (name, Ok(format)));
-            assert_eq!(OutputFormat::guess(Path::new(&format!("a.b.{}", ending.to_uppercase()))), Ok(format));
+            assert_eq!(OutputFormat::guess(Path::new(&format!("a.b.{}", extension.to_uppercase()))), Ok(format));
         }
         let refused = "xml".parse::<OutputFormat>().expect_err("not a format").to_string();
         assert_eq!(refused, "unknown format `xml`, expected one of text, csv, npy");
         let refused = OutputFormat::guess(Path::new("a")).expect_err("no ending").to_string();
-        assert_eq!(refused, "a: its name does not tell its format: it ends in none of .txt, .csv, .npy");
+        assert_eq!(refused, "a: unknown extension, expected one of .txt, .csv, .npy");
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let directory = Directory::new("fail");
         let file = directory.0.join("ranks.txt");
         fs::write(&file, "old").expect("it is written");
-        let error = replace(&file, &mut |out| {
+        let error = write_atomically(&file, &mut |out| {
             out.write_all(&[b'x'; 1 << 20])?;
             Err(io::Error::other("no more"))
         });

@@ -1,15 +1,16 @@
-//! What algorithms need beside the graph: nothing that grows with all vertices, among sixteen ranks and more.
+//! The memory of algorithms besides the graph: with sixteen ranks and more, nothing grows with the global number of
+//! vertices.
 //!
-//! All ranks are simulated in one thread, and what they allocate is counted. This is the only test of its file, so nobody else
-//! allocates meanwhile.
+//! All ranks are simulated in one thread, and their allocations are counted. This is the only test of its file, so no
+//! other test allocates meanwhile.
 
 use peak_alloc::PeakAlloc;
 use treepie_comm::Comm;
-use treepie_graph::betweenness::{Betweenness, Hops};
+use treepie_graph::betweenness::{Betweenness, HopMetric};
 use treepie_graph::components::{hooking, sampling, search};
 use treepie_graph::generate::Balanced;
-use treepie_graph::pagerank::{Limits, pull::Pulling, push::Pushing};
-use treepie_graph::{Graph, Messages, Result, Shape, Weighted, bfs, reach, scc, sssp};
+use treepie_graph::pagerank::{PageRankOptions, pull::PullPageRank, push::PushPageRank};
+use treepie_graph::{AmConfig, BuildOptions, Graph, Result, WeightedEdge, bfs, reach, scc, sssp};
 use treepie_sim::costs::LogGP;
 use treepie_sim::engine::{Options, run};
 use treepie_topology::Network;
@@ -17,19 +18,19 @@ use treepie_topology::Network;
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// Vertices of a rank, their arcs within it, and arcs of a rank to others.
+/// Vertices of a rank, their mean degree within it, and arcs of a rank to others.
 const VERTICES: u64 = 2048;
 const DEGREE: f64 = 32.0;
 const REMOTE: u64 = 16;
 
-/// Bytes of a result.
+/// Bytes of a result per vertex.
 const RESULT: f64 = 8.0;
 
-/// What is run, and bytes for each vertex that it needs while it runs.
-type Needs = Vec<(&'static str, f64)>;
+/// Algorithms, and their peak bytes per vertex.
+type MemoryNeeds = Vec<(&'static str, f64)>;
 
-/// The most that all ranks had at once while something ran, for each vertex, beside what they had before.
-fn during(comm: &Comm, body: impl FnOnce() -> Result<()>) -> Result<f64> {
+/// The peak memory of all ranks while `body` runs, per vertex, above the memory before.
+fn peak_during(comm: &Comm, body: impl FnOnce() -> Result<()>) -> Result<f64> {
     comm.barrier()?;
     if comm.rank() == 0 {
         ALLOCATED.reset_peak_usage();
@@ -42,54 +43,59 @@ fn during(comm: &Comm, body: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(most as f64 / (VERTICES * comm.size() as u64) as f64)
 }
 
-/// Also bytes of rows, and of what is known of others, for each vertex.
-fn needs(comm: &Comm) -> Result<(Needs, [f64; 2])> {
+/// The needs of all algorithms, and the bytes per vertex of the CSR and of ghosts.
+fn measure_needs(comm: &Comm) -> Result<(MemoryNeeds, [f64; 2])> {
     let balanced = Balanced::new(comm.size() as u64, VERTICES, DEGREE / VERTICES as f64, REMOTE)?;
-    let shape = Shape { symmetrize: true, ..Shape::default() };
-    let messages = Messages::default();
-    let graph = Graph::<u32>::build(comm, &balanced, &shape)?;
-    let rows = graph.memory();
-    let limits = Limits { iterations: 3, ..Limits::default() };
-    let mut all = Needs::new();
+    let options = BuildOptions { symmetrize: true, ..BuildOptions::default() };
+    let config = AmConfig::default();
+    let graph = Graph::<u32>::build(comm, &balanced, &options)?;
+    let memory = graph.memory_usage();
+    let pagerank_options = PageRankOptions { max_iterations: 3, ..PageRankOptions::default() };
+    let mut all = MemoryNeeds::new();
     let mut one = |name, body: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        all.push((name, during(comm, body)?));
+        all.push((name, peak_during(comm, body)?));
         Ok(())
     };
-    one("bfs direction", &mut || bfs::direction::Search::<u32, u32>::new(comm, &graph, &messages)?.run(5).map(drop))?;
-    one("bfs messages", &mut || bfs::messages::Search::<u32, u32>::new(comm, &graph, &messages)?.run(5).map(drop))?;
-    one("bfs exchange", &mut || bfs::exchange::Search::<u32, u32>::new(comm, &graph).run(5).map(drop))?;
-    one("reach", &mut || reach::Search::new(comm, &graph, &messages)?.run(&[5]).map(drop))?;
-    one("cc hooking", &mut || hooking::run(comm, &graph, &messages).map(drop))?;
-    one("cc search", &mut || search::run(comm, &graph, &messages).map(drop))?;
-    one("cc sampling", &mut || sampling::run(comm, &graph, &messages).map(drop))?;
-    one("pagerank pull", &mut || Pulling::new(comm, &graph)?.run(&limits).map(drop))?;
-    one("pagerank push", &mut || Pushing::new(comm, &graph, &messages)?.run(&limits).map(drop))?;
-    one("scc", &mut || scc::Search::new(comm, &graph, &messages)?.run().map(drop))?;
-    one("bc", &mut || Betweenness::new(comm, Hops::new(comm, &graph, &messages)?, &messages)?.run(5).map(drop))?;
-    let weighted = Graph::<Weighted>::build(comm, &balanced, &shape)?;
-    one("sssp", &mut || sssp::Search::<f32>::new(comm, &weighted, None, &messages)?.run(5).map(drop))?;
-    Ok((all, [rows.rows, rows.besides].map(|bytes| bytes as f64 / VERTICES as f64)))
+    one("bfs direction", &mut || {
+        bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(comm, &graph, &config)?.run(5).map(drop)
+    })?;
+    one("bfs messages", &mut || bfs::active_messages::AmBfs::<u32, u32>::new(comm, &graph, &config)?.run(5).map(drop))?;
+    one("bfs exchange", &mut || {
+        bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(comm, &graph).run(5).map(drop)
+    })?;
+    one("reach", &mut || reach::Reachability::new(comm, &graph, &config)?.run(&[5]).map(drop))?;
+    one("cc hooking", &mut || hooking::run(comm, &graph, &config).map(drop))?;
+    one("cc search", &mut || search::run(comm, &graph, &config).map(drop))?;
+    one("cc sampling", &mut || sampling::run(comm, &graph, &config).map(drop))?;
+    one("pagerank pull", &mut || PullPageRank::new(comm, &graph)?.run(&pagerank_options).map(drop))?;
+    one("pagerank push", &mut || PushPageRank::new(comm, &graph, &config)?.run(&pagerank_options).map(drop))?;
+    one("scc", &mut || scc::SccSearch::new(comm, &graph, &config)?.run().map(drop))?;
+    one("bc", &mut || Betweenness::new(comm, HopMetric::new(comm, &graph, &config)?, &config)?.run(5).map(drop))?;
+    let weighted = Graph::<WeightedEdge>::build(comm, &balanced, &options)?;
+    one("sssp", &mut || sssp::DeltaStepping::<f32>::new(comm, &weighted, None, &config)?.run(5).map(drop))?;
+    Ok((all, [memory.csr, memory.overhead].map(|bytes| bytes as f64 / VERTICES as f64)))
 }
 
-fn among(ranks: u32) -> (Needs, [f64; 2]) {
+fn simulate_needs(ranks: u32) -> (MemoryNeeds, [f64; 2]) {
     let machine = LogGP { latency: 2.0, overhead: 0.3, gap: 0.3, per_byte: 0.001 };
-    let options = Options { stack: 1 << 20, ..Options::default() };
+    let options = Options { stack_size: 1 << 20, ..Options::default() };
     let simulated =
-        run(&Network::flat(ranks), &machine.into(), &options, |fabric| needs(&Comm::world(fabric)).unwrap());
+        run(&Network::flat(ranks), &machine.into(), &options, |fabric| measure_needs(&Comm::world(fabric)).unwrap());
     simulated.unwrap().into_results().swap_remove(0)
 }
 
 #[test]
-fn nothing_grows_with_all_vertices() {
-    let ((few, [rows, besides]), (many, _)) = (among(16), among(48));
+fn memory_does_not_grow_with_global_vertices() {
+    let ((few, [csr, overhead]), (many, _)) = (simulate_needs(16), simulate_needs(48));
     for ((name, few), (_, many)) in few.iter().zip(&many) {
-        println!("{name:<15} {few:>8.1} {many:>8.1} bytes a vertex, rows {rows:.1} and {besides:.1} besides");
-        // A byte for each vertex of all ranks would be 32 bytes more. Buffers for three times as many ranks are a few.
+        println!("{name:<15} {few:>8.1} {many:>8.1} bytes a vertex, CSR {csr:.1} and overhead {overhead:.1}");
+        // A byte for each global vertex would be 32 bytes more. Buffers for three times the ranks are a few bytes.
         assert!(*many <= 1.25 * few + 8.0, "{name}: {few} bytes a vertex among 16 ranks, {many} among 48");
-        // Each arc of a level is a message, of a rank to itself too, and many of them wait at once: up to what the runtime lets.
+        // Each arc of a level is a message, even to the rank itself, and many are queued at once: up to the runtime's
+        // limit.
         if *name != "bfs messages" {
-            let all = rows + besides + few;
-            assert!(all <= 1.3 * (rows + RESULT), "{name}: {all} bytes a vertex in all, {rows} of them rows");
+            let all = csr + overhead + few;
+            assert!(all <= 1.3 * (csr + RESULT), "{name}: {all} bytes a vertex in all, {csr} of them CSR");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads samples of all formats, good ones and broken ones, in one part and in many.
+//! Samples of all formats, valid and broken, read in one part and in many.
 
 #[path = "readers/spoilt.rs"]
 mod spoilt;
@@ -6,47 +6,47 @@ mod spoilt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use treepie_graph::{Edge, Edges, Files, Format, Orientation, Result, Weights};
+use treepie_graph::{Edge, EdgeFiles, EdgeSource, InputFormat, Orientation, Result, WeightKind};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name)
 }
 
-/// A place for files of one test.
+/// A directory for the files of one test.
 fn scratch(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("readers-{test}-{}", std::process::id()));
-    fs::create_dir_all(&directory).expect("a place for files");
+    fs::create_dir_all(&directory).expect("a directory");
     directory
 }
 
-fn part(files: &Files, part: usize, parts: usize) -> Result<Vec<Edge>> {
+fn part(files: &EdgeFiles, part: usize, parts: usize) -> Result<Vec<Edge>> {
     let mut edges = Vec::new();
-    files.part(part, parts, &mut |some| edges.extend_from_slice(some))?;
+    files.read_part(part, parts, &mut |some| edges.extend_from_slice(some))?;
     Ok(edges)
 }
 
-/// Edges of all parts, ordered, if there are as many as the files say.
+/// The edges of all parts, sorted, if their number is that declared in the files.
 fn read(paths: &[PathBuf], parts: usize) -> Result<Vec<(u64, u64, f64)>> {
-    let files = Files::open(paths, None)?;
+    let files = EdgeFiles::open(paths, None)?;
     let mut all = Vec::new();
     for index in 0..parts {
         all.extend(part(&files, index, parts)?.into_iter().map(|edge| (edge.from, edge.to, edge.weight)));
     }
-    files.check(all.len() as u64)?;
+    files.check_edge_count(all.len() as u64)?;
     all.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
     Ok(all)
 }
 
 use Orientation::{Directed, Symmetric, Undirected};
-type Sample = (&'static str, Option<u64>, Orientation, Weights, &'static [(u64, u64, f64)]);
+type Sample = (&'static str, Option<u64>, Orientation, WeightKind, &'static [(u64, u64, f64)]);
 
-/// Good samples: vertices, orientation, weights, and edges in order.
+/// Valid samples: vertices, orientation, weights, and sorted edges.
 const GOOD: &[Sample] = &[
     (
         "plain.txt",
         None,
         Directed,
-        Weights::None,
+        WeightKind::None,
         &[
             (0, 1, 1.0),
             (0, 1, 1.0),
@@ -62,34 +62,34 @@ const GOOD: &[Sample] = &[
         "table.csv",
         None,
         Directed,
-        Weights::Real,
+        WeightKind::Real,
         &[(10, 10, 12345678901234567890.0), (10, 20, 0.5), (20, 30, 1e-3), (30, 10, 0.25)],
     ),
-    ("marked.txt", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0)]),
-    ("table.tsv", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]),
-    ("weights.wel", None, Directed, Weights::Real, &[(5, 6, 0.0), (6, 7, 3.5), (7, 5, 2.0)]),
-    ("empty.edges", None, Directed, Weights::None, &[]),
-    ("edges.el.gz", None, Directed, Weights::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (4, 1, 1.0)]),
+    ("marked.txt", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0)]),
+    ("table.tsv", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]),
+    ("weights.wel", None, Directed, WeightKind::Real, &[(5, 6, 0.0), (6, 7, 3.5), (7, 5, 2.0)]),
+    ("empty.edges", None, Directed, WeightKind::None, &[]),
+    ("edges.el.gz", None, Directed, WeightKind::None, &[(1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (4, 1, 1.0)]),
     (
         "general.mtx",
         Some(5),
         Directed,
-        Weights::Real,
+        WeightKind::Real,
         &[(0, 1, 0.5), (0, 1, 7.0), (1, 2, 1.5), (2, 2, 2.0), (3, 4, 0.0), (4, 0, 100.0)],
     ),
     (
         "symmetric.mtx",
         Some(4),
         Undirected,
-        Weights::Whole,
+        WeightKind::Integer,
         &[(1, 0, 10.0), (2, 0, 20.0), (3, 2, 4294967295.0), (3, 3, 30.0)],
     ),
-    ("pattern.mtx.gz", Some(3), Directed, Weights::None, &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0)]),
+    ("pattern.mtx.gz", Some(3), Directed, WeightKind::None, &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0)]),
     (
         "plain.graph",
         Some(7),
         Symmetric,
-        Weights::None,
+        WeightKind::None,
         &[
             (0, 1, 1.0),
             (0, 2, 1.0),
@@ -107,21 +107,21 @@ const GOOD: &[Sample] = &[
             (6, 5, 1.0),
         ],
     ),
-    ("weights.metis", Some(4), Symmetric, Weights::Whole, SQUARE),
-    ("sizes.graph", Some(3), Symmetric, Weights::None, &[(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]),
+    ("weights.metis", Some(4), Symmetric, WeightKind::Integer, SQUARE),
+    ("sizes.graph", Some(3), Symmetric, WeightKind::None, &[(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]),
     (
         "roads.gr",
         Some(6),
         Directed,
-        Weights::Whole,
+        WeightKind::Integer,
         &[(0, 1, 17.0), (1, 0, 17.0), (1, 2, 0.0), (2, 3, 4294967295.0), (3, 5, 1.0), (4, 4, 2.0), (5, 0, 3.0)],
     ),
-    ("roads.gr.gz", Some(3), Directed, Weights::Whole, &[(0, 1, 3.0), (2, 1, 1.0)]),
+    ("roads.gr.gz", Some(3), Directed, WeightKind::Integer, &[(0, 1, 3.0), (2, 1, 1.0)]),
     (
         "kron.packed",
         None,
         Undirected,
-        Weights::Real,
+        WeightKind::Real,
         &[
             (0, 1, 0.5),
             (1, 0, 0.75),
@@ -136,16 +136,16 @@ const GOOD: &[Sample] = &[
         "bare.bin",
         None,
         Undirected,
-        Weights::None,
+        WeightKind::None,
         &[(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0), (3, 3, 1.0), (1 << 33, 5, 1.0)],
     ),
-    ("zipped.packed.gz", None, Undirected, Weights::Real, &[(0, 1, 0.5), (1, 2, 0.25), (2, 0, 0.1_f32 as f64)]),
-    ("empty.packed", None, Undirected, Weights::None, &[]),
-    ("square.tpg", Some(4), Symmetric, Weights::Whole, SQUARE),
-    ("zipped.tpg.gz", Some(4), Symmetric, Weights::Whole, SQUARE),
-    ("far.tpg", None, Directed, Weights::Real, &[(10, 20, 0.25), (10, 20, 0.5), (20, 10, 2.0), (1 << 32, 7, 3.0)]),
-    ("bare.tpg", Some(4), Directed, Weights::None, &[(1, 0, 1.0)]),
-    ("empty.tpg", Some(0), Symmetric, Weights::None, &[]),
+    ("zipped.packed.gz", None, Undirected, WeightKind::Real, &[(0, 1, 0.5), (1, 2, 0.25), (2, 0, 0.1_f32 as f64)]),
+    ("empty.packed", None, Undirected, WeightKind::None, &[]),
+    ("square.tpg", Some(4), Symmetric, WeightKind::Integer, SQUARE),
+    ("zipped.tpg.gz", Some(4), Symmetric, WeightKind::Integer, SQUARE),
+    ("far.tpg", None, Directed, WeightKind::Real, &[(10, 20, 0.25), (10, 20, 0.5), (20, 10, 2.0), (1 << 32, 7, 3.0)]),
+    ("bare.tpg", Some(4), Directed, WeightKind::None, &[(1, 0, 1.0)]),
+    ("empty.tpg", Some(0), Symmetric, WeightKind::None, &[]),
 ];
 
 const SQUARE: &[(u64, u64, f64)] =
@@ -155,14 +155,14 @@ const SQUARE: &[(u64, u64, f64)] =
 fn good_samples_have_the_same_edges_in_any_number_of_parts() {
     for (name, vertices, orientation, weights, edges) in GOOD {
         let path = sample("good").join(name);
-        let files = Files::open(std::slice::from_ref(&path), None).expect(name);
+        let files = EdgeFiles::open(std::slice::from_ref(&path), None).expect(name);
         assert_eq!(
-            (files.vertices(), files.orientation(), files.weights()),
+            (files.num_vertices(), files.orientation(), files.weights()),
             (*vertices, *orientation, *weights),
             "{name}"
         );
-        let is_told = vertices.is_some() || files.format() == Format::Treepie;
-        assert_eq!(files.expected_edges(), is_told.then_some(edges.len() as u64), "{name}");
+        let is_declared = vertices.is_some() || files.format() == InputFormat::Treepie;
+        assert_eq!(files.expected_edges(), is_declared.then_some(edges.len() as u64), "{name}");
         for parts in (1..=5).chain([200]) {
             assert_eq!(read(std::slice::from_ref(&path), parts).as_deref(), Ok(*edges), "{name} in {parts} parts");
         }
@@ -224,7 +224,7 @@ fn many_files_are_read_as_one() {
 fn compressed_files_go_to_parts_in_turn() {
     let path = sample("good/edges.el.gz");
     let counts = |count: usize, parts: usize| {
-        let files = Files::open(&vec![path.clone(); count], None).expect("good");
+        let files = EdgeFiles::open(&vec![path.clone(); count], None).expect("good");
         (0..parts).map(|index| part(&files, index, parts).expect("good").len()).collect::<Vec<_>>()
     };
     assert_eq!(counts(1, 3), [4, 0, 0]);
@@ -236,7 +236,7 @@ fn files_that_do_not_belong_together() {
     let refused = |names: &[&str]| {
         let paths: Vec<_> = names.iter().map(|name| sample("good").join(name)).collect();
         let directory = format!("{}/", sample("good").display());
-        Files::open(&paths, None).expect_err("they differ").to_string().replace(&directory, "")
+        EdgeFiles::open(&paths, None).expect_err("they differ").to_string().replace(&directory, "")
     };
     for (names, message) in [
         (["plain.txt", "roads.gr"], "roads.gr: its format is dimacs, but that of plain.txt is text"),
@@ -246,23 +246,26 @@ fn files_that_do_not_belong_together() {
     ] {
         assert_eq!(refused(&names), message);
     }
-    let files = Files::open(&[sample("good/plain.txt")], None).expect("good");
+    let files = EdgeFiles::open(&[sample("good/plain.txt")], None).expect("good");
     assert_eq!(part(&files, 3, 3).expect_err("too many").to_string(), "there is no part 3 of 3");
     let twice = [sample("good/roads.gr"), sample("good/roads.gr")];
     assert_eq!((read(&twice, 1).map(|edges| edges.len()), read(&twice, 4).map(|edges| edges.len())), (Ok(14), Ok(14)));
-    let few = Files::open(&[sample("broken/few.gr")], None).expect("its head is good");
+    let few = EdgeFiles::open(&[sample("broken/few.gr")], None).expect("its header is valid");
     assert!(
         part(&few, 0, 1).is_err() && part(&few, 0, 2).is_ok(),
-        "only who reads all of a file knows how many there are"
+        "only a part with all of a file can check the count"
     );
-    let twice = Files::open(&twice, None).expect("good");
-    assert!(twice.check(13).expect_err("one less").to_string().ends_with("14 edges together, but there are 13"));
+    let twice = EdgeFiles::open(&twice, None).expect("good");
+    assert!(
+        twice.check_edge_count(13).expect_err("one less").to_string().ends_with("14 edges together, but there are 13")
+    );
 }
 
 #[test]
 fn formats_can_be_given() {
-    let files = Files::open(&[sample("broken/unknown.xyz")], Some(Format::Text)).expect("text under another name");
-    assert_eq!((part(&files, 0, 1).expect("good").len(), files.format()), (1, Format::Text));
+    let files =
+        EdgeFiles::open(&[sample("broken/unknown.xyz")], Some(InputFormat::Text)).expect("text under another name");
+    assert_eq!((part(&files, 0, 1).expect("good").len(), files.format()), (1, InputFormat::Text));
 }
 
 #[test]

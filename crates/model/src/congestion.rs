@@ -1,91 +1,92 @@
-//! Start-ups, bytes over links that messages share, and bytes combined: what any schedule costs on any network.
+//! Start-ups, bytes over shared links, and combined bytes: the cost of any schedule on any network.
 //!
-//! The cost is alpha for each message that the busiest rank sends or receives, delta for each byte that the busiest
-//! link carries, stage by stage, and gamma for each byte that is combined. How many there are is counted from the
-//! schedule (`schedule::count`); that module says for which schedules the sum is their time.   [thesis 3.1, 3.5.6]
+//! The cost is alpha for each message that the busiest rank sends or receives, delta for each byte on the busiest link,
+//! stage by stage, and gamma for each combined byte. The terms are counted from the schedule (`schedule::count`); that
+//! module states for which schedules the sum is their time.   [thesis 3.1, 3.5.6]
 
-use treepie_schedule::count::{Count, count};
-use treepie_schedule::{Layouts, Op, Places, Rounds, Schedule};
-use treepie_topology::{Kind, Network};
+use treepie_schedule::count::{ScheduleCost, count};
+use treepie_schedule::{BlockLayouts, BufferMap, RoundList, Schedule, ScheduleOp};
+use treepie_topology::{Network, NetworkKind};
 
 use crate::Result;
 use crate::error::{not_negative, positive};
 
-/// What things cost, in microseconds.
+/// Cost parameters in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
-    /// Of a message's start-up.
+pub struct CostParams {
+    /// Start-up of a message.
     pub alpha: f64,
-    /// Of a byte where there is no congestion: on a flat network.
+    /// Time per byte without congestion: on a flat network.
     pub beta: f64,
-    /// Of a byte that is combined with another.
+    /// Time per combined byte.
     pub gamma: f64,
-    /// Of a byte over a link.
+    /// Time per byte over a link.
     pub delta: f64,
-    /// The number of a node's ports from which they cannot all be filled; 0 for none.
-    pub ports: u32,
-    /// The share of their bandwidth that they have then.
-    pub ports_share: f64,
+    /// Number of active ports from which they cannot all be saturated; 0 for none.
+    pub saturated_ports: u32,
+    /// Fraction of their bandwidth that is left then.
+    pub port_efficiency: f64,
 }
 
-impl Prices {
-    /// Nothing costs anything.
-    pub const FREE: Self = Self { alpha: 0.0, beta: 0.0, gamma: 0.0, delta: 0.0, ports: 0, ports_share: 1.0 };
+impl CostParams {
+    /// All costs are zero.
+    pub const ZERO: Self =
+        Self { alpha: 0.0, beta: 0.0, gamma: 0.0, delta: 0.0, saturated_ports: 0, port_efficiency: 1.0 };
 
-    /// With a start-up, and links that carry so many bytes a microsecond.
+    /// A start-up, and links of a bandwidth in bytes per microsecond.
     pub fn new(alpha: f64, bandwidth: f64) -> Result<Self> {
         positive("the bandwidth", bandwidth)?;
-        Self { alpha, beta: 1.0 / bandwidth, delta: 1.0 / bandwidth, ..Self::FREE }.checked()
+        Self { alpha, beta: 1.0 / bandwidth, delta: 1.0 / bandwidth, ..Self::ZERO }.validated()
     }
 
-    /// Refuses prices that cannot be.
-    pub fn checked(self) -> Result<Self> {
+    /// Refuses parameters out of range.
+    pub fn validated(self) -> Result<Self> {
         not_negative("the start-up alpha", self.alpha)?;
         not_negative("the time per byte beta", self.beta)?;
         not_negative("the time per combined byte gamma", self.gamma)?;
         not_negative("the time per byte of a link delta", self.delta)?;
-        positive("the share of all ports' bandwidth", self.ports_share)?;
+        positive("the port efficiency", self.port_efficiency)?;
         Ok(self)
     }
 
-    /// Of a byte where a rank drives so many links of the network at once.
+    /// Time per byte where a rank drives `ports` links of the network at once.
     pub fn per_byte(&self, network: &Network, ports: u32) -> f64 {
-        let all = self.ports > 0 && ports >= self.ports;
-        let price = if matches!(network.kind(), Kind::Flat(_)) { self.beta } else { self.delta };
-        if all { price / self.ports_share } else { price }
+        let is_saturated = self.saturated_ports > 0 && ports >= self.saturated_ports;
+        let per_byte = if matches!(network.kind(), NetworkKind::Flat(_)) { self.beta } else { self.delta };
+        if is_saturated { per_byte / self.port_efficiency } else { per_byte }
     }
 
-    /// How long something takes on a network.
-    pub fn time(&self, terms: &Terms, network: &Network) -> f64 {
+    /// Time of cost terms on a network.
+    pub fn time(&self, terms: &CostTerms, network: &Network) -> f64 {
         self.alpha * terms.alpha + self.per_byte(network, terms.ports) * terms.delta + self.gamma * terms.gamma
     }
 }
 
-/// How much of each there is.
+/// Cost terms: how often each parameter is paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// Start-ups, one after the other.
+pub struct CostTerms {
+    /// Start-ups on the critical path.
     pub alpha: f64,
-    /// Bytes over a link, one after the other.
+    /// Bytes over a link on the critical path.
     pub delta: f64,
-    /// Bytes combined, one after the other.
+    /// Combined bytes on the critical path.
     pub gamma: f64,
     /// Links that a rank drives at once.
     pub ports: u32,
 }
 
-impl Terms {
-    /// So many start-ups and bytes, over one port.
+impl CostTerms {
+    /// Start-ups and bytes, over one port.
     pub const fn new(alpha: f64, delta: f64) -> Self {
         Self { alpha, delta, gamma: 0.0, ports: 1 }
     }
 
-    /// With so many bytes combined.
-    pub const fn combining(self, gamma: f64) -> Self {
+    /// With combined bytes.
+    pub const fn with_gamma(self, gamma: f64) -> Self {
         Self { gamma, ..self }
     }
 
-    /// One after the other.
+    /// The terms of two operations in sequence.
     pub fn then(self, next: Self) -> Self {
         Self {
             alpha: self.alpha + next.alpha,
@@ -95,48 +96,52 @@ impl Terms {
         }
     }
 
-    /// So many times.
+    /// The terms of an operation repeated.
     pub fn times(self, times: f64) -> Self {
         Self { alpha: self.alpha * times, delta: self.delta * times, gamma: self.gamma * times, ports: self.ports }
     }
 
-    /// Of a counted schedule with elements of so many bytes. What it combines, and how many ports it drives, a count
-    /// does not say.
-    pub fn counted(count: &Count, element: f64) -> Self {
+    /// Terms of a counted schedule with elements of `element` bytes. A count has neither combined bytes nor ports.
+    pub fn from_count(count: &ScheduleCost, element: f64) -> Self {
         Self::new(count.alpha() as f64, count.delta() * element)
     }
 }
 
-/// What a schedule costs on a network, with elements of so many bytes: counted, all of it.
-pub fn terms(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, network: &Network, element: f64) -> Terms {
-    let counted = Terms::counted(&count(schedule, layouts, network), element);
-    let gamma = combined(schedule, layouts) as f64 * element;
-    Terms { gamma, ports: ports(schedule), ..counted }
+/// Terms of a schedule on a network with elements of `element` bytes, all counted.
+pub fn count_terms(
+    schedule: &dyn Schedule,
+    layouts: &dyn Fn(u32) -> BlockLayouts,
+    network: &Network,
+    element: f64,
+) -> CostTerms {
+    let counted = CostTerms::from_count(&count(schedule, layouts, network), element);
+    let gamma = max_combined_elements(schedule, layouts) as f64 * element;
+    CostTerms { gamma, ports: concurrent_ports(schedule), ..counted }
 }
 
-/// Links that a rank drives at once: lanes of a phase that are all open at once. Lanes with a window are a pipeline.
-pub fn ports(schedule: &dyn Schedule) -> u32 {
+/// Links that a rank drives at once: the lanes of a phase that are all open. Lanes with a window are a pipeline.
+pub fn concurrent_ports(schedule: &dyn Schedule) -> u32 {
     let phases = (0..schedule.phases()).map(|phase| schedule.phase(phase));
     phases.filter(|phase| phase.window == u32::MAX).map(|phase| phase.lanes).max().unwrap_or(1).max(1)
 }
 
-/// The most elements that one rank combines.
-pub fn combined(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts) -> u64 {
-    if !schedule.operation().reduces() {
+/// The maximum number of elements that a rank combines.
+pub fn max_combined_elements(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> BlockLayouts) -> u64 {
+    if !schedule.operation().is_reduction() {
         return 0;
     }
-    let mut ops = Rounds::new();
+    let mut ops = RoundList::new();
     let mut of_rank = |rank: u32| {
         let layouts = layouts(rank);
-        let places = Places { schedule, layouts: &layouts, rank };
+        let buffers = BufferMap { schedule, layouts: &layouts, rank };
         let mut elements = 0;
         for phase in 0..schedule.phases() {
             for lane in 0..schedule.phase(phase).lanes {
                 ops.clear();
                 schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut ops);
                 for op in ops.iter().flatten() {
-                    if let Op::RecvReduce { part, .. } | Op::Reduce { into: part, .. } = *op {
-                        elements += places.len(part) as u64;
+                    if let ScheduleOp::RecvReduce { part, .. } | ScheduleOp::Reduce { into: part, .. } = *op {
+                        elements += buffers.range_len(part) as u64;
                     }
                 }
             }
@@ -151,12 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_that_cannot_be_are_refused() {
-        let message = |prices: Result<Prices>| prices.unwrap_err().to_string();
-        assert_eq!(message(Prices::new(1.0, 0.0)), "the bandwidth is 0, and must be a number above 0");
-        assert_eq!(message(Prices::new(-1.0, 1.0)), "the start-up alpha is -1, and must be a number from 0 on");
-        assert_eq!(message(Prices::new(f64::NAN, 1.0)), "the start-up alpha is NaN, and must be a number from 0 on");
-        let all = Prices { ports_share: 0.0, ..Prices::FREE };
-        assert_eq!(message(all.checked()), "the share of all ports' bandwidth is 0, and must be a number above 0");
+    fn params_out_of_range_are_refused() {
+        let message = |params: Result<CostParams>| params.unwrap_err().to_string();
+        assert_eq!(message(CostParams::new(1.0, 0.0)), "the bandwidth is 0, and must be a positive number");
+        assert_eq!(message(CostParams::new(-1.0, 1.0)), "the start-up alpha is -1, and must be a non-negative number");
+        assert_eq!(
+            message(CostParams::new(f64::NAN, 1.0)),
+            "the start-up alpha is NaN, and must be a non-negative number"
+        );
+        let all = CostParams { port_efficiency: 0.0, ..CostParams::ZERO };
+        assert_eq!(message(all.validated()), "the port efficiency is 0, and must be a positive number");
     }
 }

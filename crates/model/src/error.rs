@@ -1,54 +1,55 @@
-//! What can be wrong with the parameters of a model.
+//! Errors of model parameters.
 
-/// Result of setting up a model.
+/// Result of constructing a model.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Parameters that no model can have.
+/// Invalid model parameters.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A number that must be greater, or a number at all.
+    /// A parameter out of its range.
     #[error("{what} is {value}, and must be {needs}")]
     Parameter {
-        /// What it is the value of.
+        /// The name of the parameter.
         what: &'static str,
-        /// The value.
+        /// Its value.
         value: f64,
-        /// What it should be.
+        /// The accepted range.
         needs: &'static str,
     },
-    /// A table without any point.
+    /// A curve without points.
     #[error("the table of {what} has no points")]
     NoPoints {
-        /// What it is a table of.
+        /// The name of the curve.
         what: &'static str,
     },
-    /// Sizes that do not rise.
+    /// Sizes that do not increase.
     #[error(
-        "the table of {what} has size {size} after {before}: sizes must rise, and only two points may have the same"
+        "the table of {what} has size {size} after {before}: sizes must increase, \
+         and at most two points may have the same size"
     )]
-    Order {
-        /// What it is a table of.
+    UnorderedSizes {
+        /// The name of the curve.
         what: &'static str,
-        /// The size that is too small.
+        /// The size out of order.
         size: f64,
-        /// The one before it.
+        /// The size before it.
         before: f64,
     },
-    /// A matrix that is not square, or not of the size that is needed.
+    /// A matrix or list of the wrong size.
     #[error("{what} has {got} values, and {needed} are needed")]
-    Shape {
-        /// What.
+    MatrixSize {
+        /// Its name.
         what: &'static str,
-        /// Values that were given.
+        /// Number of values given.
         got: usize,
-        /// Values that are needed.
+        /// Number of values needed.
         needed: usize,
     },
-    /// Nobody's name.
-    #[error("there is no machine `{name}`; there are {}", crate::machines::NAMES.join(", "))]
-    Machine {
-        /// What was asked for.
+    /// An unknown machine name.
+    #[error("unknown machine `{name}`; there are {}", crate::machines::NAMES.join(", "))]
+    UnknownMachine {
+        /// The name.
         name: String,
     },
 }
@@ -60,18 +61,18 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// A number from 0 on.
+/// Refuses negative and non-finite values.
 pub(crate) fn not_negative(what: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    Err(Error::Parameter { what, value, needs: "a number from 0 on" })
+    Err(Error::Parameter { what, value, needs: "a non-negative number" })
 }
 
-/// A number above 0.
+/// Refuses values that are not positive and finite.
 pub(crate) fn positive(what: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
-    Err(Error::Parameter { what, value, needs: "a number above 0" })
+    Err(Error::Parameter { what, value, needs: "a positive number" })
 }

@@ -1,32 +1,32 @@
-//! LogGP: latency L, overhead o, gap g, time per byte G.   [Alexandrov et al. 1995; NBX paper, section 2]
+//! LogGP: latency L, overhead o, gap g, time per byte G.   [Alexandrov et al. 1995; NBX paper, section 2.2]
 //!
-//! The NBX paper takes o >= g. That is not so on one of its own machines, so wherever it says that a rank sends every
-//! o, here it sends every max(o, g): see [`LogGP::spacing`].
+//! The NBX paper assumes o >= g. One of its machines violates that, so where the paper has a rank send every o, it
+//! sends every max(o, g) here: see [`LogGP::message_interval`].
 
 mod broadcast;
 mod protocols;
 
-pub use broadcast::{Bounds, Greedy};
-pub use protocols::{Barrier, Exchange, Handshake, Protocol};
+pub use broadcast::{Bounds, GreedyTree};
+pub use protocols::{BarrierModel, DsdeExchange, DsdeProtocol, Handshake};
 
 use crate::Result;
 use crate::error::{not_negative, positive};
 
-/// The parameters, in microseconds.
+/// The LogGP parameters in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogGP {
-    /// L: until a byte that was sent is at the other end.
+    /// L: latency of the network.
     pub latency: f64,
-    /// o: what sending or receiving a message costs the processor.
+    /// o: CPU time to send or receive a message.
     pub overhead: f64,
-    /// g: the least time between two messages of a rank.
+    /// g: minimum time between two messages of a rank.
     pub gap: f64,
-    /// G: of each byte after the first.
+    /// G: time per byte after the first.
     pub per_byte: f64,
 }
 
 impl LogGP {
-    /// Refuses what is negative or no number, and networks on which messages cost nothing.
+    /// Refuses negative and non-finite parameters, and networks on which messages are free.
     pub fn new(latency: f64, overhead: f64, gap: f64, per_byte: f64) -> Result<Self> {
         not_negative("the latency L", latency)?;
         not_negative("the overhead o", overhead)?;
@@ -37,32 +37,31 @@ impl LogGP {
         Ok(Self { latency, overhead, gap, per_byte })
     }
 
-    /// Time between the beginnings of two short messages of a rank: max(o, g).
-    pub fn spacing(&self) -> f64 {
+    /// Interval between two short messages of a rank: max(o, g).
+    pub fn message_interval(&self) -> f64 {
         self.overhead.max(self.gap)
     }
 
-    /// A short message from one rank to another: L + 2o.
-    pub fn message(&self) -> f64 {
+    /// Time of a short message: L + 2o.
+    pub fn short_message_time(&self) -> f64 {
         self.latency + 2.0 * self.overhead
     }
 
-    /// A message of so many bytes: L + 2o + (m-1) G. An empty one takes as long as one byte.
+    /// Time of a message of m bytes: L + 2o + (m-1) G. An empty one takes as long as one byte.
     pub fn transfer(&self, bytes: f64) -> f64 {
-        self.message() + self.stream(bytes)
+        self.short_message_time() + self.byte_time(bytes)
     }
 
-    /// Messages of so many bytes from one rank to others: the last is there after L + 2o, and for each of the others
-    /// max(o, g) and its bytes.
+    /// Time of several messages from one rank: L + 2o for the last, max(o, g) for each of the others, and all bytes.
     pub fn transfers(&self, messages: u32, bytes: f64) -> f64 {
         if messages == 0 {
             return 0.0;
         }
         let others = f64::from(messages - 1);
-        self.message() + others * self.spacing() + f64::from(messages) * self.stream(bytes)
+        self.short_message_time() + others * self.message_interval() + f64::from(messages) * self.byte_time(bytes)
     }
 
-    fn stream(&self, bytes: f64) -> f64 {
+    fn byte_time(&self, bytes: f64) -> f64 {
         (bytes - 1.0).max(0.0) * self.per_byte
     }
 }

@@ -1,20 +1,25 @@
-//! P-LogP: latency, and send overhead, receive overhead and gap as functions of the message's size, which are measured.
+//! P-LogP: latency, and send overhead, receive overhead and gap as measured functions of the message size.
 //!
-//! What a pipeline along a tree costs follows from them, and with that the best tree and segment can be searched for.
+//! They give the cost of a pipeline along a tree, and with it the best tree and segment size can be searched for.
 //! [P-LogP paper: Kielmann, Bal, Gorlatch, Verstoep and Hofman 2001, sections 2 and 3]
 
 mod curve;
 mod link;
-mod links;
+mod link_matrix;
 mod measure;
+mod piecewise_linear;
 mod pipeline;
 mod samples;
 mod search;
-mod table;
 
 pub use link::{PLogP, RoundTrip};
-pub use links::Links;
-pub use measure::{Measured, Probe, Rules, Saturation, measure};
-pub use pipeline::{Clusters, Link, Pace, Wide, allgather, gather, height, lan_degrees, layers, scatter, tree};
-pub use search::{Plan, Tree, bcast, bcast_exhaustive, segments, segments_exhaustive};
-pub use table::Table;
+pub use link_matrix::LinkMatrix;
+pub use measure::{MeasureConfig, PLogPMeasurement, Probe, Saturation, measure};
+pub use piecewise_linear::PiecewiseLinear;
+pub use pipeline::{
+    ClusterSizes, GatewayLink, PLogPLink, PipelineCost, allgather_cost, gather_cost, max_lan_degree, scatter_cost,
+    tree_cost, tree_height, two_layer_cost,
+};
+pub use search::{
+    SegmentPlan, TreeDegrees, plan_bcast, plan_bcast_exhaustive, plan_segments, plan_segments_exhaustive,
+};

@@ -1,58 +1,59 @@
 //! RandomAccess on a hypercube: T1 + TC lg P for each look-ahead.   [RandomAccess paper, sections 2 and 3]
 //!
-//! T1 is what a rank computes for its updates, TC an exchange with a partner, in which half of the look-ahead is sent.
-//! The same all-to-all on a grid of d dimensions has d (P^(1/d) - 1) messages, and sends its data up to d times.
+//! T1 is the compute time of a rank for its updates, TC the time of an exchange with a partner, in which half of the
+//! look-ahead is sent. The same all-to-all on a d-dimensional grid has d (P^(1/d) - 1) messages, and sends its data up
+//! to d times.
 
 use crate::Result;
 use crate::error::{not_negative, positive};
 
 /// Bytes of an update.
-pub const UPDATE: u64 = 8;
+pub const UPDATE_BYTES: u64 = 8;
 
-/// The model of a machine.
+/// The RandomAccess model of a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAccess {
-    /// Updates of a rank at once: the look-ahead Q.
-    pub updates: u32,
-    /// T1: microseconds that one rank takes for them.
+    /// Q: the look-ahead, updates of a rank at once.
+    pub lookahead: u32,
+    /// T1: microseconds that one rank takes for a look-ahead.
     pub compute: f64,
-    /// TC: microseconds of an exchange with a partner, with sorting out what it gets.
+    /// TC: microseconds of an exchange with a partner, including sorting the received updates.
     pub exchange: f64,
 }
 
 impl RandomAccess {
-    /// Refuses times that cannot be.
-    pub fn new(updates: u32, compute: f64, exchange: f64) -> Result<Self> {
-        positive("the look-ahead", updates.into())?;
+    /// Refuses invalid times.
+    pub fn new(lookahead: u32, compute: f64, exchange: f64) -> Result<Self> {
+        positive("the look-ahead", lookahead.into())?;
         positive("the time T1", compute)?;
         not_negative("the time TC", exchange)?;
-        Ok(Self { updates, compute, exchange })
+        Ok(Self { lookahead, compute, exchange })
     }
 
-    /// Microseconds of all updates of a look-ahead: T1 + TC lg P.
+    /// Microseconds per look-ahead: T1 + TC lg P.
     pub fn time(&self, ranks: u32) -> f64 {
         self.compute + self.exchange * f64::from(ranks).log2()
     }
 
-    /// Giga-updates a second.
+    /// Giga-updates per second.
     pub fn gups(&self, ranks: u32) -> f64 {
-        f64::from(self.updates) * f64::from(ranks) / self.time(ranks) / 1e3
+        f64::from(self.lookahead) * f64::from(ranks) / self.time(ranks) / 1e3
     }
 
-    /// The share of P times what one rank does.
+    /// Parallel efficiency: the fraction of P times the rate of one rank.
     pub fn efficiency(&self, ranks: u32) -> f64 {
         efficiency(self.gups(ranks), ranks, self.gups(1))
     }
 
     /// Bytes of a message of the hypercube: half of the updates go to the partner.
-    pub fn message(&self) -> u64 {
-        u64::from(self.updates) * UPDATE / 2
+    pub fn message_bytes(&self) -> u64 {
+        u64::from(self.lookahead) * UPDATE_BYTES / 2
     }
 }
 
-/// The share of P times what one rank does.
-pub fn efficiency(gups: f64, ranks: u32, alone: f64) -> f64 {
-    gups / (f64::from(ranks) * alone)
+/// Parallel efficiency: the fraction of P times the rate of one rank.
+pub fn efficiency(gups: f64, ranks: u32, single_rank_gups: f64) -> f64 {
+    gups / (f64::from(ranks) * single_rank_gups)
 }
 
 /// Messages of a rank in an all-to-all over a grid with these sides.
@@ -60,22 +61,22 @@ pub fn grid_messages(sides: &[u32]) -> u64 {
     sides.iter().map(|side| u64::from(side.saturating_sub(1))).sum()
 }
 
-/// What a rank sends there, as a share of its data.
+/// Bytes that a rank sends in it, relative to its data.
 pub fn grid_volume(sides: &[u32]) -> f64 {
     sides.iter().map(|side| f64::from(side.saturating_sub(1)) / f64::from(*side)).sum()
 }
 
-/// Messages of a rank in d dimensions of the same length: d (P^(1/d) - 1).
+/// Messages of a rank on a grid of d equal sides: d (P^(1/d) - 1).
 pub fn messages(ranks: u32, dimensions: u32) -> f64 {
     f64::from(dimensions) * (root(ranks, dimensions) - 1.0)
 }
 
-/// What a rank sends there, as a share of its data: d (P^(1/d) - 1)/P^(1/d).
+/// Bytes that a rank sends there, relative to its data: d (P^(1/d) - 1)/P^(1/d).
 pub fn volume(ranks: u32, dimensions: u32) -> f64 {
     messages(ranks, dimensions) / root(ranks, dimensions)
 }
 
-/// P^(1/d), exactly if it is a whole number.
+/// P^(1/d), exact if it is an integer.
 fn root(ranks: u32, dimensions: u32) -> f64 {
     let root = f64::from(ranks).powf(1.0 / f64::from(dimensions));
     let whole = root.round();
@@ -84,33 +85,33 @@ fn root(ranks: u32, dimensions: u32) -> f64 {
 
 /// A message of an exchange between two halves of a partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crossing {
-    /// Who sends, numbered within the partition: the smaller half has the first numbers.
+pub struct PartitionMessage {
+    /// Source, numbered within the partition: the smaller half has the lower numbers.
     pub from: u32,
-    /// Who receives.
+    /// Destination.
     pub to: u32,
-    /// What share of the sender's list for the other half it is.
+    /// Fraction of the sender's list for the other half.
     pub share: f64,
 }
 
-/// The messages where a partition is halved, so that all ranks of a half receive the same: the lists of each half, one
-/// after the other, are cut into as many equal parts as the other half has ranks. Halves of the same size exchange in
-/// pairs.   [RandomAccess paper, section 2]
-pub fn halving(ranks: u32) -> Vec<Crossing> {
+/// The messages between two halves of a partition, such that all ranks of a half receive the same amount: the
+/// concatenated lists of each half are cut into equal parts, one per rank of the other half. Halves of equal size
+/// exchange in pairs.   [RandomAccess paper, section 2]
+pub fn partition_exchange(ranks: u32) -> Vec<PartitionMessage> {
     let (small, large) = (u64::from(ranks / 2), u64::from(ranks.div_ceil(2)));
-    let mut crossings = Vec::new();
+    let mut messages = Vec::new();
     let mut half = |(first, senders): (u64, u64), (other, receivers): (u64, u64)| {
         for from in 0..senders {
-            // In units of which each list has as many as there are receivers, and each part as many as senders.
+            // In units such that a list has `receivers` and a part has `senders` units.
             let (begin, end) = (from * receivers, (from + 1) * receivers);
             for to in begin / senders..end.div_ceil(senders) {
                 let common = end.min((to + 1) * senders) - begin.max(to * senders);
                 let share = common as f64 / receivers as f64;
-                crossings.push(Crossing { from: (first + from) as u32, to: (other + to) as u32, share });
+                messages.push(PartitionMessage { from: (first + from) as u32, to: (other + to) as u32, share });
             }
         }
     };
     half((0, small), (small, large));
     half((small, large), (0, small));
-    crossings
+    messages
 }

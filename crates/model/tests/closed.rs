@@ -1,17 +1,17 @@
-//! Formulas against what is counted from the schedules, and of trees against ranks with one port, over many P, networks
-//! and variants of all algorithms of the registry.
+//! Formulas against counts of the schedules, and those of trees against ranks with one port, over many P, networks and
+//! variants of all registered algorithms.
 
 mod common;
 
-use common::one_port::play;
+use common::one_port::simulate;
 use common::{counted, layouts, network, operation, schedule};
 use treepie_collectives::registry::{self, Algorithm};
-use treepie_model::{Prices, Terms, closed};
+use treepie_model::{CostParams, CostTerms, closed_form};
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
-/// Whose rounds of the same number do not go on at the same time on all ranks, so that they cannot be counted.
-fn is_played(algorithm: &Algorithm) -> bool {
+/// Whether rounds of the same number are not simultaneous on all ranks, so that they cannot be counted.
+fn uses_one_port_reference(algorithm: &Algorithm) -> bool {
     const TREES: [&str; 10] =
         ["flat", "chain", "binomial", "knomial", "kary", "two_layer", "in_turn", "gather_bcast", "tree", "central"];
     TREES.contains(&algorithm.name()) || algorithm.id.ends_with("scan/linear")
@@ -24,7 +24,7 @@ fn ids(algorithm: &Algorithm) -> Vec<String> {
     ids
 }
 
-/// Bytes that everything divides.
+/// Bytes that all numbers of blocks divide.
 fn bytes(operation: Operation, ranks: u32) -> usize {
     if operation == Operation::Barrier { 0 } else { 60 * 32 * ranks as usize }
 }
@@ -34,34 +34,34 @@ fn same(id: &str, network: &Network, got: f64, expected: f64, what: &str) {
 }
 
 /// Compares one formula, if there is one.
-fn compare(algorithm: &Algorithm, id: &str, network: &Network, prices: &Prices) -> bool {
+fn compare(algorithm: &Algorithm, id: &str, network: &Network, params: &CostParams) -> bool {
     let operation = operation(id, 0);
     let Some(schedule) = schedule(id, operation, network) else { return false };
     let n = bytes(operation, network.ranks());
-    let Some(formula) = closed::terms(id, operation, network, n as f64) else { return false };
-    let time = prices.time(&formula, network);
-    same(id, network, closed::time(id, operation, network, n as f64, prices).unwrap(), time, "the time");
-    // A charge is no count; see `moving_blocks_is_charged_by_bisection`.
+    let Some(formula) = closed_form::terms(id, operation, network, n as f64) else { return false };
+    let time = params.time(&formula, network);
+    same(id, network, closed_form::time(id, operation, network, n as f64, params).unwrap(), time, "the time");
+    // The charge of a shuffle is no count; see `shuffling_blocks_is_charged_by_bisection`.
     if id.contains("moved")
         && !matches!(operation, Operation::Allreduce | Operation::Bcast { .. } | Operation::Reduce { .. })
     {
         return true;
     }
-    if is_played(algorithm) {
-        same(id, network, time, play(&*schedule, &layouts(&*schedule, n), prices), "the time");
+    if uses_one_port_reference(algorithm) {
+        same(id, network, time, simulate(&*schedule, &layouts(&*schedule, n), params), "the time");
         return true;
     }
-    let Terms { alpha, delta, gamma, ports } = counted(&*schedule, n, network);
+    let CostTerms { alpha, delta, gamma, ports } = counted(&*schedule, n, network);
     same(id, network, formula.alpha, alpha, "alpha");
     // Binomial scatters and gathers around cores share links where sides are no powers of two.
     let shared = id.contains("scatter_allgather") || id.contains("scatter_gather");
-    if !(shared && network.torus_kind().is_some() && !network.ranks().is_power_of_two()) {
+    if !(shared && network.as_torus().is_some() && !network.ranks().is_power_of_two()) {
         same(id, network, formula.delta, delta, "delta");
     }
     if operation != Operation::Barrier {
         assert_eq!(formula.ports, ports, "{id} on {network}: ports");
     }
-    // Of folded ranks formulas have a bound; prefix and total of a scan are combined apart.
+    // For folded ranks formulas are a bound; prefix and total of a scan are combined separately.
     let folded = !network.ranks().is_power_of_two() && formula.gamma >= gamma;
     if !folded && !matches!(operation, Operation::Scan | Operation::Exscan) {
         same(id, network, formula.gamma, gamma, "gamma");
@@ -71,14 +71,14 @@ fn compare(algorithm: &Algorithm, id: &str, network: &Network, prices: &Prices) 
 
 #[test]
 fn formulas_on_flat_networks() {
-    // Start-ups that matter, and such that hardly do.
-    let prices = [Prices::new(3000.0, 2.0).unwrap(), Prices::new(1.0, 0.5).unwrap()];
+    // Significant start-ups, and negligible ones.
+    let params = [CostParams::new(3000.0, 2.0).unwrap(), CostParams::new(1.0, 0.5).unwrap()];
     for algorithm in registry::all() {
         let mut formulas = 0;
         for id in ids(algorithm) {
             for ranks in 1..=40 {
-                let found = compare(algorithm, &id, &Network::flat(ranks), &prices[ranks as usize % 2]);
-                // Alone, everything costs nothing.
+                let found = compare(algorithm, &id, &Network::flat(ranks), &params[ranks as usize % 2]);
+                // A single rank has no cost.
                 formulas += usize::from(found && ranks > 1);
             }
         }
@@ -117,15 +117,15 @@ const NETWORKS: [&str; 24] = [
 
 #[test]
 fn formulas_on_grids_and_clos_networks() {
-    let prices = Prices::new(300.0, 2.0).unwrap();
+    let params = CostParams::new(300.0, 2.0).unwrap();
     let networks = NETWORKS.map(network);
     for algorithm in registry::all() {
         let mut formulas = 0;
         for id in ids(algorithm) {
-            formulas += networks.iter().filter(|network| compare(algorithm, &id, network, &prices)).count();
+            formulas += networks.iter().filter(|network| compare(algorithm, &id, network, &params)).count();
         }
         println!("{}: {formulas} formulas", algorithm.id);
-        // Those that are made for grids and Clos networks have them there.
+        // Algorithms for grids and Clos networks have formulas there.
         let made_for = ["bucket", "bucket_k", "torus_reordered", "alternating", "hybrid", "mesh", "in_turn", "ring"];
         assert!(formulas > 0 || !made_for.contains(&algorithm.name()), "{}", algorithm.id);
     }
@@ -133,13 +133,13 @@ fn formulas_on_grids_and_clos_networks() {
 
 #[test]
 fn large_trees() {
-    let prices = [Prices::new(3000.0, 2.0).unwrap(), Prices::new(1.0, 0.5).unwrap()];
+    let params = [CostParams::new(3000.0, 2.0).unwrap(), CostParams::new(1.0, 0.5).unwrap()];
     for name in ["bcast/kary", "scatter/kary", "gather/kary", "reduce/kary", "scatter/knomial", "bcast/knomial"] {
         let algorithm = registry::find(name).unwrap();
         for ranks in [63, 64, 65, 100, 121, 127, 129, 200] {
             for number in [2, 3, 6, 7] {
-                for prices in &prices {
-                    assert!(compare(algorithm, &format!("{name}:{number}"), &Network::flat(ranks), prices));
+                for params in &params {
+                    assert!(compare(algorithm, &format!("{name}:{number}"), &Network::flat(ranks), params));
                 }
             }
         }
@@ -148,59 +148,66 @@ fn large_trees() {
 
 #[test]
 fn any_root_of_a_flat_network() {
-    let prices = Prices::new(300.0, 2.0).unwrap();
+    let params = CostParams::new(300.0, 2.0).unwrap();
     let network = Network::flat(13);
     for id in ["bcast/binomial", "bcast/chain:segments=5", "scatter/kary:3", "gather/knomial:3", "reduce/binomial"] {
         for root in 0..13 {
             let operation = operation(id, root);
             let schedule = schedule(id, operation, &network).unwrap();
-            let time = closed::time(id, operation, &network, 4680.0, &prices).unwrap();
-            same(id, &network, time, play(&*schedule, &layouts(&*schedule, 4680), &prices), "the time");
+            let time = closed_form::time(id, operation, &network, 4680.0, &params).unwrap();
+            same(id, &network, time, simulate(&*schedule, &layouts(&*schedule, 4680), &params), "the time");
         }
     }
 }
 
 #[test]
-fn moving_blocks_is_charged_by_bisection() {
+fn shuffling_blocks_is_charged_by_bisection() {
     for (text, charge) in [("torus:8x8x8", 2.0), ("torus:8x16x32", 8.0), ("mesh:8x8", 4.0), ("clos:r20,t16,n64", 4.0)] {
         let network = network(text);
-        assert_eq!(closed::charge(&network), charge, "{text}");
+        assert_eq!(closed_form::bisection_factor(&network), charge, "{text}");
         for (id, messages) in [("allgather/distance_halving", 1.0), ("reduce_scatter/torus_reordered", 1.0)] {
-            let terms = |id: &str| closed::terms(id, operation(id, 0), &network, 10.0);
-            let (Some(moved), Some(strided)) = (terms(&format!("{id}:moved")), terms(id)) else { continue };
-            assert_eq!((moved.alpha - strided.alpha, moved.delta - strided.delta), (messages, 10.0 * charge), "{id}");
+            let terms = |id: &str| closed_form::terms(id, operation(id, 0), &network, 10.0);
+            let (Some(shuffled), Some(strided)) = (terms(&format!("{id}:moved")), terms(id)) else { continue };
+            assert_eq!(
+                (shuffled.alpha - strided.alpha, shuffled.delta - strided.delta),
+                (messages, 10.0 * charge),
+                "{id}"
+            );
         }
     }
-    // Counted in the order of dimensions it takes no less.
+    // Counted with dimension-order routing it takes no less.
     let torus = network("torus:8x8x8");
     for id in ["allgather/torus_reordered", "allgather/bucket_k", "allgather/hybrid"] {
-        let moved = format!("{id}:moved");
-        let counted = counted(&*schedule(&moved, Operation::Allgather, &torus).unwrap(), 12, &torus);
-        let charged = closed::terms(&moved, Operation::Allgather, &torus, 12.0).unwrap();
-        assert_eq!(charged.alpha, counted.alpha, "{moved}");
+        let shuffled = format!("{id}:moved");
+        let counted = counted(&*schedule(&shuffled, Operation::Allgather, &torus).unwrap(), 12, &torus);
+        let charged = closed_form::terms(&shuffled, Operation::Allgather, &torus, 12.0).unwrap();
+        assert_eq!(charged.alpha, counted.alpha, "{shuffled}");
         assert!(
             charged.delta <= counted.delta && charged.delta > 0.9 * counted.delta,
-            "{moved}: {charged:?} {counted:?}"
+            "{shuffled}: {charged:?} {counted:?}"
         );
     }
 }
 
 #[test]
-fn what_has_no_formula_has_none() {
-    let terms = |id, network: &Network| closed::terms(id, operation(id, 0), network, 8.0);
+fn some_algorithms_have_no_formula() {
+    let terms = |id, network: &Network| closed_form::terms(id, operation(id, 0), network, 8.0);
     assert_eq!(terms("bcast/greedy", &Network::flat(8)), None);
     assert_eq!(terms("bcast/nothing", &Network::flat(8)), None);
     assert_eq!(terms("bcast/kary:degree=0", &Network::flat(8)), None);
     assert_eq!(terms("bcast/two_layer", &network("clusters:4x4")), None);
-    // Children along a line share its links, and messages to all do not load links evenly.
+    // Children along a line share its links, and all-to-all messages do not load links evenly.
     for id in ["bcast/binomial", "scatter/binomial", "allgather/gather_bcast", "allgather/linear", "alltoall/linear"] {
         assert_eq!(terms(id, &network("torus:4x4x4")), None, "{id}");
         assert_eq!(terms(id, &network("mesh:4x2")), None, "{id}");
         assert!(terms(id, &network("clos:r20,t16,n64")).is_some(), "{id}");
     }
-    assert!(terms("gather/binomial", &network("torus:4x4x4")).is_some(), "up a tree all come one after the other");
-    assert!(terms("bcast/binomial", &network("torus:2x2x2")).is_some(), "each child has a link of its own");
+    assert!(
+        terms("gather/binomial", &network("torus:4x4x4")).is_some(),
+        "up a tree messages arrive one after the other"
+    );
+    assert!(terms("bcast/binomial", &network("torus:2x2x2")).is_some(), "each child has its own link");
     assert_eq!(terms("allgather/bucket", &network("mesh:4x4@0-2+9")), None);
-    assert_eq!(closed::terms("bcast/flat", Operation::Allgather, &Network::flat(8), 8.0), None);
-    assert_eq!(closed::terms("flat", Operation::Allgather, &Network::flat(8), 8.0), None);
+    assert_eq!(closed_form::terms("bcast/flat", Operation::Allgather, &Network::flat(8), 8.0), None);
+    assert_eq!(closed_form::terms("flat", Operation::Allgather, &Network::flat(8), 8.0), None);
 }

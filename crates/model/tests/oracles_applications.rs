@@ -2,20 +2,20 @@
 //!
 //! Asserted in part:
 //! - B11: the model's efficiency against the printed one, at powers of two, as near as its rates come (B10).
-//! - B17: at the model's own look-ahead of 1024, within 7%. The model does not know how rates depend on it.
+//! - B17: at the model's look-ahead of 1024, within 7%. The model does not know how rates depend on the look-ahead.
 //!
-//! Not here: B09, B16 and B18 to B20 are measurements, and are data below where a row compares with them. That rates
-//! fall again behind a look-ahead of 8192 (B16) the model cannot say, as it knows no caches. B22 needs random numbers.
+//! Not here: B09, B16 and B18 to B20 are measurements, and are data below where a row compares with them. The model has
+//! no caches, so it cannot show that rates fall beyond a look-ahead of 8192 (B16). B22 needs random numbers.
 
 mod common;
 
 use std::collections::BTreeSet;
 
 use common::{counted, near, network, schedule, within};
-use treepie_model::closed;
-use treepie_model::machines::Machine;
-use treepie_model::randomaccess::{self, Crossing, RandomAccess, efficiency};
-use treepie_schedule::{Op, Operation, Rounds};
+use treepie_model::closed_form;
+use treepie_model::machines::PaperMachine;
+use treepie_model::randomaccess::{self, PartitionMessage, RandomAccess, efficiency};
+use treepie_schedule::{Operation, RoundList, ScheduleOp};
 use treepie_topology::Network;
 
 /// P, the model's printed rate, the measured one, and the printed efficiency.
@@ -34,7 +34,7 @@ const RATES: [(u32, Option<f64>, f64, f64); 11] = [
 ];
 
 fn red_storm() -> RandomAccess {
-    Machine::RedStorm.random_access().unwrap()
+    PaperMachine::RedStorm.random_access().unwrap()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn tolerance(ranks: u32) -> f64 {
 #[test]
 fn b11_b17_efficiency() {
     for (ranks, _, measured, percent) in RATES {
-        // What is printed is this function of what was measured.
+        // The printed efficiency is this function of the measured rates.
         within("RATES", 100.0 * efficiency(measured, ranks, 0.0180), percent, 0.06);
         if ranks.is_power_of_two() {
             // Printed with one decimal, of a rate of one rank with three digits.
@@ -74,14 +74,14 @@ fn b11_b17_efficiency() {
     // The model's own at 4 is 46.3 (F8), and was 52.4.
     within("B11", 100.0 * red_storm().efficiency(4), 46.3, 0.06);
     // On 32 ranks with the model's look-ahead.
-    assert_eq!(red_storm().updates, 1024);
+    assert_eq!(red_storm().lookahead, 1024);
     near("B17: Q = 1024", 100.0 * red_storm().efficiency(32), 27.4, 0.07);
 }
 
 #[test]
 fn b12_blue_gene() {
-    let RandomAccess { updates, compute, exchange } = red_storm();
-    let projected = RandomAccess::new(updates, 4.0 * compute, 5.0 * exchange).unwrap();
+    let RandomAccess { lookahead, compute, exchange } = red_storm();
+    let projected = RandomAccess::new(lookahead, 4.0 * compute, 5.0 * exchange).unwrap();
     near("B12", projected.gups(131_072), 44.0, 0.01);
     near("B12, recomputed", projected.gups(131_072), 44.258, 1e-4);
 }
@@ -91,7 +91,7 @@ fn b13_b14_b15_messages_and_volume() {
     let both = |dimensions| (randomaccess::messages(10_000, dimensions), randomaccess::volume(10_000, dimensions));
     assert_eq!((both(1), both(2)), ((9999.0, 0.9999), (198.0, 1.98)), "B13");
     assert_eq!((randomaccess::messages(8192, 13), randomaccess::volume(8192, 13)), (13.0, 6.5), "B14");
-    let sizes = [1024, 8192].map(|updates| RandomAccess { updates, ..red_storm() }.message());
+    let sizes = [1024, 8192].map(|lookahead| RandomAccess { lookahead, ..red_storm() }.message_bytes());
     assert_eq!(sizes, [4096, 32768], "B15");
     // The same counted from schedules.
     for (id, ranks, dimensions) in
@@ -108,25 +108,26 @@ fn b13_b14_b15_messages_and_volume() {
 fn b21_odd_partitions() {
     for small in 1..40u32 {
         let ranks = 2 * small + 1;
-        let crossings = randomaccess::halving(ranks);
-        let count = |rank, of: fn(&Crossing) -> u32| crossings.iter().filter(|message| of(message) == rank).count();
-        let share = |rank, of: fn(&Crossing) -> u32| {
-            crossings.iter().filter(|message| of(message) == rank).map(|message| message.share).sum::<f64>()
+        let messages = randomaccess::partition_exchange(ranks);
+        let count =
+            |rank, of: fn(&PartitionMessage) -> u32| messages.iter().filter(|message| of(message) == rank).count();
+        let share = |rank, of: fn(&PartitionMessage) -> u32| {
+            messages.iter().filter(|message| of(message) == rank).map(|message| message.share).sum::<f64>()
         };
         for rank in 0..ranks {
-            // The first and the last of the larger half have one.
+            // The first and the last rank of the larger half have one.
             let expected = if rank == small || rank == 2 * small { 1 } else { 2 };
             let both = (count(rank, |message| message.from), count(rank, |message| message.to));
             assert_eq!(both, (expected, expected), "B21: rank {rank} of {ranks}");
-            // A list is sent as a whole, and all of a half receive the same.
+            // A list is sent completely, and all ranks of a half receive the same.
             within("B21", share(rank, |message| message.from), 1.0, 1e-12);
             let others = if rank < small { small + 1 } else { small };
             let receivers = ranks - others;
             within("B21", share(rank, |message| message.to), f64::from(others) / f64::from(receivers), 1e-12);
         }
-        assert!(crossings.iter().all(|message| (message.from < small) != (message.to < small)), "B21: across");
-        let even = randomaccess::halving(2 * small);
-        let pair = |message: &Crossing| message.from.abs_diff(message.to) == small && message.share == 1.0;
+        assert!(messages.iter().all(|message| (message.from < small) != (message.to < small)), "B21: across");
+        let even = randomaccess::partition_exchange(2 * small);
+        let pair = |message: &PartitionMessage| message.from.abs_diff(message.to) == small && message.share == 1.0;
         assert!(even.len() == 2 * small as usize && even.iter().all(pair), "B21: pairs of {}", 2 * small);
     }
 }
@@ -135,13 +136,13 @@ fn b21_odd_partitions() {
 fn b23_the_network_of_red_storm() {
     let time = |bytes| {
         let (id, root) = ("bcast/chain", Operation::Bcast { root: 0 });
-        closed::time(id, root, &Network::flat(2), bytes, &Machine::RedStorm.prices()).unwrap()
+        closed_form::time(id, root, &Network::flat(2), bytes, &PaperMachine::RedStorm.cost_params()).unwrap()
     };
     within("B23", time(0.0), 7.0, 1e-9);
     within("B23", 1e6 / (time(1e6) - time(0.0)), 1100.0, 1e-6);
 }
 
-/// The exchange over a grid of two dimensions is such a routing: to whom ranks send, and how often a block is sent.
+/// The exchange over a two-dimensional grid is such a routing: to whom ranks send, and how often a block is sent.
 #[test]
 fn g04_rook_graphs() {
     for (rows, columns) in [(4u32, 4u32), (8, 16), (3, 5), (1, 7)] {
@@ -151,18 +152,18 @@ fn g04_rook_graphs() {
         for rank in 0..ranks {
             let mut neighbours = BTreeSet::new();
             for phase in 0..schedule.phases() {
-                let mut rounds = Rounds::new();
+                let mut rounds = RoundList::new();
                 let count = schedule.rounds(rank, phase, 0);
                 schedule.emit(rank, phase, 0, 0..count, &mut rounds);
-                for op in (0..count as usize).flat_map(|round| rounds.round_or_none(round)) {
-                    if let Op::Send { to, .. } = *op {
+                for op in (0..count as usize).flat_map(|round| rounds.round_or_empty(round)) {
+                    if let ScheduleOp::Send { to, .. } = *op {
                         neighbours.insert(to);
                     }
                 }
             }
             assert_eq!(neighbours.len() as u32, rows - 1 + columns - 1, "G04: rank {rank} of {rows} x {columns}");
         }
-        // Who is not in the same row or column is two hops away, others one: so many bytes of one for each rank.
+        // A rank in another row and column is two hops away, others one: bytes with one byte for each rank.
         let bytes = counted(&*schedule, ranks as usize, &network).delta;
         let (near, far) = (rows - 1 + columns - 1, (rows - 1) * (columns - 1));
         assert_eq!(bytes, f64::from(near + 2 * far), "G04: {rows} x {columns}");

@@ -1,23 +1,23 @@
-//! Rows E01 to E40 of the thesis's chapter 3, by formulas; what is counted from the schedules is in the tests of
+//! Rows E01 to E40 of the thesis's chapter 3, by formulas; counts of the schedules are in the tests of
 //! `treepie-collectives`, and `closed.rs` here compares the two.
 //!
-//! Not here: E08, E34 and E35 are about which rank has what when, and are counted there. E36, E39, E41 and E42 are
-//! measurements of machines. What figures say about which algorithm is faster is in `oracles_figures.rs`, with E37.
+//! Not here: E08, E34 and E35 are about which rank has which block when, and are counted there. E36, E39, E41 and E42
+//! are measurements of machines. Which algorithm is faster in the figures is in `oracles_figures.rs`, with E37.
 
 mod common;
 
 use common::{near, network, operation, within};
-use treepie_model::machines::Machine;
-use treepie_model::{Terms, closed};
+use treepie_model::machines::PaperMachine;
+use treepie_model::{CostTerms, closed_form};
 use treepie_topology::Network;
 
-/// Of n = 1.
-fn terms(id: &str, network: &Network) -> Terms {
-    closed::terms(id, operation(id, 0), network, 1.0).unwrap_or_else(|| panic!("{id} on {network}"))
+/// Cost terms for n = 1.
+fn terms(id: &str, network: &Network) -> CostTerms {
+    closed_form::terms(id, operation(id, 0), network, 1.0).unwrap_or_else(|| panic!("{id} on {network}"))
 }
 
 fn pair(id: &str, network: &Network) -> (f64, f64) {
-    let Terms { alpha, delta, .. } = terms(id, network);
+    let CostTerms { alpha, delta, .. } = terms(id, network);
     (alpha, delta)
 }
 
@@ -33,28 +33,28 @@ fn mesh(side: u32) -> Network {
     Network::torus(&[side; 2], &[false; 2]).unwrap()
 }
 
-/// The thesis's six buckets, with what it charges for dealing out bytes.
-fn six_buckets(network: &Network) -> Terms {
+/// The thesis's six buckets, with its charge for redistributing bytes.
+fn six_buckets(network: &Network) -> CostTerms {
     let core = terms("allgather/bucket_k:moved", network);
-    Terms { ports: 6, ..core.then(closed::bucket_alignment(network, 1.0)) }
+    CostTerms { ports: 6, ..core.then(closed_form::bucket_alignment(network, 1.0)) }
 }
 
 const DOUBLING: &str = "allgather/distance_doubling";
 const OPTIMAL: &str = "allgather/torus_reordered:moved";
 
 /// Microseconds with n bytes on a Blue Gene/P.
-fn time(terms: Terms, network: &Network, n: f64) -> f64 {
-    let Terms { alpha, delta, gamma, ports } = terms;
-    Machine::Bgp.prices().time(&Terms { alpha, delta: delta * n, gamma: gamma * n, ports }, network)
+fn time(terms: CostTerms, network: &Network, n: f64) -> f64 {
+    let CostTerms { alpha, delta, gamma, ports } = terms;
+    PaperMachine::Bgp.cost_params().time(&CostTerms { alpha, delta: delta * n, gamma: gamma * n, ports }, network)
 }
 
-/// Bytes a microsecond that come to each rank.
-fn speed(terms: Terms, network: &Network, n: f64) -> f64 {
+/// Bytes per microsecond that each rank receives.
+fn speed(terms: CostTerms, network: &Network, n: f64) -> f64 {
     n * f64::from(network.ranks() - 1) / time(terms, network, n)
 }
 
-/// n from which one with more start-ups and fewer bytes takes less.
-fn crossover(few: Terms, many: Terms, network: &Network) -> f64 {
+/// The n from which an algorithm with more start-ups and fewer bytes is faster.
+fn crossover(few: CostTerms, many: CostTerms, network: &Network) -> f64 {
     let per_byte = |terms| time(terms, network, 1.0) - time(terms, network, 0.0);
     (time(many, network, 0.0) - time(few, network, 0.0)) / (per_byte(few) - per_byte(many))
 }
@@ -113,11 +113,11 @@ fn e06_e07_e09_e10_e33_reordered_doubling() {
         ([32, 32, 32], 16.0, 38136.0, 8.0),
     ] {
         let network = torus(&dims);
-        assert_eq!(closed::charge(&network), charge, "E09 on {dims:?}");
+        assert_eq!(closed_form::bisection_factor(&network), charge, "E09 on {dims:?}");
         assert_eq!(pair(OPTIMAL, &network), (alpha, delta + charge), "E09 on {dims:?}");
         assert_eq!(pair("allgather/torus_reordered", &network), (alpha - 1.0, delta), "E09 on {dims:?}");
     }
-    // For n so large that start-ups do not count, and as measured.
+    // For n so large that start-ups are negligible, and as measured.
     for (side, strided, moved, measured) in [(8, 333.8, 332.7, 333.0), (32, 322.2, 322.2, 323.0)] {
         let network = cube(side);
         let large = |id| speed(terms(id, &network), &network, 1e9);
@@ -127,7 +127,7 @@ fn e06_e07_e09_e10_e33_reordered_doubling() {
     }
     for side in [4, 8, 16, 32] {
         let ranks = f64::from(side * side * side);
-        assert_eq!(closed::charge(&cube(side)), ranks / f64::from(4 * side * side), "E33");
+        assert_eq!(closed_form::bisection_factor(&cube(side)), ranks / f64::from(4 * side * side), "E33");
     }
 }
 
@@ -159,13 +159,13 @@ fn e13_e14_e40_six_buckets() {
         ([16, 32, 32], 471.0, 16991.0),
         ([32, 32, 32], 567.0, 32863.0),
     ] {
-        let Terms { alpha: got, delta, ports, .. } = six_buckets(&torus(&dims));
+        let CostTerms { alpha: got, delta, ports, .. } = six_buckets(&torus(&dims));
         assert_eq!((got, ports), (alpha, 6), "E13, E14 on {dims:?}");
         within("E13, E14", 6.0 * delta, six_times, 1e-6);
     }
     let messages = |id, side| pair(id, &cube(side)).0;
     assert_eq!((messages("allgather/bucket_k", 8), messages("allgather/bucket_k", 32)), (126.0, 558.0), "E40");
-    // 9 more as itemised (F13); the hybrid and the exchange before it.
+    // 9 more as itemised (F13); the hybrid and the shuffle before it.
     assert_eq!((messages("allgather/hybrid", 8), messages("allgather/hybrid", 32)), (60.0, 216.0), "E40");
 }
 
@@ -178,17 +178,17 @@ fn e15_e16_e17_six_buckets_as_measured() {
         let milliseconds = time(six_buckets(&network), &network, n) / 1e3;
         near(id, milliseconds, measured, tolerance);
         near(id, milliseconds, model, 1e-5);
-        // The model is a little slower than what was measured, which is printed.
+        // The model is a little slower than the measurement, which is printed.
         near("E17", speed(six_buckets(&network), &network, n), printed, 0.0015);
     }
 }
 
 #[test]
 fn e18_e19_e20_the_machine() {
-    let prices = Machine::Bgp.prices();
-    near("E18", prices.alpha * terms("allgather/ring", &cube(32)).alpha, 206_000.0, 0.001);
+    let params = PaperMachine::Bgp.cost_params();
+    near("E18", params.alpha * terms("allgather/ring", &cube(32)).alpha, 206_000.0, 0.001);
     let network = cube(8);
-    let carried = |ports: u32| f64::from(ports) / prices.per_byte(&network, ports);
+    let carried = |ports: u32| f64::from(ports) / params.per_byte(&network, ports);
     near("E19: a link", carried(1), 425.0 * 0.88, 0.005);
     near("E19: three ports", carried(3), 1125.0, 1e-9);
     near("E19: delivered", carried(3), 1120.0, 0.005);
@@ -243,7 +243,7 @@ fn e26_e27_e28_clos() {
     let clos = network("clos:r80,t64,n4096");
     assert_eq!(pair(DOUBLING, &clos), (12.0, 16191.0), "E26");
     assert_eq!(pair("allgather/distance_halving", &clos), (12.0, 4284.0), "E27");
-    assert_eq!(pair("allgather/distance_halving:moved", &clos), (13.0, 4284.0 + 4.0), "E27: and the exchange");
+    assert_eq!(pair("allgather/distance_halving:moved", &clos), (13.0, 4284.0 + 4.0), "E27: with the shuffle");
     near("E26, roughly", terms(DOUBLING, &clos).delta, 16384.0, 0.012);
     near("E27, roughly", terms("allgather/distance_halving", &clos).delta, 4352.0, 0.016);
     for (text, terminals, mu) in [("clos:r20,t16,n256", 16.0, 0.25), ("clos:r12,t8,n512", 8.0, 0.5)] {
@@ -298,5 +298,5 @@ fn e38_buckets_on_a_mesh() {
         }),
         "E38"
     );
-    assert_eq!(pair("allgather/bucket_k", &mesh), three, "E38: what is chosen");
+    assert_eq!(pair("allgather/bucket_k", &mesh), three, "E38: the default");
 }

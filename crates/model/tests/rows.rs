@@ -1,5 +1,4 @@
-//! The rows of the papers' numbers that the tests of `model` and `sim`, and one of `graph`, assert, by the file in which they
-//! are.
+//! The rows of the papers' numbers that the tests of `model` and `sim`, and one of `graph`, assert, by file.
 //!
 //! | file | rows |
 //! |---|---|
@@ -31,12 +30,12 @@ type Rows = BTreeSet<(char, u32)>;
 /// How many rows each of the tables of the papers' numbers has.
 const ALL: [(char, u32); 6] = [('A', 27), ('B', 23), ('C', 24), ('D', 39), ('E', 42), ('G', 4)];
 
-/// So many at least are to be asserted.
-const AT_LEAST: usize = 110;
+/// Minimum number of asserted rows.
+const MIN_ASSERTED: usize = 110;
 
 const DOCUMENT: &str = include_str!("../../../docs/models.md");
 
-/// All ids in a text, and those between two with `to` between them.
+/// Collects all row ids in a text, and ranges written with `to`.
 fn ids(text: &str, into: &mut Rows) {
     let mut before: Option<(char, u32)> = None;
     let mut to = false;
@@ -55,7 +54,7 @@ fn ids(text: &str, into: &mut Rows) {
     }
 }
 
-/// Ids in names of tests, and between quotation marks.
+/// Row ids in test names and string literals.
 fn asserted(source: &str) -> Rows {
     let mut rows = Rows::new();
     let mut printing = false;
@@ -72,7 +71,7 @@ fn asserted(source: &str) -> Rows {
     rows
 }
 
-/// The rows in the first column of the lines of a table.
+/// The rows in a column of a Markdown table, by its first column.
 fn table<'a>(lines: impl Iterator<Item = &'a str>, column: usize) -> Vec<(&'a str, Rows)> {
     let cells = lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
     let rows = cells.filter(|cells| cells.len() > column).map(|cells| {
@@ -83,7 +82,7 @@ fn table<'a>(lines: impl Iterator<Item = &'a str>, column: usize) -> Vec<(&'a st
     rows.filter(|(_, rows)| !rows.is_empty()).collect()
 }
 
-/// By file, as listed above.
+/// The rows by file, as listed above.
 fn listed() -> BTreeMap<String, Rows> {
     let head = include_str!("rows.rs").lines().map_while(|line| line.strip_prefix("//!"));
     table(head, 2).into_iter().map(|(file, rows)| (file.trim_matches('`').to_owned(), rows)).collect()
@@ -93,7 +92,7 @@ fn union(all: impl IntoIterator<Item = Rows>) -> Rows {
     all.into_iter().flatten().collect()
 }
 
-/// What the table of the document below a line that begins so has.
+/// The rows in the document's table below a line that begins with this text.
 fn documented(begins: &str) -> Rows {
     let mut lines = DOCUMENT.lines().skip_while(|line| !line.starts_with(begins));
     assert!(lines.next().is_some(), "the document has no line that begins with {begins}");
@@ -126,7 +125,7 @@ fn the_list_is_complete() {
     }
     let all = union(found.into_values());
     println!("{} rows are asserted", all.len());
-    assert!(all.len() >= AT_LEAST, "{} rows are asserted", all.len());
+    assert!(all.len() >= MIN_ASSERTED, "{} rows are asserted", all.len());
 }
 
 #[test]

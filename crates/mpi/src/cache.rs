@@ -1,7 +1,7 @@
-//! Where compiled shims are kept, so that each is compiled once although many ranks want it at the same moment.
+//! The cache of compiled shims, so that each is compiled once although many ranks need it at the same time.
 //!
-//! A shim is code that every rank runs, so it is loaded only from where no other user can have put it (`trust`): a
-//! directory that cannot be trusted is passed over, a file in it that cannot is made anew.
+//! A shim is code that every rank runs, so it is loaded only from where no other user can have written it (`trust`): an
+//! untrusted directory is skipped, an untrusted file in it is rebuilt.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,116 +11,120 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::{FlockOperation, flock, renameat};
 
 use crate::SetupError;
-use crate::trust::{Directory, Refusal, descriptor_path, keep_private};
+use crate::trust::{TrustError, TrustedDirectory, descriptor_path, make_file_private};
 
-/// How long a rank waits for another one that compiles. Then it compiles too, which costs time but harms nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a rank waits for another one that compiles. Then it compiles too, which costs time but does no harm.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Age at which what a killed build left behind is swept away.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// Age at which the remains of a killed build are removed.
+const STALE_AGE: Duration = Duration::from_secs(3600);
 
-const BUILD: &str = "build-";
+const BUILD_PREFIX: &str = "build-";
 
-/// Where shims may be kept.
+/// The directories of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct CacheDirs {
     /// Directories, the preferred one first.
     pub(crate) directories: Vec<PathBuf>,
-    /// Whether the user has named the only one, so that another would be a surprise.
-    pub(crate) is_chosen: bool,
+    /// Whether the user has specified the directory, so that no other may be used.
+    pub(crate) is_user_specified: bool,
 }
 
-impl Places {
-    /// Those of this user. What `TREEPIE_CACHE_DIR` names is the only one.
-    pub(crate) fn find() -> Self {
-        Self::read(|name| std::env::var_os(name).map(PathBuf::from))
+impl CacheDirs {
+    /// The directories of this user; `TREEPIE_CACHE_DIR` replaces them.
+    pub(crate) fn from_environment() -> Self {
+        Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
     }
 
-    fn read(variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
+    fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
         if let Some(chosen) = variable("TREEPIE_CACHE_DIR").filter(|path| !path.as_os_str().is_empty()) {
-            return Self { directories: vec![chosen], is_chosen: true };
+            return Self { directories: vec![chosen], is_user_specified: true };
         }
         let absolute = |path: Option<PathBuf>| path.filter(|path| path.is_absolute());
         let user = absolute(variable("XDG_CACHE_HOME")).or_else(|| Some(absolute(variable("HOME"))?.join(".cache")));
         let user = user.map(|directory| directory.join("treepie"));
-        // A home that cannot be written, as on many compute nodes, must not be the end.
+        // A read-only home, as on many compute nodes, must not be fatal.
         let temporary = std::env::temp_dir().join(format!("treepie-{}", rustix::process::getuid().as_raw()));
-        Self { directories: user.into_iter().chain([temporary]).collect(), is_chosen: false }
+        Self { directories: user.into_iter().chain([temporary]).collect(), is_user_specified: false }
     }
 }
 
-/// A compiled shim that no other user can have written, held open so that what is loaded is what was looked at.
+/// A compiled shim that no other user can have written, held open so that the file that was checked is the one loaded.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedShim {
     file: File,
     path: PathBuf,
 }
 
-impl Kept {
-    fn open(directory: &Directory, name: &OsStr) -> Result<Self, Refusal> {
+impl CachedShim {
+    fn open(directory: &TrustedDirectory, name: &OsStr) -> Result<Self, TrustError> {
         Ok(Self { file: directory.file(name)?, path: directory.name().join(name) })
     }
 
-    /// The name that it is kept under.
+    /// Its path in the cache.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of the open file: nobody can put another one there.
-    pub(crate) fn loadable(&self) -> PathBuf {
+    /// The path of the open file, which nobody can replace.
+    pub(crate) fn fd_path(&self) -> PathBuf {
         descriptor_path(&self.file)
     }
 }
 
-/// A file in one of the directories whose name is accepted. What is passed over is told to `refused`.
+/// Finds a file whose name `accepts` matches. Reports untrusted files and directories in `refused`.
 pub(crate) fn find(
     directories: &[PathBuf],
     accepts: impl Fn(&str) -> bool,
     refused: &mut Vec<SetupError>,
-) -> Option<Kept> {
-    directories.iter().find_map(|place| match Directory::open(place, false) {
+) -> Option<CachedShim> {
+    directories.iter().find_map(|path| match TrustedDirectory::open(path, false) {
         Ok(directory) => find_in(&directory, &accepts, refused),
         Err(error) => {
-            tell(place, error, refused);
+            note_untrusted(path, error, refused);
             None
         }
     })
 }
 
-/// What is not there, or cannot be read, is nobody's attack.
-fn tell(path: &Path, refusal: Refusal, refused: &mut Vec<SetupError>) {
-    if let Refusal::Untrusted(_) = refusal {
+/// A missing or unreadable file is not an attack.
+fn note_untrusted(path: &Path, refusal: TrustError, refused: &mut Vec<SetupError>) {
+    if let TrustError::Untrusted(_) = refusal {
         refused.push(SetupError::refused(path, refusal));
     }
 }
 
-fn find_in(directory: &Directory, accepts: impl Fn(&str) -> bool, refused: &mut Vec<SetupError>) -> Option<Kept> {
+fn find_in(
+    directory: &TrustedDirectory,
+    accepts: impl Fn(&str) -> bool,
+    refused: &mut Vec<SetupError>,
+) -> Option<CachedShim> {
     let entries = fs::read_dir(directory.path()).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut names = entries.filter(|name| name.to_str().is_some_and(&accepts));
-    names.find_map(|name| match Kept::open(directory, &name) {
-        Ok(kept) => Some(kept),
+    names.find_map(|name| match CachedShim::open(directory, &name) {
+        Ok(shim) => Some(shim),
         Err(error) => {
-            tell(&directory.name().join(&name), error, refused);
+            note_untrusted(&directory.name().join(&name), error, refused);
             None
         }
     })
 }
 
-/// The file `name` in the first directory that has it. Otherwise `make` is called, by one process at a time, to write
-/// it into a directory that is its own, and it is put into the first directory that can be written; true says that this
-/// happened. What is passed over is told to `refused`.
-pub(crate) fn obtain(
+/// Returns the file `name` from the first directory that has it. Otherwise one process at a time calls `make` to write
+/// it into a private directory, and moves it to the first writable directory; the result is then true. Reports
+/// untrusted files and directories in `refused`.
+pub(crate) fn get_or_build(
     directories: &[PathBuf],
     name: &str,
-    make: impl Fn(&Directory) -> Result<(), SetupError>,
+    make: impl Fn(&TrustedDirectory) -> Result<(), SetupError>,
     refused: &mut Vec<SetupError>,
-) -> Result<(Kept, bool), SetupError> {
-    if let Some(kept) = find(directories, |file| file == name, refused) {
-        return Ok((kept, false));
+) -> Result<(CachedShim, bool), SetupError> {
+    if let Some(shim) = find(directories, |file| file == name, refused) {
+        return Ok((shim, false));
     }
     let mut last = SetupError::cache(Path::new(""), "there is none");
-    for place in directories {
-        match obtain_in(place, name, &make) {
+    for path in directories {
+        match get_or_build_in(path, name, &make) {
             Err(error @ (SetupError::Cache { .. } | SetupError::Untrusted { .. })) => last = error,
             other => return other,
         }
@@ -128,41 +132,41 @@ pub(crate) fn obtain(
     Err(last)
 }
 
-fn obtain_in(
-    place: &Path,
+fn get_or_build_in(
+    path: &Path,
     name: &str,
-    make: impl Fn(&Directory) -> Result<(), SetupError>,
-) -> Result<(Kept, bool), SetupError> {
-    let refused = |error: Refusal| SetupError::refused(place, error);
-    let directory = Directory::open(place, true).map_err(refused)?;
-    let turn = wait_for_turn(&directory).map_err(refused)?;
-    // One that cannot be trusted is replaced.
-    if let Ok(kept) = Kept::open(&directory, name.as_ref()) {
-        return Ok((kept, false));
+    make: impl Fn(&TrustedDirectory) -> Result<(), SetupError>,
+) -> Result<(CachedShim, bool), SetupError> {
+    let refused = |error: TrustError| SetupError::refused(path, error);
+    let directory = TrustedDirectory::open(path, true).map_err(refused)?;
+    let lock = lock_directory(&directory).map_err(refused)?;
+    // An untrusted file is replaced.
+    if let Ok(shim) = CachedShim::open(&directory, name.as_ref()) {
+        return Ok((shim, false));
     }
-    sweep(&directory);
+    remove_stale_builds(&directory);
     let build = Build::new(directory).map_err(refused)?;
-    let kept = build.make(name, make)?;
-    // Within one directory tree a rename is atomic: nobody ever sees half a file.
-    renameat(&build.own, name, &build.within, name).map_err(|error| refused(error.into()))?;
-    drop(turn);
-    Ok((Kept { path: build.within.name().join(name), ..kept }, true))
+    let shim = build.make(name, make)?;
+    // Within one directory tree a rename is atomic: nobody ever sees a partial file.
+    renameat(&build.directory, name, &build.parent, name).map_err(|error| refused(error.into()))?;
+    drop(lock);
+    Ok((CachedShim { path: build.parent.name().join(name), ..shim }, true))
 }
 
-/// What `make` writes, for this process alone and under no name that lasts.
-pub(crate) fn make_unnamed(
+/// Builds a shim for this process alone, in a temporary directory that is removed.
+pub(crate) fn build_uncached(
     name: &str,
-    make: impl Fn(&Directory) -> Result<(), SetupError>,
-) -> Result<Kept, SetupError> {
+    make: impl Fn(&TrustedDirectory) -> Result<(), SetupError>,
+) -> Result<CachedShim, SetupError> {
     let temporary = std::env::temp_dir();
     let build = Build::temporary().map_err(|error| SetupError::refused(&temporary, error))?;
     build.make(name, make)
 }
 
-/// Holds the directory's lock until it is dropped, if locks work there and it comes free in time.
-fn wait_for_turn(directory: &Directory) -> Result<File, Refusal> {
+/// Locks the directory until the result is dropped, if locks work there and it becomes free in time.
+fn lock_directory(directory: &TrustedDirectory) -> Result<File, TrustError> {
     let lock = directory.create("lock")?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     while flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
         if Instant::now() > deadline {
             break;
@@ -172,52 +176,57 @@ fn wait_for_turn(directory: &Directory) -> Result<File, Refusal> {
     Ok(lock)
 }
 
-/// Removes what builds that were killed have left.
-fn sweep(directory: &Directory) {
+/// Removes the remains of killed builds.
+fn remove_stale_builds(directory: &TrustedDirectory) {
     for entry in fs::read_dir(directory.path()).into_iter().flatten().flatten() {
-        let is_build = entry.file_name().to_str().is_some_and(|name| name.starts_with(BUILD));
+        let is_build = entry.file_name().to_str().is_some_and(|name| name.starts_with(BUILD_PREFIX));
         let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        if is_build && age.is_some_and(|age| age > ABANDONED) {
-            // It is only tidier without it.
+        if is_build && age.is_some_and(|age| age > STALE_AGE) {
+            // Failure to remove it does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A directory of one build alone, removed with all it holds at the end.
+/// The private directory of one build, removed on drop.
 struct Build {
-    within: Directory,
-    own: Directory,
+    parent: TrustedDirectory,
+    directory: TrustedDirectory,
     name: String,
 }
 
 impl Build {
-    fn new(within: Directory) -> Result<Self, Refusal> {
-        // Nodes that share the directory may have the same process number, hence the time.
+    fn new(within: TrustedDirectory) -> Result<Self, TrustError> {
+        // Nodes that share the directory may have the same pid, hence the time.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let name = format!("{BUILD}{}-{now}", std::process::id());
-        Ok(Self { own: within.subdirectory(&name)?, within, name })
+        let name = format!("{BUILD_PREFIX}{}-{now}", std::process::id());
+        Ok(Self { directory: within.subdirectory(&name)?, parent: within, name })
     }
 
-    fn temporary() -> Result<Self, Refusal> {
-        Self::new(Directory::temporary()?)
+    fn temporary() -> Result<Self, TrustError> {
+        Self::new(TrustedDirectory::temporary()?)
     }
 
-    /// Has a file made here. It is for this user only, whatever the umask of the compiler.
-    fn make(&self, name: &str, make: impl Fn(&Directory) -> Result<(), SetupError>) -> Result<Kept, SetupError> {
-        make(&self.own)?;
-        let path = self.own.name().join(name);
-        // The directory is private, so whatever mode it has it was not written by others.
-        let file = File::open(self.own.path().join(name)).and_then(|file| keep_private(&file).map(|()| file));
-        let file = file.map_err(|error| SetupError::cache(self.own.name(), error))?;
-        Ok(Kept { file, path })
+    /// Builds a file here, private to this user whatever the umask of the compiler.
+    fn make(
+        &self,
+        name: &str,
+        make: impl Fn(&TrustedDirectory) -> Result<(), SetupError>,
+    ) -> Result<CachedShim, SetupError> {
+        make(&self.directory)?;
+        let path = self.directory.name().join(name);
+        // The directory is private, so others cannot have written the file whatever its mode.
+        let file =
+            File::open(self.directory.path().join(name)).and_then(|file| make_file_private(&file).map(|()| file));
+        let file = file.map_err(|error| SetupError::cache(self.directory.name(), error))?;
+        Ok(CachedShim { file, path })
     }
 }
 
 impl Drop for Build {
     fn drop(&mut self) {
-        // A later build sweeps it away if it cannot be removed now.
-        let _ = fs::remove_dir_all(self.within.path().join(&self.name));
+        // A later build removes it if this fails.
+        let _ = fs::remove_dir_all(self.parent.path().join(&self.name));
     }
 }
 

@@ -1,85 +1,88 @@
 //! One rank of an MPI job as an engine.
 //!
-//! It never waits inside MPI: whoever waits polls, and pauses in between ([`Rest`]). An MPI that waits spins, which
-//! costs milliseconds a message when ranks outnumber processors.
+//! It never blocks inside MPI: a waiting rank polls, and pauses in between ([`PollBackoff`]). An MPI that blocks spins,
+//! which costs milliseconds a message when ranks outnumber processors.
 //!
-//! MPI bounds neither what it stores of records that nobody takes nor the memory for it. The engine holds back only
-//! what MPI itself holds back; the credit of the endpoint above is what keeps a flood of records bounded.
+//! MPI bounds neither the number nor the memory of unexpected messages. The engine throttles only as MPI itself does;
+//! the endpoint's credits bound a flood of records.
 
 use std::time::{Duration, Instant};
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Refused};
+use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, RecordHeader};
 
 use crate::bulk::Bulk;
 use crate::exit;
 use crate::inbox::Inbox;
-use crate::outbox::Outbox;
+use crate::poll_backoff::PollBackoff;
 use crate::record::MAX_BODY;
-use crate::rest::Rest;
-use crate::shim::{Request, Shim, World};
+use crate::send_queue::MpiSendQueue;
+use crate::shim::{MpiRequest, Shim, WorldInfo};
 
 /// The exit status of a job in which a rank failed; that of a Rust program that panics.
-const FAILED: i32 = 101;
+const EXIT_PANIC: i32 = 101;
 
-/// One rank, as an MPI process.
+/// The fabric of one rank, an MPI process.
 pub(crate) struct MpiFabric {
     shim: Shim,
-    world: World,
+    world: WorldInfo,
     start: Instant,
     inbox: Inbox,
-    outbox: Outbox,
+    send_queue: MpiSendQueue,
     bulk: Bulk,
-    /// Polls since transfers were looked at before records.
-    records: u32,
-    rest: Rest,
-    stage: Stage,
+    /// Polls since transfers were last polled before records.
+    polls_since_bulk: u32,
+    backoff: PollBackoff,
+    stage: DepartureStage,
 }
 
-/// Transfers are looked at before records in one of so many polls.
-const RECORDS: u32 = 16;
+/// One of this many polls tests transfers before records.
+const BULK_POLL_INTERVAL: u32 = 16;
 
-/// How far this rank is on its way out.
-enum Stage {
-    Here,
-    /// Its last records and transfers are on their way.
+/// The progress of this rank's departure.
+enum DepartureStage {
+    Active,
+    /// Its last records and transfers are in flight.
     Draining,
-    /// It waits for the others to come as far.
-    Gathering(Request),
-    /// Nobody sends anything any more.
-    Gone,
+    /// It waits for the others in a barrier.
+    Barrier(MpiRequest),
+    /// No rank sends any more.
+    Departed,
 }
 
 impl MpiFabric {
-    pub(crate) fn new(shim: Shim, world: World) -> Self {
+    pub(crate) fn new(shim: Shim, world: WorldInfo) -> Self {
         if world.size > 1 {
-            exit::enter(world.rank, shim.aborter());
+            exit::arm(world.rank, shim.abort_handle());
         }
         Self {
             inbox: Inbox::new(&shim),
-            outbox: Outbox::new(world.size as u32),
-            bulk: Bulk::new(world.largest_tag),
-            records: 0,
-            rest: Rest::new(&world),
+            send_queue: MpiSendQueue::new(world.size as u32),
+            bulk: Bulk::new(world.tag_ub),
+            polls_since_bulk: 0,
+            backoff: PollBackoff::new(&world),
             start: Instant::now(),
-            stage: Stage::Here,
+            stage: DepartureStage::Active,
             shim,
             world,
         }
     }
 
-    /// The memory for a transfer with a peer, if there is such a rank.
-    fn if_there(&self, peer: u32, span: Span) -> Result<Span, Refused> {
+    /// Returns the span if the peer exists, else an error.
+    fn check_peer(&self, peer: u32, span: Span) -> Result<Span, BulkError> {
         let ranks = self.world.size as u32;
         if peer < ranks {
             return Ok(span);
         }
-        Err(Refused::because(span, format!("a bulk transfer with rank {peer} of {ranks} cannot be")))
+        Err(BulkError::invalid(
+            span,
+            format!("a bulk transfer with rank {peer} is impossible in a world of {ranks} ranks"),
+        ))
     }
 
     fn abort(&self, why: &str, code: i32) -> ! {
         let line = format!("treepie: rank {} {why}: the job is aborted\n", self.world.rank);
-        exit::abort(self.shim.aborter(), &line, code)
+        exit::abort(self.shim.abort_handle(), &line, code)
     }
 }
 
@@ -105,91 +108,91 @@ impl Fabric for MpiFabric {
     }
 
     #[inline]
-    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
-        self.outbox.try_send(&self.shim, to, head, body)
+    fn try_send(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
+        self.send_queue.try_send(&self.shim, to, head, body)
     }
 
     #[inline]
-    fn poll(&mut self) -> Option<Event<'_>> {
-        self.outbox.reap(&self.shim);
-        // A test of transfers none of which is done has MPI look at all of them, and at everything else; where ranks outnumber
-        // processors it also gives the processor away. So records come first, but they must not keep transfers waiting.
-        self.records = (self.records + 1) % RECORDS;
-        if self.records == 0
+    fn poll(&mut self) -> Option<FabricEvent<'_>> {
+        self.send_queue.reap(&self.shim);
+        // A test of incomplete transfers makes MPI progress all of them, and everything else; where ranks outnumber
+        // processors it also yields. So records come first, but they must not starve transfers.
+        self.polls_since_bulk = (self.polls_since_bulk + 1) % BULK_POLL_INTERVAL;
+        if self.polls_since_bulk == 0
             && let Some(event) = self.bulk.poll(&self.shim)
         {
             return Some(event);
         }
         match self.inbox.poll(&self.shim) {
-            Some((from, head, body)) => Some(Event::Record { from, head, body }),
+            Some((from, head, body)) => Some(FabricEvent::Record { from, head, body }),
             None => self.bulk.poll(&self.shim),
         }
     }
 
     fn idle(&mut self, round: u32) -> bool {
-        self.rest.pause(round, !self.bulk.is_empty())
+        self.backoff.pause(round, !self.bulk.is_empty())
     }
 
-    fn depart(&mut self) {
-        if let Stage::Here = self.stage {
-            self.stage = Stage::Draining;
+    fn begin_finalize(&mut self) {
+        if let DepartureStage::Active = self.stage {
+            self.stage = DepartureStage::Draining;
         }
     }
 
-    fn departed(&mut self) -> bool {
+    fn is_finalized(&mut self) -> bool {
         match &self.stage {
-            Stage::Here => {}
-            Stage::Draining => {
-                // Only after its own sends: then the end of the barrier says that no rank has any left.
-                self.outbox.reap(&self.shim);
-                if self.outbox.is_empty() && self.bulk.is_empty() {
-                    self.stage = Stage::Gathering(self.shim.ibarrier());
+            DepartureStage::Active => {}
+            DepartureStage::Draining => {
+                // Only after its own sends: then the completion of the barrier means that no rank has any left.
+                self.send_queue.reap(&self.shim);
+                if self.send_queue.is_empty() && self.bulk.is_empty() {
+                    self.stage = DepartureStage::Barrier(self.shim.ibarrier());
                 }
             }
-            Stage::Gathering(barrier) => {
+            DepartureStage::Barrier(barrier) => {
                 if self.shim.test(barrier).is_some() {
-                    self.stage = Stage::Gone;
+                    self.stage = DepartureStage::Departed;
                 }
             }
-            Stage::Gone => return true,
+            DepartureStage::Departed => return true,
         }
-        matches!(self.stage, Stage::Gone)
+        matches!(self.stage, DepartureStage::Departed)
     }
 
-    fn fail(&mut self) {
-        self.abort("panicked", FAILED);
+    fn announce_failure(&mut self) {
+        self.abort("panicked", EXIT_PANIC);
     }
 
-    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
-        let span = self.if_there(from, span)?;
-        // MPI looks for a transfer among all records that have come and were not taken, and there may be many when short messages
-        // are announced: these had no credit left. As records they are looked for by nobody.
+    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<BulkDescriptor>, BulkError> {
+        let span = self.check_peer(from, span)?;
+        // MPI matches a transfer against all unexpected records, and there may be many when short messages use
+        // rendezvous: these had no credit left. Sent as records they need no such matching.
         if span.len() <= MAX_BODY {
-            return Err(Refused::not_here(span));
+            return Err(BulkError::unsupported(span));
         }
         self.bulk.receive(&self.shim, from, slot, span).map(Some)
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> Result<(), Refused> {
-        let span = self.if_there(to, span)?;
-        self.bulk.send(&self.shim, to, slot, invite, span)
+    fn bulk_send(&mut self, to: u32, slot: u32, cts: BulkDescriptor, span: Span) -> Result<(), BulkError> {
+        let span = self.check_peer(to, span)?;
+        self.bulk.send(&self.shim, to, slot, cts, span)
     }
 
-    fn knows_life(&self) -> bool {
+    fn detects_failures(&self) -> bool {
         false
     }
 }
 
 impl Drop for MpiFabric {
-    /// Leaves MPI in order if all ranks have departed. Otherwise the others may wait for this one, and MPI may still
-    /// write into memory that is about to be freed: the job ends.
+    /// Finalizes MPI if all ranks have departed. Otherwise the others may wait for this one, and MPI may still write
+    /// into memory that is about to be freed: the job is aborted.
     fn drop(&mut self) {
-        let in_order = matches!(self.stage, Stage::Gone) || self.world.size == 1;
+        let in_order = matches!(self.stage, DepartureStage::Departed) || self.world.size == 1;
         if !in_order || !self.bulk.is_empty() {
-            self.abort("left its world before the others", exit::VANISHED);
+            self.abort("finalized before the other ranks", exit::EXIT_WITHOUT_FINALIZE);
         }
-        exit::leave();
+        exit::disarm();
         self.inbox.close(&self.shim);
-        self.shim.end();
+        self.shim.finalize();
     }
 }

@@ -1,9 +1,9 @@
-//! Why MPI could not be used, each with what to do about it.
+//! Why MPI could not be used, each with a remedy.
 
 use std::path::{Path, PathBuf};
 
 use crate::Flavor;
-use crate::trust::Refusal;
+use crate::trust::TrustError;
 
 /// MPI could not be found, prepared or started.
 #[derive(thiserror::Error)]
@@ -20,10 +20,10 @@ pub enum SetupError {
         "this process was started by {wanted}, but the only mpicc here is of {found}: install that of {wanted}, or set \
          TREEPIE_MPICC to it"
     )]
-    NoMpiccOf {
-        /// Who started this process.
+    NoMatchingMpicc {
+        /// The MPI that started this process.
         wanted: Flavor,
-        /// What was found.
+        /// The installation that was found.
         found: String,
     },
     /// The named compiler cannot be run.
@@ -42,7 +42,7 @@ pub enum SetupError {
         /// The first lines of its output.
         output: String,
     },
-    /// The compiled shim has nowhere to go.
+    /// The cache directory cannot be written.
     #[error("cannot write to the cache directory {}: {reason}; set TREEPIE_CACHE_DIR to one that can be written", directory.display())]
     Cache {
         /// The directory.
@@ -50,7 +50,7 @@ pub enum SetupError {
         /// What the system says.
         reason: String,
     },
-    /// Another user may have put something else where compiled shims are kept.
+    /// Another user may have written the cached shim or its directory.
     #[error(
         "{} is not used for MPI shims, since other users may have written to it: {reason}; set TREEPIE_CACHE_DIR to a \
          directory that only you can write, as every directory above it", path.display()
@@ -58,31 +58,31 @@ pub enum SetupError {
     Untrusted {
         /// The shim, or the directory for shims.
         path: PathBuf,
-        /// Which file or directory on the way others may write, and why.
+        /// Which file or directory others may write, and why.
         reason: String,
     },
     /// The compiled shim or its MPI cannot be loaded.
-    #[error("cannot load the MPI shim {}: {reason}; if its MPI has changed, remove the file to have it built anew", path.display())]
+    #[error("cannot load the MPI shim {}: {reason}; if its MPI has changed, remove the file to have it rebuilt", path.display())]
     Load {
         /// The shim.
         path: PathBuf,
         /// What the loader says.
         reason: String,
     },
-    /// The shim's MPI does not know the launcher, so that every process believes to be alone.
+    /// The shim's MPI does not know the launcher, so every process is a world of one rank.
     #[error(
         "the launcher started {size} processes, but {library} sees one: it is not the MPI whose launcher was used; use \
          that one's, or set TREEPIE_MPICC to the launcher's mpicc"
     )]
     WrongMpi {
-        /// How many processes there are by the launcher's word.
+        /// The number of processes by the launcher's environment.
         size: u32,
         /// The MPI that was loaded.
         library: String,
     },
     /// MPI cannot be started a second time.
     #[error("MPI was started before in this process, and it can be started only once")]
-    Again,
+    AlreadyStarted,
 }
 
 treepie_base::debug_by_display!(SetupError);
@@ -92,10 +92,10 @@ impl SetupError {
         Self::Load { path: path.into(), reason: reason.to_string() }
     }
 
-    pub(crate) fn refused(path: &Path, refusal: Refusal) -> Self {
+    pub(crate) fn refused(path: &Path, refusal: TrustError) -> Self {
         match refusal {
-            Refusal::Untrusted(reason) => Self::Untrusted { path: path.into(), reason },
-            Refusal::System(error) => Self::cache(path, error),
+            TrustError::Untrusted(reason) => Self::Untrusted { path: path.into(), reason },
+            TrustError::System(error) => Self::cache(path, error),
         }
     }
 

@@ -1,8 +1,8 @@
-//! A process that exits without leaving its world: main has returned, or somebody called exit, while handles of the world are
-//! kept or were forgotten.
+//! Handles a process that exits without finalizing: main has returned, or exit was called, while handles of the world
+//! are still alive or were forgotten.
 //!
-//! MPI would have the others wait for it for ever, or would say nothing of why it ends them. So it ends the job, and says which
-//! rank it was.
+//! MPI would let the others wait for ever, or would end them without a reason. So this aborts the job, and names the
+//! rank.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write;
@@ -11,76 +11,76 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::shim::Aborter;
+use crate::shim::AbortHandle;
 
-/// The exit status of a job in which a rank went away without a word.
-pub(crate) const VANISHED: i32 = 1;
+/// The exit status of a job in which a rank exited without finalizing.
+pub(crate) const EXIT_WITHOUT_FINALIZE: i32 = 1;
 
-/// The rank, its process and how to end the job.
-static OWN: OnceLock<(i32, u32, Aborter)> = OnceLock::new();
+/// The rank, its pid and the handle to abort the job.
+static RANK_INFO: OnceLock<(i32, u32, AbortHandle)> = OnceLock::new();
 
-/// Whether this process is in its world.
-static INSIDE: AtomicBool = AtomicBool::new(false);
+/// Whether this process has joined its world and has not finalized.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_env = "gnu")]
 unsafe extern "C" {
-    /// Of the GNU C library: as atexit, and tells the status.
+    /// GNU C library: as atexit, and passes the status.
     fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// From now on an exit of this process is one without leaving.
-pub(crate) fn enter(rank: i32, aborter: Aborter) {
-    if OWN.set((rank, std::process::id(), aborter)).is_ok() {
-        // Should it be refused, or in another C library, an exit is what it was to MPI.
+/// From now on an exit of this process aborts the job.
+pub(crate) fn arm(rank: i32, abort_handle: AbortHandle) {
+    if RANK_INFO.set((rank, std::process::id(), abort_handle)).is_ok() {
+        // If it fails, or in another C library, MPI handles the exit.
         #[cfg(target_env = "gnu")]
         // SAFETY: registers a function that may be called at any exit.
         unsafe {
-            on_exit(exits, ptr::null_mut())
+            on_exit(exit_handler, ptr::null_mut())
         };
     }
-    INSIDE.store(true, Ordering::SeqCst);
+    INITIALIZED.store(true, Ordering::SeqCst);
 }
 
-/// From now on an exit is in order.
-pub(crate) fn leave() {
-    INSIDE.store(false, Ordering::SeqCst);
+/// From now on an exit is regular.
+pub(crate) fn disarm() {
+    INITIALIZED.store(false, Ordering::SeqCst);
 }
 
-extern "C" fn exits(status: c_int, _: *mut c_void) {
-    let Some((rank, process, aborter)) = OWN.get() else { return };
-    // A child that a rank forked has the handler too, and is no rank.
-    if *process != std::process::id() || !INSIDE.swap(false, Ordering::SeqCst) {
+extern "C" fn exit_handler(status: c_int, _: *mut c_void) {
+    let Some((rank, process, abort_handle)) = RANK_INFO.get() else { return };
+    // A child that a rank forked has the handler too, and is not a rank.
+    if *process != std::process::id() || !INITIALIZED.swap(false, Ordering::SeqCst) {
         return;
     }
     let line = match status {
         0 => format!(
-            "treepie: rank {rank} exited without leaving its world: drop all handles of it before main returns\n"
+            "treepie: rank {rank} exited without finalizing: drop all handles of its world before main returns\n"
         ),
         status => format!("treepie: rank {rank} exited with status {status}\n"),
     };
-    // Standard output was flushed when the exit began. Its lock may be held by another thread, and is not waited for here.
-    end_all(*aborter, &line, if status == 0 { VANISHED } else { status })
+    // Standard output was flushed when the exit began. Another thread may hold its lock, so this does not flush again.
+    abort_job(*abort_handle, &line, if status == 0 { EXIT_WITHOUT_FINALIZE } else { status })
 }
 
-/// Ends all ranks, and says in a line which rank does that and why: the MPI's own words may not name it, and may be lost.
-pub(crate) fn abort(aborter: Aborter, line: &str, code: i32) -> ! {
-    leave();
-    // MPI ends the process at once. What cannot be written now is lost, and there is nobody to tell.
+/// Aborts the job, and prints which rank does so and why: MPI's own message may not name it, and may be lost.
+pub(crate) fn abort(abort_handle: AbortHandle, line: &str, code: i32) -> ! {
+    disarm();
+    // MPI ends the process at once. What cannot be written now is lost, without a way to report it.
     let _ = std::io::stdout().flush();
-    end_all(aborter, line, code)
+    abort_job(abort_handle, line, code)
 }
 
-fn end_all(aborter: Aborter, line: &str, code: i32) -> ! {
+fn abort_job(abort_handle: AbortHandle, line: &str, code: i32) -> ! {
     let _ = std::io::stderr().write_all(line.as_bytes());
-    wait_for_reader();
-    aborter.abort(code)
+    wait_until_drained();
+    abort_handle.abort(code)
 }
 
-/// Waits until the launcher has read everything: MPICH's throws away what it has not read when a job is aborted.
-fn wait_for_reader() {
+/// Waits until the launcher has read everything: MPICH's discards unread output when a job is aborted.
+fn wait_until_drained() {
     const MOST: u32 = 1000;
     for _ in 0..MOST {
-        // Of a pipe, what is unread; a regular file or a terminal may say anything, and is waited for in vain at most.
+        // The unread bytes of a pipe; a regular file or a terminal may return anything, which at most delays this.
         let unread = [rustix::io::ioctl_fionread(std::io::stdout()), rustix::io::ioctl_fionread(std::io::stderr())];
         if !unread.iter().any(|bytes| matches!(bytes, Ok(1..))) {
             return;

@@ -1,4 +1,4 @@
-//! The MPIs of this machine, by their compilers.
+//! The MPI installations of this machine, found by their compilers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::{Flavor, SetupError};
 
-/// An MPI that programs can be compiled for.
+/// An MPI with a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    /// Its C compiler, by the path to call it with: Open MPI's goes by the name that it is called by.
+    /// Its C compiler, by the path to call it with: Open MPI's wrapper depends on the name that it is called by.
     pub mpicc: PathBuf,
     /// Which MPI it is.
     pub flavor: Flavor,
-    /// Its version, as `4.1.4`; empty if it does not say.
+    /// Its version, as `4.1.4`; empty if unknown.
     pub version: String,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Installation {
     }
 }
 
-/// All MPIs in `PATH`, in its order; one that goes by several names is listed once.
+/// All MPIs in `PATH`, in its order; one with several names is listed once.
 pub fn installations() -> Vec<Installation> {
     let mut found: Vec<Installation> = Vec::new();
     for installation in candidates(Flavor::Unknown).filter_map(|mpicc| Installation::identify(&mpicc).ok()) {
@@ -37,18 +37,18 @@ pub fn installations() -> Vec<Installation> {
 
 impl Installation {
     /// The installation that a user names: by path, or by a name in `PATH`.
-    pub(crate) fn named(mpicc: &Path) -> Result<Self, SetupError> {
+    pub(crate) fn from_mpicc(mpicc: &Path) -> Result<Self, SetupError> {
         let is_name = mpicc.components().count() == 1 && !mpicc.is_absolute();
         let in_path = directories().map(|directory| directory.join(mpicc)).find(|path| is_name && path.is_file());
-        // It is called from another directory later on.
-        let place = in_path.map_or_else(|| std::path::absolute(mpicc), Ok);
+        // It is called from another directory later.
+        let path = in_path.map_or_else(|| std::path::absolute(mpicc), Ok);
         let not_runnable =
             |error: io::Error| SetupError::NotRunnable { mpicc: mpicc.into(), reason: error.to_string() };
-        place.and_then(|path| Self::identify(&path)).map_err(not_runnable)
+        path.and_then(|path| Self::identify(&path)).map_err(not_runnable)
     }
 
     /// The first installation in `PATH` that belongs to a launcher; any, if the launcher serves several.
-    pub(crate) fn of(wanted: Flavor) -> Result<Self, SetupError> {
+    pub(crate) fn for_flavor(wanted: Flavor) -> Result<Self, SetupError> {
         let mut others = Vec::new();
         for installation in candidates(wanted).filter_map(|mpicc| Self::identify(&mpicc).ok()) {
             if wanted == Flavor::Unknown || installation.flavor == wanted {
@@ -56,17 +56,17 @@ impl Installation {
             }
             others.push(installation);
         }
-        // An MPI that does not say what it is may be the right one.
+        // An MPI of unknown flavor may be the right one.
         if let Some(unknown) = others.iter().find(|other| other.flavor == Flavor::Unknown) {
             return Ok(unknown.clone());
         }
         match others.first() {
             None => Err(SetupError::NoMpicc),
-            Some(other) => Err(SetupError::NoMpiccOf { wanted, found: other.to_string() }),
+            Some(other) => Err(SetupError::NoMatchingMpicc { wanted, found: other.to_string() }),
         }
     }
 
-    /// What distinguishes it from all others, by whatever name it is called.
+    /// Its identity, whatever name it is called by.
     pub(crate) fn identity(&self) -> (PathBuf, Flavor, &str) {
         (self.mpicc.canonicalize().unwrap_or_else(|_| self.mpicc.clone()), self.flavor, &self.version)
     }
@@ -83,8 +83,8 @@ impl Installation {
     }
 }
 
-/// Files in `PATH` that look like MPI compilers. A directory's name for the wanted flavor comes before the neutral one,
-/// which often stands for another flavor where several are installed.
+/// Files in `PATH` that look like MPI compilers. In each directory the name for the wanted flavor comes before the
+/// neutral one, which often is another flavor where several are installed.
 fn candidates(wanted: Flavor) -> impl Iterator<Item = PathBuf> {
     let names = match wanted {
         Flavor::OpenMpi => ["mpicc.openmpi", "mpicc", "mpicc.mpich"],
@@ -138,9 +138,9 @@ mod tests {
         let found = installations();
         for (at, one) in found.iter().enumerate() {
             assert!(found[at + 1..].iter().all(|other| other.identity() != one.identity()));
-            assert_eq!(Installation::named(&one.mpicc).unwrap(), *one);
-            assert_eq!(Installation::of(one.flavor).unwrap().flavor, one.flavor);
+            assert_eq!(Installation::from_mpicc(&one.mpicc).unwrap(), *one);
+            assert_eq!(Installation::for_flavor(one.flavor).unwrap().flavor, one.flavor);
         }
-        assert!(matches!(Installation::named(Path::new("no-such-mpicc")), Err(SetupError::NotRunnable { .. })));
+        assert!(matches!(Installation::from_mpicc(Path::new("no-such-mpicc")), Err(SetupError::NotRunnable { .. })));
     }
 }

@@ -1,11 +1,11 @@
-//! Which MPI started this process, by the environment that its launcher made.
+//! Detects which MPI started this process, from the environment that its launcher set.
 
-/// A family of MPIs whose launchers and libraries know each other.
+/// A family of MPIs whose launchers and libraries are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavor {
-    /// Open MPI and what is made from it.
+    /// Open MPI and its derivatives.
     OpenMpi,
-    /// MPICH and what is made from it, as Intel MPI and MVAPICH.
+    /// MPICH and its derivatives, as Intel MPI and MVAPICH.
     Mpich,
     /// Another one, or a launcher that serves several, as `srun`.
     Unknown,
@@ -21,20 +21,21 @@ impl std::fmt::Display for Flavor {
     }
 }
 
-/// The MPI whose launcher (`mpirun`, `mpiexec`, `srun`) started this process; nothing if none did.
+/// The MPI whose launcher (`mpirun`, `mpiexec`, `srun`) started this process; none if it was started without one.
 ///
-/// `srun` counts only for a step of several tasks: the script of a batch job sees the job's variables too, and is alone.
+/// `srun` counts only for a step of several tasks: the script of a batch job sees the job's variables too, and runs
+/// once.
 pub fn running_under_mpi() -> Option<Flavor> {
-    Some(Launcher::find()?.flavor)
+    Some(Launcher::detect()?.flavor)
 }
 
-/// Whether this process is to tell what all ranks of a node would tell: the first one, or one that no launcher started.
-pub(crate) fn speaks_for_node() -> bool {
-    speaks(|name| std::env::var(name).ok())
+/// Whether this process prints what all ranks of a node would print: the first rank, or a process without a launcher.
+pub(crate) fn is_node_leader() -> bool {
+    is_leader(|name| std::env::var(name).ok())
 }
 
-fn speaks(variable: impl Fn(&str) -> Option<String>) -> bool {
-    // The rank on the node, if the launcher says it, else that in the world.
+fn is_leader(variable: impl Fn(&str) -> Option<String>) -> bool {
+    // The rank on the node, if the launcher sets it, else that in the world.
     const RANKS: [&str; 7] = [
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "MPI_LOCALRANKID",
@@ -47,24 +48,24 @@ fn speaks(variable: impl Fn(&str) -> Option<String>) -> bool {
     RANKS.into_iter().find_map(variable).is_none_or(|rank| rank.trim() == "0")
 }
 
-/// What the environment says of the launcher.
+/// The launcher, as detected from the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launcher {
     pub(crate) flavor: Flavor,
-    /// How many processes it started, if it says.
+    /// The number of processes, if known.
     pub(crate) size: Option<u32>,
 }
 
 impl Launcher {
-    pub(crate) fn find() -> Option<Self> {
-        Self::read(|name| std::env::var(name).ok())
+    pub(crate) fn detect() -> Option<Self> {
+        Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let set = |name: &str| variable(name).is_some();
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
         let step = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1 && set("SLURM_PROCID"));
-        // Launchers start one another (mpirun uses srun), so the innermost, the most specific, is asked first.
+        // Launchers start one another (mpirun uses srun), so the innermost, the most specific, is tested first.
         if set("OMPI_COMM_WORLD_RANK") || set("OMPI_COMM_WORLD_SIZE") {
             return Some(Self { flavor: Flavor::OpenMpi, size: number("OMPI_COMM_WORLD_SIZE") });
         }
@@ -82,19 +83,20 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Option<(Flavor, Option<u32>)> {
-        let found =
-            Launcher::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()));
+        let found = Launcher::from_variables(|name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
+        });
         found.map(|launcher| (launcher.flavor, launcher.size))
     }
 
     #[test]
-    fn the_first_rank_of_a_node_speaks() {
-        let speaks = |variables: &[(&str, &str)]| {
-            speaks(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()))
+    fn the_first_rank_of_a_node_is_its_leader() {
+        let leads = |variables: &[(&str, &str)]| {
+            is_leader(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()))
         };
-        assert!(speaks(&[]));
-        assert!(speaks(&[("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_LOCAL_RANK", "0")]));
-        assert!(!speaks(&[("PMI_RANK", "1")]));
+        assert!(leads(&[]));
+        assert!(leads(&[("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_LOCAL_RANK", "0")]));
+        assert!(!leads(&[("PMI_RANK", "1")]));
     }
 
     #[test]

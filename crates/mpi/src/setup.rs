@@ -8,106 +8,108 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use treepie_base::environment;
 use treepie_fabric::Fabric;
 
-use crate::cache::{self, Kept, Places};
+use crate::cache::{self, CacheDirs, CachedShim};
 use crate::engine::MpiFabric;
-use crate::launcher::{Launcher, speaks_for_node};
+use crate::launcher::{Launcher, is_node_leader};
 use crate::shim::{SOURCE, Shim};
-use crate::trust::Directory;
+use crate::trust::TrustedDirectory;
 use crate::{Flavor, Installation, SetupError};
 
-/// How much of a compiler's complaint an error repeats.
-const COMPLAINT_LINES: usize = 4;
+/// The number of lines of a compiler's output that an error repeats.
+const MAX_ERROR_LINES: usize = 4;
 
 /// A compiled shim.
 #[derive(Clone, Debug)]
-pub struct Installed {
+pub struct InstalledShim {
     /// The shared object.
     pub path: PathBuf,
     /// The MPI that it was compiled for.
     pub installation: Installation,
-    /// Whether it was compiled just now; otherwise it was there.
+    /// Whether it was compiled just now; otherwise it was cached.
     pub built: bool,
 }
 
 /// Compiles the shim with `mpicc`, or with the one that [`start`] would use, unless that has been done before.
-pub fn setup(mpicc: Option<&Path>) -> Result<Installed, SetupError> {
+pub fn setup(mpicc: Option<&Path>) -> Result<InstalledShim, SetupError> {
     let installation = match mpicc {
-        Some(mpicc) => Installation::named(mpicc)?,
-        None => choose()?,
+        Some(mpicc) => Installation::from_mpicc(mpicc)?,
+        None => select_installation()?,
     };
-    let (kept, installation, built) = told(|refused| setup_in(&Places::find().directories, installation, refused))?;
-    Ok(Installed { path: kept.path().into(), installation, built })
+    let (shim, installation, built) =
+        with_warnings(|refused| setup_in(&CacheDirs::from_environment().directories, installation, refused))?;
+    Ok(InstalledShim { path: shim.path().into(), installation, built })
 }
 
-/// Starts MPI and returns this rank's engine. All ranks do this together, each once.
+/// Initializes MPI and returns this rank's engine. Collective; each rank calls it once.
 pub fn start() -> Result<Box<dyn Fabric>, SetupError> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.load(Ordering::Relaxed) {
-        return Err(SetupError::Again);
+        return Err(SetupError::AlreadyStarted);
     }
-    let shim = Shim::load(told(obtain)?)?;
+    let shim = Shim::load(with_warnings(get_or_build_shim)?)?;
     if STARTED.swap(true, Ordering::Relaxed) {
-        return Err(SetupError::Again);
+        return Err(SetupError::AlreadyStarted);
     }
-    let world = shim.begin().ok_or(SetupError::Again)?;
-    let expected = Launcher::find().and_then(|launcher| launcher.size).unwrap_or(1);
+    let world = shim.init().ok_or(SetupError::AlreadyStarted)?;
+    let expected = Launcher::detect().and_then(|launcher| launcher.size).unwrap_or(1);
     if expected > 1 && world.size == 1 {
-        let library = shim.library();
-        shim.end();
+        let library = shim.library_version();
+        shim.finalize();
         return Err(SetupError::WrongMpi { size: expected, library });
     }
     Ok(Box::new(MpiFabric::new(shim, world)))
 }
 
 /// The MPI to use: `TREEPIE_MPICC`, else the one whose launcher started this process, else the first.
-fn choose() -> Result<Installation, SetupError> {
+fn select_installation() -> Result<Installation, SetupError> {
     match environment::path(environment::MPICC) {
-        Some(mpicc) => Installation::named(&mpicc),
-        None => Installation::of(wanted()),
+        Some(mpicc) => Installation::from_mpicc(&mpicc),
+        None => Installation::for_flavor(launcher_flavor()),
     }
 }
 
-fn wanted() -> Flavor {
-    Launcher::find().map_or(Flavor::Unknown, |launcher| launcher.flavor)
+fn launcher_flavor() -> Flavor {
+    Launcher::detect().map_or(Flavor::Unknown, |launcher| launcher.flavor)
 }
 
-/// Tells, in a line for each, what was passed over though it may be what somebody expects to be used.
-fn told<T>(work: impl FnOnce(&mut Vec<SetupError>) -> Result<T, SetupError>) -> Result<T, SetupError> {
+/// Prints, one per line, the untrusted files and directories that were skipped.
+fn with_warnings<T>(work: impl FnOnce(&mut Vec<SetupError>) -> Result<T, SetupError>) -> Result<T, SetupError> {
     let mut refused = Vec::new();
     let result = work(&mut refused);
     let mut lines: Vec<String> = refused.iter().map(SetupError::to_string).collect();
     lines.dedup();
-    // What is returned is told by whoever gets it.
+    // A returned error is reported by the caller.
     lines.retain(|line| result.as_ref().err().is_none_or(|error| *line != error.to_string()));
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !lines.is_empty() && speaks_for_node() && !TOLD.swap(true, Ordering::Relaxed) {
+    static PRINTED: AtomicBool = AtomicBool::new(false);
+    if !lines.is_empty() && is_node_leader() && !PRINTED.swap(true, Ordering::Relaxed) {
         lines.iter().for_each(|line| eprintln!("treepie: {line}"));
     }
     result
 }
 
-/// The shim to load.
-fn obtain(refused: &mut Vec<SetupError>) -> Result<Kept, SetupError> {
-    let places = Places::find();
-    match choose() {
-        Ok(installation) => match setup_in(&places.directories, installation.clone(), refused) {
-            // It takes about a second at each start, but it goes on.
-            Err(error @ (SetupError::Cache { .. } | SetupError::Untrusted { .. })) if !places.is_chosen => {
+/// Finds or builds the shim to load.
+fn get_or_build_shim(refused: &mut Vec<SetupError>) -> Result<CachedShim, SetupError> {
+    let cache_dirs = CacheDirs::from_environment();
+    match select_installation() {
+        Ok(installation) => match setup_in(&cache_dirs.directories, installation.clone(), refused) {
+            // Compiling takes about a second at each start, but works.
+            Err(error @ (SetupError::Cache { .. } | SetupError::Untrusted { .. })) if !cache_dirs.is_user_specified => {
                 refused.push(error);
                 let name = shim_name(&installation);
-                cache::make_unnamed(&name, |directory| compile(&installation.mpicc, directory, &name))
+                cache::build_uncached(&name, |directory| compile(&installation.mpicc, directory, &name))
             }
-            other => other.map(|(kept, ..)| kept),
+            other => other.map(|(shim, ..)| shim),
         },
-        // A compute node may have no compiler. What was set up elsewhere for this MPI and shared by the cache will do.
-        Err(error @ (SetupError::NoMpicc | SetupError::NoMpiccOf { .. })) => {
-            let flavors = match wanted() {
+        // A compute node may have no compiler. A shim that was built elsewhere for this MPI and is in a shared cache
+        // will do.
+        Err(error @ (SetupError::NoMpicc | SetupError::NoMatchingMpicc { .. })) => {
+            let flavors = match launcher_flavor() {
                 Flavor::Unknown => vec![Flavor::OpenMpi, Flavor::Mpich, Flavor::Unknown],
                 known => vec![known],
             };
             let prefixes: Vec<String> = flavors.into_iter().map(shim_prefix).collect();
             let is_shim = |name: &str| name.ends_with(".so") && prefixes.iter().any(|prefix| name.starts_with(prefix));
-            cache::find(&places.directories, is_shim, refused).ok_or(error)
+            cache::find(&cache_dirs.directories, is_shim, refused).ok_or(error)
         }
         Err(error) => Err(error),
     }
@@ -117,11 +119,11 @@ fn setup_in(
     directories: &[PathBuf],
     installation: Installation,
     refused: &mut Vec<SetupError>,
-) -> Result<(Kept, Installation, bool), SetupError> {
+) -> Result<(CachedShim, Installation, bool), SetupError> {
     let name = shim_name(&installation);
-    let make = |directory: &Directory| compile(&installation.mpicc, directory, &name);
-    let (kept, built) = cache::obtain(directories, &name, make, refused)?;
-    Ok((kept, installation, built))
+    let make = |directory: &TrustedDirectory| compile(&installation.mpicc, directory, &name);
+    let (shim, built) = cache::get_or_build(directories, &name, make, refused)?;
+    Ok((shim, installation, built))
 }
 
 fn shim_name(installation: &Installation) -> String {
@@ -130,7 +132,7 @@ fn shim_name(installation: &Installation) -> String {
     format!("{}{mpi:016x}.so", shim_prefix(flavor))
 }
 
-/// How the names of shims of this source, for this kind of processor and MPI, begin.
+/// The prefix of the names of shims of this source, for this architecture and MPI.
 fn shim_prefix(flavor: Flavor) -> String {
     let flavor = match flavor {
         Flavor::OpenMpi => "openmpi",
@@ -140,14 +142,14 @@ fn shim_prefix(flavor: Flavor) -> String {
     format!("{flavor}-{:016x}-", fnv1a(&[SOURCE.as_bytes(), std::env::consts::ARCH.as_bytes()]))
 }
 
-/// Compiles the shim into a directory that is this process's own.
-fn compile(mpicc: &Path, directory: &Directory, name: &str) -> Result<(), SetupError> {
+/// Compiles the shim into a private directory.
+fn compile(mpicc: &Path, directory: &TrustedDirectory, name: &str) -> Result<(), SetupError> {
     let failed = |error: std::io::Error| SetupError::cache(directory.name(), error);
     let source = directory.create("shim.c").map_err(|refusal| SetupError::refused(directory.name(), refusal));
     source?.write_all(SOURCE.as_bytes()).map_err(failed)?;
     let mut command = Command::new(mpicc);
     command.args(["-std=gnu99", "-O2", "-fPIC", "-shared", "shim.c", "-o"]).arg(name);
-    // What the compiler writes in between stays in the same directory: others may write where temporary files go.
+    // The compiler's temporary files stay in the same directory: others may write to the usual one.
     command.current_dir(directory.path()).env("TMPDIR", ".").stdin(Stdio::null());
     let output =
         command.output().map_err(|error| SetupError::NotRunnable { mpicc: mpicc.into(), reason: error.to_string() })?;
@@ -156,16 +158,16 @@ fn compile(mpicc: &Path, directory: &Directory, name: &str) -> Result<(), SetupE
     }
     let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut output: Vec<_> = lines.take(COMPLAINT_LINES).map(str::to_string).collect();
+    let mut output: Vec<_> = lines.take(MAX_ERROR_LINES).map(str::to_string).collect();
     if output.is_empty() {
-        output.push("it said nothing and wrote no file".into());
+        output.push("the compiler printed nothing and wrote no file".into());
     }
     Err(SetupError::Compile { mpicc: mpicc.into(), output: output.join(" | ") })
 }
 
-/// A hash that stays the same in every build of Treepie; not meant against an adversary.
+/// FNV-1a: a hash that is the same in every build of Treepie; not cryptographic.
 fn fnv1a(parts: &[&[u8]]) -> u64 {
-    // The length before each part keeps the border between parts significant.
+    // The length before each part keeps the boundary between parts significant.
     let lengths = parts.iter().map(|part| (part.len() as u64).to_le_bytes());
     let bytes = parts.iter().zip(lengths).flat_map(|(part, length)| length.into_iter().chain(part.iter().copied()));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -211,12 +213,12 @@ mod tests {
     fn a_compiler_that_fails_is_quoted_in_one_line() {
         let scratch = Scratch::new();
         let fail = |program: &str| {
-            let mpicc = Installation::named(Path::new(program)).unwrap();
+            let mpicc = Installation::from_mpicc(Path::new(program)).unwrap();
             setup_in(&[scratch.path().to_path_buf()], mpicc, &mut Vec::new()).unwrap_err().to_string()
         };
         let complaint = fail("cp");
         assert!(complaint.contains("cp could not compile the MPI shim: ") && !complaint.contains('\n'), "{complaint}");
-        assert!(fail("true").ends_with("it said nothing and wrote no file"));
+        assert!(fail("true").ends_with("the compiler printed nothing and wrote no file"));
         let left = cache::find(&[scratch.path().to_path_buf()], |name| name != "lock", &mut Vec::new());
         assert!(left.is_none(), "{left:?}");
     }

@@ -1,11 +1,11 @@
-/* Treepie's window into MPI: a flat interface of bytes, ranks and small handles, so that a program that knows no MPI
+/* Treepie's interface to MPI: a flat interface of bytes, ranks and small handles, so that a program that knows no MPI
  * header can use whichever MPI compiled this file. Compiled by the user's mpicc, loaded at run time.
  *
  * - PMPI_* only: a library that replaces MPI_* never sees our traffic.
  * - A private duplicate of MPI_COMM_WORLD: our tags and wildcards never meet the program's own MPI traffic.
  * - Errors are fatal there: MPI promises nothing after an error, and its own message names the call that failed.
- * - Nothing here waits, except to begin and to end.
- * - One thread. A handle stands for one request until a test reports it done.
+ * - Nothing here blocks, except initialization and finalization.
+ * - One thread. A handle identifies one request until a test reports its completion.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Goes up with every change of this interface; shim.rs has the same number. */
+/* Incremented with every change of this interface; shim.rs has the same number. */
 enum { INTERFACE = 1 };
 
-enum { DONE = -1, NONE = -1, ANYBODY = -1 };
+enum { DONE = -1, NONE = -1, ANY_SOURCE = -1 };
 
 struct world {
     int32_t rank, size;
-    int32_t largest_tag;
+    int32_t tag_ub;
     int32_t node_ranks; /* ranks on this node */
     int32_t node_cpus;  /* processors that at least one of them may run on */
 };
@@ -99,7 +99,7 @@ int32_t treepie_mpi_interface(void)
 /* 0, or 1 if MPI has already been finalized in this process. */
 int32_t treepie_mpi_begin(struct world *world)
 {
-    int flag, provided, rank, size, *largest_tag;
+    int flag, provided, rank, size, *tag_ub;
     PMPI_Finalized(&flag);
     if (flag)
         return 1;
@@ -112,10 +112,10 @@ int32_t treepie_mpi_begin(struct world *world)
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &flag);
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_ub, &flag);
     world->rank = rank;
     world->size = size;
-    world->largest_tag = flag ? *largest_tag : 32767; /* the least that the standard allows */
+    world->tag_ub = flag ? *tag_ub : 32767; /* the least that the standard allows */
     count_neighbours(world);
     return 0;
 }
@@ -129,7 +129,7 @@ void treepie_mpi_library(char *into, int32_t room)
     snprintf(into, (size_t)room, "%s", text);
 }
 
-/* Starts to send at most INT_MAX bytes. A handle, or DONE if the memory is free again already. */
+/* Starts a send of at most INT_MAX bytes. A handle, or DONE if it is already complete. */
 int32_t treepie_mpi_isend(const void *from, uint64_t length, int32_t to, int32_t tag)
 {
     MPI_Request request;
@@ -139,11 +139,11 @@ int32_t treepie_mpi_isend(const void *from, uint64_t length, int32_t to, int32_t
     return done ? DONE : keep(request);
 }
 
-/* Starts to receive at most INT_MAX bytes from a rank or from ANYBODY. */
+/* Starts a receive of at most INT_MAX bytes from a rank or from ANY_SOURCE. */
 int32_t treepie_mpi_irecv(void *into, uint64_t room, int32_t from, int32_t tag)
 {
     MPI_Request request;
-    PMPI_Irecv(into, (int)room, MPI_BYTE, from == ANYBODY ? MPI_ANY_SOURCE : from, tag, comm, &request);
+    PMPI_Irecv(into, (int)room, MPI_BYTE, from == ANY_SOURCE ? MPI_ANY_SOURCE : from, tag, comm, &request);
     return keep(request);
 }
 
@@ -154,7 +154,7 @@ int32_t treepie_mpi_ibarrier(void)
     return keep(request);
 }
 
-/* 1 if the request is done; its handle is gone then. */
+/* 1 if the request is complete; its handle is then free. */
 int32_t treepie_mpi_test(int32_t handle, struct outcome *outcome)
 {
     MPI_Status status;
@@ -168,7 +168,7 @@ int32_t treepie_mpi_test(int32_t handle, struct outcome *outcome)
     return 1;
 }
 
-/* The index of one of these handles whose request is done (its handle is gone then), or NONE. */
+/* The index of a handle whose request is complete (the handle is then free), or NONE. */
 int32_t treepie_mpi_test_any(const int32_t *handles, int32_t count)
 {
     int index, done;
@@ -181,13 +181,13 @@ int32_t treepie_mpi_test_any(const int32_t *handles, int32_t count)
     return index;
 }
 
-/* Asks for the end of a receive that nothing has matched; a test still has to report it. */
+/* Cancels a receive; a test still has to report its completion. */
 void treepie_mpi_cancel(int32_t handle)
 {
     PMPI_Cancel(&requests[handle]);
 }
 
-/* Leaves MPI, and ends it if it was begun here. */
+/* Frees the communicator, and finalizes MPI if it was initialized here. */
 void treepie_mpi_end(void)
 {
     PMPI_Comm_free(&comm);
@@ -195,7 +195,7 @@ void treepie_mpi_end(void)
         PMPI_Finalize();
 }
 
-/* Ends all ranks. */
+/* Aborts the job. */
 void treepie_mpi_abort(int32_t code)
 {
     PMPI_Abort(MPI_COMM_WORLD, code);

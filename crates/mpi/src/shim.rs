@@ -1,4 +1,4 @@
-//! The functions of `shim.c`, found in a shared object at run time.
+//! The functions of `shim.c`, loaded from a shared object at run time.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -7,61 +7,61 @@ use std::ptr::NonNull;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::SetupError;
-use crate::cache::Kept;
+use crate::cache::CachedShim;
 
 /// The C file, compiled by the user's `mpicc`.
 pub(crate) const SOURCE: &str = include_str!("shim.c");
 
-const INTERFACE: i32 = 1;
-const NONE: i32 = -1;
-const ANYBODY: i32 = -1;
+const INTERFACE_VERSION: i32 = 1;
+const NULL_REQUEST: i32 = -1;
+const ANY_SOURCE: i32 = -1;
 
-/// A request in flight, until a test reports it done.
+/// A request in flight, until a test reports its completion.
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Request(i32);
+pub(crate) struct MpiRequest(i32);
 
-/// What MPI says of the world; `struct world` in the C file.
+/// Facts about the world from MPI; `struct world` in the C file.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct World {
+pub(crate) struct WorldInfo {
     pub(crate) rank: i32,
     pub(crate) size: i32,
-    pub(crate) largest_tag: i32,
+    pub(crate) tag_ub: i32,
     pub(crate) node_ranks: i32,
     pub(crate) node_cpus: i32,
 }
 
-/// Whose message a receive took, and how long it was; `struct outcome` in the C file.
+/// Source and length of a received message; `struct outcome` in the C file.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Outcome {
+pub(crate) struct MpiStatus {
     pub(crate) source: i32,
     pub(crate) length: i32,
 }
 
-/// The loaded shim. MPI is used by one thread, so this must not leave it.
+/// The loaded shim. MPI is used by one thread, so this is not `Send`.
 pub(crate) struct Shim {
-    begin: unsafe extern "C" fn(*mut World) -> i32,
-    library: unsafe extern "C" fn(*mut c_char, i32),
+    init: unsafe extern "C" fn(*mut WorldInfo) -> i32,
+    library_version: unsafe extern "C" fn(*mut c_char, i32),
     isend: unsafe extern "C" fn(*const c_void, u64, i32, i32) -> i32,
     irecv: unsafe extern "C" fn(*mut c_void, u64, i32, i32) -> i32,
     ibarrier: unsafe extern "C" fn() -> i32,
-    test: unsafe extern "C" fn(i32, *mut Outcome) -> i32,
+    test: unsafe extern "C" fn(i32, *mut MpiStatus) -> i32,
     test_any: unsafe extern "C" fn(*const i32, i32) -> i32,
     cancel: unsafe extern "C" fn(i32),
-    end: unsafe extern "C" fn(),
+    finalize: unsafe extern "C" fn(),
     abort: unsafe extern "C" fn(i32),
-    one_thread: PhantomData<*const ()>,
+    not_send: PhantomData<*const ()>,
 }
 
-/// Ends all ranks, from any thread: MPI allows that whatever else goes on, as the process ends.
+/// Aborts the job, from any thread: MPI allows that at any time, as the process ends.
 #[derive(Clone, Copy)]
-pub(crate) struct Aborter(unsafe extern "C" fn(i32));
+pub(crate) struct AbortHandle(unsafe extern "C" fn(i32));
 
-impl Aborter {
+impl AbortHandle {
     pub(crate) fn abort(self, code: i32) -> ! {
-        // SAFETY: it takes nothing that could be wrong, and the shim is never unloaded.
+        // SAFETY: any code is valid, and the shim is never unloaded.
         unsafe { (self.0)(code) };
         unreachable!("the shim ends the process")
     }
@@ -69,125 +69,125 @@ impl Aborter {
 
 impl Shim {
     /// Loads a compiled shim, and with it its MPI, for the rest of the process.
-    pub(crate) fn load(kept: Kept) -> Result<Self, SetupError> {
-        let path = kept.path();
+    pub(crate) fn load(cached: CachedShim) -> Result<Self, SetupError> {
+        let path = cached.path();
         let failed = |error: libloading::Error| SetupError::load(path, error);
         // Open MPI opens plugins that expect its symbols to be visible: hence global.
-        // SAFETY: loading runs the initialisers of the shim, which has none, since `Kept` is what this user had
+        // SAFETY: loading runs the initialisers of the shim, which has none, since `CachedShim` is what this user had
         // compiled, and of the user's MPI, which is trusted.
-        let library = unsafe { Library::open(Some(kept.loadable()), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
+        let library = unsafe { Library::open(Some(cached.fd_path()), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: the type of the field that takes it is that of the function in `shim.c`; the interface's
-                // number below shows that it was that file.
+                // SAFETY: the type of the field is that of the function in `shim.c`; the interface version below shows
+                // that it was that file.
                 *unsafe { library.get(concat!("treepie_mpi_", $name).as_bytes()) }.map_err(failed)?
             };
         }
         let interface: unsafe extern "C" fn() -> i32 = function!("interface");
         // SAFETY: it returns a constant.
-        if unsafe { interface() } != INTERFACE {
+        if unsafe { interface() } != INTERFACE_VERSION {
             return Err(SetupError::load(path, "it belongs to another version of Treepie"));
         }
         let shim = Self {
-            begin: function!("begin"),
-            library: function!("library"),
+            init: function!("begin"),
+            library_version: function!("library"),
             isend: function!("isend"),
             irecv: function!("irecv"),
             ibarrier: function!("ibarrier"),
             test: function!("test"),
             test_any: function!("test_any"),
             cancel: function!("cancel"),
-            end: function!("end"),
+            finalize: function!("end"),
             abort: function!("abort"),
-            one_thread: PhantomData,
+            not_send: PhantomData,
         };
         // MPI leaves exit handlers and threads behind, so it is never unloaded; `shim` relies on that.
         std::mem::forget(library);
-        // The loader knows libraries by their paths: the descriptor's number must not become another file's.
-        std::mem::forget(kept);
+        // The loader identifies libraries by their paths: the descriptor's number must not be reused.
+        std::mem::forget(cached);
         Ok(shim)
     }
 
-    /// Starts MPI if nobody has, or nothing if it has already ended in this process. All ranks do this together.
-    pub(crate) fn begin(&self) -> Option<World> {
-        let mut world = World::default();
-        // SAFETY: `World` is `struct world`.
-        (unsafe { (self.begin)(&mut world) } == 0).then_some(world)
+    /// Initializes MPI unless that has been done; none if it was already finalized in this process. Collective.
+    pub(crate) fn init(&self) -> Option<WorldInfo> {
+        let mut world = WorldInfo::default();
+        // SAFETY: `WorldInfo` is `struct world`.
+        (unsafe { (self.init)(&mut world) } == 0).then_some(world)
     }
 
     /// The MPI library's name and version.
-    pub(crate) fn library(&self) -> String {
+    pub(crate) fn library_version(&self) -> String {
         let mut text: [c_char; 256] = [0; 256];
         // SAFETY: at most `text.len()` bytes are written, the last of them zero.
-        unsafe { (self.library)(text.as_mut_ptr(), text.len() as i32) };
+        unsafe { (self.library_version)(text.as_mut_ptr(), text.len() as i32) };
         // SAFETY: `text` ends with a zero.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
-        // Open MPI goes on after a comma, MPICH in the next line; MPICH separates by tabs.
+        // Open MPI continues after a comma, MPICH in the next line; MPICH separates by tabs.
         let line = text.lines().next().and_then(|line| line.split(',').next()).unwrap_or_default();
         line.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Starts to send; nothing if it is done already.
+    /// Starts a send; none if it completes at once.
     ///
     /// # Safety
-    /// `length` bytes at `from` must stay readable and unchanged until the request is done.
-    pub(crate) unsafe fn isend(&self, from: *const u8, length: usize, to: u32, tag: i32) -> Option<Request> {
+    /// `length` bytes at `from` must stay readable and unchanged until the request is complete.
+    pub(crate) unsafe fn isend(&self, from: *const u8, length: usize, to: u32, tag: i32) -> Option<MpiRequest> {
         debug_assert!(i32::try_from(length).is_ok());
         // SAFETY: the caller's promise is what MPI asks for.
         let handle = unsafe { (self.isend)(from.cast(), length as u64, to as i32, tag) };
-        (handle != NONE).then_some(Request(handle))
+        (handle != NULL_REQUEST).then_some(MpiRequest(handle))
     }
 
-    /// Starts to receive from a rank, or from whoever comes first.
+    /// Starts a receive from a rank, or from any.
     ///
     /// # Safety
-    /// `room` bytes at `into` must stay valid and untouched by others until the request is done.
-    pub(crate) unsafe fn irecv(&self, into: NonNull<u8>, room: usize, from: Option<u32>, tag: i32) -> Request {
-        debug_assert!(i32::try_from(room).is_ok());
-        let from = from.map_or(ANYBODY, |rank| rank as i32);
+    /// `capacity` bytes at `into` must stay valid and untouched by others until the request is complete.
+    pub(crate) unsafe fn irecv(&self, into: NonNull<u8>, capacity: usize, from: Option<u32>, tag: i32) -> MpiRequest {
+        debug_assert!(i32::try_from(capacity).is_ok());
+        let from = from.map_or(ANY_SOURCE, |rank| rank as i32);
         // SAFETY: the caller's promise is what MPI asks for.
-        Request(unsafe { (self.irecv)(into.as_ptr().cast(), room as u64, from, tag) })
+        MpiRequest(unsafe { (self.irecv)(into.as_ptr().cast(), capacity as u64, from, tag) })
     }
 
-    /// Starts a barrier of all ranks.
-    pub(crate) fn ibarrier(&self) -> Request {
+    /// Starts a nonblocking barrier of all ranks.
+    pub(crate) fn ibarrier(&self) -> MpiRequest {
         // SAFETY: it takes nothing.
-        Request(unsafe { (self.ibarrier)() })
+        MpiRequest(unsafe { (self.ibarrier)() })
     }
 
-    /// Whether a request is done. If so it must not be used again.
+    /// Tests a request. If it is complete it must not be used again.
     #[inline]
-    pub(crate) fn test(&self, request: &Request) -> Option<Outcome> {
-        let mut outcome = Outcome::default();
-        // SAFETY: a `Request` holds a handle that the shim gave out, and `Outcome` is `struct outcome`.
-        (unsafe { (self.test)(request.0, &mut outcome) } != 0).then_some(outcome)
+    pub(crate) fn test(&self, request: &MpiRequest) -> Option<MpiStatus> {
+        let mut status = MpiStatus::default();
+        // SAFETY: an `MpiRequest` holds a handle of the shim, and `MpiStatus` is `struct outcome`.
+        (unsafe { (self.test)(request.0, &mut status) } != 0).then_some(status)
     }
 
-    /// The index of one request that is done, if any is. It must not be used again.
+    /// The index of a completed request, if any. It must not be used again.
     #[inline]
-    pub(crate) fn test_any(&self, requests: &[Request]) -> Option<usize> {
+    pub(crate) fn test_any(&self, requests: &[MpiRequest]) -> Option<usize> {
         if requests.is_empty() {
             return None;
         }
-        // SAFETY: `Request` is an `i32`; all are handles that the shim gave out, and no more than it has room for.
+        // SAFETY: `MpiRequest` is an `i32`; all are handles of the shim, and no more than it has space for.
         let index = unsafe { (self.test_any)(requests.as_ptr().cast(), requests.len() as i32) };
-        (index != NONE).then_some(index as usize)
+        (index != NULL_REQUEST).then_some(index as usize)
     }
 
-    /// Gives up a receive that nothing has matched. It is done only when a test says so.
-    pub(crate) fn cancel(&self, request: &Request) {
-        // SAFETY: a `Request` holds a handle that the shim gave out.
+    /// Cancels a receive. It is complete only when a test reports so.
+    pub(crate) fn cancel(&self, request: &MpiRequest) {
+        // SAFETY: an `MpiRequest` holds a handle of the shim.
         unsafe { (self.cancel)(request.0) }
     }
 
-    /// Leaves MPI. Nothing else may be called afterwards.
-    pub(crate) fn end(&self) {
+    /// Finalizes MPI. Nothing else may be called afterwards.
+    pub(crate) fn finalize(&self) {
         // SAFETY: it takes nothing.
-        unsafe { (self.end)() }
+        unsafe { (self.finalize)() }
     }
 
-    /// What ends all ranks, this one included.
-    pub(crate) fn aborter(&self) -> Aborter {
-        Aborter(self.abort)
+    /// The handle that aborts the job, this rank included.
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
+        AbortHandle(self.abort)
     }
 }

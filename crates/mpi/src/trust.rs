@@ -1,9 +1,9 @@
-//! Whose a file is: code is loaded only from where no other user could have put it.
+//! Trust in files: code is loaded only from where no other user could have written it.
 //!
-//! A path is followed one component after the other, `..` and links included, each opened below the directory that was
-//! looked at before. Every directory and link on the way must belong to this user or to root, and nobody else may write
-//! to a directory unless it is sticky, so that others cannot move what is not theirs. What is opened in the end is what
-//! was looked at, whatever happens to the names meanwhile.
+//! A path is resolved one component after the other, `..` and links included, each opened below the directory that was
+//! checked before. Every directory and link on the path must belong to this user or to root, and nobody else may write
+//! to a directory unless it is sticky, so that others cannot rename what is not theirs. The file that is opened is the
+//! one that was checked, whatever happens to the names meanwhile.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -17,35 +17,35 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, chmod, fchmod, fstat, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 
-/// What this process creates is for its user only, whatever its umask is.
+/// Modes of what this process creates: private to its user, whatever its umask.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 
-/// As many links as the kernel follows.
-const LINKS: u32 = 40;
+/// The limit of symbolic links, as the kernel's.
+const MAX_SYMLINKS: u32 = 40;
 
 /// Why a file or directory is not used.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum TrustError {
     /// Another user has, or may have, written it.
     Untrusted(String),
-    /// The system refuses.
+    /// A system call failed.
     System(io::Error),
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for TrustError {
     fn from(error: Errno) -> Self {
         Self::System(error.into())
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for TrustError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TrustError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untrusted(why) => f.write_str(why),
@@ -56,123 +56,124 @@ impl fmt::Display for Refusal {
 
 /// An open directory that only this user, or root, can change.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct TrustedDirectory {
     fd: OwnedFd,
     name: PathBuf,
 }
 
-impl Directory {
-    /// Opens a directory. If `create`, those that are missing are made.
-    pub(crate) fn open(path: &Path, create: bool) -> Result<Self, Refusal> {
+impl TrustedDirectory {
+    /// Opens a directory. If `create`, missing ones are created.
+    pub(crate) fn open(path: &Path, create: bool) -> Result<Self, TrustError> {
         let absolute = std::path::absolute(path)?;
         let mut at = Walk::at_root()?;
-        let mut ahead: VecDeque<OsString> = names(&absolute);
+        let mut ahead: VecDeque<OsString> = components(&absolute);
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
             match at.step(&name, create)? {
                 Step::Into(next) => at = next,
                 Step::Link(target) => {
                     links += 1;
-                    if links > LINKS {
+                    if links > MAX_SYMLINKS {
                         return Err(Errno::LOOP.into());
                     }
                     if target.is_absolute() {
                         at = Walk::at_root()?;
                     }
-                    names(&target).into_iter().rev().for_each(|name| ahead.push_front(name));
+                    components(&target).into_iter().rev().for_each(|name| ahead.push_front(name));
                 }
             }
         }
-        // Where others may add names, they could take those that files here will have.
+        // Where others may create names, they could take those of files here.
         if let Some(why) = writable_by_others(&at.stat) {
             return Err(untrusted(&at.path, &why));
         }
         Ok(Self { fd: at.fd, name: path.into() })
     }
 
-    /// The name that it was opened by.
+    /// The path that it was opened by.
     pub(crate) fn name(&self) -> &Path {
         &self.name
     }
 
-    /// A path that leads here while this value exists, in this process and in its children before they call exec.
+    /// A path of this directory while this value exists, in this process and in its children before they call exec.
     pub(crate) fn path(&self) -> PathBuf {
         descriptor_path(&self.fd)
     }
 
-    /// Opens a file that is here, if only this user or root can have written it.
-    pub(crate) fn file(&self, name: &OsStr) -> Result<File, Refusal> {
-        // A FIFO must not make this wait.
+    /// Opens a file in this directory, if only this user or root can have written it.
+    pub(crate) fn file(&self, name: &OsStr) -> Result<File, TrustError> {
+        // A FIFO must not block this.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let shown = self.name.join(name);
+        let path = self.name.join(name);
         let file = match openat(&self.fd, name, flags, Mode::empty()) {
-            Err(Errno::LOOP) => return Err(untrusted(&shown, "is a symbolic link")),
+            Err(Errno::LOOP) => return Err(untrusted(&path, "is a symbolic link")),
             opened => opened?,
         };
         let stat = fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(untrusted(&shown, "is not a regular file"));
+            return Err(untrusted(&path, "is not a regular file"));
         }
         match owned_by_another(&stat).or_else(|| writable_by_others(&stat)) {
-            Some(why) => Err(untrusted(&shown, &why)),
+            Some(why) => Err(untrusted(&path, &why)),
             None => Ok(file.into()),
         }
     }
 
-    /// Opens a file that is here, or makes it, for this user only.
-    pub(crate) fn create(&self, name: &str) -> Result<File, Refusal> {
+    /// Opens or creates a file in this directory, private to this user.
+    pub(crate) fn create(&self, name: &str) -> Result<File, TrustError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&self.fd, name, flags, Mode::from_raw_mode(PRIVATE_FILE))?;
         Ok(file.into())
     }
 
-    /// Makes a directory here for this process alone. It is reached by its [`path`](Self::path), so that it does not
-    /// matter who can move it.
-    pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, Refusal> {
+    /// Creates a directory here for this process alone. It is accessed by its [`path`](Self::path), so that it does not
+    /// matter who can rename it.
+    pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, TrustError> {
         mkdirat(&self.fd, name, Mode::from_raw_mode(PRIVATE_DIRECTORY))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty())?;
         let directory = Self { fd, name: self.name.join(name) };
-        // Whoever may write here can have exchanged it since: another user's, or one of this user's with something in it.
+        // A user who may write here can have exchanged it since: by their own, or by one of this user's with something
+        // in it.
         if let Some(why) = owned_by_another(&fstat(&directory.fd)?) {
             return Err(untrusted(&directory.name, &why));
         }
-        make_private(&directory.fd)?;
+        make_directory_private(&directory.fd)?;
         let is_empty = std::fs::read_dir(descriptor_path(&directory.fd))?.next().is_none();
-        if is_empty { Ok(directory) } else { Err(untrusted(&directory.name, "it is not empty, although just made")) }
+        if is_empty { Ok(directory) } else { Err(untrusted(&directory.name, "it is not empty, although just created")) }
     }
 
-    /// Where temporary files go, whoever may write there: only for a [`subdirectory`](Self::subdirectory).
-    pub(crate) fn temporary() -> Result<Self, Refusal> {
+    /// The directory of temporary files, whoever may write there: only for a [`subdirectory`](Self::subdirectory).
+    pub(crate) fn temporary() -> Result<Self, TrustError> {
         let name = std::env::temp_dir();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { fd: openat(CWD, &name, flags, Mode::empty())?, name })
     }
 }
 
-impl AsFd for Directory {
+impl AsFd for TrustedDirectory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// A path of an open file.
+/// The /proc path of an open file.
 pub(crate) fn descriptor_path(fd: &impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
 }
 
-/// Takes all rights of others from a file that this process has made.
-pub(crate) fn keep_private(file: &File) -> io::Result<()> {
+/// Removes all permissions of others from a file that this process has created.
+pub(crate) fn make_file_private(file: &File) -> io::Result<()> {
     Ok(fchmod(file, Mode::from_raw_mode(PRIVATE_FILE))?)
 }
 
-/// The umask may have taken rights that this user needs.
-fn make_private(fd: &OwnedFd) -> io::Result<()> {
-    // A descriptor that is only a path cannot be changed itself.
+/// Sets the mode of a directory: the umask may have removed permissions that this user needs.
+fn make_directory_private(fd: &OwnedFd) -> io::Result<()> {
+    // An `O_PATH` descriptor cannot be changed itself.
     Ok(chmod(descriptor_path(fd), Mode::from_raw_mode(PRIVATE_DIRECTORY))?)
 }
 
-/// A directory on the way.
+/// A directory on the path.
 struct Walk {
     fd: OwnedFd,
     stat: Stat,
@@ -186,12 +187,12 @@ enum Step {
 }
 
 impl Walk {
-    fn at_root() -> Result<Self, Refusal> {
+    fn at_root() -> Result<Self, TrustError> {
         let fd = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Self::checked(fd, "/".into())
     }
 
-    fn step(&self, name: &OsStr, create: bool) -> Result<Step, Refusal> {
+    fn step(&self, name: &OsStr, create: bool) -> Result<Step, TrustError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || openat(&self.fd, name, flags, Mode::empty());
         let mut path = self.path.clone();
@@ -203,13 +204,13 @@ impl Walk {
         let fd = match open() {
             Err(Errno::NOENT) if create => {
                 let made = match mkdirat(&self.fd, name, Mode::from_raw_mode(PRIVATE_DIRECTORY)) {
-                    // Another rank has just made it.
+                    // Another rank has just created it.
                     Err(Errno::EXIST) => false,
                     made => made.map(|()| true)?,
                 };
                 let fd = open()?;
                 if made {
-                    make_private(&fd)?;
+                    make_directory_private(&fd)?;
                 }
                 fd
             }
@@ -225,7 +226,7 @@ impl Walk {
         }
     }
 
-    fn checked(fd: OwnedFd, path: PathBuf) -> Result<Self, Refusal> {
+    fn checked(fd: OwnedFd, path: PathBuf) -> Result<Self, TrustError> {
         let stat = fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Err(Errno::NOTDIR.into());
@@ -240,15 +241,15 @@ impl Walk {
 }
 
 /// The components of a path below its root.
-fn names(path: &Path) -> VecDeque<OsString> {
+fn components(path: &Path) -> VecDeque<OsString> {
     let components =
         path.components().filter(|component| matches!(component, Component::Normal(_) | Component::ParentDir));
     components.map(|component| component.as_os_str().to_owned()).collect()
 }
 
 fn owned_by_another(stat: &Stat) -> Option<String> {
-    let mine = rustix::process::geteuid().as_raw();
-    (stat.st_uid != 0 && stat.st_uid != mine).then(|| format!("belongs to user {}", stat.st_uid))
+    let euid = rustix::process::geteuid().as_raw();
+    (stat.st_uid != 0 && stat.st_uid != euid).then(|| format!("belongs to user {}", stat.st_uid))
 }
 
 fn writable_by_others(stat: &Stat) -> Option<String> {
@@ -256,6 +257,6 @@ fn writable_by_others(stat: &Stat) -> Option<String> {
     (mode & 0o022 != 0).then(|| format!("can be written by other users (mode {mode:04o})"))
 }
 
-fn untrusted(path: &Path, why: &str) -> Refusal {
-    Refusal::Untrusted(format!("{} {why}", path.display()))
+fn untrusted(path: &Path, why: &str) -> TrustError {
+    TrustError::Untrusted(format!("{} {why}", path.display()))
 }

@@ -1,19 +1,19 @@
-//! Collective algorithms as descriptions, and what can be done with a description without running it.
+//! Schedules of collective algorithms, and static tools for them.
 //!
-//! An algorithm is a [`Schedule`]: for each rank, rounds of operations on named blocks. The executor of `treepie-comm`
-//! runs it, [`check`] proves it, [`count`] costs it on a network, [`dump`] prints it, the simulator plays it. All of them
-//! see the same description, so what was proved and counted is what runs.
+//! An algorithm is a [`Schedule`]: for each rank, rounds of operations on blocks. The executor of `treepie-comm` runs
+//! it, [`check`] verifies it, [`count`] computes its cost on a network, [`dump`] prints it, the simulator simulates it.
+//! All of them use the same schedule, so what was verified and counted is what runs.
 //!
-//! - [`op`]: operations and the parts of buffers that they name;
+//! - [`op`]: operations and the block ranges that they access;
 //! - [`schedule`]: phases, lanes, rounds, views;
 //! - [`layout`]: from blocks to elements;
-//! - [`cursor`]: which rounds of a rank may begin;
-//! - [`core`]: the allgather cores that six operations are made of, forwards and mirrored.
+//! - [`cursor`]: the rounds that a rank can start;
+//! - [`allgather_core`]: the allgather cores that six operations are composed of, forward and mirrored.
 
 #![forbid(unsafe_code)]
 
+pub mod allgather_core;
 pub mod check;
-pub mod core;
 pub mod count;
 pub mod cursor;
 pub mod dump;
@@ -21,8 +21,8 @@ pub mod layout;
 pub mod op;
 pub mod schedule;
 
-pub use core::Core;
-pub use cursor::{Cursor, MOST_OPEN_LANES};
-pub use layout::{Layout, Layouts, Places};
-pub use op::{Buf, Op, Part, Rounds, Side};
-pub use schedule::{End, Held, Operation, Phase, Run, Schedule, held};
+pub use allgather_core::AllgatherCore;
+pub use cursor::{Cursor, MAX_OPEN_LANES};
+pub use layout::{BlockLayout, BlockLayouts, BufferMap};
+pub use op::{BlockRange, Buf, OperandSide, RoundList, ScheduleOp};
+pub use schedule::{BlockRun, BufferBlocks, Operation, Phase, PhaseEnd, Schedule, buffer_blocks};

@@ -1,215 +1,215 @@
-//! What a rank does in a round, in terms of blocks instead of bytes.
+//! The operations of a round, on blocks instead of bytes.
 
-/// A buffer of the operation.
+/// A buffer of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Buf {
-    /// What the caller gives.
+    /// The caller's send buffer.
     In,
-    /// What the caller gets.
+    /// The caller's receive buffer.
     Out,
     /// Scratch memory.
     Tmp(u8),
 }
 
-/// A part of a buffer: a range of positions in a view, and of each block in it one segment.
+/// A range of positions in a view of a buffer, and one segment of each block in it.
 ///
-/// A view is an order of the blocks that the schedule defines; view 0 is their own order. So a set of blocks that is
-/// scattered in memory, but consecutive in the order in which an algorithm collects them, is still one range.
+/// A view is an order of the blocks that the schedule defines; view 0 is the order of block numbers. So blocks that are
+/// scattered in memory, but consecutive in the order in which an algorithm collects them, are still one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct BlockRange {
     /// The buffer.
     pub buf: Buf,
-    /// The view that counts the positions.
+    /// The view of the positions.
     pub view: u8,
     /// The first position.
     pub lo: u32,
-    /// How many positions.
+    /// The number of positions.
     pub len: u32,
-    /// Which segment of each block.
-    pub seg: u32,
-    /// Into how many segments each block is cut.
-    pub of: u32,
+    /// The segment of each block.
+    pub segment: u32,
+    /// The number of segments of each block.
+    pub segments: u32,
 }
 
-impl Part {
-    /// Whole blocks in their own order.
-    pub const fn blocks(buf: Buf, lo: u32, len: u32) -> Self {
-        Self { buf, view: 0, lo, len, seg: 0, of: 1 }
+impl BlockRange {
+    /// Whole blocks in the order of block numbers.
+    pub const fn new(buf: Buf, lo: u32, len: u32) -> Self {
+        Self { buf, view: 0, lo, len, segment: 0, segments: 1 }
     }
 
     /// Whole blocks in the order of a view.
-    pub const fn viewed(buf: Buf, view: u8, lo: u32, len: u32) -> Self {
-        Self { buf, view, lo, len, seg: 0, of: 1 }
+    pub const fn in_view(buf: Buf, view: u8, lo: u32, len: u32) -> Self {
+        Self { buf, view, lo, len, segment: 0, segments: 1 }
     }
 
-    /// Nothing: for messages that carry no data.
-    pub const NOTHING: Self = Self::blocks(Buf::Out, 0, 0);
+    /// The empty range, for messages without data.
+    pub const EMPTY: Self = Self::new(Buf::Out, 0, 0);
 
-    /// One segment of each block. Segments of segments are segments.
-    pub const fn segment(self, seg: u32, of: u32) -> Self {
-        Self { seg: self.seg * of + seg, of: self.of * of, ..self }
+    /// One segment of each block. A segment of a segment is a segment.
+    pub const fn segment(self, segment: u32, segments: u32) -> Self {
+        Self { segment: self.segment * segments + segment, segments: self.segments * segments, ..self }
     }
 
-    /// The same part of another buffer.
-    pub const fn of_buf(self, buf: Buf) -> Self {
+    /// The same range of another buffer.
+    pub const fn with_buf(self, buf: Buf) -> Self {
         Self { buf, ..self }
     }
 }
 
-/// On which side of what the rank has the received operand goes.
+/// The side of the received operand in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// Received, then own: the sender's contributions come before.
+pub enum OperandSide {
+    /// received op local: the sender's contributions come first.
     Left,
-    /// Own, then received.
+    /// local op received.
     Right,
 }
 
-impl Side {
-    /// The side of a rank's contributions seen from another rank, where ranks hold intervals of ranks.
-    pub const fn of(peer: u32, rank: u32) -> Self {
-        if peer < rank { Side::Left } else { Side::Right }
+impl OperandSide {
+    /// The side of a peer's contributions, where each rank has combined an interval of ranks.
+    pub const fn of_peer(peer: u32, rank: u32) -> Self {
+        if peer < rank { OperandSide::Left } else { OperandSide::Right }
     }
 }
 
-/// Something that a rank does.
+/// An operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// Sends a part.
+pub enum ScheduleOp {
+    /// Sends a range.
     Send {
         /// The receiver.
         to: u32,
-        /// What.
-        part: Part,
+        /// The data.
+        part: BlockRange,
     },
-    /// Receives a part.
+    /// Receives into a range.
     Recv {
         /// The sender.
         from: u32,
-        /// Where to.
-        part: Part,
+        /// The destination.
+        part: BlockRange,
     },
-    /// Receives a part and combines it with what is there. Several into one part in a round are combined in the order
-    /// in which they are listed.
+    /// Receives an operand and combines it with the contents of a range. Several into one range in a round are combined
+    /// in the order in which they are listed.
     RecvReduce {
         /// The sender.
         from: u32,
-        /// What it is combined with.
-        part: Part,
-        /// Where the received operand stands.
-        side: Side,
+        /// The local operand and result.
+        part: BlockRange,
+        /// The side of the received operand.
+        side: OperandSide,
     },
-    /// Copies one part to another, position by position.
+    /// Copies one range to another, position by position.
     Copy {
-        /// What.
-        from: Part,
-        /// Where to.
-        to: Part,
+        /// The source.
+        from: BlockRange,
+        /// The destination.
+        to: BlockRange,
     },
-    /// Combines one part with another.
+    /// Combines one range with another.
     Reduce {
         /// The operand.
-        from: Part,
-        /// What it is combined with.
-        into: Part,
-        /// Where the operand stands.
-        side: Side,
+        from: BlockRange,
+        /// The other operand and result.
+        into: BlockRange,
+        /// The side of the operand `from`.
+        side: OperandSide,
     },
 }
 
-/// The operations of some rounds, one round after the other.
+/// The operations of consecutive rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rounds {
-    ops: Vec<Op>,
-    /// Where each round ends in `ops`.
+pub struct RoundList {
+    ops: Vec<ScheduleOp>,
+    /// The end of each round in `ops`.
     ends: Vec<u32>,
 }
 
-impl Rounds {
+impl RoundList {
     /// No rounds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an operation to the round that is being written.
+    /// Adds an operation to the current round.
     #[inline]
-    pub fn push(&mut self, op: Op) {
+    pub fn push(&mut self, op: ScheduleOp) {
         self.ops.push(op);
     }
 
-    /// Ends the round that is being written.
+    /// Ends the current round.
     #[inline]
-    pub fn end(&mut self) {
+    pub fn end_round(&mut self) {
         self.ends.push(self.ops.len() as u32);
     }
 
-    /// Adds so many rounds in which there is nothing to do.
+    /// Adds rounds without operations.
     #[inline]
-    pub fn idle(&mut self, rounds: u32) {
+    pub fn push_idle(&mut self, rounds: u32) {
         self.ends.resize(self.ends.len() + rounds as usize, self.ops.len() as u32);
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes all rounds but retains the memory.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.ends.clear();
     }
 
-    /// How many rounds there are.
+    /// The number of rounds.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many operations all of them have.
-    pub fn operations(&self) -> usize {
+    /// The number of operations of all rounds.
+    pub fn num_ops(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rounds.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The operations of one of them.
-    pub fn round(&self, k: usize) -> &[Op] {
+    /// The operations of round `k`.
+    pub fn round(&self, k: usize) -> &[ScheduleOp] {
         let from = if k == 0 { 0 } else { self.ends[k - 1] as usize };
         &self.ops[from..self.ends[k] as usize]
     }
 
-    /// The operations of one of them, none if there are not so many.
-    pub fn round_or_none(&self, k: usize) -> &[Op] {
+    /// The operations of round `k`; none if there is no such round.
+    pub fn round_or_empty(&self, k: usize) -> &[ScheduleOp] {
         if k < self.len() { self.round(k) } else { &[] }
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &[Op]> {
+    /// Iterates over the rounds.
+    pub fn iter(&self) -> impl Iterator<Item = &[ScheduleOp]> {
         (0..self.len()).map(|k| self.round(k))
     }
 
-    /// Adds some rounds of another list.
-    pub fn append(&mut self, other: &Rounds, rounds: std::ops::Range<u32>) {
+    /// Appends some rounds of another list.
+    pub fn append(&mut self, other: &RoundList, rounds: std::ops::Range<u32>) {
         for k in rounds {
             self.ops.extend_from_slice(other.round(k as usize));
-            self.end();
+            self.end_round();
         }
     }
 
-    /// How many operations have been written; to change those that follow.
-    pub fn mark(&self) -> Mark {
-        Mark { ops: self.ops.len(), rounds: self.ends.len() }
+    /// The current end of the list, to change what is written after it.
+    pub fn mark(&self) -> RoundListMark {
+        RoundListMark { ops: self.ops.len(), rounds: self.ends.len() }
     }
 
-    /// Replaces each operation written since then.
-    pub fn map_since(&mut self, mark: Mark, mut change: impl FnMut(Op) -> Op) {
+    /// Replaces each operation written since the mark.
+    pub fn map_since(&mut self, mark: RoundListMark, mut change: impl FnMut(ScheduleOp) -> ScheduleOp) {
         for op in &mut self.ops[mark.ops..] {
             *op = change(*op);
         }
     }
 
-    /// Turns what was written since then around: the last operation of the last round comes first.
-    pub fn reverse_since(&mut self, mark: Mark) {
+    /// Reverses what was written since the mark: the last operation of the last round comes first.
+    pub fn reverse_since(&mut self, mark: RoundListMark) {
         self.ops[mark.ops..].reverse();
-        // What lay before a round lies behind it now.
+        // The operations that preceded a round now follow it.
         let both = (mark.ops + self.ops.len()) as u32;
         if let Some((last, ends)) = self.ends[mark.rounds..].split_last_mut() {
             ends.reverse();
@@ -219,9 +219,9 @@ impl Rounds {
     }
 }
 
-/// A place in [`Rounds`].
+/// A mark in a [`RoundList`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct RoundListMark {
     ops: usize,
     rounds: usize,
 }
@@ -231,36 +231,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_of_segments_cut_where_segments_do() {
-        let part = Part::blocks(Buf::Out, 0, 1).segment(2, 3).segment(1, 4);
-        assert_eq!((part.seg, part.of), (9, 12));
+    fn segments_of_segments_are_segments() {
+        let part = BlockRange::new(Buf::Out, 0, 1).segment(2, 3).segment(1, 4);
+        assert_eq!((part.segment, part.segments), (9, 12));
     }
 
     #[test]
     fn idle_rounds_have_no_operations() {
-        let mut rounds = Rounds::new();
-        rounds.push(Op::Send { to: 9, part: Part::NOTHING });
-        rounds.end();
-        rounds.idle(0);
-        rounds.idle(2);
+        let mut rounds = RoundList::new();
+        rounds.push(ScheduleOp::Send { to: 9, part: BlockRange::EMPTY });
+        rounds.end_round();
+        rounds.push_idle(0);
+        rounds.push_idle(2);
         let lengths: Vec<usize> = rounds.iter().map(<[_]>::len).collect();
-        assert_eq!((lengths, rounds.operations()), (vec![1, 0, 0], 1));
+        assert_eq!((lengths, rounds.num_ops()), (vec![1, 0, 0], 1));
     }
 
     #[test]
-    fn reversing_turns_rounds_and_operations_around() {
-        let send = |to| Op::Send { to, part: Part::NOTHING };
-        let mut rounds = Rounds::new();
+    fn reversing_reverses_rounds_and_operations() {
+        let send = |to| ScheduleOp::Send { to, part: BlockRange::EMPTY };
+        let mut rounds = RoundList::new();
         rounds.push(send(9));
-        rounds.end();
+        rounds.end_round();
         let mark = rounds.mark();
         for round in [&[1, 2, 3][..], &[], &[4, 5]] {
             round.iter().for_each(|to| rounds.push(send(*to)));
-            rounds.end();
+            rounds.end_round();
         }
         rounds.reverse_since(mark);
         let expected: [&[u32]; 4] = [&[9], &[5, 4], &[], &[3, 2, 1]];
-        let expected: Vec<Vec<Op>> = expected.iter().map(|round| round.iter().map(|to| send(*to)).collect()).collect();
+        let expected: Vec<Vec<ScheduleOp>> =
+            expected.iter().map(|round| round.iter().map(|to| send(*to)).collect()).collect();
         assert!(rounds.iter().eq(expected.iter().map(Vec::as_slice)));
     }
 }

@@ -1,77 +1,77 @@
-//! The description of an algorithm.
+//! Schedules: collective algorithms as phases, lanes and rounds of operations.
 
 use std::ops::Range;
 
-use treepie_topology::Tie;
+use treepie_topology::TieBreak;
 
-use crate::op::{Buf, Rounds};
+use crate::op::{Buf, RoundList};
 
-/// What the ranks do together. Where it says how the blocks lie, `In` and `Out` are meant.
+/// A collective operation, in terms of the blocks of `In` and `Out`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// All wait for all.
+    /// No rank leaves before all have entered.
     Barrier,
-    /// The root's `Out` comes to everybody's `Out`.
+    /// The root's `Out` is copied to the `Out` of all ranks.
     Bcast {
-        /// Who has it.
+        /// The sender.
         root: u32,
     },
-    /// Block r of the root's `In` comes to rank r's `Out`.
+    /// Block r of the root's `In` is copied to rank r's `Out`.
     Scatter {
-        /// Who has it.
+        /// The sender.
         root: u32,
     },
     /// Rank r's `In` becomes block r of the root's `Out`.
     Gather {
-        /// Who gets it.
+        /// The receiver.
         root: u32,
     },
-    /// Rank r's `In` becomes block r of everybody's `Out`.
+    /// Rank r's `In` becomes block r of the `Out` of all ranks.
     Allgather,
-    /// The combination of all `In` comes to the root's `Out`.
+    /// The root's `Out` is the reduction of all `In`.
     Reduce {
-        /// Who gets it.
+        /// The receiver.
         root: u32,
     },
-    /// The combination of all `In` comes to everybody's `Out`.
+    /// The `Out` of all ranks is the reduction of all `In`.
     Allreduce,
-    /// Block r of the combination of all `In` comes to rank r's `Out`.
+    /// Rank r's `Out` is block r of the reduction of all `In`.
     ReduceScatter,
     /// Block j of rank i's `In` becomes block i of rank j's `Out`.
     Alltoall,
-    /// The combination of `In` of ranks 0 to r comes to rank r's `Out`.
+    /// Rank r's `Out` is the reduction of `In` of ranks 0 to r.
     Scan,
-    /// The combination of `In` of ranks 0 to r - 1 comes to rank r's `Out`; rank 0 gets nothing.
+    /// Rank r's `Out` is the reduction of `In` of ranks 0 to r - 1; that of rank 0 is undefined.
     Exscan,
 }
 
-/// Which blocks a buffer has room for, and in which order.
+/// The blocks of a buffer, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum BufferBlocks {
     /// None.
-    Nothing,
-    /// Only the one with the number of the rank.
-    Own,
+    Empty,
+    /// Only block r of rank r.
+    OwnBlock,
     /// A range of positions of a view, in the order of that view.
-    Positions {
+    ViewRange {
         /// The view.
         view: u8,
         /// The first position.
         lo: u32,
-        /// How many.
+        /// The number of positions.
         len: u32,
     },
 }
 
-impl Held {
-    /// All blocks in their own order.
+impl BufferBlocks {
+    /// All blocks in the order of block numbers.
     pub const fn all(blocks: u32) -> Self {
-        Held::Positions { view: 0, lo: 0, len: blocks }
+        BufferBlocks::ViewRange { view: 0, lo: 0, len: blocks }
     }
 }
 
 impl Operation {
-    /// All operations, with this root where they have one.
+    /// All operations; rooted ones with this root.
     pub const fn all(root: u32) -> [Self; 11] {
         [
             Operation::Barrier,
@@ -88,12 +88,12 @@ impl Operation {
         ]
     }
 
-    /// The operation of this name, with this root if it has one.
-    pub fn named(name: &str, root: u32) -> Option<Self> {
+    /// The operation of this name, with this root if it is rooted.
+    pub fn from_name(name: &str, root: u32) -> Option<Self> {
         Self::all(root).into_iter().find(|operation| operation.name() == name)
     }
 
-    /// The name as it begins the ids of algorithms.
+    /// The name, which is the prefix of algorithm ids.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Barrier => "barrier",
@@ -110,7 +110,7 @@ impl Operation {
         }
     }
 
-    /// The root, of those that have one.
+    /// The root of a rooted operation.
     pub const fn root(self) -> Option<u32> {
         match self {
             Operation::Bcast { root }
@@ -121,8 +121,8 @@ impl Operation {
         }
     }
 
-    /// Whether contributions are combined.
-    pub const fn reduces(self) -> bool {
+    /// Whether it combines contributions.
+    pub const fn is_reduction(self) -> bool {
         matches!(
             self,
             Operation::Reduce { .. }
@@ -133,153 +133,154 @@ impl Operation {
         )
     }
 
-    /// Which of `blocks` blocks a rank's `In` has.
-    pub fn input(self, rank: u32, blocks: u32) -> Held {
+    /// The blocks of a rank's `In`, out of `blocks`.
+    pub fn input_blocks(self, rank: u32, blocks: u32) -> BufferBlocks {
         match self {
-            Operation::Barrier | Operation::Bcast { .. } => Held::Nothing,
-            Operation::Scatter { root } if rank != root => Held::Nothing,
-            Operation::Gather { .. } | Operation::Allgather => Held::Own,
-            _ => Held::all(blocks),
+            Operation::Barrier | Operation::Bcast { .. } => BufferBlocks::Empty,
+            Operation::Scatter { root } if rank != root => BufferBlocks::Empty,
+            Operation::Gather { .. } | Operation::Allgather => BufferBlocks::OwnBlock,
+            _ => BufferBlocks::all(blocks),
         }
     }
 
-    /// Which of `blocks` blocks a rank's `Out` has.
-    pub fn output(self, rank: u32, blocks: u32) -> Held {
+    /// The blocks of a rank's `Out`, out of `blocks`.
+    pub fn output_blocks(self, rank: u32, blocks: u32) -> BufferBlocks {
         match self {
-            Operation::Barrier => Held::Nothing,
-            Operation::Gather { root } | Operation::Reduce { root } if rank != root => Held::Nothing,
-            Operation::Scatter { .. } | Operation::ReduceScatter => Held::Own,
-            _ => Held::all(blocks),
+            Operation::Barrier => BufferBlocks::Empty,
+            Operation::Gather { root } | Operation::Reduce { root } if rank != root => BufferBlocks::Empty,
+            Operation::Scatter { .. } | Operation::ReduceScatter => BufferBlocks::OwnBlock,
+            _ => BufferBlocks::all(blocks),
         }
     }
 }
 
-/// Where a rank goes on after a phase.
+/// The synchronization at the end of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum End {
-    /// When all lanes of this rank are done.
+pub enum PhaseEnd {
+    /// A rank continues when all its lanes are done.
     #[default]
     Local,
-    /// As a cost, when those of all ranks are: the algorithm's authors let all ranks wait for each other there.
+    /// For the cost model, a rank continues when the lanes of all ranks are done: the algorithm's authors have a
+    /// barrier there.
     Global,
 }
 
-/// A part of a schedule whose lanes go on independently of each other.
+/// A phase of a schedule: a set of independent lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// How many lanes.
+    /// The number of lanes.
     pub lanes: u32,
-    /// Lane j opens when all lanes up to j - window have closed on this rank.
+    /// Lane j opens when all lanes up to j - window are closed on this rank.
     pub window: u32,
-    /// How it ends.
-    pub end: End,
+    /// The synchronization at its end.
+    pub end: PhaseEnd,
 }
 
 impl Phase {
     /// One lane.
-    pub const ONE: Self = Self::lanes(1);
+    pub const SINGLE_LANE: Self = Self::with_lanes(1);
 
-    /// So many lanes, all open at once.
-    pub const fn lanes(lanes: u32) -> Self {
-        Self { lanes, window: u32::MAX, end: End::Local }
+    /// A phase whose lanes are all open concurrently.
+    pub const fn with_lanes(lanes: u32) -> Self {
+        Self { lanes, window: u32::MAX, end: PhaseEnd::Local }
     }
 
-    /// The same with a window.
-    pub const fn window(self, window: u32) -> Self {
+    /// This phase with a window.
+    pub const fn with_window(self, window: u32) -> Self {
         Self { window, ..self }
     }
 
-    /// The same with all ranks waiting for each other at its end.
-    pub const fn global(self) -> Self {
-        Self { end: End::Global, ..self }
+    /// This phase with [`PhaseEnd::Global`].
+    pub const fn with_global_end(self) -> Self {
+        Self { end: PhaseEnd::Global, ..self }
     }
 }
 
-/// What a view turns positions into: consecutive blocks, or a segment of one.
+/// Consecutive blocks, or one segment of each, to which a view maps positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRun {
     /// The first block.
     pub block: u32,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
-    /// Which segment of each.
-    pub seg: u32,
-    /// Into how many segments they are cut.
-    pub of: u32,
+    /// The segment of each block.
+    pub segment: u32,
+    /// The number of segments of each block.
+    pub segments: u32,
 }
 
-impl Run {
+impl BlockRun {
     /// Whole blocks.
-    pub const fn whole(block: u32, blocks: u32) -> Self {
-        Self { block, blocks, seg: 0, of: 1 }
+    pub const fn whole_blocks(block: u32, blocks: u32) -> Self {
+        Self { block, blocks, segment: 0, segments: 1 }
     }
 }
 
-/// An algorithm for a collective operation, as what each rank does: no data, no memory, no communication.
+/// A collective algorithm as the operations of each rank, without data, memory or communication.
 ///
 /// A schedule is a sequence of phases; a phase has lanes; a lane has rounds; a round has operations. The operations of
-/// a round are independent of each other. Round k + 1 of a lane begins on a rank when round k has ended there. The lanes
-/// of a phase know nothing of each other. A message belongs to its phase and lane: the k-th send of a rank to another in
-/// one lane meets the k-th receive there, whatever their rounds are.
+/// a round are independent of each other. Round k + 1 of a lane starts on a rank when round k has finished there. The
+/// lanes of a phase are independent of each other. A message belongs to its phase and lane: the k-th send of a rank to
+/// another in one lane matches the k-th receive there, whatever their rounds are.
 ///
-/// Implementors must give the same answers whenever asked: nothing here changes. `emit` is called for millions of
-/// operations in a simulation, in batches of rounds, so what is costly and common to rounds belongs before its loop.
+/// Implementations must be pure: equal calls give equal results. A simulation calls `emit` for millions of operations,
+/// in batches of rounds, so costly work common to rounds belongs before its loop.
 pub trait Schedule: Send + Sync {
-    /// What it does.
+    /// The operation it implements.
     fn operation(&self) -> Operation;
 
-    /// How many ranks do it.
+    /// The number of ranks.
     fn ranks(&self) -> u32;
 
-    /// How many blocks there are: often one for each rank, but a broadcast may have a single one.
+    /// The number of blocks: often one per rank, but a broadcast may have a single one.
     fn blocks(&self) -> u32;
 
-    /// How many scratch buffers it needs.
-    fn temporaries(&self) -> u8 {
+    /// The number of scratch buffers.
+    fn scratch_buffers(&self) -> u8 {
         0
     }
 
-    /// Which blocks a scratch buffer has on a rank. All of them unless said otherwise.
-    fn temporary(&self, tmp: u8, rank: u32) -> Held {
+    /// The blocks of a scratch buffer on a rank; all by default.
+    fn scratch_blocks(&self, tmp: u8, rank: u32) -> BufferBlocks {
         let _ = (tmp, rank);
-        Held::all(self.blocks())
+        BufferBlocks::all(self.blocks())
     }
 
-    /// How many phases.
+    /// The number of phases.
     fn phases(&self) -> u32 {
         1
     }
 
-    /// A phase; a single lane unless said otherwise.
+    /// The shape of a phase; a single lane by default.
     fn phase(&self, phase: u32) -> Phase {
         let _ = phase;
-        Phase::ONE
+        Phase::SINGLE_LANE
     }
 
-    /// How many rounds a rank has in a lane. Ranks may differ.
+    /// The number of rounds of a rank in a lane. Ranks may differ.
     fn rounds(&self, rank: u32, phase: u32, lane: u32) -> u32;
 
-    /// Writes some rounds of a rank in a lane.
-    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds);
+    /// Appends some rounds of a rank in a lane to `into`.
+    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList);
 
-    /// Turns positions of a view into blocks. Positions may be empty: those yield nothing. View 0 is never asked for.
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
+    /// Maps positions of a view to blocks; a position may have none. Never called for view 0.
+    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
         let _ = (view, lo, len, run);
-        unreachable!("a schedule that defines views turns them into blocks");
+        unreachable!("a schedule that defines views resolves them");
     }
 
-    /// Which way messages of a lane go at exactly half a ring.
-    fn tie(&self, phase: u32, lane: u32) -> Tie {
+    /// The direction of a lane's messages over exactly half a ring.
+    fn tie_break(&self, phase: u32, lane: u32) -> TieBreak {
         let _ = (phase, lane);
-        Tie::Parity
+        TieBreak::Parity
     }
 }
 
-/// Which blocks a buffer of a rank has room for.
-pub fn held(schedule: &dyn Schedule, rank: u32, buf: Buf) -> Held {
+/// The blocks of a buffer of a rank.
+pub fn buffer_blocks(schedule: &dyn Schedule, rank: u32, buf: Buf) -> BufferBlocks {
     match buf {
-        Buf::In => schedule.operation().input(rank, schedule.blocks()),
-        Buf::Out => schedule.operation().output(rank, schedule.blocks()),
-        Buf::Tmp(tmp) => schedule.temporary(tmp, rank),
+        Buf::In => schedule.operation().input_blocks(rank, schedule.blocks()),
+        Buf::Out => schedule.operation().output_blocks(rank, schedule.blocks()),
+        Buf::Tmp(tmp) => schedule.scratch_blocks(tmp, rank),
     }
 }

@@ -1,27 +1,30 @@
-//! What is printed of a small schedule.
+//! The GOAL and JSON dumps of small schedules.
 
 mod table;
 
-use table::{Table, add, copy, input, out, recv, send, uniform};
-use treepie_schedule::dump::{goal, json};
-use treepie_schedule::{Operation, Part, Phase, Side};
+use table::{Table, copy, input, out, recv, recv_reduce, send, uniform};
+use treepie_schedule::dump::{write_goal, write_json};
+use treepie_schedule::{BlockRange, OperandSide, Operation, Phase};
 
-/// Rank 1 adds rank 0's block to its own in two lanes, one for each half, and hands the sum back.
+/// Rank 1 adds rank 0's block to its block in two lanes, one per half, and returns the sum.
 fn allreduce() -> Table {
     let load = vec![vec![vec![copy(input(0), out(0))]], vec![vec![copy(input(0), out(0))]]];
-    let lane = |seg| {
-        let half = out(0).segment(seg, 2);
-        vec![vec![vec![send(1, half)], vec![recv(1, half)]], vec![vec![add(0, half, Side::Left)], vec![send(0, half)]]]
+    let lane = |segment| {
+        let half = out(0).segment(segment, 2);
+        vec![
+            vec![vec![send(1, half)], vec![recv(1, half)]],
+            vec![vec![recv_reduce(0, half, OperandSide::Left)], vec![send(0, half)]],
+        ]
     };
     let mut table = Table::new(Operation::Allreduce, 1, load);
-    table.phases.push((Phase::lanes(2), vec![lane(0), lane(1)]));
+    table.phases.push((Phase::with_lanes(2), vec![lane(0), lane(1)]));
     table
 }
 
 #[test]
 fn goal_has_an_order_within_lanes_and_between_phases() {
     let mut text = String::new();
-    goal(&allreduce(), &uniform(3, 1), 8, &mut text).unwrap();
+    write_goal(&allreduce(), &uniform(3, 1), 8, &mut text).unwrap();
     let expected = "\
 num_ranks 2
 
@@ -56,20 +59,20 @@ l7 requires l6
     assert_eq!(text, expected);
 }
 
-/// Rank 0 sends to rank 1 in five lanes, of which two go on at once, and has nothing to do in the second.
+/// Rank 0 sends to rank 1 in five lanes, of which two are open concurrently; the second is empty.
 #[test]
-fn goal_has_windows_and_tells_what_it_cannot_say() {
+fn goal_has_windows_and_names_barriers_that_it_cannot_express() {
     let lane = |lane| {
         let rounds = |op| if lane == 1 { vec![] } else { vec![vec![op]] };
         vec![rounds(send(1, out(0))), rounds(recv(0, out(0)))]
     };
     let load = vec![vec![vec![copy(input(0), out(0))]], vec![vec![copy(input(0), out(0))]]];
     let mut table = Table::new(Operation::Allreduce, 1, load);
-    table.phases.push((Phase::lanes(5).window(2).global(), (0..5).map(lane).collect()));
+    table.phases.push((Phase::with_lanes(5).with_window(2).with_global_end(), (0..5).map(lane).collect()));
     let mut text = String::new();
-    goal(&table, &uniform(3, 1), 8, &mut text).unwrap();
+    write_goal(&table, &uniform(3, 1), 8, &mut text).unwrap();
     let expected = "\
-// Not said here: all ranks wait for all at the end of phase 1.
+// Not expressible in GOAL: the barrier at the end of phase 1.
 num_ranks 2
 
 rank 0 {
@@ -92,7 +95,7 @@ l5 requires l3
 #[test]
 fn json_names_blocks_and_elements() {
     let mut text = String::new();
-    json(&allreduce(), &uniform(3, 1), &mut text).unwrap();
+    write_json(&allreduce(), &uniform(3, 1), &mut text).unwrap();
     let expected = r#"{"operation":"allreduce","ranks":2,"blocks":1,"schedule":[
 [[[[{"op":"copy","from":"In","source":[0],"buffer":"Out","blocks":[0],"elements":3}]]],
 [[[{"op":"send","peer":1,"buffer":"Out","blocks":[0],"elements":1}],
@@ -110,16 +113,16 @@ fn json_names_blocks_and_elements() {
 
 #[test]
 fn messages_without_data_are_printed_too() {
-    let pair = |peer| vec![vec![send(peer, Part::NOTHING), recv(peer, Part::NOTHING)]];
+    let pair = |peer| vec![vec![send(peer, BlockRange::EMPTY), recv(peer, BlockRange::EMPTY)]];
     let table = Table::new(Operation::Barrier, 0, vec![pair(1), pair(0)]);
     let mut text = String::new();
-    goal(&table, &uniform(0, 0), 1, &mut text).unwrap();
+    write_goal(&table, &uniform(0, 0), 1, &mut text).unwrap();
     assert_eq!(
         text,
         "num_ranks 2\n\nrank 0 {\nl1: send 0b to 1 tag 0\nl2: recv 0b from 1 tag 0\n}\n\nrank 1 {\nl1: send 0b to 0 tag 0\nl2: recv 0b from 0 tag 0\n}\n"
     );
     text.clear();
-    json(&table, &uniform(0, 0), &mut text).unwrap();
+    write_json(&table, &uniform(0, 0), &mut text).unwrap();
     let ops = |peer| {
         format!(
             r#"[[[[{{"op":"send","peer":{peer},"buffer":"Out","blocks":[],"elements":0}},{{"op":"recv","peer":{peer},"buffer":"Out","blocks":[],"elements":0}}]]]]"#

@@ -1,12 +1,12 @@
 //! One transfer, two copiers: sender and receiver claim chunks of it until none is left.
 //!
-//! The cell belongs to the receiver, and says where its memory lies and who may write there. `next` carries a generation
-//! above the chunk number, so that a sender that comes late, when the cell serves another transfer, claims nothing there.
-//! The receiver ends the transfer only when as many chunks are done as have been taken, so a claimed chunk is never taken
-//! back while its copier still writes.
+//! The cell belongs to the receiver, and holds the address of its memory and the rank that may write there. `next`
+//! carries a generation above the chunk number, so that a late sender, when the cell serves another transfer, claims
+//! nothing there. The receiver ends the transfer only when all claimed chunks are completed, so its memory is never
+//! freed while a copier writes.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
-use crate::registry::{Entry, SharedEntry, next_generation};
+use crate::registry::{AtomicMemoryRegion, MemoryRegion, next_generation};
 
 /// The state that both sides of a transfer share.
 #[repr(C)]
@@ -14,27 +14,28 @@ pub(crate) struct Claim {
     next: AtomicU64,
     done: AtomicU32,
     unused: u32,
-    /// The receiver's memory, and the sender.
-    entry: SharedEntry,
+    /// The receiver's memory and the sender.
+    entry: AtomicMemoryRegion,
 }
 
-/// Number of the next chunk of a transfer that is over.
-const OVER: u32 = u32::MAX;
+/// `next` of a finished transfer.
+const FINISHED: u32 = u32::MAX;
 
-/// What a sender finds that was invited.
+/// What a sender finds under the generation of a CTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Invitation {
-    /// Nobody was ever invited like this.
+pub(crate) enum CtsState {
+    /// No CTS with this generation was ever sent.
     Unknown,
-    /// The transfer is over.
-    Over,
+    /// The transfer is finished.
+    Finished,
     /// The receiver's memory, and who may write there.
-    Open(Entry),
+    Open(MemoryRegion),
 }
 
 impl Claim {
-    /// Begins a new transfer and returns its generation. Only the receiver does this, when the last one is over.
-    pub(crate) fn open(&self, entry: Entry) -> u32 {
+    /// Begins a new transfer and returns its generation. Only the receiver calls this, after the last transfer is
+    /// finished.
+    pub(crate) fn open(&self, entry: MemoryRegion) -> u32 {
         let generation = next_generation((self.next.load(Ordering::Relaxed) >> 32) as u32);
         self.entry.set(entry);
         self.done.store(0, Ordering::Relaxed);
@@ -42,26 +43,26 @@ impl Claim {
         generation
     }
 
-    /// Ends the transfer: nobody takes a chunk any more. Returns how many of so many have been taken.
+    /// Ends the transfer: no further chunk can be claimed. Returns how many of `chunks` have been claimed.
     pub(crate) fn close(&self, chunks: u32) -> u32 {
-        chunks.min(self.next.fetch_or(OVER.into(), Ordering::AcqRel) as u32)
+        chunks.min(self.next.fetch_or(FINISHED.into(), Ordering::AcqRel) as u32)
     }
 
-    /// What a sender is invited to by a generation.
-    pub(crate) fn invited(&self, generation: u32) -> Invitation {
-        let goes_on = |next: u64| (next >> 32) as u32 == generation && next as u32 != OVER;
+    /// The state of the transfer of a generation.
+    pub(crate) fn cts_state(&self, generation: u32) -> CtsState {
+        let goes_on = |next: u64| (next >> 32) as u32 == generation && next as u32 != FINISHED;
         let now = || self.next.load(Ordering::Acquire);
         let seen = now();
         let ahead = generation.wrapping_sub((seen >> 32) as u32).cast_signed();
         if generation == 0 || ahead > 0 {
-            return Invitation::Unknown;
+            return CtsState::Unknown;
         }
         let entry = if goes_on(seen) { self.entry.get_if(|| goes_on(now())) } else { None };
-        entry.map_or(Invitation::Over, Invitation::Open)
+        entry.map_or(CtsState::Finished, CtsState::Open)
     }
 
-    /// Takes a chunk that nobody has taken, while the transfer is of this generation.
-    pub(crate) fn take(&self, generation: u32, chunks: u32) -> Option<u32> {
+    /// Claims the next chunk, if the transfer is of this generation.
+    pub(crate) fn claim_next(&self, generation: u32, chunks: u32) -> Option<u32> {
         let mut seen = self.next.load(Ordering::Acquire);
         loop {
             let chunk = seen as u32;
@@ -75,25 +76,25 @@ impl Claim {
         }
     }
 
-    /// Whether a chunk is left to take.
+    /// Whether a chunk is left to claim.
     #[cfg(not(loom))]
-    pub(crate) fn claimable(&self, generation: u32, chunks: u32) -> bool {
+    pub(crate) fn has_unclaimed(&self, generation: u32, chunks: u32) -> bool {
         let seen = self.next.load(Ordering::Acquire);
         (seen >> 32) as u32 == generation && (seen as u32) < chunks
     }
 
-    /// Says that a chunk that was taken has been copied.
-    pub(crate) fn finish_one(&self) {
+    /// Counts a claimed chunk as copied.
+    pub(crate) fn complete_chunk(&self) {
         self.done.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Chunks that have been copied.
-    pub(crate) fn finished(&self) -> u32 {
+    pub(crate) fn completed_chunks(&self) -> u32 {
         self.done.load(Ordering::Acquire)
     }
 
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { next: AtomicU64::new(0), done: AtomicU32::new(0), unused: 0, entry: SharedEntry::new() }
+        Self { next: AtomicU64::new(0), done: AtomicU32::new(0), unused: 0, entry: AtomicMemoryRegion::new() }
     }
 }

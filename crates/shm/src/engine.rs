@@ -1,198 +1,201 @@
-//! The engine: records through inboxes and rings, acknowledgements through cells, large messages in one copy.
+//! The engine: records through inboxes and rings, acknowledgements through bitmaps, large messages in one copy.
 //!
-//! A pair begins to talk through the receiver's inbox. Once it has sent enough, the sender takes one of the receiver's
-//! free rings, says so in the inbox as its last record there, and goes on in the ring. The receiver looks at the ring
-//! only after it has read that record, so the order of the pair's records is kept.
+//! A pair starts in the receiver's inbox. After enough records, the sender claims one of the receiver's free rings,
+//! announces it by its last record in the inbox, and continues in the ring. The receiver polls the ring only after it
+//! has read that record, so the pair's records stay in order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use treepie_base::{Result, Span};
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, SharedHeap, Sleep};
+use treepie_fabric::{
+    BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader, SharedHeap,
+};
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
-use crate::barrier;
-use crate::bell::Bell;
-use crate::board::Board;
+use crate::backoff::SpinBackoff;
 use crate::bulk::Bulk;
-use crate::gathering::Gathering;
+use crate::doorbell::Doorbell;
 use crate::heap::Heap;
-use crate::inbox::{Inbox, Slot};
-use crate::primitive::Fencing;
-use crate::reach::Reach;
-use crate::ring::{Reader, Writer};
-use crate::wait::Patience;
+use crate::inbox::{Inbox, InboxWriter};
+use crate::membarrier;
+use crate::peer_access::PeerAccess;
+use crate::pending_barrier::ShmBarrier;
+use crate::primitive::FenceMode;
+use crate::ring::{RingReader, RingWriter};
+use crate::segment::ShmSegment;
 
-/// Bit of the sender, in the record by which it says that it goes on in the ring `slot`. Heads are the endpoints' matter:
-/// no kind of record may mean something to the engine.
-const MOVED: u32 = 1 << 31;
+/// Bit in the sender field of the record that announces the switch to the ring `slot`. Record headers belong to the
+/// endpoints: no kind of record may have a meaning to the engine.
+const SWITCH_TO_RING: u32 = 1 << 31;
 
-/// Where this rank's records to a peer go.
+/// The channel of this rank's records to a peer.
 #[derive(Clone, Copy)]
-enum Route {
-    /// Into its inbox, with the number of records still to be sent before a ring is worth it.
+enum PeerChannel {
+    /// The peer's inbox, with the number of records to send before claiming a ring pays off.
     Inbox(u32),
-    /// Nowhere yet: a ring was taken, this one of `writers`, and the receiver is still to be told.
+    /// None yet: a ring is claimed, this one of `writers`, but not yet announced to the receiver.
     Announcing { writer: u32, ring: u32 },
-    /// Into this one of `writers`.
+    /// This one of `writers`.
     Ring(u32),
 }
 
-/// Where the record lies that was handed out last.
-enum Held {
+/// Where the record lies that `poll` returned last.
+enum HeldRecord {
     Nothing,
     Inbox,
     Ring(usize),
 }
 
-/// What lies first in the inbox.
+/// The first item of the inbox.
 #[derive(PartialEq)]
-enum Mail {
+enum InboxItem {
     Nothing,
     Record,
-    /// Was there: a peer goes on in a ring, which is looked at from now on.
+    /// A peer has switched to a ring, which is polled from now on; the item is consumed.
     NewRing,
 }
 
-/// One rank's end of a world in shared memory.
+/// The endpoint's engine of one rank of a world in shared memory.
 pub struct Shm {
     name: &'static str,
     rank: u32,
-    routes: Vec<Route>,
-    /// Rings to others, each with the bell of its reader.
-    writers: Vec<(&'static Bell, Writer)>,
+    channels: Vec<PeerChannel>,
+    /// Rings to peers, each with the doorbell of its reader.
+    writers: Vec<(&'static Doorbell, RingWriter)>,
     inbox: Inbox,
-    /// Rings to this rank, each with the bell of its writer.
-    readers: Vec<(&'static Bell, Reader)>,
-    /// The ring to look at first: the one that had something last.
-    favourite: usize,
-    held: Held,
+    /// Rings to this rank, each with the doorbell of its writer.
+    readers: Vec<(&'static Doorbell, RingReader)>,
+    /// The ring to poll first: the one that had a record last.
+    last_ready_ring: usize,
+    held_record: HeldRecord,
     bulk: Bulk,
-    gatherings: Vec<Gathering>,
-    /// This rank has said that it departs or has failed.
-    is_ending: bool,
-    /// Peers that a record did not fit for since the last sleep, and the shortest body it was.
-    full: Vec<(u32, usize)>,
-    patience: Patience,
+    pending_barriers: Vec<ShmBarrier>,
+    /// This rank has announced that it finalizes or has failed.
+    is_departing: bool,
+    /// Peers whose channel was full since the last park, and the shortest body that did not fit.
+    blocked_sends: Vec<(u32, usize)>,
+    backoff: SpinBackoff,
     polls: u32,
     /// Whether this rank's writers fence.
-    fencing: Fencing,
-    /// Whether those of others may not, so that this rank fences them when it sleeps; and whether that has failed.
-    sleeper_fences: bool,
-    barrier_failed: bool,
-    /// The engine's news when there was last nothing to poll.
-    news_seen: u32,
+    fence_mode: FenceMode,
+    /// Whether other ranks' writers may not, so that this rank fences them when it parks; and whether that has failed.
+    asymmetric_fences: bool,
+    membarrier_failed: bool,
+    /// The liveness epoch when the last poll found nothing.
+    seen_liveness_epoch: u32,
     start: Instant,
-    board: Option<Board>,
+    segment: Option<ShmSegment>,
     heap: Heap,
     /// Last, as everything above refers into it.
     arena: Arc<Arena>,
 }
 
 impl Shm {
-    /// Joins a world as one of its ranks. An error if there is no such rank, or if somebody has joined as this one before.
+    /// Joins a world as one of its ranks. Fails if there is no such rank, or if it has been joined before.
     pub fn join(arena: Arc<Arena>, rank: u32) -> Result<Self> {
         arena.claim_rank(rank)?;
         let (size, threads) = (arena.ranks(), arena.has_threads());
         let layout = arena.layout();
         let control = arena.control(rank);
         if !threads {
-            crate::reach::permit_peers();
+            crate::peer_access::permit_cma();
         }
-        let sleeper_fences = arena.header().sleeper_fences != 0;
-        let fencing = if sleeper_fences && barrier::register() { Fencing::Sleeper } else { Fencing::Writer };
-        // With a ring for everybody there is no reason to wait for a pair to prove itself.
+        let asymmetric_fences = arena.header().asymmetric_fences != 0;
+        let fence_mode =
+            if asymmetric_fences && membarrier::register() { FenceMode::Asymmetric } else { FenceMode::Symmetric };
+        // With a ring for every peer there is no reason to begin in the inbox.
         let first = if size - 1 <= layout.rings { 0 } else { 16 };
         Ok(Self {
             name: if threads { "threads" } else { "shm" },
             rank,
-            routes: vec![Route::Inbox(first); size as usize],
+            channels: vec![PeerChannel::Inbox(first); size as usize],
             writers: Vec::new(),
-            inbox: Inbox::new(&control.inbox, arena.inbox_area(rank)),
+            inbox: Inbox::new(&control.inbox, arena.inbox_memory(rank)),
             readers: Vec::new(),
-            favourite: 0,
-            held: Held::Nothing,
+            last_ready_ring: 0,
+            held_record: HeldRecord::Nothing,
             bulk: Bulk::new(&arena, rank),
-            gatherings: Vec::new(),
-            is_ending: false,
-            full: Vec::new(),
-            patience: Patience::for_ranks(size, arena.header().cores),
+            pending_barriers: Vec::new(),
+            is_departing: false,
+            blocked_sends: Vec::new(),
+            backoff: SpinBackoff::for_ranks(size, arena.header().cores),
             polls: 0,
-            fencing,
-            sleeper_fences,
-            barrier_failed: false,
-            news_seen: 0,
+            fence_mode,
+            asymmetric_fences,
+            membarrier_failed: false,
+            seen_liveness_epoch: 0,
             start: Instant::now(),
-            board: Board::new(arena.clone(), rank, fencing, Reach::new(threads)),
+            segment: ShmSegment::new(arena.clone(), rank, fence_mode, PeerAccess::new(threads)),
             heap: Heap::new(arena.clone()),
             arena,
         })
     }
 
-    fn inbox_of(&self, rank: u32) -> Slot {
-        Slot::new(&self.arena.control(rank).inbox, self.arena.inbox_area(rank))
+    fn inbox_writer(&self, rank: u32) -> InboxWriter {
+        InboxWriter::new(&self.arena.control(rank).inbox, self.arena.inbox_memory(rank))
     }
 
     /// Sends to a peer that has no ring yet.
     #[cold]
-    fn send_slowly(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
-        if let Route::Inbox(0) = self.routes[to as usize] {
-            self.routes[to as usize] = self.take_ring(to);
+    fn send_via_inbox(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
+        if let PeerChannel::Inbox(0) = self.channels[to as usize] {
+            self.channels[to as usize] = self.claim_ring(to);
         }
-        let bell = &self.arena.control(to).bell;
-        match self.routes[to as usize] {
-            Route::Announcing { writer, ring } => {
-                let moved = Head { slot: ring, ..Head::default() };
-                if self.inbox_of(to).push(self.rank | MOVED, moved, &[], bell) {
-                    self.routes[to as usize] = Route::Ring(writer);
+        let doorbell = &self.arena.control(to).doorbell;
+        match self.channels[to as usize] {
+            PeerChannel::Announcing { writer, ring } => {
+                let announcement = RecordHeader { slot: ring, ..RecordHeader::default() };
+                if self.inbox_writer(to).push(self.rank | SWITCH_TO_RING, announcement, &[], doorbell) {
+                    self.channels[to as usize] = PeerChannel::Ring(writer);
                     return self.try_send(to, head, body);
                 }
             }
-            Route::Inbox(left) => {
-                if self.inbox_of(to).push(self.rank, head, body, bell) {
-                    self.routes[to as usize] = Route::Inbox(left - 1);
+            PeerChannel::Inbox(left) => {
+                if self.inbox_writer(to).push(self.rank, head, body, doorbell) {
+                    self.channels[to as usize] = PeerChannel::Inbox(left - 1);
                     return true;
                 }
             }
-            Route::Ring(_) => unreachable!("rings are served by try_send"),
+            PeerChannel::Ring(_) => unreachable!("rings are served by try_send"),
         }
-        self.note_full(to, body.len());
+        self.record_blocked_send(to, body.len());
         false
     }
 
-    fn take_ring(&mut self, to: u32) -> Route {
+    fn claim_ring(&mut self, to: u32) -> PeerChannel {
         let rings = self.arena.layout().rings;
-        let one_more = |taken| (taken < rings).then_some(taken + 1);
-        let taken = &self.arena.control(to).rings_taken;
-        let Ok(ring) = taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more) else {
-            // None will be free again; there is no use in asking for a long time.
-            return Route::Inbox(u32::MAX);
+        let one_more = |claimed| (claimed < rings).then_some(claimed + 1);
+        let claimed_rings = &self.arena.control(to).claimed_rings;
+        let Ok(ring) = claimed_rings.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more) else {
+            // Rings are never released: do not try again for a long time.
+            return PeerChannel::Inbox(u32::MAX);
         };
-        let (header, area) = self.arena.ring(to, ring);
-        self.writers.push((&self.arena.control(to).bell, Writer::new(header, area)));
-        Route::Announcing { writer: self.writers.len() as u32 - 1, ring }
+        let (header, memory) = self.arena.ring(to, ring);
+        self.writers.push((&self.arena.control(to).doorbell, RingWriter::new(header, memory)));
+        PeerChannel::Announcing { writer: self.writers.len() as u32 - 1, ring }
     }
 
-    fn note_full(&mut self, to: u32, body: usize) {
-        match self.full.iter_mut().find(|(peer, _)| *peer == to) {
+    fn record_blocked_send(&mut self, to: u32, body: usize) {
+        match self.blocked_sends.iter_mut().find(|(peer, _)| *peer == to) {
             Some((_, least)) => *least = body.min(*least),
-            None => self.full.push((to, body)),
+            None => self.blocked_sends.push((to, body)),
         }
     }
 
-    /// Frees the record that was handed out last.
+    /// Frees the record that `poll` returned last.
     #[inline]
-    fn release(&mut self) {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Nothing => {}
-            Held::Ring(i) => {
+    fn free_held_record(&mut self) {
+        match std::mem::replace(&mut self.held_record, HeldRecord::Nothing) {
+            HeldRecord::Nothing => {}
+            HeldRecord::Ring(i) => {
                 let (writer, reader) = &mut self.readers[i];
                 reader.free(writer);
             }
-            Held::Inbox => {
+            HeldRecord::Inbox => {
                 if self.inbox.free() {
-                    self.arena.wake_all();
+                    self.arena.notify_all();
                 }
             }
         }
@@ -201,77 +204,79 @@ impl Shm {
     /// Index of a ring that has a record.
     #[inline]
     fn ready_ring(&mut self) -> Option<usize> {
-        // The ring that had something last is likely to have more.
-        if let Some((_, reader)) = self.readers.get_mut(self.favourite)
-            && reader.ready()
+        // The ring that had a record last is likely to have more.
+        if let Some((_, reader)) = self.readers.get_mut(self.last_ready_ring)
+            && reader.is_ready()
         {
-            return Some(self.favourite);
+            return Some(self.last_ready_ring);
         }
-        self.favourite = self.other_ready_ring()?;
-        Some(self.favourite)
+        self.last_ready_ring = self.find_ready_ring()?;
+        Some(self.last_ready_ring)
     }
 
-    fn other_ready_ring(&mut self) -> Option<usize> {
+    fn find_ready_ring(&mut self) -> Option<usize> {
         let n = self.readers.len();
-        let after = (self.favourite + 1).min(n);
-        (after..n).chain(0..after.min(n)).find(|i| self.readers[*i].1.ready())
+        let after = (self.last_ready_ring + 1).min(n);
+        (after..n).chain(0..after.min(n)).find(|i| self.readers[*i].1.is_ready())
     }
 
-    /// Reads what concerns the engine itself, up to a record for others.
+    /// Consumes the engine's announcements, up to the first record for the endpoint.
     #[inline]
-    fn look_into_inbox(&mut self) -> Mail {
-        if self.inbox.ready() { self.open_mail() } else { Mail::Nothing }
+    fn peek_inbox(&mut self) -> InboxItem {
+        if self.inbox.is_ready() { self.process_inbox_item() } else { InboxItem::Nothing }
     }
 
     #[cold]
-    fn open_mail(&mut self) -> Mail {
+    fn process_inbox_item(&mut self) -> InboxItem {
         let (prefix, _) = self.inbox.next().expect("it is ready");
-        if prefix.from & MOVED == 0 {
-            self.inbox.keep();
-            return Mail::Record;
+        if prefix.from & SWITCH_TO_RING == 0 {
+            self.inbox.put_back();
+            return InboxItem::Record;
         }
-        let (header, area) = self.arena.ring(self.rank, prefix.head.slot);
-        let bell = &self.arena.control(prefix.from & !MOVED).bell;
-        self.readers.push((bell, Reader::new(header, area)));
-        self.held = Held::Inbox;
-        self.release();
-        Mail::NewRing
+        let (header, memory) = self.arena.ring(self.rank, prefix.head.slot);
+        let doorbell = &self.arena.control(prefix.from & !SWITCH_TO_RING).doorbell;
+        self.readers.push((doorbell, RingReader::new(header, memory)));
+        self.held_record = HeldRecord::Inbox;
+        self.free_held_record();
+        InboxItem::NewRing
     }
 
-    fn take_from_inbox(&mut self) -> Option<Event<'_>> {
-        self.held = Held::Inbox;
+    fn recv_from_inbox(&mut self) -> Option<FabricEvent<'_>> {
+        self.held_record = HeldRecord::Inbox;
         let (prefix, body) = self.inbox.next()?;
-        Some(Event::Record { from: prefix.from, head: prefix.head, body })
+        Some(FabricEvent::Record { from: prefix.from, head: prefix.head, body })
     }
 
-    /// What is not a record: acknowledgements, barriers, large messages.
-    fn poll_rest(&mut self, all_read: bool) -> Option<Event<'static>> {
+    /// Polls for events other than records: acknowledgements, barriers, large messages.
+    fn poll_completions(&mut self, all_read: bool) -> Option<FabricEvent<'static>> {
         if let Some(slot) = self.arena.control(self.rank).take_ack() {
-            return Some(match self.bulk.acknowledged(slot) {
-                Some(span) => Event::BulkSent { slot, span },
-                None => Event::Acked { slot },
+            return Some(match self.bulk.complete_push(slot) {
+                Some(span) => FabricEvent::BulkSent { slot, span },
+                None => FabricEvent::Acked { slot },
             });
         }
-        let Self { gatherings, arena, inbox, .. } = self;
-        if let Some(i) = gatherings.iter_mut().position(|gathering| gathering.is_over(arena, inbox)) {
-            let gathering = gatherings.swap_remove(i);
-            return Some(Event::Gathered { cell: gathering.cell, census: gathering.census(arena) });
+        let Self { pending_barriers, arena, inbox, .. } = self;
+        if let Some(i) = pending_barriers.iter_mut().position(|barrier| barrier.is_drained(arena, inbox)) {
+            let barrier = pending_barriers.swap_remove(i);
+            return Some(FabricEvent::BarrierCompleted { cell: barrier.cell, bits: barrier.traffic_summary(arena) });
         }
-        if self.bulk.is_idle() { None } else { self.bulk.work(&self.arena, all_read) }
+        if self.bulk.is_idle() { None } else { self.bulk.progress(&self.arena, all_read) }
     }
 
-    /// Whether a poll, or a send that found no room, would get on now. Asked after this rank has said that it sleeps.
-    fn anything(&mut self) -> bool {
-        self.inbox.ready()
-            || self.readers.iter_mut().any(|(_, reader)| reader.ready())
-            || self.arena.control(self.rank).any_acks()
-            || self.gatherings.iter().any(|gathering| gathering.is_complete(&self.arena))
-            || self.bulk.has_work(&self.arena)
-            || self.board.as_mut().is_some_and(Board::has_news)
-            || self.news() != self.news_seen
-            || self.full.iter().any(|&(to, body)| match self.routes[to as usize] {
-                Route::Ring(i) => self.writers[i as usize].1.has_room(body),
-                _ => Slot::new(&self.arena.control(to).inbox, self.arena.inbox_area(to)).has_room_or_block(body),
+    /// Whether a poll, or a send that was blocked, would progress now. Evaluated after this rank has set its doorbell.
+    fn has_pending_work(&mut self) -> bool {
+        self.inbox.is_ready()
+            || self.readers.iter_mut().any(|(_, reader)| reader.is_ready())
+            || self.arena.control(self.rank).has_acks()
+            || self.pending_barriers.iter().any(|barrier| barrier.is_complete(&self.arena))
+            || self.bulk.can_progress(&self.arena)
+            || self.segment.as_mut().is_some_and(ShmSegment::awaited_has_published)
+            || self.liveness_epoch() != self.seen_liveness_epoch
+            || self.blocked_sends.iter().any(|&(to, body)| match self.channels[to as usize] {
+                PeerChannel::Ring(i) => self.writers[i as usize].1.has_room(body),
+                _ => {
+                    InboxWriter::new(&self.arena.control(to).inbox, self.arena.inbox_memory(to)).has_room_or_block(body)
+                }
             })
     }
 }
@@ -282,7 +287,7 @@ impl Fabric for Shm {
     }
 
     fn size(&self) -> u32 {
-        self.routes.len() as u32
+        self.channels.len() as u32
     }
 
     fn name(&self) -> &'static str {
@@ -298,99 +303,99 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
-        match self.routes[to as usize] {
-            Route::Ring(i) => {
+    fn try_send(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
+        match self.channels[to as usize] {
+            PeerChannel::Ring(i) => {
                 let (reader, ring) = &mut self.writers[i as usize];
-                let sent = ring.push(self.rank, head, body, reader, self.fencing);
+                let sent = ring.push(self.rank, head, body, reader, self.fence_mode);
                 if !sent {
-                    self.note_full(to, body.len());
+                    self.record_blocked_send(to, body.len());
                 }
                 sent
             }
-            _ => self.send_slowly(to, head, body),
+            _ => self.send_via_inbox(to, head, body),
         }
     }
 
     #[inline]
-    fn poll(&mut self) -> Option<Event<'_>> {
-        self.release();
-        // Records first, as they are what is waited for mostly, and from the ring that had some last; but a flood of
-        // them must starve neither the other rings, nor the inbox, nor the rest.
+    fn poll(&mut self) -> Option<FabricEvent<'_>> {
+        self.free_held_record();
+        // Records first, as they are mostly what the caller waits for, and from the ring that had some last; but a
+        // flood of them must starve neither the other rings, nor the inbox, nor the completions.
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(64) {
-            self.favourite += 1;
-            if self.look_into_inbox() == Mail::Record {
-                return self.take_from_inbox();
+            self.last_ready_ring += 1;
+            if self.peek_inbox() == InboxItem::Record {
+                return self.recv_from_inbox();
             }
-            if let Some(event) = self.poll_rest(false) {
+            if let Some(event) = self.poll_completions(false) {
                 return Some(event);
             }
         }
         loop {
             if let Some(i) = self.ready_ring() {
-                self.held = Held::Ring(i);
+                self.held_record = HeldRecord::Ring(i);
                 let (prefix, body) = self.readers[i].1.next().expect("it is ready");
-                return Some(Event::Record { from: prefix.from, head: prefix.head, body });
+                return Some(FabricEvent::Record { from: prefix.from, head: prefix.head, body });
             }
-            match self.look_into_inbox() {
-                Mail::Record => return self.take_from_inbox(),
-                // There is a ring more to look at, and it may have something.
-                Mail::NewRing => {}
-                Mail::Nothing => break,
+            match self.peek_inbox() {
+                InboxItem::Record => return self.recv_from_inbox(),
+                // The new ring may have a record.
+                InboxItem::NewRing => {}
+                InboxItem::Nothing => break,
             }
         }
-        self.news_seen = self.news();
-        self.poll_rest(true)
+        self.seen_liveness_epoch = self.liveness_epoch();
+        self.poll_completions(true)
     }
 
     #[inline]
-    fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
-        self.release();
-        match self.readers.get_mut(self.favourite) {
+    fn poll_if(&mut self, take: &mut dyn FnMut(u32, RecordHeader, &[u8]) -> bool) -> bool {
+        self.free_held_record();
+        match self.readers.get_mut(self.last_ready_ring) {
             Some((writer, reader)) => reader.next_if(writer, |prefix, body| take(prefix.from, prefix.head, body)),
             None => false,
         }
     }
 
-    fn sleep(&self, round: u32) -> Sleep {
-        if self.patience.is_over(round) { Sleep::AWhile } else { Sleep::Brief }
+    fn park_kind(&self, round: u32) -> ParkKind {
+        if self.backoff.is_completed(round) { ParkKind::Timeout } else { ParkKind::Brief }
     }
 
     fn idle(&mut self, round: u32) -> bool {
-        self.release();
-        if self.patience.wait_awake(round) {
+        self.free_held_record();
+        if self.backoff.snooze(round) {
             return false;
         }
-        let bell = &self.arena.control(self.rank).bell;
-        // If the others cannot be fenced, a wake-up may be missed; then look again soon.
-        let limit = Duration::from_millis(if self.barrier_failed { 1 } else { 100 });
-        let (asked, mut failed) = (self.sleeper_fences, false);
-        let fence = || failed = if asked { !barrier::everywhere() } else { full_fence() };
-        let sleepers = &self.arena.header().common.sleepers;
-        sleepers.during(|| bell.sleep(limit, fence, || self.anything()));
-        self.barrier_failed |= failed;
-        self.full.clear();
+        let doorbell = &self.arena.control(self.rank).doorbell;
+        // If the others cannot be fenced, a wake-up may be lost; then poll again soon.
+        let limit = Duration::from_millis(if self.membarrier_failed { 1 } else { 100 });
+        let (asymmetric, mut failed) = (self.asymmetric_fences, false);
+        let fence = || failed = if asymmetric { !membarrier::fence_all() } else { full_fence() };
+        let parked = &self.arena.header().segment.parked;
+        parked.while_parked(|| doorbell.park(limit, fence, || self.has_pending_work()));
+        self.membarrier_failed |= failed;
+        self.blocked_sends.clear();
         true
     }
 
-    fn give_way(&mut self) {
-        self.release();
-        self.patience.give_way();
+    fn yield_now(&mut self) {
+        self.free_held_record();
+        self.backoff.yield_now();
     }
 
-    fn depart(&mut self) {
-        self.is_ending = true;
-        self.arena.report(self.rank, Life::Leaving);
+    fn begin_finalize(&mut self) {
+        self.is_departing = true;
+        self.arena.report(self.rank, Liveness::Finalizing);
     }
 
-    fn departed(&mut self) -> bool {
+    fn is_finalized(&mut self) -> bool {
         true
     }
 
-    fn fail(&mut self) {
-        self.is_ending = true;
-        self.arena.report(self.rank, Life::Failing);
+    fn announce_failure(&mut self) {
+        self.is_departing = true;
+        self.arena.report(self.rank, Liveness::Failing);
     }
 
     fn ack(&mut self, to: u32, slot: u32) -> bool {
@@ -401,8 +406,8 @@ impl Fabric for Shm {
         true
     }
 
-    fn offer(&mut self, to: u32, span: &mut Span) -> u64 {
-        self.bulk.offer(to, span)
+    fn register_bulk(&mut self, to: u32, span: &mut Span) -> u64 {
+        self.bulk.register_send(to, span)
     }
 
     fn bulk_recv(
@@ -411,29 +416,29 @@ impl Fabric for Shm {
         key: u64,
         slot: u32,
         span: Span,
-    ) -> std::result::Result<Option<Invite>, Refused> {
+    ) -> std::result::Result<Option<BulkDescriptor>, BulkError> {
         self.bulk.pull(&self.arena, from, key, slot, span)
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> std::result::Result<(), Refused> {
-        self.bulk.help(&self.arena, to, slot, invite, span)
+    fn bulk_send(&mut self, to: u32, slot: u32, cts: BulkDescriptor, span: Span) -> std::result::Result<(), BulkError> {
+        self.bulk.push(&self.arena, to, slot, cts, span)
     }
 
-    fn bulk_ended(&mut self, slot: u32) -> Option<Span> {
-        self.bulk.acknowledged(slot)
+    fn finish_bulk_send(&mut self, slot: u32) -> Option<Span> {
+        self.bulk.complete_push(slot)
     }
 
-    fn arrive(&mut self, cell: u32, census: u64) -> bool {
-        if cell >= BARRIER_CELLS || self.is_ending {
+    fn arrive(&mut self, cell: u32, traffic_summary: u64) -> bool {
+        if cell >= BARRIER_CELLS || self.is_departing {
             return false;
         }
         let arrivals = &self.arena.control(self.rank).arrivals;
         let barrier = arrivals.last(cell) + 1;
-        self.gatherings.push(Gathering::new(cell, barrier));
-        let arrived = self.arena.barrier_cell(cell).arrive(barrier, census);
-        arrivals.note(cell, barrier);
-        if arrived == barrier * self.routes.len() as u64 {
-            self.arena.wake_all();
+        self.pending_barriers.push(ShmBarrier::new(cell, barrier));
+        let arrived = self.arena.barrier_cell(cell).arrive(barrier, traffic_summary);
+        arrivals.record(cell, barrier);
+        if arrived == barrier * self.channels.len() as u64 {
+            self.arena.notify_all();
         }
         true
     }
@@ -442,40 +447,41 @@ impl Fabric for Shm {
         if cell < BARRIER_CELLS { self.arena.control(rank).arrivals.last(cell) } else { 0 }
     }
 
-    fn offers(&self) -> Offers {
-        // Records lie where their reader polls before `try_send` returns, and arriving orders them before it.
-        Offers { cells: BARRIER_CELLS, arrives_last: true, counters: true }
+    fn capabilities(&self) -> Capabilities {
+        // Records lie where their reader polls before `try_send` returns, and arriving orders them before the barrier.
+        Capabilities { barrier_cells: BARRIER_CELLS, barrier_orders_messages: true, counters: true }
     }
 
-    fn add(&mut self, to: u32, counter: u32, run: u32) {
-        self.arena.control(to).added[counter as usize % 2].add(run);
+    fn counter_add(&mut self, to: u32, counter: u32, run: u32) {
+        self.arena.control(to).counters[counter as usize % 2].increment(run);
     }
 
-    fn added(&mut self, counter: u32, run: u32) -> u64 {
-        self.arena.control(self.rank).added[counter as usize % 2].of(run).into()
+    fn counter_value(&mut self, counter: u32, run: u32) -> u64 {
+        self.arena.control(self.rank).counters[counter as usize % 2].value(run).into()
     }
 
     #[inline]
-    fn board(&mut self) -> Option<&mut dyn treepie_fabric::Board> {
-        Some(self.board.as_mut()?)
+    fn shared_segment(&mut self) -> Option<&mut dyn treepie_fabric::SharedSegment> {
+        Some(self.segment.as_mut()?)
     }
 
-    fn shared(&mut self) -> Option<&mut dyn SharedHeap> {
+    fn shared_heap(&mut self) -> Option<&mut dyn SharedHeap> {
         Some(&mut self.heap)
     }
 
-    fn news(&self) -> u32 {
-        self.arena.header().news.load(Ordering::Acquire)
+    fn liveness_epoch(&self) -> u32 {
+        self.arena.header().liveness_epoch.load(Ordering::Acquire)
     }
 
-    fn begun_for_this(&self) -> u64 {
-        self.inbox.reserved()
+    fn inbound_tail(&self) -> u64 {
+        self.inbox.reserved_tail()
     }
 
-    fn has_read(&self, begun: u64) -> bool {
-        // A process that is killed between reserving and publishing hides what lies behind for ever. The launcher ends the job.
-        let is_dead = |rank| self.life(rank) == Life::Dead;
-        self.inbox.has_read(begun) || (self.rank_is_process() && (0..self.arena.ranks()).any(is_dead))
+    fn has_drained_to(&self, tail: u64) -> bool {
+        // A process killed between reserving and publishing hides all later records for ever. The launcher ends the
+        // job.
+        let is_dead = |rank| self.liveness(rank) == Liveness::Failed;
+        self.inbox.has_read(tail) || (self.rank_is_process() && (0..self.arena.ranks()).any(is_dead))
     }
 
     fn cores(&self) -> Option<u32> {
@@ -486,12 +492,12 @@ impl Fabric for Shm {
         self.name == "shm"
     }
 
-    fn life(&self, rank: u32) -> Life {
+    fn liveness(&self, rank: u32) -> Liveness {
         self.arena.control(rank).life()
     }
 }
 
-/// Orders this rank's accesses; cannot fail.
+/// A full fence of this rank; cannot fail.
 fn full_fence() -> bool {
     std::sync::atomic::fence(Ordering::SeqCst);
     false
@@ -499,8 +505,8 @@ fn full_fence() -> bool {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        self.release();
-        let life = if std::thread::panicking() { Life::Dead } else { Life::Left };
+        self.free_held_record();
+        let life = if std::thread::panicking() { Liveness::Failed } else { Liveness::Finalized };
         self.arena.report(self.rank, life);
     }
 }

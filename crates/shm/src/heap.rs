@@ -1,4 +1,4 @@
-//! Memory for windows: pieces of the arena's file past its fixed parts.
+//! Memory of windows: ranges of the arena's file beyond its fixed parts.
 
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use treepie_fabric::{SharedHeap, SharedMemory};
 
 use crate::arena::Arena;
 
-/// Gives out pieces in order and never the same place twice: the file is sparse, so a piece that was given back costs
-/// no memory, only numbers: a terabyte of them over the life of a world.
+/// A bump allocator that never reuses an offset: the file is sparse, so released memory costs only addresses, a
+/// terabyte of them over the life of a world.
 pub(crate) struct Heap {
     arena: Arc<Arena>,
 }
@@ -27,15 +27,16 @@ impl Heap {
 const PAGE: u64 = 4096;
 
 impl Heap {
-    /// The pages of a piece, if they were reserved: below lies what records and barriers are made of, and above nothing.
-    fn pages(&self, at: u64, bytes: u64) -> Result<u64> {
+    /// The length of a window in whole pages, if it was reserved: below the heap lie records and barriers, above it
+    /// nothing.
+    fn reserved_len(&self, at: u64, bytes: u64) -> Result<u64> {
         let header = self.arena.header();
         let begin = self.arena.layout().bytes() as u64;
         let len = bytes.max(1).checked_next_multiple_of(PAGE);
         let end = len.and_then(|len| at.checked_add(len));
-        let is_reserved = at >= begin && end.is_some_and(|end| end <= header.heap.load(Ordering::Acquire));
+        let is_reserved = at >= begin && end.is_some_and(|end| end <= header.heap_top.load(Ordering::Acquire));
         len.filter(|_| is_reserved && at.is_multiple_of(PAGE))
-            .ok_or_else(|| Error::Engine(format!("no window was given {bytes} bytes of shared memory at {at}")))
+            .ok_or_else(|| Error::Engine(format!("no window of {bytes} bytes of shared memory is reserved at {at}")))
     }
 }
 
@@ -44,81 +45,81 @@ impl SharedHeap for Heap {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let room = rustix::fs::fstat(self.arena.fd()).map_or(0, |stat| stat.st_size as u64);
         let take = |at: u64| at.checked_add(bytes).filter(|end| *end <= room);
-        let taken = self.arena.header().heap.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        taken.map_err(|_| Error::Engine(format!("no shared memory for a window of {bytes} bytes")))
+        let reserved = self.arena.header().heap_top.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        reserved.map_err(|_| Error::Engine(format!("no shared memory for a window of {bytes} bytes")))
     }
 
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>> {
-        let len = self.pages(at, bytes)? as usize;
+        let len = self.reserved_len(at, bytes)? as usize;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let base = unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, self.arena.fd(), at) }
             .map_err(|e| Error::Engine(format!("a window of {bytes} bytes cannot be mapped: {e}")))?;
-        Ok(Rc::new(Piece { base: NonNull::new(base.cast()).expect("mmap returned null"), len }))
+        Ok(Rc::new(WindowMapping { base: NonNull::new(base.cast()).expect("mmap returned null"), len }))
     }
 
     fn release(&mut self, at: u64, bytes: u64) -> Result<()> {
-        let len = self.pages(at, bytes)?;
-        // If the memory cannot be given back now, it goes with the world.
+        let len = self.reserved_len(at, bytes)?;
+        // If the memory cannot be released now, it goes with the world.
         let _ = fallocate(self.arena.fd(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len);
         Ok(())
     }
 }
 
-struct Piece {
+struct WindowMapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-impl Piece {
-    fn check(&self, at: u64, len: usize) {
+impl WindowMapping {
+    fn check_bounds(&self, at: u64, len: usize) {
         let inside = usize::try_from(at).is_ok_and(|at| at <= self.len && len <= self.len - at);
-        assert!(inside, "access of {len} bytes at {at} in a piece of {}", self.len);
+        assert!(inside, "access of {len} bytes at {at} in a window of {}", self.len);
     }
 
-    /// The word at a multiple of 8 inside the piece.
+    /// The word at a multiple of 8 inside the window.
     fn word(&self, at: u64) -> &AtomicU64 {
-        self.check(at, 8);
+        self.check_bounds(at, 8);
         assert!(at.is_multiple_of(8));
         // SAFETY: in bounds and aligned (a mapping begins at a page); all ranks access it by atomics only.
         unsafe { self.base.add(at as usize).cast::<AtomicU64>().as_ref() }
     }
 
     fn byte(&self, at: u64) -> &AtomicU8 {
-        self.check(at, 1);
+        self.check_bounds(at, 1);
         // SAFETY: in bounds; all ranks access it by atomics only.
         unsafe { self.base.add(at as usize).cast::<AtomicU8>().as_ref() }
     }
 
-    /// Splits `at..at + len` into single bytes, whole words, and single bytes: the ends of the words.
-    fn words(at: u64, len: usize) -> (usize, usize) {
-        let front = (at.next_multiple_of(8) - at).min(len as u64) as usize;
-        (front, front + (len - front) / 8 * 8)
+    /// Splits `at..at + len` into leading bytes, whole words, and trailing bytes; returns both ends of the words.
+    fn split_at_words(at: u64, len: usize) -> (usize, usize) {
+        let head = (at.next_multiple_of(8) - at).min(len as u64) as usize;
+        (head, head + (len - head) / 8 * 8)
     }
 }
 
-impl SharedMemory for Piece {
+impl SharedMemory for WindowMapping {
     fn load(&self, at: u64, into: &mut [u8]) {
-        self.check(at, into.len());
-        let (front, back) = Self::words(at, into.len());
-        for i in (0..front).chain(back..into.len()) {
+        self.check_bounds(at, into.len());
+        let (head, back) = Self::split_at_words(at, into.len());
+        for i in (0..head).chain(back..into.len()) {
             into[i] = self.byte(at + i as u64).load(Ordering::Acquire);
         }
-        for (i, bytes) in into[front..back].chunks_exact_mut(8).enumerate() {
-            let word = self.word(at + (front + i * 8) as u64).load(Ordering::Acquire);
+        for (i, bytes) in into[head..back].chunks_exact_mut(8).enumerate() {
+            let word = self.word(at + (head + i * 8) as u64).load(Ordering::Acquire);
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
     }
 
     fn store(&self, at: u64, from: &[u8]) {
-        self.check(at, from.len());
-        let (front, back) = Self::words(at, from.len());
-        for i in (0..front).chain(back..from.len()) {
+        self.check_bounds(at, from.len());
+        let (head, back) = Self::split_at_words(at, from.len());
+        for i in (0..head).chain(back..from.len()) {
             self.byte(at + i as u64).store(from[i], Ordering::Release);
         }
-        for (i, bytes) in from[front..back].chunks_exact(8).enumerate() {
+        for (i, bytes) in from[head..back].chunks_exact(8).enumerate() {
             let word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
-            self.word(at + (front + i * 8) as u64).store(word, Ordering::Release);
+            self.word(at + (head + i * 8) as u64).store(word, Ordering::Release);
         }
     }
 
@@ -127,7 +128,7 @@ impl SharedMemory for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for WindowMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `Heap::map` and is unmapped once, here.
         unsafe { munmap(self.base.as_ptr().cast(), self.len).expect("the mapping exists") }

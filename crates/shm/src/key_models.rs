@@ -1,20 +1,20 @@
-//! Models of keys: memory that is taken back is not read, and not written, by those who had a key to it.
+//! Models of keys: deregistered memory is neither read nor written by ranks that hold its key.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::claim::{Claim, Invitation};
-use crate::registry::{Cell, Entry};
+use crate::claim::{Claim, CtsState};
+use crate::registry::{MemoryRegion, RegistrationCell};
 
-fn entry(number: u64) -> Entry {
-    Entry { base: number, len: number + 1, peer: number as u32 + 2 }
+fn region(number: u64) -> MemoryRegion {
+    MemoryRegion { base: number, len: number + 1, peer: number as u32 + 2 }
 }
 
-/// Memory that loom watches: whoever touches it while another writes is found.
+/// Memory whose accesses loom checks: an access concurrent with a write is reported.
 struct Memory(UnsafeCell<u32>);
 
-// SAFETY: the models touch it as the protocols allow; loom tells when that is not enough.
+// SAFETY: the models access it as the protocols allow; loom reports when that is not enough.
 unsafe impl Sync for Memory {}
 // SAFETY: as above.
 unsafe impl Send for Memory {}
@@ -25,26 +25,26 @@ impl Memory {
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: loom has the pointer valid, and finds a write at the same time.
+        // SAFETY: loom keeps the pointer valid and reports a concurrent write.
         self.0.with(|word| unsafe { *word })
     }
 
     fn write(&self, value: u32) {
-        // SAFETY: loom has the pointer valid, and finds anything at the same time.
+        // SAFETY: loom keeps the pointer valid and reports any concurrent access.
         self.0.with_mut(|word| unsafe { *word = value });
     }
 }
 
-fn memory_is_taken_back(waits: bool) {
+fn memory_is_deregistered(waits: bool) {
     loom::model(move || {
-        let shared = Arc::new((Cell::new(), Memory::new()));
-        let generation = shared.0.open(entry(1));
+        let shared = Arc::new((RegistrationCell::new(), Memory::new()));
+        let generation = shared.0.open(region(1));
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     if let Some(copying) = shared.0.begin_copy(generation) {
-                        assert_eq!((copying.entry, shared.1.read()), (entry(1), 7));
+                        assert_eq!((copying.entry, shared.1.read()), (region(1), 7));
                     }
                 })
             })
@@ -57,86 +57,86 @@ fn memory_is_taken_back(waits: bool) {
 }
 
 #[test]
-fn memory_is_taken_back_when_nobody_copies() {
-    memory_is_taken_back(true);
+fn deregistration_waits_for_copies() {
+    memory_is_deregistered(true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_waiting_memory_is_taken_back_under_a_copy() {
-    memory_is_taken_back(false);
+fn without_waiting_memory_is_freed_under_a_copy() {
+    memory_is_deregistered(false);
 }
 
 #[test]
-fn a_key_never_shows_the_entry_of_another() {
+fn a_key_never_shows_the_region_of_another() {
     loom::model(|| {
-        let cell = Arc::new(Cell::new());
-        let old = cell.open(entry(1));
+        let cell = Arc::new(RegistrationCell::new());
+        let old = cell.open(region(1));
         let reader = {
             let cell = cell.clone();
-            thread::spawn(move || assert!(cell.look_up(old).is_none_or(|found| found == entry(1))))
+            thread::spawn(move || assert!(cell.look_up(old).is_none_or(|found| found == region(1))))
         };
         cell.close(false, || unreachable!("nobody is waited for"));
-        let new = cell.open(entry(5));
-        assert!(cell.look_up(new) == Some(entry(5)) && old != new);
+        let new = cell.open(region(5));
+        assert!(cell.look_up(new) == Some(region(5)) && old != new);
         reader.join().unwrap();
         assert_eq!(cell.look_up(old), None);
     });
 }
 
 #[test]
-fn an_invite_never_shows_the_memory_of_another_transfer() {
+fn a_cts_never_shows_the_memory_of_another_transfer() {
     loom::model(|| {
         let claim = Arc::new(Claim::new());
-        let old = claim.open(entry(1));
+        let old = claim.open(region(1));
         let sender = {
             let claim = claim.clone();
-            thread::spawn(move || match claim.invited(old) {
-                Invitation::Unknown => panic!("it was made"),
-                Invitation::Over => {}
-                Invitation::Open(found) => assert_eq!(found, entry(1)),
+            thread::spawn(move || match claim.cts_state(old) {
+                CtsState::Unknown => panic!("it was made"),
+                CtsState::Finished => {}
+                CtsState::Open(found) => assert_eq!(found, region(1)),
             })
         };
         claim.close(1);
-        let new = claim.open(entry(5));
-        assert_eq!(claim.invited(new), Invitation::Open(entry(5)));
-        assert_eq!(claim.invited(new + 1), Invitation::Unknown);
+        let new = claim.open(region(5));
+        assert_eq!(claim.cts_state(new), CtsState::Open(region(5)));
+        assert_eq!(claim.cts_state(new + 1), CtsState::Unknown);
         sender.join().unwrap();
-        assert_eq!(claim.invited(old), Invitation::Over);
+        assert_eq!(claim.cts_state(old), CtsState::Finished);
     });
 }
 
-fn a_transfer_is_given_up(waits: bool) {
+fn a_transfer_is_aborted(waits: bool) {
     loom::model(move || {
         let shared = Arc::new((Claim::new(), [Memory::new(), Memory::new()]));
-        let generation = shared.0.open(entry(1));
-        let helper = {
+        let generation = shared.0.open(region(1));
+        let sender = {
             let shared = shared.clone();
             thread::spawn(move || {
-                while let Some(chunk) = shared.0.take(generation, 2) {
+                while let Some(chunk) = shared.0.claim_next(generation, 2) {
                     shared.1[chunk as usize].write(9);
-                    shared.0.finish_one();
+                    shared.0.complete_chunk();
                 }
             })
         };
-        let taken = shared.0.close(2);
-        while waits && shared.0.finished() < taken {
+        let claimed = shared.0.close(2);
+        while waits && shared.0.completed_chunks() < claimed {
             thread::yield_now();
         }
-        // The memory goes back to its owner.
+        // The owner reuses the memory.
         shared.1.iter().for_each(|chunk| chunk.write(8));
-        helper.join().unwrap();
-        assert!(shared.0.take(generation, 2).is_none());
+        sender.join().unwrap();
+        assert!(shared.0.claim_next(generation, 2).is_none());
     });
 }
 
 #[test]
-fn memory_of_a_transfer_that_is_given_up_goes_back_when_no_chunk_is_written() {
-    a_transfer_is_given_up(true);
+fn memory_of_an_aborted_transfer_is_freed_when_no_chunk_is_written() {
+    a_transfer_is_aborted(true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_waiting_memory_goes_back_under_a_chunk() {
-    a_transfer_is_given_up(false);
+fn without_waiting_memory_is_freed_under_a_chunk() {
+    a_transfer_is_aborted(false);
 }

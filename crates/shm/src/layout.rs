@@ -1,20 +1,20 @@
-//! How much memory a world of so many ranks gets, and where its parts begin.
+//! The sizes and offsets of the parts of an arena, by the number of ranks.
 //!
-//! Rings for every pair would cost P x P; so each rank has an inbox that everybody can write to, and a bounded number
-//! of rings for the peers that write most. Rings are large for few ranks (256 KiB to 1 MiB is best: less costs rate,
-//! more costs latency, as a lap no longer stays in the cache) and small for many.
+//! A ring for every pair would cost P x P; so each rank has an inbox that all peers can write to, and a bounded number
+//! of rings for the peers that send most. Rings are large for few ranks (256 KiB to 1 MiB is best: less costs rate,
+//! more costs latency, as a lap no longer fits the cache) and small for many.
 
-use crate::arena::{BARRIER_CELLS, Control, Header};
-use crate::board::Shape;
-use crate::cell::BarrierCell;
-use crate::registry::{Cell, ENTRIES};
+use crate::arena::{ArenaHeader, BARRIER_CELLS, RankControl};
+use crate::barrier_cell::BarrierCell;
+use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
+use crate::segment::SegmentLayout;
 
 const PAGE: usize = 4096;
 
-/// The parts of an arena.
+/// Sizes of the parts of an arena, and their offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ArenaLayout {
     pub(crate) ranks: u32,
     /// Bytes of each inbox.
     pub(crate) inbox_bytes: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Layout {
     pub(crate) rings: u32,
     /// Bytes of each ring.
     pub(crate) ring_bytes: usize,
-    /// Of the board; none for many ranks.
-    pub(crate) board: Option<Shape>,
+    /// Layout of the shared segment; none for many ranks.
+    pub(crate) segment: Option<SegmentLayout>,
 }
 
-impl Layout {
-    pub(crate) fn of(ranks: u32) -> Self {
+impl ArenaLayout {
+    pub(crate) fn for_ranks(ranks: u32) -> Self {
         let (rings, ring_bytes) = match ranks {
             0..=4 => (ranks.saturating_sub(1), 512 << 10),
             5..=8 => (ranks - 1, 256 << 10),
@@ -36,17 +36,17 @@ impl Layout {
             _ => (32, 32 << 10),
         };
         let inbox_bytes = if ranks <= 64 { 128 << 10 } else { 64 << 10 };
-        Self { ranks, inbox_bytes, rings, ring_bytes, board: Shape::of(ranks) }
+        Self { ranks, inbox_bytes, rings, ring_bytes, segment: SegmentLayout::for_ranks(ranks) }
     }
 
     /// The longest body that fits every channel: a record takes at most an eighth of a ring.
     pub(crate) fn max_body(&self) -> usize {
         let smallest = if self.rings == 0 { self.inbox_bytes } else { self.inbox_bytes.min(self.ring_bytes) };
-        smallest / 8 - crate::area::GRANULE
+        smallest / 8 - crate::ring_memory::GRANULE
     }
 
     pub(crate) fn control(&self, rank: u32) -> usize {
-        pages(size_of::<Header>()) + rank as usize * size_of::<Control>()
+        round_up_to_page(size_of::<ArenaHeader>()) + rank as usize * size_of::<RankControl>()
     }
 
     pub(crate) fn barrier_cell(&self, cell: u32) -> usize {
@@ -54,7 +54,7 @@ impl Layout {
     }
 
     pub(crate) fn inbox(&self, rank: u32) -> usize {
-        pages(self.barrier_cell(BARRIER_CELLS)) + rank as usize * self.inbox_bytes
+        round_up_to_page(self.barrier_cell(BARRIER_CELLS)) + rank as usize * self.inbox_bytes
     }
 
     pub(crate) fn ring_header(&self, rank: u32, index: u32) -> usize {
@@ -62,26 +62,26 @@ impl Layout {
     }
 
     pub(crate) fn ring(&self, rank: u32, index: u32) -> usize {
-        pages(self.ring_header(self.ranks, 0))
+        round_up_to_page(self.ring_header(self.ranks, 0))
             + (rank as usize * self.rings as usize + index as usize) * self.ring_bytes
     }
 
-    /// Where the table of a rank's registered memory lies.
-    pub(crate) fn registered(&self, rank: u32) -> usize {
-        pages(self.ring(self.ranks, 0)) + rank as usize * size_of::<[Cell; ENTRIES]>()
+    /// Offset of a rank's table of registered memory.
+    pub(crate) fn registrations(&self, rank: u32) -> usize {
+        round_up_to_page(self.ring(self.ranks, 0)) + rank as usize * size_of::<[RegistrationCell; MAX_REGISTRATIONS]>()
     }
 
-    pub(crate) fn board(&self) -> usize {
-        pages(self.registered(self.ranks))
+    pub(crate) fn segment(&self) -> usize {
+        round_up_to_page(self.registrations(self.ranks))
     }
 
-    /// Bytes of all of it.
+    /// Bytes of the arena without the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.board() + self.board.map_or(0, |shape| shape.bytes())
+        self.segment() + self.segment.map_or(0, |segment| segment.bytes())
     }
 }
 
-fn pages(bytes: usize) -> usize {
+fn round_up_to_page(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
 }
 
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn parts_follow_each_other_and_total_memory_is_bounded() {
         for ranks in [1, 2, 3, 5, 8, 16, 17, 64, 65, 256, 1024, 4096] {
-            let l = Layout::of(ranks);
-            assert!(l.control(0) >= size_of::<Header>());
+            let l = ArenaLayout::for_ranks(ranks);
+            assert!(l.control(0) >= size_of::<ArenaHeader>());
             assert!(l.inbox(0) >= l.barrier_cell(BARRIER_CELLS) && l.inbox(0).is_multiple_of(64));
             assert!(l.ring_header(0, 0) >= l.inbox(ranks) && l.ring(0, 0).is_multiple_of(64));
             assert!(l.max_body() >= 1024);
             assert!(l.bytes() / ranks as usize <= 6 << 20, "{ranks} ranks: {} bytes", l.bytes());
         }
-        assert!(Layout::of(1024).bytes() / 1024 <= 2 << 20);
+        assert!(ArenaLayout::for_ranks(1024).bytes() / 1024 <= 2 << 20);
     }
 }

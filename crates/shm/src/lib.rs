@@ -2,37 +2,35 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `arena`, `layout` | the shared memory and what lies where in it |
-//! | `area`, `ring`, `inbox` | records: of a pair, and of everybody to one |
-//! | `bell`, `barrier`, `wait` | sleeping and waking; how long to stay awake before |
-//! | `registry`, `claim`, `bulk`, `reach` | large messages in one copy, made by both ends; by keys, not addresses |
-//! | `board`, `meetings` | what all ranks read; when it may be written and read |
-//! | `heap` | memory for windows |
-//! | `engine` | the [`Fabric`](treepie_fabric::Fabric) made of these |
-//! | `launch` | processes as ranks |
+//! | `arena`, `layout` | the shared memory of a world and its layout |
+//! | `ring_memory`, `ring`, `inbox` | records: single-writer rings, and one inbox per rank for all writers |
+//! | `doorbell`, `membarrier`, `backoff` | parking and unparking; spinning before that |
+//! | `registry`, `claim`, `bulk`, `peer_access` | large messages in one copy by both ends, by keys, not addresses |
+//! | `segment`, `slot_rounds` | slots that all ranks read; when a slot may be written and read |
+//! | `heap` | memory of windows |
+//! | `engine` | the [`Fabric`](treepie_fabric::Fabric) built from these |
+//! | `launch` | starts processes as ranks |
 
-mod area;
-mod bell;
-#[cfg(not(loom))]
-mod board;
-mod cell;
+mod barrier_cell;
 mod claim;
+mod doorbell;
 mod inbox;
-mod meetings;
 mod primitive;
 mod registry;
 mod ring;
+mod ring_memory;
+#[cfg(not(loom))]
+mod segment;
+mod slot_rounds;
 
 #[cfg(not(loom))]
 mod arena;
 #[cfg(not(loom))]
-mod barrier;
+mod backoff;
 #[cfg(not(loom))]
 mod bulk;
 #[cfg(not(loom))]
 mod engine;
-#[cfg(not(loom))]
-mod gathering;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
@@ -42,16 +40,18 @@ pub mod launch;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
-mod reach;
+mod membarrier;
 #[cfg(not(loom))]
-mod wait;
+mod peer_access;
+#[cfg(not(loom))]
+mod pending_barrier;
 
 #[cfg(not(loom))]
 pub use arena::Arena;
 #[cfg(not(loom))]
 pub use engine::Shm;
 #[cfg(not(loom))]
-pub use join::{ARENA, RANK, SIZE, join_launched};
+pub use join::{ARENA_VAR, RANK_VAR, SIZE_VAR, join_launched};
 
 #[cfg(all(test, loom))]
 mod key_models;

@@ -1,19 +1,19 @@
 //! Every interleaving of small cases, by loom: `RUSTFLAGS="--cfg loom" cargo test -p treepie-shm --release --lib`.
 //!
-//! A lost wake-up shows as a model that never ends, which loom reports; so does a writer that is never told of room.
-//! The models at the end leave out one step each and must fail: they show that the others could.
+//! A lost wake-up is a model that never ends, which loom reports; so is a writer that never learns of freed space. The
+//! models at the end leave out one step each and must fail: they show that the others can detect its absence.
 
 use loom::thread;
-use treepie_fabric::Head;
+use treepie_fabric::RecordHeader;
 
-use crate::area::Area;
-use crate::bell::{Bell, Sleepers};
-use crate::cell::{Arrivals, BarrierCell};
+use crate::barrier_cell::{ArrivalCounters, BarrierCell};
 use crate::claim::Claim;
-use crate::inbox::{Inbox, InboxHeader, Slot};
-use crate::meetings::{HALLS, Meetings, Words};
-use crate::primitive::{AtomicU32, AtomicU64, Fencing, Ordering, fence};
-use crate::ring::{Reader, RingHeader, Writer};
+use crate::doorbell::{Doorbell, ParkedCount};
+use crate::inbox::{Inbox, InboxHeader, InboxWriter};
+use crate::primitive::{AtomicU32, AtomicU64, FenceMode, Ordering, fence};
+use crate::ring::{RingHeader, RingReader, RingWriter};
+use crate::ring_memory::RingMemory;
+use crate::slot_rounds::{LARGE_SLOTS, SlotFlags, SlotRounds};
 
 fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -25,25 +25,25 @@ fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
-fn leaked_bell() -> &'static Bell {
-    Box::leak(Box::new(Bell::new()))
+fn leaked_doorbell() -> &'static Doorbell {
+    Box::leak(Box::new(Doorbell::new()))
 }
 
-fn ring(granules: usize) -> (Writer, Reader) {
-    let (header, area) = (RingHeader::leaked(), Area::leaked(granules * 32));
-    (Writer::new(header, area), Reader::new(header, area))
+fn ring(granules: usize) -> (RingWriter, RingReader) {
+    let (header, memory) = (RingHeader::leaked(), RingMemory::leaked(granules * 32));
+    (RingWriter::new(header, memory), RingReader::new(header, memory))
 }
 
-fn head(tag: u32) -> Head {
-    Head { kind: 1, context: 2, tag, slot: tag + 1 }
+fn head(tag: u32) -> RecordHeader {
+    RecordHeader { kind: 1, context: 2, tag, slot: tag + 1 }
 }
 
 /// Takes the next record, yielding until there is one.
-fn take(reader: &mut Reader, writer_bell: &Bell) -> (u32, Vec<u8>) {
+fn take(reader: &mut RingReader, writers_doorbell: &Doorbell) -> (u32, Vec<u8>) {
     loop {
         if let Some((prefix, body)) = reader.next() {
             assert_eq!(prefix.head, head(prefix.head.tag));
-            reader.free(writer_bell);
+            reader.free(writers_doorbell);
             return (prefix.head.tag, body);
         }
         thread::yield_now();
@@ -54,53 +54,60 @@ fn take(reader: &mut Reader, writer_bell: &Bell) -> (u32, Vec<u8>) {
 fn records_arrive_whole_and_in_order_around_the_ring() {
     bounded(3, || {
         let (mut writer, mut reader) = ring(4);
-        let (writers_bell, readers_bell) = (leaked_bell(), leaked_bell());
+        let (writers_doorbell, readers_doorbell) = (leaked_doorbell(), leaked_doorbell());
         // One and two granules, so that a lap ends with a pad, and stale bodies lie where records begin.
         let lengths = [4, 36, 8, 36, 4];
         let sender = thread::spawn(move || {
             for (tag, len) in lengths.into_iter().enumerate() {
-                while !writer.push(0, head(tag as u32), &vec![tag as u8 + 1; len], readers_bell, Fencing::Writer) {
+                while !writer.push(
+                    0,
+                    head(tag as u32),
+                    &vec![tag as u8 + 1; len],
+                    readers_doorbell,
+                    FenceMode::Symmetric,
+                ) {
                     thread::yield_now();
                 }
             }
         });
         for (tag, len) in lengths.into_iter().enumerate() {
-            assert_eq!(take(&mut reader, writers_bell), (tag as u32, vec![tag as u8 + 1; len]));
+            assert_eq!(take(&mut reader, writers_doorbell), (tag as u32, vec![tag as u8 + 1; len]));
         }
         sender.join().unwrap();
     });
 }
 
 #[test]
-fn a_sleeping_reader_is_woken_by_a_record() {
+fn a_record_notifies_a_parked_reader() {
     loom::model(|| {
         let (mut writer, mut reader) = ring(4);
-        let (writers_bell, readers_bell) = (leaked_bell(), leaked_bell());
-        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, Fencing::Writer)));
-        while !reader.ready() {
-            readers_bell.sleep(std::time::Duration::MAX, full_fence, || reader.ready());
+        let (writers_doorbell, readers_doorbell) = (leaked_doorbell(), leaked_doorbell());
+        let sender =
+            thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_doorbell, FenceMode::Symmetric)));
+        while !reader.is_ready() {
+            readers_doorbell.park(std::time::Duration::MAX, full_fence, || reader.is_ready());
         }
-        assert_eq!(take(&mut reader, writers_bell).0, 7);
+        assert_eq!(take(&mut reader, writers_doorbell).0, 7);
         sender.join().unwrap();
     });
 }
 
 #[test]
-fn a_writer_that_sleeps_for_room_is_woken_by_credit() {
+fn freed_space_notifies_a_parked_writer() {
     bounded(3, || {
         let (mut writer, mut reader) = ring(4);
-        let (writers_bell, readers_bell) = (leaked_bell(), leaked_bell());
-        // Three records fill the ring, as one granule stays free behind them.
+        let (writers_doorbell, readers_doorbell) = (leaked_doorbell(), leaked_doorbell());
+        // Three records fill the ring, as one granule stays free after them.
         for tag in 0..3 {
-            assert!(writer.push(0, head(tag), &[0; 8], readers_bell, Fencing::Writer));
+            assert!(writer.push(0, head(tag), &[0; 8], readers_doorbell, FenceMode::Symmetric));
         }
         let receiver = thread::spawn(move || {
             for tag in 0..4 {
-                assert_eq!(take(&mut reader, writers_bell).0, tag);
+                assert_eq!(take(&mut reader, writers_doorbell).0, tag);
             }
         });
-        while !writer.push(0, head(3), &[0; 8], readers_bell, Fencing::Writer) {
-            writers_bell.sleep(std::time::Duration::MAX, full_fence, || writer.has_room(8));
+        while !writer.push(0, head(3), &[0; 8], readers_doorbell, FenceMode::Symmetric) {
+            writers_doorbell.park(std::time::Duration::MAX, full_fence, || writer.has_room(8));
         }
         receiver.join().unwrap();
     });
@@ -109,22 +116,22 @@ fn a_writer_that_sleeps_for_room_is_woken_by_credit() {
 #[test]
 fn each_writer_of_an_inbox_keeps_its_order() {
     bounded(2, || {
-        let (header, area) = (InboxHeader::leaked(), Area::leaked(4 * 32));
-        let bell = leaked_bell();
+        let (header, memory) = (InboxHeader::leaked(), RingMemory::leaked(4 * 32));
+        let doorbell = leaked_doorbell();
         let writers: Vec<_> = [10, 20]
             .into_iter()
             .map(|from| {
                 thread::spawn(move || {
-                    let slot = Slot::new(header, area);
+                    let writer = InboxWriter::new(header, memory);
                     for tag in 0..2 {
-                        while !slot.push(from, head(from + tag), &[tag as u8; 8], bell) {
+                        while !writer.push(from, head(from + tag), &[tag as u8; 8], doorbell) {
                             thread::yield_now();
                         }
                     }
                 })
             })
             .collect();
-        let mut inbox = Inbox::new(header, area);
+        let mut inbox = Inbox::new(header, memory);
         let mut last = [None, None];
         for _ in 0..4 {
             let (from, tag) = loop {
@@ -144,125 +151,127 @@ fn each_writer_of_an_inbox_keeps_its_order() {
 }
 
 #[test]
-fn a_writer_that_sleeps_for_room_in_an_inbox_is_woken() {
+fn freed_inbox_space_notifies_a_parked_writer() {
     bounded(3, || {
-        let (header, area) = (InboxHeader::leaked(), Area::leaked(2 * 32));
-        let (writers_bell, readers_bell) = (leaked_bell(), leaked_bell());
-        let slot = Slot::new(header, area);
-        assert!(slot.push(0, head(0), &[0; 8], readers_bell) && slot.push(0, head(1), &[0; 8], readers_bell));
+        let (header, memory) = (InboxHeader::leaked(), RingMemory::leaked(2 * 32));
+        let (writers_doorbell, readers_doorbell) = (leaked_doorbell(), leaked_doorbell());
+        let writer = InboxWriter::new(header, memory);
+        assert!(
+            writer.push(0, head(0), &[0; 8], readers_doorbell) && writer.push(0, head(1), &[0; 8], readers_doorbell)
+        );
         let reader = thread::spawn(move || {
-            let mut inbox = Inbox::new(header, area);
+            let mut inbox = Inbox::new(header, memory);
             for tag in 0..3 {
                 while inbox.next().map(|(prefix, _)| assert_eq!(prefix.head.tag, tag)).is_none() {
                     thread::yield_now();
                 }
                 if inbox.free() {
-                    writers_bell.ring();
+                    writers_doorbell.notify();
                 }
             }
         });
-        while !slot.push(0, head(2), &[0; 8], readers_bell) {
-            writers_bell.sleep(std::time::Duration::MAX, full_fence, || slot.has_room_or_block(8));
+        while !writer.push(0, head(2), &[0; 8], readers_doorbell) {
+            writers_doorbell.park(std::time::Duration::MAX, full_fence, || writer.has_room_or_block(8));
         }
         reader.join().unwrap();
     });
 }
 
 #[test]
-fn each_chunk_is_copied_once_and_a_late_helper_takes_none() {
+fn each_chunk_is_copied_once_and_a_late_sender_claims_none() {
     loom::model(|| {
         let claim: &'static Claim = Box::leak(Box::new(Claim::new()));
         let copies: &'static [AtomicU32; 2] = Box::leak(Box::new([AtomicU32::new(0), AtomicU32::new(0)]));
-        let anything = crate::registry::Entry { base: 0, len: 0, peer: 0 };
+        let anything = crate::registry::MemoryRegion { base: 0, len: 0, peer: 0 };
         let old = claim.open(anything);
         let generation = claim.open(anything);
         let copy = move |generation| {
-            while let Some(chunk) = claim.take(generation, 2) {
+            while let Some(chunk) = claim.claim_next(generation, 2) {
                 copies[chunk as usize].store(copies[chunk as usize].load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                claim.finish_one();
+                claim.complete_chunk();
             }
         };
-        let helper = thread::spawn(move || {
+        let sender = thread::spawn(move || {
             copy(old);
             copy(generation);
         });
         copy(generation);
-        while claim.finished() < 2 {
+        while claim.completed_chunks() < 2 {
             thread::yield_now();
         }
-        // The receiver sees what the helper wrote, as it has seen it finish.
+        // The receiver sees what the sender wrote, as it has seen the completion.
         assert!(copies.iter().all(|count| count.load(Ordering::Relaxed) == 1));
-        helper.join().unwrap();
+        sender.join().unwrap();
     });
 }
 
-/// A board of which a place is one cell: loom reports two that are at a place at once, if one of them writes.
-struct Paper {
-    words: Vec<AtomicU64>,
-    places: Vec<loom::cell::UnsafeCell<u64>>,
+/// A segment whose slots are one cell each: loom reports concurrent accesses to a slot if one of them is a write.
+struct SegmentModel {
+    flags: Vec<AtomicU64>,
+    slots: Vec<loom::cell::UnsafeCell<u64>>,
     ranks: u32,
     depth: u64,
 }
 
 // SAFETY: loom watches over the cells.
-unsafe impl Sync for Paper {}
+unsafe impl Sync for SegmentModel {}
 
-impl Paper {
+impl SegmentModel {
     fn leaked(ranks: u32, depth: u64) -> &'static Self {
         let count = u64::from(ranks) * depth;
-        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
-        let places = (0..count).map(|_| loom::cell::UnsafeCell::new(0)).collect();
-        Box::leak(Box::new(Self { words, places, ranks, depth }))
+        let flags = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let slots = (0..count).map(|_| loom::cell::UnsafeCell::new(0)).collect();
+        Box::leak(Box::new(Self { flags, slots, ranks, depth }))
     }
 
-    fn index(&self, rank: u32, meeting: u64) -> usize {
-        (meeting % self.depth) as usize * self.ranks as usize + rank as usize
+    fn index(&self, rank: u32, round: u64) -> usize {
+        (round % self.depth) as usize * self.ranks as usize + rank as usize
     }
 
-    /// Writes and publishes for the next meeting.
-    fn say(&self, meetings: &mut Meetings, rank: u32, value: u64) {
-        while !meetings.is_free(self, false) {
+    /// Writes to the slot of the next round and publishes.
+    fn publish(&self, rounds: &mut SlotRounds, rank: u32, value: u64) {
+        while !rounds.can_publish(self, false) {
             thread::yield_now();
         }
-        self.say_in(meetings.last() + 1, meetings, rank, value);
+        self.publish_in(rounds.last_round() + 1, rounds, rank, value);
     }
 
-    /// Writes to a place and publishes.
-    fn say_in(&self, place: u64, meetings: &mut Meetings, rank: u32, value: u64) {
+    /// Writes to a slot and publishes the next round.
+    fn publish_in(&self, slot: u64, rounds: &mut SlotRounds, rank: u32, value: u64) {
         // SAFETY: loom watches over the cell.
-        self.places[self.index(rank, place)].with_mut(|place| unsafe { *place = value });
-        assert!(meetings.try_publish(self, false, value, Fencing::Writer));
+        self.slots[self.index(rank, slot)].with_mut(|slot| unsafe { *slot = value });
+        assert!(rounds.try_publish(self, false, value, FenceMode::Symmetric));
     }
 
-    fn hear(&self, meetings: &mut Meetings, rank: u32, in_hall: bool) -> u64 {
-        let about = loop {
-            match meetings.about(self, rank) {
-                Some(about) => break about,
+    fn recv(&self, rounds: &mut SlotRounds, rank: u32, in_large_slot: bool) -> u64 {
+        let tag = loop {
+            match rounds.published_tag(self, rank) {
+                Some(tag) => break tag,
                 None => thread::yield_now(),
             }
         };
-        let place = if in_hall { meetings.last() % HALLS } else { meetings.last() };
+        let slot = if in_large_slot { rounds.last_round() % LARGE_SLOTS } else { rounds.last_round() };
         // SAFETY: loom watches over the cell.
-        let value = self.places[self.index(rank, place)].with(|place| unsafe { *place });
-        assert_eq!(value, about, "a place is that of its word");
+        let value = self.slots[self.index(rank, slot)].with(|slot| unsafe { *slot });
+        assert_eq!(value, tag, "a slot holds the data of its flag's round");
         value
     }
 }
 
-impl Words for Paper {
-    fn word(&self, rank: u32, meeting: u64) -> &AtomicU64 {
-        &self.words[self.index(rank, meeting)]
+impl SlotFlags for SegmentModel {
+    fn flag(&self, rank: u32, round: u64) -> &AtomicU64 {
+        &self.flags[self.index(rank, round)]
     }
 }
 
-fn exchange_at_a_board(depth: u64, meetings: u64) {
+fn exchange_over_a_segment(depth: u64, num_rounds: u64) {
     bounded(3, move || {
-        let paper = Paper::leaked(2, depth);
+        let segment = SegmentModel::leaked(2, depth);
         let exchange = move |rank: u32| {
-            let mut mine = Meetings::new(rank, 2, depth);
-            for number in 1..=meetings {
-                paper.say(&mut mine, rank, 10 * number + u64::from(rank));
-                assert_eq!(paper.hear(&mut mine, 1 - rank, false), 10 * number + u64::from(1 - rank));
+            let mut rounds = SlotRounds::new(rank, 2, depth);
+            for number in 1..=num_rounds {
+                segment.publish(&mut rounds, rank, 10 * number + u64::from(rank));
+                assert_eq!(segment.recv(&mut rounds, 1 - rank, false), 10 * number + u64::from(1 - rank));
             }
         };
         let other = thread::spawn(move || exchange(1));
@@ -272,77 +281,79 @@ fn exchange_at_a_board(depth: u64, meetings: u64) {
 }
 
 #[test]
-fn what_is_read_at_a_board_is_of_its_meeting() {
-    exchange_at_a_board(2, 4);
+fn slots_are_read_in_their_round() {
+    exchange_over_a_segment(2, 4);
 }
 
-/// One rank only writes in halls, the other reads all of it.
-fn stream_through_halls(waits_for_readers: bool) {
+/// One rank only writes large slots, the other reads them all.
+fn stream_through_large_slots(waits_for_readers: bool) {
     bounded(3, move || {
-        let paper = Paper::leaked(2, 8);
+        let segment = SegmentModel::leaked(2, 8);
         let writer = thread::spawn(move || {
-            let mut mine = Meetings::new(0, 2, 8);
-            for number in 1..=HALLS + 1 {
+            let mut rounds = SlotRounds::new(0, 2, 8);
+            for number in 1..=LARGE_SLOTS + 1 {
                 if waits_for_readers {
-                    while !mine.is_free(paper, true) {
+                    while !rounds.can_publish(segment, true) {
                         thread::yield_now();
                     }
                 }
-                paper.say_in((mine.last() + 1) % HALLS, &mut mine, 0, number);
+                segment.publish_in((rounds.last_round() + 1) % LARGE_SLOTS, &mut rounds, 0, number);
             }
         });
-        let mut mine = Meetings::new(1, 2, 8);
-        for number in 1..=HALLS + 1 {
-            paper.say_in((mine.last() + 1) % HALLS, &mut mine, 1, 0);
-            assert_eq!(paper.hear(&mut mine, 0, true), number);
+        let mut rounds = SlotRounds::new(1, 2, 8);
+        for number in 1..=LARGE_SLOTS + 1 {
+            segment.publish_in((rounds.last_round() + 1) % LARGE_SLOTS, &mut rounds, 1, 0);
+            assert_eq!(segment.recv(&mut rounds, 0, true), number);
         }
         writer.join().unwrap();
     });
 }
 
 #[test]
-fn halls_of_a_board_are_written_again_when_all_have_read_them() {
-    stream_through_halls(true);
+fn large_slots_are_reused_when_all_have_read_them() {
+    stream_through_large_slots(true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_waiting_for_those_who_read_a_hall_is_written_too_early() {
-    stream_through_halls(false);
+fn without_waiting_for_readers_a_large_slot_is_overwritten() {
+    stream_through_large_slots(false);
 }
 
 #[test]
-fn who_only_writes_at_a_board_is_at_most_its_depth_ahead() {
+fn a_writer_is_at_most_depth_rounds_ahead() {
     bounded(3, || {
-        let paper = Paper::leaked(2, 2);
+        let segment = SegmentModel::leaked(2, 2);
         let writer = thread::spawn(move || {
-            let mut mine = Meetings::new(0, 2, 2);
-            (1..=4).for_each(|number| paper.say(&mut mine, 0, number));
+            let mut rounds = SlotRounds::new(0, 2, 2);
+            (1..=4).for_each(|number| segment.publish(&mut rounds, 0, number));
         });
-        let mut mine = Meetings::new(1, 2, 2);
+        let mut rounds = SlotRounds::new(1, 2, 2);
         for number in 1..=4 {
-            paper.say(&mut mine, 1, 0);
-            assert_eq!(paper.hear(&mut mine, 0, false), number);
+            segment.publish(&mut rounds, 1, 0);
+            assert_eq!(segment.recv(&mut rounds, 0, false), number);
         }
         writer.join().unwrap();
     });
 }
 
 #[test]
-fn who_sleeps_at_a_board_is_woken() {
+fn a_parked_reader_of_a_segment_is_notified() {
     loom::model(|| {
-        let (paper, bell) = (Paper::leaked(2, 2), leaked_bell());
-        let sleepers: &'static Sleepers = Box::leak(Box::new(Sleepers::new()));
+        let (segment, doorbell) = (SegmentModel::leaked(2, 2), leaked_doorbell());
+        let parked: &'static ParkedCount = Box::leak(Box::new(ParkedCount::new()));
         let other = thread::spawn(move || {
-            paper.say(&mut Meetings::new(0, 2, 2), 0, 7);
-            if sleepers.any() {
-                bell.ring_after_publish();
+            segment.publish(&mut SlotRounds::new(0, 2, 2), 0, 7);
+            if parked.any() {
+                doorbell.notify_after_publish();
             }
         });
-        let mut mine = Meetings::new(1, 2, 2);
-        paper.say(&mut mine, 1, 0);
-        while mine.about(paper, 0).is_none() {
-            sleepers.during(|| bell.sleep(std::time::Duration::MAX, full_fence, || mine.has_news(paper)));
+        let mut rounds = SlotRounds::new(1, 2, 2);
+        segment.publish(&mut rounds, 1, 0);
+        while rounds.published_tag(segment, 0).is_none() {
+            parked.while_parked(|| {
+                doorbell.park(std::time::Duration::MAX, full_fence, || rounds.awaited_has_published(segment))
+            });
         }
         other.join().unwrap();
     });
@@ -350,52 +361,53 @@ fn who_sleeps_at_a_board_is_woken() {
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_waiting_for_those_who_read_a_place_is_written_too_early() {
+fn without_waiting_for_readers_a_slot_is_overwritten() {
     bounded(3, || {
-        let paper = Paper::leaked(2, 2);
+        let segment = SegmentModel::leaked(2, 2);
         let writer = thread::spawn(move || {
-            // It takes the board for deeper than it is.
-            let mut mine = Meetings::new(0, 2, 4);
-            (1..=3).for_each(|number| paper.say(&mut mine, 0, number));
+            // It assumes a larger depth than the segment has.
+            let mut rounds = SlotRounds::new(0, 2, 4);
+            (1..=3).for_each(|number| segment.publish(&mut rounds, 0, number));
         });
-        let mut mine = Meetings::new(1, 2, 2);
-        paper.say(&mut mine, 1, 0);
-        paper.hear(&mut mine, 0, false);
+        let mut rounds = SlotRounds::new(1, 2, 2);
+        segment.publish(&mut rounds, 1, 0);
+        segment.recv(&mut rounds, 0, false);
         writer.join().unwrap();
     });
 }
 
-/// A barrier cell of three ranks, and what others know of each rank.
-struct Hall {
+/// A barrier cell of three ranks, and the arrivals and the loss of each rank.
+struct BarrierModel {
     cell: BarrierCell,
-    arrivals: [Arrivals<1>; 3],
+    arrivals: [ArrivalCounters<1>; 3],
     lost: [AtomicU32; 3],
 }
 
 const RANKS: u32 = 3;
 
-impl Hall {
+impl BarrierModel {
     fn leaked() -> &'static Self {
-        let (arrivals, lost) = (std::array::from_fn(|_| Arrivals::new()), std::array::from_fn(|_| AtomicU32::new(0)));
+        let (arrivals, lost) =
+            (std::array::from_fn(|_| ArrivalCounters::new()), std::array::from_fn(|_| AtomicU32::new(0)));
         Box::leak(Box::new(Self { cell: BarrierCell::new(), arrivals, lost }))
     }
 
-    /// Arrives at a barrier with a bit of its own.
+    /// Arrives at a barrier with this rank's bit.
     fn arrive(&self, rank: usize, barrier: u64) {
         self.cell.arrive(barrier, 1 << rank);
-        self.arrivals[rank].note(0, barrier);
+        self.arrivals[rank].record(0, barrier);
     }
 
     fn leave(&self, rank: usize) {
         self.lost[rank].store(1, Ordering::Release);
     }
 
-    /// Whether a rank is lost without having arrived at a barrier, as an endpoint finds out.
+    /// Whether a rank is lost that has not arrived at a barrier, as an endpoint determines it.
     fn is_broken(&self, barrier: u64) -> bool {
         (0..RANKS as usize).any(|r| self.lost[r].load(Ordering::Acquire) == 1 && self.arrivals[r].last(0) < barrier)
     }
 
-    /// Calls a barrier and looks once how far it is: true if it has succeeded. Whoever finds it broken does not arrive.
+    /// Calls a barrier and tests once whether it is complete. A rank that finds the barrier broken does not arrive.
     fn call(&self, rank: usize, barrier: u64) -> bool {
         if self.is_broken(barrier) {
             return false;
@@ -403,7 +415,7 @@ impl Hall {
         self.arrive(rank, barrier);
         let complete = self.cell.is_complete(barrier, RANKS);
         if complete {
-            assert_eq!(self.cell.census(barrier), 0b111, "the bits of all, of barrier {barrier}");
+            assert_eq!(self.cell.traffic_summary(barrier), 0b111, "the bits of all, of barrier {barrier}");
         }
         complete
     }
@@ -412,39 +424,39 @@ impl Hall {
 #[test]
 fn a_barrier_succeeds_only_if_all_have_arrived() {
     bounded(3, || {
-        let hall = Hall::leaked();
-        // Two that go on to the second barrier if they have passed the first, and one that leaves after the first.
+        let model = BarrierModel::leaked();
+        // Two ranks go on to the second barrier if they have passed the first; one leaves after the first.
         let others: Vec<_> = [0, 1]
             .map(|rank| {
                 thread::spawn(move || {
-                    if hall.call(rank, 1) {
-                        assert!(!hall.call(rank, 2), "rank 2 never called the second barrier");
+                    if model.call(rank, 1) {
+                        assert!(!model.call(rank, 2), "rank 2 never called the second barrier");
                     }
                 })
             })
             .into();
-        hall.call(2, 1);
-        hall.leave(2);
+        model.call(2, 1);
+        model.leave(2);
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert!(!hall.is_broken(1) && hall.cell.is_complete(1, RANKS), "all have called the first barrier");
-        assert!(hall.is_broken(2) && !hall.cell.is_complete(2, RANKS), "rank 2 never called the second barrier");
+        assert!(!model.is_broken(1) && model.cell.is_complete(1, RANKS), "all have called the first barrier");
+        assert!(model.is_broken(2) && !model.cell.is_complete(2, RANKS), "rank 2 never called the second barrier");
     });
 }
 
 #[test]
 fn a_barrier_that_a_rank_leaves_out_is_broken_for_all() {
     bounded(3, || {
-        let hall = Hall::leaked();
+        let model = BarrierModel::leaked();
         let other = thread::spawn(move || {
-            // However often it calls: what it has found broken it does not arrive at.
-            assert!(!hall.call(0, 1));
-            assert!(!hall.is_broken(1) || !hall.call(0, 2));
+            // However often it calls, it does not arrive at a barrier that it has found broken.
+            assert!(!model.call(0, 1));
+            assert!(!model.is_broken(1) || !model.call(0, 2));
         });
-        let leaver = thread::spawn(move || hall.leave(2));
-        assert!(!hall.call(1, 1), "rank 2 never called it");
+        let leaver = thread::spawn(move || model.leave(2));
+        assert!(!model.call(1, 1), "rank 2 never called it");
         other.join().unwrap();
         leaver.join().unwrap();
-        assert!(hall.is_broken(1) && !hall.cell.is_complete(1, RANKS), "rank 2 never called it");
+        assert!(model.is_broken(1) && !model.cell.is_complete(1, RANKS), "rank 2 never called it");
     });
 }
 
@@ -452,27 +464,27 @@ fn a_barrier_that_a_rank_leaves_out_is_broken_for_all() {
 #[should_panic(expected = "rank 2 never called it")]
 fn with_ranks_that_arrive_again_after_a_failure_a_barrier_succeeds_wrongly() {
     bounded(2, || {
-        let hall = Hall::leaked();
-        hall.leave(2);
+        let model = BarrierModel::leaked();
+        model.leave(2);
         let other = thread::spawn(move || {
-            // It calls, fails, and calls once more, and arrives each time.
-            hall.arrive(0, 1);
-            hall.arrive(0, 2);
+            // It calls, fails, and calls again, and arrives each time.
+            model.arrive(0, 1);
+            model.arrive(0, 2);
         });
-        hall.arrive(1, 1);
+        model.arrive(1, 1);
         other.join().unwrap();
-        assert!(!hall.cell.is_complete(1, RANKS), "rank 2 never called it");
+        assert!(!model.cell.is_complete(1, RANKS), "rank 2 never called it");
     });
 }
 
-/// A record for a reader that sleeps, with a step left out: shows that the models above would see it missing.
-fn record_for_a_sleeper(fencing: Fencing, sleep: fn(&Bell, &mut Reader)) {
+/// A record for a reader that parks, with one step left out: shows that the models above would detect its absence.
+fn record_for_a_parked_reader(fence_mode: FenceMode, park: fn(&Doorbell, &mut RingReader)) {
     loom::model(move || {
         let (mut writer, mut reader) = ring(4);
-        let readers_bell = leaked_bell();
-        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_bell, fencing)));
-        while !reader.ready() {
-            sleep(readers_bell, &mut reader);
+        let readers_doorbell = leaked_doorbell();
+        let sender = thread::spawn(move || assert!(writer.push(0, head(7), &[1; 8], readers_doorbell, fence_mode)));
+        while !reader.is_ready() {
+            park(readers_doorbell, &mut reader);
         }
         sender.join().unwrap();
     });
@@ -480,23 +492,25 @@ fn record_for_a_sleeper(fencing: Fencing, sleep: fn(&Bell, &mut Reader)) {
 
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
-fn without_the_sleepers_fence_a_wake_up_is_lost() {
-    record_for_a_sleeper(Fencing::Writer, |bell, reader| {
-        bell.sleep(std::time::Duration::MAX, || {}, || reader.ready());
+fn without_the_readers_fence_a_wake_up_is_lost() {
+    record_for_a_parked_reader(FenceMode::Symmetric, |doorbell, reader| {
+        doorbell.park(std::time::Duration::MAX, || {}, || reader.is_ready());
     });
 }
 
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
 fn without_the_writers_fence_a_wake_up_is_lost() {
-    // This fencing is right only if the sleeper fences the writer, too, which this one does not.
-    record_for_a_sleeper(Fencing::Sleeper, |bell, reader| {
-        bell.sleep(std::time::Duration::MAX, full_fence, || reader.ready());
+    // This mode is correct only if the parking reader fences the writer, too, which this one does not.
+    record_for_a_parked_reader(FenceMode::Asymmetric, |doorbell, reader| {
+        doorbell.park(std::time::Duration::MAX, full_fence, || reader.is_ready());
     });
 }
 
 #[test]
 #[should_panic(expected = "exceeded maximum number of branches")]
 fn without_the_flag_a_wake_up_is_lost() {
-    record_for_a_sleeper(Fencing::Writer, |bell, reader| bell.sleep_unflagged(full_fence, || reader.ready()));
+    record_for_a_parked_reader(FenceMode::Symmetric, |doorbell, reader| {
+        doorbell.park_unflagged(full_fence, || reader.is_ready())
+    });
 }

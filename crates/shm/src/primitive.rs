@@ -1,4 +1,4 @@
-//! The atomics that rings, bells and claims are made of; tests replace them by loom's.
+//! The atomics of rings, doorbells and claims; tests replace them by loom's.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -6,40 +6,40 @@ pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Who orders a record's publication before the look whether its reader sleeps.
+/// Who orders the publication of a record before the load of its reader's doorbell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fencing {
+pub(crate) enum FenceMode {
     /// The writer, each time.
-    Writer,
-    /// The reader, when it goes to sleep; see `barrier`.
-    Sleeper,
+    Symmetric,
+    /// The reader, when it parks; see `membarrier`.
+    Asymmetric,
 }
 
-/// Publishes `value` and orders the store before every later load, so that "publish, then look whether somebody
-/// sleeps" and "say that I sleep, then look whether something was published" cannot both miss.
+/// Publishes `value` and orders the store before every later load, so that "publish, then test whether the reader is
+/// parked" and "set parked, then test whether something was published" cannot both miss.
 ///
-/// On x86 one `xchg` is cheaper than a store and an `mfence`. Elsewhere, and for loom, which knows the order of fences
-/// but not of sequentially consistent accesses, it is spelled out.
+/// On x86 one `xchg` is cheaper than a store and an `mfence`. Elsewhere, and for loom, which models fences but not the
+/// order of sequentially consistent accesses, both are written out.
 #[inline]
-pub(crate) fn publish(word: &AtomicU32, value: u32, fencing: Fencing) {
+pub(crate) fn publish(word: &AtomicU32, value: u32, fence_mode: FenceMode) {
     let swap = |order| {
         word.swap(value, order);
     };
-    publish_by(fencing, |order| word.store(value, order), swap);
+    publish_with(fence_mode, |order| word.store(value, order), swap);
 }
 
-/// The same for a longer word.
+/// Like [`publish`], for 64 bits.
 #[inline]
-pub(crate) fn publish_word(word: &AtomicU64, value: u64, fencing: Fencing) {
+pub(crate) fn publish_u64(word: &AtomicU64, value: u64, fence_mode: FenceMode) {
     let swap = |order| {
         word.swap(value, order);
     };
-    publish_by(fencing, |order| word.store(value, order), swap);
+    publish_with(fence_mode, |order| word.store(value, order), swap);
 }
 
 #[inline]
-fn publish_by(fencing: Fencing, store: impl FnOnce(Ordering), swap: impl FnOnce(Ordering)) {
-    if fencing == Fencing::Sleeper {
+fn publish_with(fence_mode: FenceMode, store: impl FnOnce(Ordering), swap: impl FnOnce(Ordering)) {
+    if fence_mode == FenceMode::Asymmetric {
         store(Ordering::Release);
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     } else if cfg!(all(target_arch = "x86_64", not(loom))) {
@@ -50,13 +50,13 @@ fn publish_by(fencing: Fencing, store: impl FnOnce(Ordering), swap: impl FnOnce(
     }
 }
 
-/// Asks for the line of an address, to be written soon.
+/// Prefetches the cache line of an address for writing.
 ///
-/// Spelled out: for the intrinsic the compiler takes the prefetch for reading unless it is told that the processor has
-/// this one, and a line fetched for reading has to be fetched again for writing.
+/// Written in assembly: for the intrinsic the compiler emits a prefetch for reading unless it is told that the
+/// processor has this one, and a line fetched for reading has to be fetched again for writing.
 #[cfg(not(loom))]
 #[inline]
-pub(crate) fn fetch_for_write(line: *const u8) {
+pub(crate) fn prefetch_for_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching has no effect on memory; processors that do not know this instruction skip it.
     unsafe {

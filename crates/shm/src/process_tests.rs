@@ -1,12 +1,12 @@
-//! Engines of ranks that are processes, here all in one, so that a test can do what each of them must not.
+//! Engines of process ranks, all in one process, so that a test can misuse each of them.
 
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Span};
-use treepie_fabric::{Event, Fabric, Refused, Room, SHOWN, Why};
+use treepie_fabric::{AbortReason, BulkError, EXPOSED_ADDRESS_BYTES, Fabric, FabricEvent, SlotClass};
 
-use crate::arena::CLAIMS;
-use crate::registry::{ENTRIES, NONE};
+use crate::arena::MAX_CLAIMS;
+use crate::registry::{MAX_REGISTRATIONS, NO_KEY};
 use crate::{Arena, Shm};
 
 fn opened(arena: &Arena) -> Arc<Arena> {
@@ -46,89 +46,92 @@ fn threads_and_processes_do_not_join_each_others_worlds() {
 fn stale_and_unknown_keys_are_refused() {
     let mut engines = world(3);
     let [a, b, c] = &mut engines[..] else { unreachable!() };
-    let mut offered = filled(7, 1 << 20);
-    let key = a.offer(1, &mut offered);
-    let is_refused = |result| matches!(result, Err(Refused { error: Some(Error::Engine(_)), .. }));
-    // Memory that is there and can be read: only the key is wrong.
-    let address = offered.address().as_ptr().addr() as u64;
+    let mut registered = filled(7, 1 << 20);
+    let key = a.register_bulk(1, &mut registered);
+    let is_refused = |result| matches!(result, Err(BulkError { error: Some(Error::Engine(_)), .. }));
+    // Memory that is mapped and readable: only the key is wrong.
+    let address = registered.address().as_ptr().addr() as u64;
     assert!(is_refused(b.bulk_recv(0, address, 3, filled(1, 8))) && is_refused(c.bulk_recv(0, key, 3, filled(1, 8))));
     assert!(is_refused(b.bulk_recv(0, key, 3, filled(1, (1 << 20) + 1))));
-    let invite = b.bulk_recv(0, key, 3, filled(1, 1 << 20)).unwrap().expect("it is long enough for two");
-    assert!(c.bulk_send(1, 4, invite, filled(9, 1 << 20)).is_err());
-    // The memory itself stays, but is no longer offered.
-    offered.deregister();
-    assert!(matches!(b.poll(), Some(Event::BulkFailed { slot: 3, sending: false, .. })));
+    let cts = b.bulk_recv(0, key, 3, filled(1, 1 << 20)).unwrap().expect("it is long enough for two");
+    assert!(c.bulk_send(1, 4, cts, filled(9, 1 << 20)).is_err());
+    // The memory itself stays, but is no longer registered.
+    registered.deregister();
+    assert!(matches!(b.poll(), Some(FabricEvent::BulkFailed { slot: 3, sending: false, .. })));
     assert!(is_refused(b.bulk_recv(0, key, 3, filled(1, 8))));
 }
 
 #[test]
-fn no_more_is_fetched_than_is_shown() {
+fn fetch_beyond_the_exposed_range_fails() {
     let mut engines = world(2);
     let data: Vec<u8> = (0..100).collect();
     for engine in &mut engines {
-        let board = engine.board().unwrap();
-        assert!(board.capacity(Room::Page) >= SHOWN && board.try_show(Room::Page, 32, &data));
-        assert!(board.try_publish(Room::Page, 5));
+        let segment = engine.shared_segment().unwrap();
+        assert!(
+            segment.capacity(SlotClass::Page) >= EXPOSED_ADDRESS_BYTES
+                && segment.try_expose(SlotClass::Page, 32, &data)
+        );
+        assert!(segment.try_publish(SlotClass::Page, 5));
     }
-    let board = engines[0].board().unwrap();
-    assert_eq!(board.about(1), Some(5));
+    let segment = engines[0].shared_segment().unwrap();
+    assert_eq!(segment.published_tag(1), Some(5));
     let mut got = [0; 10];
-    assert!(board.fetch(1, Room::Page, 32, 90, &mut got) && got == data[90..]);
+    assert!(segment.read_exposed(1, SlotClass::Page, 32, 90, &mut got) && got == data[90..]);
     for beyond in [91, 100, usize::MAX - 5, usize::MAX] {
-        assert!(!board.fetch(1, Room::Page, 32, beyond, &mut got), "{beyond}");
+        assert!(!segment.read_exposed(1, SlotClass::Page, 32, beyond, &mut got), "{beyond}");
     }
 }
 
-/// What is beyond is offered without a key, and goes in records.
+/// Further memory gets no key and is sent as records.
 #[test]
-fn no_more_memory_is_offered_than_the_table_has() {
+fn registrations_beyond_the_table_get_no_key() {
     let mut engines = world(2);
     let [a, b] = &mut engines[..] else { unreachable!() };
-    let mut offered: Vec<Span> = (0..ENTRIES).map(|_| filled(7, 64)).collect();
-    let keys: Vec<u64> = offered.iter_mut().map(|span| a.offer(1, span)).collect();
-    assert!(!keys.contains(&NONE));
+    let mut registered: Vec<Span> = (0..MAX_REGISTRATIONS).map(|_| filled(7, 64)).collect();
+    let keys: Vec<u64> = registered.iter_mut().map(|span| a.register_bulk(1, span)).collect();
+    assert!(!keys.contains(&NO_KEY));
     let mut beyond = filled(7, 64);
-    assert_eq!(a.offer(1, &mut beyond), NONE);
-    assert!(b.bulk_recv(0, NONE, 3, filled(1, 64)).is_err());
-    offered[5].deregister();
-    assert_ne!(a.offer(1, &mut beyond), NONE);
+    assert_eq!(a.register_bulk(1, &mut beyond), NO_KEY);
+    assert!(b.bulk_recv(0, NO_KEY, 3, filled(1, 64)).is_err());
+    registered[5].deregister();
+    assert_ne!(a.register_bulk(1, &mut beyond), NO_KEY);
 }
 
-/// Beyond them the receiver copies alone: it invites nobody.
+/// Beyond them the receiver copies alone: it sends no CTS.
 #[test]
-fn senders_help_with_no_more_transfers_than_there_are_claims() {
+fn transfers_beyond_the_claims_get_no_cts() {
     let mut engines = world(2);
     let [a, b] = &mut engines[..] else { unreachable!() };
     let len = 1 << 20;
-    let mut offered: Vec<Span> = (0..=CLAIMS).map(|_| filled(7, len)).collect();
-    let invited = |(slot, span): (u32, &mut Span)| {
-        let key = a.offer(1, span);
+    let mut registered: Vec<Span> = (0..=MAX_CLAIMS).map(|_| filled(7, len)).collect();
+    let has_cts = |(slot, span): (u32, &mut Span)| {
+        let key = a.register_bulk(1, span);
         b.bulk_recv(0, key, slot, filled(1, len)).expect("the key is good").is_some()
     };
-    let invited: Vec<bool> = (0..).zip(&mut offered).map(invited).collect();
-    assert_eq!(invited.iter().filter(|is_invited| **is_invited).count(), CLAIMS, "{invited:?}");
-    assert!(!invited[CLAIMS]);
+    let has_cts: Vec<bool> = (0..).zip(&mut registered).map(has_cts).collect();
+    assert_eq!(has_cts.iter().filter(|has_cts| **has_cts).count(), MAX_CLAIMS, "{has_cts:?}");
+    assert!(!has_cts[MAX_CLAIMS]);
 }
 
 #[test]
-fn boards_have_no_more_ranks_than_the_bound() {
-    let has_board = |ranks| {
+fn segments_exist_up_to_the_rank_limit() {
+    let has_segment = |ranks| {
         let arena = Arc::new(Arena::create(ranks).unwrap());
-        Shm::join(arena, 0).unwrap().board().is_some()
+        Shm::join(arena, 0).unwrap().shared_segment().is_some()
     };
-    assert!(has_board(64) && !has_board(65));
+    assert!(has_segment(64) && !has_segment(65));
 }
 
 #[test]
-fn all_hear_why_the_board_was_closed_first() {
-    for why in [Why::Lost(2), Why::After(0), Why::Differs] {
+fn first_abort_reason_is_seen_by_all() {
+    for why in [AbortReason::PeerLost(2), AbortReason::AbortedBy(0), AbortReason::CallMismatch] {
         let mut engines = world(3);
-        let left = |engines: &mut Vec<Shm>| -> Vec<_> {
-            engines.iter_mut().map(|engine| engine.board().unwrap().left()).collect()
+        let reasons = |engines: &mut Vec<Shm>| -> Vec<_> {
+            engines.iter_mut().map(|engine| engine.shared_segment().unwrap().closed_reason()).collect()
         };
-        assert_eq!(left(&mut engines), [None; 3]);
-        engines[1].board().unwrap().leave(why);
-        engines[0].board().unwrap().leave(Why::After(1));
-        assert_eq!(left(&mut engines), [Some(why); 3]);
+        assert_eq!(reasons(&mut engines), [None; 3]);
+        engines[1].shared_segment().unwrap().close(why);
+        engines[0].shared_segment().unwrap().close(AbortReason::AbortedBy(1));
+        assert_eq!(reasons(&mut engines), [Some(why); 3]);
     }
 }

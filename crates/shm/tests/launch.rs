@@ -1,7 +1,7 @@
-//! Jobs of small shell programs: what ranks see, how jobs end, and that nothing is left of them.
+//! Jobs of small shell programs: what ranks see, how jobs end, and that no process outlives them.
 //!
-//! Programs that have to be ended would sleep for 9999 seconds, far longer than the limit after which a test takes
-//! something for a hang: a test that passes has not waited for them.
+//! Programs that must be killed would sleep for 9999 seconds, far longer than the hang limit of a test: a test that
+//! passes has not waited for them.
 //!
 //! Where the launcher itself has to be a process (to be killed, or to have its output read), this test program is
 //! started again as the launcher; see `as_launcher`.
@@ -23,7 +23,7 @@ use std::{env, fs, thread};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use treepie_base::{HangGuard, hang_limit, hang_message};
-use treepie_shm::launch::{End, Label, Launch, LaunchError, Outcome, Pin};
+use treepie_shm::launch::{CorePinning, JobOutcome, LabelMode, Launch, LaunchError, RankExit};
 
 const MARK: &str = "LAUNCH_TEST_MARK";
 const RANKS: &str = "LAUNCH_TEST_RANKS";
@@ -32,8 +32,8 @@ const LABEL: &str = "LAUNCH_TEST_LABEL";
 const TIMES: &str = "LAUNCH_TEST_TIMES";
 const UNBUFFERED: &str = "LAUNCH_TEST_UNBUFFERED";
 
-/// Finds the processes of one job, the guardian and what ranks start too, by a variable in their environment. A test that
-/// has one is ended if it hangs.
+/// Finds the processes of one job, the supervisor and what ranks start too, by a variable in their environment. A test
+/// that has one is ended if it hangs.
 struct Mark(String, #[expect(dead_code, reason = "it watches until it is dropped")] HangGuard);
 
 impl Mark {
@@ -72,13 +72,13 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// A process's state as the kernel writes it: T is stopped, Z is ended and not reaped.
+/// A process's state as in /proc: T is stopped, Z has exited and is not reaped.
 fn state(pid: i32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or_default().to_owned()
 }
 
-fn are(pids: &[i32], wanted: &str) -> bool {
+fn all_in_state(pids: &[i32], wanted: &str) -> bool {
     pids.iter().all(|&pid| state(pid) == wanted)
 }
 
@@ -96,14 +96,14 @@ fn as_launcher() {
     let (Ok(ranks), Ok(script)) = (env::var(RANKS), env::var(SCRIPT)) else { return };
     let mut launch = Launch::new(ranks.parse().unwrap(), "sh");
     launch.args = vec!["-c".into(), script.into()];
-    launch.label = if env::var_os(LABEL).is_some() { Label::Always } else { Label::Auto };
+    launch.label = if env::var_os(LABEL).is_some() { LabelMode::Always } else { LabelMode::Auto };
     launch.unbuffered = env::var_os(UNBUFFERED).is_some();
     if let Ok(times) = env::var(TIMES) {
-        let before = held();
+        let before = process_resources();
         for _ in 0..times.parse().unwrap() {
             launch.run().unwrap();
         }
-        assert_eq!(held(), before);
+        assert_eq!(process_resources(), before);
         std::process::exit(0);
     }
     let outcome = launch.run().unwrap();
@@ -111,11 +111,11 @@ fn as_launcher() {
     std::process::exit(outcome.status());
 }
 
-/// What this process holds that a job could leave: descriptors, children, handled and blocked signals, its limit.
-fn held() -> (usize, String, Vec<String>, String) {
+/// The resources that a job could leak: descriptors, children, handled and blocked signals, limits.
+fn process_resources() -> (usize, String, Vec<String>, String) {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-    let kept = |line: &&str| ["SigBlk", "SigIgn", "SigCgt"].iter().any(|name| line.starts_with(name));
-    let signals = status.lines().filter(kept).map(str::to_owned).collect();
+    let is_signal_set = |line: &&str| ["SigBlk", "SigIgn", "SigCgt"].iter().any(|name| line.starts_with(name));
+    let signals = status.lines().filter(is_signal_set).map(str::to_owned).collect();
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     let limits = fs::read_to_string("/proc/self/limits").unwrap();
     (fs::read_dir("/proc/self/fd").unwrap().count(), children, signals, limits)
@@ -169,7 +169,7 @@ fn ranks_find_their_number_and_the_arena() {
 fn a_program_is_found_by_its_name_and_gets_its_arguments() {
     let mut launch = Launch::new(2, "test");
     launch.args = vec!["a b".into(), "=".into(), "a b".into()];
-    assert_eq!(launch.run().unwrap(), Outcome::Success);
+    assert_eq!(launch.run().unwrap(), JobOutcome::Success);
 }
 
 #[test]
@@ -183,14 +183,14 @@ fn a_program_that_cannot_be_started_is_an_error() {
 
 #[test]
 fn many_ranks() {
-    assert_eq!(Launch::new(200, "true").run().unwrap(), Outcome::Success);
+    assert_eq!(Launch::new(200, "true").run().unwrap(), JobOutcome::Success);
 }
 
 #[test]
 fn an_exit_status_ends_the_job_and_is_reported() {
     let (launch, mark) = shell(4, "test $TREEPIE_RANK = 2 && exit 3; exec sleep 9999");
     let outcome = launch.run().unwrap();
-    assert_eq!(outcome, Outcome::Failed { rank: 2, end: End::Exited(3), others_ended: true });
+    assert_eq!(outcome, JobOutcome::Failed { rank: 2, end: RankExit::Exited(3), others_terminated: true });
     assert_eq!(outcome.to_string(), "rank 2 exited with status 3; the other ranks were ended");
     assert_eq!(outcome.status(), 3);
     mark.assert_gone();
@@ -208,7 +208,7 @@ fn a_signal_ends_the_job_though_others_are_stubborn() {
 #[test]
 fn ranks_may_end_at_different_times() {
     let (launch, _) = shell(3, "test $TREEPIE_RANK = 0 || sleep 0.$TREEPIE_RANK");
-    assert_eq!(launch.run().unwrap(), Outcome::Success);
+    assert_eq!(launch.run().unwrap(), JobOutcome::Success);
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn of_failures_seen_together_the_killed_rank_is_the_cause() {
     let mut launcher = command.spawn().unwrap();
     let ranks = read_numbers(&mut launcher, 2);
     let pid = launcher.id() as i32;
-    wait_for("the ranks to stop", || are(&ranks, "T"));
+    wait_for("the ranks to stop", || all_in_state(&ranks, "T"));
     signal(pid, Signal::STOP);
-    wait_for("the launcher to stop", || are(&[pid], "T"));
+    wait_for("the launcher to stop", || all_in_state(&[pid], "T"));
     ranks.iter().for_each(|&rank| signal(rank, Signal::CONT));
-    wait_for("the ranks to end", || are(&ranks, "Z"));
+    wait_for("the ranks to end", || all_in_state(&ranks, "Z"));
     signal(pid, Signal::CONT);
     let output = launcher.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap().trim_end(), "rank 1 was killed by signal 11 (SIGSEGV)");
@@ -232,7 +232,7 @@ fn of_failures_seen_together_the_killed_rank_is_the_cause() {
 #[test]
 fn what_ranks_leave_behind_ends_with_the_job() {
     let (launch, mark) = shell(3, "sleep 9999 & (trap '' TERM HUP; sleep 9999; sleep 9999) & exit 0");
-    assert_eq!(launch.run().unwrap(), Outcome::Success);
+    assert_eq!(launch.run().unwrap(), JobOutcome::Success);
     mark.assert_gone();
 
     let (launch, mark) = shell(3, "(trap '' TERM; sleep 9999; sleep 9999) & test $TREEPIE_RANK = 1 && exit 1; wait");
@@ -248,7 +248,7 @@ fn a_killed_launcher_leaves_nothing() {
     let ranks = read_numbers(&mut launcher, 3);
     let before = mark.processes();
     assert!(ranks.iter().all(|rank| before.contains(rank)));
-    assert!(before.len() >= 5, "launcher, guardian, 3 ranks and their children: {before:?}");
+    assert!(before.len() >= 5, "launcher, supervisor, 3 ranks and their children: {before:?}");
     launcher.kill().unwrap();
     assert_eq!(launcher.wait().unwrap().signal(), Some(9));
     mark.assert_gone();
@@ -274,7 +274,7 @@ fn signals_to_the_launcher_end_the_job() {
 
 #[test]
 fn the_signal_itself_is_passed_on_first() {
-    // Ranks that follow neither are killed, but not soon.
+    // Ranks that ignore both signals are killed, but not soon.
     let script = "trap '' TERM; trap 'echo got it; exit 0' INT; echo $$; while :; do sleep 0.05; done";
     let (mut command, mark) = launcher(2, script);
     let mut launcher = command.spawn().unwrap();
@@ -367,20 +367,20 @@ fn rank_0_reads_standard_input_and_the_others_nothing() {
 fn ranks_are_pinned_when_there_are_cores_enough_or_they_share_them_evenly() {
     let cores = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
     let script = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/self/status";
-    let places = |ranks: usize| run(launcher(ranks as u32, script).0).0;
-    let pinned: BTreeSet<u32> = places(cores).iter().map(|list| list.parse().expect("one core")).collect();
+    let affinities = |ranks: usize| run(launcher(ranks as u32, script).0).0;
+    let pinned: BTreeSet<u32> = affinities(cores).iter().map(|list| list.parse().expect("one core")).collect();
     assert_eq!(pinned.len(), cores);
-    let mut shared: Vec<u32> = places(2 * cores).iter().map(|list| list.parse().expect("one core")).collect();
+    let mut shared: Vec<u32> = affinities(2 * cores).iter().map(|list| list.parse().expect("one core")).collect();
     shared.sort_unstable();
     assert!(
         shared.chunks(2).all(|pair| pair[0] == pair[1]) && shared.iter().copied().collect::<BTreeSet<_>>() == pinned
     );
-    let free: BTreeSet<String> = places(2 * cores + 1).into_iter().collect();
+    let free: BTreeSet<String> = affinities(2 * cores + 1).into_iter().collect();
     assert_eq!(free.len(), 1, "all ranks may use the same cores");
 
     let (mut launch, _) = shell(1, &format!("test \"$({script})\" = \"{}\"", free.first().unwrap()));
-    launch.pin = Pin::Never;
-    assert_eq!(launch.run().unwrap(), Outcome::Success);
+    launch.pin = CorePinning::Never;
+    assert_eq!(launch.run().unwrap(), JobOutcome::Success);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn a_job_can_be_stopped_and_continued() {
     let mut job = read_numbers(&mut launcher, 2);
     job.push(launcher.id() as i32);
     signal(launcher.id() as i32, Signal::TSTP);
-    wait_for("the job to stop", || are(&job, "T"));
+    wait_for("the job to stop", || all_in_state(&job, "T"));
     signal(launcher.id() as i32, Signal::CONT);
     wait_for("the job to go on", || job.iter().all(|pid| state(*pid) != "T"));
     signal(launcher.id() as i32, Signal::TERM);
@@ -457,7 +457,7 @@ fn on_a_terminal() {
 }
 
 #[test]
-fn nothing_stays_in_the_process_that_ran_jobs() {
+fn jobs_leak_nothing_in_the_launcher() {
     let (mut command, _) = launcher(3, "exit $((TREEPIE_RANK % 2))");
     let output = command.env(TIMES, "5").env(LABEL, "1").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,48 +1,48 @@
-//! Order within a channel: what overtook its predecessors is held until they have been delivered.
+//! In-order delivery per channel: a message that overtook its predecessors is held until they are delivered.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// From, to, and the number of the channel.
-pub(crate) type Name = (u32, u32, u32);
+/// Source, destination and channel number.
+pub(crate) type ChannelId = (u32, u32, u32);
 
 #[derive(Debug, Default)]
 struct Channel {
-    sent: u32,
-    delivered: u32,
-    /// Ids of messages that have arrived too early, by number.
-    held: BTreeMap<u32, u32>,
+    next_sequence: u32,
+    next_delivery: u32,
+    /// Ids of messages that arrived out of order, by sequence number.
+    out_of_order: BTreeMap<u32, u32>,
 }
 
-/// The channels on which anything is on the way.
+/// The channels with messages in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
-    all: HashMap<Name, Channel>,
+    all: HashMap<ChannelId, Channel>,
 }
 
 impl Channels {
-    /// The number of the next message of a channel.
-    pub(crate) fn send(&mut self, name: Name) -> u32 {
-        let channel = self.all.entry(name).or_default();
-        channel.sent += 1;
-        channel.sent - 1
+    /// Assigns the sequence number of the next message of a channel.
+    pub(crate) fn assign_sequence(&mut self, channel_id: ChannelId) -> u32 {
+        let channel = self.all.entry(channel_id).or_default();
+        channel.next_sequence += 1;
+        channel.next_sequence - 1
     }
 
-    /// A message has arrived. Calls `deliver` for all that are to be delivered now, in order.
-    pub(crate) fn arrive(&mut self, name: Name, number: u32, id: u32, mut deliver: impl FnMut(u32)) {
-        let channel = self.all.entry(name).or_default();
-        if number != channel.delivered {
-            channel.held.insert(number, id);
+    /// Records the arrival of a message, and calls `deliver` for each message that is now deliverable, in order.
+    pub(crate) fn arrive(&mut self, channel_id: ChannelId, sequence: u32, id: u32, mut deliver: impl FnMut(u32)) {
+        let channel = self.all.entry(channel_id).or_default();
+        if sequence != channel.next_delivery {
+            channel.out_of_order.insert(sequence, id);
             return;
         }
         deliver(id);
-        channel.delivered += 1;
-        while let Some(next) = channel.held.remove(&channel.delivered) {
+        channel.next_delivery += 1;
+        while let Some(next) = channel.out_of_order.remove(&channel.next_delivery) {
             deliver(next);
-            channel.delivered += 1;
+            channel.next_delivery += 1;
         }
-        // One on which nothing is on the way may count from the beginning again.
-        if channel.delivered == channel.sent {
-            self.all.remove(&name);
+        // An idle channel may restart its sequence.
+        if channel.next_delivery == channel.next_sequence {
+            self.all.remove(&channel_id);
         }
     }
 }
@@ -52,14 +52,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_kept_and_nothing_else_is() {
+    fn delivery_is_in_order_and_idle_channels_are_dropped() {
         let mut channels = Channels::default();
-        let name = (1, 2, 3);
+        let channel_id = (1, 2, 3);
         for _ in 0..3 {
-            let numbers = [channels.send(name), channels.send(name), channels.send(name)];
+            let sequences = [
+                channels.assign_sequence(channel_id),
+                channels.assign_sequence(channel_id),
+                channels.assign_sequence(channel_id),
+            ];
             let mut delivered = Vec::new();
             for at in [2, 0, 1] {
-                channels.arrive(name, numbers[at], at as u32, |id| delivered.push(id));
+                channels.arrive(channel_id, sequences[at], at as u32, |id| delivered.push(id));
                 assert_eq!(channels.all.len(), usize::from(delivered.len() < 3));
             }
             assert_eq!(delivered, [0, 1, 2]);

@@ -1,32 +1,32 @@
-//! The `sim` engine: programs of ranks run as they are, in virtual time.
+//! The `sim` engine: runs unmodified rank programs in virtual time.
 //!
-//! Each rank runs on a stack of its own, all of them in the thread of the caller, and waiting lets others run. So a rank
-//! program is ordinary blocking code, and a run is the same every time.
+//! Each rank runs on its own stack, all in the caller's thread, and a rank that waits lets others run. So a rank
+//! program is ordinary blocking code, and every run is deterministic.
 //!
-//! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma; copying is
-//! for free here, while schedules that are played pay gamma for both); what the program says that it computes
-//! ([`Fabric::compute`], [`Fabric::worked`]); and looking for something in vain ([`Options::poll`]), so that loops that poll do not keep time
-//! from going on. Everything else is for free. A message of up to 64 KiB is one transfer;
-//! a longer one is announced, asked for, and then one transfer too. Protocols above engines (credit, answers to synchronous
-//! sends unless [`Settings::handshake`] says otherwise) send messages of their own, which count.
+//! What costs time: sending and receiving, as the machine prices it; combining in collective operations (gamma; copying
+//! is free here, while simulated schedules pay gamma for both); the work that the program reports
+//! ([`Fabric::charge_time`], [`Fabric::charge_work`]); and empty polls ([`Options::poll_cost`]), so that polling loops
+//! let time advance. Everything else is free. A message of up to 64 KiB is one transfer; a longer one is a rendezvous
+//! (RTS, CTS) and one bulk transfer. Protocols above engines (credit, acks of synchronous sends unless
+//! [`Settings::handshake`] says otherwise) send their own messages, which count.
 //!
-//! When nothing happens any more and ranks still wait, that is a deadlock, which ends all of them. A rank that dies is
-//! unwound where it waits, or where it computes beyond its death; others get `PeerLost` once all that it had sent has arrived.
-//! Ranks that leave in order are noticed when nothing else happens, and otherwise after a millisecond, two more, four more,
-//! and so on. A handle that gets to the code of another rank, or into a simulation inside of this one, is of no use there:
-//! what is begun there fails, and its own rank can use it as before. What counts for
-//! `Settings::memory_cap` are short messages that a rank has not looked at or not asked for; long ones wait at their senders.
+//! If no event is left while ranks wait, that is a deadlock, and all of them end. A rank that fails is unwound where it
+//! waits, or where it computes beyond its failure time; others get `PeerLost` once all that it sent has arrived. Ranks
+//! that finalize are noticed when no other event is left, and otherwise after 1 ms, 2 ms more, 4 ms more, and so on. A
+//! handle that is moved into the code of another rank, or into a nested simulation, is unusable there: operations fail,
+//! and its rank can use it as before. `Settings::memory_cap` counts short messages that a rank has not read or not
+//! matched; long ones wait at their senders.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `fibre` | stacks; everything `unsafe` |
-//! | `world`, `bulk`, `lives` | what all ranks share; long messages; who has ended |
-//! | `fabric` | a rank's end |
+//! | `world`, `bulk`, `liveness` | what all ranks share; bulk transfers; liveness of ranks |
+//! | `fabric` | the `Fabric` of a rank |
 
 mod bulk;
 mod fabric;
 mod fibre;
-mod lives;
+mod liveness;
 mod world;
 
 use std::any::Any;
@@ -37,108 +37,109 @@ use std::rc::Rc;
 use treepie_fabric::Fabric;
 use treepie_topology::Network;
 
-use crate::costs::{Costs, Settings};
+use crate::costs::{CostModel, Settings};
 use crate::error::{Error, Result, not_negative};
 use crate::machine::Machine;
-use crate::time::{END, Time, from_micros, micros};
-use crate::trace::Trace;
+use crate::time::{MAX_TIME, Time, from_micros, to_micros};
+use crate::trace::SimTrace;
 use fabric::SimFabric;
 use fibre::{Fibres, Suspender};
-use world::{Halt, World};
+use world::{HaltReason, SimWorld};
 
-/// How programs are run.
+/// Options of [`run`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Microseconds that looking for something in vain costs, above 0.
-    pub poll: f64,
-    /// Bytes of each rank's stack, from 64 KiB to 1 GiB; 256 KiB by default. Only what is touched takes memory. A rank that
-    /// needs more touches the guard page below it: a line names the rank and the size, and SIGSEGV ends the process.
-    pub stack: usize,
-    /// Microseconds of virtual time after which all are ended that have not ended; none if nothing is said.
-    pub limit: Option<f64>,
-    /// Whether to record what ranks do.
+    /// Cost of an empty poll in microseconds, above 0.
+    pub poll_cost: f64,
+    /// Bytes of each rank's stack, from 64 KiB to 1 GiB; 256 KiB by default. Only touched pages take memory. A rank
+    /// that needs more hits the guard page below it: a message names the rank and the size, and SIGSEGV ends the
+    /// process.
+    pub stack_size: usize,
+    /// Virtual time limit in microseconds, at which unfinished ranks are ended; unlimited if none.
+    pub time_limit: Option<f64>,
+    /// Whether to record a trace.
     pub trace: bool,
 }
 
 impl Default for Options {
-    /// 0.1 us, 256 KiB, no limit, and nothing is recorded.
+    /// 0.1 us per empty poll, 256 KiB of stack, no time limit, no trace.
     fn default() -> Self {
-        Self { poll: 0.1, stack: 256 << 10, limit: None, trace: false }
+        Self { poll_cost: 0.1, stack_size: 256 << 10, time_limit: None, trace: false }
     }
 }
 
 impl Options {
-    /// Refuses what cannot be.
+    /// Refuses options out of range.
     fn check(&self) -> Result<()> {
-        not_negative("the price of a poll", self.poll)?;
-        if from_micros(self.poll) == 0 {
-            let (name, must) = ("the price of a poll", "at least a picosecond");
-            return Err(Error::Parameter { name, must, value: self.poll });
+        not_negative("the cost of a poll", self.poll_cost)?;
+        if from_micros(self.poll_cost) == 0 {
+            let (name, must) = ("the cost of a poll", "at least a picosecond");
+            return Err(Error::Parameter { name, must, value: self.poll_cost });
         }
-        self.limit.map_or(Ok(()), |limit| not_negative("the limit of virtual time", limit))?;
-        if !(64 << 10..=1 << 30).contains(&self.stack) {
-            let (name, must) = ("the stack of a rank", "from 65536 to 1073741824 bytes");
-            return Err(Error::Parameter { name, must, value: self.stack as f64 });
+        self.time_limit.map_or(Ok(()), |limit| not_negative("the virtual time limit", limit))?;
+        if !(64 << 10..=1 << 30).contains(&self.stack_size) {
+            let (name, must) = ("the stack size of a rank", "from 65536 to 1073741824 bytes");
+            return Err(Error::Parameter { name, must, value: self.stack_size as f64 });
         }
         Ok(())
     }
 }
 
-/// What came out of programs of ranks.
+/// Result of a simulation of programs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Simulated<R> {
-    /// What each rank returned; nothing for one that died.
+pub struct ProgramResult<R> {
+    /// The result of each rank; none for a rank that failed.
     pub results: Vec<Option<R>>,
     /// When each rank ended.
-    pub ends: Vec<Time>,
-    /// When the last one did.
+    pub end_times: Vec<Time>,
+    /// When the last rank ended.
     pub makespan: Time,
-    /// Transfers of all ranks, those of protocols among them.
+    /// Transfers of all ranks, including those of protocols.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of all transfers.
     pub bytes: u64,
-    /// What ranks did, if it was recorded.
-    pub trace: Option<Trace>,
+    /// The trace, if it was recorded.
+    pub trace: Option<SimTrace>,
 }
 
-impl<R> Simulated<R> {
-    /// The time of the whole in microseconds.
+impl<R> ProgramResult<R> {
+    /// The makespan in microseconds.
     pub fn micros(&self) -> f64 {
-        micros(self.makespan)
+        to_micros(self.makespan)
     }
 
-    /// The ranks that died.
-    pub fn died(&self) -> Vec<u32> {
-        let dead = self.results.iter().enumerate().filter(|(_, result)| result.is_none());
-        dead.map(|(rank, _)| rank as u32).collect()
+    /// The ranks that failed.
+    pub fn failed_ranks(&self) -> Vec<u32> {
+        let failed = self.results.iter().enumerate().filter(|(_, result)| result.is_none());
+        failed.map(|(rank, _)| rank as u32).collect()
     }
 
-    /// What each rank returned.
+    /// The results of all ranks.
     ///
     /// # Panics
-    /// If one died, which happens only where the settings say so.
+    /// If a rank failed, which happens only with [`Noise::failures`](crate::noise::Noise::failures).
     pub fn into_results(self) -> Vec<R> {
-        let result = |(rank, result): (usize, Option<R>)| result.unwrap_or_else(|| panic!("rank {rank} died"));
+        let result = |(rank, result): (usize, Option<R>)| result.unwrap_or_else(|| panic!("rank {rank} failed"));
         self.results.into_iter().enumerate().map(result).collect()
     }
 }
 
 /// How the program of a rank ended.
-enum End<R> {
+enum RankOutcome<R> {
     Returned(R),
-    Died,
+    Failed,
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Runs `program` on each rank of the network, with its engine. If one panics, others get `PeerLost` where they wait for
-/// it, and the panic goes on here when all have ended.
+/// Runs `program` on each rank of the network, with its fabric. If a rank panics, others get `PeerLost` where they wait
+/// for it, and the panic resumes in the caller when all ranks have ended.
 pub fn run<R>(
     network: &Network,
     settings: &Settings,
     options: &Options,
     program: impl Fn(Box<dyn Fabric>) -> R,
-) -> Result<Simulated<R>> {
+) -> Result<ProgramResult<R>> {
     options.check()?;
     if std::thread::panicking() {
         return Err(Error::Panicking);
@@ -146,67 +147,70 @@ pub fn run<R>(
     let mut machine = Machine::new(network, settings)?;
     machine.keep_order();
     if options.trace {
-        machine.record();
+        machine.enable_trace();
     }
     let ranks = machine.ranks();
-    let deaths = &settings.noise.deaths;
-    let death = |rank| deaths.iter().filter(|(dead, _)| *dead == rank).map(|(_, at)| from_micros(*at)).min();
-    let world = Rc::new(RefCell::new(World::new(machine, |rank| death(rank).unwrap_or(Time::MAX), options)));
-    world.borrow_mut().work = settings.work * 1e6;
-    world.borrow_mut().handshake = settings.known_after().map(from_micros);
-    world.borrow_mut().sends_on_time = matches!(settings.costs, Costs::Clusters(_));
-    let ends: RefCell<Vec<Option<End<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
+    let failures = &settings.noise.failures;
+    let failure_time =
+        |rank| failures.iter().filter(|(failed, _)| *failed == rank).map(|(_, at)| from_micros(*at)).min();
+    let world = Rc::new(RefCell::new(SimWorld::new(machine, |rank| failure_time(rank).unwrap_or(Time::MAX), options)));
+    world.borrow_mut().work_unit_time = settings.work_unit_time * 1e6;
+    world.borrow_mut().ack_latency = settings.ack_latency().map(from_micros);
+    world.borrow_mut().syncs_before_send = matches!(settings.costs, CostModel::Clusters(_));
+    let outcomes: RefCell<Vec<Option<RankOutcome<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
     let rank_program = |rank: u32| {
-        let (world, ends, program) = (&world, &ends, &program);
+        let (world, outcomes, program) = (&world, &outcomes, &program);
         move |suspender: Suspender| {
             let fabric = Box::new(SimFabric::new(rank, world, suspender));
-            let end = match catch_unwind(AssertUnwindSafe(|| program(fabric))) {
-                Ok(result) => End::Returned(result),
-                Err(_) if world.borrow().ranks[rank as usize].outlived_itself() => End::Died,
-                Err(panic) => End::Panicked(panic),
+            let outcome = match catch_unwind(AssertUnwindSafe(|| program(fabric))) {
+                Ok(result) => RankOutcome::Returned(result),
+                Err(_) if world.borrow().ranks[rank as usize].is_past_failure() => RankOutcome::Failed,
+                Err(panic) => RankOutcome::Panicked(panic),
             };
-            world.borrow_mut().ends(rank, !matches!(end, End::Returned(_)));
-            ends.borrow_mut()[rank as usize] = Some(end);
+            world.borrow_mut().on_exit(rank, !matches!(outcome, RankOutcome::Returned(_)));
+            outcomes.borrow_mut()[rank as usize] = Some(outcome);
         }
     };
-    fibre::run((0..ranks).map(rank_program), options.stack, |fibres| drive(fibres, &world))
-        .map_err(|(rank, error)| Error::Stack { rank: rank as u32, ranks, why: error.to_string() })?;
+    fibre::run((0..ranks).map(rank_program), options.stack_size, |fibres| drive(fibres, &world))
+        .map_err(|(rank, error)| Error::StackAllocation { rank: rank as u32, ranks, why: error.to_string() })?;
     let mut results = Vec::with_capacity(ranks as usize);
-    for end in ends.into_inner().into_iter().flatten() {
-        match end {
-            End::Returned(result) => results.push(Some(result)),
-            End::Died => results.push(None),
-            End::Panicked(panic) => resume_unwind(panic),
+    for outcome in outcomes.into_inner().into_iter().flatten() {
+        match outcome {
+            RankOutcome::Returned(result) => results.push(Some(result)),
+            RankOutcome::Failed => results.push(None),
+            RankOutcome::Panicked(panic) => resume_unwind(panic),
         }
     }
     let mut world = world.borrow_mut();
     if let Some(halt) = world.halt {
         let waiting = world.ranks.iter().enumerate();
-        let waiting = waiting.filter_map(|(rank, own)| Some((rank as u32, own.waits_for.clone()?))).collect();
+        let waiting = waiting.filter_map(|(rank, state)| Some((rank as u32, state.waits_for.clone()?))).collect();
         return Err(match halt {
-            Halt::Stuck => Error::Deadlock { ranks, waiting },
-            Halt::Limit => Error::Limit { micros: micros(world.limit), ranks, unfinished: waiting },
-            Halt::TooLong => Error::TooLong,
-            Halt::Memory { rank, held, time } => {
+            HaltReason::Deadlock => Error::Deadlock { ranks, waiting },
+            HaltReason::TimeLimit => {
+                Error::TimeLimit { micros: to_micros(world.time_limit), ranks, unfinished: waiting }
+            }
+            HaltReason::TimeOverflow => Error::TimeOverflow,
+            HaltReason::OutOfMemory { rank, held, time } => {
                 let cap = world.machine.memory_cap().unwrap_or(0);
-                Error::Memory { rank, micros: micros(time), held, cap }
+                Error::OutOfMemory { rank, micros: to_micros(time), held, cap }
             }
         });
     }
-    let ends: Vec<Time> = world.ranks.iter().map(|rank| rank.ended.unwrap_or(rank.time)).collect();
+    let end_times: Vec<Time> = world.ranks.iter().map(|rank| rank.ended.unwrap_or(rank.time)).collect();
     let totals = world.machine.totals();
-    Ok(Simulated {
+    Ok(ProgramResult {
         results,
-        makespan: ends.iter().copied().max().unwrap_or(0),
-        ends,
+        makespan: end_times.iter().copied().max().unwrap_or(0),
+        end_times,
         messages: totals.messages,
         bytes: totals.bytes,
         trace: world.machine.take_trace(),
     })
 }
 
-/// Lets things happen until all programs have ended.
-fn drive(fibres: &Fibres, world: &RefCell<World>) {
+/// Processes events until all programs have ended.
+fn drive(fibres: &Fibres, world: &RefCell<SimWorld>) {
     loop {
         while let Some(rank) = next_ready(world) {
             fibres.resume(rank as usize);
@@ -216,38 +220,40 @@ fn drive(fibres: &Fibres, world: &RefCell<World>) {
             return;
         }
         match world.machine.next() {
-            Some(happening) if happening.time > world.limit && world.halt.is_none() => world.halts(Halt::Limit),
-            Some(happening) => {
-                world.happens(happening);
-                world.notice();
+            Some(event) if event.time > world.time_limit && world.halt.is_none() => {
+                world.halt_all(HaltReason::TimeLimit)
             }
-            None if world.machine.now() >= END => world.halts(Halt::TooLong),
-            // Nothing is on the way any more, so what is known of those who ended may be known to all.
-            None if world.show_lives() => {}
-            None => world.halts(Halt::Stuck),
+            Some(event) => {
+                world.on_event(event);
+                world.publish_departures();
+            }
+            None if world.machine.now() >= MAX_TIME => world.halt_all(HaltReason::TimeOverflow),
+            // No message is in flight, so the liveness of ended ranks may be published.
+            None if world.publish_lives() => {}
+            None => world.halt_all(HaltReason::Deadlock),
         }
     }
 }
 
-fn next_ready(world: &RefCell<World>) -> Option<u32> {
+fn next_ready(world: &RefCell<SimWorld>) -> Option<u32> {
     world.borrow_mut().ready.pop_front()
 }
 
-/// Those that wait, in words.
-pub(crate) fn list_of_waiting(ranks: &u32, waiting: &[(u32, String)]) -> String {
-    format!("{} of {ranks} ranks wait for what never comes: {}", waiting.len(), named(waiting))
+/// Describes the waiting ranks.
+pub(crate) fn format_waiting(ranks: &u32, waiting: &[(u32, String)]) -> String {
+    format!("{} of {ranks} ranks wait forever: {}", waiting.len(), format_ranks(waiting))
 }
 
-/// Ranks and what they are in, in words; only the first of many.
-pub(crate) fn named(waiting: &[(u32, String)]) -> String {
-    const NAMED: usize = 8;
-    let name = |(rank, what): &(u32, String)| match what.as_str() {
+/// Lists ranks and the operations they wait in; only the first of many.
+pub(crate) fn format_ranks(waiting: &[(u32, String)]) -> String {
+    const MAX_LISTED: usize = 8;
+    let describe = |(rank, what): &(u32, String)| match what.as_str() {
         "" => format!("rank {rank}"),
         what => format!("rank {rank} in {what}"),
     };
-    let mut named: Vec<String> = waiting.iter().take(NAMED).map(name).collect();
-    if waiting.len() > NAMED {
-        named.push(format!("and {} more", waiting.len() - NAMED));
+    let mut listed: Vec<String> = waiting.iter().take(MAX_LISTED).map(describe).collect();
+    if waiting.len() > MAX_LISTED {
+        listed.push(format!("and {} more", waiting.len() - MAX_LISTED));
     }
-    named.join("; ")
+    listed.join("; ")
 }

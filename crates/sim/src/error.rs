@@ -1,208 +1,209 @@
-//! What can be wrong with a simulation.
+//! Errors of simulations.
 
-/// Why a simulation cannot be begun, or did not come to its end.
+/// Why a simulation could not start or did not complete.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A parameter that no machine can have.
-    #[error("{name} must be {must}, and is {}", shown(*.value))]
+    /// A parameter out of its range.
+    #[error("{name} must be {must}, and is {}", format_value(*.value))]
     Parameter {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// What it must be.
+        /// The accepted range.
         must: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
     },
-    /// A network without ranks.
-    #[error("the network `{0}` has no number of ranks yet")]
+    /// A network without a number of ranks.
+    #[error("the network `{0}` does not specify the number of ranks")]
     OpenNetwork(String),
-    /// A schedule for another number of ranks.
+    /// The schedule and the network differ in their number of ranks.
     #[error("the schedule is for {schedule} ranks, and the network has {network}")]
-    Ranks {
-        /// Of the schedule.
+    RankCountMismatch {
+        /// Ranks of the schedule.
         schedule: u32,
-        /// Of the network.
+        /// Ranks of the network.
         network: u32,
     },
-    /// Costs of clusters, on another network.
-    #[error("costs of clusters need a network of clusters, and the network is `{0}`")]
-    NotClusters(String),
-    /// Costs without links, where the load of links is to be priced.
-    #[error("rounds in step are priced by the load of links: they need costs with alpha and delta")]
-    NotLinks,
-    /// Slow links, where none are simulated.
-    #[error("slow links are named, and the costs are not of links: they need costs with alpha and delta")]
-    NoLinks,
-    /// Noise and what else only shows message by message, where ranks are in step.
+    /// Cluster costs on a network without clusters.
+    #[error("cluster costs need a cluster network, and the network is `{0}`")]
+    ClusterNetworkRequired(String),
+    /// Lockstep rounds without link costs.
+    #[error("lockstep rounds need link costs: alpha and delta")]
+    LinkCostsRequired,
+    /// Slow links without link costs.
+    #[error("slow links need link costs: alpha and delta")]
+    SlowLinksUnsupported,
+    /// Settings that need events: noise other than slow links, a memory cap, a port limit.
     #[error(
-        "rounds in step know no jitter, slow ranks, deaths, caps of memory and numbers of ports: those need every message as events"
+        "lockstep rounds do not support jitter, slow ranks, rank failures, memory caps or port limits: \
+         simulate every message as events"
     )]
-    InStep,
-    /// A matrix of links between clusters that has another size.
-    #[error("there are {clusters} clusters, and links from {given}")]
-    Matrix {
+    LockstepUnsupported,
+    /// A WAN link matrix of the wrong size.
+    #[error("the WAN link matrix needs {clusters} rows and columns, and has {given}")]
+    WanMatrixSize {
         /// Clusters of the network.
         clusters: u32,
-        /// Rows of the matrix, or entries of one.
+        /// Rows of the matrix, or entries of a row.
         given: usize,
     },
-    /// A machine that is too large to be simulated on this one.
+    /// A machine that does not fit into memory.
     #[error(transparent)]
     TooLarge(#[from] treepie_base::Error),
     /// A rank that does not exist.
-    #[error("rank {rank} is named, and there are {ranks} ranks")]
-    NoRank {
+    #[error("rank {rank} does not exist: there are {ranks} ranks")]
+    InvalidRank {
         /// The rank.
         rank: u32,
-        /// How many there are.
+        /// The number of ranks or links.
         ranks: u32,
     },
     /// A link that does not exist.
-    #[error("link {link} is named, and there are {links} links")]
-    NoLink {
+    #[error("link {link} does not exist: there are {links} links")]
+    InvalidLink {
         /// The link.
         link: u32,
-        /// How many there are.
+        /// The number of ranks or links.
         links: u32,
     },
-    /// A rank holds more unexpected messages than it has memory for.
-    #[error(
-        "rank {rank} ran out of memory at {micros} us: {held} bytes of messages that it had not asked for yet, and its cap is {cap}"
-    )]
-    Memory {
+    /// A rank's unexpected messages exceed its memory cap.
+    #[error("rank {rank} ran out of memory at {micros} us: {held} bytes of unexpected messages, and its cap is {cap}")]
+    OutOfMemory {
         /// The rank.
         rank: u32,
-        /// When.
+        /// Virtual time in microseconds.
         micros: f64,
-        /// What it would hold.
+        /// Bytes of unexpected messages.
         held: u64,
-        /// What it may hold.
+        /// The memory cap in bytes.
         cap: u64,
     },
-    /// Nothing happens any more, and not all are done.
-    #[error("{waiting} ranks wait for what never comes, the first of them rank {rank} in phase {phase}")]
-    Stuck {
-        /// How many.
+    /// No event is left, and some ranks have not completed the schedule.
+    #[error("deadlock: {waiting} ranks wait forever, the first of them rank {rank} in phase {phase}")]
+    ScheduleDeadlock {
+        /// The number of waiting ranks.
         waiting: u32,
-        /// The first.
+        /// The first of them.
         rank: u32,
-        /// Where it is.
+        /// Its phase.
         phase: u32,
     },
-    /// A rank died before it was done.
-    #[error("rank {rank} died at {micros} us{}", after_death(*.others, *.waiting))]
-    Died {
-        /// The first that did.
+    /// A rank failed before it completed the schedule.
+    #[error("rank {rank} failed at {micros} us{}", format_after_failure(*.others, *.waiting))]
+    RankFailed {
+        /// The first rank that failed.
         rank: u32,
-        /// When.
+        /// Virtual time in microseconds.
         micros: f64,
-        /// How many died after it.
+        /// The number of ranks that failed after it.
         others: u32,
-        /// How many live, and wait for what never comes.
+        /// The number of live ranks that wait forever.
         waiting: u32,
     },
-    /// Something would happen after the end of time.
-    #[error("the simulation goes beyond {} days of virtual time", crate::time::END / PICOSECONDS_OF_A_DAY)]
-    TooLong,
-    /// Programs or reactors of ranks wait for what never comes.
-    #[error("deadlock: {}", crate::engine::list_of_waiting(.ranks, .waiting))]
+    /// An event lies beyond [`MAX_TIME`](crate::time::MAX_TIME).
+    #[error("the simulation exceeds {} days of virtual time", crate::time::MAX_TIME / PICOSECONDS_PER_DAY)]
+    TimeOverflow,
+    /// Programs or reactors wait forever.
+    #[error("deadlock: {}", crate::engine::format_waiting(.ranks, .waiting))]
     Deadlock {
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: u32,
-        /// Those that wait, and for what, as far as that is known.
+        /// The waiting ranks and what each waits for, if known.
         waiting: Vec<(u32, String)>,
     },
-    /// Programs of ranks go on beyond the time that was given to them.
+    /// Programs exceed the virtual time limit.
     #[error(
-        "{} of {ranks} ranks have not ended after {micros} us, the limit of virtual time: {}", .unfinished.len(), crate::engine::named(.unfinished)
+        "{} of {ranks} ranks have not finished by {micros} us, the virtual time limit: {}",
+        .unfinished.len(),
+        crate::engine::format_ranks(.unfinished)
     )]
-    Limit {
+    TimeLimit {
         /// The limit.
         micros: f64,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: u32,
-        /// Those that have not ended, and what they wait for, as far as that is known.
+        /// The unfinished ranks and what each waits for, if known.
         unfinished: Vec<(u32, String)>,
     },
-    /// There is no room for the stacks of so many ranks.
+    /// The stack of a rank could not be allocated.
     #[error("no stack for rank {rank} of {ranks}: {why}")]
-    Stack {
-        /// The first that got none.
+    StackAllocation {
+        /// The first rank without a stack.
         rank: u32,
-        /// How many there are.
+        /// The number of ranks or links.
         ranks: u32,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
-    /// Another number of reactors than of ranks.
+    /// The number of reactors differs from the number of ranks.
     #[error("there are {reactors} reactors, and the network has {network} ranks")]
-    Reactors {
-        /// Reactors.
+    ReactorCountMismatch {
+        /// The number of reactors.
         reactors: usize,
         /// Ranks of the network.
         network: u32,
     },
-    /// A reactor has ended with an error.
+    /// A reactor returned an error.
     #[error("rank {rank} ended with an error: {error}")]
     Reactor {
         /// The rank.
         rank: u32,
-        /// What it said.
+        /// Its error.
         error: treepie_base::Error,
     },
-    /// A simulation was begun where a panic goes on: its ranks could not wait.
+    /// A simulation was started during unwinding: its ranks could not be suspended.
     #[error("programs cannot be simulated while a panic unwinds")]
     Panicking,
 }
 
 treepie_base::debug_by_display!(Error);
 
-/// What may go wrong here.
+/// Result of a simulation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-const PICOSECONDS_OF_A_DAY: u64 = 86_400_000_000_000_000;
+const PICOSECONDS_PER_DAY: u64 = 86_400_000_000_000_000;
 
-/// More microseconds no duration has, and no factor is larger: it is eleven days.
-const MOST: f64 = 1e12;
+/// Upper bound of all durations in microseconds (eleven days), and of all factors.
+const MAX_VALUE: f64 = 1e12;
 
-/// A number that may be very large, in few digits.
-fn shown(value: f64) -> String {
+/// Formats a value; very large ones in scientific notation.
+fn format_value(value: f64) -> String {
     if value.abs() < 1e15 { value.to_string() } else { format!("{value:e}") }
 }
 
-fn after_death(others: u32, waiting: u32) -> String {
+fn format_after_failure(others: u32, waiting: u32) -> String {
     let others = if others > 0 { format!(", and {others} more after it") } else { String::new() };
     match waiting {
-        0 => format!("{others}; all who live came to their end"),
-        1 => format!("{others}; 1 rank waits for what never comes"),
-        _ => format!("{others}; {waiting} ranks wait for what never comes"),
+        0 => format!("{others}; all other ranks finished"),
+        1 => format!("{others}; 1 rank waits forever"),
+        _ => format!("{others}; {waiting} ranks wait forever"),
     }
 }
 
-/// Refuses what is not a number from 0 on, or larger than anything is.
+/// Refuses negative, non-finite and excessive values.
 pub(crate) fn not_negative(name: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
-        return at_most(name, value, MOST, "at most 1e12");
+        return at_most(name, value, MAX_VALUE, "at most 1e12");
     }
-    Err(Error::Parameter { name, must: "a number that is not negative", value })
+    Err(Error::Parameter { name, must: "a non-negative number", value })
 }
 
-/// Refuses what is not a number above 0, or larger than anything is.
+/// Refuses values that are not positive, finite and at most [`MAX_VALUE`].
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
-        return at_most(name, value, MOST, "at most 1e12");
+        return at_most(name, value, MAX_VALUE, "at most 1e12");
     }
-    Err(Error::Parameter { name, must: "a number above 0", value })
+    Err(Error::Parameter { name, must: "a positive number", value })
 }
 
-/// Refuses a number of bytes a microsecond with which a byte takes longer than anything does.
+/// Refuses bandwidths (bytes per microsecond) so low that a byte exceeds the longest duration.
 pub(crate) fn bandwidth(name: &'static str, value: f64) -> Result<()> {
     positive(name, value)?;
-    if value < 1.0 / MOST { Err(Error::Parameter { name, must: "at least 1e-12", value }) } else { Ok(()) }
+    if value < 1.0 / MAX_VALUE { Err(Error::Parameter { name, must: "at least 1e-12", value }) } else { Ok(()) }
 }
 
-/// Refuses what is above a bound.
-pub(crate) fn at_most(name: &'static str, value: f64, most: f64, must: &'static str) -> Result<()> {
-    if value > most { Err(Error::Parameter { name, must, value }) } else { Ok(()) }
+/// Refuses values above a bound.
+pub(crate) fn at_most(name: &'static str, value: f64, max: f64, must: &'static str) -> Result<()> {
+    if value > max { Err(Error::Parameter { name, must, value }) } else { Ok(()) }
 }

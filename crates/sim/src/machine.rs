@@ -1,247 +1,248 @@
-//! A simulated machine: a clock, a CPU for each rank, a network, and what goes wrong.
+//! A simulated machine: a clock, a CPU per rank, a network, and noise.
 //!
-//! It knows nothing of what ranks do. Who plays schedules, drives reactors or runs programs on it tells it what a rank does
-//! *now* ([`send`](Machine::send), [`receive`](Machine::receive), [`occupy`](Machine::occupy), [`wake`](Machine::wake)), and
-//! is told what happens next ([`next`](Machine::next)).
+//! It does not know what ranks run. A driver (schedules, reactors, programs) states what a rank does *now*
+//! ([`send`](Machine::send), [`receive`](Machine::receive), [`occupy`](Machine::occupy),
+//! [`schedule_wakeup`](Machine::schedule_wakeup)) and polls the next event ([`next`](Machine::next)).
 //!
-//! A rank has one CPU. What needs it is served in the order of calls, each from `at` on at the earliest. As time only goes
-//! forward from one happening to the next, and calls are made for now, that is the order in which things became ready. A call
-//! for a later time reserves the CPU all the same: whoever wants others to go first meanwhile lets itself be woken then.
-//! What takes no time does not wait for the CPU, but for sends to and within clusters, whose time is not known before.
+//! A rank has one CPU. It serves requests in the order of calls, each not before `at`. Time never goes back and calls
+//! are made for now, so that is the order in which requests become ready. A call for a later time reserves the CPU as
+//! well: a driver that wants to let others go first schedules a wakeup instead. Requests of zero duration do not wait
+//! for the CPU, except sends priced by clusters, whose duration is not known in advance.
 
 mod accounts;
-mod happening;
+mod event;
+mod event_loop;
 mod sends;
-mod steps;
 
 use std::collections::VecDeque;
 
 use treepie_base::memory::with_capacity;
 use treepie_topology::Network;
 
-pub use happening::{Happening, Memory, Message, Sending, Totals, What};
+pub use event::{MemoryUsage, SendTiming, SimEvent, SimEventKind, SimMessage, Totals};
 
 use crate::channels::Channels;
-use crate::costs::{Costs, Settings};
+use crate::costs::{CostModel, Settings};
 use crate::error::{Error, Result};
-use crate::network::Net;
-use crate::network::flows::Alarm;
-use crate::noise::Noises;
-use crate::queue::Queue;
+use crate::network::NetworkModel;
+use crate::network::flows::FlowTimer;
+use crate::noise::NoiseState;
+use crate::queue::EventQueue;
 use crate::slab::Slab;
-use crate::symmetric::Instant;
-use crate::time::{MICROSECOND, Time, from_micros, rounded};
-use crate::trace::Trace;
+use crate::symmetric::InstantRequests;
+use crate::time::{MICROSECOND, Time, from_micros, from_picos};
+use crate::trace::SimTrace;
 
-/// Something in the queue.
+/// An entry of the event queue.
 #[derive(Clone, Copy, Debug)]
-enum Event {
-    /// A message reaches the receiver's interface.
+enum QueuedEvent {
+    /// A message reaches the receiver's network interface.
     Arrive(u32),
-    /// It is in.
+    /// The receiver's network interface has received a message.
     Deliver(u32),
-    /// The CPU has started it.
+    /// The sender's CPU has started a message.
     Inject(u32),
-    Flow(Alarm),
-    Wake {
+    FlowTimer(FlowTimer),
+    Wakeup {
         rank: u32,
         token: u64,
     },
-    Sent {
+    SendComplete {
         rank: u32,
         token: u64,
     },
-    /// A rank whose sends wait for its CPU may begin the next.
+    /// A rank with queued sends may begin the next.
     NextSend {
         rank: u32,
     },
-    Die {
+    Fail {
         rank: u32,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    message: Message,
-    /// Its number in its channel, where order must be kept; otherwise [`crate::slab::NONE`].
-    number: u32,
+    message: SimMessage,
+    /// Sequence number in its channel if delivery is in order; otherwise [`crate::slab::NIL`].
+    sequence: u32,
 }
 
 /// A simulated machine.
 #[derive(Debug)]
 pub struct Machine {
-    queue: Queue<Event>,
+    queue: EventQueue<QueuedEvent>,
     /// When each rank's CPU is free.
     cpu: Vec<Time>,
-    flying: Slab<InFlight>,
-    net: Net,
-    noise: Noises,
-    /// Order of channels, if they all keep it, or of what must not be overtaken in them.
+    in_flight: Slab<InFlight>,
+    net: NetworkModel,
+    noise: NoiseState,
+    /// Sequence numbers of in-order messages: of all messages, or of those sent by `send_in_order`.
     channels: Channels,
     keeps_order: bool,
-    ready: VecDeque<Happening>,
-    /// Messages that are to be handed over in order; empty between two calls.
-    due: Vec<u32>,
+    ready: VecDeque<SimEvent>,
+    /// Scratch: messages to deliver in order; empty between calls.
+    deliverable: Vec<u32>,
     gamma: f64,
-    barrier: Time,
+    barrier_time: Time,
     memory_cap: Option<u64>,
-    /// Bytes that ranks hold unasked for; empty if there is no cap.
-    held: Vec<u64>,
+    /// Bytes of unexpected messages per rank; empty without a memory cap.
+    unexpected_bytes: Vec<u64>,
     totals: Totals,
-    trace: Option<Box<Trace>>,
-    /// What comes to the interface at one instant, if there is but rank 0.
-    folded: Option<Box<Interface>>,
+    trace: Option<Box<SimTrace>>,
+    /// Ties at the network interface of the representative rank, if only rank 0 is simulated.
+    representative: Option<Box<NicTies>>,
 }
 
-/// What comes to the interface of the one rank of a folded machine, from either side.
+/// Ties among requests at the network interface of the representative rank.
 #[derive(Debug, Default)]
-struct Interface {
-    inwards: Instant,
-    outwards: Instant,
-    steps: u64,
+struct NicTies {
+    receives: InstantRequests,
+    sends: InstantRequests,
+    events: u64,
     tied: bool,
 }
 
 impl Machine {
-    /// At time 0, with nothing on the way.
+    /// A machine at time 0 with no message in flight.
     pub fn new(network: &Network, settings: &Settings) -> Result<Self> {
         Self::with(network, settings, false)
     }
 
-    /// Only rank 0, where all do the same: what it sends to others comes back as from others.
-    pub(crate) fn folded(network: &Network, settings: &Settings) -> Result<Self> {
+    /// A machine of rank 0 alone, where all ranks behave alike: what it sends to others arrives as from others.
+    pub(crate) fn representative(network: &Network, settings: &Settings) -> Result<Self> {
         Self::with(network, settings, true)
     }
 
-    fn with(network: &Network, settings: &Settings, folded: bool) -> Result<Self> {
+    fn with(network: &Network, settings: &Settings, is_representative: bool) -> Result<Self> {
         settings.check()?;
-        let ranks = if folded { 1 } else { network.ranks() };
-        // What a rank takes at least; given back at once.
+        let ranks = if is_representative { 1 } else { network.ranks() };
+        // Reserve the minimum that ranks need; freed at once.
         with_capacity::<[u64; 8]>(ranks as usize, "the ranks of a simulated machine")?;
-        let net = Net::new(network, settings, folded)?;
-        let named = settings.noise.slow_ranks.iter().chain(&settings.noise.deaths).map(|(rank, _)| *rank);
-        if let Some(rank) = named.into_iter().find(|rank| *rank >= ranks) {
-            return Err(Error::NoRank { rank, ranks });
+        let net = NetworkModel::new(network, settings, is_representative)?;
+        let ranks_in_noise = settings.noise.slow_ranks.iter().chain(&settings.noise.failures).map(|(rank, _)| *rank);
+        if let Some(rank) = ranks_in_noise.into_iter().find(|rank| *rank >= ranks) {
+            return Err(Error::InvalidRank { rank, ranks });
         }
-        let noise = Noises::new(&settings.noise, ranks);
-        let mut queue = Queue::new();
-        for &(rank, at) in &settings.noise.deaths {
-            queue.push(from_micros(at), Event::Die { rank });
+        let noise = NoiseState::new(&settings.noise, ranks);
+        let mut queue = EventQueue::new();
+        for &(rank, at) in &settings.noise.failures {
+            queue.push(from_micros(at), QueuedEvent::Fail { rank });
         }
         Ok(Self {
             queue,
             cpu: vec![0; ranks as usize],
-            flying: Slab::new(),
+            in_flight: Slab::new(),
             channels: Channels::default(),
-            keeps_order: noise.reorders() || net.lets_overtake(&settings.noise),
+            keeps_order: noise.can_reorder() || net.can_reorder(&settings.noise),
             net,
             noise,
             ready: VecDeque::new(),
-            due: Vec::new(),
+            deliverable: Vec::new(),
             gamma: settings.gamma * MICROSECOND,
-            barrier: from_micros(settings.barrier),
+            barrier_time: from_micros(settings.barrier_time),
             memory_cap: settings.memory_cap,
-            held: if settings.memory_cap.is_some() { vec![0; ranks as usize] } else { Vec::new() },
+            unexpected_bytes: if settings.memory_cap.is_some() { vec![0; ranks as usize] } else { Vec::new() },
             totals: Totals::default(),
             trace: None,
-            folded: folded.then(Box::default),
+            representative: is_representative.then(Box::default),
         })
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.cpu.len() as u32
     }
 
-    /// Whether messages share links, and may overtake others of their ranks there.
+    /// Whether messages share links, and so may overtake others of the same pair of ranks.
     #[inline]
     pub(crate) fn has_links(&self) -> bool {
-        matches!(self.net, Net::Links(_))
+        matches!(self.net, NetworkModel::Links(_))
     }
 
-    /// What time it is.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Time {
         self.queue.now()
     }
 
-    /// From now on messages of a channel are delivered in the order in which they were sent, whatever the network does.
-    /// Without it a short message may overtake a long one where links are simulated. To be called before anything is sent.
+    /// Delivers the messages of each channel in the order in which they were sent, whatever the network does. Without
+    /// it a short message may overtake a long one on simulated links. Must be called before the first send.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
 
-    /// From now on it is recorded what ranks do.
-    pub fn record(&mut self) {
+    /// Starts recording a trace.
+    pub fn enable_trace(&mut self) {
         self.trace.get_or_insert_default();
     }
 
-    /// What was recorded so far.
-    pub fn take_trace(&mut self) -> Option<Trace> {
+    /// Takes the trace recorded so far.
+    pub fn take_trace(&mut self) -> Option<SimTrace> {
         self.trace.take().map(|trace| *trace)
     }
 
-    /// Ranks drive so many of their ports at once, which may make links slower ([`crate::costs::Links::efficiency`]).
-    pub(crate) fn drive(&mut self, costs: &Costs, driven: u32, all: u32) {
-        if let (Net::Links(net), Costs::Links(links)) = (&mut self.net, costs) {
-            let delta = links.delta_driving(driven.min(links.ports.unwrap_or(all)), all);
+    /// Sets how many of its ports each rank drives at once, which may slow links
+    /// ([`crate::costs::LinkCosts::port_efficiency`]).
+    pub(crate) fn set_active_ports(&mut self, costs: &CostModel, active: u32, ports: u32) {
+        if let (NetworkModel::Links(net), CostModel::Links(links)) = (&mut self.net, costs) {
+            let delta = links.delta_with_ports(active.min(links.ports.unwrap_or(ports)), ports);
             if delta > links.delta {
                 net.set_delta(delta);
             }
         }
     }
 
-    /// A rank takes a message that is there, as soon as its CPU is free from `at` on. When it has it.
+    /// Receives a delivered message as soon as the rank's CPU is free from `at` on. Returns when that completes.
     #[inline]
     pub fn receive(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
         let overhead = match &mut self.net {
-            Net::LogGp(net) => net.overhead,
-            Net::Links(net) => return net.take(rank, at, self.noise.on_cpu(rank, net.alpha)),
-            Net::Clusters(net) => net.receive_overhead(bytes),
+            NetworkModel::LogGp(net) => net.overhead,
+            NetworkModel::Links(net) => return net.receive(rank, at, self.noise.scale_cpu_time(rank, net.alpha)),
+            NetworkModel::Clusters(net) => net.receive_overhead(bytes),
         };
-        self.work(rank, at, overhead, "receive")
+        self.occupy_cpu(rank, at, overhead, "receive")
     }
 
-    /// A rank combines or copies bytes. When it has.
+    /// Combines or copies bytes. Returns when that completes.
     #[inline]
     pub fn combine(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
-        self.work(rank, at, rounded(bytes as f64 * self.gamma), "combine")
+        self.occupy_cpu(rank, at, from_picos(bytes as f64 * self.gamma), "combine")
     }
 
-    /// Whether combining and copying take no time.
+    /// Whether combining and copying are free.
     #[inline]
-    pub fn combines_for_free(&self) -> bool {
+    pub fn is_combine_free(&self) -> bool {
         self.gamma == 0.0
     }
 
-    /// A rank computes for some time, as soon as its CPU is free from `at` on. When it has.
+    /// Occupies the CPU for `duration` as soon as it is free from `at` on. Returns when that completes.
     pub fn occupy(&mut self, rank: u32, at: Time, duration: Time) -> Time {
-        self.work(rank, at, duration, "compute")
+        self.occupy_cpu(rank, at, duration, "compute")
     }
 
     #[inline]
-    fn work(&mut self, rank: u32, at: Time, duration: Time, name: &'static str) -> Time {
+    fn occupy_cpu(&mut self, rank: u32, at: Time, duration: Time, name: &'static str) -> Time {
         if duration == 0 {
             return at;
         }
         let begin = at.max(self.cpu[rank as usize]);
-        // A program may say that it computes for longer than there is time.
-        let end = begin.saturating_add(self.noise.on_cpu(rank, duration)).min(Time::MAX / 2);
+        // A program may charge more time than there is.
+        let end = begin.saturating_add(self.noise.scale_cpu_time(rank, duration)).min(Time::MAX / 2);
         self.cpu[rank as usize] = end;
         if let Some(trace) = &mut self.trace {
-            trace.span(rank, begin, end, name);
+            trace.record_span(rank, begin, end, name);
         }
         end
     }
 
-    /// A rank is to be woken at a time that is not before now.
+    /// Schedules a wakeup of a rank at a time that is not before now.
     #[inline]
-    pub fn wake(&mut self, at: Time, rank: u32, token: u64) {
-        self.queue.push(at, Event::Wake { rank, token });
+    pub fn schedule_wakeup(&mut self, at: Time, rank: u32, token: u64) {
+        self.queue.push(at, QueuedEvent::Wakeup { rank, token });
     }
 
-    /// What it takes until all know that all are there.
-    pub fn barrier(&self) -> Time {
-        self.barrier
+    /// Time of a barrier after the last arrival.
+    pub fn barrier_time(&self) -> Time {
+        self.barrier_time
     }
 }

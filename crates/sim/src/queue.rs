@@ -1,100 +1,100 @@
-//! What happens next: a priority queue for times that never go back.
+//! Event queue: a monotone priority queue.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): bucket b > 0 holds what differs from the current time first in bit
-//! b - 1, bucket 0 what is now. Taking the next time moves the lowest bucket that has anything into those below it, in order,
-//! and those are empty then. So each bucket is always in the order in which things were put in, and things of the same time
-//! come out in that order without a number that says so.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): bucket b > 0 holds the events whose time differs from the
+//! current time first in bit b - 1, bucket 0 those of the current time. Advancing redistributes the lowest non-empty
+//! bucket, in order, into the empty buckets below it. So every bucket stays in insertion order, and events of equal
+//! time pop in insertion order without a sequence number.
 //!
-//! What would happen after the end of time is never taken: with it the queue is over. Bits from that of the end on can only
-//! differ then, so the bucket says so.
+//! An event beyond [`MAX_TIME`] exhausts the queue: nothing pops any more. Only such times differ in the bit of
+//! `MAX_TIME` or above, so the bucket tells.
 
-use crate::time::{END, Time};
+use crate::time::{MAX_TIME, Time};
 
-/// A queue of things with their times.
+/// A queue of events by time.
 #[derive(Debug)]
-pub struct Queue<T> {
+pub struct EventQueue<T> {
     now: Time,
-    /// What is now, from `taken` on; when the queue is over, `taken` is beyond any.
+    /// Events of the current time, popped up to `taken`; an exhausted queue has `taken` beyond all of them.
     current: Vec<T>,
     taken: usize,
     buckets: [Vec<(Time, T)>; 64],
-    /// Bit b is set if bucket b has anything.
+    /// Bit b is set if bucket b is not empty.
     filled: u64,
     len: usize,
 }
 
-impl<T: Copy> Queue<T> {
-    /// Empty, at time 0.
+impl<T: Copy> EventQueue<T> {
+    /// An empty queue at time 0.
     pub fn new() -> Self {
         let buckets = std::array::from_fn(|_| Vec::new());
         Self { now: 0, current: Vec::new(), taken: 0, buckets, filled: 0, len: 0 }
     }
 
-    /// The time of what was taken last.
+    /// The time of the last popped event.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// How many things wait.
+    /// The number of queued events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// Whether no event is queued.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether something was put in that would happen after the end of time. Then it is that time, and nothing comes out.
-    pub fn is_over(&self) -> bool {
-        self.now >= END
+    /// Whether an event beyond [`MAX_TIME`] was pushed. Then `now` is `MAX_TIME`, and nothing pops.
+    pub fn is_exhausted(&self) -> bool {
+        self.now >= MAX_TIME
     }
 
     #[cold]
     fn end(&mut self) {
-        (self.now, self.taken) = (END, usize::MAX);
+        (self.now, self.taken) = (MAX_TIME, usize::MAX);
     }
 
-    /// Puts something in.
+    /// Pushes an event.
     ///
     /// # Panics
-    /// If its time is over, in builds with debug assertions; otherwise it happens now.
+    /// With debug assertions, if its time is in the past; otherwise such an event happens now.
     #[inline]
-    pub fn push(&mut self, time: Time, thing: T) {
-        debug_assert!(time >= self.now || self.is_over(), "time {time} is over, it is {}", self.now);
+    pub fn push(&mut self, time: Time, event: T) {
+        debug_assert!(time >= self.now || self.is_exhausted(), "time {time} is in the past, it is {}", self.now);
         self.len += 1;
         if time <= self.now {
-            self.current.push(thing);
+            self.current.push(event);
         } else {
             let bucket = 63 - (time ^ self.now).leading_zeros() as usize;
-            self.buckets[bucket].push((time, thing));
+            self.buckets[bucket].push((time, event));
             self.filled |= 1 << bucket;
-            if bucket >= END.trailing_zeros() as usize {
+            if bucket >= MAX_TIME.trailing_zeros() as usize {
                 self.end();
             }
         }
     }
 
-    /// Takes what happens at the present time; nothing if time would have to go on.
+    /// Pops an event of the current time, if any.
     #[inline]
     pub fn pop_now(&mut self) -> Option<T> {
-        let thing = *self.current.get(self.taken)?;
+        let event = *self.current.get(self.taken)?;
         self.taken += 1;
         self.len -= 1;
-        Some(thing)
+        Some(event)
     }
 
-    /// Takes what happens next.
+    /// Pops the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, T)> {
         if self.taken == self.current.len() && !self.advance() {
             return None;
         }
-        self.pop_now().map(|thing| (self.now, thing))
+        self.pop_now().map(|event| (self.now, event))
     }
 
-    /// Goes to the next time at which something happens.
+    /// Advances to the time of the next event. Returns whether there is one.
     fn advance(&mut self) -> bool {
         self.current.clear();
         self.taken = 0;
@@ -105,29 +105,29 @@ impl<T: Copy> Queue<T> {
         let mut bucket = std::mem::take(&mut self.buckets[lowest]);
         self.filled &= !(1 << lowest);
         self.now = bucket.iter().map(|(time, _)| *time).min().unwrap_or(self.now);
-        for &(time, thing) in &bucket {
+        for &(time, event) in &bucket {
             if time == self.now {
-                self.current.push(thing);
+                self.current.push(event);
             } else {
                 let below = 63 - (time ^ self.now).leading_zeros() as usize;
-                self.buckets[below].push((time, thing));
+                self.buckets[below].push((time, event));
                 self.filled |= 1 << below;
             }
         }
         bucket.clear();
-        // The bucket keeps its memory; nothing can have been put into it meanwhile.
+        // Reuse the bucket's allocation; nothing was pushed into it meanwhile.
         self.buckets[lowest] = bucket;
         true
     }
 
-    /// Bytes that it occupies.
+    /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         let waiting: usize = self.buckets.iter().map(Vec::capacity).sum();
         waiting * size_of::<(Time, T)>() + self.current.capacity() * size_of::<T>()
     }
 }
 
-impl<T: Copy> Default for Queue<T> {
+impl<T: Copy> Default for EventQueue<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -136,12 +136,12 @@ impl<T: Copy> Default for Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Random;
+    use crate::noise::SplitMix64;
 
     #[test]
-    fn comes_out_in_the_order_of_time_and_then_of_putting_in() {
-        let mut random = Random::new(7);
-        let mut queue = Queue::new();
+    fn pops_by_time_and_then_by_insertion() {
+        let mut random = SplitMix64::new(7);
+        let mut queue = EventQueue::new();
         let mut expected = std::collections::BTreeSet::new();
         let mut number = 0u64;
         for step in 0..20_000 {
@@ -162,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_now_is_taken_without_going_on() {
-        let mut queue = Queue::new();
+    fn pop_now_does_not_advance_time() {
+        let mut queue = EventQueue::new();
         queue.push(5, 'a');
         assert_eq!(queue.pop_now(), None);
         assert_eq!(queue.pop(), Some((5, 'a')));
@@ -172,17 +172,17 @@ mod tests {
         assert_eq!((queue.pop_now(), queue.pop_now(), queue.len()), (Some('b'), None, 1));
     }
     #[test]
-    fn nothing_comes_out_after_the_end_of_time() {
-        let mut queue = Queue::new();
+    fn nothing_pops_beyond_max_time() {
+        let mut queue = EventQueue::new();
         queue.push(3, 'a');
         queue.push(3, 'b');
-        queue.push(END - 1, 'c');
-        assert_eq!((queue.pop(), queue.is_over()), (Some((3, 'a')), false));
-        queue.push(END, 'd');
-        assert!(queue.is_over());
-        // Whoever has not looked yet may still put things in.
+        queue.push(MAX_TIME - 1, 'c');
+        assert_eq!((queue.pop(), queue.is_exhausted()), (Some((3, 'a')), false));
+        queue.push(MAX_TIME, 'd');
+        assert!(queue.is_exhausted());
+        // A caller that has not checked yet may still push.
         queue.push(4, 'e');
         queue.push(Time::MAX, 'f');
-        assert_eq!((queue.pop_now(), queue.pop(), queue.now()), (None, None, END));
+        assert_eq!((queue.pop_now(), queue.pop(), queue.now()), (None, None, MAX_TIME));
     }
 }

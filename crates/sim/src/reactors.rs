@@ -1,120 +1,124 @@
-//! Drives protocols that are state machines ([`Reactor`]) on a [`Machine`], without a stack for each: a rank is as large as
-//! its reactor.
+//! Drives protocols that are state machines ([`Reactor`]) on a [`Machine`], without a stack per rank: a rank is as
+//! large as its reactor.
 //!
-//! Messages of one pair and one tag come in order; everything else comes as the network and the noise have it. A rank takes
-//! a message when its CPU is free, which costs what receiving and handling one cost and what the reactor says that it has computed, and sends
-//! at once what the reactor gives out then. A message to oneself costs what handling it does, and nothing else. The sender of a synchronous message
-//! is told after it was handled, by what the settings say: a message back, or some more latency. A barrier takes what the
-//! settings say, from when the last rank comes there. What comes after a reactor is done is dropped, as it is by the driver
+//! Messages of one pair of ranks and one tag stay in order; all others come as the network and the noise deliver them.
+//! A rank receives a message when its CPU is free, pays for receiving, handling and the work that the reactor reports,
+//! and sends at once what the reactor then transmits. A message to itself costs only its handling. The sender of a
+//! synchronous message learns of its handling as the settings say: by an ack message, or after a latency. A barrier
+//! takes the configured time from the last arrival. Messages to a reactor that is done are dropped, as by the driver
 //! over an endpoint.
 
 use std::time::Duration;
 
 use treepie_base::Bytes;
-use treepie_fabric::{Gathered, Reactor, Transmit};
-use treepie_topology::{Network, Tie};
+use treepie_fabric::{BarrierResult, Reactor, Transmit};
+use treepie_topology::{Network, TieBreak};
 
 use crate::costs::Settings;
 use crate::error::{Error, Result, not_negative};
-use crate::machine::{Machine, Message, What};
-use crate::time::{END, Time, from_micros, micros};
-use crate::trace::Trace;
+use crate::machine::{Machine, SimEventKind, SimMessage};
+use crate::time::{MAX_TIME, Time, from_micros, to_micros};
+use crate::trace::SimTrace;
 
-/// What came out of reactors.
+/// Result of a simulation of reactors.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Ran<R> {
+pub struct ReactorResult<R> {
     /// The reactors, by rank.
     pub reactors: Vec<R>,
-    /// When the last of them was done.
+    /// When the last reactor was done.
     pub makespan: Time,
     /// Messages of all ranks.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of all messages.
     pub bytes: u64,
-    /// The most messages that were on the way at once.
-    pub most_in_flight: u64,
-    /// The ranks that died.
-    pub died: Vec<u32>,
-    /// What ranks did, if it was recorded.
-    pub trace: Option<Trace>,
+    /// Maximum number of messages in flight.
+    pub max_in_flight: u64,
+    /// The ranks that failed.
+    pub failed: Vec<u32>,
+    /// The trace, if it was recorded.
+    pub trace: Option<SimTrace>,
 }
 
-impl<R> Ran<R> {
-    /// The time of the whole in microseconds.
+impl<R> ReactorResult<R> {
+    /// The makespan in microseconds.
     pub fn micros(&self) -> f64 {
-        micros(self.makespan)
+        to_micros(self.makespan)
     }
 }
 
-/// Runs these reactors, one for each rank of the network, until nothing happens any more. Handling a message costs
-/// `handler` microseconds.
+/// Runs one reactor per rank of the network until no event is left. Handling a message costs `handler` microseconds.
 ///
 /// # Errors
-/// What the first reactor that ends with an error says, or those that are not done, unless they have died.
-pub fn run<R: Reactor>(network: &Network, settings: &Settings, reactors: Vec<R>, handler: f64) -> Result<Ran<R>> {
-    Driver::new(network, settings, reactors, handler)?.run()
-}
-
-/// The same, and records what ranks do.
-pub fn run_recorded<R: Reactor>(
+/// The first error of a reactor, or a deadlock of the live ranks whose reactors are not done.
+pub fn run<R: Reactor>(
     network: &Network,
     settings: &Settings,
     reactors: Vec<R>,
     handler: f64,
-) -> Result<Ran<R>> {
+) -> Result<ReactorResult<R>> {
+    Driver::new(network, settings, reactors, handler)?.run()
+}
+
+/// As [`run`], and records a trace.
+pub fn run_traced<R: Reactor>(
+    network: &Network,
+    settings: &Settings,
+    reactors: Vec<R>,
+    handler: f64,
+) -> Result<ReactorResult<R>> {
     let mut driver = Driver::new(network, settings, reactors, handler)?;
-    driver.machine.record();
+    driver.machine.enable_trace();
     driver.run()
 }
 
-/// A message on the way, or one that waits for the CPU.
-struct Parcel {
+/// A message in flight, or one that waits for the CPU.
+struct Packet {
     from: u32,
     tag: u32,
-    what: Content,
+    kind: PacketKind,
 }
 
-enum Content {
+enum PacketKind {
     Message {
         bytes: Bytes,
         synchronous: bool,
     },
-    /// The message of that tag to `from` has been taken.
-    Taken,
+    /// Acknowledges the synchronous message of this tag to `from`.
+    Ack,
 }
 
-/// Wakes of ranks because all have come to a barrier have this bit.
-const GATHERED: u64 = 1 << 63;
+/// Flag of the wakeup tokens of a completed barrier.
+const BARRIER_DONE: u64 = 1 << 63;
 
-/// Answers are sent under a tag that no reactor has.
-const ANSWERS: u32 = u32::MAX;
+/// Acks use a channel that no reactor's tag has.
+const ACK_CHANNEL: u32 = u32::MAX;
 
-/// Who has come to the barrier.
+/// State of the barrier.
 #[derive(Default)]
-struct Barrier {
+struct BarrierState {
     arrived: u32,
     last: Time,
-    census: u64,
-    /// What all brought to the one before.
-    brought: u64,
+    traffic_summary: u64,
+    /// The combined traffic summary of the previous barrier.
+    completed_traffic_summary: u64,
 }
 
 struct Driver<R> {
     machine: Machine,
     reactors: Vec<R>,
-    /// Until when each rank handles what it has; what comes then waits, also where handling is for free.
+    /// Until when each rank is handling messages; later ones wait, also where handling is free.
     busy: Vec<Time>,
-    parcels: Vec<Option<Parcel>>,
+    packets: Vec<Option<Packet>>,
     free: Vec<usize>,
     handler: Time,
-    /// Of a unit of work, in microseconds.
-    work: f64,
-    /// After what time senders know that their messages were taken, if they need no answers for that.
-    known_after: Option<Time>,
-    barrier: Barrier,
+    /// Microseconds per unit of work.
+    work_unit_time: f64,
+    /// When senders learn of their messages' handling, if that takes no ack message.
+    ack_latency: Option<Time>,
+    barrier: BarrierState,
     makespan: Time,
-    died: Vec<u32>,
+    failed: Vec<u32>,
 }
 
 impl<R: Reactor> Driver<R> {
@@ -124,153 +128,154 @@ impl<R: Reactor> Driver<R> {
         machine.keep_order();
         if reactors.len() != machine.ranks() as usize {
             let (reactors, network) = (reactors.len(), machine.ranks());
-            return Err(Error::Reactors { reactors, network });
+            return Err(Error::ReactorCountMismatch { reactors, network });
         }
         Ok(Self {
-            known_after: settings.known_after().map(from_micros),
-            barrier: Barrier::default(),
+            ack_latency: settings.ack_latency().map(from_micros),
+            barrier: BarrierState::default(),
             busy: vec![0; reactors.len()],
             machine,
             reactors,
-            parcels: Vec::new(),
+            packets: Vec::new(),
             free: Vec::new(),
             handler: from_micros(handler),
-            work: settings.work,
+            work_unit_time: settings.work_unit_time,
             makespan: 0,
-            died: Vec::new(),
+            failed: Vec::new(),
         })
     }
 
-    fn run(mut self) -> Result<Ran<R>> {
+    fn run(mut self) -> Result<ReactorResult<R>> {
         for rank in 0..self.machine.ranks() {
             self.transmit(rank);
         }
-        while let Some(happening) = self.machine.next() {
-            let rank = happening.rank;
-            match happening.what {
-                What::Delivered { bytes, token, .. } => {
-                    self.machine.hold(rank, bytes)?;
-                    let taken = self.machine.receive(rank, happening.time, bytes);
-                    self.handle_after(rank, taken, token)?;
+        while let Some(event) = self.machine.next() {
+            let rank = event.rank;
+            match event.kind {
+                SimEventKind::Delivered { bytes, token, .. } => {
+                    self.machine.hold_unexpected(rank, bytes)?;
+                    let received = self.machine.receive(rank, event.time, bytes);
+                    self.handle_after(rank, received, token)?;
                 }
-                What::Woken { token } if token & GATHERED != 0 => self.all_have_come(rank)?,
-                What::Woken { token } => self.handle(rank, token)?,
-                What::Died if self.died.contains(&rank) => {}
-                What::Died => self.died.push(rank),
-                What::Sent { .. } => {}
+                SimEventKind::Wakeup { token } if token & BARRIER_DONE != 0 => self.on_barrier_done(rank)?,
+                SimEventKind::Wakeup { token } => self.handle(rank, token)?,
+                SimEventKind::Failed if self.failed.contains(&rank) => {}
+                SimEventKind::Failed => self.failed.push(rank),
+                SimEventKind::SendComplete { .. } => {}
             }
         }
-        if self.machine.now() >= END {
-            return Err(Error::TooLong);
+        if self.machine.now() >= MAX_TIME {
+            return Err(Error::TimeOverflow);
         }
-        let is_missing = |rank: &u32| !self.reactors[*rank as usize].is_done() && !self.died.contains(rank);
+        let is_missing = |rank: &u32| !self.reactors[*rank as usize].is_done() && !self.failed.contains(rank);
         let waiting: Vec<(u32, String)> =
             (0..self.machine.ranks()).filter(is_missing).map(|rank| (rank, String::new())).collect();
         if !waiting.is_empty() {
             return Err(Error::Deadlock { ranks: self.machine.ranks(), waiting });
         }
         let totals = self.machine.totals();
-        Ok(Ran {
+        Ok(ReactorResult {
             reactors: self.reactors,
             makespan: self.makespan,
             messages: totals.messages,
             bytes: totals.bytes,
-            most_in_flight: totals.most_in_flight,
-            died: self.died,
+            max_in_flight: totals.max_in_flight,
+            failed: self.failed,
             trace: self.machine.take_trace(),
         })
     }
 
-    /// Sends what a reactor gives out.
+    /// Sends what a reactor transmits.
     fn transmit(&mut self, rank: u32) {
         let now = self.machine.now();
         let mut free = now;
         let work = self.reactors[rank as usize].take_work();
-        if work > 0 && self.work > 0.0 {
-            // What it sends, and what it handles next, waits for that.
-            free = self.machine.occupy(rank, now, from_micros(work as f64 * self.work));
+        if work > 0 && self.work_unit_time > 0.0 {
+            // Its sends, and the next messages it handles, wait for the work.
+            free = self.machine.occupy(rank, now, from_micros(work as f64 * self.work_unit_time));
         }
         while let Some(Transmit { to, tag, bytes, synchronous }) = self.reactors[rank as usize].poll_transmit() {
-            let length = bytes.as_slice().len() as u64;
+            let len = bytes.as_slice().len() as u64;
             self.reactors[rank as usize].on_sent(to, tag, None);
-            let token = self.keep(Parcel { from: rank, tag, what: Content::Message { bytes, synchronous } });
+            let token = self.store_packet(Packet { from: rank, tag, kind: PacketKind::Message { bytes, synchronous } });
             if to == rank {
-                // It is there at once, and handled as others are.
-                let over = self.machine.occupy(rank, now, self.handler);
-                self.wait_for_turn(rank, over, token);
+                // It arrives at once, and is handled like others.
+                let handled = self.machine.occupy(rank, now, self.handler);
+                self.handle_in_order(rank, handled, token);
                 continue;
             }
-            let message = Message { from: rank, to, bytes: length, channel: tag, token, tie: Tie::default() };
-            free = free.max(self.machine.send(now, message).free);
+            let message = SimMessage { from: rank, to, bytes: len, channel: tag, token, tie: TieBreak::default() };
+            free = free.max(self.machine.send(now, message).cpu_free);
         }
         self.makespan = self.makespan.max(free);
-        if let Some(census) = self.reactors[rank as usize].poll_arrive() {
-            // The CPU may still be busy with what was given out before, or with answers.
+        if let Some(summary) = self.reactors[rank as usize].poll_barrier() {
+            // The CPU may still be busy with earlier sends or acks.
             let free = self.machine.occupy(rank, free, 0);
-            self.arrive(free, census);
+            self.arrive(free, summary);
         }
     }
 
-    /// A rank comes to the barrier at a time.
-    fn arrive(&mut self, at: Time, census: u64) {
+    /// Arrival of a rank at the barrier.
+    fn arrive(&mut self, at: Time, summary: u64) {
         let barrier = &mut self.barrier;
         barrier.arrived += 1;
         barrier.last = barrier.last.max(at);
-        barrier.census |= census;
+        barrier.traffic_summary |= summary;
         if barrier.arrived == self.machine.ranks() {
-            let over = barrier.last + self.machine.barrier();
-            *barrier = Barrier { brought: barrier.census, ..Barrier::default() };
-            (0..self.machine.ranks()).for_each(|rank| self.machine.wake(over, rank, GATHERED));
+            let completion = barrier.last + self.machine.barrier_time();
+            *barrier = BarrierState { completed_traffic_summary: barrier.traffic_summary, ..BarrierState::default() };
+            (0..self.machine.ranks()).for_each(|rank| self.machine.schedule_wakeup(completion, rank, BARRIER_DONE));
         }
     }
 
-    fn all_have_come(&mut self, rank: u32) -> Result<()> {
-        let gathered = Gathered { census: self.barrier.brought, added: 0 };
-        self.reactors[rank as usize].on_gathered(gathered).map_err(|error| Error::Reactor { rank, error })?;
+    fn on_barrier_done(&mut self, rank: u32) -> Result<()> {
+        let result = BarrierResult { bits: self.barrier.completed_traffic_summary, counter: 0 };
+        self.reactors[rank as usize].on_barrier(result).map_err(|error| Error::Reactor { rank, error })?;
         self.transmit(rank);
         Ok(())
     }
 
-    /// Lets the sender of a message know that it was taken.
-    fn tell_taken(&mut self, rank: u32, sender: u32, tag: u32) {
+    /// Acknowledges a synchronous message to its sender.
+    fn send_ack(&mut self, rank: u32, sender: u32, tag: u32) {
         let now = self.machine.now();
-        let token = self.keep(Parcel { from: rank, tag, what: Content::Taken });
-        let at_home = (sender == rank).then_some(0);
-        if let Some(later) = self.known_after.or(at_home) {
-            return self.machine.wake(now + later, sender, token);
+        let token = self.store_packet(Packet { from: rank, tag, kind: PacketKind::Ack });
+        let self_latency = (sender == rank).then_some(0);
+        if let Some(latency) = self.ack_latency.or(self_latency) {
+            return self.machine.schedule_wakeup(now + latency, sender, token);
         }
-        let answer = Message { from: rank, to: sender, bytes: 0, channel: ANSWERS, token, tie: Tie::default() };
-        let free = self.machine.send(now, answer).free;
+        let ack =
+            SimMessage { from: rank, to: sender, bytes: 0, channel: ACK_CHANNEL, token, tie: TieBreak::default() };
+        let free = self.machine.send(now, ack).cpu_free;
         self.makespan = self.makespan.max(free);
     }
 
-    /// A message has been taken, or will be at a time; then it is handled.
-    fn handle_after(&mut self, rank: u32, taken: Time, token: u64) -> Result<()> {
-        let over = self.machine.occupy(rank, taken, self.handler);
-        if over <= self.machine.now() && self.busy[rank as usize] < self.machine.now() {
+    /// Handles a message once it is received.
+    fn handle_after(&mut self, rank: u32, received: Time, token: u64) -> Result<()> {
+        let handled = self.machine.occupy(rank, received, self.handler);
+        if handled <= self.machine.now() && self.busy[rank as usize] < self.machine.now() {
             return self.handle(rank, token);
         }
-        self.wait_for_turn(rank, over, token);
+        self.handle_in_order(rank, handled, token);
         Ok(())
     }
 
-    /// Handles a message at a time, after those before it: without that, one that costs nothing would overtake others.
-    fn wait_for_turn(&mut self, rank: u32, time: Time, token: u64) {
+    /// Handles a message at a time, after those before it: otherwise one that costs nothing would overtake others.
+    fn handle_in_order(&mut self, rank: u32, time: Time, token: u64) {
         let busy = &mut self.busy[rank as usize];
         *busy = time.max(*busy);
-        self.machine.wake(*busy, rank, token);
+        self.machine.schedule_wakeup(*busy, rank, token);
     }
 
     fn handle(&mut self, rank: u32, token: u64) -> Result<()> {
-        let Some(parcel) = self.parcels[token as usize].take() else { return Ok(()) };
+        let Some(packet) = self.packets[token as usize].take() else { return Ok(()) };
         self.free.push(token as usize);
-        let Parcel { from, tag, what } = parcel;
+        let Packet { from, tag, kind } = packet;
         let reactor = &mut self.reactors[rank as usize];
-        match what {
-            Content::Taken => reactor.on_taken(from, tag),
-            Content::Message { bytes, synchronous } => {
+        match kind {
+            PacketKind::Ack => reactor.on_ack(from, tag),
+            PacketKind::Message { bytes, synchronous } => {
                 if from != rank {
-                    self.machine.let_go(rank, bytes.as_slice().len() as u64);
+                    self.machine.release_unexpected(rank, bytes.as_slice().len() as u64);
                 }
                 if reactor.is_done() {
                     return Ok(());
@@ -278,7 +283,7 @@ impl<R: Reactor> Driver<R> {
                 let now = Duration::from_nanos(self.machine.now() / 1000);
                 reactor.on_message(now, from, tag, bytes).map_err(|error| Error::Reactor { rank, error })?;
                 if synchronous {
-                    self.tell_taken(rank, from, tag);
+                    self.send_ack(rank, from, tag);
                 }
             }
         }
@@ -286,12 +291,12 @@ impl<R: Reactor> Driver<R> {
         Ok(())
     }
 
-    fn keep(&mut self, parcel: Parcel) -> u64 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.parcels.push(None);
-            self.parcels.len() - 1
+    fn store_packet(&mut self, packet: Packet) -> u64 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.packets.push(None);
+            self.packets.len() - 1
         });
-        self.parcels[place] = Some(parcel);
-        place as u64
+        self.packets[slot] = Some(packet);
+        slot as u64
     }
 }

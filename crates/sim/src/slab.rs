@@ -1,42 +1,42 @@
-//! Things that come and go, by number: places are used again, so that nothing is allocated once there are enough.
+//! Slab: values by id. Freed slots are reused, so a simulation in steady state does not allocate.
 
-/// No number.
-pub(crate) const NONE: u32 = u32::MAX;
+/// No id.
+pub(crate) const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    things: Vec<T>,
+    values: Vec<T>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self { things: Vec::new(), free: Vec::new() }
+        Self { values: Vec::new(), free: Vec::new() }
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, thing: T) -> u32 {
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.pop() {
-            self.things[id as usize] = thing;
+            self.values[id as usize] = value;
             return id;
         }
-        self.things.push(thing);
-        self.things.len() as u32 - 1
+        self.values.push(value);
+        self.values.len() as u32 - 1
     }
 
-    /// The place may be used again; what lies there stays readable until then.
+    /// Frees a slot; its value stays readable until the slot is reused.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    /// How many there are.
+    /// The number of occupied slots.
     pub(crate) fn len(&self) -> usize {
-        self.things.len() - self.free.len()
+        self.values.len() - self.free.len()
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.things.capacity() * size_of::<T>() + self.free.capacity() * 4
+        self.values.capacity() * size_of::<T>() + self.free.capacity() * 4
     }
 }
 
@@ -45,13 +45,13 @@ impl<T> std::ops::Index<u32> for Slab<T> {
 
     #[inline]
     fn index(&self, id: u32) -> &T {
-        &self.things[id as usize]
+        &self.values[id as usize]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, id: u32) -> &mut T {
-        &mut self.things[id as usize]
+        &mut self.values[id as usize]
     }
 }

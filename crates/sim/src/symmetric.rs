@@ -1,164 +1,167 @@
-//! Plays one rank instead of all, where all do the same.
+//! Simulates one representative rank instead of all, where all ranks behave alike.
 //!
-//! In a ring, a dissemination, Bruck's algorithm or buckets on a whole torus, what rank r does is what rank 0 does, with all
-//! ranks shifted: added modulo P, added in each dimension of the torus, or, for recursive doubling, added bit by bit. Then
-//! all ranks are at the same point at all times, and if rank 0 sends to d now, then the rank that is shifted by -d sends to
-//! rank 0 now. So the only messages that arrive are rank 0's own. Links are the same all over the network as well: what a
-//! message does on all links of one direction, its shifted copies do on one. So there is one link for each direction, and a
-//! message that goes over several hops is on it so many times.
+//! In a ring, a dissemination, Bruck's algorithm or buckets on a whole torus, rank r does what rank 0 does with all
+//! ranks shifted: added modulo P, added in each dimension of the torus, or, for recursive doubling, XORed. Then all
+//! ranks are at the same point at all times. If rank 0 sends to d now, the rank shifted by -d sends to rank 0 now, so
+//! the only messages that arrive at rank 0 are its own. Links are alike all over the network as well: the load that a
+//! message puts on all links of one direction, its shifted copies put on one. So there is one link for each direction,
+//! and a message of several hops occupies it once per hop.
 //!
-//! Whether a schedule is symmetric is looked at, not claimed: for all ranks and rounds if there are few, else for some of
-//! both, chosen from all scales; all blocks must be of the same length. Messages over exactly half a ring go different ways from even and odd places; with those a
-//! torus is not symmetric. Nor is a run where things of one instant might as well have come in another order, and that would
-//! matter: that shows while it is played.
+//! Symmetry is verified, not assumed: for all ranks and rounds if there are few, else for a sample at all scales. All
+//! blocks must have the same length. Messages over exactly half a ring take different directions from even and odd
+//! coordinates, so a torus with those is not symmetric. Neither is a run in which the order of simultaneous events
+//! matters; that shows during the simulation.
 
 mod group;
 mod ties;
 
-use treepie_schedule::{Layout, Op, Rounds};
-use treepie_topology::{Kind, Network, Tie};
+use treepie_schedule::{BlockLayout, RoundList, ScheduleOp};
+use treepie_topology::{Network, NetworkKind, TieBreak};
 
-use crate::costs::{Costs, Settings};
+use crate::costs::{CostModel, Settings};
 use crate::error::{Error, Result};
 use crate::machine::Machine;
-use crate::noise::{Noise, Random};
-use crate::player::{Lengths, Piece, Played, Sizes, lanes_at_once, play_folded};
-pub(crate) use group::Group;
-pub(crate) use ties::{Instant, Ties};
+use crate::noise::{Noise, SplitMix64};
+use crate::schedule_sim::{
+    BlockSizes, PartLengths, SimResult, Workload, max_concurrent_lanes, simulate_representative,
+};
+pub(crate) use group::SymmetryGroup;
+pub(crate) use ties::{InstantRequests, OrderTies};
 
-/// Up to so many ranks, and rounds of a lane, all are looked at.
-const FEW: u32 = 64;
+/// Up to this number of ranks, and of rounds of a lane, all are verified.
+const EXHAUSTIVE_LIMIT: u32 = 64;
 
-/// Plays a schedule from one rank. Nothing if it is not symmetric on this network, or if not all ranks need be served in the
-/// same order. The worst link, if any, is one of those
-/// that leave rank 0.
-pub fn play(piece: Piece<'_>, network: &Network, settings: &Settings) -> Result<Option<Played>> {
+/// Simulates a schedule from rank 0. None if the schedule is not symmetric on this network, or if ranks might be served
+/// in different orders. The busiest link, if any, is one that leaves rank 0.
+pub fn simulate(workload: Workload<'_>, network: &Network, settings: &Settings) -> Result<Option<SimResult>> {
     settings.check()?;
-    let (schedule, ranks) = (piece.schedule.ranks(), network.ranks());
+    let (schedule, ranks) = (workload.schedule.ranks(), network.ranks());
     if schedule != ranks {
-        return Err(Error::Ranks { schedule, network: ranks });
+        return Err(Error::RankCountMismatch { schedule, network: ranks });
     }
-    let Some(group) = find(piece, network, settings) else { return Ok(None) };
-    let mut machine = Machine::folded(network, settings)?;
-    machine.drive(&settings.costs, lanes_at_once(piece.schedule), network.ports());
-    play_folded(piece, machine, group)
+    let Some(group) = find_symmetry(workload, network, settings) else { return Ok(None) };
+    let mut machine = Machine::representative(network, settings)?;
+    machine.set_active_ports(&settings.costs, max_concurrent_lanes(workload.schedule), network.ports());
+    simulate_representative(workload, machine, group)
 }
 
-/// How the ranks of a schedule are shifted copies of rank 0, if they are.
-fn find(piece: Piece<'_>, network: &Network, settings: &Settings) -> Option<Group> {
+/// The group under which all ranks are shifted copies of rank 0, if any.
+fn find_symmetry(workload: Workload<'_>, network: &Network, settings: &Settings) -> Option<SymmetryGroup> {
     if settings.noise != (Noise { seed: settings.noise.seed, ..Noise::default() }) {
         return None;
     }
-    let Sizes::Shared(layouts) = piece.sizes else { return None };
-    let blocks = piece.schedule.blocks();
+    let BlockSizes::Shared(layouts) = workload.sizes else { return None };
+    let blocks = workload.schedule.blocks();
     if ![&layouts.input, &layouts.output].into_iter().all(|layout| has_equal_blocks(layout, blocks)) {
         return None;
     }
     let ranks = network.ranks();
-    let torus = network.torus_kind().filter(|torus| {
-        network.is_whole()
+    let torus = network.as_torus().filter(|torus| {
+        network.has_identity_placement()
             && (0..torus.dims().len()).all(|dimension| torus.wraps(dimension) || torus.dims()[dimension] == 1)
     });
-    let by_coordinates = torus.map(|torus| Group::Torus(torus.dims().to_vec()));
-    let by_number = [Some(Group::Cyclic(ranks)), ranks.is_power_of_two().then_some(Group::Xor)];
-    let on_links = matches!(settings.costs, Costs::Links(_));
-    let groups: Vec<Group> = match (&settings.costs, network.kind()) {
-        (Costs::Clusters(_), _) => Vec::new(),
-        (Costs::LogGp(_), _) | (Costs::Links(_), Kind::Flat(_)) => {
+    let by_coordinates = torus.map(|torus| SymmetryGroup::Torus(torus.dims().to_vec()));
+    let by_number = [Some(SymmetryGroup::Cyclic(ranks)), ranks.is_power_of_two().then_some(SymmetryGroup::Xor)];
+    let on_links = matches!(settings.costs, CostModel::Links(_));
+    let groups: Vec<SymmetryGroup> = match (&settings.costs, network.kind()) {
+        (CostModel::Clusters(_), _) => Vec::new(),
+        (CostModel::LogGp(_), _) | (CostModel::Links(_), NetworkKind::Flat(_)) => {
             by_number.into_iter().chain([by_coordinates]).flatten().collect()
         }
-        (Costs::Links(_), Kind::Torus(_)) => by_coordinates.into_iter().collect(),
+        (CostModel::Links(_), NetworkKind::Torus(_)) => by_coordinates.into_iter().collect(),
         _ => Vec::new(),
     };
-    groups.into_iter().find(|group| Look::new(piece, group, on_links).is_symmetric())
+    groups.into_iter().find(|group| SymmetryCheck::new(workload, group, on_links).is_symmetric())
 }
 
-/// Whether all blocks are of the same length, so that it does not matter which of them a rank sends.
-fn has_equal_blocks(layout: &Layout, blocks: u32) -> bool {
+/// Whether all blocks have the same length, so that it does not matter which of them a rank sends.
+fn has_equal_blocks(layout: &BlockLayout, blocks: u32) -> bool {
     match layout {
-        Layout::Even { total, blocks } => *blocks == 0 || total % *blocks as usize == 0,
-        Layout::Listed(_) => (1..blocks).all(|block| layout.range(block, 1).len() == layout.range(0, 1).len()),
+        BlockLayout::Even { total, blocks } => *blocks == 0 || total % *blocks as usize == 0,
+        BlockLayout::Offsets(_) => (1..blocks).all(|block| layout.range(block, 1).len() == layout.range(0, 1).len()),
     }
 }
 
-/// A look at whether ranks are shifted copies of rank 0.
-struct Look<'a> {
-    piece: Piece<'a>,
-    group: &'a Group,
+/// Verifies that ranks are shifted copies of rank 0.
+struct SymmetryCheck<'a> {
+    workload: Workload<'a>,
+    group: &'a SymmetryGroup,
     on_links: bool,
-    lengths: Lengths,
-    /// What rank 0 does, and what another does.
-    ops: [Rounds; 2],
+    part_lengths: PartLengths,
+    /// Operations of rank 0, and of another rank.
+    ops: [RoundList; 2],
 }
 
-impl<'a> Look<'a> {
-    fn new(piece: Piece<'a>, group: &'a Group, on_links: bool) -> Self {
-        let lengths = Lengths::new(piece.sizes);
-        Self { piece, group, on_links, lengths, ops: [Rounds::new(), Rounds::new()] }
+impl<'a> SymmetryCheck<'a> {
+    fn new(workload: Workload<'a>, group: &'a SymmetryGroup, on_links: bool) -> Self {
+        let part_lengths = PartLengths::new(workload.sizes);
+        Self { workload, group, on_links, part_lengths, ops: [RoundList::new(), RoundList::new()] }
     }
 
     fn is_symmetric(&mut self) -> bool {
-        let schedule = self.piece.schedule;
-        let shifts = some_of(schedule.ranks());
+        let schedule = self.workload.schedule;
+        let shifts = sample(schedule.ranks());
         (0..schedule.phases()).all(|phase| {
             (0..schedule.phase(phase).lanes).all(|lane| {
                 let rounds = schedule.rounds(0, phase, lane);
-                let tie = schedule.tie(phase, lane);
+                let tie = schedule.tie_break(phase, lane);
                 shifts.iter().all(|&shift| schedule.rounds(shift, phase, lane) == rounds)
-                    && some_of(rounds).into_iter().all(|round| {
+                    && sample(rounds).into_iter().all(|round| {
                         self.ops[0].clear();
                         schedule.emit(0, phase, lane, round..round + 1, &mut self.ops[0]);
-                        self.no_tie(tie) && shifts.iter().all(|&shift| self.is_copy(shift, (phase, lane, round)))
+                        self.has_no_route_tie(tie)
+                            && shifts.iter().all(|&shift| self.is_copy(shift, (phase, lane, round)))
                     })
             })
         })
     }
 
-    /// Whether rank 0 sends nothing that others send another way round.
-    fn no_tie(&self, tie: Tie) -> bool {
-        let half = |op: &Op| matches!(*op, Op::Send { to, .. } if self.group.is_half_a_ring(to));
-        !self.on_links || tie != Tie::Parity || !self.ops[0].round_or_none(0).iter().any(half)
+    /// Whether rank 0 sends nothing for which other ranks choose another direction.
+    fn has_no_route_tie(&self, tie: TieBreak) -> bool {
+        let half = |op: &ScheduleOp| matches!(*op, ScheduleOp::Send { to, .. } if self.group.is_half_ring_distance(to));
+        !self.on_links || tie != TieBreak::Parity || !self.ops[0].round_or_empty(0).iter().any(half)
     }
 
     fn is_copy(&mut self, shift: u32, (phase, lane, round): (u32, u32, u32)) -> bool {
-        let [own, other] = &mut self.ops;
+        let [base, other] = &mut self.ops;
         other.clear();
-        self.piece.schedule.emit(shift, phase, lane, round..round + 1, other);
-        let (own, other) = (own.round_or_none(0), other.round_or_none(0));
-        own.len() == other.len()
-            && own.iter().zip(other).all(|(own, other)| {
-                let (peer, part, combines) = facts(own);
-                let (its_peer, its_part, it_combines) = facts(other);
-                std::mem::discriminant(own) == std::mem::discriminant(other)
-                    && combines == it_combines
-                    && peer.map(|peer| self.group.shift(peer, shift)) == its_peer
-                    && self.lengths.of(self.piece, 0, part) == self.lengths.of(self.piece, shift, its_part)
+        self.workload.schedule.emit(shift, phase, lane, round..round + 1, other);
+        let (base, other) = (base.round_or_empty(0), other.round_or_empty(0));
+        base.len() == other.len()
+            && base.iter().zip(other).all(|(base, other)| {
+                let (peer, part, combines) = cost_signature(base);
+                let (other_peer, other_part, other_combines) = cost_signature(other);
+                std::mem::discriminant(base) == std::mem::discriminant(other)
+                    && combines == other_combines
+                    && peer.map(|peer| self.group.shift(peer, shift)) == other_peer
+                    && self.part_lengths.bytes_of(self.workload, 0, part)
+                        == self.part_lengths.bytes_of(self.workload, shift, other_part)
             })
     }
 }
 
-/// What an operation costs depends on these.
-fn facts(op: &Op) -> (Option<u32>, treepie_schedule::Part, bool) {
+/// What the cost of an operation depends on: peer, part, and whether it combines.
+fn cost_signature(op: &ScheduleOp) -> (Option<u32>, treepie_schedule::BlockRange, bool) {
     match *op {
-        Op::Send { to, part } => (Some(to), part, false),
-        Op::Recv { from, part } => (Some(from), part, false),
-        Op::RecvReduce { from, part, .. } => (Some(from), part, true),
-        Op::Copy { from, .. } => (None, from, false),
-        Op::Reduce { from, .. } => (None, from, true),
+        ScheduleOp::Send { to, part } => (Some(to), part, false),
+        ScheduleOp::Recv { from, part } => (Some(from), part, false),
+        ScheduleOp::RecvReduce { from, part, .. } => (Some(from), part, true),
+        ScheduleOp::Copy { from, .. } => (None, from, false),
+        ScheduleOp::Reduce { from, .. } => (None, from, true),
     }
 }
 
-/// All numbers below a few; of many the ends, those around powers of two, and some others.
-fn some_of(count: u32) -> Vec<u32> {
-    if count <= FEW {
+/// All numbers below a small count; of a large one the ends, those around powers of two, and random ones.
+fn sample(count: u32) -> Vec<u32> {
+    if count <= EXHAUSTIVE_LIMIT {
         return (0..count).collect();
     }
-    let mut random = Random::new(u64::from(count));
-    let mut some = vec![0, count - 1, count / 2, count / 3];
-    some.extend((1..32).map(|bit| 1u32 << bit).flat_map(|power| [power - 1, power, count.saturating_sub(power)]));
-    some.extend((0..24).map(|_| random.below(u64::from(count)) as u32));
-    some.retain(|one| *one < count);
-    some.sort_unstable();
-    some.dedup();
-    some
+    let mut random = SplitMix64::new(u64::from(count));
+    let mut numbers = vec![0, count - 1, count / 2, count / 3];
+    numbers.extend((1..32).map(|bit| 1u32 << bit).flat_map(|power| [power - 1, power, count.saturating_sub(power)]));
+    numbers.extend((0..24).map(|_| random.below(u64::from(count)) as u32));
+    numbers.retain(|number| *number < count);
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }

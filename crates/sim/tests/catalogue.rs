@@ -1,47 +1,47 @@
-//! Every algorithm of the catalogue comes to its end on every kind of network, and moves what was counted.
+//! Every registered algorithm completes on every kind of network, and sends the counted messages and bytes.
 
 mod common;
 
-use common::{links, loggp, long, network, operation, uniform, wide_area};
-use treepie_collectives::registry::{self, Request};
+use common::{is_long_run, links, loggp, network, operation, uniform, wide_area};
+use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::count::count;
-use treepie_sim::costs::{Links, Routing};
-use treepie_sim::{Piece, Settings, phases, play};
+use treepie_sim::costs::{LinkCosts, Routing};
+use treepie_sim::{Settings, Workload, lockstep_cost, simulate_schedule};
 use treepie_topology::Network;
 
-fn play_all(network: &Network, settings: &[Settings], roots: &[u32]) -> u32 {
-    let mut plays = 0;
+fn simulate_all(network: &Network, settings: &[Settings], roots: &[u32]) -> u32 {
+    let mut simulations = 0;
     for algorithm in registry::all() {
         let roots = if operation(&algorithm.id, 0).root().is_some() { roots } else { &[0] };
         for (variant, root) in algorithm.variants().into_iter().flat_map(|v| roots.iter().map(move |r| (v.clone(), *r)))
         {
-            let request = Request::new(operation(&variant, root), network);
+            let request = CollectiveSpec::new(operation(&variant, root), network);
             let Ok(schedule) = registry::build(&variant, &request) else { continue };
             let sizes = uniform(&*schedule, if variant.starts_with("barrier") { 0 } else { 120 });
-            let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 8 };
-            let counted = count(&*schedule, &|rank| sizes.of(rank).clone(), network);
+            let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 8 };
+            let counted = count(&*schedule, &|rank| sizes.layouts(rank).clone(), network);
             for settings in settings {
-                let played = play(piece, network, settings).unwrap_or_else(|error| {
+                let result = simulate_schedule(workload, network, settings).unwrap_or_else(|error| {
                     panic!("{variant} on {network}, root {root}, {:?}: {error}", settings.costs)
                 });
-                let moved = (played.messages, played.bytes);
-                assert_eq!(moved, (counted.messages, counted.volume * 8), "{variant} on {network}, root {root}");
-                assert!(played.first_done <= played.makespan);
-                plays += 1;
+                let sent = (result.messages, result.bytes);
+                assert_eq!(sent, (counted.messages, counted.volume * 8), "{variant} on {network}, root {root}");
+                assert!(result.first_completion <= result.makespan);
+                simulations += 1;
             }
         }
     }
-    plays
+    simulations
 }
 
 #[test]
 fn on_flat_networks() {
-    let mut plays = 0;
+    let mut simulations = 0;
     for ranks in 1..=17 {
         let gamma = Settings { gamma: 0.001, ..loggp() };
-        plays += play_all(&Network::flat(ranks), &[loggp(), gamma, links()], &[0, ranks - 1]);
+        simulations += simulate_all(&Network::flat(ranks), &[loggp(), gamma, links()], &[0, ranks - 1]);
     }
-    assert!(plays > 5000, "{plays}");
+    assert!(simulations > 5000, "{simulations}");
 }
 
 #[test]
@@ -49,15 +49,15 @@ fn on_tori_and_meshes() {
     let texts =
         ["torus:3x5", "torus:4x4", "mesh:4x4", "torus:2x2x2x2", "mesh:2x3x2", "torus:17", "mesh:4x4@0-2+9+14+7"];
     for text in texts {
-        play_all(&network(text), &[links(), loggp()], &[0, 1]);
+        simulate_all(&network(text), &[links(), loggp()], &[0, 1]);
     }
 }
 
 #[test]
 fn on_clos_networks() {
     for ranks in [1, 5, 12, 17] {
-        let fixed = Links { routing: Routing::Static, ..Links::new(6.25, 0.0025) };
-        play_all(&network("clos:r6,t4").for_ranks(ranks).unwrap(), &[links(), fixed.into()], &[0, ranks / 2]);
+        let fixed = LinkCosts { routing: Routing::Static, ..LinkCosts::new(6.25, 0.0025) };
+        simulate_all(&network("clos:r6,t4").for_ranks(ranks).unwrap(), &[links(), fixed.into()], &[0, ranks / 2]);
     }
 }
 
@@ -66,48 +66,54 @@ fn on_clusters() {
     for (text, clusters) in [("clusters:1x1", 1), ("clusters:3+5+8", 3), ("clusters:4x4", 4), ("clusters:2+1", 2)] {
         let network = network(text);
         let last = network.ranks() - 1;
-        play_all(&network, &[wide_area(clusters), links(), loggp()], &[0, last]);
+        simulate_all(&network, &[wide_area(clusters), links(), loggp()], &[0, last]);
     }
 }
 
-/// Messages of all ranks up to which an algorithm is played by events on a large network.
-const BY_EVENTS: u64 = 3 << 20;
+/// Maximum number of messages of an algorithm simulated by events on a large network.
+const MAX_EVENT_MESSAGES: u64 = 3 << 20;
 
-/// Algorithms on a large network: by events, and only in step where there are P^2 messages. How many of each.
+/// Simulates algorithms on a large network by events, and only in lockstep where there are P^2 messages. Returns the
+/// number of each.
 fn large(network: &Network, chosen: impl Fn(&str) -> bool) -> (u32, u32) {
     let ranks = u64::from(network.ranks());
-    let limit = BY_EVENTS.min(ranks * (ranks - 1) - 1);
-    let (mut by_events, mut in_step) = (0, 0);
+    let limit = MAX_EVENT_MESSAGES.min(ranks * (ranks - 1) - 1);
+    let (mut num_by_events, mut num_lockstep) = (0, 0);
     for algorithm in registry::all().iter().filter(|algorithm| chosen(&algorithm.id)) {
-        let Ok(schedule) = algorithm.build(&Request::new(operation(&algorithm.id, 0), network)) else { continue };
+        let Ok(schedule) = algorithm.build(&CollectiveSpec::new(operation(&algorithm.id, 0), network)) else {
+            continue;
+        };
         let sizes = uniform(&*schedule, if algorithm.id.starts_with("barrier") { 0 } else { 96 });
-        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
+        let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
         let begun = std::time::Instant::now();
-        let phased = phases(piece, network, &links()).unwrap();
-        let in_rounds = begun.elapsed().as_secs_f64();
-        assert!(phased.micros > 0.0, "{} on {network}", algorithm.id);
-        if phased.messages > limit {
-            println!("{} on {network}: {} messages, {in_rounds:.2} s in step", algorithm.id, phased.messages);
-            in_step += 1;
+        let lockstep = lockstep_cost(workload, network, &links()).unwrap();
+        let lockstep_seconds = begun.elapsed().as_secs_f64();
+        assert!(lockstep.micros > 0.0, "{} on {network}", algorithm.id);
+        if lockstep.messages > limit {
+            println!(
+                "{} on {network}: {} messages, {lockstep_seconds:.2} s in lockstep",
+                algorithm.id, lockstep.messages
+            );
+            num_lockstep += 1;
             continue;
         }
-        let played =
-            play(piece, network, &links()).unwrap_or_else(|error| panic!("{} on {network}: {error}", algorithm.id));
+        let result = simulate_schedule(workload, network, &links())
+            .unwrap_or_else(|error| panic!("{} on {network}: {error}", algorithm.id));
         let total = begun.elapsed().as_secs_f64();
         println!(
-            "{} on {network}: {} messages, {in_rounds:.2} s in step, {:.2} s by events",
+            "{} on {network}: {} messages, {lockstep_seconds:.2} s in lockstep, {:.2} s by events",
             algorithm.id,
-            phased.messages,
-            total - in_rounds
+            lockstep.messages,
+            total - lockstep_seconds
         );
-        let moved = (played.messages, played.bytes);
-        assert_eq!(moved, (phased.messages, phased.bytes), "{} on {network}", algorithm.id);
-        by_events += 1;
+        let sent = (result.messages, result.bytes);
+        assert_eq!(sent, (lockstep.messages, lockstep.bytes), "{} on {network}", algorithm.id);
+        num_by_events += 1;
     }
-    (by_events, in_step)
+    (num_by_events, num_lockstep)
 }
 
-/// What is played on 16x16x16 unless the full range is asked for.
+/// Algorithms simulated on 16x16x16 unless the full range is requested.
 const SOME: [&str; 10] = [
     "barrier/dissemination",
     "bcast/binomial",
@@ -121,40 +127,43 @@ const SOME: [&str; 10] = [
     "alltoall/linear",
 ];
 
-/// All algorithms on 16x16x16, with and without links around.
+/// Algorithms on 16x16x16, with and without wrap-around links.
 #[test]
 fn on_4096_nodes() {
     for text in ["torus:16x16x16", "mesh:16x16x16"] {
-        let (by_events, in_step) = large(&network(text), |id| long() || SOME.contains(&id));
-        println!("{text}: {by_events} by events, {in_step} in step");
-        assert!(by_events >= if long() { 79 } else { 9 }, "{text}: {by_events} by events");
-        assert!(in_step >= if long() { 12 } else { 1 }, "{text}: {in_step} in step");
+        let (num_by_events, num_lockstep) = large(&network(text), |id| is_long_run() || SOME.contains(&id));
+        println!("{text}: {num_by_events} by events, {num_lockstep} in lockstep");
+        assert!(num_by_events >= if is_long_run() { 79 } else { 9 }, "{text}: {num_by_events} by events");
+        assert!(num_lockstep >= if is_long_run() { 12 } else { 1 }, "{text}: {num_lockstep} in lockstep");
     }
 }
 
 #[test]
 fn all_algorithms_on_256_nodes() {
     for text in ["torus:8x8x4", "mesh:8x8x4"] {
-        let (by_events, in_step) = large(&network(text), |_| true);
-        println!("{text}: {by_events} by events, {in_step} in step");
-        assert!(by_events >= 79 && in_step >= 12, "{text}: {by_events} by events, {in_step} in step");
+        let (num_by_events, num_lockstep) = large(&network(text), |_| true);
+        println!("{text}: {num_by_events} by events, {num_lockstep} in lockstep");
+        assert!(
+            num_by_events >= 79 && num_lockstep >= 12,
+            "{text}: {num_by_events} by events, {num_lockstep} in lockstep"
+        );
     }
 }
 
 #[test]
 fn recursive_doubling_on_a_million_ranks() {
-    let ranks = if long() { 1 << 20 } else { 1 << 16 };
+    let ranks = if is_long_run() { 1 << 20 } else { 1 << 16 };
     let network = Network::flat(ranks);
-    let request = Request::new(operation("allreduce", 0), &network);
+    let request = CollectiveSpec::new(operation("allreduce", 0), &network);
     let schedule = registry::build("allreduce/recursive_doubling", &request).unwrap();
     let sizes = uniform(&*schedule, 1);
-    let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 8 };
-    let played = play(piece, &network, &loggp()).unwrap();
+    let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 8 };
+    let result = simulate_schedule(workload, &network, &loggp()).unwrap();
     let rounds = u64::from(ranks.ilog2());
-    assert_eq!(played.messages, u64::from(ranks) * rounds);
+    assert_eq!(result.messages, u64::from(ranks) * rounds);
     // Each round L + 2 o + 7 G.
-    assert_eq!(played.makespan, rounds * (4_290_000 + 2 * 2_870_000 + 7 * 2670));
-    assert!(played.memory_ranks <= 200 * ranks as usize, "{played:?}");
+    assert_eq!(result.makespan, rounds * (4_290_000 + 2 * 2_870_000 + 7 * 2670));
+    assert!(result.memory_ranks <= 200 * ranks as usize, "{result:?}");
     // 1M ranks in less than 2 GB.
-    assert!(played.memory < 2048 * ranks as usize, "{played:?}");
+    assert!(result.memory < 2048 * ranks as usize, "{result:?}");
 }

@@ -1,20 +1,21 @@
-//! Rows of the table of the papers' numbers that the simulator reproduces, by their ids.
+//! Rows of the papers' numbers that the simulator reproduces, by row id.
 //!
-//! Rows A and E are by events unless they say otherwise: start-ups and bytes over a link are told apart by playing with only
-//! one of the two. E15 and E16 are reproduced in rounds in step: the thesis starts all six buckets of a stage before it waits for any.
+//! Rows A and E are by events unless they say otherwise: start-ups and bytes over a link are separated by pricing only
+//! one of the two. E15 and E16 are reproduced in lockstep rounds: the thesis starts all six buckets of a stage before
+//! it waits for any.
 
 mod common;
 
-use common::{build, network, play_id, uniform, wide_area};
-use treepie_sim::costs::{Links, LogGP};
-use treepie_sim::{Machine, Message, Piece, Settings, What, phases, symmetric, time};
-use treepie_topology::{Network, Tie};
+use common::{build, network, simulate_id, uniform, wide_area};
+use treepie_sim::costs::{LinkCosts, LogGP};
+use treepie_sim::{Machine, Settings, SimEventKind, SimMessage, Workload, lockstep_cost, symmetric, time};
+use treepie_topology::{Network, TieBreak};
 
 const MIB: usize = 1 << 20;
 
-/// Milliseconds of an algorithm on so many clusters.
+/// Milliseconds of an algorithm on clusters.
 fn millis(id: &str, clusters: u32, each: u32, bytes: usize) -> f64 {
-    play_id(id, &network(&format!("clusters:{clusters}x{each}")), &wide_area(clusters), bytes).micros() / 1000.0
+    simulate_id(id, &network(&format!("clusters:{clusters}x{each}")), &wide_area(clusters), bytes).micros() / 1000.0
 }
 
 #[test]
@@ -57,9 +58,9 @@ fn c07_segments_cost_one_link_and_their_way_into_the_others() {
     }
 }
 
-/// alpha 6.29 us, 375 MB/s for each link, 0.93 of that when all six are driven.
+/// alpha 6.29 us, 375 MB/s per link, 0.93 of that when all six ports are active.
 fn blue_gene() -> Settings {
-    Links { efficiency: 0.93, ..Links::new(6.29, 1.0 / 375.0) }.into()
+    LinkCosts { port_efficiency: 0.93, ..LinkCosts::new(6.29, 1.0 / 375.0) }.into()
 }
 
 #[test]
@@ -68,21 +69,22 @@ fn e15_e16_e17_six_buckets_on_32_cubed() {
     let schedule = build("allgather/bucket_k:6", &network);
     for (row, bytes, measured, speed) in [("E15", 16384, 260.797, 2058.5), ("E16", 32768, 517.573, 2074.5)] {
         let sizes = uniform(&*schedule, bytes);
-        let piece = Piece { schedule: &*schedule, sizes: &sizes, element: 1 };
-        let counted = phases(piece, &network, &blue_gene()).unwrap();
+        let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
+        let counted = lockstep_cost(workload, &network, &blue_gene()).unwrap();
         assert_eq!(counted.startups, 558, "{row}");
-        // The thesis's program moves blocks before. That costs 9 messages, and 16 n delta at the bisection bandwidth.
-        let moving = 9.0 * 6.29 + 16.0 * bytes as f64 / 375.0 / 0.93;
+        // The thesis's program shuffles blocks first. That costs 9 messages, and 16 n delta at the bisection bandwidth.
+        let shuffle = 9.0 * 6.29 + 16.0 * bytes as f64 / 375.0 / 0.93;
         let simulated = counted.micros / 1000.0;
-        let with_moving = simulated + moving / 1000.0;
-        // In events a lane's start-up goes on during another's transfer: a little faster than the thesis's program.
-        let events = symmetric::play(piece, &network, &blue_gene()).unwrap().unwrap().micros() / 1000.0;
+        let with_shuffle = simulated + shuffle / 1000.0;
+        // In events a lane's start-up overlaps another's transfer: a little faster than the thesis's program.
+        let events = symmetric::simulate(workload, &network, &blue_gene()).unwrap().unwrap().micros() / 1000.0;
         println!(
-            "{row}: {simulated:.3} ms in step, {with_moving:.3} ms with blocks moved, {events:.3} ms by events, measured {measured}"
+            "{row}: {simulated:.3} ms in lockstep, {with_shuffle:.3} ms with blocks shuffled, \
+             {events:.3} ms by events, measured {measured}"
         );
         assert!((simulated / measured - 1.0).abs() < 0.003, "{row}: {simulated} ms, measured {measured}");
-        assert!((with_moving / measured - 1.0).abs() < 0.003, "{row}: {with_moving} ms, measured {measured}");
-        let reached = bytes as f64 * 32767.0 / (with_moving * 1000.0);
+        assert!((with_shuffle / measured - 1.0).abs() < 0.003, "{row}: {with_shuffle} ms, measured {measured}");
+        let reached = bytes as f64 * 32767.0 / (with_shuffle * 1000.0);
         assert!((reached / speed - 1.0).abs() < 0.0015, "E17: {reached} MB/s with {bytes} bytes, not {speed}");
         assert!(events < simulated && events > 0.985 * measured, "{row}: {events} ms by events");
     }
@@ -96,10 +98,10 @@ const BIG_RED: LogGP = LogGP { latency: 7.08, overhead: 11.78, gap: 4.19, per_by
 fn a05_one_message_of_ten_bytes() {
     for (costs, expected) in [(INTREPID, 10.05403), (JAGUAR, 13.40522), (BIG_RED, 30.67726)] {
         let mut machine = Machine::new(&Network::flat(2), &costs.into()).unwrap();
-        machine.send(0, Message { from: 0, to: 1, bytes: 10, channel: 0, token: 7, tie: Tie::default() });
-        let there = machine.next().unwrap();
-        assert!(matches!(there.what, What::Delivered { from: 0, bytes: 10, token: 7, .. }));
-        assert_eq!(machine.receive(1, there.time, 10), time::from_micros(expected));
+        machine.send(0, SimMessage { from: 0, to: 1, bytes: 10, channel: 0, token: 7, tie: TieBreak::default() });
+        let delivery = machine.next().unwrap();
+        assert!(matches!(delivery.kind, SimEventKind::Delivered { from: 0, bytes: 10, token: 7, .. }));
+        assert_eq!(machine.receive(1, delivery.time, 10), time::from_micros(expected));
         assert_eq!(machine.next(), None);
     }
 }
@@ -114,20 +116,20 @@ fn a07_to_a10_the_greedy_tree() {
     ] {
         let (gap, time) = (costs.overhead, costs.latency + 2.0 * costs.overhead);
         let id = format!("bcast/greedy:gap={gap},time={time}");
-        let played = play_id(&id, &Network::flat(ranks), &costs.into(), 1).micros();
-        assert!((played - expected).abs() < 0.01, "{row}: {played}, and {expected} is expected");
+        let micros = simulate_id(&id, &Network::flat(ranks), &costs.into(), 1).micros();
+        assert!((micros - expected).abs() < 0.01, "{row}: {micros}, and {expected} is expected");
     }
 }
 
-/// Start-ups, and bytes over a link for each byte that a rank contributes, one after the other.
+/// Start-ups on the critical path, and bytes over a link on it per contributed byte.
 fn coefficients(id: &str, text: &str) -> (f64, f64) {
     let network = network(text);
-    // Blocks that lanes and ranks divide. An allgather's n is one of them, others' are all of them.
+    // Blocks that lanes and ranks divide evenly. An allgather's n is one of them, others' are all of them.
     let (each, blocks) = (960, build(id, &network).blocks() as usize);
     let bytes = if id.starts_with("allgather") { each } else { each * blocks };
-    // A start-up must not be for free, for those of a rank to be told apart from its transfers.
-    let alone = |alpha: f64, delta: f64| play_id(id, &network, &Links::new(alpha, delta).into(), each).micros();
-    (alone(1.0, 1e-12).round(), alone(0.0, 1.0) / bytes as f64)
+    // Bytes must not be quite free, to tell the start-ups of a rank from its transfers.
+    let time = |alpha: f64, delta: f64| simulate_id(id, &network, &LinkCosts::new(alpha, delta).into(), each).micros();
+    (time(1.0, 1e-12).round(), time(0.0, 1.0) / bytes as f64)
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn e_rows_counted_by_events() {
         ("E09", "allgather/torus_reordered", "torus:8x8x16", 10.0, 1156.0),
         ("E11", "allgather/bucket", "torus:8x8x8", 21.0, 511.0),
         ("E12", "allgather/bucket", "torus:8x8x16", 29.0, 1023.0),
-        // Moving blocks takes 9 messages, and 32/6 n by the ways that they go: 24/6 n by the thesis's charge, in all 535/6.
+        // Shuffling blocks takes 9 messages, and 32/6 n by their routes: 24/6 n by the thesis's charge, in all 535/6.
         ("E14, E40", "allgather/bucket_k:6", "torus:8x8x8", 126.0, 511.0 / 6.0),
         ("E14", "allgather/bucket_k:6,moved", "torus:8x8x8", 135.0, 543.0 / 6.0),
         ("E26", "allgather/distance_doubling", "clos:r80,t64,n4096", 12.0, 16191.0),
@@ -166,8 +168,9 @@ fn e21_ring_on_any_number_of_nodes() {
     for ranks in [16, 512] {
         for (bytes, bandwidth) in [(64, 9.906), (32768, 349.8)] {
             let network = Network::torus(&[ranks], &[true]).unwrap();
-            let played = play_id("allgather/ring", &network, &Links::new(6.29, 1.0 / 375.0).into(), bytes).micros();
-            let reached = bytes as f64 * f64::from(ranks - 1) / played;
+            let micros =
+                simulate_id("allgather/ring", &network, &LinkCosts::new(6.29, 1.0 / 375.0).into(), bytes).micros();
+            let reached = bytes as f64 * f64::from(ranks - 1) / micros;
             assert!((reached / bandwidth - 1.0).abs() < 1e-3, "{ranks} ranks, {bytes} bytes: {reached} MB/s");
         }
     }
@@ -175,23 +178,25 @@ fn e21_ring_on_any_number_of_nodes() {
 
 #[test]
 fn e36_messages_over_one_link_share_it() {
-    // On a ring of 32, c neighbours send c hops on: c messages pass the link between the last of them and the next.
+    // On a ring of 32, c neighbours send over c hops: c messages share the link between the last of them and the next.
     for congestion in [1u32, 2, 4, 8] {
         let network = Network::torus(&[32], &[true]).unwrap();
-        let mut machine = Machine::new(&network, &Links::new(6.29, 1.0 / 375.0).into()).unwrap();
+        let mut machine = Machine::new(&network, &LinkCosts::new(6.29, 1.0 / 375.0).into()).unwrap();
         for from in 0..congestion {
-            machine
-                .send(0, Message { from, to: from + congestion, bytes: 1 << 20, channel: 0, token: 0, tie: Tie::Plus });
+            machine.send(
+                0,
+                SimMessage { from, to: from + congestion, bytes: 1 << 20, channel: 0, token: 0, tie: TieBreak::Plus },
+            );
         }
         let last = std::iter::from_fn(|| machine.next()).last().unwrap();
-        let bandwidth = f64::from(1 << 20) / time::micros(last.time);
+        let bandwidth = f64::from(1 << 20) / time::to_micros(last.time);
         assert!((bandwidth / (375.0 / f64::from(congestion)) - 1.0).abs() < 0.02, "{congestion}: {bandwidth}");
     }
 }
 
 #[test]
 fn e38_three_buckets_beat_six_on_a_mesh() {
-    let time = |text, id| play_id(id, &network(text), &blue_gene(), 48_000).micros();
+    let time = |text, id| simulate_id(id, &network(text), &blue_gene(), 48_000).micros();
     assert!(time("mesh:4x4x4", "allgather/bucket_k:3") < time("mesh:4x4x4", "allgather/bucket_k:6"));
     assert!(time("torus:4x4x4", "allgather/bucket_k:6") < time("torus:4x4x4", "allgather/bucket_k:3"));
 }

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{loggp, play_id};
-use treepie_model::Machine as Paper;
-use treepie_sim::Played;
+use common::{loggp, simulate_id};
+use treepie_model::PaperMachine as Paper;
+use treepie_sim::SimResult;
 use treepie_topology::Network;
 
-/// The bound of the paper, G(P-1) + (L + 2o - G) lg P, is what a halving exchange with a byte for each rank takes.
+/// The bound of the paper, G(P-1) + (L + 2o - G) lg P, is the time of a halving exchange with a byte for each rank.
 #[test]
 fn a11_a12_a13_personalised_census() {
     for (row, machine, times) in [
@@ -17,8 +17,8 @@ fn a11_a12_a13_personalised_census() {
     ] {
         for (ranks, expected) in [128, 1024, 8192, 16384].into_iter().zip(times) {
             for id in ["reduce_scatter/distance_halving", "reduce_scatter/distance_doubling"] {
-                let played = play_id(id, &Network::flat(ranks), &machine.loggp().unwrap().into(), 1).micros();
-                assert!((played - expected).abs() < 1e-3, "{row}: {id} of {ranks} takes {played}, not {expected}");
+                let micros = simulate_id(id, &Network::flat(ranks), &machine.loggp().unwrap().into(), 1).micros();
+                assert!((micros - expected).abs() < 1e-3, "{row}: {id} of {ranks} takes {micros}, not {expected}");
             }
         }
     }
@@ -26,7 +26,7 @@ fn a11_a12_a13_personalised_census() {
 
 /// Messages and bytes that a rank sends, with a byte for each rank.
 fn sent(id: &str, ranks: u32) -> (u64, u64) {
-    let Played { messages, bytes, .. } = play_id(id, &Network::flat(ranks), &loggp(), 1);
+    let SimResult { messages, bytes, .. } = simulate_id(id, &Network::flat(ranks), &loggp(), 1);
     let all = u64::from(ranks);
     assert!(messages.is_multiple_of(all) && bytes.is_multiple_of(all), "{id}: ranks send alike");
     (messages / all, bytes / all)

@@ -1,33 +1,33 @@
-//! Rows C20, C21 and C23 of the P-LogP paper: the real links of the DAS, of which no two are alike.
+//! Rows C20, C21 and C23 of the P-LogP paper: the real links of the DAS, no two of which are alike.
 //!
-//! C23 says that on them segments are faster than whole messages from somewhere between 16 and 64 KB on. Here, with 16
-//! ranks in each cluster, segments are faster by 4 to 5% with 16 to 64 KiB, as a cluster's own ranks get them earlier;
-//! with less than that by less. They are twice as fast from 128 KiB on, once a whole message no longer fits into the
-//! window of a gateway (64 KiB). With one rank in each cluster they gain nothing before. Where they begin to matter is
-//! thus a factor of two or more above what was measured: what a real gateway takes ahead is not known.
+//! C23 says that on them segmented messages are faster than whole ones from somewhere between 16 and 64 KB on. Here,
+//! with 16 ranks in each cluster, segments are faster by 4 to 5% with 16 to 64 KiB, as ranks within a cluster get them
+//! earlier; with less than that by less. They are twice as fast from 128 KiB on, once a whole message no longer fits
+//! into the window of a gateway (64 KiB). With one rank in each cluster they gain nothing before. So they begin to
+//! matter a factor of two or more above what was measured: the window of the real gateways is not known.
 
 mod common;
 
-use common::{network, play_id};
-use treepie_model::Machine as Paper;
+use common::{network, simulate_id};
+use treepie_model::PaperMachine as Paper;
 use treepie_model::machines::myrinet;
 use treepie_model::plogp;
-use treepie_sim::costs::{Clusters, PLogP, Wide};
-use treepie_sim::{Machine, Message, Settings, time};
-use treepie_topology::Tie;
+use treepie_sim::costs::{ClusterCosts, PLogP, WanLink};
+use treepie_sim::{Machine, Settings, SimMessage, time};
+use treepie_topology::TieBreak;
 
 /// The links of the machine, and those within clusters as in the paper's simulation.
 fn das() -> Settings {
-    let links = Paper::Das.links().unwrap();
-    let wide = |from: usize| {
+    let links = Paper::Das.wan_links().unwrap();
+    let row = |from: usize| {
         let link = |to: usize| {
-            let link = links.between(from, to);
-            Wide { latency: link.latency, bandwidth: 1e6 / (link.gap.at(2e6) - link.gap.at(1e6)) }
+            let link = links.link(from, to);
+            WanLink { latency: link.latency, bandwidth: 1e6 / (link.gap.at(2e6) - link.gap.at(1e6)) }
         };
-        (0..links.places()).map(link).collect()
+        (0..links.num_clusters()).map(link).collect()
     };
-    let wide = (0..links.places()).map(wide).collect();
-    Clusters { local: PLogP::simple(20.0, 50.0), wide, window: Clusters::WINDOW }.into()
+    let wan = (0..links.num_clusters()).map(row).collect();
+    ClusterCosts { lan: PLogP::from_latency_bandwidth(20.0, 50.0), wan, window: ClusterCosts::WINDOW }.into()
 }
 
 #[test]
@@ -39,25 +39,31 @@ fn c20_c21_links_between_clusters_may_differ_each_way() {
     for a in 0..4usize {
         for b in (0..4).filter(|b| *b != a) {
             let mut machine = Machine::new(&network, &das()).unwrap();
-            let message =
-                Message { from: a as u32, to: b as u32, bytes: 60_000, channel: 0, token: 0, tie: Tie::default() };
+            let message = SimMessage {
+                from: a as u32,
+                to: b as u32,
+                bytes: 60_000,
+                channel: 0,
+                token: 0,
+                tie: TieBreak::default(),
+            };
             machine.send(0, message);
             let expected = 2.0 * 20.0 + latency[a][b] * 1e3 + 60_000.0 * 8.0 / bandwidth[a][b];
-            let there = time::micros(machine.next().unwrap().time);
-            assert!((there - expected).abs() < 1e-3, "from {a} to {b}: {there} us, and {expected} is expected");
+            let arrival = time::to_micros(machine.next().unwrap().time);
+            assert!((arrival - expected).abs() < 1e-3, "from {a} to {b}: {arrival} us, and {expected} is expected");
         }
     }
 }
 
-/// How many times faster a broadcast from the VU is in segments, as many as the model finds for the slowest link.
+/// Speedup of a segmented broadcast from the VU, with the number of segments planned for the slowest link.
 fn gain(each: u32, bytes: usize) -> f64 {
-    let links = Paper::Das.links().unwrap();
-    let (from, to) = links.slowest(bytes as f64).unwrap();
+    let links = Paper::Das.wan_links().unwrap();
+    let (from, to) = links.slowest_pair(bytes as f64).unwrap();
     let lan = myrinet();
-    let wide = plogp::Wide { wan: links.between(from, to), lan: &lan };
-    let segments = plogp::bcast(&wide, &lan, 4, each, bytes as u64, 1).segments;
+    let gateway = plogp::GatewayLink { wan: links.link(from, to), lan: &lan };
+    let segments = plogp::plan_bcast(&gateway, &lan, 4, each, bytes as u64, 1).segments;
     let network = network(&format!("clusters:4x{each}"));
-    let time = |id: &str| play_id(id, &network, &das(), bytes).micros();
+    let time = |id: &str| simulate_id(id, &network, &das(), bytes).micros();
     let gain = time("bcast/two_layer") / time(&format!("bcast/two_layer:segments={segments},window={segments}"));
     println!("4 clusters of {each}, {bytes} bytes in {segments} segments: {gain:.3} times faster");
     gain

@@ -1,6 +1,6 @@
-//! A simulated rank that overflows its stack is named, with the size of the stack, before SIGSEGV ends the process.
+//! A simulated rank that overflows its stack is reported, with the size of the stack, before SIGSEGV ends the process.
 //!
-//! This test program is started again as the program that ends so; see `as_program`.
+//! This test program is started again as the program that overflows; see `as_program`.
 
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
@@ -22,14 +22,14 @@ fn recurse(depth: u64) -> u64 {
 fn as_program() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let (network, machine) = (Network::flat(5), LogGP { latency: 1.0, overhead: 1.0, gap: 1.0, per_byte: 0.0 }.into());
-    let stack = if what == "larger" { 1 << 20 } else { Options::default().stack };
-    let options = Options { stack, ..Options::default() };
+    let stack = if what == "larger" { 1 << 20 } else { Options::default().stack_size };
+    let options = Options { stack_size: stack, ..Options::default() };
     let ranks = run(&network, &machine, &options, |fabric| {
         match (what.as_str(), fabric.rank()) {
             ("default" | "larger", 3) => {
                 black_box(recurse(0));
             }
-            // A simulation inside of a rank has ranks of its own; afterwards it is the rank outside again.
+            // A nested simulation has its own ranks; afterwards the outer rank is current again.
             ("inner", 2) => {
                 let inner = run(&network, &machine, &options, |fabric| fabric.rank());
                 assert!(inner.is_ok());
@@ -49,7 +49,7 @@ fn as_program() {
     }
 }
 
-/// How the program ended, and what it said.
+/// The signal that ended the program, and its standard error.
 fn end_of(what: &str) -> (Option<i32>, String) {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["as_program", "--exact", "--nocapture"]).env(WHAT, what);
@@ -61,8 +61,8 @@ fn end_of(what: &str) -> (Option<i32>, String) {
 fn an_overflow_names_the_rank_its_stack_and_the_option() {
     for (what, rank, bytes) in [("default", 3, 262_144), ("larger", 3, 1_048_576), ("inner", 2, 262_144)] {
         let line = format!(
-            "treepie: simulated rank {rank} overflowed its stack of {bytes} bytes; more are given by Options {{ stack, .. }} \
-             of treepie::simulate::simulate_with\n"
+            "treepie: simulated rank {rank} overflowed its stack of {bytes} bytes; set a larger Options::stack_size \
+             in treepie::simulate::simulate_with\n"
         );
         assert_eq!(end_of(what), (Some(11), line), "{what}");
     }
@@ -70,9 +70,9 @@ fn an_overflow_names_the_rank_its_stack_and_the_option() {
 
 #[test]
 fn other_faults_are_handled_as_before() {
-    let (signal, said) = end_of("thread");
-    assert_eq!(signal, Some(6), "Rust aborts: {said}");
-    assert!(said.contains("thread 'aside'") && said.contains("has overflowed its stack"), "{said}");
-    assert!(!said.contains("treepie"), "{said}");
+    let (signal, stderr) = end_of("thread");
+    assert_eq!(signal, Some(6), "Rust aborts: {stderr}");
+    assert!(stderr.contains("thread 'aside'") && stderr.contains("has overflowed its stack"), "{stderr}");
+    assert!(!stderr.contains("treepie"), "{stderr}");
     assert_eq!(end_of("elsewhere").0, Some(6));
 }

@@ -1,12 +1,12 @@
-//! Protocols that are state machines, driven in virtual time: order, delays from thousands of seeds, many ranks, faults.
+//! Reactors in virtual time: order, delays from thousands of seeds, many ranks, failures.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use treepie_base::Bytes;
-use treepie_fabric::{Needs, Reactor, Transmit};
-use treepie_sim::costs::{Clusters, Links, LogGP, PLogP, Table, Wide};
-use treepie_sim::noise::{Noise, Random};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
+use treepie_sim::costs::{ClusterCosts, LinkCosts, LogGP, PLogP, PiecewiseLinear, WanLink};
+use treepie_sim::noise::{Noise, SplitMix64};
 use treepie_sim::{Error, Settings, reactors};
 use treepie_topology::Network;
 
@@ -20,7 +20,7 @@ fn words(bytes: &Bytes) -> Vec<u64> {
     bytes.as_slice().chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect()
 }
 
-/// A token goes around so many times.
+/// A token that goes around a ring `left` times.
 #[derive(Debug)]
 struct Ring {
     rank: u32,
@@ -68,8 +68,8 @@ impl Reactor for Ring {
         Ok(())
     }
 
-    fn needs(&self, _rank: u32) -> Needs {
-        Needs::Nothing
+    fn dependency_on(&self, _rank: u32) -> PeerDependency {
+        PeerDependency::Nothing
     }
 
     fn is_done(&self) -> bool {
@@ -78,24 +78,24 @@ impl Reactor for Ring {
 }
 
 #[test]
-fn a_ring_takes_what_the_model_says() {
+fn a_ring_takes_the_modeled_time() {
     for (ranks, handler) in [(1, 5.0), (2, 0.0), (7, 5.0), (100, 0.5)] {
-        let ran =
+        let result =
             reactors::run(&Network::flat(ranks), &MACHINE.into(), Ring::world(ranks, 3), handler).expect("it runs");
         let hops = f64::from(3 * ranks);
-        // A message to oneself costs nothing but the handler.
+        // A message to itself costs only its handling.
         let hop = if ranks == 1 { handler } else { 2.0 + 10.0 + 7.0 * 0.01 + 2.0 + handler };
-        assert!((ran.micros() - hops * hop).abs() < 1e-6, "{ranks}: {} and not {}", ran.micros(), hops * hop);
-        assert_eq!(ran.messages, if ranks == 1 { 0 } else { u64::from(3 * ranks) });
-        for (rank, ring) in ran.reactors.iter().enumerate() {
+        assert!((result.micros() - hops * hop).abs() < 1e-6, "{ranks}: {} and not {}", result.micros(), hops * hop);
+        assert_eq!(result.messages, if ranks == 1 { 0 } else { u64::from(3 * ranks) });
+        for (rank, ring) in result.reactors.iter().enumerate() {
             let first = (rank as u64 + u64::from(ranks) - 1) % u64::from(ranks);
             assert_eq!(ring.seen, [first, first + u64::from(ranks), first + 2 * u64::from(ranks)]);
         }
     }
 }
 
-/// All to all over a hypercube: in round k a rank hands its partner across bit k all blocks for that half. A round begins
-/// when the one before is over; messages of later rounds may come earlier and wait.
+/// All-to-all over a hypercube: in round k a rank sends its partner across bit k all blocks for that half. A round
+/// begins when the previous one is complete; messages of later rounds may arrive early and wait.
 #[derive(Debug)]
 struct Hypercube {
     rank: u32,
@@ -129,9 +129,9 @@ impl Hypercube {
             return;
         }
         let bit = 1 << self.round;
-        let (theirs, mine): (Vec<_>, Vec<_>) =
+        let (theirs, kept): (Vec<_>, Vec<_>) =
             self.blocks.drain(..).partition(|[_, to, _]| (*to as u32 ^ self.rank) & bit != 0);
-        self.blocks = mine;
+        self.blocks = kept;
         let bytes = Bytes::from(theirs.concat());
         self.out.push_back(Transmit::new(self.rank ^ bit, self.round, bytes));
     }
@@ -153,8 +153,8 @@ impl Reactor for Hypercube {
         Ok(())
     }
 
-    fn needs(&self, _rank: u32) -> Needs {
-        Needs::Nothing
+    fn dependency_on(&self, _rank: u32) -> PeerDependency {
+        PeerDependency::Nothing
     }
 
     fn is_done(&self) -> bool {
@@ -162,7 +162,7 @@ impl Reactor for Hypercube {
     }
 }
 
-fn all_have_theirs(cubes: &[Hypercube]) {
+fn check_blocks(cubes: &[Hypercube]) {
     for (rank, cube) in cubes.iter().enumerate() {
         let mut got = cube.blocks.clone();
         got.sort_unstable();
@@ -177,12 +177,12 @@ fn a_hypercube_delivers_whatever_the_delays() {
     let network = Network::flat(16);
     let mut times = std::collections::BTreeSet::new();
     for seed in 0..3000 {
-        // From none to far beyond what a message takes.
+        // From none to far beyond the time of a message.
         let jitter = [0.0, 1.0, 50.0, 5000.0][seed as usize % 4];
-        let ran = reactors::run(&network, &noisy(seed, jitter), Hypercube::world(4), 0.5).expect("it runs");
-        all_have_theirs(&ran.reactors);
-        assert_eq!(ran.messages, 16 * 4);
-        times.insert(ran.makespan);
+        let result = reactors::run(&network, &noisy(seed, jitter), Hypercube::world(4), 0.5).expect("it runs");
+        check_blocks(&result.reactors);
+        assert_eq!(result.messages, 16 * 4);
+        times.insert(result.makespan);
     }
     assert!(times.len() > 2000, "seeds make a difference: {}", times.len());
 }
@@ -190,11 +190,11 @@ fn a_hypercube_delivers_whatever_the_delays() {
 #[test]
 fn a_hypercube_on_a_torus() {
     let network = Network::torus(&[4, 4, 4], &[true; 3]).expect("a torus");
-    let ran = reactors::run(&network, &Links::new(2.0, 0.01).into(), Hypercube::world(6), 0.0).expect("it runs");
-    all_have_theirs(&ran.reactors);
+    let result = reactors::run(&network, &LinkCosts::new(2.0, 0.01).into(), Hypercube::world(6), 0.0).expect("it runs");
+    check_blocks(&result.reactors);
 }
 
-/// Rank 0 sends numbered messages of all lengths under three tags; rank 1 notes them.
+/// Rank 0 sends numbered messages of varying length under three tags; rank 1 records them.
 #[derive(Debug, Default)]
 struct Stream {
     out: VecDeque<Transmit>,
@@ -207,7 +207,7 @@ const TAGS: u32 = 3;
 const EACH: u64 = 30;
 
 fn streams(seed: u64) -> Vec<Stream> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut sender = Stream::default();
     for number in 0..EACH {
         for tag in 0..TAGS {
@@ -233,8 +233,8 @@ impl Reactor for Stream {
         Ok(())
     }
 
-    fn needs(&self, _rank: u32) -> Needs {
-        Needs::Nothing
+    fn dependency_on(&self, _rank: u32) -> PeerDependency {
+        PeerDependency::Nothing
     }
 
     fn is_done(&self) -> bool {
@@ -243,11 +243,11 @@ impl Reactor for Stream {
 }
 
 #[test]
-fn a_tag_keeps_its_order_and_tags_do_not_keep_theirs() {
+fn messages_of_a_tag_stay_in_order_and_tags_are_reordered() {
     let mut mixed = 0;
     for seed in 0..1000 {
-        let ran = reactors::run(&Network::flat(2), &noisy(seed, 200.0), streams(seed), 0.1).expect("it runs");
-        let receiver = &ran.reactors[1];
+        let result = reactors::run(&Network::flat(2), &noisy(seed, 200.0), streams(seed), 0.1).expect("it runs");
+        let receiver = &result.reactors[1];
         for got in &receiver.got {
             assert_eq!(*got, (0..EACH).collect::<Vec<_>>(), "seed {seed}");
         }
@@ -258,26 +258,31 @@ fn a_tag_keeps_its_order_and_tags_do_not_keep_theirs() {
 }
 
 #[test]
-fn what_is_taken_for_free_does_not_overtake() {
-    // Up to 100 bytes are received for free, 1000 take 90 us.
-    let receive = Table::new("a receive", &[(0.0, 0.0), (100.0, 0.0), (1000.0, 90.0)]).expect("it rises");
-    let link = PLogP { receive, ..PLogP::simple(10.0, 1000.0) };
-    let settings = Settings::from(Clusters::uniform(link, Wide { latency: 1.0, bandwidth: 1.0 }, 1));
+fn free_receives_do_not_overtake() {
+    // Receives of up to 100 bytes are free, of 1000 bytes they take 90 us.
+    let receive = PiecewiseLinear::new("a receive", &[(0.0, 0.0), (100.0, 0.0), (1000.0, 90.0)]).expect("it rises");
+    let link = PLogP { recv_overhead: receive, ..PLogP::from_latency_bandwidth(10.0, 1000.0) };
+    let settings = Settings::from(ClusterCosts::uniform(link, WanLink { latency: 1.0, bandwidth: 1.0 }, 1));
     let network = Network::clusters(&[2]).expect("one cluster");
     for seed in 0..20 {
-        let ran = reactors::run(&network, &settings, streams(seed), 0.0).expect("it runs");
-        for got in &ran.reactors[1].got {
+        let result = reactors::run(&network, &settings, streams(seed), 0.0).expect("it runs");
+        for got in &result.reactors[1].got {
             assert_eq!(*got, (0..EACH).collect::<Vec<_>>(), "seed {seed}");
         }
     }
 }
 
 #[test]
-fn one_seed_gives_one_run() {
+fn the_same_seed_gives_the_same_run() {
     let trace = |seed| {
-        let ran = reactors::run_recorded(&Network::flat(16), &noisy(seed, 20.0), Hypercube::world(4), 0.5);
+        let result = reactors::run_traced(&Network::flat(16), &noisy(seed, 20.0), Hypercube::world(4), 0.5);
         let mut text = String::new();
-        ran.expect("it runs").trace.expect("it was recorded").json(&mut text).expect("a string takes everything");
+        result
+            .expect("it runs")
+            .trace
+            .expect("it was recorded")
+            .write_json(&mut text)
+            .expect("a string takes everything");
         text
     };
     assert_eq!(trace(3), trace(3));
@@ -287,40 +292,41 @@ fn one_seed_gives_one_run() {
 #[test]
 fn a_hundred_thousand_reactors() {
     let ranks = 100_000;
-    let ran = reactors::run(&Network::flat(ranks), &MACHINE.into(), Ring::world(ranks, 1), 0.0).expect("it runs");
-    assert_eq!((ran.messages, ran.reactors[0].seen[0]), (u64::from(ranks), u64::from(ranks) - 1));
-    assert_eq!(ran.most_in_flight, 1);
+    let result = reactors::run(&Network::flat(ranks), &MACHINE.into(), Ring::world(ranks, 1), 0.0).expect("it runs");
+    assert_eq!((result.messages, result.reactors[0].seen[0]), (u64::from(ranks), u64::from(ranks) - 1));
+    assert_eq!(result.max_in_flight, 1);
 }
 
 #[test]
-fn nobody_dies_twice_and_time_ends() {
-    // The earlier one counts, whatever the order.
-    for deaths in [vec![(2, 28.0), (2, 900.0)], vec![(2, 900.0), (2, 28.0)]] {
-        let dead = Settings { noise: Noise { deaths, ..Noise::default() }, ..MACHINE.into() };
-        let error = reactors::run(&Network::flat(5), &dead, Ring::world(5, 1), 0.0).unwrap_err();
+fn a_rank_fails_once_and_time_overflows_are_errors() {
+    // The earlier failure counts, whatever the order.
+    for failures in [vec![(2, 28.0), (2, 900.0)], vec![(2, 900.0), (2, 28.0)]] {
+        let failing = Settings { noise: Noise { failures, ..Noise::default() }, ..MACHINE.into() };
+        let error = reactors::run(&Network::flat(5), &failing, Ring::world(5, 1), 0.0).unwrap_err();
         assert!(error.to_string().starts_with("deadlock: 3 of 5"), "{error}");
     }
-    let late = Settings { noise: Noise { deaths: vec![(2, 900.0), (2, 800.0)], ..Noise::default() }, ..MACHINE.into() };
-    assert_eq!(reactors::run(&Network::flat(5), &late, Ring::world(5, 1), 0.0).expect("it runs").died, [2]);
+    let late =
+        Settings { noise: Noise { failures: vec![(2, 900.0), (2, 800.0)], ..Noise::default() }, ..MACHINE.into() };
+    assert_eq!(reactors::run(&Network::flat(5), &late, Ring::world(5, 1), 0.0).expect("it runs").failed, [2]);
     let error = reactors::run(&Network::flat(2), &MACHINE.into(), Ring::world(2, 20), 1e12).unwrap_err();
-    assert_eq!(error, Error::TooLong);
+    assert_eq!(error, Error::TimeOverflow);
 }
 
 #[test]
-fn those_who_are_not_done_are_named() {
-    let dead = Settings { noise: Noise { deaths: vec![(2, 28.0)], ..Noise::default() }, ..MACHINE.into() };
-    let error = reactors::run(&Network::flat(5), &dead, Ring::world(5, 1), 0.0).unwrap_err();
-    // Rank 2 died while it took the token.
-    let text = "deadlock: 3 of 5 ranks wait for what never comes: rank 0; rank 3; rank 4";
+fn unfinished_ranks_are_reported() {
+    let failing = Settings { noise: Noise { failures: vec![(2, 28.0)], ..Noise::default() }, ..MACHINE.into() };
+    let error = reactors::run(&Network::flat(5), &failing, Ring::world(5, 1), 0.0).unwrap_err();
+    // Rank 2 failed while it received the token.
+    let text = "deadlock: 3 of 5 ranks wait forever: rank 0; rank 3; rank 4";
     assert_eq!(error.to_string(), text);
     let error = reactors::run(&Network::flat(5), &MACHINE.into(), Ring::world(4, 1), 0.0).unwrap_err();
-    assert_eq!(error, Error::Reactors { reactors: 4, network: 5 });
+    assert_eq!(error, Error::ReactorCountMismatch { reactors: 4, network: 5 });
     let error = reactors::run(&Network::flat(4), &MACHINE.into(), Ring::world(4, 1), -1.0).unwrap_err();
     assert!(error.to_string().contains("handler"));
-    // Messages that wait for the CPU are held: the cap is for that.
+    // Messages that wait for the CPU count towards the memory cap.
     let small = Settings { memory_cap: Some(1000), ..MACHINE.into() };
     let error = reactors::run(&Network::flat(2), &small, streams(1), 1000.0).unwrap_err();
-    assert!(matches!(error, Error::Memory { rank: 1, cap: 1000, .. }), "{error}");
-    let ran = reactors::run(&Network::flat(2), &small, streams(1), 0.0).expect("what was handled is not held");
-    assert!(ran.bytes > 1000);
+    assert!(matches!(error, Error::OutOfMemory { rank: 1, cap: 1000, .. }), "{error}");
+    let result = reactors::run(&Network::flat(2), &small, streams(1), 0.0).expect("handled messages are released");
+    assert!(result.bytes > 1000);
 }

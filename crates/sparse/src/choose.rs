@@ -1,78 +1,92 @@
-//! `exchange/auto`: the protocol that is cheapest for what exchanges were like so far.
+//! `exchange/auto`: selects the cheapest protocol for the traffic of the previous exchange.
 //!
-//! What they were like is the census of the exchange before, which all ranks have got with it. So all choose the same, and
-//! nobody asks anybody. Costs are those of the files of the protocols, in LogGP.
+//! All ranks have the traffic summary of the previous exchange, so all select the same protocol without communication.
+//! The costs are those in the headers of the protocols, in LogGP.
 
-use treepie_comm::protocol::Means;
+use treepie_comm::protocol::ReactorCapabilities;
 use treepie_model::LogGP;
 
-use crate::census::Census;
-use crate::protocol::Protocol;
+use crate::protocol::ExchangeProtocol;
+use crate::traffic_summary::TrafficSummary;
 
-/// What things cost, in microseconds.
+/// Cost parameters, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// Of messages.
+pub struct ProtocolCosts {
+    /// LogGP parameters of messages.
     pub network: LogGP,
-    /// Of the engine's barrier, if there is one.
+    /// Time of the engine's barrier, if it has one.
     pub barrier: f64,
-    /// Until a rank that others share a core with runs again, which each step of an exchange waits for.
-    pub turn: f64,
-    /// Bytes from which on a message is announced before it is sent, which is as good as an answer.
-    pub announced: u64,
+    /// Time until a rank on an oversubscribed core runs again; each step of an exchange waits for it.
+    pub scheduling_delay: f64,
+    /// Bytes from which on messages use the rendezvous protocol, whose handshake acknowledges them.
+    pub rendezvous_threshold: u64,
 }
 
-impl Costs {
-    /// On a network with these parameters.
-    pub fn of_network(network: LogGP) -> Self {
-        Self { network, barrier: 0.0, turn: 0.0, announced: u64::MAX }
+impl ProtocolCosts {
+    /// Costs on a network with these parameters.
+    pub fn for_network(network: LogGP) -> Self {
+        Self { network, barrier: 0.0, scheduling_delay: 0.0, rendezvous_threshold: u64::MAX }
     }
 
-    /// In the memory of one machine, with so many ranks on each core.
-    pub fn of_machine(ranks_per_core: f64) -> Self {
+    /// Costs on shared memory with this number of ranks per core.
+    pub fn for_shared_memory(ranks_per_core: f64) -> Self {
         let sharing = ranks_per_core.max(1.0);
         let network = LogGP { latency: 0.15, overhead: 0.1, gap: 0.1, per_byte: 0.0001 };
-        let turn = 1.1 * (sharing - 1.0);
-        Self { network, barrier: 0.2 + turn, turn, announced: 8 << 10 }
+        let scheduling_delay = 1.1 * (sharing - 1.0);
+        Self { network, barrier: 0.2 + scheduling_delay, scheduling_delay, rendezvous_threshold: 8 << 10 }
     }
 }
 
-/// An exchange that was like this is expected where nothing is known: the paper's.
-const USUAL: (u64, u64) = (6, 1024);
+/// Neighbours and message bytes assumed before the first exchange: those of the paper's microbenchmark.
+const DEFAULT_PATTERN: (u64, u64) = (6, 1024);
 
-/// The cheapest protocol for exchanges like that one.
-pub fn choose(ranks: u32, means: Means, costs: &Costs, seen: Census) -> Protocol {
-    let possible = Protocol::ALL.into_iter().filter(|protocol| protocol.lacks(means).is_none());
-    let priced = possible.map(|protocol| (protocol, price(protocol, ranks, means, costs, seen)));
-    priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Protocol::Nbx, |(protocol, _)| protocol)
+/// The cheapest protocol for this traffic.
+pub fn choose(
+    ranks: u32,
+    capabilities: ReactorCapabilities,
+    costs: &ProtocolCosts,
+    summary: TrafficSummary,
+) -> ExchangeProtocol {
+    let available =
+        ExchangeProtocol::ALL.into_iter().filter(|protocol| protocol.missing_capability(capabilities).is_none());
+    let priced = available.map(|protocol| (protocol, predicted_cost(protocol, ranks, capabilities, costs, summary)));
+    priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(ExchangeProtocol::Nbx, |(protocol, _)| protocol)
 }
 
-/// What an exchange costs.
-pub fn price(protocol: Protocol, ranks: u32, means: Means, costs: &Costs, seen: Census) -> f64 {
-    let neighbours = seen.neighbours().unwrap_or(USUAL.0).min(u64::from(ranks) * 4) as f64;
-    let longest = seen.longest().unwrap_or(USUAL.1);
-    let Costs { network, barrier, turn, .. } = *costs;
+/// The predicted time of an exchange.
+pub fn predicted_cost(
+    protocol: ExchangeProtocol,
+    ranks: u32,
+    capabilities: ReactorCapabilities,
+    costs: &ProtocolCosts,
+    summary: TrafficSummary,
+) -> f64 {
+    let neighbours = summary.max_neighbours().unwrap_or(DEFAULT_PATTERN.0).min(u64::from(ranks) * 4) as f64;
+    let longest = summary.max_message_bytes().unwrap_or(DEFAULT_PATTERN.1);
+    let ProtocolCosts { network, barrier, scheduling_delay, .. } = *costs;
     let rounds = f64::from(ranks.next_power_of_two().ilog2());
     let p = f64::from(ranks);
-    let spacing = network.spacing();
-    // One message after which somebody can go on.
-    let step = network.latency + 2.0 * network.overhead + turn;
+    let interval = network.message_interval();
+    // One message on the critical path.
+    let step = network.latency + 2.0 * network.overhead + scheduling_delay;
     let bytes = |bytes: f64| bytes * network.per_byte;
-    let data = |messages: f64| (messages - 1.0).max(0.0) * spacing + step + bytes(neighbours * longest as f64);
-    let closing = if means.barrier { barrier } else { rounds * step };
+    let data = |messages: f64| (messages - 1.0).max(0.0) * interval + step + bytes(neighbours * longest as f64);
+    let barrier_time = if capabilities.barrier { barrier } else { rounds * step };
     match protocol {
-        Protocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbours),
-        Protocol::Pcx => rounds * step + bytes(4.0 * p) + data(neighbours),
-        Protocol::Rsx if means.counters => neighbours * spacing + closing + data(neighbours),
-        Protocol::Rsx => 2.0 * (network.latency + turn + neighbours * spacing) + closing + data(neighbours),
-        Protocol::Nbx => {
-            let answers = if longest >= costs.announced { 0.0 } else { neighbours * spacing };
-            data(neighbours) + network.latency + turn + answers + closing
+        ExchangeProtocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbours),
+        ExchangeProtocol::Pcx => rounds * step + bytes(4.0 * p) + data(neighbours),
+        ExchangeProtocol::Rsx if capabilities.counters => neighbours * interval + barrier_time + data(neighbours),
+        ExchangeProtocol::Rsx => {
+            2.0 * (network.latency + scheduling_delay + neighbours * interval) + barrier_time + data(neighbours)
         }
-        Protocol::NbxBehind => data(neighbours) - turn + closing,
-        Protocol::NbxAllChannels => data(neighbours.max(p - 1.0)),
-        // Each message is sent again in every other step, and copied twice for it.
-        Protocol::Crystal => rounds * (step + 1.5 * bytes(neighbours * (longest + 16) as f64)),
+        ExchangeProtocol::Nbx => {
+            let acknowledgements = if longest >= costs.rendezvous_threshold { 0.0 } else { neighbours * interval };
+            data(neighbours) + network.latency + scheduling_delay + acknowledgements + barrier_time
+        }
+        ExchangeProtocol::NbxOrderedBarrier => data(neighbours) - scheduling_delay + barrier_time,
+        ExchangeProtocol::NbxAllChannels => data(neighbours.max(p - 1.0)),
+        // Each message is forwarded in every other step, and copied twice for it.
+        ExchangeProtocol::Crystal => rounds * (step + 1.5 * bytes(neighbours * (longest + 16) as f64)),
     }
 }
 
@@ -81,16 +95,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_chosen_depends_on_ranks_neighbours_and_means() {
-        let jaguar = Costs::of_network(LogGP { latency: 9.9, overhead: 1.75, gap: 3.4, per_byte: 0.00058 });
-        let none = Means::default();
-        let six = Census::of(6, 512);
-        assert_eq!(choose(2, none, &jaguar, Census::of(1, 512)), Protocol::NbxAllChannels);
+    fn the_choice_depends_on_ranks_neighbours_and_capabilities() {
+        let jaguar = ProtocolCosts::for_network(LogGP { latency: 9.9, overhead: 1.75, gap: 3.4, per_byte: 0.00058 });
+        let none = ReactorCapabilities::default();
+        let six = TrafficSummary::new(6, 512);
+        assert_eq!(choose(2, none, &jaguar, TrafficSummary::new(1, 512)), ExchangeProtocol::NbxAllChannels);
         let many = choose(16_384, none, &jaguar, six);
-        assert!(matches!(many, Protocol::Nbx | Protocol::Crystal), "{many}");
-        // Much data is not sent several times.
-        assert_eq!(choose(16_384, none, &jaguar, Census::of(6, 1 << 20)), Protocol::Nbx);
-        let memory = Means { barrier: true, arrives_last: true, counters: true };
-        assert_eq!(choose(16, memory, &Costs::of_machine(8.0), six), Protocol::NbxBehind);
+        assert!(matches!(many, ExchangeProtocol::Nbx | ExchangeProtocol::Crystal), "{many}");
+        // Large messages are not forwarded.
+        assert_eq!(choose(16_384, none, &jaguar, TrafficSummary::new(6, 1 << 20)), ExchangeProtocol::Nbx);
+        let memory = ReactorCapabilities { barrier: true, barrier_flushes: true, counters: true };
+        assert_eq!(
+            choose(16, memory, &ProtocolCosts::for_shared_memory(8.0), six),
+            ExchangeProtocol::NbxOrderedBarrier
+        );
     }
 }

@@ -1,84 +1,92 @@
-//! Exchanges on communicators.
+//! Sparse exchanges on communicators.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
-use treepie_comm::protocol::{Means, log_choice};
+use treepie_comm::protocol::{ReactorCapabilities, log_choice};
 use treepie_comm::{Comm, Request};
 use treepie_model::LogGP;
 
-use crate::census::Census;
-use crate::choose::{Costs, choose};
+use crate::choose::{ProtocolCosts, choose};
 use crate::pattern::Pattern;
-use crate::protocol::{Exchange, Place, Post, Protocol};
+use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+use crate::traffic_summary::TrafficSummary;
 
-/// What came: who sent it, and what.
+/// The received messages, each with its source.
 pub type Received<T> = Vec<(Rank, Vec<T>)>;
 
-/// Exchanges in which every rank knows whom it sends to, and nobody knows who will send to them.
+/// Dynamic sparse data exchange: every rank knows its destinations, no rank knows its sources.
 ///
-/// All ranks of the communicator call the same one. `using("exchange/nbx")` on a handle, or `TREEPIE_ALGORITHM`, says by which
-/// protocol; else it is chosen by what the exchanges on this communicator were like so far.
+/// These are collective operations. `with_algorithm("exchange/nbx")` on a handle, or `TREEPIE_ALGORITHM`, selects the
+/// protocol. Otherwise it is chosen from the previous exchange on this communicator.
 pub trait SparseExchange {
-    /// Sends messages to ranks, and returns those that were sent to this one, in the order of their sources, and of one
-    /// source in the order in which it sent them. There may be none, several to one rank, and some to oneself.
+    /// Sends messages and returns those sent to this rank, sorted by source; those of one source in the order sent. A
+    /// rank may send nothing, several messages to one rank, and messages to itself.
     ///
     /// # Errors
-    /// [`Error::BadRank`] for a destination that does not exist; then the others get [`Error::GaveUp`], or
-    /// [`Error::CallsDiffer`] in checked mode, and nothing is received anywhere. [`Error::Mismatch`] where a message is no whole number of elements: it was sent as something else.
-    /// [`Error::PeerLost`] if a rank ends in the middle of it.
+    /// [`Error::BadRank`] for a destination that does not exist. The other ranks then get [`Error::Aborted`], or
+    /// [`Error::CollectiveMismatch`] in checked mode, and no rank receives anything. [`Error::PartialElement`] if a
+    /// message is not a whole number of elements: its sender used another type. [`Error::PeerLost`] if a rank ends
+    /// during the exchange.
     fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>>;
 
-    /// Begins an exchange; the request gives what came. Several may go on at once, and end in any order.
+    /// Starts a nonblocking exchange; the request returns the received messages. Several may be active at once and
+    /// complete in any order.
     fn iexchange<T: Pod>(
         &self,
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
     ) -> Result<Request<'static, Received<T>>>;
 
-    /// Sends messages, and hands those that were sent to this rank to `handle` as they come, in no order, but those of one
-    /// source in theirs; nothing is kept. `handle` may use the communicator for messages, not for operations of all ranks. If
-    /// it panics, this rank takes part to the end without handling anything more, and panics then.
+    /// Sends messages, and passes each message for this rank to `handle` on arrival instead of storing it. Messages of
+    /// one source arrive in the order sent; there is no order between sources. `handle` may use the communicator for
+    /// point-to-point messages, not for collective operations. If it panics, this rank completes the exchange without
+    /// calling it again, and then resumes the panic.
     fn exchange_with<T: Pod>(
         &self,
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
         handle: impl FnMut(Rank, Vec<T>),
     ) -> Result<()>;
 
-    /// Finds out who sends to this rank if each rank sends to its `destinations`, to be used as long as they stay the same.
+    /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbours.
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern>;
 }
 
-/// What is known of the exchanges on a communicator.
+/// The history of exchanges on a communicator.
 #[derive(Default)]
-struct History {
-    /// Of the last blocking one; nothing if that has failed. Nonblocking ones end at other times on other ranks, so nothing is
-    /// learnt of them.
-    seen: Cell<Census>,
-    /// The protocol of the last one.
-    last: Cell<Option<Protocol>>,
-    /// What was chosen for exchanges like that, by these means.
-    chosen: Cell<Option<(Census, Means, Protocol)>>,
+struct ExchangeHistory {
+    /// Summary of the last blocking exchange; empty if that failed. Nonblocking ones complete at different times on
+    /// different ranks, so they are not recorded.
+    last_summary: Cell<TrafficSummary>,
+    /// The protocol of the last exchange.
+    last_protocol: Cell<Option<ExchangeProtocol>>,
+    /// The last choice, and the summary and capabilities it was made for.
+    chosen: Cell<Option<(TrafficSummary, ReactorCapabilities, ExchangeProtocol)>>,
 }
 
-impl History {
-    /// The protocol for exchanges like the last one.
-    fn choose(&self, comm: &Comm, means: Means) -> Protocol {
-        let seen = self.seen.get();
-        if let Some((like, by, protocol)) = self.chosen.get()
-            && (like, by) == (seen, means)
+impl ExchangeHistory {
+    /// The cheapest protocol for exchanges like the last one.
+    fn choose(&self, comm: &Comm, capabilities: ReactorCapabilities) -> ExchangeProtocol {
+        let summary = self.last_summary.get();
+        if let Some((for_summary, for_capabilities, protocol)) = self.chosen.get()
+            && (for_summary, for_capabilities) == (summary, capabilities)
         {
             return protocol;
         }
-        let costs = comm.ranks_per_core().map_or_else(|| Costs::of_network(NETWORK), Costs::of_machine);
-        let protocol = choose(comm.size() as u32, means, &costs, seen);
-        self.chosen.set(Some((seen, means, protocol)));
+        let costs = comm
+            .ranks_per_core()
+            .map_or_else(|| ProtocolCosts::for_network(DEFAULT_NETWORK), ProtocolCosts::for_shared_memory);
+        let protocol = choose(comm.size() as u32, capabilities, &costs, summary);
+        self.chosen.set(Some((summary, capabilities, protocol)));
         protocol
     }
 }
 
-/// Messages as they are sent, or why they cannot be.
-fn checked<T: Pod>(comm: &Comm, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Vec<(u32, Bytes)>> {
+/// Checks destinations and converts messages to bytes.
+fn validate_messages<T: Pod>(
+    comm: &Comm,
+    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+) -> Result<Vec<(u32, Bytes)>> {
     let size = comm.size();
     let checked = |(rank, data): (Rank, Vec<T>)| {
         if rank < size { Ok((rank as u32, Bytes::from(data))) } else { Err(Error::BadRank { rank, size }) }
@@ -88,62 +96,62 @@ fn checked<T: Pod>(comm: &Comm, messages: impl IntoIterator<Item = (Rank, Vec<T>
 
 fn elements<T: Pod>(bytes: Bytes) -> Result<Vec<T>> {
     let element = size_of::<T>();
-    bytes.into_vec().map_err(|bytes| Error::Mismatch { bytes: bytes.as_slice().len() as u64, element })
+    bytes.into_vec().map_err(|bytes| Error::PartialElement { bytes: bytes.as_slice().len() as u64, element })
 }
 
-fn received<T: Pod>(post: &mut Post) -> Result<Received<T>> {
-    let all = post.take_sorted().into_iter();
+fn take_received<T: Pod>(buffers: &mut ExchangeBuffers) -> Result<Received<T>> {
+    let all = buffers.take_sorted().into_iter();
     all.map(|(from, bytes)| Ok((from as Rank, elements(bytes)?))).collect()
 }
 
-/// By which protocol, as was asked for or is cheapest.
-fn protocol(comm: &Comm, means: Means) -> Result<Protocol> {
-    let history = comm.attachment::<History>();
-    let protocol = match comm.asked_protocol("exchange")?.filter(|id| *id != AUTO) {
-        Some(id) => id.parse::<Protocol>()?,
-        None => history.choose(comm, means),
+/// The requested protocol, or else the cheapest.
+fn select_protocol(comm: &Comm, capabilities: ReactorCapabilities) -> Result<ExchangeProtocol> {
+    let history = comm.attribute::<ExchangeHistory>();
+    let protocol = match comm.requested_protocol("exchange")?.filter(|id| *id != AUTO) {
+        Some(id) => id.parse::<ExchangeProtocol>()?,
+        None => history.choose(comm, capabilities),
     };
-    if let Some(lacking) = protocol.lacks(means) {
-        return Err(Error::Algorithm(format!("{protocol} needs {lacking}, which there is not here")));
+    if let Some(missing) = protocol.missing_capability(capabilities) {
+        return Err(Error::Algorithm(format!("{protocol} needs {missing}, which this engine does not have")));
     }
-    if history.last.replace(Some(protocol)) != Some(protocol) {
+    if history.last_protocol.replace(Some(protocol)) != Some(protocol) {
         log_choice(comm, format_args!("{protocol} for {} ranks", comm.size()));
     }
     Ok(protocol)
 }
 
-/// The protocol of the exchange that was last begun on this communicator.
-pub fn chosen_protocol(comm: &Comm) -> Option<Protocol> {
-    comm.attachment::<History>().last.get()
+/// The protocol of the exchange last started on this communicator.
+pub fn chosen_protocol(comm: &Comm) -> Option<ExchangeProtocol> {
+    comm.attribute::<ExchangeHistory>().last_protocol.get()
 }
 
 const AUTO: &str = "exchange/auto";
 
-/// Of a usual cluster; where nothing is known, only how parameters compare matters.
-const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+/// Parameters of a typical cluster: without a measurement only their ratios matter.
+const DEFAULT_NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
-/// The exchange on this rank. If its messages are refused, the protocol is the same, and given up at once.
+/// Starts the exchange on this rank. If its messages are invalid, starts the same protocol and aborts it at once.
 fn begin<T: Pod>(
     comm: &Comm,
-    means: Means,
+    capabilities: ReactorCapabilities,
     messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
-) -> Result<Box<dyn Exchange>> {
-    let at = Place { rank: comm.rank() as u32, ranks: comm.size() as u32 };
-    let protocol = protocol(comm, means);
-    // Others must not wait for a rank that does not take part. Those who give up need not agree about the protocol.
-    let give_up = || {
-        let protocol = *protocol.as_ref().unwrap_or(&Protocol::Nbx);
-        comm.give_up_protocol(protocol.begin(at, means, Vec::new()), means.barrier);
+) -> Result<Box<dyn ExchangeReactor>> {
+    let position = RingPosition { rank: comm.rank() as u32, ranks: comm.size() as u32 };
+    let protocol = select_protocol(comm, capabilities);
+    // Other ranks must not wait for a rank that does not take part. Ranks that abort need not agree on the protocol.
+    let abort = || {
+        let protocol = *protocol.as_ref().unwrap_or(&ExchangeProtocol::Nbx);
+        comm.abort_protocol(protocol.begin(position, capabilities, Vec::new()), capabilities.barrier);
     };
-    // The iterator is the program's, and may panic.
-    match catch_unwind(AssertUnwindSafe(|| checked(comm, messages))) {
-        Ok(Ok(messages)) if protocol.is_ok() => Ok(protocol?.begin(at, means, messages)),
+    // The iterator is user code, and may panic.
+    match catch_unwind(AssertUnwindSafe(|| validate_messages(comm, messages))) {
+        Ok(Ok(messages)) if protocol.is_ok() => Ok(protocol?.begin(position, capabilities, messages)),
         Ok(messages) => {
-            give_up();
+            abort();
             Err(protocol.err().or(messages.err()).expect("one of them is an error"))
         }
         Err(panic) => {
-            give_up();
+            abort();
             resume_unwind(panic)
         }
     }
@@ -152,33 +160,33 @@ fn begin<T: Pod>(
 fn run<T: Pod>(
     comm: &Comm,
     messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
-    meanwhile: impl FnMut(&mut Box<dyn Exchange>),
-) -> Result<Box<dyn Exchange>> {
-    let exchange = begin(comm, comm.means(), messages);
-    let is_refused = exchange.is_err();
+    meanwhile: impl FnMut(&mut Box<dyn ExchangeReactor>),
+) -> Result<Box<dyn ExchangeReactor>> {
+    let exchange = begin(comm, comm.capabilities(), messages);
+    let is_invalid = exchange.is_err();
     let exchange = exchange.and_then(|exchange| comm.run_protocol(exchange, align_of::<T>(), meanwhile));
-    // It never began, and ranks that called something else know nothing of it.
-    if comm.is_checked() && (is_refused || matches!(exchange, Err(Error::CallsDiffer { .. }))) {
+    // The exchange never started; ranks that called another operation have no record of it.
+    if comm.is_checked() && (is_invalid || matches!(exchange, Err(Error::CollectiveMismatch { .. }))) {
         return exchange;
     }
-    // If it failed on some ranks only, these choose another protocol than the others for the next one. That fails on all,
-    // since each message names its protocol, and then all choose the same again.
-    let seen = exchange.as_ref().map_or(Census::default(), |exchange| exchange.census());
-    comm.attachment::<History>().seen.set(seen);
+    // If the exchange failed on some ranks only, these choose another protocol for the next one. That fails on all
+    // ranks, since tags identify the protocol, and then all choose the same again.
+    let summary = exchange.as_ref().map_or(TrafficSummary::default(), |exchange| exchange.traffic_summary());
+    comm.attribute::<ExchangeHistory>().last_summary.set(summary);
     exchange
 }
 
 impl SparseExchange for Comm {
     fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>> {
-        received(run(self, messages, |_| {})?.post())
+        take_received(run(self, messages, |_| {})?.buffers())
     }
 
     fn iexchange<T: Pod>(
         &self,
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
     ) -> Result<Request<'static, Received<T>>> {
-        let exchange = begin(self, Means::default(), messages)?;
-        Ok(self.start_protocol(exchange, align_of::<T>(), |exchange| received(exchange.post())))
+        let exchange = begin(self, ReactorCapabilities::default(), messages)?;
+        Ok(self.start_protocol(exchange, align_of::<T>(), |exchange| take_received(exchange.buffers())))
     }
 
     fn exchange_with<T: Pod>(
@@ -188,9 +196,9 @@ impl SparseExchange for Comm {
     ) -> Result<()> {
         let (mut failure, mut panic) = (None, None);
         let result = run(self, messages, |exchange| {
-            for (from, bytes) in exchange.post().take_received() {
+            for (from, bytes) in exchange.buffers().take_received() {
                 match elements(bytes) {
-                    // If this rank gave up now, it would not learn by what the others choose the next protocol.
+                    // If this rank aborted now, it would miss the summary by which the others choose the next protocol.
                     Ok(data) if panic.is_none() => {
                         panic = catch_unwind(AssertUnwindSafe(|| handle(from as Rank, data))).err();
                     }

@@ -1,36 +1,37 @@
-//! Dynamic sparse data exchange: send to whom you like, learn who sent to you.   [Hoefler, Siebert, Lumsdaine 2010]
+//! Dynamic sparse data exchange (DSDE): each rank knows its destinations and learns its sources.
+//! [Hoefler, Siebert, Lumsdaine 2010, "the NBX paper"]
 //!
-//! Each protocol is a state machine on one rank ([`Exchange`]), so it runs over every engine and in the simulator, where
-//! messages are delayed and reordered by a seed.
+//! Each protocol is a state machine on one rank ([`ExchangeReactor`]), so it runs on every engine and in the simulator,
+//! which delays and reorders messages by a seed.
 //!
 //! | file | what |
 //! |---|---|
-//! | `exchange` | what programs call: [`SparseExchange`] |
-//! | `pattern` | neighbourhoods that stay |
-//! | `protocol`, `named`, `tags` | what all protocols have in common; that they are not taken for each other |
+//! | `exchange` | the API: [`SparseExchange`] |
+//! | `pattern` | static neighbourhoods |
+//! | `protocol`, `protocol_tagged`, `tags` | the interface of a protocol; tags that identify the protocol |
 //! | `protocols/` | PEX, PCX, RSX, NBX and its variants, the crystal router |
-//! | `closing` | the barrier at the end, by messages or by the engine |
-//! | `census`, `choose` | what all learn of an exchange, and the choice by it |
-//! | `rounds` | exchange after exchange, for the simulator |
-//! | `microbenchmark` | the paper's random neighbours |
+//! | `dissemination_barrier` | the final barrier, by messages or by the engine |
+//! | `traffic_summary`, `choose` | what all ranks learn about an exchange; protocol selection |
+//! | `exchange_sequence` | consecutive exchanges, for the simulator |
+//! | `microbenchmark` | the paper's microbenchmark: random neighbours |
 #![forbid(unsafe_code)]
 
-mod census;
 pub mod choose;
-mod closing;
+mod dissemination_barrier;
 mod exchange;
+mod exchange_sequence;
 mod microbenchmark;
-mod named;
 mod pattern;
 mod protocol;
+mod protocol_tagged;
 mod protocols;
-mod rounds;
 mod tags;
+mod traffic_summary;
 
-pub use census::Census;
 pub use exchange::{Received, SparseExchange, chosen_protocol};
+pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::Pattern;
-pub use protocol::{Exchange, Place, Post, Protocol};
-pub use rounds::{Next, Rounds};
-pub use treepie_comm::protocol::Means;
+pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+pub use traffic_summary::TrafficSummary;
+pub use treepie_comm::protocol::ReactorCapabilities;

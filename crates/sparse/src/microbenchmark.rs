@@ -1,44 +1,46 @@
-//! The paper's microbenchmark: each rank sends messages of random lengths to some random others, drawn with the Mersenne
-//! Twister.   [NBX paper 5.1]
+//! The paper's microbenchmark: each rank sends messages of random lengths to k random ranks, drawn with the Mersenne
+//! Twister.
+//! [NBX paper 4.3]
 //!
-//! What a rank sends in a round follows from seed, rank and round alone, so every rank knows what to expect of every other.
+//! The messages of a rank in a round depend on seed, rank and round alone, so every rank can compute what it must
+//! receive.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use rand_mt::Mt64;
 
-/// Who sends what to whom, round after round.
+/// The parameters of the microbenchmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Microbenchmark {
-    /// What everything random follows from.
+    /// The random seed.
     pub seed: u64,
     /// P.
     pub ranks: u32,
-    /// k: how many others each rank sends to; all of them if there are no more.
+    /// k: the number of destinations of each rank, at most P - 1.
     pub neighbours: u32,
-    /// Bytes of a message, all equally likely.
+    /// Bytes of a message, uniformly distributed.
     pub lengths: RangeInclusive<usize>,
 }
 
 impl Microbenchmark {
-    /// With the paper's lengths: 1 to 1024 bytes.
+    /// The benchmark with the paper's lengths: 1 to 1024 bytes.
     pub fn new(seed: u64, ranks: u32, neighbours: u32) -> Self {
         Self { seed, ranks, neighbours, lengths: 1..=1024 }
     }
 
-    /// What a rank sends in a round: to whom, all different and none itself, and how many bytes.
+    /// The messages of a rank in a round: destination, distinct and never the rank itself, and bytes.
     pub fn messages(&self, rank: u32, round: u32) -> Vec<(u32, usize)> {
         let others = u64::from(self.ranks.saturating_sub(1));
         let shortest = *self.lengths.start();
         let lengths = (self.lengths.end().saturating_sub(shortest) as u64).saturating_add(1);
         let mut random = Mt64::new_with_key([self.seed, rank.into(), round.into()]);
-        // A shuffle of all others of which only the beginning is done, and only what has moved is stored.
-        let mut moved = HashMap::new();
-        let mut draw = |place: u64| {
-            let other = place + below(&mut random, others - place);
-            let last = moved.get(&place).copied().unwrap_or(place);
-            let target = moved.insert(other, last).unwrap_or(other) as u32;
+        // A partial Fisher-Yates shuffle of the other ranks that stores only the displaced entries.
+        let mut displaced = HashMap::new();
+        let mut draw = |index: u64| {
+            let other = index + below(&mut random, others - index);
+            let last = displaced.get(&index).copied().unwrap_or(index);
+            let target = displaced.insert(other, last).unwrap_or(other) as u32;
             let length = shortest + below(&mut random, lengths) as usize;
             (if target < rank { target } else { target + 1 }, length)
         };
@@ -46,7 +48,7 @@ impl Microbenchmark {
     }
 }
 
-/// A number below a bound, which is above 0.
+/// A random number below a positive bound.
 fn below(random: &mut Mt64, bound: u64) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(bound)) >> 64) as u64
 }

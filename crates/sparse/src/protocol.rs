@@ -1,110 +1,118 @@
-//! What all protocols for sparse exchanges have in common: how they are called, what they are given and what they give.
+//! The interface of all sparse exchange protocols: ids, reactors and message buffers.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
 use treepie_base::{Bytes, Error};
-use treepie_comm::protocol::Means;
+use treepie_comm::protocol::ReactorCapabilities;
 use treepie_fabric::Reactor;
 
-use crate::census::Census;
-use crate::named::Named;
-use crate::protocols::{Crystal, Nbx, NbxAllChannels, NbxBehind, Pcx, Pex, Rsx};
+use crate::protocol_tagged::ProtocolTagged;
+use crate::protocols::{Crystal, Nbx, NbxAllChannels, NbxOrderedBarrier, Pcx, Pex, Rsx};
+use crate::traffic_summary::TrafficSummary;
 
-/// A protocol.
+/// A sparse exchange protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Protocol {
-    /// Personalised exchange of sizes.
+pub enum ExchangeProtocol {
+    /// Personalized exchange: an all-to-all of message sizes.
     Pex,
-    /// Personalised census of numbers of messages.
+    /// Personalized census: a reduce-scatter of message counts.
     Pcx,
-    /// Remote summation of numbers of messages.
+    /// Remote summation of message counts.
     Rsx,
-    /// Nonblocking consensus with synchronous sends: the consistency condition 4 of the paper.
+    /// Nonblocking consensus with synchronous sends: consistency condition 4 of the paper.
     Nbx,
-    /// Nonblocking consensus where the barrier is behind all messages: condition 1.
-    NbxBehind,
-    /// Nonblocking consensus with a barrier over all channels, in which messages do not overtake it: condition 2.
+    /// Nonblocking consensus with a barrier that no message overtakes: condition 1.
+    NbxOrderedBarrier,
+    /// Nonblocking consensus with a barrier over all channels: condition 2.
     NbxAllChannels,
-    /// Store and forward.
+    /// The crystal router: store and forward.
     Crystal,
 }
 
-impl Protocol {
-    /// All of them.
+impl ExchangeProtocol {
+    /// All protocols.
     pub const ALL: [Self; 7] =
-        [Self::Pex, Self::Pcx, Self::Rsx, Self::Nbx, Self::NbxBehind, Self::NbxAllChannels, Self::Crystal];
+        [Self::Pex, Self::Pcx, Self::Rsx, Self::Nbx, Self::NbxOrderedBarrier, Self::NbxAllChannels, Self::Crystal];
 
-    /// As `exchange/nbx`.
+    /// The id, such as `exchange/nbx`.
     pub fn id(self) -> &'static str {
         match self {
-            Protocol::Pex => "exchange/pex",
-            Protocol::Pcx => "exchange/pcx",
-            Protocol::Rsx => "exchange/rsx",
-            Protocol::Nbx => "exchange/nbx",
-            Protocol::NbxBehind => "exchange/nbx:condition=1",
-            Protocol::NbxAllChannels => "exchange/nbx:condition=2",
-            Protocol::Crystal => "exchange/crystal",
+            ExchangeProtocol::Pex => "exchange/pex",
+            ExchangeProtocol::Pcx => "exchange/pcx",
+            ExchangeProtocol::Rsx => "exchange/rsx",
+            ExchangeProtocol::Nbx => "exchange/nbx",
+            ExchangeProtocol::NbxOrderedBarrier => "exchange/nbx:condition=1",
+            ExchangeProtocol::NbxAllChannels => "exchange/nbx:condition=2",
+            ExchangeProtocol::Crystal => "exchange/crystal",
         }
     }
 
-    /// Whether it needs more than messages, and there is no such thing.
-    pub fn lacks(self, means: Means) -> Option<&'static str> {
-        (self == Protocol::NbxBehind && !means.arrives_last).then_some("a barrier that is behind all messages")
+    /// The capability that the protocol needs and the engine lacks, if any.
+    pub fn missing_capability(self, capabilities: ReactorCapabilities) -> Option<&'static str> {
+        (self == ExchangeProtocol::NbxOrderedBarrier && !capabilities.barrier_flushes)
+            .then_some("a barrier ordered behind all messages")
     }
 
-    /// The protocol on one rank, with these messages.
-    pub fn begin(self, at: Place, means: Means, messages: Vec<(u32, Bytes)>) -> Box<dyn Exchange> {
-        let post = Post::new(at, messages);
+    /// Starts the protocol on one rank with these messages.
+    pub fn begin(
+        self,
+        position: RingPosition,
+        capabilities: ReactorCapabilities,
+        messages: Vec<(u32, Bytes)>,
+    ) -> Box<dyn ExchangeReactor> {
+        let buffers = ExchangeBuffers::new(position, messages);
         match self {
-            Protocol::Pex => Box::new(Named::new(self, Pex::new(at, post))),
-            Protocol::Pcx => Box::new(Named::new(self, Pcx::new(at, post))),
-            Protocol::Rsx => Box::new(Named::new(self, Rsx::new(at, means, post))),
-            Protocol::Nbx => Box::new(Named::new(self, Nbx::new(at, means, post))),
-            Protocol::NbxBehind => Box::new(Named::new(self, NbxBehind::new(post))),
-            Protocol::NbxAllChannels => Box::new(Named::new(self, NbxAllChannels::new(at, post))),
-            Protocol::Crystal => Box::new(Named::new(self, Crystal::new(at, post))),
+            ExchangeProtocol::Pex => Box::new(ProtocolTagged::new(self, Pex::new(position, buffers))),
+            ExchangeProtocol::Pcx => Box::new(ProtocolTagged::new(self, Pcx::new(position, buffers))),
+            ExchangeProtocol::Rsx => Box::new(ProtocolTagged::new(self, Rsx::new(position, capabilities, buffers))),
+            ExchangeProtocol::Nbx => Box::new(ProtocolTagged::new(self, Nbx::new(position, capabilities, buffers))),
+            ExchangeProtocol::NbxOrderedBarrier => Box::new(ProtocolTagged::new(self, NbxOrderedBarrier::new(buffers))),
+            ExchangeProtocol::NbxAllChannels => {
+                Box::new(ProtocolTagged::new(self, NbxAllChannels::new(position, buffers)))
+            }
+            ExchangeProtocol::Crystal => Box::new(ProtocolTagged::new(self, Crystal::new(position, buffers))),
         }
     }
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for ExchangeProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id())
     }
 }
 
-impl FromStr for Protocol {
+impl FromStr for ExchangeProtocol {
     type Err = Error;
 
     fn from_str(id: &str) -> Result<Self, Error> {
-        let found = Protocol::ALL.into_iter().find(|protocol| protocol.id() == id);
-        found.ok_or_else(|| Error::Algorithm(format!("there is no protocol `{id}` for exchanges")))
+        let found = ExchangeProtocol::ALL.into_iter().find(|protocol| protocol.id() == id);
+        found.ok_or_else(|| Error::Algorithm(format!("there is no exchange protocol `{id}`")))
     }
 }
 
-/// A rank among others.
+/// A rank and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RingPosition {
     /// This rank.
     pub rank: u32,
-    /// How many there are.
+    /// P.
     pub ranks: u32,
 }
 
-impl Place {
-    /// The rank so far ahead around the ring of all.
+impl RingPosition {
+    /// The rank `distance` ahead on the ring of ranks.
     pub(crate) fn ahead(self, distance: u32) -> u32 {
         (self.rank + distance) % self.ranks
     }
 
-    /// The rank so far behind.
+    /// The rank `distance` behind.
     pub(crate) fn behind(self, distance: u32) -> u32 {
         (self.rank + self.ranks - distance) % self.ranks
     }
 
-    /// How far ahead a rank is.
+    /// The distance ahead to a rank.
     pub(crate) fn distance_to(self, rank: u32) -> u32 {
         (rank + self.ranks - self.rank) % self.ranks
     }
@@ -115,54 +123,54 @@ impl Place {
     }
 }
 
-/// An exchange on one rank, by some protocol.
-pub trait Exchange: Reactor {
-    /// The messages: those to be sent, and those that have come.
-    fn post(&mut self) -> &mut Post;
+/// An exchange on one rank, by any protocol.
+pub trait ExchangeReactor: Reactor {
+    /// The outgoing and received messages.
+    fn buffers(&mut self) -> &mut ExchangeBuffers;
 
-    /// What all ranks together have seen, once it is done.
-    fn census(&self) -> Census;
+    /// The traffic summary over all ranks, once the exchange is done.
+    fn traffic_summary(&self) -> TrafficSummary;
 
-    /// Bytes that the protocol itself holds on this rank, at most; messages are not counted, nor their queues.
+    /// Peak bytes of protocol state on this rank, without messages and their queues.
     fn memory(&self) -> usize;
 }
 
-/// Messages of a rank in an exchange.
+/// The messages of one rank in an exchange.
 #[derive(Debug)]
-pub struct Post {
-    /// Those to others that are still to be sent.
+pub struct ExchangeBuffers {
+    /// Messages to other ranks that have not been sent.
     pub(crate) outgoing: VecDeque<(u32, Bytes)>,
     received: Vec<(u32, Bytes)>,
-    /// How many have come from others.
-    pub(crate) came: u64,
-    /// Of what this rank sends.
-    pub(crate) census: Census,
+    /// Messages received from other ranks.
+    pub(crate) num_received: u64,
+    /// This rank's contribution to the traffic summary.
+    pub(crate) summary: TrafficSummary,
 }
 
-impl Post {
-    /// Those to oneself have arrived.
-    pub(crate) fn new(at: Place, messages: Vec<(u32, Bytes)>) -> Self {
+impl ExchangeBuffers {
+    /// Delivers a rank's messages to itself at once.
+    pub(crate) fn new(position: RingPosition, messages: Vec<(u32, Bytes)>) -> Self {
         let longest = messages.iter().map(|(_, bytes)| bytes.as_slice().len()).max().unwrap_or(0);
-        let census = Census::of(messages.len(), longest);
-        let (received, outgoing) = if messages.iter().any(|(to, _)| *to == at.rank) {
-            messages.into_iter().partition(|(to, _)| *to == at.rank)
+        let summary = TrafficSummary::new(messages.len(), longest);
+        let (received, outgoing) = if messages.iter().any(|(to, _)| *to == position.rank) {
+            messages.into_iter().partition(|(to, _)| *to == position.rank)
         } else {
             (Vec::new(), messages)
         };
-        Self { outgoing: outgoing.into(), received, came: 0, census }
+        Self { outgoing: outgoing.into(), received, num_received: 0, summary }
     }
 
     pub(crate) fn receive(&mut self, from: u32, bytes: Bytes) {
-        self.came += 1;
+        self.num_received += 1;
         self.received.push((from, bytes));
     }
 
-    /// Takes what has come so far, in the order in which it came.
+    /// Takes the messages received so far, in arrival order.
     pub fn take_received(&mut self) -> Vec<(u32, Bytes)> {
         std::mem::take(&mut self.received)
     }
 
-    /// Takes all that has come, in the order of ranks, and of one rank in the order in which it was sent.
+    /// Takes the received messages sorted by source; those of one source in the order sent.
     pub fn take_sorted(&mut self) -> Vec<(u32, Bytes)> {
         let mut received = self.take_received();
         received.sort_by_key(|(from, _)| *from);
@@ -177,10 +185,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_handles_and_the_environment_know() {
+    fn ids_match_the_registered_protocols() {
         let ids = PROTOCOLS.iter().map(|(id, _)| *id);
         let known = ids.filter(|id| id.starts_with("exchange/") && *id != "exchange/auto");
-        assert_eq!(known.collect::<Vec<_>>(), Protocol::ALL.map(Protocol::id));
-        Protocol::ALL.into_iter().for_each(|protocol| assert_eq!(protocol.id().parse(), Ok(protocol)));
+        assert_eq!(known.collect::<Vec<_>>(), ExchangeProtocol::ALL.map(ExchangeProtocol::id));
+        ExchangeProtocol::ALL.into_iter().for_each(|protocol| assert_eq!(protocol.id().parse(), Ok(protocol)));
     }
 }

@@ -1,52 +1,52 @@
-//! What messages of exchanges are called: the protocol, a kind, and a small number.
+//! Tags of exchange messages: the protocol, a kind, and a small number.
 //!
-//! Ranks that run different protocols would take each other's messages for something else. So each message names its
-//! protocol; that is looked at in one place, before any protocol sees it.
+//! Ranks that run different protocols would misread each other's messages. So the tag identifies the protocol, and
+//! `ProtocolTagged` checks it before the protocol gets the message.
 
 use treepie_base::{Error, Result};
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// What a rank sends to another, as it was given. The number is the protocol's.
+pub(crate) enum MessageKind {
+    /// A message of the program. The meaning of the number is up to the protocol.
     Data,
-    /// Of the barrier at the end; the number is its round.
-    Closing,
-    /// What is told before data is sent; the number is the round.
+    /// A message of the final barrier; the number is its round.
+    Barrier,
+    /// Metadata sent before the data; the number is the round.
     Meta,
-    /// So many messages come.
+    /// A message count.
     Count,
 }
 
-const KINDS: [Kind; 4] = [Kind::Data, Kind::Closing, Kind::Meta, Kind::Count];
+const KINDS: [MessageKind; 4] = [MessageKind::Data, MessageKind::Barrier, MessageKind::Meta, MessageKind::Count];
 
-/// Of the number.
+/// Bits of the number.
 pub(crate) const NUMBER_BITS: u32 = 13;
 
-/// Of number and kind.
-const OWN_BITS: u32 = NUMBER_BITS + 2;
+/// Bits of number and kind.
+const PROTOCOL_TAG_BITS: u32 = NUMBER_BITS + 2;
 
-impl Kind {
+impl MessageKind {
     pub(crate) const fn tag(self, number: u32) -> u32 {
         (self as u32) << NUMBER_BITS | number
     }
 
-    pub(crate) fn of(tag: u32) -> (Self, u32) {
+    pub(crate) fn decode(tag: u32) -> (Self, u32) {
         (KINDS[(tag >> NUMBER_BITS) as usize % KINDS.len()], tag & ((1 << NUMBER_BITS) - 1))
     }
 }
 
-/// A protocol's own tag with the number of the protocol.
-pub(crate) fn of_protocol(protocol: u32, tag: u32) -> u32 {
-    assert_eq!(tag >> OWN_BITS, 0, "the tag of a protocol does not fit");
-    protocol << OWN_BITS | tag
+/// Adds the protocol's number to a tag.
+pub(crate) fn with_protocol(protocol: u32, tag: u32) -> u32 {
+    assert_eq!(tag >> PROTOCOL_TAG_BITS, 0, "the tag exceeds PROTOCOL_TAG_BITS");
+    protocol << PROTOCOL_TAG_BITS | tag
 }
 
-/// The protocol's own tag, if a message is of this protocol.
-pub(crate) fn own(protocol: u32, from: u32, tag: u32) -> Result<u32> {
-    if tag >> OWN_BITS == protocol {
-        Ok(tag & ((1 << OWN_BITS) - 1))
+/// Removes the protocol's number from a tag; an error if it is another protocol's.
+pub(crate) fn strip_protocol(protocol: u32, from: u32, tag: u32) -> Result<u32> {
+    if tag >> PROTOCOL_TAG_BITS == protocol {
+        Ok(tag & ((1 << PROTOCOL_TAG_BITS) - 1))
     } else {
-        Err(Error::OtherOperation { rank: from as usize })
+        Err(Error::CollectiveOrderMismatch { rank: from as usize })
     }
 }

@@ -1,83 +1,85 @@
-//! What protocols hold on a rank beside messages, as they count it themselves: PEX and PCX an entry for each rank, RSX and NBX
-//! nothing that grows, the crystal router something for each of lg P steps.   [NBX paper, table of section 3; oracle A24]
+//! Protocol memory of a rank without messages, as the protocols report it: an entry per rank for PEX and PCX, constant
+//! for RSX and NBX, proportional to the lg P steps for the crystal router.   [NBX paper, section 3; oracle A24]
 
 mod common;
 
-use common::{long, microbenchmark};
-use treepie_model::Machine;
-use treepie_sparse::{Means, Place, Protocol};
+use common::{is_long_run, microbenchmark};
+use treepie_model::PaperMachine;
+use treepie_sparse::{ExchangeProtocol, ReactorCapabilities, RingPosition};
 
 const RANKS: [u32; 3] = [64, 1024, 16_384];
 
-/// What is held after a simulated round, on the rank that holds most. A machine without a barrier of its own.
-fn simulated(protocol: Protocol, ranks: u32) -> usize {
-    microbenchmark(protocol, Machine::Jaguar, ranks, 1).memory
+/// Memory after a simulated round, maximum over ranks, on a machine without hardware barrier.
+fn simulated(protocol: ExchangeProtocol, ranks: u32) -> usize {
+    microbenchmark(protocol, PaperMachine::Jaguar, ranks, 1).memory
 }
 
-/// What one rank holds at the beginning.
-fn at_first(protocol: Protocol, ranks: u32) -> usize {
-    protocol.begin(Place { rank: 0, ranks }, Means::default(), Vec::new()).memory()
+/// Memory of one rank at the start.
+fn initial(protocol: ExchangeProtocol, ranks: u32) -> usize {
+    protocol.begin(RingPosition { rank: 0, ranks }, ReactorCapabilities::default(), Vec::new()).memory()
 }
 
-/// What protocols with a table for all ranks hold does not change while they run; all tables of 16,384 ranks together are
-/// gigabytes.
-fn tables(protocol: Protocol) -> [usize; 3] {
+/// The memory of protocols with a table of all ranks does not change while they run; the tables of 16,384 ranks
+/// together take gigabytes.
+fn tables(protocol: ExchangeProtocol) -> [usize; 3] {
     RANKS.map(|ranks| {
-        let first = at_first(protocol, ranks);
-        if ranks < 10_000 || long() {
+        let first = initial(protocol, ranks);
+        if ranks < 10_000 || is_long_run() {
             assert_eq!(simulated(protocol, ranks), first, "{protocol} on {ranks} ranks");
         }
         first
     })
 }
 
-/// Bytes for each rank, if it is the same from each number of ranks to the next.
-fn slope(held: [usize; 3]) -> usize {
+/// Bytes per rank; checks that the growth is linear.
+fn slope(bytes: [usize; 3]) -> usize {
     let slope = |from: usize| {
-        let (more, ranks) = (held[from + 1] - held[from], (RANKS[from + 1] - RANKS[from]) as usize);
-        assert_eq!(more % ranks, 0, "{held:?}");
+        let (more, ranks) = (bytes[from + 1] - bytes[from], (RANKS[from + 1] - RANKS[from]) as usize);
+        assert_eq!(more % ranks, 0, "{bytes:?}");
         more / ranks
     };
-    assert_eq!(slope(0), slope(1), "{held:?}");
+    assert_eq!(slope(0), slope(1), "{bytes:?}");
     slope(0)
 }
 
 #[test]
-fn pex_and_pcx_hold_an_entry_for_each_rank() {
-    let (sizes, numbers) = (tables(Protocol::Pex), tables(Protocol::Pcx));
-    assert_eq!((slope(sizes), slope(numbers)), (8, 4));
-    for (held, entry) in [(sizes, 8), (numbers, 4)] {
-        assert!(held[0] - entry * RANKS[0] as usize <= 256, "{held:?}");
+fn pex_and_pcx_hold_an_entry_per_rank() {
+    let (sizes, counts) = (tables(ExchangeProtocol::Pex), tables(ExchangeProtocol::Pcx));
+    assert_eq!((slope(sizes), slope(counts)), (8, 4));
+    for (bytes, entry) in [(sizes, 8), (counts, 4)] {
+        assert!(bytes[0] - entry * RANKS[0] as usize <= 256, "{bytes:?}");
     }
 }
 
 #[test]
-fn rsx_and_nbx_hold_the_same_among_any_number_of_ranks() {
-    for protocol in [Protocol::Rsx, Protocol::Nbx] {
-        let held = RANKS.map(|ranks| simulated(protocol, ranks));
-        assert!(held[0] <= 128 && held.iter().all(|bytes| *bytes == held[0]), "{protocol}: {held:?}");
+fn rsx_and_nbx_take_constant_memory() {
+    for protocol in [ExchangeProtocol::Rsx, ExchangeProtocol::Nbx] {
+        let bytes = RANKS.map(|ranks| simulated(protocol, ranks));
+        assert!(bytes[0] <= 128 && bytes.iter().all(|other| *other == bytes[0]), "{protocol}: {bytes:?}");
     }
-    let behind = RANKS.map(|ranks| at_first(Protocol::NbxBehind, ranks));
-    assert!(behind[0] <= 128 && behind.iter().all(|bytes| *bytes == behind[0]), "{behind:?}");
+    let ordered = RANKS.map(|ranks| initial(ExchangeProtocol::NbxOrderedBarrier, ranks));
+    assert!(ordered[0] <= 128 && ordered.iter().all(|other| *other == ordered[0]), "{ordered:?}");
 }
 
 #[test]
-fn the_crystal_router_holds_something_for_each_step() {
-    let held = RANKS.map(|ranks| simulated(Protocol::Crystal, ranks));
+fn the_crystal_router_holds_an_entry_per_step() {
+    let bytes = RANKS.map(|ranks| simulated(ExchangeProtocol::Crystal, ranks));
     // 6, 10 and 14 steps.
-    assert_eq!(held[1] - held[0], held[2] - held[1], "{held:?}");
-    let step = (held[1] - held[0]) / 4;
-    assert!((64..=256).contains(&step) && held[0] - 6 * step <= 256, "{held:?}");
+    assert_eq!(bytes[1] - bytes[0], bytes[2] - bytes[1], "{bytes:?}");
+    let step = (bytes[1] - bytes[0]) / 4;
+    assert!((64..=256).contains(&step) && bytes[0] - 6 * step <= 256, "{bytes:?}");
 }
 
 #[test]
-fn a_barrier_over_all_channels_holds_two_bits_for_each_rank() {
-    let [few, many] = [64, 1024].map(|ranks| simulated(Protocol::NbxAllChannels, ranks));
+fn a_barrier_over_all_channels_holds_two_bits_per_rank() {
+    let [few, many] = [64, 1024].map(|ranks| simulated(ExchangeProtocol::NbxAllChannels, ranks));
     assert_eq!(many - few, (1024 - 64) / 4);
-    // Those who get several messages cost more, and only those.
+    // Only destinations of several messages cost more.
     let several = |count| {
         let messages = (0..count).map(|_| (1, Vec::<u8>::new().into())).collect();
-        Protocol::NbxAllChannels.begin(Place { rank: 0, ranks: 64 }, Means::default(), messages).memory()
+        ExchangeProtocol::NbxAllChannels
+            .begin(RingPosition { rank: 0, ranks: 64 }, ReactorCapabilities::default(), messages)
+            .memory()
     };
     assert_eq!(several(1), several(0));
     assert!(several(2) > several(1));

@@ -1,5 +1,5 @@
-//! Protocols in the simulator, where each seed draws protocol, ranks, patterns, delays and slow ranks: nothing is lost, comes
-//! twice or in another round, and everything ends. Two faults that protocols could have are found in the same way.
+//! Protocols in the simulator; each seed draws protocol, ranks, patterns, delays and slow ranks. No message is lost,
+//! duplicated or delivered in another round, and every exchange completes. The same check finds two injected faults.
 
 mod common;
 
@@ -8,22 +8,31 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Plan, by, first_wrong, seeds, world};
+use common::{Plan, begin_with, first_failure, make_reactors, seeds};
 use treepie_base::Bytes;
-use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 use treepie_sim::costs::{Handshake, LogGP};
-use treepie_sim::noise::{Noise, Random};
+use treepie_sim::noise::{Noise, SplitMix64};
 use treepie_sim::{Settings, reactors};
-use treepie_sparse::{Census, Exchange, Means, Next, Place, Post, Protocol, Rounds};
+use treepie_sparse::{
+    ExchangeBuffers, ExchangeProtocol, ExchangeReactor, ExchangeSequence, NextExchange, ReactorCapabilities,
+    RingPosition, TrafficSummary,
+};
 use treepie_topology::Network;
 
-/// Those that run where there is no more than a barrier.
-const PROTOCOLS: [Protocol; 6] =
-    [Protocol::Pex, Protocol::Pcx, Protocol::Rsx, Protocol::Nbx, Protocol::NbxAllChannels, Protocol::Crystal];
+/// The protocols that need no more than a barrier.
+const PROTOCOLS: [ExchangeProtocol; 6] = [
+    ExchangeProtocol::Pex,
+    ExchangeProtocol::Pcx,
+    ExchangeProtocol::Rsx,
+    ExchangeProtocol::Nbx,
+    ExchangeProtocol::NbxAllChannels,
+    ExchangeProtocol::Crystal,
+];
 
 struct Case {
-    protocol: Protocol,
-    means: Means,
+    protocol: ExchangeProtocol,
+    capabilities: ReactorCapabilities,
     plan: Rc<Plan>,
     settings: Settings,
     handler: f64,
@@ -31,52 +40,53 @@ struct Case {
 
 impl Case {
     fn draw(seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let protocol = PROTOCOLS[random.below(PROTOCOLS.len() as u64) as usize];
         let ranks = 2 + random.below(15) as u32;
         let plan = Rc::new(Plan::draw(&mut random, ranks));
         let barrier = random.below(2) == 0;
-        let mut up_to = |most: f64| random.unit() * most;
+        let mut up_to = |most: f64| random.next_f64() * most;
         let costs = LogGP { latency: up_to(20.0), overhead: up_to(3.0), gap: up_to(4.0), per_byte: up_to(0.02) };
         let (barrier_time, synchronous, handler) = (up_to(10.0), costs.latency + up_to(30.0), up_to(5.0));
-        let handshake = if random.below(2) == 0 { Handshake::Answers } else { Handshake::Latency(synchronous) };
+        let handshake = if random.below(2) == 0 { Handshake::AckMessage } else { Handshake::Latency(synchronous) };
         let jitter = [0.0, 5.0, 100.0, 2000.0][random.below(4) as usize];
         let slow = random.below(3);
-        let slow_ranks = (0..slow).map(|_| (random.below(ranks.into()) as u32, 1.0 + 200.0 * random.unit()));
+        let slow_ranks = (0..slow).map(|_| (random.below(ranks.into()) as u32, 1.0 + 200.0 * random.next_f64()));
         let noise = Noise { seed, jitter, slow_ranks: slow_ranks.collect(), ..Noise::default() };
         let handler = if random.below(2) == 0 { handler } else { 0.0 };
-        let settings = Settings { noise, barrier: barrier_time, handshake, ..costs.into() };
-        let means = Means { barrier, ..Means::default() };
-        Self { protocol, means, plan, settings, handler }
+        let settings = Settings { noise, barrier_time, handshake, ..costs.into() };
+        let capabilities = ReactorCapabilities { barrier, ..ReactorCapabilities::default() };
+        Self { protocol, capabilities, plan, settings, handler }
     }
 
     fn run<R: Reactor>(
         &self,
-        begin: impl Fn(Place, Vec<(u32, Bytes)>) -> Box<dyn Exchange> + Clone + 'static,
-        rounds: impl Fn(Next) -> R,
+        begin: impl Fn(RingPosition, Vec<(u32, Bytes)>) -> Box<dyn ExchangeReactor> + Clone + 'static,
+        rounds: impl Fn(NextExchange) -> R,
     ) -> Result<(), String> {
-        let (ranks, got) = world(&self.plan, begin, rounds);
-        let ran = reactors::run(&Network::flat(self.plan.ranks), &self.settings, ranks, self.handler);
-        ran.map_err(|error| error.to_string())
-            .and_then(|_| self.plan.check(&got))
+        let (ranks, results) = make_reactors(&self.plan, begin, rounds);
+        let result = reactors::run(&Network::flat(self.plan.ranks), &self.settings, ranks, self.handler);
+        result
+            .map_err(|error| error.to_string())
+            .and_then(|_| self.plan.check(&results))
             .map_err(|wrong| format!("{self}: {wrong}"))
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { protocol, means, plan, settings, .. } = self;
+        let Case { protocol, capabilities, plan, settings, .. } = self;
         let (ranks, rounds) = (plan.ranks, plan.rounds.len());
-        let barrier = if means.barrier { " with a barrier" } else { "" };
+        let barrier = if capabilities.barrier { " with a barrier" } else { "" };
         write!(f, "{protocol}{barrier}, {ranks} ranks, {rounds} rounds, jitter {} us", settings.noise.jitter)
     }
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_late_whatever_the_delays() {
-    let wrong = first_wrong(seeds(), |seed| {
+fn no_message_is_lost_duplicated_or_late() {
+    let wrong = first_failure(seeds(), |seed| {
         let case = Case::draw(seed);
-        case.run(by(case.protocol, case.means), Rounds::new)
+        case.run(begin_with(case.protocol, case.capabilities), ExchangeSequence::new)
     });
     assert!(wrong.is_none(), "seed {}: {}", wrong.as_ref().unwrap().0, wrong.as_ref().unwrap().1);
 }
@@ -86,15 +96,15 @@ fn seeds_draw_everything() {
     let cases: Vec<Case> = (0..1000).map(Case::draw).collect();
     let mut kinds = BTreeMap::new();
     for case in &cases {
-        *kinds.entry((case.protocol, case.means.barrier, case.plan.ranks)).or_insert(0) += 1;
+        *kinds.entry((case.protocol, case.capabilities.barrier, case.plan.ranks)).or_insert(0) += 1;
     }
     assert!(kinds.len() > 6 * 2 * 15 * 9 / 10, "{}", kinds.len());
     let rounds = || cases.iter().flat_map(|case| &case.plan.rounds);
     let empty = rounds().filter(|round| round.iter().all(Vec::is_empty)).count();
     assert!(empty > 100, "{empty}");
-    let is_own = |(rank, sent): (usize, &Vec<(u32, usize)>)| sent.iter().all(|(to, _)| *to as usize == rank);
-    let own = rounds().filter(|round| round.iter().enumerate().all(is_own)).count();
-    assert!(own > empty + 50, "{own}");
+    let is_to_itself = |(rank, sent): (usize, &Vec<(u32, usize)>)| sent.iter().all(|(to, _)| *to as usize == rank);
+    let to_itself = rounds().filter(|round| round.iter().enumerate().all(is_to_itself)).count();
+    assert!(to_itself > empty + 50, "{to_itself}");
     let to_all = rounds().filter(|round| round.iter().all(|sent| sent.len() + 1 == round.len())).count();
     assert!(to_all > 50, "{to_all}");
     let twice =
@@ -103,18 +113,18 @@ fn seeds_draw_everything() {
     for jitter in [0.0, 5.0, 100.0, 2000.0] {
         assert!(cases.iter().filter(|case| case.settings.noise.jitter == jitter).count() > 200);
     }
-    assert!(cases.iter().filter(|case| case.settings.handshake == Handshake::Answers).count() > 400);
+    assert!(cases.iter().filter(|case| case.settings.handshake == Handshake::AckMessage).count() > 400);
     assert!(cases.iter().filter(|case| case.settings.noise.slow_ranks.is_empty()).count() > 200);
 }
 
-/// A fault: messages that must be answered are not, and the protocol is told at once that they were taken.
-struct Unanswered(Box<dyn Exchange>);
+/// A fault: synchronous sends complete before their message is received.
+struct Unacknowledged(Box<dyn ExchangeReactor>);
 
-impl Reactor for Unanswered {
+impl Reactor for Unacknowledged {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         let transmit = self.0.poll_transmit()?;
         if transmit.synchronous {
-            self.0.on_taken(transmit.to, transmit.tag);
+            self.0.on_ack(transmit.to, transmit.tag);
         }
         Some(Transmit { synchronous: false, ..transmit })
     }
@@ -123,16 +133,16 @@ impl Reactor for Unanswered {
         self.0.on_message(now, from, tag, bytes)
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        self.0.poll_arrive()
+    fn poll_barrier(&mut self) -> Option<u64> {
+        self.0.poll_barrier()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> treepie_base::Result<()> {
-        self.0.on_gathered(gathered)
+    fn on_barrier(&mut self, result: BarrierResult) -> treepie_base::Result<()> {
+        self.0.on_barrier(result)
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        self.0.needs(rank)
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        self.0.dependency_on(rank)
     }
 
     fn is_done(&self) -> bool {
@@ -140,13 +150,13 @@ impl Reactor for Unanswered {
     }
 }
 
-impl Exchange for Unanswered {
-    fn post(&mut self) -> &mut Post {
-        self.0.post()
+impl ExchangeReactor for Unacknowledged {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
+        self.0.buffers()
     }
 
-    fn census(&self) -> Census {
-        self.0.census()
+    fn traffic_summary(&self) -> TrafficSummary {
+        self.0.traffic_summary()
     }
 
     fn memory(&self) -> usize {
@@ -154,22 +164,22 @@ impl Exchange for Unanswered {
     }
 }
 
-/// A fault: all rounds use the same tags, so what comes early belongs to the round that this rank is in.
-struct Unseparated {
-    next: Next,
-    current: Option<Box<dyn Exchange>>,
+/// A fault: all rounds use the same tags, so early messages are delivered in the current round.
+struct UntaggedRounds {
+    next: NextExchange,
+    current: Option<Box<dyn ExchangeReactor>>,
     round: u32,
 }
 
-impl Unseparated {
-    fn new(mut next: Next) -> Self {
+impl UntaggedRounds {
+    fn new(mut next: NextExchange) -> Self {
         let current = next(0, None);
         let mut this = Self { next, current, round: 0 };
-        this.settle();
+        this.advance();
         this
     }
 
-    fn settle(&mut self) {
+    fn advance(&mut self) {
         while let Some(done) = self.current.take_if(|current| current.is_done()) {
             self.round += 1;
             self.current = (self.next)(self.round, Some(done));
@@ -177,14 +187,14 @@ impl Unseparated {
     }
 }
 
-impl Reactor for Unseparated {
+impl Reactor for UntaggedRounds {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         loop {
             if let Some(transmit) = self.current.as_mut()?.poll_transmit() {
                 return Some(transmit);
             }
             let round = self.round;
-            self.settle();
+            self.advance();
             if self.round == round {
                 return None;
             }
@@ -194,26 +204,26 @@ impl Reactor for Unseparated {
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> treepie_base::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
         current.on_message(now, from, tag, bytes)?;
-        self.settle();
+        self.advance();
         Ok(())
     }
 
-    fn on_taken(&mut self, to: u32, tag: u32) {
+    fn on_ack(&mut self, to: u32, tag: u32) {
         if let Some(current) = &mut self.current {
-            current.on_taken(to, tag);
+            current.on_ack(to, tag);
         }
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        self.current.as_mut()?.poll_arrive()
+    fn poll_barrier(&mut self) -> Option<u64> {
+        self.current.as_mut()?.poll_barrier()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> treepie_base::Result<()> {
-        self.current.as_mut().map_or(Ok(()), |current| current.on_gathered(gathered))
+    fn on_barrier(&mut self, result: BarrierResult) -> treepie_base::Result<()> {
+        self.current.as_mut().map_or(Ok(()), |current| current.on_barrier(result))
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        self.current.as_ref().map_or(Needs::Nothing, |current| current.needs(rank))
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        self.current.as_ref().map_or(PeerDependency::Nothing, |current| current.dependency_on(rank))
     }
 
     fn is_done(&self) -> bool {
@@ -221,8 +231,8 @@ impl Reactor for Unseparated {
     }
 }
 
-/// The first seed of 1,000 that finds a fault, for each protocol that it was drawn with.
-fn found(check: impl Fn(&Case) -> Result<(), String>) -> BTreeMap<Protocol, u64> {
+/// The first of 1,000 seeds that finds a fault, by protocol.
+fn found(check: impl Fn(&Case) -> Result<(), String>) -> BTreeMap<ExchangeProtocol, u64> {
     let mut found = BTreeMap::new();
     for seed in 0..1000 {
         let case = Case::draw(seed);
@@ -236,17 +246,17 @@ fn found(check: impl Fn(&Case) -> Result<(), String>) -> BTreeMap<Protocol, u64>
 #[test]
 fn plain_sends_instead_of_synchronous_ones_are_found() {
     let found = found(|case| {
-        let begin = by(case.protocol, case.means);
-        case.run(move |at, messages| Box::new(Unanswered(begin(at, messages))), Rounds::new)
+        let begin = begin_with(case.protocol, case.capabilities);
+        case.run(move |position, messages| Box::new(Unacknowledged(begin(position, messages))), ExchangeSequence::new)
     });
     println!("found by these seeds: {found:?}");
     // The others send no synchronous messages.
-    assert_eq!(found.keys().copied().collect::<Vec<_>>(), [Protocol::Rsx, Protocol::Nbx], "{found:?}");
+    assert_eq!(found.keys().copied().collect::<Vec<_>>(), [ExchangeProtocol::Rsx, ExchangeProtocol::Nbx], "{found:?}");
 }
 
 #[test]
-fn rounds_that_are_not_kept_apart_are_found() {
-    let found = found(|case| case.run(by(case.protocol, case.means), Unseparated::new));
+fn rounds_with_the_same_tags_are_found() {
+    let found = found(|case| case.run(begin_with(case.protocol, case.capabilities), UntaggedRounds::new));
     println!("found by these seeds: {found:?}");
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), PROTOCOLS, "{found:?}");
 }

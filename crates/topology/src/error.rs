@@ -1,9 +1,9 @@
-//! What can be wrong with the description of a network.
+//! Errors in network descriptions.
 
 /// Result of describing a network.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A network that cannot be.
+/// An invalid network description.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,37 +13,37 @@ pub enum Error {
         crate::MAX_DIMENSIONS
     )]
     Dimensions {
-        /// The sizes that were given.
+        /// The given sizes.
         dims: Vec<u32>,
     },
-    /// Not one answer per dimension to "does it wrap?".
+    /// The number of wrap flags differs from the number of dimensions.
     #[error("{wraps} values of wrap for {dims} dimensions: one per dimension is needed")]
     Wrap {
-        /// Values that were given.
+        /// The number of wrap flags given.
         wraps: usize,
-        /// Dimensions of the torus.
+        /// The number of dimensions of the torus.
         dims: usize,
     },
-    /// The links cannot be numbered with 32 bits.
-    #[error("the network would have {links} links, the most is {}", u32::MAX)]
+    /// Link ids would not fit in 32 bits.
+    #[error("the network would have {links} links; the maximum is {}", u32::MAX)]
     TooLarge {
-        /// Directed links that the network would have.
+        /// The number of directed links.
         links: u128,
     },
-    /// Switches with no room for nodes, or with no links upwards.
+    /// Leaf switches without terminals or without uplinks.
     #[error("a leaf switch of radix {radix} cannot have {terminals} terminals, only 1 to {}", radix.saturating_sub(1))]
     Terminals {
         /// Ports of a switch.
         radix: u32,
-        /// Nodes per leaf switch that were asked for.
+        /// Requested nodes per leaf switch.
         terminals: u32,
     },
-    /// A ratio mu that does not follow from the switches.
+    /// The given mu differs from the one that radix and terminals determine.
     #[error("mu={mu} contradicts radix {radix} with {terminals} terminals, which give mu={actual}")]
-    Mu {
-        /// The ratio that was given.
+    MuMismatch {
+        /// The given ratio.
         mu: f64,
-        /// The ratio that follows from the switches.
+        /// The ratio of this radix and number of terminals.
         actual: f64,
         /// Ports of a switch.
         radix: u32,
@@ -53,57 +53,57 @@ pub enum Error {
     /// No cluster, or an empty one.
     #[error("bad cluster sizes {sizes:?}: one or more clusters are needed, each of 1 or more ranks")]
     Clusters {
-        /// The sizes that were given.
+        /// The given sizes.
         sizes: Vec<u32>,
     },
-    /// More than memory has room for.
-    #[error("there is no memory for a list of {entries} places or clusters")]
-    Memory {
-        /// Places or clusters that were given.
+    /// The allocation failed.
+    #[error("cannot allocate a list of {entries} nodes or clusters")]
+    OutOfMemory {
+        /// The number of nodes or clusters given.
         entries: usize,
     },
-    /// No rank at all.
+    /// No ranks.
     #[error("a network needs at least one rank")]
     NoRanks,
-    /// The number of ranks is settled by the network, and is another one.
-    #[error("{asked} ranks were asked for, but the network `{network}` has {ranks}")]
-    Ranks {
-        /// Ranks that were asked for.
+    /// The network has a fixed number of ranks that differs from the requested one.
+    #[error("{asked} ranks requested, but the network `{network}` has {ranks}")]
+    RankCountMismatch {
+        /// Requested ranks.
         asked: u32,
         /// Ranks of the network.
         ranks: u32,
         /// The network as text.
         network: String,
     },
-    /// Two ranks at one place.
-    #[error("ranks {first} and {second} are both at place {place}")]
-    PlaceTwice {
-        /// The place.
-        place: u32,
-        /// The rank that was there.
+    /// Two ranks on one node.
+    #[error("ranks {first} and {second} are both at node {node}")]
+    DuplicateNode {
+        /// The node.
+        node: u32,
+        /// The first rank placed there.
         first: u32,
-        /// The rank that came second.
+        /// The second rank placed there.
         second: u32,
     },
-    /// A rank outside the network.
-    #[error("rank {rank} is at place {place}, but the network has places 0 to {}", places - 1)]
-    PlaceOutside {
+    /// A rank is placed on a node that the network does not have.
+    #[error("rank {rank} is at node {node}, but the network has nodes 0 to {}", nodes - 1)]
+    NodeOutOfRange {
         /// The rank.
         rank: u32,
-        /// Where it was put.
-        place: u32,
-        /// Places of the network.
-        places: u32,
+        /// Its node.
+        node: u32,
+        /// The number of nodes of the network.
+        nodes: u32,
     },
-    /// Text that is no network.
-    #[error("`{text}` is no network: expected {expected}")]
+    /// Text that does not describe a network.
+    #[error("`{text}` is not a network: expected {expected}")]
     Text {
-        /// The text as it was given.
+        /// The given text.
         text: String,
-        /// What would have been understood.
+        /// The accepted forms.
         expected: &'static str,
     },
-    /// A network file with missing, unknown or unfitting keys.
+    /// A network file with missing, unknown or inapplicable keys.
     #[error("bad network file: {0}")]
     Toml(String),
     /// A network file that cannot be read.
@@ -111,19 +111,19 @@ pub enum Error {
     File {
         /// The file's path.
         path: String,
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
 }
 
 impl std::fmt::Debug for Error {
-    /// The Display text in one line and in one write: `main` prints its error by `Debug`.
+    /// Writes the Display text on one line in one write: `main` prints its error by `Debug`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.to_string().replace('\n', " | "))
     }
 }
 
-/// The number of links as an id type, if all of them can be numbered.
+/// Converts a number of links to the type of link ids; an error if they do not fit.
 pub(crate) fn link_count(links: u128) -> Result<u32> {
     u32::try_from(links).map_err(|_| Error::TooLarge { links })
 }

@@ -5,15 +5,15 @@ use std::io::{self, ErrorKind, Read};
 
 use serde::Deserialize;
 
-use crate::{Clos, Error, Kind, Network, Result, text};
+use crate::{Clos, Error, Network, NetworkKind, Result, text};
 
-/// Files may be so long: with places of millions of ranks.
-const LONGEST: u64 = 64 << 20;
+/// Maximum length of a network file: enough for the placement of millions of ranks.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// All keys of a network file. Which of them a network may have depends on its kind.
+/// The keys of a network file. Which of them are valid depends on the kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Keys {
+struct NetworkFile {
     kind: String,
     dims: Option<Vec<u32>>,
     wrap: Option<Vec<bool>>,
@@ -25,9 +25,9 @@ struct Keys {
     places: Option<Vec<u32>>,
 }
 
-impl Keys {
-    /// Refuses keys that say nothing about this kind, since whoever wrote them believes that they do.
-    fn check(&self, allowed: &[&str]) -> Result<()> {
+impl NetworkFile {
+    /// Rejects keys that this kind does not have, instead of ignoring them.
+    fn check_keys(&self, allowed: &[&str]) -> Result<()> {
         let given = [
             ("dims", self.dims.is_some()),
             ("wrap", self.wrap.is_some()),
@@ -45,24 +45,24 @@ impl Keys {
     fn network(&self) -> Result<Network> {
         match self.kind.as_str() {
             "flat" => {
-                self.check(&[])?;
+                self.check_keys(&[])?;
                 Ok(Network::flat(0))
             }
             "torus" | "mesh" => {
-                let ring = self.kind == "torus";
-                self.check(if ring { &["dims", "wrap"] } else { &["dims"] })?;
-                let dims = needed(&self.dims, "dims")?;
-                Network::torus(dims, self.wrap.as_ref().unwrap_or(&vec![ring; dims.len()]))
+                let wraps = self.kind == "torus";
+                self.check_keys(if wraps { &["dims", "wrap"] } else { &["dims"] })?;
+                let dims = required(&self.dims, "dims")?;
+                Network::torus(dims, self.wrap.as_ref().unwrap_or(&vec![wraps; dims.len()]))
             }
             "clos" => {
-                self.check(&["radix", "terminals", "mu"])?;
-                let clos = Clos::new(*needed(&self.radix, "radix")?, *needed(&self.terminals, "terminals")?, 0)?;
+                self.check_keys(&["radix", "terminals", "mu"])?;
+                let clos = Clos::new(*required(&self.radix, "radix")?, *required(&self.terminals, "terminals")?, 0)?;
                 self.mu.map_or(Ok(()), |mu| clos.check_mu(mu))?;
-                Ok(Kind::Clos(clos).into())
+                Ok(NetworkKind::Clos(clos).into())
             }
             "clusters" => {
-                self.check(&["sizes"])?;
-                Network::clusters(needed(&self.sizes, "sizes")?)
+                self.check_keys(&["sizes"])?;
+                Network::clusters(required(&self.sizes, "sizes")?)
             }
             other => {
                 let expected = "expected flat, torus, mesh, clos or clusters";
@@ -72,16 +72,16 @@ impl Keys {
     }
 }
 
-fn needed<'a, T>(value: &'a Option<T>, key: &str) -> Result<&'a T> {
+fn required<'a, T>(value: &'a Option<T>, key: &str) -> Result<&'a T> {
     value.as_ref().ok_or_else(|| Error::Toml(format!("`{key}` is missing")))
 }
 
 impl Network {
-    /// Reads a network from TOML text.
+    /// Parses a network from TOML.
     ///
-    /// `kind` is flat, torus, mesh, clos or clusters. A torus has `dims` and perhaps `wrap`, a mesh `dims`, a Clos
-    /// network `radix`, `terminals` and perhaps `mu`, clusters have `sizes`. `ranks` and `places` (of each rank) may
-    /// always be given.
+    /// `kind` is flat, torus, mesh, clos or clusters. A torus has `dims` and optionally `wrap`, a mesh `dims`, a Clos
+    /// network `radix`, `terminals` and optionally `mu`, clusters have `sizes`. `ranks` and `places` (the node of each
+    /// rank) are optional for all kinds.
     ///
     /// ```
     /// let toml = "kind = 'torus'\ndims = [8, 8, 4]\nwrap = [true, true, false]";
@@ -90,46 +90,47 @@ impl Network {
     /// # Ok::<(), treepie_topology::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
-        let mut keys: Keys = toml::from_str(text).map_err(|error| Error::Toml(in_one_line(&error, text)))?;
-        let network = keys.network()?;
-        let network = match keys.places.take() {
-            Some(places) => network.placed(places)?,
+        let mut file: NetworkFile =
+            toml::from_str(text).map_err(|error| Error::Toml(format_toml_error(&error, text)))?;
+        let network = file.network()?;
+        let network = match file.places.take() {
+            Some(nodes) => network.with_placement(nodes)?,
             None => network,
         };
-        keys.ranks.map_or(Ok(network.clone()), |ranks| network.for_ranks(ranks))
+        file.ranks.map_or(Ok(network.clone()), |ranks| network.for_ranks(ranks))
     }
 
-    /// Reads a network from short text such as `torus:8x8x8`, or from the TOML file with this path.
+    /// Parses a network such as `torus:8x8x8`, or reads it from the TOML file with this path.
     pub fn load(text_or_path: &str) -> Result<Self> {
-        if text::names_a_kind(text_or_path) {
+        if text::has_kind_prefix(text_or_path) {
             return text_or_path.parse();
         }
-        match read(text_or_path) {
+        match read_regular_file(text_or_path) {
             Ok(text) => Network::from_toml(&text),
-            // Without such a file, what does not look like a path is rather a network that was mistyped.
-            Err(error) if error.kind() == ErrorKind::NotFound && !text::looks_like_a_path(text_or_path) => {
-                Err(text::neither(text_or_path))
+            // What neither exists nor looks like a path is more likely a mistyped network.
+            Err(error) if error.kind() == ErrorKind::NotFound && !text::looks_like_path(text_or_path) => {
+                Err(text::neither_network_nor_file(text_or_path))
             }
             Err(error) => Err(Error::File { path: text_or_path.to_string(), reason: error.to_string() }),
         }
     }
 }
 
-/// Reads a regular file that is not too long. A device may have no end, and a FIFO may never have a beginning.
-fn read(path: &str) -> io::Result<String> {
+/// Reads a regular file of limited length. A device may never end, and opening a FIFO may block.
+fn read_regular_file(path: &str) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
-    // The length that the system says may be wrong (`/proc`), or the file may grow.
-    let read = File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if read as u64 > LONGEST {
-        return Err(io::Error::other(format!("it has more than {} MiB", LONGEST >> 20)));
+    // The length in the metadata may be wrong (`/proc`), and the file may grow.
+    let read = File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("it has more than {} MiB", MAX_FILE_BYTES >> 20)));
     }
     Ok(text)
 }
 
-fn in_one_line(error: &toml::de::Error, text: &str) -> String {
+fn format_toml_error(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(", ");
     match error.span() {
         Some(span) if !text.is_empty() => {
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_say_what_short_text_says() {
+    fn files_and_text_describe_the_same_networks() {
         for (toml, text) in [
             ("kind = 'flat'", "flat"),
             ("kind = 'flat'\nranks = 9", "flat:9"),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_one_clear_line() {
+    fn errors_are_one_line() {
         for (toml, reason) in [
             (
                 "kind = 'flat'\ncolour = 'red'",
@@ -182,21 +183,21 @@ mod tests {
         let short = "kind = 'torus'\ndims = [4]\nranks = 5";
         assert_eq!(
             Network::from_toml(short).unwrap_err().to_string(),
-            "5 ranks were asked for, but the network `torus:4` has 4"
+            "5 ranks requested, but the network `torus:4` has 4"
         );
     }
 
     #[test]
-    fn what_has_no_end_is_not_read() {
+    fn only_regular_files_of_limited_length_are_read() {
         for path in ["/dev/zero", "/dev/full", "/", "/dev/stdin"] {
-            let Err(Error::File { reason, .. }) = Network::load(path) else { panic!("{path} is no network") };
+            let Err(Error::File { reason, .. }) = Network::load(path) else { panic!("{path} is not a network") };
             assert_eq!(reason, "it is not a regular file", "{path}");
         }
         let path = std::env::temp_dir().join(format!("treepie-topology-long-{}.toml", std::process::id()));
-        for (length, too_long) in [(LONGEST, false), (LONGEST + 1, true)] {
+        for (length, too_long) in [(MAX_FILE_BYTES, false), (MAX_FILE_BYTES + 1, true)] {
             File::create(&path).and_then(|file| file.set_len(length)).unwrap();
-            let refused = Network::load(path.to_str().unwrap()).unwrap_err().to_string();
-            assert_eq!(refused.contains("it has more than 64 MiB"), too_long, "{refused:.200}");
+            let error = Network::load(path.to_str().unwrap()).unwrap_err().to_string();
+            assert_eq!(error.contains("it has more than 64 MiB"), too_long, "{error:.200}");
         }
         std::fs::remove_file(&path).unwrap();
     }
@@ -210,7 +211,7 @@ mod tests {
         }
         for text in ["toru:8x8", "trous", "hypercube:4", ""] {
             let error = Network::load(text).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{text}` is no network: expected flat, torus:8x8x8")), "{error}");
+            assert!(error.starts_with(&format!("`{text}` is not a network: expected flat, torus:8x8x8")), "{error}");
         }
         let path = std::env::temp_dir().join(format!("treepie-topology-{}.toml", std::process::id()));
         std::fs::write(&path, "kind = 'mesh'\ndims = [3, 3]").unwrap();

@@ -1,30 +1,30 @@
-//! A network without structure: each node has one link in and one link out, and nothing else can be busy.
+//! Flat networks: each node has one injection and one ejection link, and there are no others.
 
 use crate::error::link_count;
-use crate::{Result, tree};
+use crate::{Result, two_level};
 
-/// Nodes on a full crossbar: the thesis's model without congestion.
+/// Nodes on a full crossbar: the thesis's congestion-free model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flat {
-    places: u32,
+    nodes: u32,
 }
 
 impl Flat {
-    pub(crate) fn new(places: u32) -> Result<Self> {
-        link_count(tree::links(places, 0))?;
-        Ok(Flat { places })
+    pub(crate) fn new(nodes: u32) -> Result<Self> {
+        link_count(two_level::links(nodes, 0))?;
+        Ok(Flat { nodes })
     }
 
-    /// Number of places, 0 if it is open.
-    pub fn places(&self) -> u32 {
-        self.places
+    /// Number of nodes; 0 if it is open.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
     }
 
     pub(crate) fn links(&self) -> u32 {
-        2 * self.places
+        2 * self.nodes
     }
 
     pub(crate) fn route(&self, from: u32, to: u32, link: impl FnMut(u32)) {
-        tree::route(self.places, (from, 0), (to, 0), link);
+        two_level::route(self.nodes, (from, 0), (to, 0), link);
     }
 }

@@ -1,214 +1,214 @@
-//! A network and where the ranks are on it.
+//! A network and the placement of ranks on its nodes.
 
 use std::collections::HashMap;
 
-use crate::{Clos, Clusters, Error, Flat, Result, Tie, Torus};
+use crate::{Clos, Clusters, Error, Flat, Result, TieBreak, Torus};
 
-/// A network and where the ranks are on it.
+/// A network and the placement of ranks on its nodes.
 ///
 /// Flat and Clos networks may be *open*: described without a number of ranks, which [`Network::for_ranks`] or
-/// [`Network::placed`] settles. Until then they have no ranks, and no route can be asked for.
+/// [`Network::with_placement`] fixes. Until then they have neither ranks nor routes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    kind: Kind,
-    /// The place of each rank; nothing if rank and place are the same everywhere.
-    at: Option<Vec<u32>>,
+    kind: NetworkKind,
+    /// The node of each rank; `None` for the identity.
+    placement: Option<Vec<u32>>,
 }
 
-/// What kind of network it is.
+/// The kind of a network.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
-    /// Nothing but the nodes' own links.
+pub enum NetworkKind {
+    /// A full crossbar: only the nodes' injection and ejection links.
     Flat(Flat),
-    /// Rings or lines in several dimensions: torus, mesh, or mixed.
+    /// A torus, a mesh, or a grid of which some dimensions wrap.
     Torus(Torus),
     /// A fat tree.
     Clos(Clos),
-    /// Clusters joined by gateways.
+    /// Clusters connected through gateways.
     Clusters(Clusters),
 }
 
 impl Network {
-    /// A network without structure; open if there are 0 ranks.
+    /// A flat network; open if `ranks` is 0.
     ///
     /// # Panics
     /// With 2^31 ranks or more.
     pub fn flat(ranks: u32) -> Self {
-        Flat::new(ranks).map(|flat| Kind::Flat(flat).into()).expect("fewer than 2^31 ranks")
+        Flat::new(ranks).map(|flat| NetworkKind::Flat(flat).into()).expect("fewer than 2^31 ranks")
     }
 
-    /// A torus where every dimension wraps, a mesh where none does, or something between.
+    /// A torus if every dimension wraps, a mesh if none does, or a mixture.
     ///
-    /// The first dimension is the fastest: place = x + X (y + Y z).
+    /// The first dimension varies fastest: node = x + X (y + Y z).
     pub fn torus(dims: &[u32], wrap: &[bool]) -> Result<Self> {
-        Ok(Kind::Torus(Torus::new(dims, wrap)?).into())
+        Ok(NetworkKind::Torus(Torus::new(dims, wrap)?).into())
     }
 
-    /// A Clos network of switches with `radix` ports and leaves of `terminals` nodes; open if there are 0 ranks.
+    /// A Clos network of switches with `radix` ports and `terminals` nodes per leaf; open if `ranks` is 0.
     pub fn clos(radix: u32, terminals: u32, ranks: u32) -> Result<Self> {
-        Ok(Kind::Clos(Clos::new(radix, terminals, ranks)?).into())
+        Ok(NetworkKind::Clos(Clos::new(radix, terminals, ranks)?).into())
     }
 
     /// Clusters of consecutive ranks.
     pub fn clusters(sizes: &[u32]) -> Result<Self> {
-        Ok(Kind::Clusters(Clusters::new(sizes)?).into())
+        Ok(NetworkKind::Clusters(Clusters::new(sizes)?).into())
     }
 
-    /// The same network with ranks only at these places, the first of them for rank 0.
+    /// This network with rank r on the r-th of these nodes.
     ///
-    /// There may be fewer ranks than places: an irregular partition. An open network gets as many places as it needs.
-    pub fn placed(self, places: Vec<u32>) -> Result<Self> {
-        let Some(&highest) = places.iter().max() else { return Err(Error::NoRanks) };
-        let whole = if self.places() == 0 { self.sized(highest.saturating_add(1))? } else { self };
-        // Before anything is made for all of them.
-        if let Some((&place, rank)) = places.iter().zip(0..).find(|(place, _)| **place >= whole.places()) {
-            return Err(Error::PlaceOutside { rank, place, places: whole.places() });
+    /// There may be fewer ranks than nodes (an irregular partition). An open network gets the nodes up to the highest.
+    pub fn with_placement(self, nodes: Vec<u32>) -> Result<Self> {
+        let Some(&highest) = nodes.iter().max() else { return Err(Error::NoRanks) };
+        let network = if self.nodes() == 0 { self.with_nodes(highest.saturating_add(1))? } else { self };
+        // Checked before memory is allocated for all of them.
+        if let Some((&node, rank)) = nodes.iter().zip(0..).find(|(node, _)| **node >= network.nodes()) {
+            return Err(Error::NodeOutOfRange { rank, node, nodes: network.nodes() });
         }
         let mut rank_at = HashMap::new();
-        rank_at.try_reserve(places.len()).map_err(|_| Error::Memory { entries: places.len() })?;
-        for (&place, rank) in places.iter().zip(0..) {
-            if let Some(first) = rank_at.insert(place, rank) {
-                return Err(Error::PlaceTwice { place, first, second: rank });
+        rank_at.try_reserve(nodes.len()).map_err(|_| Error::OutOfMemory { entries: nodes.len() })?;
+        for (&node, rank) in nodes.iter().zip(0..) {
+            if let Some(first) = rank_at.insert(node, rank) {
+                return Err(Error::DuplicateNode { node, first, second: rank });
             }
         }
-        let same =
-            places.len() == whole.places() as usize && places.iter().zip(0..).all(|(&place, rank)| place == rank);
-        Ok(Network { kind: whole.kind, at: (!same).then_some(places) })
+        let is_identity =
+            nodes.len() == network.nodes() as usize && nodes.iter().zip(0..).all(|(&node, rank)| node == rank);
+        Ok(Network { kind: network.kind, placement: (!is_identity).then_some(nodes) })
     }
 
-    /// The same network with so many ranks: settles an open one, and refuses if the number is another one already.
+    /// This network with the given number of ranks: fixes that of an open network; an error if it has another number.
     pub fn for_ranks(self, ranks: u32) -> Result<Self> {
         match (ranks, self.ranks()) {
             (0, _) => Err(Error::NoRanks),
-            (_, 0) => self.sized(ranks),
-            (asked, ranks) if asked != ranks => Err(Error::Ranks { asked, ranks, network: self.to_string() }),
+            (_, 0) => self.with_nodes(ranks),
+            (asked, ranks) if asked != ranks => {
+                Err(Error::RankCountMismatch { asked, ranks, network: self.to_string() })
+            }
             _ => Ok(self),
         }
     }
 
-    /// An open network with so many places.
-    fn sized(self, places: u32) -> Result<Self> {
+    /// Fixes the number of nodes of an open network.
+    fn with_nodes(self, nodes: u32) -> Result<Self> {
         match self.kind {
-            Kind::Flat(_) => Ok(Kind::Flat(Flat::new(places)?).into()),
-            Kind::Clos(clos) => Network::clos(clos.radix(), clos.terminals(), places),
-            Kind::Torus(_) | Kind::Clusters(_) => unreachable!("tori and clusters always have places"),
+            NetworkKind::Flat(_) => Ok(NetworkKind::Flat(Flat::new(nodes)?).into()),
+            NetworkKind::Clos(clos) => Network::clos(clos.radix(), clos.terminals(), nodes),
+            NetworkKind::Torus(_) | NetworkKind::Clusters(_) => unreachable!("tori and clusters are never open"),
         }
     }
 
-    /// What kind of network it is.
-    pub fn kind(&self) -> &Kind {
+    /// The kind of network.
+    pub fn kind(&self) -> &NetworkKind {
         &self.kind
     }
 
     /// The torus or mesh, if it is one.
-    pub fn torus_kind(&self) -> Option<&Torus> {
-        if let Kind::Torus(torus) = &self.kind { Some(torus) } else { None }
+    pub fn as_torus(&self) -> Option<&Torus> {
+        if let NetworkKind::Torus(torus) = &self.kind { Some(torus) } else { None }
     }
 
     /// The Clos network, if it is one.
-    pub fn clos_kind(&self) -> Option<&Clos> {
-        if let Kind::Clos(clos) = &self.kind { Some(clos) } else { None }
+    pub fn as_clos(&self) -> Option<&Clos> {
+        if let NetworkKind::Clos(clos) = &self.kind { Some(clos) } else { None }
     }
 
-    /// The clusters, if it is made of such.
-    pub fn clusters_kind(&self) -> Option<&Clusters> {
-        if let Kind::Clusters(clusters) = &self.kind { Some(clusters) } else { None }
+    /// The clusters, if it consists of clusters.
+    pub fn as_clusters(&self) -> Option<&Clusters> {
+        if let NetworkKind::Clusters(clusters) = &self.kind { Some(clusters) } else { None }
     }
 
     /// Number of ranks; 0 only for an open network.
     pub fn ranks(&self) -> u32 {
-        self.at.as_ref().map_or(self.places(), |at| at.len() as u32)
+        self.placement.as_ref().map_or(self.nodes(), |placement| placement.len() as u32)
     }
 
-    /// Number of places, with and without ranks.
-    pub fn places(&self) -> u32 {
+    /// Number of nodes, with and without ranks.
+    pub fn nodes(&self) -> u32 {
         match &self.kind {
-            Kind::Flat(flat) => flat.places(),
-            Kind::Torus(torus) => torus.places(),
-            Kind::Clos(clos) => clos.places(),
-            Kind::Clusters(clusters) => clusters.places(),
+            NetworkKind::Flat(flat) => flat.nodes(),
+            NetworkKind::Torus(torus) => torus.nodes(),
+            NetworkKind::Clos(clos) => clos.nodes(),
+            NetworkKind::Clusters(clusters) => clusters.nodes(),
         }
     }
 
-    /// Where a rank is.
-    pub fn place(&self, rank: u32) -> u32 {
+    /// The node of a rank.
+    pub fn node_of(&self, rank: u32) -> u32 {
         debug_assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
-        self.at.as_ref().map_or(rank, |at| at[rank as usize])
+        self.placement.as_ref().map_or(rank, |placement| placement[rank as usize])
     }
 
-    /// The place of each rank, where that is not simply the rank.
+    /// The node of each rank; `None` for the identity.
     pub fn placement(&self) -> Option<&[u32]> {
-        self.at.as_deref()
+        self.placement.as_deref()
     }
 
-    /// Whether there is a rank at every place, and each at the place of its own number.
-    pub fn is_whole(&self) -> bool {
-        self.at.is_none()
+    /// Whether every node r has rank r.
+    pub fn has_identity_placement(&self) -> bool {
+        self.placement.is_none()
     }
 
-    /// Links that one node can drive at once: both directions of each dimension on a torus, otherwise 1.
+    /// Links that one node can drive concurrently: both directions of each dimension on a torus, otherwise 1.
     pub fn ports(&self) -> u32 {
-        self.torus_kind().map_or(1, Torus::ports)
+        self.as_torus().map_or(1, Torus::ports)
     }
 
-    /// Number of directed links: their ids are below it.
+    /// Number of directed links; ids are 0 to `links() - 1`.
     pub fn links(&self) -> u32 {
         match &self.kind {
-            Kind::Flat(flat) => flat.links(),
-            Kind::Torus(torus) => torus.links(),
-            Kind::Clos(clos) => clos.links(),
-            Kind::Clusters(clusters) => clusters.links(),
+            NetworkKind::Flat(flat) => flat.links(),
+            NetworkKind::Torus(torus) => torus.links(),
+            NetworkKind::Clos(clos) => clos.links(),
+            NetworkKind::Clusters(clusters) => clusters.links(),
         }
     }
 
-    /// What a link carries at once, in units of the link that a node sends by.
+    /// The bandwidth of a link, relative to a node's injection link.
     ///
-    /// Gateways of clusters count as 1: how slow they are is for a cost model to say.
+    /// Gateways of clusters count as 1: their slowdown belongs to the cost model.
     pub fn capacity(&self, link: u32) -> f64 {
-        self.clos_kind().map_or(1.0, |clos| clos.capacity(link))
+        self.as_clos().map_or(1.0, |clos| clos.capacity(link))
     }
 
-    /// Calls `link` for each directed link on the way from one rank to another, in order; for none if they are the
-    /// same.
-    pub fn route(&self, from: u32, to: u32, tie: Tie, link: impl FnMut(u32)) {
-        let (from, to) = (self.place(from), self.place(to));
+    /// Calls `link` for each directed link on the route from one rank to another, in order; for none if they are equal.
+    pub fn route(&self, from: u32, to: u32, tie: TieBreak, link: impl FnMut(u32)) {
+        let (from, to) = (self.node_of(from), self.node_of(to));
         match &self.kind {
-            Kind::Flat(flat) => flat.route(from, to, link),
-            Kind::Torus(torus) => torus.route(from, to, tie, link),
-            Kind::Clos(clos) => clos.route(from, to, link),
-            Kind::Clusters(clusters) => clusters.route(from, to, link),
+            NetworkKind::Flat(flat) => flat.route(from, to, link),
+            NetworkKind::Torus(torus) => torus.route(from, to, tie, link),
+            NetworkKind::Clos(clos) => clos.route(from, to, link),
+            NetworkKind::Clusters(clusters) => clusters.route(from, to, link),
         }
     }
 
-    /// All places in an order in which neighbours are near: one hop on a torus or mesh, leaf by leaf on a Clos network,
-    /// cluster by cluster, or simply in order.
-    pub fn hamiltonian(&self) -> Vec<u32> {
-        self.torus_kind().map_or_else(|| (0..self.places()).collect(), Torus::hamiltonian)
+    /// All nodes in an order of near neighbours: one hop apart on a torus or mesh, leaf by leaf on a Clos network,
+    /// cluster by cluster on clusters, by number on a flat network.
+    pub fn hamiltonian_path(&self) -> Vec<u32> {
+        self.as_torus().map_or_else(|| (0..self.nodes()).collect(), Torus::hamiltonian_path)
     }
 
-    /// Several Hamiltonian paths of places that share no link; see [`Torus::hamiltonian_lanes`]. Other networks have
-    /// one.
-    pub fn hamiltonian_lanes(&self) -> Vec<Vec<u32>> {
-        self.torus_kind().map_or_else(|| vec![self.hamiltonian()], Torus::hamiltonian_lanes)
+    /// Edge-disjoint Hamiltonian paths over nodes; see [`Torus::disjoint_hamiltonian_paths`]. Other networks have one.
+    pub fn disjoint_hamiltonian_paths(&self) -> Vec<Vec<u32>> {
+        self.as_torus().map_or_else(|| vec![self.hamiltonian_path()], Torus::disjoint_hamiltonian_paths)
     }
 
-    /// [`Network::hamiltonian_lanes`] as orders of ranks: places without a rank are left out. [thesis 3.4.3]
-    pub fn lanes(&self) -> Vec<Vec<u32>> {
-        let lanes = self.hamiltonian_lanes();
-        let Some(at) = &self.at else { return lanes };
-        let mut rank_at = vec![None; self.places() as usize];
-        for (&place, rank) in at.iter().zip(0..) {
-            rank_at[place as usize] = Some(rank);
+    /// [`Network::disjoint_hamiltonian_paths`] as orders of ranks, without nodes that have no rank. [thesis 3.4.3]
+    pub fn disjoint_rank_paths(&self) -> Vec<Vec<u32>> {
+        let paths = self.disjoint_hamiltonian_paths();
+        let Some(placement) = &self.placement else { return paths };
+        let mut rank_at = vec![None; self.nodes() as usize];
+        for (&node, rank) in placement.iter().zip(0..) {
+            rank_at[node as usize] = Some(rank);
         }
-        let present = |lane: Vec<u32>| lane.into_iter().filter_map(|place| rank_at[place as usize]).collect();
-        lanes.into_iter().map(present).collect()
+        let present = |path: Vec<u32>| path.into_iter().filter_map(|node| rank_at[node as usize]).collect();
+        paths.into_iter().map(present).collect()
     }
 }
 
-impl From<Kind> for Network {
-    fn from(kind: Kind) -> Self {
-        Network { kind, at: None }
+impl From<NetworkKind> for Network {
+    fn from(kind: NetworkKind) -> Self {
+        Network { kind, placement: None }
     }
 }
 
@@ -217,29 +217,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_where_they_were_placed() {
-        let network = Network::torus(&[4, 4], &[true, true]).unwrap().placed(vec![5, 0, 9]).unwrap();
-        assert_eq!((network.ranks(), network.places(), network.is_whole()), (3, 16, false));
-        assert_eq!(network.place(2), 9);
-        let mut way = Vec::new();
-        network.route(0, 2, Tie::default(), |link| way.push(link));
-        assert_eq!(way, [22]);
+    fn ranks_are_on_their_nodes() {
+        let network = Network::torus(&[4, 4], &[true, true]).unwrap().with_placement(vec![5, 0, 9]).unwrap();
+        assert_eq!((network.ranks(), network.nodes(), network.has_identity_placement()), (3, 16, false));
+        assert_eq!(network.node_of(2), 9);
+        let mut route = Vec::new();
+        network.route(0, 2, TieBreak::default(), |link| route.push(link));
+        assert_eq!(route, [22]);
     }
 
     #[test]
-    fn placing_every_rank_at_home_is_whole() {
+    fn rank_r_on_node_r_is_the_identity_placement() {
         let network = Network::flat(3);
-        assert_eq!(network.clone().placed(vec![0, 1, 2]), Ok(network.clone()));
-        assert!(!network.clone().placed(vec![0, 2, 1]).unwrap().is_whole());
-        assert!(!network.placed(vec![0, 1]).unwrap().is_whole());
+        assert_eq!(network.clone().with_placement(vec![0, 1, 2]), Ok(network.clone()));
+        assert!(!network.clone().with_placement(vec![0, 2, 1]).unwrap().has_identity_placement());
+        assert!(!network.with_placement(vec![0, 1]).unwrap().has_identity_placement());
     }
 
     #[test]
-    fn places_that_cannot_be_are_refused() {
+    fn invalid_placements_are_errors() {
         let network = Network::flat(4);
-        assert_eq!(network.clone().placed(vec![]), Err(Error::NoRanks));
-        assert_eq!(network.clone().placed(vec![1, 4]), Err(Error::PlaceOutside { rank: 1, place: 4, places: 4 }));
-        assert_eq!(network.placed(vec![2, 1, 2]), Err(Error::PlaceTwice { place: 2, first: 0, second: 2 }));
+        assert_eq!(network.clone().with_placement(vec![]), Err(Error::NoRanks));
+        assert_eq!(
+            network.clone().with_placement(vec![1, 4]),
+            Err(Error::NodeOutOfRange { rank: 1, node: 4, nodes: 4 })
+        );
+        assert_eq!(network.with_placement(vec![2, 1, 2]), Err(Error::DuplicateNode { node: 2, first: 0, second: 2 }));
     }
 
     #[test]
@@ -248,27 +251,30 @@ mod tests {
         assert_eq!(open.ranks(), 0);
         assert_eq!(open.clone().for_ranks(100), Network::clos(80, 64, 100));
         assert_eq!(open.clone().for_ranks(0), Err(Error::NoRanks));
-        assert_eq!(open.placed(vec![7, 70]).unwrap().places(), 71);
+        assert_eq!(open.with_placement(vec![7, 70]).unwrap().nodes(), 71);
         assert_eq!(Network::flat(0).for_ranks(9), Ok(Network::flat(9)));
     }
 
     #[test]
-    fn settled_networks_keep_their_number_of_ranks() {
+    fn other_networks_have_a_fixed_number_of_ranks() {
         let network = Network::torus(&[4, 2], &[true, false]).unwrap();
         assert_eq!(network.clone().for_ranks(8), Ok(network.clone()));
         let error = network.for_ranks(7).unwrap_err();
-        assert_eq!(error.to_string(), "7 ranks were asked for, but the network `torus:4x2,wrap=yn` has 8");
+        assert_eq!(error.to_string(), "7 ranks requested, but the network `torus:4x2,wrap=yn` has 8");
     }
 
     #[test]
-    fn lanes_pass_by_absent_places() {
-        let network = Network::torus(&[5, 5], &[true, true]).unwrap().placed(vec![24, 3, 11, 7]).unwrap();
-        for lane in network.lanes() {
-            let mut ranks = lane.clone();
+    fn paths_skip_nodes_without_ranks() {
+        let network = Network::torus(&[5, 5], &[true, true]).unwrap().with_placement(vec![24, 3, 11, 7]).unwrap();
+        for path in network.disjoint_rank_paths() {
+            let mut ranks = path.clone();
             ranks.sort();
             assert_eq!(ranks, [0, 1, 2, 3]);
         }
-        assert_eq!(network.lanes().len(), 2);
-        assert_eq!(Network::clusters(&[2, 3]).unwrap().placed(vec![4, 1]).unwrap().lanes(), [[1, 0]]);
+        assert_eq!(network.disjoint_rank_paths().len(), 2);
+        assert_eq!(
+            Network::clusters(&[2, 3]).unwrap().with_placement(vec![4, 1]).unwrap().disjoint_rank_paths(),
+            [[1, 0]]
+        );
     }
 }

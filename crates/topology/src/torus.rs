@@ -1,4 +1,4 @@
-//! Tori and meshes of up to eight dimensions, and any mixture of the two.
+//! Tori and meshes of up to eight dimensions, and mixtures of the two.
 
 mod colouring;
 mod coordinates;
@@ -8,18 +8,18 @@ mod morton;
 mod route;
 
 pub use coordinates::Coordinates;
-pub use route::Tie;
+pub use route::TieBreak;
 
 use crate::error::link_count;
 use crate::{Error, Result};
 
-/// The most dimensions that a torus can have.
+/// The maximum number of dimensions of a torus.
 pub const MAX_DIMENSIONS: usize = 8;
 
 /// A grid whose dimensions are rings where they wrap and lines where they do not.
 ///
-/// The first dimension is the fastest: place = x + X (y + Y z). The link that leaves a place in dimension d has the id
-/// (place * dimensions + d) * 2, plus 1 if it leads downwards. A ring of two has two links each way.
+/// The first dimension varies fastest: node = x + X (y + Y z). The link that leaves a node in dimension d has the id
+/// (node * dimensions + d) * 2, plus 1 in the negative direction. A ring of two nodes has two links each way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torus {
     dims: Vec<u32>,
@@ -34,8 +34,8 @@ impl Torus {
         if wrap.len() != dims.len() {
             return Err(Error::Wrap { wraps: wrap.len(), dims: dims.len() });
         }
-        let places = dims.iter().fold(1u128, |places, &size| places.saturating_mul(size.into()));
-        link_count(places.saturating_mul(2 * dims.len() as u128))?;
+        let nodes = dims.iter().fold(1u128, |nodes, &size| nodes.saturating_mul(size.into()));
+        link_count(nodes.saturating_mul(2 * dims.len() as u128))?;
         Ok(Torus { dims: dims.to_vec(), wrap: wrap.to_vec() })
     }
 
@@ -49,17 +49,17 @@ impl Torus {
         self.wrap[dimension]
     }
 
-    /// Number of places.
-    pub fn places(&self) -> u32 {
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
         self.dims.iter().product()
     }
 
-    /// How far apart in number two places are that are neighbours in the dimension.
+    /// The difference of the numbers of two neighbours in a dimension.
     pub fn stride(&self, dimension: usize) -> u32 {
         self.dims[..dimension].iter().product()
     }
 
-    /// Links that one node can drive at once: 2 per dimension, 1 on a line of two, none in a dimension of size 1.
+    /// Links that one node can drive concurrently: 2 per dimension, 1 on a line of two, none in a dimension of size 1.
     pub(crate) fn ports(&self) -> u32 {
         let of_dimension = |(&size, &wraps): (&u32, &bool)| match size {
             1 => 0,
@@ -70,7 +70,7 @@ impl Torus {
     }
 
     pub(crate) fn links(&self) -> u32 {
-        self.places() * self.dims.len() as u32 * 2
+        self.nodes() * self.dims.len() as u32 * 2
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn impossible_tori_are_refused() {
+    fn invalid_tori_are_errors() {
         assert_eq!(Torus::new(&[], &[]), Err(Error::Dimensions { dims: vec![] }));
         assert_eq!(Torus::new(&[4, 0], &[true; 2]), Err(Error::Dimensions { dims: vec![4, 0] }));
         assert!(Torus::new(&[2; 8], &[true; 8]).is_ok());

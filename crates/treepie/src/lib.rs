@@ -1,4 +1,4 @@
-//! Treepie: a runtime for programs whose ranks talk irregularly.
+//! Treepie: a runtime for irregular distributed applications.
 //!
 //! ```no_run
 //! use treepie::prelude::*;
@@ -8,7 +8,7 @@
 //!     let right = (world.rank() + 1) % world.size();
 //!     world.send(&[world.rank() as u64], right, 0)?;
 //!     let (got, status) = world.recv_vec::<u64>(ANY_SOURCE, 0)?;
-//!     println!("rank {} heard {got:?} from {}", world.rank(), status.source);
+//!     println!("rank {} received {got:?} from {}", world.rank(), status.source);
 //!     world.barrier()
 //! }
 //! ```
@@ -22,36 +22,36 @@ mod start;
 pub use simulate::simulate;
 pub use start::{init, launch};
 pub use treepie_comm::{
-    ANY_SOURCE, ANY_TAG, And, Cartesian, Chooser, Comm, Commutative, Counter, Error, Graph, Level, Located, MAX_TAG,
-    Max, MaxLoc, Message, Min, MinLoc, Network, Operation, Or, Persistent, Prod, Question, Rank, Reduction, Request,
-    RequestSet, Result, Scope, Source, Status, Sum, Tag, TagMatch, Window, Xor, balanced_dims, commutative, wait_all,
-    wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative, DistGraph, Error,
+    MAX_TAG, MatchedMessage, Max, MaxLoc, Min, MinLoc, Network, Operation, Or, PersistentCollective, Prod, Rank,
+    Reduction, Request, RequestSet, Result, Scope, SelectionQuery, Source, SplitType, Status, Sum, Tag, TagMatch,
+    ValueLoc, Window, Xor, commutative, dims_create, wait_all, wait_any, wait_some,
 };
 
 pub use bytemuck;
 pub use elements::{Pod, Zeroable};
 
-/// The traits of bytemuck with the derives of Treepie, which do not need bytemuck among the program's own dependencies.
+/// The traits of bytemuck with Treepie's derives, which do not need bytemuck among the program's dependencies.
 mod elements {
-    // What is named goes before what comes with all: here only the derives, as the traits come from bytemuck.
+    // A named import shadows a glob import: only the derives are shadowed, the traits come from bytemuck.
     pub use bytemuck::*;
     pub use treepie_derive::{Pod, Zeroable};
 }
 
 pub use treepie_am as am;
 pub use treepie_am::ActiveMessages;
-pub use treepie_base::{Table, all_ok};
+pub use treepie_base::{HugeArray, all_ok};
 pub use treepie_graph as graph;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
 
-/// What most programs need: `use treepie::prelude::*`.
+/// The items most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::am::{Context, Port};
     pub use crate::{
-        ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, Graph, Level, Located, Max, MaxLoc, Message, Min,
-        MinLoc, Or, Pattern, Persistent, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,
-        SparseExchange, Status, Sum, Table, Tag, TagMatch, Window, Xor, Zeroable, balanced_dims, commutative, wait_all,
-        wait_any, wait_some,
+        ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, DistGraph, HugeArray, MatchedMessage, Max, MaxLoc,
+        Min, MinLoc, Or, Pattern, PersistentCollective, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,
+        SparseExchange, SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, Zeroable, commutative,
+        dims_create, wait_all, wait_any, wait_some,
     };
 }
 

@@ -1,17 +1,17 @@
-//! Coming into a world.
+//! Starting a world: [`init`] joins the one of the launcher, [`launch`] runs ranks as threads.
 
 use std::sync::Arc;
 
 use treepie_base::{Error, Result, report};
 use treepie_comm::Comm;
-use treepie_fabric::{Alone, Fabric};
+use treepie_fabric::{Fabric, Singleton};
 use treepie_shm::{Arena, Shm};
 
 use crate::environment;
 
-/// Joins the world that this process was started in: that of `treepie run`, or of `mpirun` or `srun`, or else a world
-/// of its own. Call it once, at the beginning; the world ends when the last handle of it is dropped. Environment variables
-/// with values that are not accepted are an error.
+/// Joins the world of this process: that of `treepie run`, `mpirun` or `srun`, or else a world of one rank. Call it
+/// once, at the start; the world is finalized when its last handle is dropped. Environment variables with invalid
+/// values are an error.
 pub fn init() -> Result<Comm> {
     environment::check(None)?;
     let world = join()?;
@@ -29,26 +29,26 @@ fn join() -> Result<Comm> {
     if treepie_mpi::running_under_mpi().is_some() {
         return Ok(world_of_process(treepie_mpi::start()?));
     }
-    Ok(Comm::world(Box::new(Alone::new())))
+    Ok(Comm::world(Box::new(Singleton::new())))
 }
 
-/// The world of a process that is one of its ranks: errors that it prints name it.
+/// The world of a process that is a rank. Errors that the process prints name the rank.
 fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
     report::set_process_rank(fabric.rank() as usize);
     Comm::world(fabric)
 }
 
-/// Calls the function of a rank, and ends the rank's part in its world when that has returned or panicked: a world that the
-/// function forgot, or keeps where nobody drops it in time, does not keep peers waiting.
+/// Runs a rank's function and finalizes the rank when it has returned or panicked: a handle that the function leaked,
+/// or stored where it is dropped late, does not block the peers.
 fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
     let _finalizer = world.finalizer();
     body(world)
 }
 
-/// Runs `body` on `ranks` ranks that are threads of this process, each with its own handle of their world, and returns
-/// what they returned, by rank; [`all_ok`](crate::all_ok) makes one result of theirs. If one panics, the others get
-/// [`Error::PeerLost`] where they wait for it, and the panic goes on here when all have ended. A rank leaves the world when
-/// it drops its last handle, and at the latest when `body` returns.
+/// Runs `body` on `ranks` ranks that are threads of this process, each with a handle of the world, and returns their
+/// results by rank; [`all_ok`](crate::all_ok) combines these into one. If a rank panics, the others get
+/// [`Error::PeerLost`] where they wait for it, and the panic resumes here when all have ended. A rank leaves the world
+/// when it drops its last handle, at the latest when `body` returns.
 ///
 /// ```
 /// let sums = treepie::launch(3, |world| {
@@ -62,7 +62,7 @@ fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
 /// ```
 pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<Vec<R>> {
     let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
-    let size = size.ok_or_else(|| Error::Engine(format!("a world of {ranks} ranks cannot be")))?;
+    let size = size.ok_or_else(|| Error::Engine(format!("a world cannot have {ranks} ranks")))?;
     environment::check(Some(size))?;
     environment::warn();
     let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {ranks} ranks: {e}")))?;
@@ -75,13 +75,13 @@ pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<
             let spawned = thread.spawn_scoped(threads, move || {
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
                 let world = Comm::world(Box::new(engine));
-                report::as_thread_rank(rank as usize, || run_rank(world, body))
+                report::with_thread_rank(rank as usize, || run_rank(world, body))
             });
             match spawned {
                 Ok(thread) => running.push(thread),
                 Err(e) => {
-                    // Those that run must not wait for those that never will.
-                    (rank..size).for_each(|rank| arena.report(rank, treepie_fabric::Life::Dead));
+                    // Running ranks must not wait for ranks that were never started.
+                    (rank..size).for_each(|rank| arena.report(rank, treepie_fabric::Liveness::Failed));
                     return Err(Error::Engine(format!("rank {rank} of {ranks} cannot be started as a thread: {e}")));
                 }
             }

@@ -1,17 +1,17 @@
-//! Ways over a grid, dimension by dimension.
+//! Dimension-order routing on a grid.
 //!
-//! Ranks lie in the grid in order, the last coordinate fastest, so where there are more places than ranks, those at the end
-//! are empty. A hop sets one coordinate to the destination's: the last one that differs and whose place has a rank. There
-//! always is one. Of the first coordinate that differs, either the destination's is lower, then setting that one leads to a
-//! place before this rank; or it is higher, then setting any other one leads to a place before the destination.
+//! Ranks are placed in row-major order, so if there are more positions than ranks, the last ones are empty. A hop sets
+//! one coordinate to the destination's: the last one that differs and leads to a rank. There always is one: if the
+//! destination's first differing coordinate is lower, setting it leads to a position before this rank; if it is higher,
+//! setting any other one leads to a position before the destination.
 
-/// A grid of places, of which the first ones have ranks.
+/// A grid whose first positions have ranks.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    /// Places from one coordinate to the next, and how many coordinates there are, the last dimension first.
+    /// Stride and side of each dimension, the last dimension first.
     dimensions: Vec<Dimension>,
     ranks: u32,
-    /// The lowest rank whose way to some place of its row may be missing.
+    /// The first rank of the incomplete last row; P if it is complete.
     incomplete: u32,
 }
 
@@ -22,18 +22,18 @@ struct Dimension {
 }
 
 impl Dimension {
-    fn of(&self, rank: u32) -> u32 {
+    fn coordinate(&self, rank: u32) -> u32 {
         rank / self.stride % self.side
     }
 }
 
 impl Grid {
-    /// With these sides, the last one fastest; nothing if there is no room for all ranks.
+    /// A grid with these sides, the last one fastest; nothing if it has too few positions.
     pub(super) fn new(sides: &[u32], ranks: u32) -> Option<Self> {
         let mut stride = 1_u32;
         let mut dimensions = Vec::new();
         for side in sides.iter().rev() {
-            // Of no more than there are ranks, so that products stay small.
+            // At most P, so that products stay small.
             let side = (*side).min(ranks);
             dimensions.push(Dimension { stride, side });
             stride = stride.saturating_mul(side);
@@ -47,39 +47,41 @@ impl Grid {
         Some(Self { dimensions, ranks, incomplete })
     }
 
-    /// About square.
+    /// A nearly square grid.
     pub(super) fn square(ranks: u32) -> Self {
         let columns = (1..=ranks).find(|side| u64::from(*side) * u64::from(*side) >= u64::from(ranks)).unwrap_or(1);
-        Self::new(&[ranks.div_ceil(columns), columns], ranks).expect("it has room for all")
+        Self::new(&[ranks.div_ceil(columns), columns], ranks).expect("it has a position for each rank")
     }
 
-    /// With two places in each dimension.
+    /// A hypercube: sides of 2.
     pub(super) fn cube(ranks: u32) -> Self {
-        Self::new(&vec![2; ranks.next_power_of_two().ilog2() as usize], ranks).expect("it has room for all")
+        Self::new(&vec![2; ranks.next_power_of_two().ilog2() as usize], ranks).expect("it has a position for each rank")
     }
 
-    fn moved(&self, from: u32, dimension: Dimension, coordinate: u32) -> Option<u32> {
-        let place = from - dimension.of(from) * dimension.stride + coordinate * dimension.stride;
-        (place < self.ranks).then_some(place)
+    fn with_coordinate(&self, from: u32, dimension: Dimension, coordinate: u32) -> Option<u32> {
+        let position = from - dimension.coordinate(from) * dimension.stride + coordinate * dimension.stride;
+        (position < self.ranks).then_some(position)
     }
 
-    pub(super) fn next(&self, from: u32, to: u32) -> u32 {
-        let differs = |dimension: &&Dimension| dimension.of(from) != dimension.of(to);
-        let mut ways = self.dimensions.iter().filter(differs);
-        ways.find_map(|dimension| self.moved(from, *dimension, dimension.of(to))).expect("there is a way")
+    pub(super) fn next_hop(&self, from: u32, to: u32) -> u32 {
+        let differs = |dimension: &&Dimension| dimension.coordinate(from) != dimension.coordinate(to);
+        let mut differing = self.dimensions.iter().filter(differs);
+        differing
+            .find_map(|dimension| self.with_coordinate(from, *dimension, dimension.coordinate(to)))
+            .expect("there is a route")
     }
 
     pub(super) fn neighbours(&self, rank: u32) -> Vec<u32> {
         let along = |dimension: &Dimension| {
             let dimension = *dimension;
-            (0..dimension.side).filter_map(move |coordinate| self.moved(rank, dimension, coordinate))
+            (0..dimension.side).filter_map(move |coordinate| self.with_coordinate(rank, dimension, coordinate))
         };
         self.dimensions.iter().flat_map(along).collect()
     }
 
-    /// The first dimension is the last to be set, unless a place on the way is missing.
-    pub(super) fn passes_on(&self, rank: u32, neighbour: u32) -> bool {
-        let is_last = self.dimensions.last().is_none_or(|first| first.of(rank) != first.of(neighbour));
+    /// Whether the neighbour may forward: the first dimension is set last, unless a position on the route is empty.
+    pub(super) fn may_forward(&self, rank: u32, neighbour: u32) -> bool {
+        let is_last = self.dimensions.last().is_none_or(|first| first.coordinate(rank) != first.coordinate(neighbour));
         !is_last || rank >= self.incomplete
     }
 }

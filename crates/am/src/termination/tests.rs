@@ -1,53 +1,56 @@
-//! Detectors alone, over ranks that are nothing but counters and messages that come in any order.
+//! Detectors alone: simulated ranks are counters, and messages are delivered in random order.
 
-use treepie_sim::noise::Random;
+use treepie_sim::noise::SplitMix64;
 
 use super::*;
 
-/// Which detector.
+/// The detector under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counting,
-    /// A mistake: without the second wave.
-    CountingOnce,
+enum DetectorKind {
+    FourCounter,
+    /// A fault: no second wave.
+    SingleWave,
     Synchronous,
-    /// A mistake: ranks do not wait for answers.
-    Unanswered,
+    /// A fault: ranks do not wait for acknowledgements.
+    Unacknowledged,
     Barrier,
 }
 
-impl Kind {
-    fn begin(self, rank: u32, ranks: u32) -> Detection {
+impl DetectorKind {
+    fn begin(self, rank: u32, ranks: u32) -> TerminationDetector {
         match self {
-            Kind::Counting | Kind::CountingOnce => {
-                let mut counting = Counting::new(rank, ranks);
-                counting.believes_one_wave = self == Kind::CountingOnce;
-                Detection::Counting(counting)
+            DetectorKind::FourCounter | DetectorKind::SingleWave => {
+                let mut four_counter = FourCounterDetector::new(rank, ranks);
+                four_counter.skip_second_wave = self == DetectorKind::SingleWave;
+                TerminationDetector::FourCounter(four_counter)
             }
-            Kind::Synchronous | Kind::Unanswered => Detection::NbxLike(NbxLike::new(rank, ranks, false)),
-            Kind::Barrier => Detection::NbxLike(NbxLike::new(rank, ranks, true)),
+            DetectorKind::Synchronous | DetectorKind::Unacknowledged => {
+                TerminationDetector::Consensus(ConsensusDetector::new(rank, ranks, false))
+            }
+            DetectorKind::Barrier => TerminationDetector::Consensus(ConsensusDetector::new(rank, ranks, true)),
         }
     }
 }
 
-/// A message of the program: how deep those of its handler are nested, and whether it is kept for the next round.
+/// A message of the program: nesting depth of the messages of its handler, and whether it is deferred to the next
+/// round.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     depth: u64,
-    kept: bool,
+    deferred: bool,
     round: u64,
 }
 
 #[derive(Debug)]
-enum Flying {
+enum InFlight {
     Data {
         from: usize,
         message: Message,
-        /// To how many barriers its sender had come.
+        /// Barriers at which its sender had arrived.
         arrived: u64,
     },
-    /// It has been taken.
-    Answer,
+    /// The acknowledgement of a message.
+    Ack,
     Wave {
         tag: u32,
         words: Vec<u64>,
@@ -55,71 +58,71 @@ enum Flying {
 }
 
 struct Rank {
-    detection: Detection,
-    /// Messages that its body has still to send.
+    detector: TerminationDetector,
+    /// Messages that its body has not sent yet.
     body: u64,
-    report: Report,
-    unanswered: u64,
-    kept: Vec<Message>,
-    /// Of a round that has not begun here.
+    report: RankReport,
+    unacknowledged: u64,
+    deferred: Vec<Message>,
+    /// Messages of the next round.
     early: Vec<Message>,
     round: u64,
-    /// Barriers to which it came, and which are over for it.
+    /// Barriers at which it has arrived, and those complete for it.
     arrived: u64,
-    gathered: u64,
+    barriers_done: u64,
     waves: u64,
     over: Option<u64>,
 }
 
 struct World {
-    kind: Kind,
-    random: Random,
+    kind: DetectorKind,
+    random: SplitMix64,
     ranks: Vec<Rank>,
-    /// By receiver, in no order.
-    flying: Vec<Vec<Flying>>,
-    /// Bits and number of ranks that came to each barrier.
+    /// By receiver, unordered.
+    in_flight: Vec<Vec<InFlight>>,
+    /// Bits and number of ranks that have arrived, by barrier.
     barriers: Vec<(u64, usize)>,
-    /// How many messages there may still be.
+    /// Messages that may still be sent.
     budget: u64,
     sum: u64,
-    /// The rounds that are over for somebody.
+    /// Rounds that are over for some rank.
     rounds: u64,
-    /// One of so many messages is kept for the next round.
-    kept: u64,
-    /// Waves or barriers that had begun when nothing was left to do.
-    before_the_end: Option<u64>,
+    /// One of this number of messages is deferred.
+    deferred: u64,
+    /// Waves or barriers started before termination.
+    waves_before_end: Option<u64>,
 }
 
 impl World {
-    fn draw(kind: Kind, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+    fn draw(kind: DetectorKind, seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
         let ranks = 1 + random.below(12) as u32;
         let budget = [0, 10, 10, 100][random.below(4) as usize];
         let mut rank = |rank: u32| Rank {
-            detection: kind.begin(rank, ranks),
+            detector: kind.begin(rank, ranks),
             body: random.below(3),
-            report: Report::default(),
-            unanswered: 0,
-            kept: Vec::new(),
+            report: RankReport::default(),
+            unacknowledged: 0,
+            deferred: Vec::new(),
             early: Vec::new(),
             round: 0,
             arrived: 0,
-            gathered: 0,
+            barriers_done: 0,
             waves: 0,
             over: None,
         };
         let all: Vec<Rank> = (0..ranks).map(&mut rank).collect();
-        let flying = all.iter().map(|_| Vec::new()).collect();
-        let kept = [2, 20][random.below(2) as usize];
-        let (barriers, before_the_end) = (Vec::new(), None);
-        Self { kind, random, ranks: all, flying, barriers, budget, sum: 0, rounds: 0, kept, before_the_end }
+        let in_flight = all.iter().map(|_| Vec::new()).collect();
+        let deferred = [2, 20][random.below(2) as usize];
+        let (barriers, waves_before_end) = (Vec::new(), None);
+        Self { kind, random, ranks: all, in_flight, barriers, budget, sum: 0, rounds: 0, deferred, waves_before_end }
     }
 
-    /// Whether no message of the program is on its way, or will be sent in this round.
+    /// Whether no message of the program is in flight or will be sent in this round.
     fn is_quiet(&self) -> bool {
-        let flies = |flying: &Flying| matches!(flying, Flying::Data { .. });
+        let is_data = |message: &InFlight| matches!(message, InFlight::Data { .. });
         self.ranks.iter().all(|rank| rank.body == 0 && rank.early.is_empty())
-            && !self.flying.iter().flatten().any(flies)
+            && !self.in_flight.iter().flatten().any(is_data)
     }
 
     fn send(&mut self, from: usize, depth: u64) {
@@ -128,13 +131,13 @@ impl World {
         }
         self.budget -= 1;
         let to = self.random.below(self.ranks.len() as u64) as usize;
-        let kept = self.random.below(self.kept) == 0;
+        let deferred = self.random.below(self.deferred) == 0;
         let rank = &mut self.ranks[from];
-        let message = Message { depth, kept, round: rank.round };
+        let message = Message { depth, deferred, round: rank.round };
         rank.report.sent += 1;
-        rank.unanswered += 1;
+        rank.unacknowledged += 1;
         let arrived = rank.arrived;
-        self.flying[to].push(Flying::Data { from, message, arrived });
+        self.in_flight[to].push(InFlight::Data { from, message, arrived });
     }
 
     fn handle(&mut self, at: usize, message: Message) {
@@ -152,45 +155,47 @@ impl World {
             return rank.early.push(message);
         }
         rank.report.received += 1;
-        if message.kept {
-            rank.kept.push(message);
-            rank.report.kept += 1;
+        if message.deferred {
+            rank.deferred.push(message);
+            rank.report.deferred += 1;
         } else {
             self.handle(at, message);
         }
     }
 
-    /// Something that was sent to a rank comes, if there is anything.
-    fn come(&mut self, at: usize) {
-        if self.flying[at].is_empty() {
+    /// Delivers a random message in flight to a rank, if any.
+    fn deliver(&mut self, at: usize) {
+        if self.in_flight[at].is_empty() {
             return;
         }
-        let place = self.random.below(self.flying[at].len() as u64) as usize;
-        match self.flying[at].swap_remove(place) {
-            Flying::Data { from, message, .. } => {
-                self.flying[from].push(Flying::Answer);
+        let index = self.random.below(self.in_flight[at].len() as u64) as usize;
+        match self.in_flight[at].swap_remove(index) {
+            InFlight::Data { from, message, .. } => {
+                self.in_flight[from].push(InFlight::Ack);
                 self.take(at, message);
             }
-            Flying::Answer => self.ranks[at].unanswered -= 1,
-            Flying::Wave { tag, words } => self.ranks[at].detection.on_message(tag, &words),
+            InFlight::Ack => self.ranks[at].unacknowledged -= 1,
+            InFlight::Wave { tag, words } => self.ranks[at].detector.on_message(tag, &words),
         }
     }
 
-    /// All have come to the barrier, and all that they had sent before is here.
-    fn gather(&mut self, at: usize) {
-        let next = self.ranks[at].gathered;
-        let Some((bits, came)) = self.barriers.get(next as usize).copied() else { return };
-        let is_behind = |flying: &Flying| !matches!(flying, Flying::Data { arrived, .. } if *arrived <= next);
-        if came == self.ranks.len() && self.flying[at].iter().all(is_behind) {
-            self.ranks[at].gathered += 1;
-            let Detection::NbxLike(nbx_like) = &mut self.ranks[at].detection else { panic!("who came there?") };
-            nbx_like.on_gathered(bits);
+    /// Completes the barrier on a rank, if all ranks have arrived and their earlier messages are delivered.
+    fn complete_barrier(&mut self, at: usize) {
+        let next = self.ranks[at].barriers_done;
+        let Some((bits, arrived)) = self.barriers.get(next as usize).copied() else { return };
+        let is_later = |message: &InFlight| !matches!(message, InFlight::Data { arrived, .. } if *arrived <= next);
+        if arrived == self.ranks.len() && self.in_flight[at].iter().all(is_later) {
+            self.ranks[at].barriers_done += 1;
+            let TerminationDetector::Consensus(consensus) = &mut self.ranks[at].detector else {
+                panic!("only this detector uses barriers")
+            };
+            consensus.on_barrier(bits);
         }
     }
 
     fn arrive(&mut self, at: usize) {
-        let Detection::NbxLike(nbx_like) = &mut self.ranks[at].detection else { return };
-        let Some(bits) = nbx_like.poll_arrive() else { return };
+        let TerminationDetector::Consensus(consensus) = &mut self.ranks[at].detector else { return };
+        let Some(bits) = consensus.poll_barrier() else { return };
         let number = self.ranks[at].arrived as usize;
         self.ranks[at].arrived += 1;
         self.barriers.resize(self.barriers.len().max(number + 1), (0, 0));
@@ -198,7 +203,7 @@ impl World {
         self.barriers[number].1 += 1;
     }
 
-    /// One rank does one thing.
+    /// A random rank takes a random step.
     fn step(&mut self) -> Result<(), String> {
         let at = self.random.below(self.ranks.len() as u64) as usize;
         if self.ranks[at].over.is_some() {
@@ -209,46 +214,49 @@ impl World {
                 self.ranks[at].body -= 1;
                 self.send(at, 4);
             }
-            0 | 1 => self.come(at),
-            2 => self.gather(at),
+            0 | 1 => self.deliver(at),
+            2 => self.complete_barrier(at),
             _ => {
                 let rank = &mut self.ranks[at];
-                let waits = self.kind == Kind::Synchronous && rank.unanswered > 0;
+                let waits = self.kind == DetectorKind::Synchronous && rank.unacknowledged > 0;
                 if rank.body == 0 && !waits {
-                    rank.detection.report(rank.report);
+                    rank.detector.report(rank.report);
                 }
             }
         }
-        while let Some((to, tag, words)) = self.ranks[at].detection.poll_transmit() {
+        while let Some((to, tag, words)) = self.ranks[at].detector.poll_transmit() {
             self.ranks[at].waves += 1;
-            self.flying[to as usize].push(Flying::Wave { tag, words });
+            self.in_flight[to as usize].push(InFlight::Wave { tag, words });
         }
         self.arrive(at);
-        self.hear(at)
+        self.check_outcome(at)
     }
 
-    /// Looks whether the detector has something to say, and whether it is right.
-    fn hear(&mut self, at: usize) -> Result<(), String> {
-        match self.ranks[at].detection.poll_verdict() {
+    /// Checks and applies the outcome of the detector, if any.
+    fn check_outcome(&mut self, at: usize) -> Result<(), String> {
+        match self.ranks[at].detector.poll_outcome() {
             None => {}
-            Some(Verdict::Over(sum)) => {
-                let kept: usize = self.ranks.iter().map(|rank| rank.kept.len()).sum();
-                if !self.is_quiet() || kept > 0 || sum != self.sum {
-                    return Err(format!("over at {at}, {kept} kept, the sum is {sum} and not {}", self.sum));
+            Some(WaveOutcome::Terminated(sum)) => {
+                let deferred: usize = self.ranks.iter().map(|rank| rank.deferred.len()).sum();
+                if !self.is_quiet() || deferred > 0 || sum != self.sum {
+                    return Err(format!(
+                        "over on rank {at}, {deferred} deferred, the sum is {sum} and not {}",
+                        self.sum
+                    ));
                 }
                 self.ranks[at].over = Some(sum);
             }
-            Some(Verdict::NextRound) => {
-                // Who hears it later may find others in the next round.
+            Some(WaveOutcome::NextRound) => {
+                // Other ranks may already be in the next round.
                 if self.rounds == self.ranks[at].round && !self.is_quiet() {
                     return Err(format!("the next round begins at {at}"));
                 }
                 let rank = &mut self.ranks[at];
                 rank.round += 1;
-                rank.report.kept = 0;
+                rank.report.deferred = 0;
                 self.rounds = self.rounds.max(rank.round);
-                let (kept, early) = (std::mem::take(&mut rank.kept), std::mem::take(&mut rank.early));
-                kept.into_iter().for_each(|message| self.handle(at, message));
+                let (deferred, early) = (std::mem::take(&mut rank.deferred), std::mem::take(&mut rank.early));
+                deferred.into_iter().for_each(|message| self.handle(at, message));
                 early.into_iter().for_each(|message| self.take(at, message));
             }
         }
@@ -259,67 +267,70 @@ impl World {
         let nothing = self.budget == 0 || self.ranks.iter().all(|rank| rank.body == 0);
         for _ in 0..1_000_000 {
             self.step()?;
-            if self.before_the_end.is_none() && self.is_quiet() && self.ranks.iter().all(|rank| rank.kept.is_empty()) {
-                self.before_the_end = Some(self.begun());
+            if self.waves_before_end.is_none()
+                && self.is_quiet()
+                && self.ranks.iter().all(|rank| rank.deferred.is_empty())
+            {
+                self.waves_before_end = Some(self.started());
             }
             if self.ranks.iter().all(|rank| rank.over.is_some()) {
                 return self.check_costs(nothing).map(|()| self);
             }
         }
-        Err("it does not end".to_owned())
+        Err("no termination".to_owned())
     }
 
-    /// Messages of a rank in a wave.
-    fn each(&self) -> u64 {
+    /// Messages per rank and wave.
+    fn messages_per_wave(&self) -> u64 {
         u64::from((self.ranks.len() as u32).next_power_of_two().ilog2())
     }
 
-    /// Waves or barriers that somebody has begun.
-    fn begun(&self) -> u64 {
-        let begun = |rank: &Rank| match self.kind {
-            Kind::Barrier => rank.arrived,
-            _ => rank.waves.div_ceil(self.each().max(1)),
+    /// Waves or barriers that some rank has started.
+    fn started(&self) -> u64 {
+        let started = |rank: &Rank| match self.kind {
+            DetectorKind::Barrier => rank.arrived,
+            _ => rank.waves.div_ceil(self.messages_per_wave().max(1)),
         };
-        self.ranks.iter().map(begun).max().unwrap_or(0)
+        self.ranks.iter().map(started).max().unwrap_or(0)
     }
 
-    /// A wave costs each rank ceil(log2 P) messages; where nothing was sent there is one, or one barrier. Of those that begin
-    /// when nothing is left to do, the first shows what is there and the second that it stays so.
+    /// A wave costs each rank ceil(log2 P) messages. If nothing was sent there is one wave or barrier. After
+    /// termination there are two: the first finds the final counters, the second confirms them.
     fn check_costs(&self, nothing: bool) -> Result<(), String> {
-        let each = self.each();
+        let each = self.messages_per_wave();
         let waves: Vec<u64> = self.ranks.iter().map(|rank| rank.waves).collect();
         let is_right = |count: u64| match (self.kind, nothing) {
-            (Kind::Barrier, _) => count == if self.sum > 0 { each } else { 0 },
+            (DetectorKind::Barrier, _) => count == if self.sum > 0 { each } else { 0 },
             (_, true) => count == each,
             (_, false) => each == 0 || count.is_multiple_of(each),
         };
         let is_right = is_right(waves[0]) && waves.iter().all(|count| *count == waves[0]);
-        let begun = self.begun();
-        let most = if nothing { 1 } else { self.before_the_end.unwrap_or(0) + 2 };
-        if is_right && begun <= most {
+        let started = self.started();
+        let most = if nothing { 1 } else { self.waves_before_end.unwrap_or(0) + 2 };
+        if is_right && started <= most {
             return Ok(());
         }
-        Err(format!("messages of waves: {waves:?}; {begun} begun, and not {most}"))
+        Err(format!("messages of waves: {waves:?}; {started} started, and not {most}"))
     }
 }
 
 const SEEDS: u64 = 3000;
 
-fn first_wrong(kind: Kind) -> Option<(u64, String)> {
+fn first_failure(kind: DetectorKind) -> Option<(u64, String)> {
     (0..SEEDS).find_map(|seed| World::draw(kind, seed).run().err().map(|wrong| (seed, wrong)))
 }
 
 #[test]
-fn detectors_never_say_that_it_is_over_too_early_and_always_say_it() {
-    for kind in [Kind::Counting, Kind::Synchronous, Kind::Barrier] {
-        assert_eq!(first_wrong(kind), None, "{kind:?}");
+fn detectors_terminate_and_never_early() {
+    for kind in [DetectorKind::FourCounter, DetectorKind::Synchronous, DetectorKind::Barrier] {
+        assert_eq!(first_failure(kind), None, "{kind:?}");
     }
 }
 
 #[test]
-fn detectors_that_are_wrong_are_found() {
-    for kind in [Kind::CountingOnce, Kind::Unanswered] {
-        let found = first_wrong(kind);
+fn faulty_detectors_are_found() {
+    for kind in [DetectorKind::SingleWave, DetectorKind::Unacknowledged] {
+        let found = first_failure(kind);
         println!("{kind:?}: {found:?}");
         assert!(found.is_some(), "{kind:?}");
     }
@@ -327,7 +338,8 @@ fn detectors_that_are_wrong_are_found() {
 
 #[test]
 fn some_worlds_have_rounds_and_many_waves() {
-    let worlds: Vec<World> = (0..300).map(|seed| World::draw(Kind::Counting, seed).run().ok().unwrap()).collect();
+    let worlds: Vec<World> =
+        (0..300).map(|seed| World::draw(DetectorKind::FourCounter, seed).run().ok().unwrap()).collect();
     assert!(worlds.iter().filter(|world| world.rounds > 1).count() > 30);
     assert!(worlds.iter().filter(|world| world.ranks[0].waves > 20).count() > 30);
     assert!(worlds.iter().filter(|world| world.sum == 0).count() > 30);

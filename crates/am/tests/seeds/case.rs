@@ -1,34 +1,41 @@
-//! What a seed draws.
+//! A test case drawn from a seed.
 
 use std::fmt;
 
 use treepie_am::{Coalescing, Config, Detector, Reductions, Routing, Style};
 use treepie_sim::Settings;
 use treepie_sim::costs::LogGP;
-use treepie_sim::noise::{Noise, Random};
+use treepie_sim::noise::{Noise, SplitMix64};
 
 /// Kinds of messages that programs send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Plain,
     Combined,
-    /// Its handler asks who sent it.
-    Sourced,
+    /// Its handler takes the source.
+    WithSource,
     Call,
-    /// A call that a closure waits for.
-    Ask,
+    /// A call whose reply goes to a closure.
+    CallThen,
     Parcel,
     Spawned,
 }
 
-pub(crate) const KINDS: [Kind; 7] =
-    [Kind::Plain, Kind::Combined, Kind::Sourced, Kind::Call, Kind::Ask, Kind::Parcel, Kind::Spawned];
+pub(crate) const KINDS: [MessageKind; 7] = [
+    MessageKind::Plain,
+    MessageKind::Combined,
+    MessageKind::WithSource,
+    MessageKind::Call,
+    MessageKind::CallThen,
+    MessageKind::Parcel,
+    MessageKind::Spawned,
+];
 
-/// Which form the handler of plain messages has.
+/// The form of the handler of plain messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     One,
-    Touch,
+    Prefetch,
     Batch,
 }
 
@@ -38,45 +45,45 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
     pub(crate) ranks: u32,
     pub(crate) detector: Detector,
-    /// Of each kind.
+    /// By kind.
     pub(crate) configs: Vec<Config>,
-    /// Bytes from which on bodies are slowed down.
+    /// Bytes from which on bodies are throttled.
     pub(crate) memory: usize,
     pub(crate) settings: Settings,
     pub(crate) form: Form,
-    /// Those that are sent, some more often than others.
-    pub(crate) kinds: Vec<Kind>,
+    /// The kinds sent, some with a higher frequency.
+    pub(crate) kinds: Vec<MessageKind>,
     pub(crate) epochs: u32,
-    /// Items of a body, at most.
+    /// Maximum items of a body.
     pub(crate) items: u64,
-    /// So many of four bodies have none.
+    /// Of four bodies, the number without items.
     pub(crate) silent: u64,
-    /// How deep messages of handlers are nested, at most.
+    /// Maximum nesting depth of messages of handlers.
     pub(crate) depth: u32,
-    /// Numbers of messages that a handler sends. Counters are the same by chance most often where some send several and some
+    /// Numbers of messages that a handler sends. Counters agree by chance most often if some send several and some
     /// none.
     pub(crate) fan_out: &'static [u64],
-    /// Messages of an epoch, about.
+    /// Approximate messages per epoch.
     pub(crate) messages: u64,
-    /// Microseconds that a rank computes between epochs, and between items of a body, at most.
+    /// Maximum microseconds of computation between epochs, and between items of a body.
     pub(crate) pauses: (f64, f64),
 }
 
-/// One of some things.
-fn one_of<T: Clone>(random: &mut Random, all: &[T]) -> T {
+/// A random element.
+fn one_of<T: Clone>(random: &mut SplitMix64, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize].clone()
 }
 
 impl Case {
     pub(crate) fn draw(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        // Some mistakes show only where counters are the same by chance, which is less likely the more there are of them.
+        let mut random = SplitMix64::new(seed);
+        // Some faults show only if counters agree by chance, which is less likely with more ranks.
         let more = one_of(&mut random, &[31, 31, 4]);
         let ranks = 2 + random.below(more) as u32;
-        let detector = one_of(&mut random, &[Detector::Counting, Detector::NbxLike, Detector::Auto]);
+        let detector = one_of(&mut random, &[Detector::FourCounter, Detector::Consensus, Detector::Auto]);
         let all = draw_config(&mut random, ranks);
         let is_uniform = random.below(2) == 0;
-        let config = |random: &mut Random| if is_uniform { all.clone() } else { draw_config(random, ranks) };
+        let config = |random: &mut SplitMix64| if is_uniform { all.clone() } else { draw_config(random, ranks) };
         let configs = KINDS.iter().map(|_| config(&mut random)).collect();
         let jitter = one_of(&mut random, &[0.0, 5.0, 100.0, 2000.0, 20_000.0]);
         let kinds = 1 + random.below(6);
@@ -89,10 +96,10 @@ impl Case {
             configs,
             memory: one_of(&mut random, &[1, 300, 4 << 20]),
             settings: draw_settings(&mut random, ranks, seed, jitter),
-            form: one_of(&mut random, &[Form::One, Form::Touch, Form::Batch]),
+            form: one_of(&mut random, &[Form::One, Form::Prefetch, Form::Batch]),
             kinds: (0..kinds).map(|_| one_of(&mut random, &KINDS)).collect(),
             epochs: if messages > 60 { 1 + random.below(4) as u32 } else { 2 + random.below(15) as u32 },
-            // Now and then so many that messages are handled between them.
+            // Sometimes enough for interleaving.
             items: one_of(&mut random, if seed % 16 == 5 { &[600] } else { &[0, 1, 4, 20] }),
             silent: one_of(&mut random, &[0, 0, 3]),
             depth: one_of(&mut random, &[3, 8, 30]),
@@ -105,8 +112,8 @@ impl Case {
         }
     }
 
-    /// Microseconds in which everything ends: several times as long as any seed takes, and not too long to wait for if one never
-    /// ends.
+    /// The time limit in microseconds: several times that of any seed, and short enough to wait for if one never
+    /// terminates.
     pub(crate) fn limit(&self) -> f64 {
         let Noise { jitter, slow_ranks, .. } = &self.settings.noise;
         let slowest = slow_ranks.iter().fold(1.0, |most: f64, (_, factor)| most.max(*factor));
@@ -116,29 +123,29 @@ impl Case {
         2.0 * bodies + messages
     }
 
-    /// Whether all that is sent is delivered at the end of rounds.
+    /// Whether all messages sent are bulk-synchronous.
     pub(crate) fn is_in_rounds(&self) -> bool {
         self.kinds.iter().all(|kind| self.configs[*kind as usize].style == Style::Bsp)
     }
 
-    /// Whether any type has caches from the beginning on.
+    /// Whether a type has caches from the start.
     pub(crate) fn combines(&self) -> bool {
-        let config = &self.configs[Kind::Combined as usize];
-        self.kinds.contains(&Kind::Combined) && matches!(config.reductions, Reductions::Entries(_))
+        let config = &self.configs[MessageKind::Combined as usize];
+        self.kinds.contains(&MessageKind::Combined) && matches!(config.reductions, Reductions::Entries(_))
     }
 }
 
-fn draw_settings(random: &mut Random, ranks: u32, seed: u64, jitter: f64) -> Settings {
-    let mut up_to = |most: f64| random.unit() * most;
+fn draw_settings(random: &mut SplitMix64, ranks: u32, seed: u64, jitter: f64) -> Settings {
+    let mut up_to = |most: f64| random.next_f64() * most;
     let costs = LogGP { latency: up_to(20.0), overhead: up_to(3.0), gap: up_to(4.0), per_byte: up_to(0.02) };
-    // The machine's own barrier is not behind all messages, so nobody may rely on it.
+    // The simulated barrier is not ordered behind messages, so detectors must not rely on it.
     let barrier = up_to(1.0).round() * 5.0;
     let slow = one_of(random, &[0, 1, 1, 2, 3]);
-    let slow_ranks = (0..slow).map(|_| (random.below(ranks.into()) as u32, 1.0 + 200.0 * random.unit())).collect();
-    Settings { barrier, noise: Noise { seed, jitter, slow_ranks, ..Noise::default() }, ..costs.into() }
+    let slow_ranks = (0..slow).map(|_| (random.below(ranks.into()) as u32, 1.0 + 200.0 * random.next_f64())).collect();
+    Settings { barrier_time: barrier, noise: Noise { seed, jitter, slow_ranks, ..Noise::default() }, ..costs.into() }
 }
 
-fn draw_config(random: &mut Random, ranks: u32) -> Config {
+fn draw_config(random: &mut SplitMix64, ranks: u32) -> Config {
     let coalescing = match random.below(4) {
         0 => Coalescing::Adaptive,
         1 => Coalescing::Messages(1),

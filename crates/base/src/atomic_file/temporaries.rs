@@ -1,4 +1,4 @@
-//! A list of temporary names that is kept by the launcher of a job, and outlives the processes that write it.
+//! A list of temporary files that the launcher of a job owns, and that outlives the processes that write it.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,49 +9,49 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 
-/// Name of the variable that says where the list is.
-pub const TEMPORARIES: &str = "TREEPIE_TEMPORARIES";
+/// The environment variable with the path of the list.
+pub const TEMPORARIES_VAR: &str = "TREEPIE_TEMPORARIES";
 
-/// What the first entry holds: the path of a launcher that is gone may lead to anything.
+/// The first entry: the path of a launcher that is gone may lead to any file.
 const MAGIC: &[u8] = b"treepie: temporary names\0";
 
-/// The list, on the launcher's side: shared memory of entries of [`Temporaries::ENTRY`] bytes, each an absolute path that
-/// ends with a zero byte, or empty. The first one only says what it is.
+/// The list, on the launcher's side: shared memory of entries of [`TemporaryFileList::ENTRY_BYTES`] bytes, each an
+/// absolute path that ends with a zero byte, or empty. The first one is a magic number.
 #[derive(Debug)]
-pub struct Temporaries(File);
+pub struct TemporaryFileList(File);
 
-impl Temporaries {
-    /// The bytes of an entry: the longest path that the kernel takes.
-    pub const ENTRY: usize = 4096;
+impl TemporaryFileList {
+    /// The bytes of an entry: the longest path that the kernel accepts.
+    pub const ENTRY_BYTES: usize = 4096;
 
     /// An empty list.
     pub fn new() -> io::Result<Self> {
         let file = File::from(memfd_create("treepie-temporaries", MemfdFlags::CLOEXEC)?);
-        file.write_all_at(&entry(MAGIC), 0)?;
+        file.write_all_at(&encode_entry(MAGIC), 0)?;
         Ok(Self(file))
     }
 
-    /// What [`TEMPORARIES`] is to be for the processes of the job.
+    /// The value of [`TEMPORARIES_VAR`] for the processes of the job.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 
-    /// Removes the files that are listed. Nobody may write any more.
-    pub fn sweep(&self) {
-        let mut bytes = [0; Self::ENTRY];
-        let mut at = Self::ENTRY as u64;
+    /// Removes the listed files. Nobody may write to the list any more.
+    pub fn remove_files(&self) {
+        let mut bytes = [0; Self::ENTRY_BYTES];
+        let mut at = Self::ENTRY_BYTES as u64;
         while self.0.read_exact_at(&mut bytes, at).is_ok() {
             let path = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             if !path.is_empty() {
-                // It may be gone by itself.
+                // It may have been removed already.
                 let _ = fs::remove_file(Path::new(std::ffi::OsStr::from_bytes(path)));
             }
-            at += Self::ENTRY as u64;
+            at += Self::ENTRY_BYTES as u64;
         }
     }
 }
 
-impl AsFd for Temporaries {
+impl AsFd for TemporaryFileList {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -59,54 +59,54 @@ impl AsFd for Temporaries {
 
 /// A name in the list, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TemporaryFileEntry {
     list: File,
     at: u64,
 }
 
-impl Entry {
-    /// Lists a name, if there is a list. Without one, or if it cannot be written, a writer that is killed leaves its file.
+impl TemporaryFileEntry {
+    /// Lists a name, if there is a list. Without one, or if it cannot be written, a killed writer leaves its file.
     pub(super) fn new(path: &Path) -> Option<Self> {
-        Self::in_list(Path::new(&std::env::var_os(TEMPORARIES)?), path)
+        Self::in_list(Path::new(&std::env::var_os(TEMPORARIES_VAR)?), path)
     }
 
     pub(super) fn in_list(list: &Path, path: &Path) -> Option<Self> {
         let path = std::path::absolute(path).ok()?;
         let path = path.as_os_str().as_bytes();
-        if path.len() >= Temporaries::ENTRY {
+        if path.len() >= TemporaryFileList::ENTRY_BYTES {
             return None;
         }
         let list = File::options().read(true).write(true).open(list).ok()?;
         let mut magic = [0; MAGIC.len()];
         list.read_exact_at(&mut magic, 0).ok().filter(|()| magic == MAGIC)?;
         flock(&list, FlockOperation::LockExclusive).ok()?;
-        let at = free_entry(&list)?;
-        let written = list.write_all_at(&entry(path), at);
+        let at = find_free_entry(&list)?;
+        let written = list.write_all_at(&encode_entry(path), at);
         flock(&list, FlockOperation::Unlock).ok()?;
         written.ok().map(|()| Self { list, at })
     }
 }
 
-impl Drop for Entry {
+impl Drop for TemporaryFileEntry {
     fn drop(&mut self) {
-        // A name that stays in the list is looked for in vain.
+        // An entry that stays in the list does no harm.
         let _ = self.list.write_all_at(&[0], self.at);
     }
 }
 
-/// Where the next name goes: an entry that was given up, or the end. The first entry only says what the list is.
-fn free_entry(list: &File) -> Option<u64> {
+/// The offset of a free entry, or the end. The first entry is the magic number.
+fn find_free_entry(list: &File) -> Option<u64> {
     let len = list.metadata().ok()?.len();
-    let step = Temporaries::ENTRY as u64;
+    let step = TemporaryFileList::ENTRY_BYTES as u64;
     let is_free = |at: &u64| {
         let mut first = [1];
         list.read_exact_at(&mut first, *at).is_ok() && first == [0]
     };
-    (step..len).step_by(Temporaries::ENTRY).find(is_free).or(Some(len))
+    (step..len).step_by(TemporaryFileList::ENTRY_BYTES).find(is_free).or(Some(len))
 }
 
-fn entry(text: &[u8]) -> [u8; Temporaries::ENTRY] {
-    let mut bytes = [0; Temporaries::ENTRY];
+fn encode_entry(text: &[u8]) -> [u8; TemporaryFileList::ENTRY_BYTES] {
+    let mut bytes = [0; TemporaryFileList::ENTRY_BYTES];
     bytes[..text.len()].copy_from_slice(text);
     bytes
 }

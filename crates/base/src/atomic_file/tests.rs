@@ -4,7 +4,7 @@ use rustix::fs::FileType;
 
 use super::*;
 
-/// An empty directory that is removed in the end.
+/// An empty directory that is removed on drop.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -78,13 +78,13 @@ fn what_is_not_committed_leaves_nothing() {
 fn an_unfinished_file_has_no_name() {
     let directory = Directory::new();
     let mut file = AtomicFile::create(&directory.0.join("result")).unwrap();
-    if matches!(file.kind, Kind::Named { .. }) {
+    if matches!(file.kind, FileKind::Named { .. }) {
         eprintln!("SKIPPED: the file system of {} has no files without names", directory.0.display());
         return;
     }
     file.write_all(b"half").unwrap();
     assert_eq!((read(&file.path()), directory.names().len()), ("half".into(), 0));
-    // What appears meanwhile is replaced, too.
+    // A file created meanwhile is replaced, too.
     let path = directory.file("result", "other");
     file.commit().unwrap();
     assert_eq!((read(&path), directory.names().len()), ("half".into(), 1));
@@ -104,7 +104,7 @@ fn modes_and_owners_stay() {
         let found = fs::metadata(&path).unwrap();
         assert_eq!(found.mode() & 0o7777, 0o640);
         assert!(!is_root || (found.uid(), found.gid()) == (54321, 54321));
-        // A new file is as any other new one.
+        // A new file has the default mode.
         let (new, plain) = (directory.0.join("new"), directory.file("plain", ""));
         create(&new).unwrap().commit().unwrap();
         assert_eq!(fs::metadata(&new).unwrap().mode(), fs::metadata(&plain).unwrap().mode());
@@ -118,7 +118,7 @@ fn links_stay_links() {
         let (there, link, chain) = (directory.0.join("there"), directory.0.join("link"), directory.0.join("chain"));
         symlink("there", &link).unwrap();
         symlink(&link, &chain).unwrap();
-        // At first it leads to nothing.
+        // At first it is dangling.
         for _ in 0..2 {
             let mut file = create(&chain).unwrap();
             file.write_all(b"new").unwrap();
@@ -165,7 +165,7 @@ fn devices_and_pipes_are_written_to() {
 }
 
 #[test]
-fn a_descriptor_of_a_regular_file_is_gone_on_with() {
+fn a_descriptor_of_a_regular_file_is_continued() {
     let directory = Directory::new();
     let path = directory.file("log", "begun\n");
     let open = File::options().append(true).open(&path).unwrap();
@@ -178,18 +178,18 @@ fn a_descriptor_of_a_regular_file_is_gone_on_with() {
 }
 
 #[test]
-fn the_list_has_the_names_of_those_who_were_killed() {
+fn files_of_killed_writers_are_removed() {
     let directory = Directory::new();
-    let list = Temporaries::new().unwrap();
+    let list = TemporaryFileList::new().unwrap();
     let (left, renamed, other) =
         (directory.file("left", ""), directory.file("renamed", ""), directory.file("other", ""));
-    let entry = |path: &Path| Entry::in_list(&list.path(), path).unwrap();
+    let entry = |path: &Path| TemporaryFileEntry::in_list(&list.path(), path).unwrap();
     // As if the writer had been killed: nothing is dropped.
     std::mem::forget(entry(&left));
     drop(entry(&renamed));
     std::mem::forget(entry(&directory.0.join("gone")));
-    assert!(Entry::in_list(&other, &renamed).is_none(), "another file is no list");
-    list.sweep();
+    assert!(TemporaryFileEntry::in_list(&other, &renamed).is_none(), "another file is no list");
+    list.remove_files();
     assert_eq!(directory.names(), ["other", "renamed"]);
 }
 

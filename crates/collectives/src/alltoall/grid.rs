@@ -1,21 +1,21 @@
-//! Store-and-forward all-to-all on a grid of d dimensions: blocks get to their rank dimension by dimension.
+//! Store-and-forward all-to-all on a d-dimensional grid: blocks are forwarded dimension by dimension.
 //!
-//! Cost on sides of P^(1/d): d(P^(1/d)-1) alpha + d n (P^(1/d)-1)/P^(1/d) beta; memory for 2n. One dimension is the direct
-//! exchange, lg P dimensions the hypercube.   Any P, with as many dimensions as it has prime factors; all blocks are equally
-//! long.   [RandomAccess paper]
+//! Cost on sides of P^(1/d): d(P^(1/d)-1) alpha + d n (P^(1/d)-1)/P^(1/d) beta; memory for 2n. One dimension is the
+//! direct exchange, lg P dimensions the hypercube.   Any P, with at most one dimension per prime factor; blocks of
+//! equal length.   [RandomAccess paper]
 //!
-//! A rank keeps a block at a place with a coordinate in each dimension: the receiver's where the block has still to go,
-//! the sender's where it has gone already. So blocks in `In` are named by their receivers, in `Out` by their senders, and
-//! the exchange in a dimension swaps what lies at the places whose coordinate is that of the partner.
+//! A rank stores a block at an index with a coordinate in each dimension: the receiver's where the block is still to be
+//! forwarded, the sender's where it has been. So blocks in `In` are indexed by receiver, those in `Out` by sender, and
+//! the exchange in a dimension swaps the blocks at the indices with the partner's coordinate.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Run, Schedule};
+use treepie_schedule::{BlockRange, BlockRun, Buf, Operation, RoundList, Schedule, ScheduleOp};
 
-/// Dimension by dimension.
+/// A store-and-forward all-to-all on a grid.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// Sizes, and how far apart neighbours are.
+    /// Size and stride of each dimension.
     dims: Vec<(u32, u32)>,
     ranks: u32,
 }
@@ -37,18 +37,18 @@ impl Grid {
         Self { dims: long, ranks }
     }
 
-    /// Over ranks in at most so many dimensions, as equal as can be.
+    /// Over ranks in at most `dimensions` dimensions of balanced sizes.
     pub fn balanced(ranks: u32, dimensions: u32) -> Self {
         Self::new(&balanced_factors(ranks, dimensions))
     }
 
-    /// How many dimensions it has.
+    /// The number of dimensions.
     pub fn dimensions(&self) -> u32 {
         self.dims.len() as u32
     }
 
-    /// Where the blocks are before a phase.
-    fn before(&self, phase: u32) -> Buf {
+    /// The buffer that holds the blocks before a phase.
+    fn input_buf(&self, phase: u32) -> Buf {
         match phase {
             0 => Buf::In,
             phase if phase == self.dimensions() => Buf::Out,
@@ -57,11 +57,11 @@ impl Grid {
     }
 }
 
-/// At most so many factors of a number whose sum is the least, so that there are the fewest messages. Fewer if it has fewer
-/// prime factors: a prime number is its only factor.
+/// A factorization into at most `factors` factors with the fewest messages, the sum of factor - 1. It has fewer factors
+/// if the number has fewer prime factors: a prime number is its only factor.
 pub fn balanced_factors(number: u32, factors: u32) -> Vec<u32> {
     fn search(left: u32, factors: u32, least: u32, found: &mut Vec<u32>, best: &mut Vec<u32>) {
-        // With the factors in rising order, the last one is all that is left.
+        // With the factors in ascending order, the last one is the remaining quotient.
         found.push(left);
         let messages = |factors: &[u32]| factors.iter().map(|factor| u64::from(factor - 1)).sum::<u64>();
         if best.is_empty() || messages(found) < messages(best) {
@@ -96,7 +96,7 @@ impl Schedule for Grid {
         self.ranks
     }
 
-    fn temporaries(&self) -> u8 {
+    fn scratch_buffers(&self) -> u8 {
         (self.dims.len() - 1).min(2) as u8
     }
 
@@ -108,33 +108,35 @@ impl Schedule for Grid {
         1
     }
 
-    fn emit(&self, rank: u32, phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut Rounds) {
+    fn emit(&self, rank: u32, phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut RoundList) {
         let (size, stride) = self.dims[phase as usize];
-        let mine = rank / stride % size;
-        let with = self.ranks / size;
-        let (before, after) = (self.before(phase), self.before(phase + 1));
-        let of = |buf, coordinate: u32| Part::viewed(buf, phase as u8 + 1, coordinate * with, with);
-        let peer = |coordinate: u32| rank - mine * stride + coordinate * stride;
-        into.push(Op::Copy { from: of(before, mine), to: of(after, mine) });
-        for from in (0..mine).rev().chain((mine + 1..size).rev()) {
-            into.push(Op::Recv { from: peer(from), part: of(after, from) });
+        let here = rank / stride % size;
+        let per_coordinate = self.ranks / size;
+        let (before, after) = (self.input_buf(phase), self.input_buf(phase + 1));
+        let of = |buf, coordinate: u32| {
+            BlockRange::in_view(buf, phase as u8 + 1, coordinate * per_coordinate, per_coordinate)
+        };
+        let peer = |coordinate: u32| rank - here * stride + coordinate * stride;
+        into.push(ScheduleOp::Copy { from: of(before, here), to: of(after, here) });
+        for from in (0..here).rev().chain((here + 1..size).rev()) {
+            into.push(ScheduleOp::Recv { from: peer(from), part: of(after, from) });
         }
-        for to in (mine + 1..size).chain(0..mine) {
-            into.push(Op::Send { to: peer(to), part: of(before, to) });
+        for to in (here + 1..size).chain(0..here) {
+            into.push(ScheduleOp::Send { to: peer(to), part: of(before, to) });
         }
-        into.end();
+        into.end_round();
     }
 
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        // The view's dimension is the slowest: with one coordinate there come stretches as long as its stride.
+    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        // The view's dimension is the slowest: one coordinate selects runs of the length of its stride.
         let (size, stride) = self.dims[view as usize - 1];
-        let with = self.ranks / size;
+        let per_coordinate = self.ranks / size;
         let mut at = lo;
         while at < lo + len {
-            let (coordinate, place) = (at / with, at % with);
-            let (outer, inner) = (place / stride, place % stride);
+            let (coordinate, index) = (at / per_coordinate, at % per_coordinate);
+            let (outer, inner) = (index / stride, index % stride);
             let blocks = (stride - inner).min(lo + len - at);
-            run(Run::whole((outer * size + coordinate) * stride + inner, blocks));
+            run(BlockRun::whole_blocks((outer * size + coordinate) * stride + inner, blocks));
             at += blocks;
         }
     }

@@ -1,21 +1,21 @@
-//! All-to-all in one round: all sends and receives at once, beginning with the next rank.
+//! Linear all-to-all: all sends and receives in one round, beginning with the next rank.
 //!
 //! Cost: (P-1)(alpha + n/P beta).   Any P, any counts.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule};
+use treepie_schedule::{BlockRange, Buf, Operation, RoundList, Schedule, ScheduleOp};
 
-use crate::cores::Direct;
+use crate::allgather_cores::Direct;
 
-/// Everything at once.
+/// A linear all-to-all.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
     ranks: u32,
 }
 
 impl Linear {
-    /// Over so many ranks.
+    /// Over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self { ranks }
     }
@@ -38,12 +38,12 @@ impl Schedule for Linear {
         1
     }
 
-    fn emit(&self, rank: u32, _phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut Rounds) {
-        let block = |buf, peer| Part::blocks(buf, peer, 1);
-        into.push(Op::Copy { from: block(Buf::In, rank), to: block(Buf::Out, rank) });
-        let others = || Direct { ranks: self.ranks }.others(rank);
-        others().rev().for_each(|from| into.push(Op::Recv { from, part: block(Buf::Out, from) }));
-        others().for_each(|to| into.push(Op::Send { to, part: block(Buf::In, to) }));
-        into.end();
+    fn emit(&self, rank: u32, _phase: u32, _lane: u32, _rounds: Range<u32>, into: &mut RoundList) {
+        let block = |buf, peer| BlockRange::new(buf, peer, 1);
+        into.push(ScheduleOp::Copy { from: block(Buf::In, rank), to: block(Buf::Out, rank) });
+        let peers = || Direct { ranks: self.ranks }.peers(rank);
+        peers().rev().for_each(|from| into.push(ScheduleOp::Recv { from, part: block(Buf::Out, from) }));
+        peers().for_each(|to| into.push(ScheduleOp::Send { to, part: block(Buf::In, to) }));
+        into.end_round();
     }
 }

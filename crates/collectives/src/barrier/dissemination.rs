@@ -1,11 +1,11 @@
-//! Dissemination barrier: in round k each rank tells the one 2^k after it that it and all it has heard of have come.
+//! Dissemination barrier: in round k each rank r notifies rank r + 2^k (mod P).
 //!
-//! Cost: alpha ceil(lg P). On a torus it goes round one dimension after the other, so that messages stay on the links of a
-//! line: alpha times the sum of the logarithms, rounded up, of the dimensions.   Any P.   [Hensgen et al. 1988]
+//! Cost: alpha ceil(lg P). On a torus it disseminates along one dimension after the other, so messages stay on the
+//! links of a ring: alpha times the sum over the dimensions of ceil(lg size).   Any P.   [Hensgen et al. 1988]
 
 use std::ops::Range;
 
-use treepie_schedule::{Op, Operation, Part, Rounds, Schedule};
+use treepie_schedule::{BlockRange, Operation, RoundList, Schedule, ScheduleOp};
 use treepie_topology::Network;
 
 /// A dissemination barrier.
@@ -13,31 +13,31 @@ use treepie_topology::Network;
 pub struct Dissemination {
     ranks: u32,
     hops: Vec<Hop>,
-    /// Where each rank is and who is there, if that is not the same number.
+    /// The node of each rank and the rank on each node; `None` for the identity.
     placement: Option<(Vec<u32>, Vec<u32>)>,
 }
 
-/// A round: so far along a ring.
+/// A round: the distance along a ring.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     distance: u32,
-    /// Of the ring.
+    /// The size of the ring.
     size: u32,
     stride: u32,
 }
 
 impl Dissemination {
-    /// Over ranks as one ring.
+    /// Over one ring of all ranks.
     pub fn new(ranks: u32) -> Self {
         Self { ranks, hops: hops(&[ranks]), placement: None }
     }
 
-    /// Along the dimensions of a torus or mesh with a rank at every place; nothing if the network is none.
-    pub fn on(network: &Network) -> Option<Self> {
-        let torus = network.torus_kind().filter(|torus| torus.places() == network.ranks())?;
+    /// Along the dimensions of a torus or mesh with a rank at every node; `None` on other networks.
+    pub fn on_torus(network: &Network) -> Option<Self> {
+        let torus = network.as_torus().filter(|torus| torus.nodes() == network.ranks())?;
         let placement = network.placement().map(|at| {
             let mut rank_at = vec![0; at.len()];
-            (0..).zip(at).for_each(|(rank, place)| rank_at[*place as usize] = rank);
+            (0..).zip(at).for_each(|(rank, node)| rank_at[*node as usize] = rank);
             (at.to_vec(), rank_at)
         });
         Some(Self { ranks: network.ranks(), hops: hops(torus.dims()), placement })
@@ -72,18 +72,18 @@ impl Schedule for Dissemination {
         self.hops.len() as u32
     }
 
-    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let place = self.placement.as_ref().map_or(rank, |(at, _)| at[rank as usize]);
-        let rank_at = |place: u32| self.placement.as_ref().map_or(place, |(_, ranks)| ranks[place as usize]);
+    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let node = self.placement.as_ref().map_or(rank, |(at, _)| at[rank as usize]);
+        let rank_at = |node: u32| self.placement.as_ref().map_or(node, |(_, ranks)| ranks[node as usize]);
         for Hop { distance, size, stride } in &self.hops[rounds.start as usize..rounds.end as usize] {
-            let mine = place / stride % size;
-            let along = |coordinate: u32| rank_at(place - mine * stride + coordinate * stride);
-            // Neither sum can overflow: a distance is less than the size.
-            let after = if mine >= size - distance { mine - (size - distance) } else { mine + distance };
-            let before = if mine >= *distance { mine - distance } else { mine + (size - distance) };
-            into.push(Op::Send { to: along(after), part: Part::NOTHING });
-            into.push(Op::Recv { from: along(before), part: Part::NOTHING });
-            into.end();
+            let here = node / stride % size;
+            let along = |coordinate: u32| rank_at(node - here * stride + coordinate * stride);
+            // Neither sum can overflow: the distance is less than the size.
+            let after = if here >= size - distance { here - (size - distance) } else { here + distance };
+            let before = if here >= *distance { here - distance } else { here + (size - distance) };
+            into.push(ScheduleOp::Send { to: along(after), part: BlockRange::EMPTY });
+            into.push(ScheduleOp::Recv { from: along(before), part: BlockRange::EMPTY });
+            into.end_round();
         }
     }
 }

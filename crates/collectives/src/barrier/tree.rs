@@ -1,29 +1,30 @@
-//! Barrier along a tree: who has heard of all its children tells its parent; when the root has heard of all, it lets them go.
+//! Tree barrier: fan-in of notifications to the root, then fan-out of the release.
 //!
-//! Cost: twice that of an empty broadcast down the tree, 2 alpha lg P for a binomial one. With a flat tree it is the
-//! central barrier, with a mesh tree messages never share a link of a mesh or torus.   Any P, any tree.   [thesis 3.2.1]
+//! Cost: twice that of an empty broadcast down the tree, 2 alpha lg P for a binomial tree. With a flat tree it is the
+//! central barrier; with a mesh tree messages never share a link of a mesh or torus.   Any P, any tree.
+//! [thesis 3.2.1]
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use treepie_schedule::{Op, Operation, Part, Rounds, Schedule};
+use treepie_schedule::{BlockRange, Operation, RoundList, Schedule, ScheduleOp};
 
 use crate::trees::bcast::emit_bcast;
-use crate::trees::{Placed, Turn};
+use crate::trees::{RankTree, TreePeers};
 
-/// A barrier along a tree, in to its root and out again.
-pub struct FanInOut {
-    tree: Arc<Placed>,
+/// A fan-in, fan-out barrier along a tree.
+pub struct TreeBarrier {
+    tree: Arc<RankTree>,
 }
 
-impl FanInOut {
+impl TreeBarrier {
     /// Along this tree.
-    pub fn new(tree: Arc<Placed>) -> Self {
+    pub fn new(tree: Arc<RankTree>) -> Self {
         Self { tree }
     }
 }
 
-impl Schedule for FanInOut {
+impl Schedule for TreeBarrier {
     fn operation(&self) -> Operation {
         Operation::Barrier
     }
@@ -41,19 +42,19 @@ impl Schedule for FanInOut {
     }
 
     fn rounds(&self, rank: u32, phase: u32, _lane: u32) -> u32 {
-        let stand = self.tree.stand(rank);
-        if phase == 0 { stand.up_rounds() } else { stand.down_rounds() }
+        let position = self.tree.position(rank);
+        if phase == 0 { position.up_rounds() } else { position.down_rounds() }
     }
 
-    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let (tree, part) = (&*self.tree, Part::NOTHING);
+    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let (tree, part) = (&*self.tree, BlockRange::EMPTY);
         if phase == 1 {
             return emit_bcast(tree, part, rank, rounds, into);
         }
-        tree.stand(rank).up(rounds, into, |into, _, turn| match turn {
-            Turn::Parent(to) => into.push(Op::Send { to, part }),
-            Turn::Children(places) => {
-                places.iter().for_each(|place| into.push(Op::Recv { from: tree.rank_at(*place), part }));
+        tree.position(rank).emit_up(rounds, into, |into, _, peers| match peers {
+            TreePeers::Parent(to) => into.push(ScheduleOp::Send { to, part }),
+            TreePeers::Children(children) => {
+                children.iter().for_each(|child| into.push(ScheduleOp::Recv { from: tree.rank_at(*child), part }));
             }
         });
     }

@@ -1,21 +1,21 @@
-//! Allgather in one round: the core `direct`, straight from what the ranks are given.
+//! Linear allgather in one round: the core `direct`, sent from the input buffer.
 //!
 //! Cost: (P-1)(alpha + n beta).   Any P.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule};
+use treepie_schedule::{BlockRange, Buf, Operation, RoundList, Schedule, ScheduleOp};
 
-use crate::cores::Direct;
+use crate::allgather_cores::Direct;
 
-/// Each block straight to all ranks.
+/// A linear allgather.
 #[derive(Clone, Copy, Debug)]
 pub struct AllgatherLinear {
     core: Direct,
 }
 
 impl AllgatherLinear {
-    /// Over so many ranks.
+    /// Over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self { core: Direct { ranks } }
     }
@@ -38,12 +38,12 @@ impl Schedule for AllgatherLinear {
         1
     }
 
-    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let own = |buf| Part::blocks(buf, rank, 1);
+    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let own = |buf| BlockRange::new(buf, rank, 1);
         for _ in rounds {
-            into.push(Op::Copy { from: own(Buf::In), to: own(Buf::Out) });
-            self.core.emit_spread(rank, Buf::In, Buf::Out, into);
-            into.end();
+            into.push(ScheduleOp::Copy { from: own(Buf::In), to: own(Buf::Out) });
+            self.core.emit_allgather(rank, Buf::In, Buf::Out, into);
+            into.end_round();
         }
     }
 }

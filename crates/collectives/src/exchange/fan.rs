@@ -1,95 +1,97 @@
-//! Allreduce by fan-in and fan-out: up a binomial tree to rank 0, and down again.
+//! Fan-in, fan-out allreduce: a binomial-tree reduction to rank 0, then a binomial-tree broadcast.
 //!
-//! Cost: 2 lg P (alpha + n beta); on a mesh whose sides are powers of two without congestion.   Any P.   [thesis 3.2.1]
+//! Cost: 2 lg P (alpha + n beta); without congestion on a mesh whose sides are powers of two.   Any P.   [thesis 3.2.1]
 //!
-//! In each stage of the fan-in the ranks that are left take what their upper neighbour among them has: an interval of
-//! ranks is reduced in order. The fan-out is the same backwards.
+//! In each stage of the fan-in every second remaining rank receives from the next one, so it has the reduction of an
+//! interval of ranks in order. The fan-out is the fan-in in reverse.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule, Side};
+use treepie_schedule::{BlockRange, Buf, OperandSide, Operation, RoundList, Schedule, ScheduleOp};
 
-/// Up a binomial tree, and down.
+/// A fan-in, fan-out allreduce.
 #[derive(Clone, Copy, Debug)]
 pub struct FanInFanOut {
     ranks: u32,
 }
 
 impl FanInFanOut {
-    /// Over so many ranks.
+    /// Over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self { ranks }
     }
 }
 
-/// How many stages a fan has.
-pub(super) fn stages(ranks: u32) -> u32 {
+/// The number of stages of a fan-in or fan-out.
+pub(super) fn num_stages(ranks: u32) -> u32 {
     ranks.next_power_of_two().trailing_zeros()
 }
 
-/// How many stages of a fan-in a rank has: it has nothing to do after it has given what it has.
-pub(super) fn stages_in(ranks: u32, rank: u32) -> u32 {
-    stages(ranks).min(rank.trailing_zeros() + 1)
+/// The number of stages of a fan-in that a rank takes part in: those until it sends.
+pub(super) fn fan_in_stages(ranks: u32, rank: u32) -> u32 {
+    num_stages(ranks).min(rank.trailing_zeros() + 1)
 }
 
-/// What a rank does in a stage of a fan-in.
-pub(super) enum Fan {
-    Takes(u32),
-    Gives(u32),
+/// The role of a rank in a stage of a fan-in.
+pub(super) enum FanInRole {
+    Recv(u32),
+    Send(u32),
     Idle,
 }
 
-/// In stage k of a fan-in those ranks are left whose k low bits are zero.
-pub(super) fn fan_in(ranks: u32, rank: u32, stage: u32) -> Fan {
+/// In stage k of a fan-in the remaining ranks are those whose k low bits are zero.
+pub(super) fn fan_in_role(ranks: u32, rank: u32, stage: u32) -> FanInRole {
     let (low, bit) = (rank & ((2u64 << stage) - 1) as u32, 1 << stage);
     if low == bit {
-        Fan::Gives(rank - bit)
+        FanInRole::Send(rank - bit)
     } else if low == 0 && rank + bit < ranks {
-        Fan::Takes(rank + bit)
+        FanInRole::Recv(rank + bit)
     } else {
-        Fan::Idle
+        FanInRole::Idle
     }
 }
 
-/// Writes rounds of a fan-in, on the part that is reduced. `name` gives the ranks of those who take part.
+/// Appends rounds of a fan-in of a block range. `rank_of` maps members of the fan to ranks.
 pub(super) fn emit_fan_in(
     ranks: u32,
     rank: u32,
     rounds: Range<u32>,
-    part: Part,
-    name: impl Fn(u32) -> u32,
-    into: &mut Rounds,
+    part: BlockRange,
+    rank_of: impl Fn(u32) -> u32,
+    into: &mut RoundList,
 ) {
     for stage in rounds {
-        match fan_in(ranks, rank, stage) {
-            Fan::Takes(from) => into.push(Op::RecvReduce { from: name(from), part, side: Side::Right }),
-            Fan::Gives(to) => into.push(Op::Send { to: name(to), part }),
-            Fan::Idle => {}
+        match fan_in_role(ranks, rank, stage) {
+            FanInRole::Recv(from) => {
+                into.push(ScheduleOp::RecvReduce { from: rank_of(from), part, side: OperandSide::Right })
+            }
+            FanInRole::Send(to) => into.push(ScheduleOp::Send { to: rank_of(to), part }),
+            FanInRole::Idle => {}
         }
-        into.end();
+        into.end_round();
     }
 }
 
-/// Writes rounds of a fan-out, whose stages are those of the fan-in backwards.
+/// Appends rounds of a fan-out, the fan-in in reverse.
 pub(super) fn emit_fan_out(
     ranks: u32,
     rank: u32,
     rounds: Range<u32>,
-    part: Part,
-    name: impl Fn(u32) -> u32,
-    into: &mut Rounds,
+    part: BlockRange,
+    rank_of: impl Fn(u32) -> u32,
+    into: &mut RoundList,
 ) {
-    // Nothing to do before the stage in which it gave what it had.
-    let stages = stages(ranks);
-    let begins = (stages - stages_in(ranks, rank)).clamp(rounds.start, rounds.end);
-    into.idle(begins - rounds.start);
-    for round in begins..rounds.end {
-        match fan_in(ranks, rank, stages - 1 - round) {
-            Fan::Takes(to) => into.push(Op::Send { to: name(to), part }),
-            Fan::Gives(from) => into.push(Op::Recv { from: name(from), part }),
-            Fan::Idle => {}
+    // Idle until the stage in which it sent.
+    let stages = num_stages(ranks);
+    let first = (stages - fan_in_stages(ranks, rank)).clamp(rounds.start, rounds.end);
+    into.push_idle(first - rounds.start);
+    for round in first..rounds.end {
+        match fan_in_role(ranks, rank, stages - 1 - round) {
+            FanInRole::Recv(to) => into.push(ScheduleOp::Send { to: rank_of(to), part }),
+            FanInRole::Send(from) => into.push(ScheduleOp::Recv { from: rank_of(from), part }),
+            FanInRole::Idle => {}
         }
-        into.end();
+        into.end_round();
     }
 }
 
@@ -110,22 +112,22 @@ impl Schedule for FanInFanOut {
         3
     }
 
-    // On the way down ranks also have the rounds before their own, so that rounds of the same number go on at once.
+    // In the fan-out ranks also have the idle rounds before their first, so rounds of the same number are simultaneous.
     fn rounds(&self, rank: u32, phase: u32, _lane: u32) -> u32 {
         match phase {
             0 => 1,
-            1 => stages_in(self.ranks, rank),
-            _ => stages(self.ranks),
+            1 => fan_in_stages(self.ranks, rank),
+            _ => num_stages(self.ranks),
         }
     }
 
-    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let whole = |buf| Part::blocks(buf, 0, 1);
+    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let whole = |buf| BlockRange::new(buf, 0, 1);
         let (ranks, part) = (self.ranks, whole(Buf::Out));
         match phase {
             0 => {
-                into.push(Op::Copy { from: whole(Buf::In), to: part });
-                into.end();
+                into.push(ScheduleOp::Copy { from: whole(Buf::In), to: part });
+                into.end_round();
             }
             1 => emit_fan_in(ranks, rank, rounds, part, |rank| rank, into),
             _ => emit_fan_out(ranks, rank, rounds, part, |rank| rank, into),

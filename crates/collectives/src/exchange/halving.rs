@@ -1,32 +1,33 @@
-//! Allreduce by bidirectional exchange, and its hybrid with recursive halving: the vector is halved some times while it is
-//! reduced, what is left is exchanged with all others who have the same part, then the parts are collected again.
+//! Allreduce by the hybrid of recursive halving and bidirectional exchange: h stages of recursive halving reduce and
+//! halve the vector, a bidirectional exchange reduces the remaining parts, and recursive doubling gathers them.
 //!
-//! Cost without congestion, h halvings of lg P: (lg P + h) alpha + (2(1 - 2^-h) + 2^-h (lg P - h)) n beta. Without any this is
-//! recursive doubling, with lg P of them recursive halving. On a p x p mesh with alternating dimensions: lg P alpha +
-//! p n delta and 2 lg P alpha + (9/4 - 3/(2p)) n delta.   Any P; powers of two for alternating dimensions.   [thesis 3.2.1]
+//! Cost without congestion, h halvings of lg P: (lg P + h) alpha + (2(1 - 2^-h) + 2^-h (lg P - h)) n beta. With h = 0
+//! this is recursive doubling, with h = lg P recursive halving. On a p x p mesh with alternating dimensions:
+//! lg P alpha + p n delta and 2 lg P alpha + (9/4 - 3/(2p)) n delta.   Any P; powers of two for alternating dimensions.
+//! [thesis 3.2.1]
 //!
-//! If P is no power of two, the first ranks are folded: of each pair of neighbours one gives its vector to the other, and
-//! gets the result at the end. Nearest partners come first, so what a rank has reduced is from an interval of ranks. Both
-//! partners put their operands in the same order, so they compute exactly the same.
+//! If P is not a power of two, the first ranks are folded: of each pair of neighbours one sends its vector to the
+//! other, and receives the result at the end. Nearest partners come first, so a rank has always reduced an interval of
+//! ranks. Both partners combine operands in the same order, so their results are identical.
 //!
-//! With alternating dimensions the order of ranks is lost anyway. There halvings begin with the nearest, and the exchange
-//! with the farthest. Stages over more than one hop stay within a class (those who go X first, those who go Y first), so all
-//! who exchange a part there add up in the same order; the stages between neighbours are the same for both classes. So all
-//! ranks get exactly the same, with any number of halvings. An exchange that began with the nearest would not do that: with
-//! fewer halvings than dimensions both classes would have the same part, and go on with it in different orders.
+//! Alternating dimensions are not rank-ordered. There halvings begin with the nearest partner, and the exchange with
+//! the farthest. Stages over more than one hop stay within a class (X first or Y first), so all ranks that exchange a
+//! part there combine it in the same order; the stages between neighbours are the same for both classes. So all ranks
+//! get identical results, with any number of halvings. An exchange that began with the nearest would not: with fewer
+//! halvings than dimensions both classes would have the same part, and combine it in different orders.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule, Side};
+use treepie_schedule::{BlockRange, Buf, OperandSide, Operation, RoundList, Schedule, ScheduleOp};
 
-use crate::cores::bits::Bits;
+use crate::allgather_cores::bits::StageBits;
 
-/// Recursive halving, an exchange of what is left, and recursive doubling.
+/// Recursive halving, a bidirectional exchange of the remaining part, and recursive doubling.
 #[derive(Clone, Debug)]
 pub struct HalvingExchange {
-    bits: Bits,
+    bits: StageBits,
     halvings: u32,
-    /// Pairs of neighbours that take part as one.
+    /// The number of folded pairs of neighbours.
     folded: u32,
     /// Whether the exchange begins with the nearest partners.
     nearest_first: bool,
@@ -34,105 +35,109 @@ pub struct HalvingExchange {
 
 const LOAD: u32 = 0;
 const REDUCE: u32 = 1;
-const COLLECT: u32 = 2;
-const GIVE_BACK: u32 = 3;
+const ALLGATHER: u32 = 2;
+const UNFOLD: u32 = 3;
 
 impl HalvingExchange {
-    /// Bidirectional exchange of the whole vector. Keeps the order of ranks.
+    /// Bidirectional exchange of the whole vector. In rank order.
     pub fn recursive_doubling(ranks: u32) -> Self {
         Self::new(ranks, 0)
     }
 
-    /// With so many halvings, or as many as there can be. Keeps the order of ranks.
+    /// With `halvings` halvings, at most lg P. In rank order.
     pub fn new(ranks: u32, halvings: u32) -> Self {
         let stages = ranks.ilog2();
         let folded = ranks - (1 << stages);
-        Self { bits: Bits::plain(stages), halvings: halvings.min(stages), folded, nearest_first: true }
+        Self { bits: StageBits::plain(stages), halvings: halvings.min(stages), folded, nearest_first: true }
     }
 
-    /// On a torus or mesh with the first of `dims` fastest, half of the ranks taking the dimensions in another order.
-    /// Nothing if a side is no power of two.
+    /// On a torus or mesh with the first of `dims` fastest, where half of the ranks take the dimensions in another
+    /// order. `None` if a side is not a power of two.
     pub fn alternating(dims: &[u32], halvings: u32) -> Option<Self> {
-        let bits = Bits::grid(dims)?;
+        let bits = StageBits::grid(dims)?;
         let halvings = halvings.min(bits.len());
         Some(Self { bits, halvings, folded: 0, nearest_first: false })
     }
 
-    /// The number among those who take part; nothing if another one does it for this rank.
-    fn player(&self, rank: u32) -> Option<u32> {
+    /// The virtual rank; `None` if the rank is folded onto its neighbour.
+    fn virtual_rank(&self, rank: u32) -> Option<u32> {
         if rank >= 2 * self.folded { Some(rank - self.folded) } else { rank.is_multiple_of(2).then_some(rank / 2) }
     }
 
-    fn rank(&self, player: u32) -> u32 {
-        if player < self.folded { 2 * player } else { player + self.folded }
+    fn rank_of_vrank(&self, vrank: u32) -> u32 {
+        if vrank < self.folded { 2 * vrank } else { vrank + self.folded }
     }
 
-    fn whole(&self, buf: Buf) -> Part {
-        Part::blocks(buf, 0, self.blocks())
+    fn whole(&self, buf: Buf) -> BlockRange {
+        BlockRange::new(buf, 0, self.blocks())
     }
 
-    /// Where the part begins that a player is left with.
-    fn position(&self, player: u32) -> u32 {
-        self.bits.position(player, self.halvings)
+    /// The offset of the part that remains at a virtual rank.
+    fn position(&self, vrank: u32) -> u32 {
+        self.bits.position(vrank, self.halvings)
     }
 
-    /// What a player has after so many halvings, and what the last of its partners has.
-    fn parts(&self, position: u32, halvings: u32) -> (Part, Part) {
+    /// The part of a virtual rank after `halvings` halvings, and that of its last partner.
+    fn parts(&self, position: u32, halvings: u32) -> (BlockRange, BlockRange) {
         let left = self.halvings - halvings;
-        let part = |position: u32| Part::blocks(Buf::Out, position >> left << left, 1 << left);
+        let part = |position: u32| BlockRange::new(Buf::Out, position >> left << left, 1 << left);
         (part(position), part(position ^ 1 << left))
     }
 
-    fn emit_load(&self, rank: u32, rounds: Range<u32>, into: &mut Rounds) {
+    fn emit_load(&self, rank: u32, rounds: Range<u32>, into: &mut RoundList) {
         for round in rounds {
-            if self.player(rank).is_none() {
-                into.push(Op::Send { to: rank - 1, part: self.whole(Buf::In) });
+            if self.virtual_rank(rank).is_none() {
+                into.push(ScheduleOp::Send { to: rank - 1, part: self.whole(Buf::In) });
             } else if round == 0 {
-                into.push(Op::Copy { from: self.whole(Buf::In), to: self.whole(Buf::Out) });
+                into.push(ScheduleOp::Copy { from: self.whole(Buf::In), to: self.whole(Buf::Out) });
             } else {
-                into.push(Op::RecvReduce { from: rank + 1, part: self.whole(Buf::Out), side: Side::Right });
+                into.push(ScheduleOp::RecvReduce {
+                    from: rank + 1,
+                    part: self.whole(Buf::Out),
+                    side: OperandSide::Right,
+                });
             }
-            into.end();
+            into.end_round();
         }
     }
 
-    fn emit_reduce(&self, rank: u32, player: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let position = self.position(player);
+    fn emit_reduce(&self, rank: u32, vrank: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let position = self.position(vrank);
         let exchanges = self.bits.len() - self.halvings;
-        let left = Part::blocks(Buf::Out, position, 1);
-        let got = left.of_buf(Buf::Tmp(0));
+        let left = BlockRange::new(Buf::Out, position, 1);
+        let received = left.with_buf(Buf::Tmp(0));
         for round in rounds {
-            // After the halvings a stage takes two rounds: what is sent cannot be changed at the same time.
+            // After the halvings a stage takes two rounds: a part cannot be sent and combined in one round.
             let exchange = round.checked_sub(self.halvings).map(|after| after / 2);
             let stage = match exchange {
                 None => self.bits.len() - 1 - round,
                 Some(exchange) if self.nearest_first => exchanges - 1 - exchange,
                 Some(exchange) => exchange,
             };
-            let peer = self.rank(self.bits.partner(player, stage));
-            let side = Side::of(peer, rank);
+            let peer = self.rank_of_vrank(self.bits.partner(vrank, stage));
+            let side = OperandSide::of_peer(peer, rank);
             if exchange.is_none() {
-                let (mine, its) = self.parts(position, round + 1);
-                into.push(Op::Send { to: peer, part: its });
-                into.push(Op::RecvReduce { from: peer, part: mine, side });
+                let (local, remote) = self.parts(position, round + 1);
+                into.push(ScheduleOp::Send { to: peer, part: remote });
+                into.push(ScheduleOp::RecvReduce { from: peer, part: local, side });
             } else if (round - self.halvings).is_multiple_of(2) {
-                into.push(Op::Send { to: peer, part: left });
-                into.push(Op::Recv { from: peer, part: got });
+                into.push(ScheduleOp::Send { to: peer, part: left });
+                into.push(ScheduleOp::Recv { from: peer, part: received });
             } else {
-                into.push(Op::Reduce { from: got, into: left, side });
+                into.push(ScheduleOp::Reduce { from: received, into: left, side });
             }
-            into.end();
+            into.end_round();
         }
     }
 
-    fn emit_collect(&self, player: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let position = self.position(player);
+    fn emit_allgather(&self, vrank: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let position = self.position(vrank);
         for round in rounds {
-            let peer = self.rank(self.bits.partner(player, self.bits.len() - self.halvings + round));
-            let (mine, its) = self.parts(position, self.halvings - round);
-            into.push(Op::Send { to: peer, part: mine });
-            into.push(Op::Recv { from: peer, part: its });
-            into.end();
+            let peer = self.rank_of_vrank(self.bits.partner(vrank, self.bits.len() - self.halvings + round));
+            let (local, remote) = self.parts(position, self.halvings - round);
+            into.push(ScheduleOp::Send { to: peer, part: local });
+            into.push(ScheduleOp::Recv { from: peer, part: remote });
+            into.end_round();
         }
     }
 }
@@ -150,7 +155,7 @@ impl Schedule for HalvingExchange {
         1 << self.halvings
     }
 
-    fn temporaries(&self) -> u8 {
+    fn scratch_buffers(&self) -> u8 {
         u8::from(self.halvings < self.bits.len())
     }
 
@@ -160,31 +165,31 @@ impl Schedule for HalvingExchange {
 
     fn rounds(&self, rank: u32, phase: u32, _lane: u32) -> u32 {
         let folded = u32::from(rank < 2 * self.folded);
-        match (phase, self.player(rank)) {
+        match (phase, self.virtual_rank(rank)) {
             (LOAD, Some(_)) => 1 + folded,
             (LOAD, None) => 1,
-            (GIVE_BACK, _) => folded,
+            (UNFOLD, _) => folded,
             (_, None) => 0,
             (REDUCE, _) => self.halvings + 2 * (self.bits.len() - self.halvings),
             (_, Some(_)) => self.halvings,
         }
     }
 
-    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        match (phase, self.player(rank)) {
+    fn emit(&self, rank: u32, phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        match (phase, self.virtual_rank(rank)) {
             (LOAD, _) => self.emit_load(rank, rounds, into),
-            (REDUCE, Some(player)) => self.emit_reduce(rank, player, rounds, into),
-            (COLLECT, Some(player)) => self.emit_collect(player, rounds, into),
-            (GIVE_BACK, player) => {
+            (REDUCE, Some(vrank)) => self.emit_reduce(rank, vrank, rounds, into),
+            (ALLGATHER, Some(vrank)) => self.emit_allgather(vrank, rounds, into),
+            (UNFOLD, vrank) => {
                 for _ in rounds {
-                    into.push(match player {
-                        Some(_) => Op::Send { to: rank + 1, part: self.whole(Buf::Out) },
-                        None => Op::Recv { from: rank - 1, part: self.whole(Buf::Out) },
+                    into.push(match vrank {
+                        Some(_) => ScheduleOp::Send { to: rank + 1, part: self.whole(Buf::Out) },
+                        None => ScheduleOp::Recv { from: rank - 1, part: self.whole(Buf::Out) },
                     });
-                    into.end();
+                    into.end_round();
                 }
             }
-            // Another one does it for this rank.
+            // Folded onto the neighbour.
             _ => {}
         }
     }

@@ -1,21 +1,21 @@
-//! Reduce-scatter in one exchange: the core `direct` backwards, straight from what the ranks are given.
+//! Linear reduce-scatter in one exchange: the mirror image of the core `direct`, sent from the input buffer.
 //!
-//! Cost: (P-1)(alpha + n beta); memory for P-1 blocks that have been received.   Any P; keeps the order of ranks.
+//! Cost: (P-1)(alpha + n beta); memory for P-1 received blocks.   Any P; in rank order.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Op, Operation, Part, Rounds, Schedule};
+use treepie_schedule::{BlockRange, Buf, Operation, RoundList, Schedule, ScheduleOp};
 
-use crate::cores::Direct;
+use crate::allgather_cores::Direct;
 
-/// Each block straight to its rank.
+/// A linear reduce-scatter.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceScatterLinear {
     core: Direct,
 }
 
 impl ReduceScatterLinear {
-    /// Over so many ranks.
+    /// Over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self { core: Direct { ranks } }
     }
@@ -38,14 +38,14 @@ impl Schedule for ReduceScatterLinear {
         2
     }
 
-    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let own = |buf| Part::blocks(buf, rank, 1);
+    fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let own = |buf| BlockRange::new(buf, rank, 1);
         for round in rounds {
             match round {
-                0 => into.push(Op::Copy { from: own(Buf::In), to: own(Buf::Out) }),
-                _ => self.core.emit_combine(rank, Buf::In, Buf::Out, into),
+                0 => into.push(ScheduleOp::Copy { from: own(Buf::In), to: own(Buf::Out) }),
+                _ => self.core.emit_reduce_scatter(rank, Buf::In, Buf::Out, into),
             }
-            into.end();
+            into.end_round();
         }
     }
 }

@@ -1,48 +1,48 @@
-//! How algorithms can be adjusted, and how that is written in an id.
+//! The parameters of algorithms, and their syntax in an id.
 
-use super::cores;
-use crate::trees::Layer;
+use super::allgather_based;
+use crate::trees::TreeShape;
 
-/// How blocks come to be in order, where an algorithm collects them in another one.
+/// How blocks get into order, where an algorithm collects them in another order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// They are received at their places, which are scattered in memory.
+pub enum BlockOrder {
+    /// Blocks are received at their final offsets, which are scattered in memory.
     #[default]
     Strided,
-    /// Ranks exchange their blocks first, so that all that is received is consecutive (the thesis's shuffle).
-    Moved,
-    /// They are collected in scratch memory, and put in order at the end.
+    /// Ranks exchange their blocks first, so that received ranges are consecutive (the thesis's shuffle).
+    Shuffled,
+    /// Blocks are collected in scratch memory and reordered at the end.
     Reordered,
 }
 
 /// Values of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// Pieces of a pipeline.
+    /// Segments of a pipeline.
     pub segments: u32,
-    /// Pieces that are on the way on a rank at once.
+    /// Segments in flight on a rank.
     pub window: u32,
-    /// Children of a rank in a k-ary tree.
+    /// Maximum number of children in a k-ary tree.
     pub degree: u32,
     /// Radix of a k-nomial tree.
     pub radix: u32,
-    /// Time between two messages of a rank, for the greedy tree.
+    /// Time between two sends of a rank, for the greedy tree.
     pub gap: f64,
-    /// Time of a message until it can be sent on, for the greedy tree.
+    /// Time until a message can be forwarded, for the greedy tree.
     pub time: f64,
     /// The tree over clusters.
-    pub wan: Layer,
+    pub wan: TreeShape,
     /// The tree within a cluster.
-    pub lan: Layer,
-    /// Buckets at once; 0 for as many as suit the network.
+    pub lan: TreeShape,
+    /// Concurrent buckets; 0 for the best number on the network.
     pub buckets: u32,
     /// Dimensions of the grid of a store-and-forward all-to-all.
     pub dimensions: u32,
     /// Halvings before the exchange.
     pub halvings: u32,
-    /// How blocks come to be in order.
-    pub order: Order,
-    /// The allgather core that another operation is made of.
+    /// How blocks get into order.
+    pub order: BlockOrder,
+    /// The allgather core of a composed operation.
     pub core: &'static str,
 }
 
@@ -55,12 +55,12 @@ impl Default for Parameters {
             radix: 4,
             gap: 1.0,
             time: 3.5,
-            wan: Layer::Flat,
-            lan: Layer::Binomial,
+            wan: TreeShape::Flat,
+            lan: TreeShape::Binomial,
             buckets: 0,
             dimensions: 2,
             halvings: u32::MAX,
-            order: Order::default(),
+            order: BlockOrder::default(),
             core: "ring",
         }
     }
@@ -91,7 +91,7 @@ pub enum Parameter {
     Dimensions,
     /// [`Parameters::halvings`].
     Halvings,
-    /// [`Parameters::order`]: strided or moved.
+    /// [`Parameters::order`]: strided or shuffled (`moved`).
     Order,
     /// The same, or reordered.
     AnyOrder,
@@ -100,7 +100,7 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// As it is written.
+    /// The name in an id.
     pub const fn name(self) -> &'static str {
         match self {
             Parameter::Segments => "segments",
@@ -119,21 +119,21 @@ impl Parameter {
         }
     }
 
-    /// What can be written for it.
+    /// The accepted values.
     fn values(self) -> String {
         match self {
             Parameter::Order => "strided or moved".to_owned(),
             Parameter::AnyOrder => "strided, moved or reordered".to_owned(),
-            Parameter::Core => cores::names().join(", "),
+            Parameter::Core => allgather_based::names().join(", "),
             Parameter::Wan | Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
             Parameter::Gap | Parameter::Time => "a time".to_owned(),
-            Parameter::Degree => "a number from 1 on".to_owned(),
-            Parameter::Radix => "a number from 2 on".to_owned(),
+            Parameter::Degree => "a number of at least 1".to_owned(),
+            Parameter::Radix => "a number of at least 2".to_owned(),
             _ => "a number".to_owned(),
         }
     }
 
-    /// Puts a value in, if it is one.
+    /// Parses and sets a value; `None` if it is not accepted.
     fn set(self, to: &mut Parameters, value: &str) -> Option<()> {
         let number = |least: u32| value.parse().ok().filter(|number| *number >= least);
         let time = || value.parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
@@ -144,42 +144,42 @@ impl Parameter {
             Parameter::Radix => to.radix = number(2)?,
             Parameter::Gap => to.gap = time()?,
             Parameter::Time => to.time = time()?,
-            Parameter::Wan => to.wan = layer(value)?,
-            Parameter::Lan => to.lan = layer(value)?,
+            Parameter::Wan => to.wan = parse_tree_shape(value)?,
+            Parameter::Lan => to.lan = parse_tree_shape(value)?,
             Parameter::Buckets => to.buckets = number(0)?,
             Parameter::Dimensions => to.dimensions = number(1)?,
             Parameter::Halvings => to.halvings = number(0)?,
             Parameter::Order | Parameter::AnyOrder => {
                 to.order = match value {
-                    "strided" => Order::Strided,
-                    "moved" => Order::Moved,
-                    "reordered" if self == Parameter::AnyOrder => Order::Reordered,
+                    "strided" => BlockOrder::Strided,
+                    "moved" => BlockOrder::Shuffled,
+                    "reordered" if self == Parameter::AnyOrder => BlockOrder::Reordered,
                     _ => return None,
                 }
             }
-            Parameter::Core => to.core = cores::names().into_iter().find(|name| *name == value)?,
+            Parameter::Core => to.core = allgather_based::names().into_iter().find(|name| *name == value)?,
         }
         Some(())
     }
 }
 
-fn layer(text: &str) -> Option<Layer> {
+fn parse_tree_shape(text: &str) -> Option<TreeShape> {
     let number = |prefix, least: u32| text.strip_prefix(prefix)?.parse().ok().filter(|number| *number >= least);
     Some(match text {
-        "flat" => Layer::Flat,
-        "chain" => Layer::Chain,
-        "binomial" => Layer::Binomial,
+        "flat" => TreeShape::Flat,
+        "chain" => TreeShape::Chain,
+        "binomial" => TreeShape::Binomial,
         _ => match number("knomial", 2) {
-            Some(radix) => Layer::Knomial(radix),
-            None => Layer::Kary(number("kary", 1)?),
+            Some(radix) => TreeShape::Knomial(radix),
+            None => TreeShape::Kary(number("kary", 1)?),
         },
     })
 }
 
 impl Parameters {
-    /// These with the arguments of an id: `name=value`, or a value alone for the first parameter that can have it. An
-    /// error says what can be written.
-    pub(super) fn with(mut self, known: &[Parameter], arguments: &str) -> Result<Self, String> {
+    /// These parameters with the arguments of an id: `name=value`, or a value alone for the first parameter that
+    /// accepts it. An error lists the accepted arguments.
+    pub(super) fn with_arguments(mut self, known: &[Parameter], arguments: &str) -> Result<Self, String> {
         for argument in arguments.split(',').filter(|argument| !argument.is_empty()) {
             let done = match argument.split_once('=') {
                 Some((name, value)) => {
@@ -191,16 +191,17 @@ impl Parameters {
                 }
             };
             if done.is_none() {
-                let can = known.iter().map(|it| format!("{}={}", it.name(), it.values())).collect::<Vec<_>>();
-                let can = if can.is_empty() { "it has no parameters".to_owned() } else { can.join("; ") };
-                return Err(can);
+                let accepted = known.iter().map(|it| format!("{}={}", it.name(), it.values())).collect::<Vec<_>>();
+                let accepted =
+                    if accepted.is_empty() { "it has no parameters".to_owned() } else { accepted.join("; ") };
+                return Err(accepted);
             }
         }
         Ok(self)
     }
 }
 
-/// Arguments that show all kinds of values.
+/// Arguments that cover the kinds of values.
 pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
     let mut all = vec![String::new()];
     for parameter in known {
@@ -215,7 +216,7 @@ pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
             Parameter::Halvings => vec!["", "0", "1", "2"],
             Parameter::Order => vec!["strided", "moved"],
             Parameter::AnyOrder => vec!["strided", "moved", "reordered"],
-            Parameter::Core => cores::names(),
+            Parameter::Core => allgather_based::names(),
             Parameter::Window | Parameter::Gap | Parameter::Wan => vec![""],
         };
         let joined = |before: &String, value: &str| match (before.is_empty(), value.is_empty()) {

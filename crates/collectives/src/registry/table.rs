@@ -1,15 +1,15 @@
-//! The table for people.
+//! The registry as a table of text.
 
 use std::fmt::Write;
 
-use super::{Algorithm, Networks, all};
+use super::{Algorithm, NetworkRequirement, all};
 
-/// What is worth saying about an algorithm's requirements.
+/// The requirements of an algorithm in words.
 fn requirement(algorithm: &Algorithm) -> String {
     let requires = &algorithm.requires;
     let mut needs = Vec::new();
-    if requires.networks != Networks::Any {
-        needs.push(requires.networks.needs());
+    if requires.network != NetworkRequirement::Any {
+        needs.push(requires.network.description());
     }
     if requires.commutative {
         needs.push("a commutative operator");
@@ -36,24 +36,25 @@ fn rows() -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-const NOTE: &str = "alpha: a message's start-up; beta: an element's time without congestion; delta: that over a link; n: what \
-    one rank gives or gets, of a broadcast or reduction the whole vector. (*) If P is no power of two, there are ceil(lg P) \
-    stages, and in some of them a rank has two partners.";
+const NOTE: &str = "alpha: start-up time of a message; beta: time per element without congestion; delta: time per \
+    element over a link; n: elements that one rank contributes or receives, in a broadcast or reduction the whole \
+    vector. (*) If P is not a power of two, there are ceil(lg P) stages, and in some of them a rank has two partners.";
 
 const HEAD: [&str; 5] = ["id", "requires", "parameters", "cost", "from"];
 
-/// As Markdown.
+/// The table as Markdown.
 pub fn markdown() -> String {
     let mut text = format!("| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
     for [id, requires, parameters, cost, citation] in rows() {
         let cost = cost.replace('|', "\\|");
-        writeln!(text, "| `{id}` | {requires} | {parameters} | `{cost}` | {citation} |").expect("a string takes all");
+        writeln!(text, "| `{id}` | {requires} | {parameters} | `{cost}` | {citation} |")
+            .expect("writing to a string cannot fail");
     }
-    writeln!(text, "\n{NOTE}").expect("a string takes all");
+    writeln!(text, "\n{NOTE}").expect("writing to a string cannot fail");
     text
 }
 
-/// As columns of plain text; of one operation only, if one is named.
+/// The table as columns of plain text, of one operation or of all.
 pub fn text(operation: Option<&str>) -> String {
     let chosen = |row: &[String; 5]| operation.is_none_or(|name| row[0].split('/').next() == Some(name));
     let head = HEAD.map(str::to_owned);
@@ -64,11 +65,11 @@ pub fn text(operation: Option<&str>) -> String {
     for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
-            write!(line, "{cell:width$}  ").expect("a string takes all");
+            write!(line, "{cell:width$}  ").expect("writing to a string cannot fail");
         }
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    writeln!(text, "\n{NOTE}").expect("a string takes all");
+    writeln!(text, "\n{NOTE}").expect("writing to a string cannot fail");
     text
 }

@@ -1,108 +1,108 @@
-//! Operations along trees.
+//! The registered tree algorithms.
 
 use std::sync::Arc;
 
 use treepie_schedule::Schedule;
 
-use super::cores::root;
-use super::{Algorithm, Networks, Parameter, Parameters, Request, Requires};
-use crate::barrier::FanInOut;
+use super::allgather_based::root;
+use super::{Algorithm, CollectiveSpec, NetworkRequirement, Parameter, Parameters, Requirements};
+use crate::barrier::TreeBarrier;
 use crate::rooted::GatherBcast;
-use crate::trees::{Bcast, Blocks, Layer, Placed, Reduce, Shape};
+use crate::trees::{Bcast, RankTree, Reduce, ScatterGather, TreeKind, TreeShape};
 
-/// A shape of trees.
-struct Entry {
+/// A registered tree shape.
+struct TreeEntry {
     name: &'static str,
-    networks: Networks,
+    network: NetworkRequirement,
     parameters: &'static [Parameter],
-    shape: fn(&Request<'_>) -> Shape,
-    /// Of a broadcast in one piece, and of a scatter.
+    shape: fn(&CollectiveSpec<'_>) -> TreeKind,
+    /// The costs of an unsegmented broadcast and of a scatter.
     bcast: &'static str,
     scatter: &'static str,
     citation: &'static str,
 }
 
-const ENTRIES: [Entry; 9] = [
-    Entry {
+const ENTRIES: [TreeEntry; 9] = [
+    TreeEntry {
         name: "flat",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[],
-        shape: |_| Shape::One(Layer::Flat),
+        shape: |_| TreeKind::SingleLayer(TreeShape::Flat),
         bcast: "(P-1)(alpha + n beta)",
         scatter: "(P-1)(alpha + n beta)",
         citation: "P-LogP 3",
     },
-    Entry {
+    TreeEntry {
         name: "chain",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[],
-        shape: |_| Shape::One(Layer::Chain),
+        shape: |_| TreeKind::SingleLayer(TreeShape::Chain),
         bcast: "s segments: (P-2+s)(alpha + n/s beta)",
         scatter: "(P-1) alpha + P(P-1)/2 n beta",
         citation: "P-LogP 3",
     },
-    Entry {
+    TreeEntry {
         name: "binomial",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[],
-        shape: |_| Shape::One(Layer::Binomial),
+        shape: |_| TreeKind::SingleLayer(TreeShape::Binomial),
         bcast: "ceil(lg P)(alpha + n beta)",
         scatter: "ceil(lg P) alpha + (P-1) n beta",
         citation: "P-LogP 3",
     },
-    Entry {
+    TreeEntry {
         name: "knomial",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[Parameter::Radix],
-        shape: |request| Shape::One(Layer::Knomial(request.parameters.radix)),
+        shape: |spec| TreeKind::SingleLayer(TreeShape::Knomial(spec.parameters.radix)),
         bcast: "radix k: (k-1) ceil(log_k P)(alpha + n beta)",
         scatter: "radix k: (k-1) ceil(log_k P) alpha + (P-1) n beta",
         citation: "P-LogP 3",
     },
-    Entry {
+    TreeEntry {
         name: "kary",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[Parameter::Degree],
-        shape: |request| Shape::One(Layer::Kary(request.parameters.degree)),
+        shape: |spec| TreeKind::SingleLayer(TreeShape::Kary(spec.parameters.degree)),
         bcast: "degree d, height h, s segments: (s-1+h) d (alpha + n/s beta)",
         scatter: "degree d, height h: d h alpha + about d/(d-1) (P-1) n beta",
         citation: "P-LogP 3.1",
     },
-    Entry {
+    TreeEntry {
         name: "greedy",
-        networks: Networks::Any,
+        network: NetworkRequirement::Any,
         parameters: &[Parameter::Gap, Parameter::Time],
-        shape: |request| {
-            let parameters = &request.parameters;
-            Shape::One(Layer::Greedy { gap: parameters.gap, time: parameters.time })
+        shape: |spec| {
+            let parameters = &spec.parameters;
+            TreeKind::SingleLayer(TreeShape::Greedy { gap: parameters.gap, time: parameters.time })
         },
         bcast: "the least possible in LogP",
-        scatter: "as the tree is: at least (P-1) n beta",
-        citation: "Karp et al. 1993; NBX 3",
+        scatter: "depends on the tree: at least (P-1) n beta",
+        citation: "Karp et al. 1993; NBX 2.3",
     },
-    Entry {
+    TreeEntry {
         name: "two_layer",
-        networks: Networks::Layers,
+        network: NetworkRequirement::Hierarchical,
         parameters: &[Parameter::Wan, Parameter::Lan],
-        shape: |request| Shape::TwoLayer { wan: request.parameters.wan, lan: request.parameters.lan },
+        shape: |spec| TreeKind::TwoLayer { wan: spec.parameters.wan, lan: spec.parameters.lan },
         bcast: "s segments: (s-1) gamma + lambda of the trees one after the other",
         scatter: "each cluster's blocks over its link once, then within it",
         citation: "P-LogP 3.1",
     },
-    Entry {
+    TreeEntry {
         name: "in_turn",
-        networks: Networks::Layers,
+        network: NetworkRequirement::Hierarchical,
         parameters: &[],
-        shape: |_| Shape::InTurn,
-        bcast: "(P-1)(alpha + n beta), links to clusters in turn",
-        scatter: "(P-1)(alpha + n beta), links to clusters in turn; s segments: (s-1) gamma + lambda",
+        shape: |_| TreeKind::InTurn,
+        bcast: "(P-1)(alpha + n beta), links to clusters round-robin",
+        scatter: "(P-1)(alpha + n beta), links to clusters round-robin; s segments: (s-1) gamma + lambda",
         citation: "P-LogP 3.2",
     },
-    Entry {
+    TreeEntry {
         name: "mesh",
-        networks: Networks::Grid,
+        network: NetworkRequirement::Grid,
         parameters: &[],
-        shape: |_| Shape::Mesh,
+        shape: |_| TreeKind::Mesh,
         bcast: "lg P (alpha + n delta)",
         scatter: "lg P alpha + (P-1) n delta",
         citation: "thesis 3.2.1",
@@ -111,28 +111,28 @@ const ENTRIES: [Entry; 9] = [
 
 const PIPELINE: [Parameter; 2] = [Parameter::Segments, Parameter::Window];
 
-impl Entry {
-    fn placed(&self, request: &Request<'_>, root: u32) -> Result<Arc<Placed>, String> {
-        let shape = (self.shape)(request);
-        let placed = shape.place(request.network, root).map_err(|unfit| unfit.to_string())?;
-        // No link of a mesh has to carry two messages at once only as long as all ranks keep step.
-        Ok(Arc::new(if shape == Shape::Mesh { placed.stepped() } else { placed }))
+impl TreeEntry {
+    fn build_tree(&self, spec: &CollectiveSpec<'_>, root: u32) -> Result<Arc<RankTree>, String> {
+        let shape = (self.shape)(spec);
+        let tree = shape.build(spec.network, root).map_err(|error| error.to_string())?;
+        // A mesh tree is congestion-free only in lockstep.
+        Ok(Arc::new(if shape == TreeKind::Mesh { tree.lockstep() } else { tree }))
     }
 
-    /// What goes along the tree in segments.
-    fn along<S: Schedule + 'static>(
+    /// Builds a pipelined schedule along the tree.
+    fn build_schedule<S: Schedule + 'static>(
         &self,
-        request: &Request<'_>,
+        spec: &CollectiveSpec<'_>,
         root: u32,
-        make: impl Fn(Arc<Placed>, u32, u32) -> S,
+        make: impl Fn(Arc<RankTree>, u32, u32) -> S,
     ) -> Result<Box<dyn Schedule>, String> {
-        let Parameters { segments, window, .. } = request.parameters;
-        Ok(Box::new(make(self.placed(request, root)?, segments, window)))
+        let Parameters { segments, window, .. } = spec.parameters;
+        Ok(Box::new(make(self.build_tree(spec, root)?, segments, window)))
     }
 
-    /// A shape over ranks as they are numbered keeps their order if rank 0 is the root.
-    fn keeps_order(&self) -> bool {
-        self.networks == Networks::Any
+    /// Whether the tree with root 0 is rank-ordered: those that do not depend on the network are.
+    fn is_rank_ordered(&self) -> bool {
+        self.network == NetworkRequirement::Any
     }
 
     fn with_pipeline(&self) -> Vec<Parameter> {
@@ -143,27 +143,27 @@ impl Entry {
 pub(super) fn algorithms() -> Vec<Algorithm> {
     let mut all = Vec::new();
     for entry in &ENTRIES {
-        let Entry { name, bcast, scatter, citation, .. } = entry;
-        let requires = Requires::NOTHING.on(entry.networks);
+        let TreeEntry { name, bcast, scatter, citation, .. } = entry;
+        let requires = Requirements::NONE.on_network(entry.network);
         let pipeline = entry.with_pipeline();
-        all.push(Algorithm::new(format!("bcast/{name}"), requires, &pipeline, (bcast, citation), |request| {
-            entry.along(request, root(request), Bcast::new)
+        all.push(Algorithm::new(format!("bcast/{name}"), requires, &pipeline, (bcast, citation), |spec| {
+            entry.build_schedule(spec, root(spec), Bcast::new)
         }));
-        all.push(Algorithm::new(format!("scatter/{name}"), requires, &pipeline, (scatter, citation), |request| {
-            entry.along(request, root(request), Blocks::scatter)
+        all.push(Algorithm::new(format!("scatter/{name}"), requires, &pipeline, (scatter, citation), |spec| {
+            entry.build_schedule(spec, root(spec), ScatterGather::scatter)
         }));
-        all.push(Algorithm::new(format!("gather/{name}"), requires, &pipeline, (scatter, citation), |request| {
-            entry.along(request, root(request), Blocks::gather)
+        all.push(Algorithm::new(format!("gather/{name}"), requires, &pipeline, (scatter, citation), |spec| {
+            entry.build_schedule(spec, root(spec), ScatterGather::gather)
         }));
-        let reducing = if entry.keeps_order() { requires } else { requires.commuting() };
+        let reduce_requires = if entry.is_rank_ordered() { requires } else { requires.commutative() };
         let reduce = if *name == "mesh" { "fan_in" } else { name };
-        all.push(Algorithm::new(format!("reduce/{reduce}"), reducing, &pipeline, (bcast, citation), |request| {
-            if request.commutative {
-                return entry.along(request, root(request), Reduce::new);
+        all.push(Algorithm::new(format!("reduce/{reduce}"), reduce_requires, &pipeline, (bcast, citation), |spec| {
+            if spec.commutative {
+                return entry.build_schedule(spec, root(spec), Reduce::new);
             }
-            entry.along(request, 0, |tree, segments, window| Reduce::ordered(tree, root(request), segments, window))
+            entry.build_schedule(spec, 0, |tree, segments, window| Reduce::ordered(tree, root(spec), segments, window))
         }));
-        // Of barriers, and of allgathers over a root, only shapes that differ in more than a number.
+        // Barriers and gather-broadcast allgathers are registered only for shapes that differ in more than a number.
         let (barrier, cost) = match *name {
             "binomial" => ("tree", "2 ceil(lg P) alpha"),
             "flat" => ("central", "2(P-1) alpha"),
@@ -177,7 +177,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             requires,
             entry.parameters,
             (cost, "thesis 3.2.1"),
-            |request| Ok(Box::new(FanInOut::new(entry.placed(request, 0)?))),
+            |spec| Ok(Box::new(TreeBarrier::new(entry.build_tree(spec, 0)?))),
         ));
         let (allgather, cost) = match *name {
             "binomial" => ("gather_bcast", "2 ceil(lg P) alpha + (P-1 + P ceil(lg P)) n beta"),
@@ -190,7 +190,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             requires,
             &pipeline,
             (cost, "thesis 3.2.2"),
-            |request| entry.along(request, 0, GatherBcast::new),
+            |spec| entry.build_schedule(spec, 0, GatherBcast::new),
         ));
     }
     all

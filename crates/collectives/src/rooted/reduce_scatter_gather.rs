@@ -1,43 +1,45 @@
-//! Reduction of a long vector: the core backwards, so that each rank has some pieces of the result, then a gather.
+//! Reduction of long vectors: a reduce-scatter by the mirror image of a core, then a binomial gather to the root.
 //!
-//! Cost: that of the core with n/P from each rank, and ceil(lg P) alpha + n(P-1)/P beta for the gather; all in all about
-//! 2n beta.   Any P that the core can do; in the order of ranks if the core backwards is.   [Rabenseifner; thesis 3.2.2]
+//! Cost: that of the core with n/P from each rank, and ceil(lg P) alpha + n(P-1)/P beta for the gather; in total about
+//! 2n beta.   Any P that the core supports; rank-ordered if the core's mirror image is.   [Rabenseifner; thesis 3.2.2]
 //!
-//! The gather takes the pieces from those who kept them in the core, so nothing has to be moved before it.
+//! The gather collects the segments from their owners in the core, so no unshuffle is needed.
 
 use std::ops::Range;
 
-use treepie_schedule::core::mirrored_phase;
-use treepie_schedule::{Buf, Core, Held, Op, Operation, Part, Phase, Rounds, Run, Schedule};
-use treepie_topology::Tie;
+use treepie_schedule::allgather_core::mirrored_phase;
+use treepie_schedule::{
+    AllgatherCore, BlockRange, BlockRun, Buf, BufferBlocks, Operation, Phase, RoundList, Schedule, ScheduleOp,
+};
+use treepie_topology::TieBreak;
 
-use super::kept;
-use crate::trees::{Placed, Turn};
+use super::initial_blocks;
+use crate::trees::{RankTree, TreePeers};
 
-/// A reduction by a core backwards and a gather.
+/// A reduction by the mirror image of a core and a gather.
 pub struct ReduceScatterGather<C> {
     core: C,
-    tree: Placed,
+    tree: RankTree,
 }
 
-impl<C: Core> ReduceScatterGather<C> {
+impl<C: AllgatherCore> ReduceScatterGather<C> {
     /// By this core.
     pub fn new(core: C, root: u32) -> Self {
-        Self { tree: kept::binomial(&core, root), core }
+        Self { tree: initial_blocks::binomial(&core, root), core }
     }
 
-    /// The core's phase that is mirrored in this one.
-    fn mirrored(&self, phase: u32) -> Option<u32> {
+    /// The phase of the core whose mirror image is this phase.
+    fn core_phase(&self, phase: u32) -> Option<u32> {
         self.core.phases().checked_sub(phase).filter(|_| phase > 0)
     }
 
-    /// Where a rank works.
-    fn work(&self, rank: u32) -> Buf {
+    /// The buffer in which a rank reduces.
+    fn work_buf(&self, rank: u32) -> Buf {
         if rank == self.tree.root() { Buf::Out } else { Buf::Tmp(0) }
     }
 }
 
-impl<C: Core> Schedule for ReduceScatterGather<C> {
+impl<C: AllgatherCore> Schedule for ReduceScatterGather<C> {
     fn operation(&self) -> Operation {
         Operation::Reduce { root: self.tree.root() }
     }
@@ -50,12 +52,12 @@ impl<C: Core> Schedule for ReduceScatterGather<C> {
         self.core.ranks()
     }
 
-    fn temporaries(&self) -> u8 {
+    fn scratch_buffers(&self) -> u8 {
         1
     }
 
-    fn temporary(&self, _tmp: u8, rank: u32) -> Held {
-        if rank == self.tree.root() { Held::Nothing } else { Held::all(self.blocks()) }
+    fn scratch_blocks(&self, _tmp: u8, rank: u32) -> BufferBlocks {
+        if rank == self.tree.root() { BufferBlocks::Empty } else { BufferBlocks::all(self.blocks()) }
     }
 
     fn phases(&self) -> u32 {
@@ -63,43 +65,43 @@ impl<C: Core> Schedule for ReduceScatterGather<C> {
     }
 
     fn phase(&self, phase: u32) -> Phase {
-        self.mirrored(phase).map_or(Phase::ONE, |phase| mirrored_phase(&self.core, phase))
+        self.core_phase(phase).map_or(Phase::SINGLE_LANE, |phase| mirrored_phase(&self.core, phase))
     }
 
     fn rounds(&self, rank: u32, phase: u32, lane: u32) -> u32 {
-        match self.mirrored(phase) {
+        match self.core_phase(phase) {
             Some(phase) => self.core.rounds(rank, phase, lane),
             None if phase == 0 => 1,
-            None => self.tree.stand(rank).up_rounds(),
+            None => self.tree.position(rank).up_rounds(),
         }
     }
 
-    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let work = self.work(rank);
-        if let Some(phase) = self.mirrored(phase) {
+    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let work = self.work_buf(rank);
+        if let Some(phase) = self.core_phase(phase) {
             return self.core.emit_mirrored(work, rank, (phase, lane), rounds, into);
         }
         if phase == 0 {
-            let all = |buf| Part::blocks(buf, 0, self.blocks());
-            into.push(Op::Copy { from: all(Buf::In), to: all(work) });
-            return into.end();
+            let all = |buf| BlockRange::new(buf, 0, self.blocks());
+            into.push(ScheduleOp::Copy { from: all(Buf::In), to: all(work) });
+            return into.end_round();
         }
         let tree = &self.tree;
-        let share = |place| kept::subtree(tree, work, place);
-        let stand = tree.stand(rank);
-        stand.up(rounds, into, |into, _, turn| match turn {
-            Turn::Parent(to) => into.push(Op::Send { to, part: share(stand.place()) }),
-            Turn::Children(places) => places.iter().for_each(|place| {
-                into.push(Op::Recv { from: tree.rank_at(*place), part: share(*place) });
+        let initial = |vrank| initial_blocks::subtree_range(tree, work, vrank);
+        let position = tree.position(rank);
+        position.emit_up(rounds, into, |into, _, peers| match peers {
+            TreePeers::Parent(to) => into.push(ScheduleOp::Send { to, part: initial(position.vrank()) }),
+            TreePeers::Children(children) => children.iter().for_each(|child| {
+                into.push(ScheduleOp::Recv { from: tree.rank_at(*child), part: initial(*child) });
             }),
         });
     }
 
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        kept::runs(&self.core, &self.tree, view, lo, len, run);
+    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        initial_blocks::resolve_view(&self.core, &self.tree, view, lo, len, run);
     }
 
-    fn tie(&self, phase: u32, lane: u32) -> Tie {
-        self.mirrored(phase).map_or(Tie::Parity, |phase| self.core.tie(phase, lane))
+    fn tie_break(&self, phase: u32, lane: u32) -> TieBreak {
+        self.core_phase(phase).map_or(TieBreak::Parity, |phase| self.core.tie_break(phase, lane))
     }
 }

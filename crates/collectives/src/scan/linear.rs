@@ -1,62 +1,62 @@
-//! Scan along the ranks, in segments: each rank adds its own to what the one before it sends and passes it on.
+//! Linear scan, pipelined in segments: each rank combines the previous rank's result with its vector and forwards it.
 //!
-//! Cost with s segments: (P-2+s)(alpha + n/s beta).   Any P. In the order of ranks.
+//! Cost with s segments: (P-2+s)(alpha + n/s beta).   Any P. In rank order.
 
 use std::ops::Range;
 
-use treepie_schedule::{Buf, Held, Op, Part, Phase, Rounds, Schedule, Side};
+use treepie_schedule::{BlockRange, Buf, BufferBlocks, OperandSide, Phase, RoundList, Schedule, ScheduleOp};
 
-use super::Own;
+use super::ScanKind;
 
-/// A scan or exscan along the ranks.
+/// A linear scan or exscan.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
-    own: Own,
+    kind: ScanKind,
     ranks: u32,
     segments: u32,
     window: u32,
 }
 
 impl Linear {
-    /// In so many segments, of which at most `window` are on the way on a rank at once.
-    pub fn new(own: Own, ranks: u32, segments: u32, window: u32) -> Self {
-        Self { own, ranks, segments: segments.max(1), window }
+    /// Over `ranks` ranks in `segments` segments, of which at most `window` are in flight on a rank.
+    pub fn new(kind: ScanKind, ranks: u32, segments: u32, window: u32) -> Self {
+        Self { kind, ranks, segments: segments.max(1), window }
     }
 
     fn is_last(&self, rank: u32) -> bool {
         rank + 1 == self.ranks
     }
 
-    /// A scan: its own, then what comes is combined with it, then both go on.
-    fn scan(&self, rank: u32, part: impl Fn(Buf) -> Part, round: u32, into: &mut Rounds) {
-        // The first has nothing to wait for.
+    /// A scan: copies the input, combines the received prefix with it, forwards the result.
+    fn emit_scan(&self, rank: u32, part: impl Fn(Buf) -> BlockRange, round: u32, into: &mut RoundList) {
+        // The first rank receives nothing.
         let step = if rank == 0 && round > 0 { round + 1 } else { round };
         into.push(match step {
-            0 => Op::Copy { from: part(Buf::In), to: part(Buf::Out) },
-            1 => Op::RecvReduce { from: rank - 1, part: part(Buf::Out), side: Side::Left },
-            _ => Op::Send { to: rank + 1, part: part(Buf::Out) },
+            0 => ScheduleOp::Copy { from: part(Buf::In), to: part(Buf::Out) },
+            1 => ScheduleOp::RecvReduce { from: rank - 1, part: part(Buf::Out), side: OperandSide::Left },
+            _ => ScheduleOp::Send { to: rank + 1, part: part(Buf::Out) },
         });
     }
 
-    /// An exscan: what comes is the result; it goes on with its own behind it, which is kept apart, as the result may be
-    /// received where it was given.
-    fn exscan(&self, rank: u32, part: impl Fn(Buf) -> Part, round: u32, into: &mut Rounds) {
+    /// An exscan: the received prefix is the result, and its combination with the input is forwarded. That is computed
+    /// in scratch memory, since in place the result overwrites the input.
+    fn emit_exscan(&self, rank: u32, part: impl Fn(Buf) -> BlockRange, round: u32, into: &mut RoundList) {
         if rank == 0 {
-            return into.push(Op::Send { to: 1, part: part(Buf::In) });
+            return into.push(ScheduleOp::Send { to: 1, part: part(Buf::In) });
         }
         let sum = part(Buf::Tmp(0));
         into.push(match if self.is_last(rank) { round + 1 } else { round } {
-            0 => Op::Copy { from: part(Buf::In), to: sum },
-            1 => Op::Recv { from: rank - 1, part: part(Buf::Out) },
-            2 => Op::Reduce { from: part(Buf::Out), into: sum, side: Side::Left },
-            _ => Op::Send { to: rank + 1, part: sum },
+            0 => ScheduleOp::Copy { from: part(Buf::In), to: sum },
+            1 => ScheduleOp::Recv { from: rank - 1, part: part(Buf::Out) },
+            2 => ScheduleOp::Reduce { from: part(Buf::Out), into: sum, side: OperandSide::Left },
+            _ => ScheduleOp::Send { to: rank + 1, part: sum },
         });
     }
 }
 
 impl Schedule for Linear {
     fn operation(&self) -> treepie_schedule::Operation {
-        self.own.operation()
+        self.kind.operation()
     }
 
     fn ranks(&self) -> u32 {
@@ -67,24 +67,24 @@ impl Schedule for Linear {
         1
     }
 
-    fn temporaries(&self) -> u8 {
-        u8::from(self.own == Own::Excluded)
+    fn scratch_buffers(&self) -> u8 {
+        u8::from(self.kind == ScanKind::Exclusive)
     }
 
-    fn temporary(&self, _tmp: u8, rank: u32) -> Held {
-        if rank == 0 || self.is_last(rank) { Held::Nothing } else { Held::all(1) }
+    fn scratch_blocks(&self, _tmp: u8, rank: u32) -> BufferBlocks {
+        if rank == 0 || self.is_last(rank) { BufferBlocks::Empty } else { BufferBlocks::all(1) }
     }
 
     fn phase(&self, _phase: u32) -> Phase {
-        Phase::lanes(self.segments).window(self.window)
+        Phase::with_lanes(self.segments).with_window(self.window)
     }
 
     fn rounds(&self, rank: u32, _phase: u32, _lane: u32) -> u32 {
         let (first, last) = (rank == 0, self.is_last(rank));
-        match self.own {
-            Own::Included => 1 + u32::from(!first) + u32::from(!last),
-            Own::Excluded if first => u32::from(!last),
-            Own::Excluded => {
+        match self.kind {
+            ScanKind::Inclusive => 1 + u32::from(!first) + u32::from(!last),
+            ScanKind::Exclusive if first => u32::from(!last),
+            ScanKind::Exclusive => {
                 if last {
                     1
                 } else {
@@ -94,14 +94,14 @@ impl Schedule for Linear {
         }
     }
 
-    fn emit(&self, rank: u32, _phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let part = |buf| Part::blocks(buf, 0, 1).segment(lane, self.segments);
+    fn emit(&self, rank: u32, _phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let part = |buf| BlockRange::new(buf, 0, 1).segment(lane, self.segments);
         for round in rounds {
-            match self.own {
-                Own::Included => self.scan(rank, part, round, into),
-                Own::Excluded => self.exscan(rank, part, round, into),
+            match self.kind {
+                ScanKind::Inclusive => self.emit_scan(rank, part, round, into),
+                ScanKind::Exclusive => self.emit_exscan(rank, part, round, into),
             }
-            into.end();
+            into.end_round();
         }
     }
 }

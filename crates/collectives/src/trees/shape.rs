@@ -1,120 +1,120 @@
-//! Shapes of trees by name, for choosing among them.
+//! Tree shapes by name.
 
 use std::fmt;
 
-use treepie_topology::{Kind, Network};
+use treepie_topology::{Network, NetworkKind};
 
-use super::placed::Placed;
+use super::rank_tree::RankTree;
 use super::tree::Tree;
 
-/// The shape of a tree over ranks that are all alike.
+/// The shape of a tree over equivalent ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Layer {
-    /// The root serves all.
+pub enum TreeShape {
+    /// The root sends to all.
     Flat,
-    /// Each rank serves the next.
+    /// Each rank sends to the next.
     Chain,
-    /// In each step everybody who has the message serves another.
+    /// In each step every rank that has the message sends it to another.
     Binomial,
-    /// The same with so many minus one in each step.
+    /// Binomial with this radix k: to k - 1 others in each step.
     Knomial(u32),
-    /// So many children at most.
+    /// At most this number of children.
     Kary(u32),
-    /// The one that reaches all first, if a rank can send every `gap` and a message takes `time`.
+    /// The optimal tree if a rank can send every `gap` and a message takes `time`.
     Greedy {
-        /// Between two messages of a rank.
+        /// The time between two sends of a rank.
         gap: f64,
-        /// From the beginning of a send until the receiver can send it on.
+        /// The time from the start of a send until the receiver can forward it.
         time: f64,
     },
 }
 
-impl Layer {
-    /// The tree over so many places.
-    pub fn tree(self, places: u32) -> Tree {
+impl TreeShape {
+    /// The tree over `vranks` virtual ranks.
+    pub fn tree(self, vranks: u32) -> Tree {
         match self {
-            Layer::Flat => Tree::flat(places),
-            Layer::Chain => Tree::chain(places),
-            Layer::Binomial => Tree::knomial(places, 2),
-            Layer::Knomial(radix) => Tree::knomial(places, radix),
-            Layer::Kary(degree) => Tree::kary(places, degree),
-            Layer::Greedy { gap, time } => Tree::greedy(places, gap, time),
+            TreeShape::Flat => Tree::flat(vranks),
+            TreeShape::Chain => Tree::chain(vranks),
+            TreeShape::Binomial => Tree::knomial(vranks, 2),
+            TreeShape::Knomial(radix) => Tree::knomial(vranks, radix),
+            TreeShape::Kary(degree) => Tree::kary(vranks, degree),
+            TreeShape::Greedy { gap, time } => Tree::greedy(vranks, gap, time),
         }
     }
 }
 
-impl fmt::Display for Layer {
+impl fmt::Display for TreeShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Layer::Flat => f.write_str("flat"),
-            Layer::Chain => f.write_str("chain"),
-            Layer::Binomial => f.write_str("binomial"),
-            Layer::Knomial(radix) => write!(f, "knomial({radix})"),
-            Layer::Kary(degree) => write!(f, "kary({degree})"),
-            Layer::Greedy { gap, time } => write!(f, "greedy({gap}, {time})"),
+            TreeShape::Flat => f.write_str("flat"),
+            TreeShape::Chain => f.write_str("chain"),
+            TreeShape::Binomial => f.write_str("binomial"),
+            TreeShape::Knomial(radix) => write!(f, "knomial({radix})"),
+            TreeShape::Kary(degree) => write!(f, "kary({degree})"),
+            TreeShape::Greedy { gap, time } => write!(f, "greedy({gap}, {time})"),
         }
     }
 }
 
-/// The shape of a tree over the ranks of a network.
+/// The kind of a tree over the ranks of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Shape {
-    /// Whatever the network is.
-    One(Layer),
-    /// Over clusters, or over the leaves of a Clos network.
+pub enum TreeKind {
+    /// Independent of the network.
+    SingleLayer(TreeShape),
+    /// Over the clusters, or over the leaves of a Clos network.
     TwoLayer {
         /// Over the coordinators.
-        wan: Layer,
+        wan: TreeShape,
         /// Within a cluster.
-        lan: Layer,
+        lan: TreeShape,
     },
-    /// Flat, with the links to clusters or leaves used in turn.
+    /// Flat, with the links to clusters or leaves used round-robin.
     InTurn,
-    /// Halving the way in each dimension of a mesh or torus.
+    /// Recursive halving of each dimension of a mesh or torus.
     Mesh,
 }
 
-/// A shape that a network has no tree of.
+/// A tree that the network does not support.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("a tree of shape {shape} needs {needs}")]
-pub struct Unfit {
+pub struct UnsupportedTree {
     /// The shape.
-    pub shape: Shape,
-    /// What it needs.
+    pub shape: TreeKind,
+    /// The required network.
     pub needs: &'static str,
 }
 
-impl Shape {
+impl TreeKind {
     /// The tree with this root over the ranks of a network.
-    pub fn place(self, network: &Network, root: u32) -> Result<Placed, Unfit> {
-        let needs = |needs| Unfit { shape: self, needs };
+    pub fn build(self, network: &Network, root: u32) -> Result<RankTree, UnsupportedTree> {
+        let needs = |needs| UnsupportedTree { shape: self, needs };
         let clusters = || clusters(network).ok_or(needs("clusters, or a Clos network"));
         Ok(match self {
-            Shape::One(layer) => Placed::rooted(layer.tree(network.ranks()), root),
-            Shape::TwoLayer { wan, lan } => Placed::two_layer(&clusters()?, root, wan, lan),
-            Shape::InTurn => Placed::in_turn(&clusters()?, root),
-            Shape::Mesh => Placed::mesh(network, root).ok_or(needs("a mesh or torus"))?,
+            TreeKind::SingleLayer(shape) => RankTree::with_root(shape.tree(network.ranks()), root),
+            TreeKind::TwoLayer { wan, lan } => RankTree::two_layer(&clusters()?, root, wan, lan),
+            TreeKind::InTurn => RankTree::in_turn(&clusters()?, root),
+            TreeKind::Mesh => RankTree::mesh(network, root).ok_or(needs("a mesh or torus"))?,
         })
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for TreeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Shape::One(layer) => layer.fmt(f),
-            Shape::TwoLayer { wan, lan } => write!(f, "two_layer({wan}, {lan})"),
-            Shape::InTurn => f.write_str("in_turn"),
-            Shape::Mesh => f.write_str("mesh"),
+            TreeKind::SingleLayer(shape) => shape.fmt(f),
+            TreeKind::TwoLayer { wan, lan } => write!(f, "two_layer({wan}, {lan})"),
+            TreeKind::InTurn => f.write_str("in_turn"),
+            TreeKind::Mesh => f.write_str("mesh"),
         }
     }
 }
 
 /// The cluster or leaf of each rank.
 fn clusters(network: &Network) -> Option<Vec<u32>> {
-    let places = (0..network.ranks()).map(|rank| network.place(rank));
+    let nodes = (0..network.ranks()).map(|rank| network.node_of(rank));
     match network.kind() {
-        Kind::Clusters(clusters) => Some(places.map(|place| clusters.cluster_of(place)).collect()),
-        Kind::Clos(clos) => Some(places.map(|place| clos.leaf_of(place)).collect()),
+        NetworkKind::Clusters(clusters) => Some(nodes.map(|node| clusters.cluster_of(node)).collect()),
+        NetworkKind::Clos(clos) => Some(nodes.map(|node| clos.leaf_of(node)).collect()),
         _ => None,
     }
 }

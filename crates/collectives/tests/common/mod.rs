@@ -1,40 +1,40 @@
-//! What tests over all algorithms share: which operations, networks and lengths there are.
+//! Common to the tests of all algorithms: operations, networks and block lengths.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 pub(crate) mod mutant;
 
-use treepie_schedule::{Layout, Layouts, Operation};
+use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_topology::Network;
 
-/// Whether the full range is asked for.
+/// Whether the full range is requested.
 pub(crate) fn long() -> bool {
     std::env::var_os("TREEPIE_LONG").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// An operation by its name, with a root.
 pub(crate) fn operation(name: &str, root: u32) -> Operation {
-    Operation::named(name, root).unwrap_or_else(|| panic!("no operation is called {name}"))
+    Operation::from_name(name, root).unwrap_or_else(|| panic!("no operation is called {name}"))
 }
 
-/// How long blocks are in a proof.
+/// The block lengths of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lengths {
-    /// All the same; of operations on one vector, so many for each block.
+    /// Blocks of equal length.
     Each(usize),
-    /// So many elements in all, which nothing divides.
+    /// A total number of elements that nothing divides.
     Total(usize),
-    /// All different, some of them empty.
+    /// Irregular lengths, some of them 0.
     Irregular,
 }
 
 impl Lengths {
-    /// Whether all blocks have the same length.
+    /// Whether all blocks have equal length.
     pub(crate) fn is_uniform(self) -> bool {
         matches!(self, Lengths::Each(_))
     }
 
-    /// Whether an operation can have such lengths: a vector that is cut is always cut evenly.
+    /// Whether an operation can have such lengths: a vector is always divided evenly.
     pub(crate) fn suit(self, operation: Operation) -> bool {
         use Operation::{Allgather, Alltoall, Gather, ReduceScatter, Scatter};
         let by_rank = matches!(operation, Allgather | Alltoall | Gather { .. } | ReduceScatter | Scatter { .. });
@@ -46,20 +46,21 @@ impl Lengths {
     }
 
     /// The layouts of a rank.
-    pub(crate) fn layouts(self, operation: Operation, blocks: u32) -> impl Fn(u32) -> Layouts {
+    pub(crate) fn layouts(self, operation: Operation, blocks: u32) -> impl Fn(u32) -> BlockLayouts {
         let shared = match self {
-            Lengths::Each(each) => Layout::uniform(each, blocks),
-            Lengths::Total(total) => Layout::Even { total, blocks },
+            Lengths::Each(each) => BlockLayout::uniform(each, blocks),
+            Lengths::Total(total) => BlockLayout::Even { total, blocks },
             Lengths::Irregular => {
-                Layout::of_counts(&(0..blocks).map(|block| irregular(block, block / 3)).collect::<Vec<_>>())
+                BlockLayout::from_counts(&(0..blocks).map(|block| irregular(block, block / 3)).collect::<Vec<_>>())
             }
         };
         move |rank| {
             if self != Lengths::Irregular || operation != Operation::Alltoall {
-                return Layouts::both(shared.clone());
+                return BlockLayouts::symmetric(shared.clone());
             }
-            let counts = |count: &dyn Fn(u32) -> usize| Layout::of_counts(&(0..blocks).map(count).collect::<Vec<_>>());
-            Layouts { input: counts(&|to| irregular(rank, to)), output: counts(&|from| irregular(from, rank)) }
+            let counts =
+                |count: &dyn Fn(u32) -> usize| BlockLayout::from_counts(&(0..blocks).map(count).collect::<Vec<_>>());
+            BlockLayouts { input: counts(&|to| irregular(rank, to)), output: counts(&|from| irregular(from, rank)) }
         }
     }
 }
@@ -69,7 +70,8 @@ fn irregular(a: u32, b: u32) -> usize {
     [0, 3, 1, 7, 0, 2, 1, 0, 5][((a * 5 + b * 7 + a * b) % 9) as usize]
 }
 
-/// Networks of all kinds: wrapping, not, mixed; irregular partitions; leaves that are no powers of two; unequal clusters.
+/// Networks of all kinds: torus, mesh, mixed; irregular partitions; leaves that are not powers of two; unequal
+/// clusters.
 pub(crate) const NETWORKS: [&str; 23] = [
     "torus:2x3",
     "mesh:2x3",

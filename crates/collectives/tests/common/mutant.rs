@@ -1,54 +1,54 @@
-//! A schedule with operations changed.
+//! Mutation testing: schedules with changed operations.
 
 use std::ops::Range;
 
-use treepie_schedule::{Held, Op, Operation, Phase, Rounds, Run, Schedule, Side};
+use treepie_schedule::{BlockRun, BufferBlocks, OperandSide, Operation, Phase, RoundList, Schedule, ScheduleOp};
 
-/// What is changed.
+/// A mutation of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// The operation is left out.
+pub(crate) enum Mutation {
+    /// The operation is omitted.
     Dropped,
     /// The message is for, or from, the next rank.
     OtherPeer,
-    /// The operand stands on the other side.
+    /// The operand is on the other side.
     OtherSide,
 }
 
-/// Where: rank, phase, lane, round, number in the round.
-pub(crate) type Spot = (u32, u32, u32, u32, usize);
+/// The location of an operation: rank, phase, lane, round, index in the round.
+pub(crate) type OpLocation = (u32, u32, u32, u32, usize);
 
-/// A schedule with operations changed: `change` gets each of them and where it is, and says what is there instead.
-pub(crate) struct Changed<'a, F> {
+/// A mutated schedule: `change` maps each operation and its location to its replacement.
+pub(crate) struct MutatedSchedule<'a, F> {
     pub(crate) schedule: &'a dyn Schedule,
     pub(crate) change: F,
 }
 
-/// With the operation at one spot changed.
+/// The schedule with one operation mutated.
 pub(crate) fn mutant(
     schedule: &dyn Schedule,
-    spot: Spot,
-    change: Change,
-) -> Changed<'_, impl Fn(Spot, Op) -> Option<Op> + Send + Sync> {
+    spot: OpLocation,
+    change: Mutation,
+) -> MutatedSchedule<'_, impl Fn(OpLocation, ScheduleOp) -> Option<ScheduleOp> + Send + Sync> {
     let ranks = schedule.ranks();
-    Changed { schedule, change: move |here, op| if here == spot { change.apply(op, ranks) } else { Some(op) } }
+    MutatedSchedule { schedule, change: move |here, op| if here == spot { change.apply(op, ranks) } else { Some(op) } }
 }
 
-/// With what each rank does changed.
-pub(crate) fn planted(
+/// The schedule with the operations of each rank mapped by `change`.
+pub(crate) fn with_faults(
     schedule: &dyn Schedule,
-    change: impl Fn(u32, Op) -> Op + Send + Sync,
-) -> Changed<'_, impl Fn(Spot, Op) -> Option<Op> + Send + Sync> {
-    Changed { schedule, change: move |(rank, ..): Spot, op| Some(change(rank, op)) }
+    change: impl Fn(u32, ScheduleOp) -> ScheduleOp + Send + Sync,
+) -> MutatedSchedule<'_, impl Fn(OpLocation, ScheduleOp) -> Option<ScheduleOp> + Send + Sync> {
+    MutatedSchedule { schedule, change: move |(rank, ..): OpLocation, op| Some(change(rank, op)) }
 }
 
-/// All operations of a schedule, and where they are.
-pub(crate) fn operations(schedule: &dyn Schedule) -> Vec<(Spot, Op)> {
+/// All operations of a schedule with their locations.
+pub(crate) fn operations(schedule: &dyn Schedule) -> Vec<(OpLocation, ScheduleOp)> {
     let mut all = Vec::new();
     for rank in 0..schedule.ranks() {
         for phase in 0..schedule.phases() {
             for lane in 0..schedule.phase(phase).lanes {
-                let mut rounds = Rounds::new();
+                let mut rounds = RoundList::new();
                 schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
                 for (round, ops) in (0..).zip(rounds.iter()) {
                     all.extend(ops.iter().enumerate().map(|(at, op)| ((rank, phase, lane, round, at), *op)));
@@ -59,33 +59,35 @@ pub(crate) fn operations(schedule: &dyn Schedule) -> Vec<(Spot, Op)> {
     all
 }
 
-impl Change {
-    /// The operation after it; nothing if it is left out.
-    fn apply(self, op: Op, ranks: u32) -> Option<Op> {
+impl Mutation {
+    /// The mutated operation; `None` if it is omitted.
+    fn apply(self, op: ScheduleOp, ranks: u32) -> Option<ScheduleOp> {
         let next = |rank: u32| (rank + 1) % ranks;
-        let other = |side| if side == Side::Left { Side::Right } else { Side::Left };
+        let other = |side| if side == OperandSide::Left { OperandSide::Right } else { OperandSide::Left };
         match (self, op) {
-            (Change::Dropped, _) => None,
-            (Change::OtherPeer, Op::Send { to, part }) => Some(Op::Send { to: next(to), part }),
-            (Change::OtherPeer, Op::Recv { from, part }) => Some(Op::Recv { from: next(from), part }),
-            (Change::OtherPeer, Op::RecvReduce { from, part, side }) => {
-                Some(Op::RecvReduce { from: next(from), part, side })
+            (Mutation::Dropped, _) => None,
+            (Mutation::OtherPeer, ScheduleOp::Send { to, part }) => Some(ScheduleOp::Send { to: next(to), part }),
+            (Mutation::OtherPeer, ScheduleOp::Recv { from, part }) => Some(ScheduleOp::Recv { from: next(from), part }),
+            (Mutation::OtherPeer, ScheduleOp::RecvReduce { from, part, side }) => {
+                Some(ScheduleOp::RecvReduce { from: next(from), part, side })
             }
-            (Change::OtherSide, Op::RecvReduce { from, part, side }) => {
-                Some(Op::RecvReduce { from, part, side: other(side) })
+            (Mutation::OtherSide, ScheduleOp::RecvReduce { from, part, side }) => {
+                Some(ScheduleOp::RecvReduce { from, part, side: other(side) })
             }
-            (Change::OtherSide, Op::Reduce { from, into, side }) => Some(Op::Reduce { from, into, side: other(side) }),
+            (Mutation::OtherSide, ScheduleOp::Reduce { from, into, side }) => {
+                Some(ScheduleOp::Reduce { from, into, side: other(side) })
+            }
             _ => Some(op),
         }
     }
 
-    /// Whether it changes such an operation.
-    pub(crate) fn changes(self, op: Op) -> bool {
+    /// Whether it changes this operation.
+    pub(crate) fn changes(self, op: ScheduleOp) -> bool {
         self.apply(op, 1 << 20) != Some(op)
     }
 }
 
-impl<F: Fn(Spot, Op) -> Option<Op> + Send + Sync> Schedule for Changed<'_, F> {
+impl<F: Fn(OpLocation, ScheduleOp) -> Option<ScheduleOp> + Send + Sync> Schedule for MutatedSchedule<'_, F> {
     fn operation(&self) -> Operation {
         self.schedule.operation()
     }
@@ -98,12 +100,12 @@ impl<F: Fn(Spot, Op) -> Option<Op> + Send + Sync> Schedule for Changed<'_, F> {
         self.schedule.blocks()
     }
 
-    fn temporaries(&self) -> u8 {
-        self.schedule.temporaries()
+    fn scratch_buffers(&self) -> u8 {
+        self.schedule.scratch_buffers()
     }
 
-    fn temporary(&self, tmp: u8, rank: u32) -> Held {
-        self.schedule.temporary(tmp, rank)
+    fn scratch_blocks(&self, tmp: u8, rank: u32) -> BufferBlocks {
+        self.schedule.scratch_blocks(tmp, rank)
     }
 
     fn phases(&self) -> u32 {
@@ -118,18 +120,18 @@ impl<F: Fn(Spot, Op) -> Option<Op> + Send + Sync> Schedule for Changed<'_, F> {
         self.schedule.rounds(rank, phase, lane)
     }
 
-    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut Rounds) {
-        let mut whole = Rounds::new();
+    fn emit(&self, rank: u32, phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList) {
+        let mut whole = RoundList::new();
         self.schedule.emit(rank, phase, lane, rounds.clone(), &mut whole);
         for (round, ops) in rounds.zip(whole.iter()) {
             for (at, &op) in ops.iter().enumerate() {
                 (self.change)((rank, phase, lane, round, at), op).into_iter().for_each(|op| into.push(op));
             }
-            into.end();
+            into.end_round();
         }
     }
 
-    fn runs(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(Run)) {
-        self.schedule.runs(view, lo, len, run);
+    fn resolve_view(&self, view: u8, lo: u32, len: u32, run: &mut dyn FnMut(BlockRun)) {
+        self.schedule.resolve_view(view, lo, len, run);
     }
 }

@@ -1,24 +1,24 @@
-//! Allgathers and reduce-scatters by cores and without: and the allreduces of the same cores, which come for nothing.
+//! Allgathers and reduce-scatters with and without cores, and the allreduces of the same cores.
 
-use treepie_collectives::cores::{
+use treepie_collectives::allgather_cores::{
     Alternating, Bruck, Bucket, Direct, bucket_k, buckets, distance_doubling, distance_halving, hamiltonian,
     hamiltonian_lanes, hybrid, orders, torus_reordered,
 };
 use treepie_collectives::exchange::{AllgatherLinear, ReduceScatterLinear, ReduceScatterPairwise};
-use treepie_collectives::from_core::{Allgather, Allreduce, ReduceScatter};
-use treepie_schedule::Core;
+use treepie_collectives::from_allgather::{Allgather, Allreduce, ReduceScatter};
+use treepie_schedule::AllgatherCore;
 use treepie_schedule::count::count;
 use treepie_topology::Network;
 
 use super::{network, prove, uniform};
 
-fn prove_core<C: Core>(core: impl Fn() -> C, name: &str) {
+fn prove_core<C: AllgatherCore>(core: impl Fn() -> C, name: &str) {
     prove(&Allgather::new(core()), &format!("allgather {name}"), true);
     prove(&ReduceScatter::new(core()), &format!("reduce_scatter {name}"), true);
     prove(&Allreduce::new(core()), &format!("allreduce {name}"), true);
 }
 
-fn prove_reordered<C: Core>(core: impl Fn() -> C, name: &str) {
+fn prove_reordered<C: AllgatherCore>(core: impl Fn() -> C, name: &str) {
     prove(&Allgather::reordered(core()), &format!("reordered allgather {name}"), true);
     prove(&ReduceScatter::reordered(core()), &format!("reordered reduce_scatter {name}"), true);
 }
@@ -42,21 +42,24 @@ const GRIDS: [&str; 12] = [
 fn cores_on_grids() {
     for text in GRIDS {
         let network = network(text);
-        let dims = network.torus_kind().unwrap().dims().to_vec();
-        for moved in [false, true] {
-            prove_core(|| bucket_k(&network, moved).unwrap(), &format!("bucket_k {text} moved {moved}"));
-            prove_core(|| hybrid(&network, moved).unwrap(), &format!("hybrid {text} moved {moved}"));
-            prove_core(|| torus_reordered(&network, moved).unwrap(), &format!("reordered {text} moved {moved}"));
-            prove_core(|| hamiltonian_lanes(&network, moved), &format!("lanes {text} moved {moved}"));
-            prove_core(|| buckets(&dims, 2, moved), &format!("two buckets {text} moved {moved}"));
-            if let Some(core) = Alternating::new(&dims, moved) {
-                prove_core(|| core.clone(), &format!("alternating {text} moved {moved}"));
+        let dims = network.as_torus().unwrap().dims().to_vec();
+        for shuffled in [false, true] {
+            prove_core(|| bucket_k(&network, shuffled).unwrap(), &format!("bucket_k {text} shuffled {shuffled}"));
+            prove_core(|| hybrid(&network, shuffled).unwrap(), &format!("hybrid {text} shuffled {shuffled}"));
+            prove_core(
+                || torus_reordered(&network, shuffled).unwrap(),
+                &format!("reordered {text} shuffled {shuffled}"),
+            );
+            prove_core(|| hamiltonian_lanes(&network, shuffled), &format!("lanes {text} shuffled {shuffled}"));
+            prove_core(|| buckets(&dims, 2, shuffled), &format!("two buckets {text} shuffled {shuffled}"));
+            if let Some(core) = Alternating::new(&dims, shuffled) {
+                prove_core(|| core.clone(), &format!("alternating {text} shuffled {shuffled}"));
             }
         }
     }
     for text in GRIDS {
         let network = network(text);
-        let dims = network.torus_kind().unwrap().dims().to_vec();
+        let dims = network.as_torus().unwrap().dims().to_vec();
         prove_reordered(|| bucket_k(&network, false).unwrap(), &format!("bucket_k {text}"));
         prove_reordered(|| hybrid(&network, false).unwrap(), &format!("hybrid {text}"));
         prove_reordered(|| hamiltonian_lanes(&network, false), &format!("lanes {text}"));
@@ -66,8 +69,11 @@ fn cores_on_grids() {
         }
     }
     for dims in [&[8, 4][..], &[2, 16], &[1, 8], &[2, 2, 2, 2], &[4, 4, 2]] {
-        for moved in [false, true] {
-            prove_core(|| Alternating::new(dims, moved).unwrap(), &format!("alternating {dims:?} moved {moved}"));
+        for shuffled in [false, true] {
+            prove_core(
+                || Alternating::new(dims, shuffled).unwrap(),
+                &format!("alternating {dims:?} shuffled {shuffled}"),
+            );
         }
     }
 }
@@ -80,9 +86,9 @@ fn cores_for_any_number_of_ranks() {
         prove_core(|| Bruck { ranks }, "bruck");
         prove_core(|| Direct { ranks }, "direct");
         assert!(prove(&ReduceScatter::new(Direct { ranks }), "direct", true), "{ranks} ranks");
-        for moved in [false, true] {
-            prove_core(|| distance_halving(ranks, moved), "distance halving");
-            let halving = Allreduce::new(distance_halving(ranks, moved));
+        for shuffled in [false, true] {
+            prove_core(|| distance_halving(ranks, shuffled), "distance halving");
+            let halving = Allreduce::new(distance_halving(ranks, shuffled));
             assert!(prove(&halving, "rabenseifner", true), "{ranks} ranks");
         }
     }
@@ -91,23 +97,23 @@ fn cores_for_any_number_of_ranks() {
 #[test]
 fn cores_on_irregular_partitions() {
     let some = |text: &str, skip: u32| {
-        let whole = network(text);
-        let places: Vec<u32> = (0..whole.places()).rev().filter(|place| place % skip != 1).collect();
-        whole.placed(places).unwrap()
+        let full = network(text);
+        let nodes: Vec<u32> = (0..full.nodes()).rev().filter(|node| node % skip != 1).collect();
+        full.with_placement(nodes).unwrap()
     };
     for network in [some("torus:5x4", 3), some("mesh:3x3x3", 4), some("torus:4x4", 5), some("clos:r8,t3,n17", 6)] {
-        for moved in [false, true] {
-            prove_core(|| hamiltonian(&network, moved), &format!("hamiltonian {network}"));
-            prove_core(|| hamiltonian_lanes(&network, moved), &format!("lanes {network}"));
-            if let Some(core) = torus_reordered(&network, moved) {
+        for shuffled in [false, true] {
+            prove_core(|| hamiltonian(&network, shuffled), &format!("hamiltonian {network}"));
+            prove_core(|| hamiltonian_lanes(&network, shuffled), &format!("lanes {network}"));
+            if let Some(core) = torus_reordered(&network, shuffled) {
                 prove_core(|| core.clone(), &format!("reordered {network}"));
             }
         }
         assert!(bucket_k(&network, true).is_none() && hybrid(&network, true).is_none());
     }
-    let network = network("torus:4x4").placed(vec![15, 2, 7, 8]).unwrap();
-    // Places (3,3), (2,0), (3,1), (0,2): the upper half of y is far, then that of x.
-    assert_eq!(orders::morton(&network).unwrap(), [1, 2, 3, 0]);
+    let network = network("torus:4x4").with_placement(vec![15, 2, 7, 8]).unwrap();
+    // Nodes (3,3), (2,0), (3,1), (0,2): sorted by the high bit of y, then that of x.
+    assert_eq!(orders::morton_order(&network).unwrap(), [1, 2, 3, 0]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Allreduces: proofs, the order in which ranks add up, and costs on meshes.
+//! Allreduces: checks, the order of combination, and costs on meshes.
 
-use treepie_collectives::cores::{Alternating, Bucket, buckets, distance_halving, hybrid, torus_reordered};
+use treepie_collectives::allgather_cores::{Alternating, Bucket, buckets, distance_halving, hybrid, torus_reordered};
 use treepie_collectives::exchange::{AllgatherReduce, BucketFan, FanInFanOut, HalvingExchange};
-use treepie_collectives::from_core::Allreduce;
+use treepie_collectives::from_allgather::Allreduce;
 use treepie_schedule::Schedule;
 use treepie_schedule::count::count;
 
-use super::made::made;
+use super::symbolic::symbolic_results;
 use super::{network, prove, vector};
 
 #[test]
@@ -37,9 +37,9 @@ fn cost(schedule: &dyn Schedule, elements: usize, text: &str) -> (u64, f64) {
 }
 
 #[test]
-fn all_ranks_add_up_in_the_same_order() {
+fn all_ranks_combine_in_the_same_order() {
     let same = |schedule: &dyn Schedule, name: &str| {
-        let results = made(schedule, 37);
+        let results = symbolic_results(schedule, 37);
         assert!(results.iter().all(|result| *result == results[0]), "{name}, {} ranks", schedule.ranks());
     };
     for ranks in 1..=20u32 {
@@ -89,8 +89,8 @@ fn recursive_halving_on_a_mesh() {
     for side in [2u32, 4, 8, 16] {
         let text = format!("mesh:{side}x{side}");
         let expected = (4 * u64::from(side.ilog2()), 9.0 / 4.0 - 3.0 / (2.0 * f64::from(side)));
-        for moved in [false, true] {
-            let core = Alternating::new(&[side, side], moved).unwrap();
+        for shuffled in [false, true] {
+            let core = Alternating::new(&[side, side], shuffled).unwrap();
             assert_eq!(cost(&Allreduce::new(core), 256, &text), expected);
         }
         assert_eq!(cost(&HalvingExchange::alternating(&[side, side], 8).unwrap(), 256, &text), expected);

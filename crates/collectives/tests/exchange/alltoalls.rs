@@ -1,9 +1,9 @@
-//! All-to-alls: proofs for equal and unequal counts, and what storing and forwarding costs.
+//! All-to-alls: checks for equal and unequal counts, and the costs of store-and-forward.
 
 use treepie_collectives::alltoall::{Bruck, Grid, Linear, Pairwise, balanced_factors};
-use treepie_schedule::check::{Mode, check};
+use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::count::count;
-use treepie_schedule::{Layout, Layouts, Op, Places, Rounds, Schedule};
+use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, RoundList, Schedule, ScheduleOp};
 use treepie_topology::Network;
 
 use super::{prove, uniform};
@@ -33,17 +33,19 @@ fn alltoalls_of_unequal_counts() {
             (state >> 60) as usize * usize::from(state >> 58 & 3 != 0)
         };
         let counts: Vec<Vec<usize>> = (0..ranks).map(|_| (0..ranks).map(|_| next()).collect()).collect();
-        let layouts = |rank: u32| Layouts {
-            input: Layout::of_counts(&counts[rank as usize]),
-            output: Layout::of_counts(&counts.iter().map(|of| of[rank as usize]).collect::<Vec<_>>()),
+        let layouts = |rank: u32| BlockLayouts {
+            input: BlockLayout::from_counts(&counts[rank as usize]),
+            output: BlockLayout::from_counts(&counts.iter().map(|of| of[rank as usize]).collect::<Vec<_>>()),
         };
-        check(&Linear::new(ranks), &layouts, Mode::default()).unwrap_or_else(|fault| panic!("{ranks}: {fault}"));
-        check(&Pairwise::new(ranks), &layouts, Mode::default()).unwrap_or_else(|fault| panic!("{ranks}: {fault}"));
+        check(&Linear::new(ranks), &layouts, CheckOptions::default())
+            .unwrap_or_else(|fault| panic!("{ranks}: {fault}"));
+        check(&Pairwise::new(ranks), &layouts, CheckOptions::default())
+            .unwrap_or_else(|fault| panic!("{ranks}: {fault}"));
     }
 }
 
 #[test]
-fn factors_are_as_equal_as_can_be() {
+fn factors_are_balanced() {
     assert_eq!(balanced_factors(10_000, 1), [10_000]);
     assert_eq!(balanced_factors(10_000, 2), [100, 100]);
     assert_eq!(balanced_factors(10_000, 4), [10, 10, 10, 10]);
@@ -57,14 +59,14 @@ fn factors_are_as_equal_as_can_be() {
 #[test]
 fn store_and_forward_costs_what_the_paper_says() {
     let sent = |schedule: &dyn Schedule, rank: u32| {
-        let layouts = Layouts::both(Layout::uniform(1, schedule.ranks()));
-        let places = Places { schedule, layouts: &layouts, rank };
-        let mut rounds = Rounds::new();
+        let layouts = BlockLayouts::symmetric(BlockLayout::uniform(1, schedule.ranks()));
+        let buffer_map = BufferMap { schedule, layouts: &layouts, rank };
+        let mut rounds = RoundList::new();
         for phase in 0..schedule.phases() {
             schedule.emit(rank, phase, 0, 0..schedule.rounds(rank, phase, 0), &mut rounds);
         }
         let sends = rounds.iter().flatten().filter_map(|op| match op {
-            Op::Send { part, .. } => Some(places.len(*part)),
+            ScheduleOp::Send { part, .. } => Some(buffer_map.range_len(*part)),
             _ => None,
         });
         sends.fold((0, 0), |(messages, elements), len| (messages + 1, elements + len))
@@ -75,9 +77,9 @@ fn store_and_forward_costs_what_the_paper_says() {
         assert_eq!(sent(&Grid::balanced(10_000, 4), rank), (36, 36_000));
     }
     let counted = count(&Grid::balanced(64, 6), &uniform(1, 64), &Network::flat(64));
-    assert_eq!((counted.alpha(), counted.most_volume, counted.delta()), (6, 6 * 32, 6.0 * 32.0));
+    assert_eq!((counted.alpha(), counted.max_volume, counted.delta()), (6, 6 * 32, 6.0 * 32.0));
     let counted = count(&Bruck::new(64), &uniform(1, 64), &Network::flat(64));
-    assert_eq!((counted.alpha(), counted.most_volume, counted.delta()), (6, 6 * 32, 6.0 * 32.0));
+    assert_eq!((counted.alpha(), counted.max_volume, counted.delta()), (6, 6 * 32, 6.0 * 32.0));
     let counted = count(&Pairwise::new(12), &uniform(5, 12), &Network::flat(12));
-    assert_eq!((counted.alpha(), counted.most_volume, counted.delta()), (11, 55, 55.0));
+    assert_eq!((counted.alpha(), counted.max_volume, counted.delta()), (11, 55, 55.0));
 }

@@ -1,41 +1,45 @@
 //! Cores that use several links of a node at once.
 
-use treepie_collectives::cores::{bucket_k, buckets, hamiltonian_lanes, hybrid};
-use treepie_collectives::from_core::Allgather;
+use treepie_collectives::allgather_cores::{bucket_k, buckets, hamiltonian_lanes, hybrid};
+use treepie_collectives::from_allgather::Allgather;
 use treepie_schedule::count::count;
-use treepie_schedule::{Core, Op, Rounds};
+use treepie_schedule::{AllgatherCore, RoundList, ScheduleOp};
 
 use super::{core_cost, network, uniform};
 
 #[test]
-fn doublings_run_on_all_paths_that_share_no_link() {
+fn doublings_run_on_all_edge_disjoint_paths() {
     for (text, paths) in [("torus:4x4x4", 6), ("torus:5x5", 4), ("torus:7", 2), ("flat:9", 1)] {
         let network = network(text);
-        assert_eq!(hamiltonian_lanes(&network, false).cuts(), network.lanes().len() as u32, "{text}");
-        assert!((1..=paths).contains(&network.lanes().len()), "{text}: {} paths", network.lanes().len());
+        assert_eq!(hamiltonian_lanes(&network, false).segments(), network.disjoint_rank_paths().len() as u32, "{text}");
+        assert!(
+            (1..=paths).contains(&network.disjoint_rank_paths().len()),
+            "{text}: {} paths",
+            network.disjoint_rank_paths().len()
+        );
     }
 }
 
 #[test]
 fn bucket_k_has_the_right_number_of_buckets() {
-    let number = |text: &str| bucket_k(&network(text), false).unwrap().cuts();
-    assert_eq!(number("torus:8x8x8"), 6);
-    assert_eq!(number("torus:8x16x32"), 6);
-    assert_eq!(number("mesh:8x8x8"), 3);
-    assert_eq!(number("mesh:4x8x16"), 3);
-    assert_eq!(number("torus:8x8x8,wrap=ynn"), 4);
-    assert_eq!(number("torus:8x8x8,wrap=yyn"), 5);
-    assert_eq!(number("torus:8x1x8"), 4);
-    assert_eq!(number("mesh:16"), 1);
-    assert_eq!(number("torus:1x1"), 1);
+    let buckets_on = |text: &str| bucket_k(&network(text), false).unwrap().segments();
+    assert_eq!(buckets_on("torus:8x8x8"), 6);
+    assert_eq!(buckets_on("torus:8x16x32"), 6);
+    assert_eq!(buckets_on("mesh:8x8x8"), 3);
+    assert_eq!(buckets_on("mesh:4x8x16"), 3);
+    assert_eq!(buckets_on("torus:8x8x8,wrap=ynn"), 4);
+    assert_eq!(buckets_on("torus:8x8x8,wrap=yyn"), 5);
+    assert_eq!(buckets_on("torus:8x1x8"), 4);
+    assert_eq!(buckets_on("mesh:16"), 1);
+    assert_eq!(buckets_on("torus:1x1"), 1);
 }
 
-/// On a mesh six buckets load each link twice, three once; whatever wraps, the chosen number costs least.   [E38]
+/// On a mesh six buckets load each link twice, three once; the chosen number always has the least cost.   [E38]
 #[test]
 fn bucket_k_costs_least() {
     for text in ["mesh:4x4x4", "torus:4x4x4", "torus:4x4x4,wrap=ynn", "torus:4x4x4,wrap=yyn", "torus:3x6,wrap=ny"] {
         let network = network(text);
-        let dims = network.torus_kind().unwrap().dims().to_vec();
+        let dims = network.as_torus().unwrap().dims().to_vec();
         let cost = |core| core_cost(&count(&Allgather::new(core), &uniform(120, network.ranks()), &network));
         let (messages, best) = cost(bucket_k(&network, false).unwrap());
         for number in 1..=6 {
@@ -55,20 +59,20 @@ fn bucket_k_costs_least() {
 #[test]
 fn sections_begin_where_the_thesis_says() {
     let six = bucket_k(&network("torus:8x8x8"), true).unwrap();
-    assert_eq!(six.keeper(1203 / 6, 1203 % 6), 410);
+    assert_eq!(six.owner(1203 / 6, 1203 % 6), 410);
 }
 
 /// [E40, F5]
 #[test]
 fn the_hybrid_sends_as_many_messages_as_the_thesis_says() {
-    let sends = |core: &dyn Core, rank| {
-        let mut rounds = Rounds::new();
+    let sends = |core: &dyn AllgatherCore, rank| {
+        let mut rounds = RoundList::new();
         for phase in 0..core.phases() {
             for lane in 0..core.phase(phase).lanes {
                 core.emit(rank, phase, lane, 0..core.rounds(rank, phase, lane), &mut rounds);
             }
         }
-        rounds.iter().flatten().filter(|op| matches!(op, Op::Send { .. })).count()
+        rounds.iter().flatten().filter(|op| matches!(op, ScheduleOp::Send { .. })).count()
     };
     for (text, six, three_and_six) in [("torus:8x8x8", 126, 60), ("torus:32x32x32", 558, 216)] {
         let network = network(text);
@@ -86,11 +90,11 @@ fn the_hybrid_sends_as_many_messages_as_the_thesis_says() {
     assert_eq!(counted.phases[2].time, 7.0 * 64.0);
 }
 
-/// The rings take (P - p^2)/6, as the last phase of six buckets does. The doublings over planes of p^2 take p^2/2 - 3p/4:
-/// at a distance of p/2 a link carries p/4 messages, at d below that it carries d.
+/// The rings take (P - p^2)/6, as the last phase of six buckets does. The doublings over planes of p^2 take p^2/2 -
+/// 3p/4: at a distance of p/2 a link carries p/4 messages, at d below that it carries d.
 #[test]
 fn the_hybrid_costs_what_its_file_says() {
-    // And what six buckets take is (P - 1)/6: so many times that.
+    // Relative to six buckets, which take (P - 1)/6.
     for (side, times) in [(4u32, 1.24), (8, 1.18), (16, 1.11)] {
         let network = network(&format!("torus:{side}x{side}x{side}"));
         let (p, ranks) = (f64::from(side), f64::from(side.pow(3)));
@@ -98,13 +102,13 @@ fn the_hybrid_costs_what_its_file_says() {
         let total = ranks / 6.0 + p * p / 3.0 - 3.0 * p / 4.0;
         assert!((total / ((ranks - 1.0) / 6.0) - times).abs() < 0.005, "side {side}");
         let messages = 6 * u64::from(side.ilog2()) + 6 * u64::from(side - 1);
-        for moved in [false, true] {
-            // A block of n = 12, so that what six rings and three doublings have of it are whole numbers.
-            let schedule = Allgather::new(hybrid(&network, moved).unwrap());
+        for shuffled in [false, true] {
+            // Blocks of n = 12, so that the segments of six rings and three doublings are whole numbers of elements.
+            let schedule = Allgather::new(hybrid(&network, shuffled).unwrap());
             let counted = count(&schedule, &uniform(12, side.pow(3)), &network);
             let phases = (counted.phases[1].time, counted.phases[2].time);
-            assert_eq!(phases, (12.0 * doublings, 12.0 * rings), "side {side}, moved {moved}");
-            assert_eq!(core_cost(&counted), (messages, 12.0 * total), "side {side}, moved {moved}");
+            assert_eq!(phases, (12.0 * doublings, 12.0 * rings), "side {side}, shuffled {shuffled}");
+            assert_eq!(core_cost(&counted), (messages, 12.0 * total), "side {side}, shuffled {shuffled}");
         }
     }
 }

@@ -7,10 +7,10 @@ use treepie_topology::Network;
 
 use super::*;
 
-/// Numbers of operations are used again after 2^32 of them. What was given up under one is forgotten half-way, also if the
-/// number there is one that nobody uses.
+/// Instance numbers wrap around after 2^32 operations. Aborts recorded under a number are forgotten half-way, also if
+/// that number is one that no operation uses.
 #[test]
-fn what_was_given_up_is_forgotten_under_numbers_that_are_not_used() {
+fn aborts_are_forgotten_at_unused_instance_numbers() {
     let settings = LogGP { latency: 4.0, overhead: 1.0, gap: 1.0, per_byte: 0.001 }.into();
     let simulated = run(&Network::flat(2), &settings, &Options::default(), |fabric| {
         let world = Comm::world(fabric).checked();
@@ -21,29 +21,29 @@ fn what_was_given_up_is_forgotten_under_numbers_that_are_not_used() {
             }
             a + b
         });
-        let panicked = catch_unwind(AssertUnwindSafe(|| world.all_reduce(&[1u64], operator))).is_err();
+        let panicked = catch_unwind(AssertUnwindSafe(|| world.allreduce(&[1u64], operator))).is_err();
         assert_eq!(panicked, panics);
         world.inner.instances.set((1 << 31) - 4);
         for _ in 0..4 {
             let result = if panics { world.dup().map(drop) } else { world.create(&[0]).map(drop) };
-            assert!(matches!(result, Err(Error::CallsDiffer { .. })), "{result:?}");
+            assert!(matches!(result, Err(Error::CollectiveMismatch { .. })), "{result:?}");
         }
         assert_eq!(world.inner.instances.get(), (1 << 31) + 4);
         world.inner.instances.set(0);
-        world.all_reduce(&[1u64], Sum)
+        world.allreduce(&[1u64], Sum)
     });
     assert_eq!(simulated.expect("it can be simulated").into_results(), [Ok(vec![2]), Ok(vec![2])]);
 }
 
-/// At the last number of an operation, and past it: messages and runs of protocols, under way at the same time.
+/// Instance numbers around the wrap, with messages and protocol instances in flight at the same time.
 #[test]
-fn numbers_of_operations_begin_again_after_the_last() {
+fn instance_numbers_wrap_around() {
     let settings = LogGP { latency: 4.0, overhead: 1.0, gap: 1.0, per_byte: 0.001 }.into();
     let simulated = run(&Network::flat(3), &settings, &Options::default(), |fabric| {
         let world = Comm::world(fabric);
         for comm in [world.clone(), world.checked(), world.dup()?] {
             comm.inner.instances.set(u32::MAX - 3);
-            let sums: Result<Vec<_>> = (0..8u64).map(|i| comm.iall_reduce(vec![i], Sum)).collect();
+            let sums: Result<Vec<_>> = (0..8u64).map(|i| comm.iallreduce(vec![i], Sum)).collect();
             for (i, sum) in sums?.into_iter().enumerate() {
                 assert_eq!(sum.wait()?, [3 * i as u64]);
             }
@@ -59,9 +59,10 @@ fn numbers_of_operations_begin_again_after_the_last() {
     assert_eq!(simulated.expect("it can be simulated").into_results(), [Ok(()), Ok(()), Ok(())]);
 }
 
-/// A rank whose call is refused leaves at once, and so does whoever hears of it: all others are told what it called.
+/// A rank whose call is refused finalizes at once, and so does each rank that learns of it: all others learn what it
+/// called.
 #[test]
-fn ranks_that_are_refused_and_leave_do_not_hide_why() {
+fn ranks_that_finalize_after_a_refusal_report_the_mismatch() {
     for ranks in 2..10 {
         for late in 0..4 {
             let settings = LogGP { latency: 40.0, overhead: 1.0, gap: 1.0, per_byte: 0.001 }.into();
@@ -72,12 +73,12 @@ fn ranks_that_are_refused_and_leave_do_not_hide_why() {
                 }
                 let root = if world.rank() == 1 { ranks as usize } else { 0 };
                 let result = world.bcast(&mut [0u64], root);
-                // The world ends here.
+                // The world is dropped here.
                 result.map_err(|error| (world.rank(), error))
             });
             for result in simulated.expect("it can be simulated").into_results() {
                 let (rank, error) = result.expect_err("it is refused");
-                let Error::CallsDiffer { first, second, calls } = &error else {
+                let Error::CollectiveMismatch { first, second, calls } = &error else {
                     assert!(rank == 1 && matches!(error, Error::BadRank { .. }), "rank {rank} of {ranks}: {error}");
                     continue;
                 };
@@ -88,24 +89,24 @@ fn ranks_that_are_refused_and_leave_do_not_hide_why() {
     }
 }
 
-/// The same without a refusal: calls that differ, begun beside the program by a rank that leaves.
+/// The same without a refusal: mismatched nonblocking calls, started by a rank that finalizes.
 #[test]
-fn ranks_that_leave_before_the_end_of_a_comparison_are_told_apart() {
+fn ranks_that_finalize_during_a_comparison_are_distinguished() {
     for same in [true, false] {
         let settings = LogGP { latency: 40.0, overhead: 1.0, gap: 1.0, per_byte: 0.001 }.into();
         let simulated = run(&Network::flat(5), &settings, &Options::default(), |fabric| {
             let world = Comm::world(fabric).checked();
             match world.rank() {
-                1 if same => world.iall_reduce(vec![1u64], Sum).map(std::mem::forget),
+                1 if same => world.iallreduce(vec![1u64], Sum).map(std::mem::forget),
                 1 => world.ibarrier().map(std::mem::forget),
-                _ => world.iall_reduce(vec![1u64], Sum)?.wait().map(drop),
+                _ => world.iallreduce(vec![1u64], Sum)?.wait().map(drop),
             }
         });
         for (rank, result) in simulated.expect("it can be simulated").into_results().into_iter().enumerate() {
             match result {
                 Ok(()) => assert_eq!(rank, 1),
                 Err(Error::PeerLost { rank: 1 }) => assert!(same),
-                Err(Error::CallsDiffer { .. }) => assert!(!same),
+                Err(Error::CollectiveMismatch { .. }) => assert!(!same),
                 Err(error) => panic!("rank {rank}: {error}"),
             }
         }

@@ -1,84 +1,84 @@
-//! Runs a schedule on one rank: the cursor says which rounds may begin, their operations become sends and receives of
-//! the endpoint, and a round ends when all of them have.
+//! Executes a schedule on one rank: the cursor tells which rounds may start, their operations become sends and receives
+//! of the endpoint, and a round ends when all of them are complete.
 //!
-//! A message is known by its tag: which collective of the communicator, which phase, which lane. Within a lane messages
-//! of a pair meet in the order in which they were begun, as everywhere.
+//! The tag of a message encodes the collective of the communicator, the phase and the lane. Within a lane, messages
+//! between two ranks match in the order in which they were started, as usual.
 //!
-//! A part that is one range is sent and received where it lies. A part of several ranges goes through staging memory, as
-//! do operands that are to be combined. Operands of a round are combined in the order in which they are listed, so that
-//! the result does not depend on who was faster.
+//! A contiguous part is sent and received in place. A part of several ranges is packed into staging memory, as are
+//! operands of reductions. The operands of a round are reduced in the order of the schedule, so the result does not
+//! depend on timing.
 
 use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Region, Result, Span};
-use treepie_fabric::{Address, Endpoint, Id, Select, Started, Target, Task, Why, run_tag};
-use treepie_schedule::{Buf, Cursor, Op, Part, Side};
+use treepie_fabric::{AbortReason, Address, Endpoint, OpId, RecvTarget, Select, Started, Task, operation_tag};
+use treepie_schedule::{BlockRange, Buf, Cursor, OperandSide, ScheduleOp};
 
-use super::job::{Buffers, INSTANCE_MASK, Job};
+use super::job::{CollectiveBuffers, CollectiveJob, INSTANCE_MASK};
 
-/// A collective operation of one rank that goes on, or that can be started.
+/// A collective operation of one rank, in progress or ready to start.
 pub(crate) struct Execution {
-    job: Job,
+    job: CollectiveJob,
     instance: u32,
-    buffers: Buffers,
+    buffers: CollectiveBuffers,
     temporaries: Vec<Region>,
     cursor: Cursor,
-    rounds: Vec<Round>,
-    /// Rounds that have ended, for their memory.
-    spare: Vec<Round>,
-    /// Staging memory that is not in use.
+    rounds: Vec<ActiveRound>,
+    /// Completed rounds, reused for their memory.
+    spare: Vec<ActiveRound>,
+    /// Unused staging memory.
     staging: Vec<Region>,
-    /// Memory of a list of ranges.
+    /// Buffer for a list of ranges.
     list: Vec<Range<usize>>,
 }
 
-/// A round that goes on.
+/// A round in progress.
 #[derive(Default)]
-struct Round {
+struct ActiveRound {
     slot: u32,
-    pending: Vec<Pending>,
+    pending: Vec<PendingOp>,
     left: usize,
 }
 
-/// An operation of the endpoint, and what is to be done when it and all of its round are over.
-struct Pending {
-    id: Option<Id>,
+/// An operation of the endpoint, and the action when its whole round is complete.
+struct PendingOp {
+    id: Option<OpId>,
     /// Bytes that a receive must get.
     expected: u64,
-    then: Then,
+    after: AfterRound,
 }
 
-enum Then {
+enum AfterRound {
     Nothing,
-    /// What was staged is put to its ranges.
-    Place(Part, Region),
-    /// What was staged is combined.
-    Combine(Part, Region, Side),
-    /// What was staged for sending is used again.
-    Release(Region),
+    /// Copy staged data to its ranges.
+    Unpack(BlockRange, Region),
+    /// Reduce staged data into the part.
+    Reduce(BlockRange, Region, OperandSide),
+    /// Reuse the staging memory of a send.
+    Recycle(Region),
 }
 
-/// Scratch memory longer than this is not kept.
-const MOST_KEPT: usize = 64 << 20;
+/// Longer scratch memory is not cached.
+const MAX_CACHED_SCRATCH: usize = 64 << 20;
 
-/// Memory of at least so many bytes, mostly some that has been used before.
+/// Memory of at least `bytes` bytes, reused if possible.
 fn take_scratch(scratch: &mut Vec<Region>, bytes: usize, align: usize) -> Region {
     let fits = |region: &Region| region.len() >= bytes && region.is_aligned(align);
     match scratch.iter().position(fits) {
-        Some(place) => scratch.swap_remove(place),
+        Some(index) => scratch.swap_remove(index),
         None => Region::from(Bytes::zeroed(bytes.next_power_of_two(), align.max(64))),
     }
 }
 
 impl Execution {
     /// `scratch` is memory that it may use.
-    pub(crate) fn new(job: Job, buffers: Buffers, mut scratch: Vec<Region>) -> Self {
-        let places = job.places();
+    pub(crate) fn new(job: CollectiveJob, buffers: CollectiveBuffers, mut scratch: Vec<Region>) -> Self {
+        let buffer_map = job.buffer_map();
         let mut temporaries = Vec::new();
-        for tmp in 0..job.schedule.temporaries() {
+        for tmp in 0..job.schedule.scratch_buffers() {
             temporaries.push(match tmp {
                 0 if buffers.overwrite => buffers.input.share(),
-                tmp => take_scratch(&mut scratch, places.size(Buf::Tmp(tmp)) * job.element, job.align),
+                tmp => take_scratch(&mut scratch, buffer_map.buffer_len(Buf::Tmp(tmp)) * job.element, job.align),
             });
         }
         let cursor = Cursor::new(&*job.schedule, job.rank);
@@ -86,44 +86,45 @@ impl Execution {
         Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
     }
 
-    /// Makes the lists that it needs as long as they can become: so many rounds at once, of so many operations.
+    /// Reserves memory for the maximum number of concurrent rounds, and of operations in a round.
     pub(crate) fn reserve(&mut self, rounds: usize, ops: usize) {
         self.rounds.reserve(rounds);
-        self.spare.extend((0..rounds).map(|_| Round { pending: Vec::with_capacity(ops), ..Round::default() }));
-        // All staging memory of the rounds may be in use, and all of it free.
+        self.spare
+            .extend((0..rounds).map(|_| ActiveRound { pending: Vec::with_capacity(ops), ..ActiveRound::default() }));
+        // All staging memory of the rounds may be in use at once, or free at once.
         self.staging.reserve(rounds * ops);
         for region in self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]) {
-            region.reserve_parts(rounds * ops);
+            region.reserve_spans(rounds * ops);
         }
         self.list.reserve(16);
     }
 
-    /// Gives the scratch memory back, as much of it as is worth keeping.
+    /// Returns the scratch memory that is worth caching.
     pub(crate) fn into_scratch(mut self) -> Vec<Region> {
-        let own = if self.buffers.overwrite { 1 } else { 0 };
-        self.staging.extend(self.temporaries.drain(..).skip(own));
-        // Operations that were given up may still use some of it.
-        self.staging.retain(|region| region.len() <= MOST_KEPT && region.is_alone());
+        let aliased = if self.buffers.overwrite { 1 } else { 0 };
+        self.staging.extend(self.temporaries.drain(..).skip(aliased));
+        // Aborted operations may still use some of it.
+        self.staging.retain(|region| region.len() <= MAX_CACHED_SCRATCH && region.is_unique());
         self.staging.truncate(8);
         self.staging
     }
 
-    /// Makes it begin from the start, under this number among the collectives of its communicator.
+    /// Restarts the schedule with this instance number.
     pub(crate) fn start(&mut self, instance: u32) {
         self.instance = instance;
         self.cursor.restart(&*self.job.schedule);
     }
 
-    pub(crate) fn buffers(&self) -> &Buffers {
+    pub(crate) fn buffers(&self) -> &CollectiveBuffers {
         &self.buffers
     }
 
-    /// Whether no operation uses its memory any more; those that were given up may do so for a while.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]).all(Region::is_alone)
+    /// Whether no operation uses its memory any more; aborted ones may for a while.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]).all(Region::is_unique)
     }
 
-    /// Takes the output out; nothing is left in its place.
+    /// Takes the output, which becomes empty.
     pub(crate) fn take_output(&mut self) -> Region {
         std::mem::replace(&mut self.buffers.output, Region::from(Bytes::zeroed(0, 1)))
     }
@@ -136,14 +137,14 @@ impl Execution {
         }
     }
 
-    /// Calls `each` with the ranges of bytes of a part.
-    fn ranges(&self, part: Part, mut each: impl FnMut(Range<usize>)) {
+    /// Calls `each` with the byte ranges of a part.
+    fn ranges(&self, part: BlockRange, mut each: impl FnMut(Range<usize>)) {
         let element = self.job.element;
-        self.job.places().ranges(part, |range| each(range.start * element..range.end * element));
+        self.job.buffer_map().ranges(part, |range| each(range.start * element..range.end * element));
     }
 
-    /// The bytes of a part: where they lie if that is one range, and how many they are.
-    fn bytes(&self, part: Part) -> (Option<Range<usize>>, usize) {
+    /// The bytes of a part: their range if they are contiguous, and their number.
+    fn bytes(&self, part: BlockRange) -> (Option<Range<usize>>, usize) {
         let (mut one, mut count, mut all) = (None, 0, 0);
         self.ranges(part, |range| {
             all += range.len();
@@ -157,13 +158,13 @@ impl Execution {
         }
     }
 
-    /// Staging memory of at least so many bytes.
+    /// Staging memory of at least `bytes` bytes.
     fn stage(&mut self, bytes: usize) -> Region {
         take_scratch(&mut self.staging, bytes, self.job.align)
     }
 
-    /// Copies the ranges of a part one after the other into staging memory.
-    fn gather(&mut self, part: Part, bytes: usize) -> Region {
+    /// Packs the ranges of a part into staging memory.
+    fn pack(&mut self, part: BlockRange, bytes: usize) -> Region {
         let staged = self.stage(bytes);
         let region = self.region(part.buf);
         let mut at = 0;
@@ -176,13 +177,13 @@ impl Execution {
     }
 
     fn begin_round(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
-        let begun = self.cursor.begin(&*self.job.schedule)?;
-        let tag = self.job.tag(self.instance, begun.phase, begun.lane);
+        let started = self.cursor.start_round(&*self.job.schedule)?;
+        let tag = self.job.tag(self.instance, started.phase, started.lane);
         let mut round = self.spare.pop().unwrap_or_default();
-        (round.slot, round.left) = (begun.slot, 0);
-        let count = self.cursor.ops(begun.slot).len();
+        (round.slot, round.left) = (started.slot, 0);
+        let count = self.cursor.ops(started.slot).len();
         for i in 0..count {
-            let op = self.cursor.ops(begun.slot)[i];
+            let op = self.cursor.ops(started.slot)[i];
             if let Err(error) = self.issue(op, tag, &mut round, endpoint) {
                 self.rounds.push(round);
                 return Some(Err(error));
@@ -196,51 +197,51 @@ impl Execution {
         Some(Ok(()))
     }
 
-    fn issue(&mut self, op: Op, tag: u64, round: &mut Round, endpoint: &mut Endpoint) -> Result<()> {
+    fn issue(&mut self, op: ScheduleOp, tag: u64, round: &mut ActiveRound, endpoint: &mut Endpoint) -> Result<()> {
         match op {
-            Op::Send { to, part } => {
-                let to = self.job.members.world(to, endpoint)?;
-                let Job { context, call, .. } = self.job;
+            ScheduleOp::Send { to, part } => {
+                let to = self.job.members.world_rank(to, endpoint)?;
+                let CollectiveJob { context, call, .. } = self.job;
                 let address = Address { context, to, tag, synchronous: false, call };
                 let (range, bytes) = self.bytes(part);
-                let (region, range, then) = match range {
-                    Some(range) => (self.region(part.buf).share(), range, Then::Nothing),
+                let (region, range, after) = match range {
+                    Some(range) => (self.region(part.buf).share(), range, AfterRound::Nothing),
                     None => {
-                        let staged = self.gather(part, bytes);
-                        (staged.share(), 0..bytes, Then::Release(staged))
+                        let staged = self.pack(part, bytes);
+                        (staged.share(), 0..bytes, AfterRound::Recycle(staged))
                     }
                 };
-                if region.read(range.clone(), |data| endpoint.send_now(address, data)) {
-                    if let Then::Release(staged) = then {
+                if region.read(range.clone(), |data| endpoint.try_send(address, data)) {
+                    if let AfterRound::Recycle(staged) = after {
                         self.staging.push(staged);
                     }
-                } else if let Started::Pending(id) = endpoint.start_send(address, region.part(range))? {
-                    round.pending.push(Pending { id: Some(id), expected: 0, then });
+                } else if let Started::Pending(id) = endpoint.isend(address, region.span(range))? {
+                    round.pending.push(PendingOp { id: Some(id), expected: 0, after });
                     round.left += 1;
                 }
             }
-            Op::Recv { from, part } => {
+            ScheduleOp::Recv { from, part } => {
                 let (range, bytes) = self.bytes(part);
-                let (span, then) = match range {
-                    Some(range) => (self.region(part.buf).part_mut(range), Then::Nothing),
+                let (span, after) = match range {
+                    Some(range) => (self.region(part.buf).span_mut(range), AfterRound::Nothing),
                     None => {
                         let staged = self.stage(bytes);
-                        (staged.part_mut(0..bytes), Then::Place(part, staged))
+                        (staged.span_mut(0..bytes), AfterRound::Unpack(part, staged))
                     }
                 };
-                self.receive(from, tag, span, then, round, endpoint)?;
+                self.receive(from, tag, span, after, round, endpoint)?;
             }
-            Op::RecvReduce { from, part, side } => {
+            ScheduleOp::RecvReduce { from, part, side } => {
                 let bytes = self.bytes(part).1;
                 let staged = self.stage(bytes);
-                let span = staged.part_mut(0..bytes);
-                self.receive(from, tag, span, Then::Combine(part, staged, side), round, endpoint)?;
+                let span = staged.span_mut(0..bytes);
+                self.receive(from, tag, span, AfterRound::Reduce(part, staged, side), round, endpoint)?;
             }
-            Op::Copy { from, to } => self.copy(from, to),
-            Op::Reduce { from, into, side } => {
+            ScheduleOp::Copy { from, to } => self.copy(from, to),
+            ScheduleOp::Reduce { from, into, side } => {
                 let bytes = self.bytes(from).1;
-                let staged = self.gather(from, bytes);
-                round.pending.push(Pending { id: None, expected: 0, then: Then::Combine(into, staged, side) });
+                let staged = self.pack(from, bytes);
+                round.pending.push(PendingOp { id: None, expected: 0, after: AfterRound::Reduce(into, staged, side) });
             }
         }
         Ok(())
@@ -251,26 +252,26 @@ impl Execution {
         from: u32,
         tag: u64,
         span: Span,
-        then: Then,
-        round: &mut Round,
+        after: AfterRound,
+        round: &mut ActiveRound,
         endpoint: &mut Endpoint,
     ) -> Result<()> {
-        let source = Some(self.job.members.world(from, endpoint)?);
+        let source = Some(self.job.members.world_rank(from, endpoint)?);
         let select = Select { context: self.job.context, source, tag: Some(tag), call: self.job.call };
         let expected = span.len() as u64;
-        let id = endpoint.start_recv(select, Target::Into(span));
-        round.pending.push(Pending { id: Some(id), expected, then });
+        let id = endpoint.irecv(select, RecvTarget::Into(span));
+        round.pending.push(PendingOp { id: Some(id), expected, after });
         round.left += 1;
         Ok(())
     }
 
-    fn copy(&mut self, from: Part, to: Part) {
+    fn copy(&mut self, from: BlockRange, to: BlockRange) {
         let ((one, bytes), (other, _)) = (self.bytes(from), self.bytes(to));
         if let (Some(from_range), Some(to_range)) = (&one, other) {
             self.region(to.buf).copy(to_range, self.region(from.buf), from_range.clone());
             return;
         }
-        // Both are lists of ranges: one after the other, whichever ends first.
+        // Both are lists of ranges: walk them in parallel.
         let mut list = std::mem::take(&mut self.list);
         list.clear();
         self.ranges(from, |range| list.push(range));
@@ -291,22 +292,22 @@ impl Execution {
         self.list = list;
     }
 
-    /// Looks which operations are over, and ends rounds.
-    fn look(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+    /// Polls the pending operations, and completes rounds.
+    fn poll_rounds(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         let mut i = 0;
         while i < self.rounds.len() {
             let round = &mut self.rounds[i];
             for pending in &mut round.pending {
                 let Some(id) = pending.id else { continue };
-                let Some(result) = endpoint.result_envelope(id) else { continue };
+                let Some(result) = endpoint.take_envelope(id) else { continue };
                 pending.id = None;
                 round.left -= 1;
                 if let Err(Error::Truncated { got, .. }) = result {
-                    return Err(Error::Disagreement { got, expected: pending.expected });
+                    return Err(Error::LengthMismatch { got, expected: pending.expected });
                 }
                 let got = result?.bytes;
                 if got != pending.expected {
-                    return Err(Error::Disagreement { got, expected: pending.expected });
+                    return Err(Error::LengthMismatch { got, expected: pending.expected });
                 }
             }
             if round.left == 0 {
@@ -319,13 +320,13 @@ impl Execution {
         Ok(())
     }
 
-    /// All operations of a round are over: what was staged is put where it belongs, in the order it was listed.
-    fn end_round(&mut self, mut round: Round, endpoint: &mut Endpoint) {
+    /// Completes a round: applies the actions of its operations, in the order of the schedule.
+    fn end_round(&mut self, mut round: ActiveRound, endpoint: &mut Endpoint) {
         for pending in round.pending.drain(..) {
-            match pending.then {
-                Then::Nothing => {}
-                Then::Release(staged) => self.staging.push(staged),
-                Then::Place(part, staged) => {
+            match pending.after {
+                AfterRound::Nothing => {}
+                AfterRound::Recycle(staged) => self.staging.push(staged),
+                AfterRound::Unpack(part, staged) => {
                     let region = self.region(part.buf);
                     let mut at = 0;
                     self.ranges(part, |range| {
@@ -335,48 +336,49 @@ impl Execution {
                     });
                     self.staging.push(staged);
                 }
-                Then::Combine(part, staged, side) => {
-                    let fold = self.job.fold.as_ref().expect("an operation that combines has an operator");
+                AfterRound::Reduce(part, staged, side) => {
+                    let fold = self.job.fold.as_ref().expect("a reduction has an operator");
                     let region = self.region(part.buf);
                     let mut at = 0;
                     self.ranges(part, |range| {
                         let len = range.len();
-                        region.write_by(range, &staged, at..at + len, |into, operand| {
-                            fold(into, operand, side == Side::Left);
+                        region.write_from(range, &staged, at..at + len, |into, operand| {
+                            fold(into, operand, side == OperandSide::Left);
                         });
                         at += len;
                     });
-                    endpoint.fabric().combined(at);
+                    endpoint.fabric().charge_reduction(at);
                     self.staging.push(staged);
                 }
             }
         }
-        self.cursor.end(round.slot);
+        self.cursor.finish_round(round.slot);
         self.spare.push(round);
     }
 
-    /// Gives up what goes on. Whoever still sends something for it is refused, whoever waits for something of it is told.
+    /// Aborts the operation: refuses messages that still arrive for it, and notifies ranks that wait for messages of
+    /// it.
     #[cold]
-    fn abandon(&mut self, endpoint: &mut Endpoint, why: Why) {
-        let (context, bits) = (self.job.context, run_tag(self.instance));
-        endpoint.give_up_messages(context, INSTANCE_MASK, bits, why);
+    fn abort_with(&mut self, endpoint: &mut Endpoint, why: AbortReason) {
+        let (context, bits) = (self.job.context, operation_tag(self.instance));
+        endpoint.abort_messages(context, INSTANCE_MASK, bits, why);
         for mut round in self.rounds.drain(..) {
             round.pending.drain(..).filter_map(|pending| pending.id).for_each(|id| endpoint.abandon(id));
         }
-        let told = self.job.told(why, endpoint);
-        endpoint.tell_gave_up(context, INSTANCE_MASK, bits, why, told.into_iter());
+        let ranks_to_notify = self.job.ranks_to_notify(why, endpoint);
+        endpoint.announce_abort(context, INSTANCE_MASK, bits, why, ranks_to_notify.into_iter());
     }
 
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
         loop {
-            self.look(endpoint)?;
-            endpoint.fail_differing(self.job.context, run_tag(self.instance), self.job.call)?;
-            let Some(begun) = self.begin_round(endpoint) else {
+            self.poll_rounds(endpoint)?;
+            endpoint.check_mismatch(self.job.context, operation_tag(self.instance), self.job.call)?;
+            let Some(started) = self.begin_round(endpoint) else {
                 return Ok(self.rounds.is_empty() && self.cursor.is_done(&*self.job.schedule));
             };
-            begun?;
-            while let Some(begun) = self.begin_round(endpoint) {
-                begun?;
+            started?;
+            while let Some(started) = self.begin_round(endpoint) {
+                started?;
             }
         }
     }
@@ -388,13 +390,13 @@ impl Task for Execution {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
             Err(error) => {
-                self.abandon(endpoint, Why::of(&error));
+                self.abort_with(endpoint, AbortReason::from_error(&error));
                 Some(Err(error))
             }
         }
     }
 
-    fn give_up(&mut self, endpoint: &mut Endpoint) {
-        self.abandon(endpoint, Why::Unsaid);
+    fn abort(&mut self, endpoint: &mut Endpoint) {
+        self.abort_with(endpoint, AbortReason::Unspecified);
     }
 }

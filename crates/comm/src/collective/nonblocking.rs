@@ -1,203 +1,214 @@
-//! Collective operations that go on while the program does something else.
+//! Nonblocking collective operations.
 
 mod borrowed;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use treepie_base::{Bytes, Lender, Pod, Rank, Reduction, Region, Result};
-use treepie_fabric::Id;
+use treepie_base::{BorrowScopeId, Bytes, Pod, Rank, Reduction, Region, Result};
+use treepie_fabric::OpId;
 use treepie_schedule::Operation;
 
-use super::blocking::fold_bytes;
+use super::blocking::reduce_bytes_fn;
 use super::executor::Execution;
-use super::job::{Buffers, Fold, Job};
-use super::{Call, Form, Lengths};
-use crate::checked::Announced;
+use super::job::{CollectiveBuffers, CollectiveJob, RcReduceFn};
+use super::{BlockCounts, CallMode, CollectiveCall};
+use crate::checked::AnnouncedCall;
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
 
-/// Fills a region with elements of the operation's output once it is over.
+/// The output of a completed operation as a vector.
 fn take_output<T: Pod>(execution: &Rc<RefCell<Execution>>) -> Vec<T> {
     let output = execution.borrow_mut().take_output();
     match output.into_bytes().map(Bytes::into_vec) {
         Some(Ok(elements)) => elements,
-        _ => unreachable!("the output of an operation that is over is nobody else's"),
+        _ => unreachable!("the output of a completed operation has one owner"),
     }
 }
 
 impl Comm {
     fn begin(
         &self,
-        announced: Announced,
+        announced: AnnouncedCall,
         execution: &Rc<RefCell<Execution>>,
         instance: u32,
-        lender: Option<Lender>,
-    ) -> Id {
+        lender: Option<BorrowScopeId>,
+    ) -> OpId {
         execution.borrow_mut().start(instance);
         self.spawn(announced, execution.clone(), lender)
     }
 
-    /// Begins an operation that owns its buffers.
+    /// Starts an operation that owns its buffers.
     fn start_call<T: Pod>(
         &self,
-        call: &Call<'_>,
+        call: &CollectiveCall<'_>,
         input: Vec<T>,
         output: Vec<T>,
-        fold: Option<Fold>,
+        fold: Option<RcReduceFn>,
     ) -> Result<Request<'static, Vec<T>>> {
-        let announced = self.announce(|| self.describe(call, Form::Nonblocking));
-        // Taken first: a rank that is refused the call must not stay behind those that are not.
+        let announced = self.announce(|| self.describe(call, CallMode::Nonblocking));
+        // Taken first: a rank whose call is refused must not fall behind the others.
         let instance = self.next_instance();
         let job = self.checked_job(instance, call, fold, (size_of_val(&input[..]), size_of_val(&output[..])))?;
-        let buffers = Buffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
+        let buffers = CollectiveBuffers::new(Region::from(Bytes::from(input)), Region::from(Bytes::from(output)));
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
         let id = self.begin(announced, &execution, instance, None);
-        Ok(Request::new(self, id, Finish::Kept(Box::new(move || Ok(take_output(&execution))))))
+        Ok(Request::new(self, id, Finish::Deferred(Box::new(move || Ok(take_output(&execution))))))
     }
 
-    /// Begins an operation without data.
-    pub(crate) fn start_without_data(&self, call: &Call<'_>) -> Result<Request<'static, ()>> {
-        let announced = self.announce(|| self.describe(call, Form::Nonblocking));
+    /// Starts an operation without data.
+    pub(crate) fn start_without_data(&self, call: &CollectiveCall<'_>) -> Result<Request<'static, ()>> {
+        let announced = self.announce(|| self.describe(call, CallMode::Nonblocking));
         let instance = self.next_instance();
         let empty = || Region::from(Bytes::zeroed(0, 1));
-        let job = self.unless_refused(instance, self.job(call, None))?;
-        let execution = Execution::new(job, Buffers::new(empty(), empty()), Vec::new());
+        let job = self.abort_if_refused(instance, self.job(call, None))?;
+        let execution = Execution::new(job, CollectiveBuffers::new(empty(), empty()), Vec::new());
         let id = self.begin(announced, &Rc::new(RefCell::new(execution)), instance, None);
         Ok(Request::new(self, id, Finish::Envelope(|_, _| Ok(()))))
     }
 
-    /// Begins to bring the root's `data` to everybody; the request gives it. Others give a vector of the same length.
+    /// Starts a broadcast; the request returns the root's `data`. Non-root ranks pass a vector of the same length.
     pub fn ibcast<T: Pod>(&self, data: Vec<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
-        let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
+        let call = CollectiveCall::of::<T>(Operation::Bcast { root }, BlockCounts::Vector(data.len()));
         self.start_call(&call, Vec::new(), data, None)
     }
 
-    /// Begins to bring block r of the root's `data` to rank r; the request gives it. All blocks have `count` elements.
+    /// Starts a scatter; the request of rank r returns block r of the root's `data`. All blocks have `count` elements.
     pub fn iscatter<T: Pod>(&self, data: Vec<T>, count: usize, root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
-        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(count));
+        let call = CollectiveCall::of::<T>(Operation::Scatter { root }, BlockCounts::Uniform(count));
         self.start_call(&call, data, vec![T::zeroed(); count], None)
     }
 
-    /// The same with a block of `counts[r]` elements for rank r.
+    /// Like [`iscatter`](Self::iscatter), with `counts[r]` elements for rank r.
     pub fn iscatterv<T: Pod>(&self, data: Vec<T>, counts: &[usize], root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
         self.check_counts(counts)?;
-        let lengths = Lengths::Private(counts, counts);
-        let call = Call::of::<T>(Operation::Scatter { root }, lengths);
+        let block_counts = BlockCounts::LocalOnly(counts, counts);
+        let call = CollectiveCall::of::<T>(Operation::Scatter { root }, block_counts);
         self.start_call(&call, data, vec![T::zeroed(); counts[self.rank()]], None)
     }
 
-    /// Begins to bring everybody's `data`, all of one length, to the root; its request gives it, others give nothing.
+    /// Starts a gather of `data`, which has the same length on all ranks; the root's request returns all blocks, others
+    /// return an empty vector.
     pub fn igather<T: Pod>(&self, data: Vec<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
-        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
-        let room = if self.rank() == root as usize { data.len() * self.size() } else { 0 };
-        self.start_call(&call, data, vec![T::zeroed(); room], None)
+        let call = CollectiveCall::of::<T>(Operation::Gather { root }, BlockCounts::Uniform(data.len()));
+        let len = if self.rank() == root as usize { data.len() * self.size() } else { 0 };
+        self.start_call(&call, data, vec![T::zeroed(); len], None)
     }
 
-    /// The same with `counts[r]` elements from rank r.
+    /// Like [`igather`](Self::igather), with `counts[r]` elements from rank r.
     pub fn igatherv<T: Pod>(&self, data: Vec<T>, counts: &[usize], root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
         self.check_counts(counts)?;
-        let lengths = Lengths::Private(counts, counts);
-        let call = Call::of::<T>(Operation::Gather { root }, lengths);
-        let room = if self.rank() == root as usize { counts.iter().sum() } else { 0 };
-        self.start_call(&call, data, vec![T::zeroed(); room], None)
+        let block_counts = BlockCounts::LocalOnly(counts, counts);
+        let call = CollectiveCall::of::<T>(Operation::Gather { root }, block_counts);
+        let len = if self.rank() == root as usize { counts.iter().sum() } else { 0 };
+        self.start_call(&call, data, vec![T::zeroed(); len], None)
     }
 
-    /// Begins to bring everybody's `data`, all of one length, to everybody.
-    pub fn iall_gather<T: Pod>(&self, data: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len()));
-        let room = data.len() * self.size();
-        self.start_call(&call, data, vec![T::zeroed(); room], None)
+    /// Starts an allgather of `data`, which has the same length on all ranks.
+    pub fn iallgather<T: Pod>(&self, data: Vec<T>) -> Result<Request<'static, Vec<T>>> {
+        let call = CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::Uniform(data.len()));
+        let len = data.len() * self.size();
+        self.start_call(&call, data, vec![T::zeroed(); len], None)
     }
 
-    /// The same with `counts[r]` elements from rank r.
-    pub fn iall_gatherv<T: Pod>(&self, data: Vec<T>, counts: &[usize]) -> Result<Request<'static, Vec<T>>> {
+    /// Like [`iallgather`](Self::iallgather), with `counts[r]` elements from rank r.
+    pub fn iallgatherv<T: Pod>(&self, data: Vec<T>, counts: &[usize]) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(counts)?;
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Listed(counts));
+        let call = CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::PerRank(counts));
         self.start_call(&call, data, vec![T::zeroed(); counts.iter().sum()], None)
     }
 
-    /// Begins to combine everybody's `data` for the root; its request gives the result, others give nothing.
+    /// Starts a reduce; the root's request returns the reduction, others return an empty vector.
     pub fn ireduce<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>, root: Rank) -> Result<Request<'static, Vec<T>>> {
         let root = self.check_root(root)?;
-        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
-        let room = if self.rank() == root as usize { data.len() } else { 0 };
-        self.start_call(&call, data, vec![T::zeroed(); room], Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Reduce { root }, BlockCounts::Vector(data.len())).reducing(&op);
+        let len = if self.rank() == root as usize { data.len() } else { 0 };
+        self.start_call(&call, data, vec![T::zeroed(); len], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine everybody's `data` for everybody.
-    pub fn iall_reduce<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>) -> Result<Request<'static, Vec<T>>> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op);
-        let room = data.len();
-        self.start_call(&call, data, vec![T::zeroed(); room], Some(Rc::new(fold_bytes(op))))
+    /// Starts an allreduce.
+    pub fn iallreduce<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>) -> Result<Request<'static, Vec<T>>> {
+        let call = CollectiveCall::of::<T>(Operation::Allreduce, BlockCounts::Vector(data.len())).reducing(&op);
+        let len = data.len();
+        self.start_call(&call, data, vec![T::zeroed(); len], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine everybody's `data`, a block of one length for each rank; each rank's request gives its block.
-    pub fn ireduce_scatter<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>) -> Result<Request<'static, Vec<T>>> {
+    /// Starts a reduce-scatter with blocks of one length; the request of rank r returns block r of the reduction.
+    pub fn ireduce_scatter_block<T: Pod>(
+        &self,
+        data: Vec<T>,
+        op: impl Reduction<T>,
+    ) -> Result<Request<'static, Vec<T>>> {
         let each = data.len() / self.size();
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(each)).reducing(&op);
-        self.start_call(&call, data, vec![T::zeroed(); each], Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::Uniform(each)).reducing(&op);
+        self.start_call(&call, data, vec![T::zeroed(); each], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// The same with a block of `counts[r]` elements for rank r.
-    pub fn ireduce_scatterv<T: Pod>(
+    /// Like [`ireduce_scatter_block`](Self::ireduce_scatter_block), with `counts[r]` elements for rank r.
+    pub fn ireduce_scatter<T: Pod>(
         &self,
         data: Vec<T>,
         counts: &[usize],
         op: impl Reduction<T>,
     ) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(counts)?;
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Listed(counts)).reducing(&op);
-        self.start_call(&call, data, vec![T::zeroed(); counts[self.rank()]], Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::PerRank(counts)).reducing(&op);
+        self.start_call(&call, data, vec![T::zeroed(); counts[self.rank()]], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to bring block j of rank i's `data` to rank j, as its block i. All blocks have the same length.
-    pub fn iall_to_all<T: Pod>(&self, data: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        let call = Call::of::<T>(Operation::Alltoall, Lengths::Each(data.len() / self.size()));
-        let room = data.len();
-        self.start_call(&call, data, vec![T::zeroed(); room], None)
+    /// Starts an all-to-all: block j of `data` of rank i becomes block i of the result of rank j. All blocks have the
+    /// same length.
+    pub fn ialltoall<T: Pod>(&self, data: Vec<T>) -> Result<Request<'static, Vec<T>>> {
+        let call = CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::Uniform(data.len() / self.size()));
+        let len = data.len();
+        self.start_call(&call, data, vec![T::zeroed(); len], None)
     }
 
-    /// The same with `to[j]` elements to rank j, and `from[i]` elements from rank i.
-    pub fn iall_to_allv<T: Pod>(&self, data: Vec<T>, to: &[usize], from: &[usize]) -> Result<Request<'static, Vec<T>>> {
+    /// Like [`ialltoall`](Self::ialltoall), with `to[j]` elements to rank j and `from[i]` elements from rank i.
+    pub fn ialltoallv<T: Pod>(&self, data: Vec<T>, to: &[usize], from: &[usize]) -> Result<Request<'static, Vec<T>>> {
         self.check_counts(to)?;
         self.check_counts(from)?;
-        if let Some(route) = self.asked_route().map_err(|error| self.refused(error))? {
-            return self.start_blocks(route, (data, to), from);
+        if let Some(scheme) = self.forwarding_scheme().map_err(|error| self.refuse_call(error))? {
+            return self.ialltoallv_by_forwarding(scheme, (data, to), from);
         }
-        let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
+        let call = CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::LocalOnly(to, from));
         self.start_call(&call, data, vec![T::zeroed(); from.iter().sum()], None)
     }
 
-    /// Begins to combine the `data` of ranks 0 to r for rank r.
+    /// Starts an inclusive scan: rank r gets the reduction of `data` of ranks 0 to r.
     pub fn iscan<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>) -> Result<Request<'static, Vec<T>>> {
-        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(data.len())).reducing(&op);
-        let room = data.len();
-        self.start_call(&call, data, vec![T::zeroed(); room], Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Scan, BlockCounts::Vector(data.len())).reducing(&op);
+        let len = data.len();
+        self.start_call(&call, data, vec![T::zeroed(); len], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine the `data` of ranks 0 to r - 1 for rank r. Rank 0 gets zeros.
+    /// Starts an exclusive scan: rank r gets the reduction of `data` of ranks 0 to r - 1. Rank 0 gets zeros.
     pub fn iexscan<T: Pod>(&self, data: Vec<T>, op: impl Reduction<T>) -> Result<Request<'static, Vec<T>>> {
-        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op);
-        let room = data.len();
-        self.start_call(&call, data, vec![T::zeroed(); room], Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Exscan, BlockCounts::Vector(data.len())).reducing(&op);
+        let len = data.len();
+        self.start_call(&call, data, vec![T::zeroed(); len], Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// A prepared execution of a call.
-    pub(super) fn prepare(&self, call: &Call<'_>, fold: Option<Fold>) -> Result<(Job, usize, usize)> {
+    /// The job of a persistent operation, and the elements of its input and output.
+    pub(super) fn persistent_job(
+        &self,
+        call: &CollectiveCall<'_>,
+        fold: Option<RcReduceFn>,
+    ) -> Result<(CollectiveJob, usize, usize)> {
         let job = self.job(call, fold)?;
-        let places = job.places();
-        let sizes = (places.size(treepie_schedule::Buf::In), places.size(treepie_schedule::Buf::Out));
+        let buffer_map = job.buffer_map();
+        let sizes =
+            (buffer_map.buffer_len(treepie_schedule::Buf::In), buffer_map.buffer_len(treepie_schedule::Buf::Out));
         Ok((job, sizes.0, sizes.1))
     }
 
-    /// `call` says in words what it is.
-    pub(super) fn begin_again(&self, execution: &Rc<RefCell<Execution>>, call: &str) -> Id {
+    /// Starts a persistent operation; `call` is its description.
+    pub(super) fn start_persistent(&self, execution: &Rc<RefCell<Execution>>, call: &str) -> OpId {
         let announced = self.announce(|| call.to_owned());
         self.begin(announced, execution, self.next_instance(), None)
     }

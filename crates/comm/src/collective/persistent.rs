@@ -1,7 +1,7 @@
-//! Collective operations that are prepared once and started many times.
+//! Persistent collective operations: initialized once, started many times.
 
-mod collected;
-mod prepare;
+mod cached_schedule;
+mod init;
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -10,124 +10,125 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Bytes, Pod, Region, Result};
-use treepie_fabric::Id;
+use treepie_fabric::OpId;
 
 use super::executor::Execution;
-use super::job::{Buffers, Fold, Job};
-use super::{Call, Form};
+use super::job::{CollectiveBuffers, CollectiveJob, RcReduceFn};
+use super::{CallMode, CollectiveCall};
 use crate::comm::Comm;
-use collected::Collected;
+use cached_schedule::CachedSchedule;
 
-/// A collective operation that was prepared: its algorithm is chosen, its operations are listed, its memory is there.
+/// A persistent collective operation: its algorithm is selected, its schedule is cached, its memory is allocated.
 ///
-/// It owns its buffers: fill the input, [`start`](Self::start), do something else, [`wait`](Self::wait), read the output.
-/// For a broadcast the output is the input of the root. All ranks start it equally often, in the same order among the
-/// collectives of the communicator.
+/// It owns its buffers: fill the input, [`start`](Self::start), overlap other work, [`wait`](Self::wait), read the
+/// output. For a broadcast the output is the input of the root. All ranks must start it equally often, in the same
+/// order among the collectives of the communicator.
 ///
-/// After an error, peers may still read or write its buffers for a while: until then they cannot be touched, nor the
-/// operation be started again. [`wait`](Self::wait) once more returns when that is over, [`test`](Self::test) tells.
-pub struct Persistent<T> {
+/// After an error, peers may access its buffers for a while. Until then the buffers cannot be accessed, nor can the
+/// operation be started again. A second [`wait`](Self::wait) returns when that is possible, [`test`](Self::test) polls
+/// for it.
+pub struct PersistentCollective<T> {
     comm: Comm,
     execution: Rc<RefCell<Execution>>,
-    going: Option<Id>,
-    /// What it is in words, where ranks compare what they call.
+    active: Option<OpId>,
+    /// Description of the call, in checked mode.
     call: String,
-    /// It has failed, and its buffers may still be in use.
+    /// Whether it has failed and its buffers may still be in use.
     failed: bool,
     elements: PhantomData<T>,
 }
 
-impl<T: Pod> Persistent<T> {
-    fn new(comm: &Comm, call: &Call<'_>, fold: Option<Fold>) -> Result<Self> {
-        let (job, input, output) = comm.prepare(call, fold)?;
+impl<T: Pod> PersistentCollective<T> {
+    fn new(comm: &Comm, call: &CollectiveCall<'_>, fold: Option<RcReduceFn>) -> Result<Self> {
+        let (job, input, output) = comm.persistent_job(call, fold)?;
         let region = |elements| Region::from(Bytes::from(vec![T::zeroed(); elements]));
-        let schedule = Collected::new(job.schedule.clone(), job.rank);
-        let (rounds, ops) = schedule.most();
-        let job = Job { schedule: Arc::new(schedule), ..job };
-        let execution = Execution::new(job, Buffers::new(region(input), region(output)), Vec::new());
+        let schedule = CachedSchedule::new(job.schedule.clone(), job.rank);
+        let (rounds, ops) = schedule.max_rounds_and_ops();
+        let job = CollectiveJob { schedule: Arc::new(schedule), ..job };
+        let execution = Execution::new(job, CollectiveBuffers::new(region(input), region(output)), Vec::new());
         let execution = Rc::new(RefCell::new(execution));
         execution.borrow_mut().reserve(rounds, ops);
-        let call = if comm.is_checked() { comm.describe(call, Form::Prepared) } else { String::new() };
-        Ok(Self { comm: comm.clone(), execution, going: None, call, failed: false, elements: PhantomData })
+        let call = if comm.is_checked() { comm.describe(call, CallMode::Persistent) } else { String::new() };
+        Ok(Self { comm: comm.clone(), execution, active: None, call, failed: false, elements: PhantomData })
     }
 
-    /// Whether its buffers are its own; after an error, looks whether they are by now.
-    fn is_free(&mut self) -> bool {
+    /// Whether it is inactive and no peer uses its buffers.
+    fn is_inactive(&mut self) -> bool {
         if self.failed {
-            self.failed = !self.execution.borrow().is_alone();
+            self.failed = !self.execution.borrow().is_unique();
         }
-        self.going.is_none() && !self.failed
+        self.active.is_none() && !self.failed
     }
 
     #[track_caller]
-    fn must_be_free(&mut self, what: &str) {
-        if self.failed && self.going.is_none() && !self.is_free() {
+    fn assert_inactive(&mut self, what: &str) {
+        if self.failed && self.active.is_none() && !self.is_inactive() {
             self.comm.progress();
         }
-        let free = self.is_free();
-        let why = if self.failed { "has failed and whose buffers are still in use" } else { "goes on" };
-        assert!(free, "{what} an operation that {why}");
+        let is_inactive = self.is_inactive();
+        let why = if self.failed { "has failed and whose buffers are still in use" } else { "is active" };
+        assert!(is_inactive, "{what} an operation that {why}");
     }
 
-    /// Changes the input. Panics while the operation goes on.
+    /// Modifies the input. Panics while the operation is active.
     pub fn with_input<R>(&mut self, change: impl FnOnce(&mut [T]) -> R) -> R {
-        self.must_be_free("touches the input of");
+        self.assert_inactive("accesses the input of");
         let execution = self.execution.borrow();
         let input = &execution.buffers().input;
         input.write(0..input.len(), |bytes| change(cast_slice_mut(bytes)))
     }
 
-    /// Reads or changes the output. Panics while the operation goes on.
-    pub fn with_output<R>(&mut self, use_it: impl FnOnce(&mut [T]) -> R) -> R {
-        self.must_be_free("touches the output of");
+    /// Reads or modifies the output. Panics while the operation is active.
+    pub fn with_output<R>(&mut self, access: impl FnOnce(&mut [T]) -> R) -> R {
+        self.assert_inactive("accesses the output of");
         let execution = self.execution.borrow();
         let output = &execution.buffers().output;
-        output.write(0..output.len(), |bytes| use_it(cast_slice_mut(bytes)))
+        output.write(0..output.len(), |bytes| access(cast_slice_mut(bytes)))
     }
 
-    /// A copy of the output. Panics while the operation goes on.
+    /// A copy of the output. Panics while the operation is active.
     pub fn output(&mut self) -> Vec<T> {
-        self.must_be_free("touches the output of");
+        self.assert_inactive("accesses the output of");
         let execution = self.execution.borrow();
         let output = &execution.buffers().output;
         output.read(0..output.len(), |bytes| cast_slice(bytes).to_vec())
     }
 
-    /// Starts it. Panics if it goes on.
+    /// Starts the operation (`MPI_Start`). Panics if it is active.
     pub fn start(&mut self) {
-        self.must_be_free("starts");
-        self.going = Some(self.comm.begin_again(&self.execution, &self.call));
+        self.assert_inactive("starts");
+        self.active = Some(self.comm.start_persistent(&self.execution, &self.call));
     }
 
-    /// Waits until it is done; returns at once if it was not started. After an error, waits until nobody uses its buffers
-    /// any more.
+    /// Waits for completion; returns at once if the operation is inactive. After an error, waits until no peer uses its
+    /// buffers.
     pub fn wait(&mut self) -> Result<()> {
-        let Some(id) = self.going else {
-            while !self.is_free() {
+        let Some(id) = self.active else {
+            while !self.is_inactive() {
                 self.comm.endpoint().settle(false);
             }
             return Ok(());
         };
-        // It goes on if an operator panics here, which may be that of another operation.
+        // The operation stays active if an operator panics here, which may be that of another operation.
         let result = self.comm.endpoint().wait_envelope(id);
-        (self.going, self.failed) = (None, result.is_err());
+        (self.active, self.failed) = (None, result.is_err());
         result.map(drop)
     }
 
-    /// Whether it is done; then its result, once. True if it was not started. After an error, whether nobody uses its
-    /// buffers any more.
+    /// Whether the operation is complete; then its result, once. True if it is inactive. After an error, whether no
+    /// peer uses its buffers any more.
     pub fn test(&mut self) -> Result<bool> {
-        let Some(id) = self.going else {
-            if !self.is_free() {
+        let Some(id) = self.active else {
+            if !self.is_inactive() {
                 self.comm.progress();
             }
-            return Ok(self.is_free());
+            return Ok(self.is_inactive());
         };
         let result = self.comm.endpoint().test(id);
         match result {
             None => Ok(false),
             Some(result) => {
-                self.going = None;
+                self.active = None;
                 self.failed = result.is_err();
                 result.map(|_| true)
             }
@@ -135,10 +136,10 @@ impl<T: Pod> Persistent<T> {
     }
 }
 
-impl<T> Drop for Persistent<T> {
+impl<T> Drop for PersistentCollective<T> {
     fn drop(&mut self) {
-        if let Some(id) = self.going {
-            // It goes on without being heeded, as others wait for this rank's part.
+        if let Some(id) = self.active {
+            // It continues in the background, as others wait for this rank's part.
             self.comm.endpoint().abandon(id);
         }
     }

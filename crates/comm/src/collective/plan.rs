@@ -1,84 +1,87 @@
-//! What was found out for a call, kept for the next one like it, and the way that it runs.
+//! Plans: how a call is executed, cached for the next call like it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use treepie_base::Result;
-use treepie_fabric::{self as fabric, Endpoint, Room, Why};
+use treepie_fabric::{self as fabric, AbortReason, Endpoint, SlotClass};
 use treepie_schedule::Operation;
 
-use super::cost::{Rooms, Way};
-use super::job::{Fold, Job};
-use super::straight::{AGREEMENT, Instance, LONG, Straight, about_call, await_all, meet, numbered, read, write};
-use super::{Call, Folding, Form, Given, needed, wrong_length};
+use super::compiled_schedule::{
+    AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
+    with_instance_number, write,
+};
+use super::cost::{SlotCapacities, Transport};
+use super::job::{CollectiveJob, RcReduceFn};
+use super::{CallMode, CollectiveCall, InputBuffer, ReduceFn, required_sizes, wrong_length};
 use crate::comm::Comm;
 
-/// What was found out for a call.
+/// The plan of a call.
 pub(super) struct Plan {
     operation: Operation,
-    lengths: (usize, Box<[usize]>, Box<[usize]>),
+    counts: (usize, Box<[usize]>, Box<[usize]>),
     element: usize,
     align: usize,
-    commutes: bool,
+    commutative: bool,
     in_place: bool,
-    /// Bytes that the caller must give.
+    /// Required sizes of input and output, in bytes.
     input: usize,
     output: usize,
-    job: Job,
-    straight: Option<Straight>,
-    /// Whether that goes over the board.
-    meets: bool,
-    /// When it was used last.
+    job: CollectiveJob,
+    compiled: Option<CompiledSchedule>,
+    /// Whether the compiled schedule uses the shared segment.
+    uses_segment: bool,
+    /// Time of the last use.
     used: u64,
 }
 
 impl Plan {
-    /// Whether it is for the same calls as another one.
+    /// Whether it is for the same calls as another plan.
     fn is_like(&self, other: &Self) -> bool {
         let alike = |plan: &Self| {
-            (plan.operation, plan.lengths.clone(), plan.element, plan.align, plan.commutes, plan.in_place)
+            (plan.operation, plan.counts.clone(), plan.element, plan.align, plan.commutative, plan.in_place)
         };
         alike(self) == alike(other)
     }
 
-    fn is_for(&self, call: &Call<'_>) -> bool {
-        let (elements, input, output) = call.lengths.key();
+    fn is_for(&self, call: &CollectiveCall<'_>) -> bool {
+        let (elements, input, output) = call.counts.key();
         self.operation == call.operation
-            && self.lengths.0 == elements
+            && self.counts.0 == elements
             && self.element == call.element
             && self.align == call.align
-            && self.commutes == call.commutes
+            && self.commutative == call.commutative
             && self.in_place == call.in_place
-            && are_equal(&self.lengths.1, input)
-            && are_equal(&self.lengths.2, output)
+            && are_equal(&self.counts.1, input)
+            && are_equal(&self.counts.2, output)
     }
 }
 
-/// Compares lists that are mostly empty. The C library's `memcmp` reads nothing of them, but does so by a masked load from
-/// an address where nothing is, which costs 80 ns: as much as the rest of a short operation.
+/// Compares lists that are mostly empty. The C library's `memcmp` reads none of their elements, but issues a masked
+/// load from an unmapped address, which costs 80 ns: as much as the rest of a short operation.
 #[inline]
 fn are_equal(one: &[usize], other: &[usize]) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)
 }
 
-/// Plans of a communicator that were used last.
+/// Size of the plan cache of a communicator handle.
 const PLANS: usize = 32;
 
-/// The plans of a handle of a communicator. They are large, so they stay where they are.
+/// The plan cache of a communicator handle, with LRU replacement. Plans are large, so they are not moved.
 #[derive(Default)]
 pub(super) struct Plans {
     plans: Vec<Plan>,
-    /// The one that was used last.
+    /// Index of the plan that was used last.
     last: usize,
-    /// Calls so far.
+    /// Number of calls so far.
     clock: u64,
 }
 
 impl Plans {
-    /// The plan for a call, if there is one.
+    /// The cached plan for a call, if any.
     #[inline]
-    fn find(&mut self, call: &Call<'_>) -> Option<&mut Plan> {
+    fn find(&mut self, call: &CollectiveCall<'_>) -> Option<&mut Plan> {
         if self.plans.get(self.last).is_none_or(|plan| !plan.is_for(call)) {
             self.last = self.plans.iter().position(|plan| plan.is_for(call))?;
         }
@@ -88,14 +91,14 @@ impl Plans {
         Some(plan)
     }
 
-    /// Keeps a plan, instead of the one that was not used for the longest time if there are many. Those that go over the
-    /// board are forgotten once none does any more.
-    fn keep(&mut self, plan: Plan) {
-        if !plan.meets {
-            self.plans.retain(|other| !(other.meets && other.is_like(&plan)));
+    /// Inserts a plan, replacing the least recently used one if the cache is full. A plan that uses the shared segment
+    /// is dropped when one for the same calls does not use it any more.
+    fn insert(&mut self, plan: Plan) {
+        if !plan.uses_segment {
+            self.plans.retain(|other| !(other.uses_segment && other.is_like(&plan)));
         }
         if self.plans.len() == PLANS
-            && let Some(oldest) = (0..PLANS).min_by_key(|place| self.plans[*place].used)
+            && let Some(oldest) = (0..PLANS).min_by_key(|index| self.plans[*index].used)
         {
             self.plans.swap_remove(oldest);
         }
@@ -103,140 +106,155 @@ impl Plans {
     }
 }
 
-/// Where less is moved it is not worth asking whether it can be shown.
-const LEAST_SHOWN: usize = 8 << 10;
+/// Shorter data is not worth agreeing on single copy.
+const MIN_SINGLE_COPY: usize = 8 << 10;
 
 impl Comm {
-    /// Runs a collective operation on borrowed memory.
-    pub(crate) fn run_call<F>(&self, call: &Call<'_>, input: &[u8], output: &mut [u8], fold: Option<F>) -> Result<()>
+    /// Runs a blocking collective operation on borrowed buffers.
+    pub(crate) fn run_call<F>(
+        &self,
+        call: &CollectiveCall<'_>,
+        input: &[u8],
+        output: &mut [u8],
+        fold: Option<F>,
+    ) -> Result<()>
     where
         F: Fn(&mut [u8], &[u8], bool) + 'static,
     {
-        let announced = self.announce(|| self.describe(call, Form::Blocking));
-        // Taken first: a rank that is refused the call must not stay behind those that are not.
-        let mut instance = Instance { context: self.own_context(), number: self.next_instance() };
+        let announced = self.announce(|| self.describe(call, CallMode::Blocking));
+        // Taken first: a rank whose call is refused must not fall behind the others.
+        let mut instance = Instance { context: self.collective_context(), number: self.next_instance() };
         let mut plans = self.collectives.plans.borrow_mut();
-        if plans.find(call).is_none_or(|plan| plan.meets && self.board_is_closed()) {
+        if plans.find(call).is_none_or(|plan| plan.uses_segment && self.segment_is_closed()) {
             let planned = self.plan(call, &mut instance);
-            let plan = self.unless_refused(instance.number, planned)?;
-            plans.keep(plan);
+            let plan = self.abort_if_refused(instance.number, planned)?;
+            plans.insert(plan);
         }
-        let plan = plans.find(call).expect("it was there or is now");
+        let plan = plans.find(call).expect("the plan was just inserted");
         let given = (input.len(), output.len());
         if given != (plan.input, plan.output) {
             let refusal = wrong_length(call.element, (plan.input, plan.output), given.0, given.1);
-            return self.unless_refused(instance.number, Err(refusal));
+            return self.abort_if_refused(instance.number, Err(refusal));
         }
-        announced.settle()?;
-        if let Some(straight) = &mut plan.straight {
-            let fold = fold.as_ref().map(|fold| fold as &Folding);
-            return straight.run(&mut self.endpoint(), instance, input, output, fold);
+        announced.wait_for_agreement()?;
+        if let Some(compiled) = &mut plan.compiled {
+            let fold = fold.as_ref().map(|fold| fold as &ReduceFn);
+            return compiled.run(&mut self.endpoint(), instance, input, output, fold);
         }
-        let job = Job { fold: fold.map(|fold| Rc::new(fold) as Fold), ..plan.job.clone() };
+        let job = CollectiveJob { fold: fold.map(|fold| Rc::new(fold) as RcReduceFn), ..plan.job.clone() };
         drop(plans);
-        self.run_job(job, instance.number, call.in_place, Given::Read(input), output)
+        self.run_job(job, instance.number, call.in_place, InputBuffer::Read(input), output)
     }
 
-    /// How a call is made. What ranks find out together for it takes the number of `instance`, which then gets the next one.
+    /// Plans a call. An agreement of the ranks takes the instance number in `instance`, which then gets the next one.
     #[cold]
-    fn plan(&self, call: &Call<'_>, instance: &mut Instance) -> Result<Plan> {
-        let rooms = self.rooms(call, instance)?;
-        let (schedule, way) = self.schedule_for(call, rooms.as_ref())?;
+    fn plan(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Plan> {
+        let slots = self.slot_capacities(call, instance)?;
+        let (schedule, transport) = self.schedule_for(call, slots.as_ref())?;
         let job = self.job_by(call, None, schedule);
-        let (input, output) = needed(call, &job);
-        let straight = match (way, &rooms) {
-            (Way::Board(manner), Some(rooms)) => Straight::over_board(&job, call.in_place, rooms, manner),
+        let (input, output) = required_sizes(call, &job);
+        let compiled = match (transport, &slots) {
+            (Transport::SharedSegment(transport), Some(slots)) => {
+                CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport)
+            }
             _ => None,
         };
         let eager_limit = self.endpoint().eager_limit();
-        let straight =
-            straight.or_else(|| Straight::by_messages(&job, call.in_place, eager_limit, &mut self.endpoint()));
-        let meets = straight.as_ref().is_some_and(Straight::meets);
-        let Call { operation, element, align, commutes, in_place, .. } = *call;
-        let (elements, in_counts, out_counts) = call.lengths.key();
-        let lengths = (elements, in_counts.into(), out_counts.into());
+        let compiled = compiled
+            .or_else(|| CompiledSchedule::over_messages(&job, call.in_place, eager_limit, &mut self.endpoint()));
+        let uses_segment = compiled.as_ref().is_some_and(CompiledSchedule::uses_segment);
+        let CollectiveCall { operation, element, align, commutative, in_place, .. } = *call;
+        let (elements, in_counts, out_counts) = call.counts.key();
+        let counts = (elements, in_counts.into(), out_counts.into());
         Ok(Plan {
             operation,
-            lengths,
+            counts,
             element,
             align,
-            commutes,
+            commutative,
             in_place,
             input,
             output,
             job,
-            straight,
-            meets,
+            compiled,
+            uses_segment,
             used: 0,
         })
     }
 
-    /// Whether the engine's board is this communicator's: it is that of all ranks, and only one communicator uses it, as
-    /// all must come to its meetings in the same order. Nor do those use it who compare their calls first: what refuses a call
-    /// is to be known by then, and plans for the board are made together.
-    pub(crate) fn has_board(&self) -> bool {
-        !self.is_checked() && self.owns_board() && !self.board_is_closed()
+    /// Whether this communicator may use the engine's shared segment. The segment belongs to all ranks, and only one
+    /// communicator uses it, as all ranks must take part in its rounds in the same order. Checked mode does not use it:
+    /// there, a refusal must be known before the operation, and plans for the segment are made by all ranks together.
+    pub(crate) fn can_use_segment(&self) -> bool {
+        !self.is_checked() && self.owns_segment() && !self.segment_is_closed()
     }
 
-    /// Whether the engine's board is this communicator's, open or closed.
-    pub(crate) fn owns_board(&self) -> bool {
+    /// Whether the engine's shared segment belongs to this communicator, open or closed.
+    pub(crate) fn owns_segment(&self) -> bool {
         let mut endpoint = self.endpoint();
-        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.board().is_some()
+        self.context() == 0 && self.size() == endpoint.size() as usize && endpoint.shared_segment().is_some()
     }
 
-    /// Whether somebody has closed the board.
+    /// Whether a rank has closed the shared segment.
     #[inline]
-    fn board_is_closed(&self) -> bool {
-        self.endpoint().board().is_some_and(|board| board.left().is_some())
+    fn segment_is_closed(&self) -> bool {
+        self.endpoint().shared_segment().is_some_and(|segment| segment.closed_reason().is_some())
     }
 
-    /// The rooms of the board for a call, if the call can be made over it.
-    fn rooms(&self, call: &Call<'_>, instance: &mut Instance) -> Result<Option<Rooms>> {
-        let bytes = call.lengths.total(self.size() as u32).map(|elements| elements * call.element);
-        // What only some ranks know must not decide.
-        let Some(bytes) = bytes.filter(|_| self.has_board()) else {
+    /// The slot capacities of the shared segment, if the call can use it.
+    fn slot_capacities(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Option<SlotCapacities>> {
+        let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
+        // Must not depend on what only some ranks know.
+        let Some(bytes) = bytes.filter(|_| self.can_use_segment()) else {
             return Ok(None);
         };
-        let shows = bytes >= LEAST_SHOWN && self.agree_whether_to_show(instance)?;
+        let single_copy = bytes >= MIN_SINGLE_COPY && self.agree_on_single_copy(instance)?;
         let mut endpoint = self.endpoint();
-        Ok(endpoint.board().map(|board| Rooms {
-            line: board.capacity(Room::Line),
-            page: board.capacity(Room::Page),
-            hall: board.capacity(Room::Hall),
-            shows,
+        Ok(endpoint.shared_segment().map(|segment| SlotCapacities {
+            line: segment.capacity(SlotClass::Line),
+            page: segment.capacity(SlotClass::Page),
+            bulk: segment.capacity(SlotClass::Large),
+            single_copy,
         }))
     }
 
-    /// Whether all ranks can read each other's memory. They find out together, in the first call that could use it, and the call
-    /// itself gets the next number: a rank that is through may send messages of the call while others are still at the board,
-    /// which would take them for those of another call. If one rank is through, all have come, so all take that number.
-    fn agree_whether_to_show(&self, instance: &mut Instance) -> Result<bool> {
-        if let Some(known) = self.inner.shows.get() {
+    /// Whether all ranks can read each other's memory. They test it in the first call that could use it, and the call
+    /// gets the next instance number: a rank that has completed the test may send messages of the call while others
+    /// still wait in the segment, which would take them for messages of another call. When one rank has completed, all
+    /// have arrived, so all take that number.
+    fn agree_on_single_copy(&self, instance: &mut Instance) -> Result<bool> {
+        if let Some(known) = self.inner.single_copy.get() {
             return Ok(known);
         }
-        self.endpoint().meet_for(instance.context, instance.tag(), fabric::Call::named(LONG));
+        self.endpoint().begin_segment_op(
+            instance.context,
+            instance.tag(),
+            fabric::CallSignature::from_name(LARGE_CALL),
+        );
         let mut panicked = None;
-        let agreed = self.find_out_whether_to_show(numbered(*instance, AGREEMENT), &mut panicked);
+        let agreed = self.test_single_copy(with_instance_number(*instance, AGREEMENT_CALL_ID), &mut panicked);
         if agreed.is_ok() {
             instance.number = self.next_instance();
         }
         if let Some(panic) = panicked {
-            // Either all ranks have completed the agreement or none has, so all use the same number. This rank aborts the call.
-            self.give_up_operation(instance.number, Why::Unsaid);
+            // Either all ranks have completed the agreement or none has, so all use the same number. This rank aborts
+            // the call.
+            self.abort_operation(instance.number, AbortReason::Unspecified);
             resume_unwind(panic);
         }
         let agreed = agreed?;
-        self.inner.shows.set(Some(agreed));
+        self.inner.single_copy.set(Some(agreed));
         Ok(agreed)
     }
 
-    /// While this rank waits at the board, the operator of another operation may panic. The rank completes the agreement all the
-    /// same: otherwise others would hang, or their next call would have another number. `panicked` gets the first panic.
-    fn find_out_whether_to_show(&self, about: u64, panicked: &mut Option<Box<dyn Any + Send>>) -> Result<bool> {
+    /// Tests single copy between all ranks. While this rank waits, the operator of another operation may panic. The
+    /// rank completes the agreement nevertheless: otherwise others would hang, or their next call would have another
+    /// number. `panicked` gets the first panic.
+    fn test_single_copy(&self, call_id: u64, panicked: &mut Option<Box<dyn Any + Send>>) -> Result<bool> {
         let mut endpoint = self.endpoint();
         let (this, ranks) = (endpoint.rank(), endpoint.size());
         let word = 0x7265_6570_6965_u64 ^ u64::from(this);
-        let shown = word.to_ne_bytes();
+        let exposed = word.to_ne_bytes();
         // Each step can be repeated: a panic unwinds from a wait, before the step has changed anything.
         let mut step = |endpoint: &mut Endpoint, step: &dyn Fn(&mut Endpoint) -> Result<()>| loop {
             match catch_unwind(AssertUnwindSafe(|| step(endpoint))) {
@@ -245,69 +263,75 @@ impl Comm {
             }
         };
         step(&mut endpoint, &|endpoint| {
-            endpoint.wait_at_board(|board| board.try_show(Room::Page, 0, &shown).then_some(()))
+            endpoint.wait_segment(|segment| segment.try_expose(SlotClass::Page, 0, &exposed).then_some(()))
         })?;
-        step(&mut endpoint, &|endpoint| meet(endpoint, Room::Page, about))?;
-        step(&mut endpoint, &|endpoint| await_all(endpoint, about))?;
+        step(&mut endpoint, &|endpoint| publish(endpoint, SlotClass::Page, call_id))?;
+        step(&mut endpoint, &|endpoint| wait_for_all(endpoint, call_id))?;
         let mut all = true;
         for rank in (0..ranks).filter(|rank| *rank != this) {
             let mut got = [0; 8];
-            let fetched = endpoint.board().expect("it has met there").fetch(rank, Room::Page, 0, 0, &mut got);
-            all &= fetched && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
+            let was_read = endpoint.shared_segment().expect("this rank has published there").read_exposed(
+                rank,
+                SlotClass::Page,
+                0,
+                0,
+                &mut got,
+            );
+            all &= was_read && u64::from_ne_bytes(got) == word ^ u64::from(this) ^ u64::from(rank);
         }
-        step(&mut endpoint, &|endpoint| write(endpoint, Room::Line, 0, &[u8::from(all)]))?;
-        step(&mut endpoint, &|endpoint| meet(endpoint, Room::Line, about))?;
-        step(&mut endpoint, &|endpoint| await_all(endpoint, about))?;
+        step(&mut endpoint, &|endpoint| write(endpoint, SlotClass::Line, 0, &[u8::from(all)]))?;
+        step(&mut endpoint, &|endpoint| publish(endpoint, SlotClass::Line, call_id))?;
+        step(&mut endpoint, &|endpoint| wait_for_all(endpoint, call_id))?;
         for rank in (0..ranks).filter(|rank| *rank != this) {
-            all &= read(&mut endpoint, rank, about, (Room::Line, 0, 1))? == [1];
+            all &= read(&mut endpoint, rank, call_id, (SlotClass::Line, 0, 1))? == [1];
         }
-        // Others read `shown` before the second meeting.
-        std::hint::black_box(&shown);
+        // Others read `exposed` before the second round.
+        std::hint::black_box(&exposed);
         Ok(all)
     }
 
     #[cold]
-    fn find_out_whether_it_meets(&self) -> bool {
-        let meets = self.prefers_central_barrier() && self.has_board();
-        self.collectives.meets.set(Some(meets));
-        meets
+    fn decide_segment_barrier(&self) -> bool {
+        let uses_segment = self.prefers_central_barrier() && self.can_use_segment();
+        self.collectives.uses_segment_barrier.set(Some(uses_segment));
+        uses_segment
     }
 
-    /// Waits until all ranks have come, over the board. None if that is not the barrier to take.
+    /// A barrier over the shared segment. `None` if that is not the barrier to use.
     #[inline]
-    pub(crate) fn barrier_at_board(&self) -> Option<Result<()>> {
-        let known = self.collectives.meets.get();
-        if !known.unwrap_or_else(|| self.find_out_whether_it_meets()) {
+    pub(crate) fn segment_barrier(&self) -> Option<Result<()>> {
+        let known = self.collectives.uses_segment_barrier.get();
+        if !known.unwrap_or_else(|| self.decide_segment_barrier()) {
             return None;
         }
-        let instance = Instance { context: self.own_context(), number: self.next_instance() };
-        if self.board_is_closed() {
-            self.collectives.meets.set(Some(false));
+        let instance = Instance { context: self.collective_context(), number: self.next_instance() };
+        if self.segment_is_closed() {
+            self.collectives.uses_segment_barrier.set(Some(false));
             self.inner.instances.set(instance.number);
             return None;
         }
-        let about = numbered(instance, about_call(Operation::Barrier, 0));
+        let call_id = with_instance_number(instance, encode_call_id(Operation::Barrier, 0));
         let endpoint = &mut self.endpoint();
-        endpoint.meet_for(instance.context, instance.tag(), fabric::Call::new("barrier", 0, Some(0)));
-        let coming = Coming { endpoint };
-        let met = meet(coming.endpoint, Room::Line, about);
-        std::mem::forget(coming);
-        let result = met.and_then(|()| await_all(endpoint, about));
+        endpoint.begin_segment_op(instance.context, instance.tag(), fabric::CallSignature::new("barrier", 0, Some(0)));
+        let guard = ArrivalGuard { endpoint };
+        let published = publish(guard.endpoint, SlotClass::Line, call_id);
+        std::mem::forget(guard);
+        let result = published.and_then(|()| wait_for_all(endpoint, call_id));
         if let Err(error) = &result {
-            endpoint.leave_board(Why::of(error));
+            endpoint.close_segment(AbortReason::from_error(error));
         }
         Some(result)
     }
 }
 
-/// A rank that has begun a barrier and has not come to its meeting. If an operator of another operation panics meanwhile, it never
-/// comes, and leaves the board: others would wait for it.
-struct Coming<'a> {
+/// A rank that has started a barrier and not yet published. If the operator of another operation panics meanwhile, it
+/// never will: it closes the segment, so that others do not wait for it.
+struct ArrivalGuard<'a> {
     endpoint: &'a mut Endpoint,
 }
 
-impl Drop for Coming<'_> {
+impl Drop for ArrivalGuard<'_> {
     fn drop(&mut self) {
-        self.endpoint.leave_board(Why::Unsaid);
+        self.endpoint.close_segment(AbortReason::Unspecified);
     }
 }

@@ -1,119 +1,118 @@
-//! What a schedule becomes for the short ways: a list of steps on ranges of bytes of three memories, the caller's input
-//! and output and scratch memory.
+//! The steps of compiled schedules, on byte ranges of three buffers: the caller's input and output, and scratch memory.
 
 use std::ops::Range;
 
 use treepie_base::copy_short;
-use treepie_fabric::Room;
-use treepie_schedule::{Buf, Op, Part, Places, Side};
+use treepie_fabric::SlotClass;
+use treepie_schedule::{BlockRange, Buf, BufferMap, OperandSide, ScheduleOp};
 
-use super::job::{Job, Shared};
+use super::job::{BufferAliasing, CollectiveJob};
 
-/// Which memory: the caller's input or output, or scratch memory.
+/// A buffer: the caller's input or output, or scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum BufferKind {
     Input,
     Output,
     Scratch,
 }
 
-/// A range of bytes of a memory.
+/// A byte range of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bit {
-    pub(super) memory: Memory,
+pub(super) struct BufferRange {
+    pub(super) buffer: BufferKind,
     pub(super) range: Range<usize>,
 }
 
-impl Bit {
-    /// A piece of it: the number of the piece, and how long pieces are.
+impl BufferRange {
+    /// A chunk of it, given the index and the length of the chunk.
     #[inline]
-    pub(super) fn piece(&self, (number, len): (usize, usize)) -> Self {
+    pub(super) fn chunk(&self, (index, len): (usize, usize)) -> Self {
         let Range { start, end } = self.range;
-        let begin = start.saturating_add(number * len).min(end);
-        Self { memory: self.memory, range: begin..begin.saturating_add(len).min(end) }
+        let begin = start.saturating_add(index * len).min(end);
+        Self { buffer: self.buffer, range: begin..begin.saturating_add(len).min(end) }
     }
 }
 
-/// `left`: what comes stands on the left of what is there.
+/// A step; `left` if the received operand is the left one.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Copy {
-        from: Bit,
-        to: Bit,
+        from: BufferRange,
+        to: BufferRange,
     },
     Reduce {
-        from: Bit,
-        into: Bit,
+        from: BufferRange,
+        into: BufferRange,
         left: bool,
     },
-    /// By messages.
+    /// Over messages.
     Send {
         to: u32,
         tag: u64,
-        bit: Bit,
+        data: BufferRange,
     },
     Recv {
         from: u32,
         tag: u64,
-        bit: Bit,
+        data: BufferRange,
     },
     RecvReduce {
         from: u32,
         tag: u64,
-        bit: Bit,
+        data: BufferRange,
         left: bool,
     },
-    /// Over the board: data, and where data lies.
+    /// Over the shared segment: data, and addresses of data.
     Write {
-        room: Room,
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
     },
-    Show {
-        room: Room,
+    Expose {
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
     },
     /// Waits until a rank has published.
     Wait {
         from: u32,
     },
-    /// Publishes; `all` waits until all have.
-    Meet {
-        room: Room,
+    /// Publishes this rank's slot; with `all`, waits until all ranks have published.
+    Publish {
+        slot: SlotClass,
         all: bool,
     },
     Read {
         from: u32,
-        room: Room,
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
     },
     ReadReduce {
         from: u32,
-        room: Room,
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
         left: bool,
     },
-    /// The same from where it lies.
-    Fetch {
+    /// The same with a single copy.
+    SingleCopyRead {
         from: u32,
-        room: Room,
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
     },
-    FetchReduce {
+    SingleCopyReduce {
         from: u32,
-        room: Room,
+        slot: SlotClass,
         at: usize,
-        bit: Bit,
+        data: BufferRange,
         left: bool,
     },
 }
 
 impl Step {
-    /// To whom it sends a message, if it does.
+    /// The destination of its message, if it sends one.
     pub(super) fn receiver(&self) -> Option<u32> {
         match self {
             Self::Send { to, .. } => Some(*to),
@@ -122,114 +121,116 @@ impl Step {
     }
 }
 
-/// The most that an element may be aligned to.
-pub(super) const MOST_ALIGN: usize = align_of::<u128>();
+/// The largest supported alignment of an element.
+pub(super) const MAX_ALIGN: usize = align_of::<u128>();
 
-/// Turns parts of a rank's buffers into ranges of its memories.
-pub(super) struct Bits<'a> {
-    job: &'a Job,
-    /// Where the buffers lie in the memory that the caller gives. One that both are in is given as the output.
-    input: (Memory, usize),
+/// Resolves parts of a rank's schedule buffers to byte ranges.
+pub(super) struct RangeResolver<'a> {
+    job: &'a CollectiveJob,
+    /// Offsets of the buffers in those of the caller. A buffer with both input and output is passed as the output.
+    input: (BufferKind, usize),
     output: usize,
-    /// Where each scratch buffer begins.
+    /// Start of each scratch buffer.
     begins: Vec<usize>,
     /// Bytes of scratch memory.
     pub(super) scratch: usize,
 }
 
-impl<'a> Bits<'a> {
-    /// None if elements need more alignment than scratch memory has.
-    pub(super) fn new(job: &'a Job, in_place: bool) -> Option<Self> {
-        if job.align > MOST_ALIGN {
+impl<'a> RangeResolver<'a> {
+    /// `None` if elements need more alignment than scratch memory has.
+    pub(super) fn new(job: &'a CollectiveJob, in_place: bool) -> Option<Self> {
+        if job.align > MAX_ALIGN {
             return None;
         }
         let (mut begins, mut scratch) = (Vec::new(), 0);
-        for tmp in 0..job.schedule.temporaries() {
+        for tmp in 0..job.schedule.scratch_buffers() {
             begins.push(scratch);
-            scratch += (job.places().size(Buf::Tmp(tmp)) * job.element).next_multiple_of(MOST_ALIGN);
+            scratch += (job.buffer_map().buffer_len(Buf::Tmp(tmp)) * job.element).next_multiple_of(MAX_ALIGN);
         }
-        let (input, output) = match if in_place { job.shared() } else { Shared::Nothing } {
-            Shared::Nothing => ((Memory::Input, 0), 0),
-            Shared::InputInOutput(begin) => ((Memory::Output, begin), 0),
-            Shared::OutputInInput(begin) => ((Memory::Output, 0), begin),
+        let (input, output) = match if in_place { job.aliasing() } else { BufferAliasing::Disjoint } {
+            BufferAliasing::Disjoint => ((BufferKind::Input, 0), 0),
+            BufferAliasing::InputInOutput(begin) => ((BufferKind::Output, begin), 0),
+            BufferAliasing::OutputInInput(begin) => ((BufferKind::Output, 0), begin),
         };
         Some(Self { job, input, output, begins, scratch })
     }
 
-    /// Where a part lies, if that is one range.
-    pub(super) fn bit(&self, part: Part) -> Option<Bit> {
-        let (memory, begin) = match part.buf {
+    /// The byte range of a part, if it is contiguous.
+    pub(super) fn resolve(&self, part: BlockRange) -> Option<BufferRange> {
+        let (buffer, begin) = match part.buf {
             Buf::In => self.input,
-            Buf::Out => (Memory::Output, self.output),
-            Buf::Tmp(tmp) => (Memory::Scratch, self.begins[tmp as usize]),
+            Buf::Out => (BufferKind::Output, self.output),
+            Buf::Tmp(tmp) => (BufferKind::Scratch, self.begins[tmp as usize]),
         };
         let element = self.job.element;
-        let range = single(self.job.places(), part)?;
-        Some(Bit { memory, range: begin + range.start * element..begin + range.end * element })
+        let range = contiguous_range(self.job.buffer_map(), part)?;
+        Some(BufferRange { buffer, range: begin + range.start * element..begin + range.end * element })
     }
 
-    /// The step of an operation without messages, if it is one and does anything; an error if a part is not one range.
-    pub(super) fn local(&self, op: Op) -> Option<Option<Step>> {
+    /// The step of a local operation, if it has an effect; `None` if a part is not contiguous.
+    pub(super) fn local(&self, op: ScheduleOp) -> Option<Option<Step>> {
         Some(match op {
-            Op::Send { .. } | Op::Recv { .. } | Op::RecvReduce { .. } => None,
-            Op::Copy { from, to } => {
-                let (from, to) = (self.bit(from)?, self.bit(to)?);
+            ScheduleOp::Send { .. } | ScheduleOp::Recv { .. } | ScheduleOp::RecvReduce { .. } => None,
+            ScheduleOp::Copy { from, to } => {
+                let (from, to) = (self.resolve(from)?, self.resolve(to)?);
                 (from != to).then_some(Step::Copy { from, to })
             }
-            Op::Reduce { from, into, side } => {
-                Some(Step::Reduce { from: self.bit(from)?, into: self.bit(into)?, left: side == Side::Left })
-            }
+            ScheduleOp::Reduce { from, into, side } => Some(Step::Reduce {
+                from: self.resolve(from)?,
+                into: self.resolve(into)?,
+                left: side == OperandSide::Left,
+            }),
         })
     }
 }
 
-/// The elements of a part, if they are one range.
-pub(super) fn single(places: Places<'_>, part: Part) -> Option<Range<usize>> {
+/// The elements of a part, if they are contiguous.
+pub(super) fn contiguous_range(buffers: BufferMap<'_>, part: BlockRange) -> Option<Range<usize>> {
     let (mut found, mut several) = (0..0, false);
-    places.ranges(part, |range| {
+    buffers.ranges(part, |range| {
         several |= !found.is_empty();
         found = range;
     });
     (!several).then_some(found)
 }
 
-/// Memory while a list of steps is run.
-pub(super) struct Memories<'a> {
+/// The buffers of a run.
+pub(super) struct StepBuffers<'a> {
     pub(super) input: &'a [u8],
     pub(super) output: &'a mut [u8],
     pub(super) scratch: &'a mut [u8],
 }
 
-impl Memories<'_> {
+impl StepBuffers<'_> {
     #[inline]
-    pub(super) fn get(&self, bit: &Bit) -> &[u8] {
-        let memory = match bit.memory {
-            Memory::Input => self.input,
-            Memory::Output => &*self.output,
-            Memory::Scratch => &*self.scratch,
+    pub(super) fn get(&self, data: &BufferRange) -> &[u8] {
+        let buffer = match data.buffer {
+            BufferKind::Input => self.input,
+            BufferKind::Output => &*self.output,
+            BufferKind::Scratch => &*self.scratch,
         };
-        &memory[bit.range.clone()]
+        &buffer[data.range.clone()]
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, bit: &Bit) -> &mut [u8] {
-        let memory = match bit.memory {
-            Memory::Output => &mut *self.output,
-            Memory::Scratch => &mut *self.scratch,
-            Memory::Input => unreachable!("nothing is written into the input"),
+    pub(super) fn get_mut(&mut self, data: &BufferRange) -> &mut [u8] {
+        let buffer = match data.buffer {
+            BufferKind::Output => &mut *self.output,
+            BufferKind::Scratch => &mut *self.scratch,
+            BufferKind::Input => unreachable!("nothing is written into the input"),
         };
-        &mut memory[bit.range.clone()]
+        &mut buffer[data.range.clone()]
     }
 
     #[inline]
-    pub(super) fn copy(&mut self, from: &Bit, to: &Bit) {
+    pub(super) fn copy(&mut self, from: &BufferRange, to: &BufferRange) {
         let (range, begin) = (from.range.clone(), to.range.start);
-        match (from.memory, to.memory) {
-            (Memory::Output, Memory::Output) => self.output.copy_within(range, begin),
-            (Memory::Scratch, Memory::Scratch) => self.scratch.copy_within(range, begin),
-            (Memory::Scratch, _) => copy_short(&mut self.output[to.range.clone()], &self.scratch[range]),
-            (Memory::Output, _) => copy_short(&mut self.scratch[to.range.clone()], &self.output[range]),
-            (Memory::Input, _) => {
+        match (from.buffer, to.buffer) {
+            (BufferKind::Output, BufferKind::Output) => self.output.copy_within(range, begin),
+            (BufferKind::Scratch, BufferKind::Scratch) => self.scratch.copy_within(range, begin),
+            (BufferKind::Scratch, _) => copy_short(&mut self.output[to.range.clone()], &self.scratch[range]),
+            (BufferKind::Output, _) => copy_short(&mut self.scratch[to.range.clone()], &self.output[range]),
+            (BufferKind::Input, _) => {
                 let input = self.input;
                 copy_short(self.get_mut(to), &input[range]);
             }

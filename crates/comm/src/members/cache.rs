@@ -1,18 +1,19 @@
-//! Look-ups that were made last.
+//! A set-associative cache of table lookups.
 
 use std::cell::Cell;
 
-/// Entries of a cache.
+/// Number of entries.
 const ENTRIES: usize = 64;
 
-/// Entries that a number may be in. Partners of doublings are powers of two apart, which one place each would not serve.
+/// Associativity. The partners of recursive doubling are powers of two apart, which would conflict in a direct-mapped
+/// cache.
 const WAYS: usize = 4;
 const SETS: usize = ENTRIES / WAYS;
 
-/// Nothing; no number is so high.
+/// Marks an empty entry; no key is this high.
 const NONE: u32 = u32::MAX;
 
-/// Numbers for numbers: those that were looked up last.
+/// The most recent lookups: values by key.
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: [Cell<(u32, u32)>; ENTRIES],
@@ -25,33 +26,33 @@ impl Cache {
         Self { entries: [const { Cell::new((NONE, 0)) }; ENTRIES], hits: Cell::new(0), misses: Cell::new(0) }
     }
 
-    fn set(&self, number: u32) -> &[Cell<(u32, u32)>] {
-        let set = (number.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SETS.ilog2())) as usize;
+    fn set(&self, key: u32) -> &[Cell<(u32, u32)>] {
+        let set = (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SETS.ilog2())) as usize;
         &self.entries[set * WAYS..][..WAYS]
     }
 
-    /// What is kept for a number.
+    /// The cached value of a key.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<u32> {
-        let found = self.set(number).iter().find(|entry| entry.get().0 == number);
+    pub(super) fn get(&self, key: u32) -> Option<u32> {
+        let found = self.set(key).iter().find(|entry| entry.get().0 == key);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.set(counter.get() + 1);
         found.map(|entry| entry.get().1)
     }
 
-    /// Keeps something for a number that nothing is kept for, instead of what has been there for the longest time.
-    pub(super) fn put(&self, number: u32, value: u32) {
-        let set = self.set(number);
-        if set.iter().any(|entry| entry.get().0 == number) {
+    /// Inserts a value for a key that is not cached, replacing the oldest entry of its set.
+    pub(super) fn put(&self, key: u32, value: u32) {
+        let set = self.set(key);
+        if set.iter().any(|entry| entry.get().0 == key) {
             return;
         }
         for i in (1..WAYS).rev() {
             set[i].set(set[i - 1].get());
         }
-        set[0].set((number, value));
+        set[0].set((key, value));
     }
 
-    /// How many look-ups found something here, and how many did not.
+    /// Number of hits, and of misses.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.hits.get(), self.misses.get())
     }
@@ -62,20 +63,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_last_is_there() {
+    fn the_last_inserted_entries_are_cached() {
         let cache = Cache::new();
         assert_eq!(cache.get(5), None);
         for number in 0..1000 {
             cache.put(number, number * 3);
             assert_eq!(cache.get(number), Some(number * 3));
         }
-        let kept = (0..1000).filter(|number| cache.get(*number) == Some(number * 3)).count();
-        assert_eq!(kept, ENTRIES);
+        let cached = (0..1000).filter(|number| cache.get(*number) == Some(number * 3)).count();
+        assert_eq!(cached, ENTRIES);
         assert_eq!(cache.counts(), (1000 + ENTRIES as u64, 1 + 1000 - ENTRIES as u64));
     }
 
     #[test]
-    fn partners_of_a_doubling_stay() {
+    fn partners_of_recursive_doubling_stay_cached() {
         let cache = Cache::new();
         for round in 0..10 {
             for step in 0..20 {

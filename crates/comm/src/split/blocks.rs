@@ -1,27 +1,27 @@
-//! Who sorts what: n ranks as p blocks of neighbours, and groups across them.
+//! Sorter blocks and groups: n ranks in p contiguous blocks, and groups across them.
 //!
-//! The j-th ranks of all blocks are a group: each of its p ranks holds the rows of the sorted table that its block has ranks,
-//! so the group holds the whole table, and there are as many copies of it as blocks have ranks. [thesis 2.3]
+//! The j-th ranks of all blocks are a group. Each of its p ranks holds as many rows of the sorted table as its block
+//! has ranks, so the group holds the whole table, and there is one copy per group. [thesis 2.3]
 //!
-//! If p does not divide n, the first blocks have one rank more than others. These sort nothing and hold nothing: they look up
-//! in the last group, as followers of the rank before them.
+//! If p does not divide n, the first blocks have one more rank than the others. These ranks, the followers, neither
+//! sort nor hold rows: they look up rows in the last group, and the rank before each is its leader.
 
 use std::ops::Range;
 
-/// Ranks in blocks.
+/// The partition of the ranks into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct SorterBlocks {
     ranks: u32,
     sorters: u32,
 }
 
-impl Blocks {
-    /// So many ranks, of which so many sort together; not more than there are.
+impl SorterBlocks {
+    /// A partition of `ranks` ranks for `sorters` sorters, at most one per rank.
     pub fn new(ranks: u32, sorters: u32) -> Self {
         Self { ranks, sorters: sorters.clamp(1, ranks.max(1)) }
     }
 
-    /// How many sort together, which is how many blocks there are.
+    /// Number of sorters, and of blocks.
     pub fn sorters(&self) -> u32 {
         self.sorters
     }
@@ -39,50 +39,51 @@ impl Blocks {
         if rank < in_larger { rank / (small + 1) } else { larger + (rank - in_larger) / small }
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     fn groups(&self) -> u32 {
         self.ranks / self.sorters
     }
 
-    /// How many blocks have a follower.
+    /// Number of blocks with a follower.
     fn followers(&self) -> u32 {
         self.ranks % self.sorters
     }
 
     /// The group of a rank, and the rank's index in it.
-    pub fn group_of(&self, rank: u32) -> (Group, u32) {
+    pub fn group_of(&self, rank: u32) -> (SorterGroup, u32) {
         let block = self.block_of(rank);
         let offset = rank - self.block(block).start;
-        let group = Group { blocks: *self, offset: offset.min(self.groups() - 1) };
+        let group = SorterGroup { blocks: *self, offset: offset.min(self.groups() - 1) };
         (group, if offset < self.groups() { block } else { self.sorters + block })
     }
 
-    /// Who sorts for a rank that follows, if it does.
+    /// The leader of a follower, which sorts for it.
     pub fn leader(&self, rank: u32) -> Option<u32> {
         (self.group_of(rank).1 >= self.sorters).then(|| rank - 1)
     }
 
-    /// Who follows a rank.
+    /// The follower of a rank.
     pub fn follower(&self, rank: u32) -> Option<u32> {
         let next = rank + 1;
         (next < self.ranks && self.leader(next) == Some(rank)).then_some(next)
     }
 }
 
-/// Ranks that share a table: indices below the number of sorters hold a part of it, those above only look up.
+/// A group of ranks that shares a table: indices below the number of sorters hold a part of it, those above only look
+/// up rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
-    blocks: Blocks,
+pub struct SorterGroup {
+    blocks: SorterBlocks,
     offset: u32,
 }
 
-impl Group {
-    /// How many hold a part of the table.
+impl SorterGroup {
+    /// Number of ranks that hold a part of the table.
     pub fn holders(&self) -> u32 {
         self.blocks.sorters
     }
 
-    /// How many look up in it.
+    /// Number of ranks that look up rows in it.
     pub fn readers(&self) -> u32 {
         let is_last = self.offset + 1 == self.blocks.groups();
         self.blocks.sorters + if is_last { self.blocks.followers() } else { 0 }
@@ -112,7 +113,7 @@ mod tests {
     fn every_rank_has_one_block_and_one_group() {
         for ranks in 1..70 {
             for sorters in 1..=ranks {
-                let blocks = Blocks::new(ranks, sorters);
+                let blocks = SorterBlocks::new(ranks, sorters);
                 let all: Vec<u32> = (0..sorters).flat_map(|block| blocks.block(block)).collect();
                 assert_eq!(all, (0..ranks).collect::<Vec<_>>());
                 for rank in 0..ranks {

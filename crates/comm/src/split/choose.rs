@@ -1,64 +1,66 @@
-//! `split/auto`: the way that takes least, as far as a model of messages and of sorting knows.
+//! `split/auto`: the cheapest algorithm by a model of messages and sorting.
 
 use treepie_model::LogGP;
-use treepie_model::split::Split;
+use treepie_model::split::SplitCosts;
 
-use super::entry::Entry;
-use super::ways::Way;
+use super::algorithm::SplitAlgorithm;
+use super::entry::SplitEntry;
 
-/// A table of more bytes on each rank is shared, whatever that takes.
-const MOST_TABLE: f64 = (1 << 20) as f64;
+/// A table with more bytes per rank is distributed, whatever the cost.
+const MAX_TABLE_BYTES: f64 = (1 << 20) as f64;
 
-/// The most that sort together.
-const MOST_SORTERS: u32 = 64;
+/// Maximum number of sorters.
+const MAX_SORTERS: u32 = 64;
 
-/// What an entry costs that is moved or compared, in microseconds: measured on one core, from memory.
-const ENTRY: f64 = 0.003;
+/// Cost of moving or comparing an entry, in microseconds: measured on one core, from memory.
+const ENTRY_COST: f64 = 0.003;
 
-/// The cheapest way for so many ranks on a network.
-pub fn choose(ranks: u32, network: &LogGP) -> Way {
-    let counts = (1..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters < ranks);
-    let sorting = counts.flat_map(|sorters| Way::all(sorters).into_iter().filter(|way| way.sorters().is_some()));
-    let all = [Way::AllgatherSort, Way::Merge].into_iter().chain(sorting);
-    let allowed = all.filter(|way| way.shares() || f64::from(ranks) * size_of::<u32>() as f64 <= MOST_TABLE);
-    let priced = allowed.map(|way| (way, price(way, ranks, network)));
-    priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Way::AllgatherSort, |(way, _)| way)
+/// The cheapest algorithm for this number of ranks on a network.
+pub fn choose_algorithm(ranks: u32, network: &LogGP) -> SplitAlgorithm {
+    let counts = (1..=MAX_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters < ranks);
+    let sorting = counts
+        .flat_map(|sorters| SplitAlgorithm::all(sorters).into_iter().filter(|algorithm| algorithm.sorters().is_some()));
+    let all = [SplitAlgorithm::AllgatherSort, SplitAlgorithm::Merge].into_iter().chain(sorting);
+    let allowed = all
+        .filter(|algorithm| algorithm.shares_table() || f64::from(ranks) * size_of::<u32>() as f64 <= MAX_TABLE_BYTES);
+    let with_costs = allowed.map(|algorithm| (algorithm, algorithm_cost(algorithm, ranks, network)));
+    with_costs.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(SplitAlgorithm::AllgatherSort, |(algorithm, _)| algorithm)
 }
 
-/// How many of so many ranks are to sort together where that is not said.
-pub fn sorters(ranks: u32, network: &LogGP) -> u32 {
-    let counts = (0..=MOST_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters <= ranks);
-    let price = |sorters: &u32| price(Way::Distributed { sorters: *sorters }, ranks, network);
-    counts.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1)
+/// The number of sorters to use where none is set.
+pub fn choose_sorters(ranks: u32, network: &LogGP) -> u32 {
+    let counts = (0..=MAX_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters <= ranks);
+    let cost = |sorters: &u32| algorithm_cost(SplitAlgorithm::Distributed { sorters: *sorters }, ranks, network);
+    counts.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
 }
 
-/// What a split costs, in microseconds. [thesis 2.3.1]
-pub fn price(way: Way, ranks: u32, network: &LogGP) -> f64 {
+/// The cost of a split, in microseconds. [thesis 2.3.1]
+pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, network: &LogGP) -> f64 {
     let n = f64::from(ranks);
-    let p = f64::from(way.sorters().unwrap_or(1).min(ranks));
+    let p = f64::from(algorithm.sorters().unwrap_or(1).min(ranks));
     let lg = |x: f64| x.max(1.0).log2().ceil();
     let alpha = network.latency + 2.0 * network.overhead;
-    let bytes = size_of::<Entry>() as f64 * network.per_byte;
-    let doubling = |entries: f64, steps: f64, touched: f64| steps * alpha + entries * (bytes + touched * ENTRY);
-    // What each of the p sorters sends to all others, and they to it.
-    let among = 2.0 * network.spacing();
+    let bytes = size_of::<SplitEntry>() as f64 * network.per_byte;
+    let allgather = |entries: f64, steps: f64, accesses: f64| steps * alpha + entries * (bytes + accesses * ENTRY_COST);
+    // What each of the p sorters sends to and receives from all others.
+    let among = 2.0 * network.message_interval();
     let find = 2.0 * (alpha + among * p);
-    // The thesis's phases, and the latencies that it leaves out: of collecting, of two messages in each round, of the exchange.
-    // Where splitters may be a little wrong, half the rounds of an exact search are needed.
+    // The phases of the thesis, and the latencies that it omits: of collecting, of two messages in each round, of the
+    // exchange. With approximate splitters, half the rounds of an exact search are needed.
     let sort = |rounds: f64| {
-        let (collect, exchange) = (bytes + 3.0 * ENTRY, bytes + ENTRY);
-        let phases = Split { collect, round: 2.0 * among * rounds, probe: 0.0, exchange, merge: ENTRY };
+        let (collect, exchange) = (bytes + 3.0 * ENTRY_COST, bytes + ENTRY_COST);
+        let phases = SplitCosts { collect, round: 2.0 * among * rounds, probe: 0.0, exchange, merge: ENTRY_COST };
         let steps = lg(n / p) + 2.0 * rounds * lg(n) + 1.0;
-        phases.parts(n, p).total() + steps * alpha + among * p + find
+        phases.phase_times(n, p).total() + steps * alpha + among * p + find
     };
-    match way {
-        Way::AllgatherSort => doubling(n, lg(n), 1.0 + lg(n)),
-        Way::Merge => doubling(n, lg(n), 3.0),
-        Way::Distributed { .. } => sort(1.0),
-        Way::Overlapped { .. } => sort(0.5),
-        Way::ParallelSort { .. } => sort(1.0) + doubling(n, lg(p), 2.0),
-        // Levels are a little more than the logarithm; each goes up and down its tree twice.
-        Way::Quick { .. } => 2.6 * lg(n) * lg(n) * alpha + doubling(n / p, lg(n / p), 1.0) + find,
+    match algorithm {
+        SplitAlgorithm::AllgatherSort => allgather(n, lg(n), 1.0 + lg(n)),
+        SplitAlgorithm::Merge => allgather(n, lg(n), 3.0),
+        SplitAlgorithm::Distributed { .. } => sort(1.0),
+        SplitAlgorithm::Overlapped { .. } => sort(0.5),
+        SplitAlgorithm::ParallelSort { .. } => sort(1.0) + allgather(n, lg(p), 2.0),
+        // The number of levels is slightly above lg n; each has two reductions and broadcasts on its tree.
+        SplitAlgorithm::Quick { .. } => 2.6 * lg(n) * lg(n) * alpha + allgather(n / p, lg(n / p), 1.0) + find,
     }
 }
 
@@ -67,16 +69,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_ranks_gather_and_many_share() {
+    fn small_communicators_gather_and_large_ones_distribute() {
         let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
         for ranks in 1..=64 {
-            assert!(!choose(ranks, &network).shares(), "{ranks}");
+            assert!(!choose_algorithm(ranks, &network).shares_table(), "{ranks}");
         }
-        assert_eq!(choose(2, &network), Way::AllgatherSort);
-        assert!(choose(1 << 20, &network).shares());
-        assert!(choose(1 << 27, &network).shares());
-        // The more ranks, the more sort.
-        let counts: Vec<u32> = (10..28).map(|bits| sorters(1 << bits, &network)).collect();
+        assert_eq!(choose_algorithm(2, &network), SplitAlgorithm::AllgatherSort);
+        assert!(choose_algorithm(1 << 20, &network).shares_table());
+        assert!(choose_algorithm(1 << 27, &network).shares_table());
+        // The number of sorters grows with the number of ranks.
+        let counts: Vec<u32> = (10..28).map(|bits| choose_sorters(1 << bits, &network)).collect();
         assert!(counts.is_sorted() && counts[0] < counts[17], "{counts:?}");
     }
 }

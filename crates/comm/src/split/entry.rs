@@ -1,100 +1,103 @@
-//! What is sorted of each rank when a communicator is split.
+//! The sort entries of a split.
 
 use bytemuck::{Pod, Zeroable};
 
-/// A rank with what it asked for. In the order of these, communicators lie one behind the other, their ranks in order.
+/// The sort entry of a rank. In this order, the new communicators follow each other, each with its ranks in order.
 ///
-/// The thesis has three fields, of which the last is an address or a rank. Here are both: ties are decided by the rank in the
-/// communicator that is split, and tables hold ranks of the world, which only the rank itself knows without a look-up.
+/// The entry of the thesis has three fields, the last of which is an address or a rank. This one has both: ties are
+/// broken by the rank in the communicator that is split, and tables hold world ranks, which only the rank itself knows
+/// without a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct Entry {
-    // What counts less lies first, so that where numbers begin with their lowest byte the whole is one number in memory.
-    /// The rank of the world.
-    at: u32,
-    /// The rank in the communicator that is split, and whether it stays out.
+pub struct SplitEntry {
+    // The least significant field comes first, so that on little-endian machines the entry is one integer in memory.
+    /// The world rank.
+    world_rank: u32,
+    /// The rank in the communicator that is split, and the undefined bit.
     rank: u32,
-    /// In the order of these.
+    /// The key, which orders ranks of one color.
     key: u32,
-    /// Ranks with the same are to be together.
-    colour: u32,
+    /// The color: ranks with the same color get into one communicator.
+    color: u32,
 }
 
-/// Words that ranks bring along; all get to know the highest of each.
-pub type Notes = [u64; 2];
+/// Words that accompany the entries; all ranks learn their elementwise maximum.
+pub type Piggyback = [u64; 2];
 
-/// The highest of each.
-pub(super) fn highest(one: Notes, other: Notes) -> Notes {
+/// The elementwise maximum.
+pub(super) fn elementwise_max(one: Piggyback, other: Piggyback) -> Piggyback {
     std::array::from_fn(|i| one[i].max(other[i]))
 }
 
-/// In `rank`, of a rank that stays out. Colour and key are then the highest ones, so that it comes behind all others.
-const OUT: u32 = 1 << 31;
+/// Set in `rank` for a rank without a color (`MPI_UNDEFINED`). Its color and key are the highest ones, so that it comes
+/// last.
+const UNDEFINED_BIT: u32 = 1 << 31;
 
-impl Entry {
-    /// Of a rank of the communicator that is split, which is that rank of the world; without a colour it stays out.
-    pub fn new(colour: Option<u32>, key: i32, rank: u32, at: u32) -> Self {
-        match colour {
-            Some(colour) => Self { colour, key: sortable(key), rank, at },
-            None => Self { colour: u32::MAX, key: u32::MAX, rank: rank | OUT, at },
+impl SplitEntry {
+    /// The entry of a rank of the communicator that is split, with its world rank; without a color it joins no new
+    /// communicator.
+    pub fn new(color: Option<u32>, key: i32, rank: u32, world_rank: u32) -> Self {
+        match color {
+            Some(color) => Self { color, key: order_preserving(key), rank, world_rank },
+            None => Self { color: u32::MAX, key: u32::MAX, rank: rank | UNDEFINED_BIT, world_rank },
         }
     }
 
     /// The rank in the communicator that is split.
     pub fn rank(&self) -> u32 {
-        self.rank & !OUT
+        self.rank & !UNDEFINED_BIT
     }
 
-    /// The rank of the world.
-    pub fn at(&self) -> u32 {
-        self.at
+    /// The world rank.
+    pub fn world_rank(&self) -> u32 {
+        self.world_rank
     }
 
-    /// Whether it is to be in a communicator at all.
-    pub fn takes_part(&self) -> bool {
-        self.rank & OUT == 0
+    /// Whether it joins a new communicator.
+    pub fn has_color(&self) -> bool {
+        self.rank & UNDEFINED_BIT == 0
     }
 
-    /// The same for all that are to be together, and for all that stay out.
-    pub fn group(&self) -> u64 {
-        u64::from(self.colour) | u64::from(!self.takes_part()) << 32
+    /// The same for all ranks of one new communicator, and for all ranks without a color.
+    pub fn group_key(&self) -> u64 {
+        u64::from(self.color) | u64::from(!self.has_color()) << 32
     }
 
-    /// What goes along with entries, in the place of one.
-    pub(super) fn of_notes(notes: Notes) -> Self {
-        bytemuck::cast(notes)
+    /// The piggyback, stored in the memory of an entry.
+    pub(super) fn from_piggyback(piggyback: Piggyback) -> Self {
+        bytemuck::cast(piggyback)
     }
 
-    /// That.
-    pub(super) fn as_notes(self) -> Notes {
+    /// The piggyback stored in this entry.
+    pub(super) fn to_piggyback(self) -> Piggyback {
         bytemuck::cast(self)
     }
 
-    /// All that is compared, in one number: comparisons of field after field are branches that nobody can predict.
+    /// All fields as one integer: comparing field by field would take unpredictable branches.
     #[inline]
-    fn number(&self) -> u128 {
-        let high = u64::from(self.colour) << 32 | u64::from(self.key);
-        let low = u64::from(self.rank) << 32 | u64::from(self.at);
+    fn sort_key(&self) -> u128 {
+        let high = u64::from(self.color) << 32 | u64::from(self.key);
+        let low = u64::from(self.rank) << 32 | u64::from(self.world_rank);
         u128::from(high) << 64 | u128::from(low)
     }
 }
 
-impl Ord for Entry {
+impl Ord for SplitEntry {
     #[inline]
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.number().cmp(&other.number())
+        self.sort_key().cmp(&other.sort_key())
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for SplitEntry {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// Unsigned numbers in the order of the signed ones.
-fn sortable(key: i32) -> u32 {
+/// Maps signed keys to unsigned ones, preserving their order.
+fn order_preserving(key: i32) -> u32 {
     key as u32 ^ 1 << 31
 }
 
@@ -103,21 +106,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_colour_then_key_then_rank_and_those_outside_come_last() {
+    fn the_order_is_color_then_key_then_rank_and_undefined_comes_last() {
         let sorted = [
-            Entry::new(Some(0), -5, 9, 1),
-            Entry::new(Some(0), 0, 3, 0),
-            Entry::new(Some(0), 0, 4, 0),
-            Entry::new(Some(0), 7, 0, 0),
-            Entry::new(Some(1), i32::MIN, 0, 0),
-            Entry::new(Some(u32::MAX), i32::MAX, u32::MAX >> 1, 0),
-            Entry::new(None, -1, 0, 0),
-            Entry::new(None, -9, 5, 0),
+            SplitEntry::new(Some(0), -5, 9, 1),
+            SplitEntry::new(Some(0), 0, 3, 0),
+            SplitEntry::new(Some(0), 0, 4, 0),
+            SplitEntry::new(Some(0), 7, 0, 0),
+            SplitEntry::new(Some(1), i32::MIN, 0, 0),
+            SplitEntry::new(Some(u32::MAX), i32::MAX, u32::MAX >> 1, 0),
+            SplitEntry::new(None, -1, 0, 0),
+            SplitEntry::new(None, -9, 5, 0),
         ];
         assert!(sorted.windows(2).all(|two| two[0] < two[1]));
-        assert_eq!(sorted[6].group(), sorted[7].group());
-        assert_ne!(sorted[5].group(), sorted[6].group());
-        assert_eq!((sorted[7].rank(), sorted[7].takes_part()), (5, false));
-        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(sorted[6].group_key(), sorted[7].group_key());
+        assert_ne!(sorted[5].group_key(), sorted[6].group_key());
+        assert_eq!((sorted[7].rank(), sorted[7].has_color()), (5, false));
+        assert_eq!(size_of::<SplitEntry>(), 16);
     }
 }

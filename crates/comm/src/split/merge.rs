@@ -1,29 +1,29 @@
-//! Merging sorted runs.
+//! Merging of sorted runs.
 
-use super::entry::Entry;
+use super::entry::SplitEntry;
 
-/// Two sorted runs as one.
-pub fn merge(left: &[Entry], right: &[Entry]) -> Vec<Entry> {
+/// Merges two sorted runs.
+pub fn merge(left: &[SplitEntry], right: &[SplitEntry]) -> Vec<SplitEntry> {
     let mut merged = Vec::with_capacity(left.len() + right.len());
     append_merged(&mut merged, left, right);
     merged
 }
 
-/// Merges two sorted runs behind what is there.
+/// Appends the merge of two sorted runs.
 ///
-/// 4.4 ns an entry, in the cache and out of it. Several places in turn are nearly twice as fast as long as everything is in the
-/// first cache, and slower elsewhere, since what they write has then to be cleared or copied.
-fn append_merged(merged: &mut Vec<Entry>, left: &[Entry], right: &[Entry]) {
+/// 4.4 ns per entry, in cache and out of cache. Merging at several positions in turn is nearly twice as fast while
+/// everything is in the L1 cache, and slower otherwise, since its output then has to be cleared or copied.
+fn append_merged(merged: &mut Vec<SplitEntry>, left: &[SplitEntry], right: &[SplitEntry]) {
     let (mut i, mut j) = (0, 0);
     loop {
-        // Neither can end within so many steps.
+        // Neither run can end within this number of steps.
         let steps = (left.len() - i).min(right.len() - j);
         if steps == 0 {
             break;
         }
         merged.extend((0..steps).map(|_| {
             let (a, b) = (left[i], right[j]);
-            // Which one is next is as good as random, so it is an index and no branch.
+            // Which one is next is practically random, so it is an index and not a branch.
             let is_left = a < b;
             i += usize::from(is_left);
             j += usize::from(!is_left);
@@ -34,10 +34,10 @@ fn append_merged(merged: &mut Vec<Entry>, left: &[Entry], right: &[Entry]) {
     merged.extend_from_slice(&right[j..]);
 }
 
-/// Many sorted runs as one, by merging two and two: lg p times through all. Also says how many entries it has written.
+/// Merges many sorted runs pairwise, in lg p passes. Also returns the number of entries written.
 ///
-/// All is written to and fro between two places: fresh memory costs as much as the merging.
-pub fn merge_all(mut runs: Vec<Vec<Entry>>) -> (Vec<Entry>, u64) {
+/// The passes alternate between two buffers: fresh memory costs as much as the merging.
+pub fn merge_all(mut runs: Vec<Vec<SplitEntry>>) -> (Vec<SplitEntry>, u64) {
     if runs.len() <= 1 {
         return (runs.pop().unwrap_or_default(), 0);
     }
@@ -59,8 +59,8 @@ pub fn merge_all(mut runs: Vec<Vec<Entry>>) -> (Vec<Entry>, u64) {
     (merged, work)
 }
 
-/// Merges two and two of these, one behind the other, and says how long the merged ones are.
-fn merge_pairs<'a>(mut runs: impl Iterator<Item = &'a [Entry]>, merged: &mut Vec<Entry>) -> Vec<usize> {
+/// Merges pairs of runs into one buffer, and returns the lengths of the merged runs.
+fn merge_pairs<'a>(mut runs: impl Iterator<Item = &'a [SplitEntry]>, merged: &mut Vec<SplitEntry>) -> Vec<usize> {
     let mut lengths = Vec::new();
     while let Some(left) = runs.next() {
         let right = runs.next().unwrap_or_default();
@@ -70,17 +70,17 @@ fn merge_pairs<'a>(mut runs: impl Iterator<Item = &'a [Entry]>, merged: &mut Vec
     lengths
 }
 
-/// Runs that are merged while they come: each with the one before it that is not longer, so that each entry is written about
-/// lg p times, as by [`merge_all`].
+/// Incremental merge of runs as they arrive: each with the preceding one while that is not longer, so that each entry
+/// is written about lg p times, as by [`merge_all`].
 #[derive(Default)]
-pub(super) struct Merging {
-    runs: Vec<Vec<Entry>>,
+pub(super) struct IncrementalMerge {
+    runs: Vec<Vec<SplitEntry>>,
     work: u64,
 }
 
-impl Merging {
-    /// Takes a run in.
-    pub(super) fn push(&mut self, mut run: Vec<Entry>) {
+impl IncrementalMerge {
+    /// Adds a run.
+    pub(super) fn push(&mut self, mut run: Vec<SplitEntry>) {
         while let Some(before) = self.runs.pop_if(|before| before.len() <= run.len()) {
             self.work += (before.len() + run.len()) as u64;
             run = merge(&before, &run);
@@ -88,8 +88,8 @@ impl Merging {
         self.runs.push(run);
     }
 
-    /// All of them as one, and how many entries were written for it.
-    pub(super) fn finish(mut self) -> (Vec<Entry>, u64) {
+    /// The merge of all runs, and the number of entries written.
+    pub(super) fn finish(mut self) -> (Vec<SplitEntry>, u64) {
         self.runs.reverse();
         let (merged, work) = merge_all(self.runs);
         (merged, work + self.work)
@@ -101,15 +101,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_become_one_in_both_ways() {
-        let all: Vec<Entry> = (0..200).map(|i| Entry::new(Some(i * 7919 % 5), i as i32 % 11, i, i)).collect();
+    fn both_merges_yield_the_sorted_entries() {
+        let all: Vec<SplitEntry> = (0..200).map(|i| SplitEntry::new(Some(i * 7919 % 5), i as i32 % 11, i, i)).collect();
         let mut sorted = all.clone();
         sorted.sort_unstable();
         for parts in [1, 2, 3, 7, 50, 200] {
-            let mut runs: Vec<Vec<Entry>> = all.chunks(all.len().div_ceil(parts)).map(<[Entry]>::to_vec).collect();
+            let mut runs: Vec<Vec<SplitEntry>> =
+                all.chunks(all.len().div_ceil(parts)).map(<[SplitEntry]>::to_vec).collect();
             runs.iter_mut().for_each(|run| run.sort_unstable());
             runs.insert(0, Vec::new());
-            let mut merging = Merging::default();
+            let mut merging = IncrementalMerge::default();
             runs.iter().for_each(|run| merging.push(run.clone()));
             assert_eq!(merging.finish().0, sorted);
             assert_eq!(merge_all(runs).0, sorted);

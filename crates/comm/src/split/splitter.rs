@@ -1,86 +1,86 @@
-//! One splitter: the entry before which so many of all entries stand, found by whoever is responsible for it.
+//! The search for a splitter: the entry with a given rank among all entries, found by its owner.
 //!
-//! In each round every rank proposes the median of those of its entries that are still possible, with how many they are. The
-//! weighted median of these is the next pivot: at least a quarter of all that are possible is then excluded, so lg n rounds
-//! find it. [Saukas and Song; Cheng et al.; thesis 2.3.1]
+//! In each round every rank proposes the median of its remaining candidates, with their number. The weighted median of
+//! these is the next pivot: it excludes at least a quarter of all candidates, so O(lg n) rounds find the splitter.
+//! [Saukas and Song; Cheng et al.; thesis 2.3.1]
 //!
-//! A rank answers a pivot by how many of its entries stand before it, and with both medians that it would propose next, for
-//! either outcome. So a round is two messages for each pair, not four.
+//! A rank answers a pivot with the number of its entries before it, and with the two medians that it would propose
+//! next, for either outcome. So a round takes two messages per pair instead of four.
 
 use bytemuck::{Pod, Zeroable};
 
-use super::entry::Entry;
+use super::entry::SplitEntry;
 
-/// Some of a rank's entries: how many, and the middle one.
+/// A range of a rank's entries: their number and their median.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Possible {
+pub(super) struct CandidateRange {
     count: u32,
-    median: Entry,
+    median: SplitEntry,
 }
 
-impl Possible {
-    fn of(table: &[Entry], from: u32, to: u32) -> Self {
-        if from >= to {
+impl CandidateRange {
+    fn of(table: &[SplitEntry], start: u32, end: u32) -> Self {
+        if start >= end {
             return Self::default();
         }
-        Self { count: to - from, median: table[((from + to) / 2) as usize] }
+        Self { count: end - start, median: table[((start + end) / 2) as usize] }
     }
 }
 
-/// What a rank says to a pivot.
+/// The answer of a rank to a pivot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Proposal {
-    /// How many of its entries stand before the pivot.
+    /// Number of its entries before the pivot.
     before: u32,
-    /// What is possible if the splitter is before the pivot.
-    lower: Possible,
-    /// What is possible if it is behind the pivot.
-    upper: Possible,
+    /// Its candidates if the splitter is before the pivot.
+    lower: CandidateRange,
+    /// Its candidates if the splitter is after the pivot.
+    upper: CandidateRange,
 }
 
-/// What whoever is responsible says to all.
+/// The message of the owner to all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Verdict {
-    /// Of the pivot before: one of the words below.
+pub(super) struct PivotResult {
+    /// The outcome for the previous pivot: one of the constants below.
     outcome: u32,
-    /// The next one, unless that was it.
-    pivot: Entry,
+    /// The next pivot, unless the splitter was found.
+    pivot: SplitEntry,
 }
 
-/// The splitter is behind the pivot, or there was none yet.
-const BEHIND: u32 = 0;
+/// The splitter is after the pivot, or there was no pivot yet.
+const AFTER: u32 = 0;
 /// The splitter is before the pivot.
 const BEFORE: u32 = 1;
 /// The pivot is the splitter.
 const FOUND: u32 = 2;
 
-/// The search for a splitter, as far as a rank's own entries go.
+/// The search for a splitter on one rank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+pub(super) struct SplitterSearch {
     from: u32,
     to: u32,
-    pivot: Option<(Entry, u32)>,
+    pivot: Option<(SplitEntry, u32)>,
     found: Option<u32>,
 }
 
-impl Search {
-    /// Among all of so many entries.
+impl SplitterSearch {
+    /// A search among all `entries` entries.
     pub(super) fn new(entries: usize) -> Self {
         Self { from: 0, to: entries as u32, pivot: None, found: None }
     }
 
-    /// What is said before there is a pivot.
-    pub(super) fn first(&self, table: &[Entry]) -> Proposal {
-        Proposal { upper: Possible::of(table, self.from, self.to), ..Proposal::default() }
+    /// The proposal before there is a pivot.
+    pub(super) fn first_proposal(&self, table: &[SplitEntry]) -> Proposal {
+        Proposal { upper: CandidateRange::of(table, self.from, self.to), ..Proposal::default() }
     }
 
-    /// Takes a verdict in, and says what is to be answered, unless it is the last one.
-    pub(super) fn hear(&mut self, verdict: Verdict, table: &[Entry]) -> Option<Proposal> {
+    /// Handles the result for a pivot, and returns the next proposal, unless it was the last one.
+    pub(super) fn on_pivot_result(&mut self, result: PivotResult, table: &[SplitEntry]) -> Option<Proposal> {
         if let Some((pivot, before)) = self.pivot {
-            match verdict.outcome {
+            match result.outcome {
                 FOUND => {
                     self.found = Some(before);
                     return None;
@@ -89,46 +89,47 @@ impl Search {
                 _ => self.from = before + u32::from(table.get(before as usize) == Some(&pivot)),
             }
         }
-        let pivot = verdict.pivot;
-        let possible = &table[self.from as usize..self.to as usize];
-        let before = self.from + possible.partition_point(|entry| *entry < pivot) as u32;
+        let pivot = result.pivot;
+        let candidates = &table[self.from as usize..self.to as usize];
+        let before = self.from + candidates.partition_point(|entry| *entry < pivot) as u32;
         self.pivot = Some((pivot, before));
-        let behind = before + u32::from(before < self.to && table[before as usize] == pivot);
+        let after = before + u32::from(before < self.to && table[before as usize] == pivot);
         Some(Proposal {
             before,
-            lower: Possible::of(table, self.from, before),
-            upper: Possible::of(table, behind, self.to),
+            lower: CandidateRange::of(table, self.from, before),
+            upper: CandidateRange::of(table, after, self.to),
         })
     }
 
-    /// How many of the rank's entries stand before the splitter, once that is known.
+    /// Number of the rank's entries before the splitter, once it is known.
     pub(super) fn found(&self) -> Option<u32> {
         self.found
     }
 }
 
-/// The search for a splitter, as whoever is responsible for it sees it.
+/// The search for a splitter on its owner.
 #[derive(Debug)]
-pub(super) struct Responsible {
-    /// So many of all entries are to stand before it,
+pub(super) struct SplitterOwner {
+    /// Number of all entries that should precede the splitter.
     target: u64,
-    /// give or take so many.
+    /// Maximum deviation from the target.
     tolerance: u64,
     proposals: Vec<Proposal>,
     missing: Vec<bool>,
-    pivot: Option<Entry>,
+    pivot: Option<SplitEntry>,
     rounds: u32,
 }
 
-impl Responsible {
-    /// For a splitter among the entries of so many ranks.
+impl SplitterOwner {
+    /// The search for a splitter among the entries of `ranks` ranks.
     pub(super) fn new(target: u64, tolerance: u64, ranks: u32) -> Self {
         let (proposals, missing) = (vec![Proposal::default(); ranks as usize], vec![true; ranks as usize]);
         Self { target, tolerance, proposals, missing, pivot: None, rounds: 0 }
     }
 
-    /// Takes a proposal in. Once all of a round are here, says what all are to be told, and whether that is the last.
-    pub(super) fn hear(&mut self, from: u32, proposal: Proposal) -> Option<(Verdict, bool)> {
+    /// Handles a proposal. Once all of a round have arrived, returns the message to all ranks, and whether it is the
+    /// last one.
+    pub(super) fn on_proposal(&mut self, from: u32, proposal: Proposal) -> Option<(PivotResult, bool)> {
         self.proposals[from as usize] = proposal;
         self.missing[from as usize] = false;
         if self.missing.contains(&true) {
@@ -141,75 +142,79 @@ impl Responsible {
             && before.abs_diff(self.target) <= self.tolerance
         {
             self.missing.fill(false);
-            return Some((Verdict { outcome: FOUND, pivot }, true));
+            return Some((PivotResult { outcome: FOUND, pivot }, true));
         }
-        let outcome = if self.pivot.is_some() && before > self.target { BEFORE } else { BEHIND };
-        let possible = self.proposals.iter().map(|it| if outcome == BEFORE { it.lower } else { it.upper });
-        let pivot = weighted_median(possible.filter(|possible| possible.count > 0).collect());
+        let outcome = if self.pivot.is_some() && before > self.target { BEFORE } else { AFTER };
+        let candidates =
+            self.proposals.iter().map(|proposal| if outcome == BEFORE { proposal.lower } else { proposal.upper });
+        let pivot = weighted_median(candidates.filter(|range| range.count > 0).collect());
         self.pivot = Some(pivot);
-        Some((Verdict { outcome, pivot }, false))
+        Some((PivotResult { outcome, pivot }, false))
     }
 
-    /// How many pivots there were.
+    /// Number of pivots.
     pub(super) fn rounds(&self) -> u32 {
         self.rounds
     }
 }
 
-/// The median before and behind which at most half of all stand.
-fn weighted_median(mut possible: Vec<Possible>) -> Entry {
-    possible.sort_unstable_by_key(|possible| possible.median);
-    let all: u64 = possible.iter().map(|possible| u64::from(possible.count)).sum();
+/// The weighted median: at most half of all candidates precede it, and at most half follow it.
+fn weighted_median(mut candidates: Vec<CandidateRange>) -> SplitEntry {
+    candidates.sort_unstable_by_key(|range| range.median);
+    let all: u64 = candidates.iter().map(|range| u64::from(range.count)).sum();
     let mut up_to = 0;
-    let middle = possible.iter().find(|possible| {
-        up_to += u64::from(possible.count);
+    let middle = candidates.iter().find(|range| {
+        up_to += u64::from(range.count);
         2 * up_to >= all
     });
-    middle.map_or(Entry::default(), |possible| possible.median)
+    middle.map_or(SplitEntry::default(), |range| range.median)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tables(ranks: u32, each: u32) -> Vec<Vec<Entry>> {
-        let entry = |i: u32| Entry::new(Some(0), (i.wrapping_mul(2_654_435_761) >> 12) as i32 % 1000, i, i);
+    fn tables(ranks: u32, each: u32) -> Vec<Vec<SplitEntry>> {
+        let entry = |i: u32| SplitEntry::new(Some(0), (i.wrapping_mul(2_654_435_761) >> 12) as i32 % 1000, i, i);
         (0..ranks)
             .map(|rank| {
-                let mut table: Vec<Entry> = (0..each + rank % 3).map(|i| entry(rank * 1000 + i)).collect();
+                let mut table: Vec<SplitEntry> = (0..each + rank % 3).map(|i| entry(rank * 1000 + i)).collect();
                 table.sort_unstable();
                 table
             })
             .collect()
     }
 
-    fn find(tables: &[Vec<Entry>], target: u64, tolerance: u64) -> (Vec<u32>, u32) {
-        let mut searches: Vec<Search> = tables.iter().map(|table| Search::new(table.len())).collect();
-        let mut responsible = Responsible::new(target, tolerance, tables.len() as u32);
+    fn find(tables: &[Vec<SplitEntry>], target: u64, tolerance: u64) -> (Vec<u32>, u32) {
+        let mut searches: Vec<SplitterSearch> = tables.iter().map(|table| SplitterSearch::new(table.len())).collect();
+        let mut owner = SplitterOwner::new(target, tolerance, tables.len() as u32);
         let mut proposals: Vec<Proposal> =
-            searches.iter().zip(tables).map(|(search, table)| search.first(table)).collect();
+            searches.iter().zip(tables).map(|(search, table)| search.first_proposal(table)).collect();
         for _ in 0..1000 {
-            let told = proposals.iter().enumerate().filter_map(|(i, it)| responsible.hear(i as u32, *it)).last();
-            let (verdict, _) = told.expect("all have said something");
-            proposals =
-                searches.iter_mut().zip(tables).filter_map(|(search, table)| search.hear(verdict, table)).collect();
+            let last = proposals.iter().enumerate().filter_map(|(i, it)| owner.on_proposal(i as u32, *it)).last();
+            let (result, _) = last.expect("all proposals have arrived");
+            proposals = searches
+                .iter_mut()
+                .zip(tables)
+                .filter_map(|(search, table)| search.on_pivot_result(result, table))
+                .collect();
             if proposals.is_empty() {
-                return (searches.iter().map(|search| search.found().unwrap()).collect(), responsible.rounds());
+                return (searches.iter().map(|search| search.found().unwrap()).collect(), owner.rounds());
             }
         }
         panic!("no splitter after 1000 rounds");
     }
 
     #[test]
-    fn exactly_so_many_stand_before_a_splitter() {
+    fn exact_splitters_have_the_target_rank() {
         for (ranks, each) in [(1, 5), (2, 1), (3, 7), (8, 100), (16, 3)] {
             let tables = tables(ranks, each);
-            let mut all: Vec<Entry> = tables.concat();
+            let mut all: Vec<SplitEntry> = tables.concat();
             all.sort_unstable();
             for target in 0..all.len() {
-                let (cuts, rounds) = find(&tables, target as u64, 0);
-                for (cut, table) in cuts.iter().zip(&tables) {
-                    assert_eq!(*cut as usize, table.partition_point(|entry| *entry < all[target]));
+                let (indices, rounds) = find(&tables, target as u64, 0);
+                for (index, table) in indices.iter().zip(&tables) {
+                    assert_eq!(*index as usize, table.partition_point(|entry| *entry < all[target]));
                 }
                 assert!(f64::from(rounds) <= 3.0 + 2.5 * (all.len() as f64).log2(), "{rounds} rounds");
             }
@@ -217,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn about_so_many_take_fewer_rounds() {
+    fn approximate_splitters_take_fewer_rounds() {
         let tables = tables(8, 900);
         let all: usize = tables.iter().map(Vec::len).sum();
         let target = all as u64 / 3;
-        let (cuts, few) = find(&tables, target, 100);
-        let before: u64 = cuts.iter().map(|cut| u64::from(*cut)).sum();
+        let (indices, few) = find(&tables, target, 100);
+        let before: u64 = indices.iter().map(|index| u64::from(*index)).sum();
         assert!(before.abs_diff(target) <= 100);
         assert!(few < find(&tables, target, 0).1);
     }

@@ -1,4 +1,4 @@
-//! What is wrong on one rank: it hears what is wrong, the others are told, and all can go on.
+//! Errors on one rank: it gets the error itself, the other ranks get `Aborted`, and the runtime stays usable.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -10,7 +10,7 @@ use crate::check::{Failure, Outcome, check, check_eq};
 
 type Active = ActiveMessages<Tally>;
 
-/// A runtime of one type, by a builder that a rank may do more with.
+/// Starts a runtime with one message type and what `more` adds to its builder.
 fn start(comm: &Comm, more: impl FnOnce(&mut Builder<Tally>)) -> Result<Active> {
     let mut build = Active::builder(comm);
     let value = build.port::<u64>("value");
@@ -19,7 +19,7 @@ fn start(comm: &Comm, more: impl FnOnce(&mut Builder<Tally>)) -> Result<Active> 
     build.start()
 }
 
-/// The last, the first and one between.
+/// The last rank, the first and one in between.
 fn ends(comm: &Comm) -> Vec<Rank> {
     let mut ends = vec![comm.size() - 1, 0, comm.size() / 2];
     ends.dedup();
@@ -39,7 +39,7 @@ pub(super) fn types(comm: &Comm) -> Outcome {
         let other = build.port::<u64>("other");
         build.on(other, |_, _, _| ());
     };
-    let configured: More = |build| build.configure_all("coalescing=17".parse().expect("that can be"));
+    let configured: More = |build| build.configure_all("coalescing=17".parse().expect("a configuration"));
     let reversed: More = |build| {
         let [second, first] = ["second", "first"].map(|name| build.port::<u8>(name));
         build.on(first, |_, _, _| ());
@@ -57,18 +57,18 @@ pub(super) fn types(comm: &Comm) -> Outcome {
     let combined: More = |build| {
         let other = build.port::<u32>("other");
         build.on(other, |_, _, _| ());
-        build.unique(other, |other| u64::from(*other));
+        build.dedup_by_key(other, |other| u64::from(*other));
     };
     let signed: More = |build| {
         let other = build.port::<i32>("other");
         build.on(other, |_, _, _| ());
     };
-    let counting: More = |build| build.detector(Detector::Counting);
+    let counting: More = |build| build.detector(Detector::FourCounter);
     for (most, one, words) in [
-        (another, sourced, ["`other` (u32, 4 bytes, coal", "`other` (u32, 4 bytes, with who sent it"]),
+        (another, sourced, ["`other` (u32, 4 bytes, coal", "`other` (u32, 4 bytes, with source"]),
         (another, combined, ["`other` (u32, 4 bytes, coal", "`other` (u32, 4 bytes, combined"]),
         (another, signed, ["`other` (u32", "`other` (i32"]),
-        (nothing, counting, ["the detector Auto", "the detector Counting"]),
+        (nothing, counting, ["the detector Auto", "the detector FourCounter"]),
         (nothing, another, ["`value` (u64, 8 bytes", "`other` (u32, 4 bytes"]),
         (another, nothing, ["`other` (u32, 4 bytes", "`value` (u64, 8 bytes"]),
         (another, longer, ["`other` (u32, 4 bytes", "`other` (u64, 8 bytes"]),
@@ -77,9 +77,9 @@ pub(super) fn types(comm: &Comm) -> Outcome {
     ] {
         for bad in ends(comm).into_iter().filter(|_| size > 1) {
             let error = start(comm, if me == bad { one } else { most }).err();
-            // The first rank's list, and that of the first that differs.
+            // Rank 0's list, and that of the first rank that differs.
             let differs = if bad == 0 { 1 } else { bad };
-            let Some(Error::TypesDiffer { first: 0, second, lists }) = &error else {
+            let Some(Error::MessageTypeMismatch { first: 0, second, lists }) = &error else {
                 return Err(Failure::new(format!("while rank {bad} differs: {error:?}")));
             };
             check_eq!(*second, differs, "the first rank that differs");
@@ -89,20 +89,20 @@ pub(super) fn types(comm: &Comm) -> Outcome {
             let text = error.as_ref().map(Error::to_string).unwrap_or_default();
             check!(lists.iter().all(|list| text.contains(list)), "not both lists in: {text}");
         }
-        works(&mut start(comm, most)?, comm)?;
+        check_usable(&mut start(comm, most)?, comm)?;
     }
     Ok(())
 }
 
-/// Everybody to everybody.
-fn works(am: &mut Active, comm: &Comm) -> Outcome {
+/// Checks that an epoch in which every rank sends to every rank succeeds.
+fn check_usable(am: &mut Active, comm: &Comm) -> Outcome {
     let mut build = Active::builder(comm);
     let value = build.port::<u64>("value");
     let mut tally = Tally::default();
     let mut ledger = Ledger::new(comm);
-    // Of the same type as that of the runtime: its first one.
+    // The port has the same index as the runtime's first type.
     am.epoch_for(&mut tally, 0..3 * comm.size(), |cx, _, i| {
-        ledger.sent(i % cx.ranks(), i as u64);
+        ledger.record_sent(i % cx.ranks(), i as u64);
         cx.send(value, i % cx.ranks(), i as u64);
     })?;
     ledger.check(comm, tally, "messages afterwards")
@@ -133,7 +133,7 @@ pub(super) fn registrations(comm: &Comm) -> Outcome {
             |build| {
                 let port = build.port::<u8>("asks");
                 build.on_from(port, |_, _, _, _| ());
-                build.unique(port, |message: &u8| u64::from(*message));
+                build.dedup_by_key(port, |message: &u8| u64::from(*message));
             },
             "message type `asks` is combined, and its handler asks who sent a message",
         ),
@@ -158,30 +158,30 @@ pub(super) fn registrations(comm: &Comm) -> Outcome {
             if is_wrong {
                 check!(matches!(error, Some(Error::Algorithm(_))), "wrong on rank {bad:?}: {error:?}");
             } else {
-                check!(matches!(error, Some(Error::TypesDiffer { .. })), "wrong on rank {bad:?}: {error:?}");
+                check!(matches!(error, Some(Error::MessageTypeMismatch { .. })), "wrong on rank {bad:?}: {error:?}");
             }
             check!(text.contains(words), "without `{words}`: {text}");
         }
-        works(&mut start(comm, |_| ())?, comm)?;
+        check_usable(&mut start(comm, |_| ())?, comm)?;
     }
     Ok(())
 }
 
-/// That a rank was refused and the others were told.
+/// Checks that the bad rank got its error and the others got `Aborted`.
 fn check_refused(comm: &Comm, bad: Rank, result: Result<u64>, want: &Error) -> Outcome {
     if comm.rank() == bad {
-        check_eq!(result.as_ref().err(), Some(want), "what was refused");
+        check_eq!(result.as_ref().err(), Some(want), "the error of the bad rank");
     } else {
-        check!(matches!(result, Err(Error::GaveUp { .. })), "while rank {bad} was refused: {result:?}");
+        check!(matches!(result, Err(Error::Aborted { .. })), "while rank {bad} was refused: {result:?}");
     }
     Ok(())
 }
 
-/// In bodies and in handlers, among many messages of everybody; what of those is left must not come to the next epoch.
+/// A bad destination in a body or a handler, among many messages of all ranks; none of them may reach the next epoch.
 pub(super) fn destination(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let every = routings(size);
-    for (turn, detector) in [Detector::Auto, Detector::Counting, Detector::NbxLike].into_iter().enumerate() {
+    for (turn, detector) in [Detector::Auto, Detector::FourCounter, Detector::Consensus].into_iter().enumerate() {
         let style = if turn == 1 { "bsp" } else { "am" };
         let config = format!("routing={},coalescing=7,style={style}", every[(turn + size) % every.len()]);
         let mut build = Active::builder(comm);
@@ -195,7 +195,7 @@ pub(super) fn destination(comm: &Comm) -> Outcome {
         let mut am = build.start()?;
         let missing = Error::BadRank { rank: size + 2, size };
         for (round, in_handler) in [false, true, false, true, true].into_iter().enumerate() {
-            // One of them at a time where there are many ranks.
+            // Only one of them where there are many ranks.
             let ends = ends(comm);
             for bad in ends.iter().copied().skip(round % ends.len()).take(if size > 8 { 1 } else { ends.len() }) {
                 let mut tally = Tally::default();
@@ -208,28 +208,28 @@ pub(super) fn destination(comm: &Comm) -> Outcome {
                     }
                 });
                 check_refused(comm, bad, result, &missing)
-                    .map_err(|failure| failure.during(format!("{config}, {detector:?}, round {round}")))?;
-                // The only one that sends anything.
+                    .map_err(|failure| failure.context(format!("{config}, {detector:?}, round {round}")))?;
+                // The bad rank is the only one that sends.
                 let result =
                     am.epoch_for(&mut tally, 0..usize::from(me == bad), |cx, _, _| cx.send(value, size + 2, 0));
                 check_refused(comm, bad, result, &missing)
-                    .map_err(|failure| failure.during(format!("{config}, {detector:?}, nobody else")))?;
-                // Now and then there is another at once.
+                    .map_err(|failure| failure.context(format!("{config}, {detector:?}, no other sender")))?;
+                // In one round the next failure follows immediately.
                 if round != 3 {
-                    works_without_reductions(&mut am, comm)?;
+                    check_usable_without_reductions(&mut am, comm)?;
                 }
             }
         }
-        works_without_reductions(&mut am, comm)?;
-        // What was dropped on its way is not counted; no number may be less than nothing.
+        check_usable_without_reductions(&mut am, comm)?;
+        // Dropped messages are not counted; no counter may underflow.
         let counted = am.statistics();
         check!(counted.iter().all(|known| known.sent.max(known.local) < 1 << 40), "messages counted: {counted:?}");
     }
     Ok(())
 }
 
-/// Values differ, so that none are combined.
-fn works_without_reductions(am: &mut Active, comm: &Comm) -> Outcome {
+/// Checks that an epoch succeeds; all values differ, so that no messages are combined.
+fn check_usable_without_reductions(am: &mut Active, comm: &Comm) -> Outcome {
     let mut build = Active::builder(comm);
     let value = build.port::<u64>("value");
     let mut tally = Tally::default();
@@ -237,39 +237,39 @@ fn works_without_reductions(am: &mut Active, comm: &Comm) -> Outcome {
     let me = comm.rank() as u64;
     am.epoch_for(&mut tally, 0..2 * comm.size() as u64, |cx, _, i| {
         let (to, number) = (i as usize % cx.ranks(), i << 20 | me);
-        ledger.sent(to, number);
+        ledger.record_sent(to, number);
         cx.send(value, to, number);
     })?;
-    ledger.check(comm, tally, "messages after an epoch that failed")
+    ledger.check(comm, tally, "messages after a failed epoch")
 }
 
-/// A body's own error ends its epoch.
+/// An error that a body returns ends the epoch.
 pub(super) fn body(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut am = start(comm, |_| ())?;
-    let own = Error::Algorithm("the body does not like it".to_owned());
+    let error = Error::Algorithm("the body does not like it".to_owned());
     for bad in ends(comm) {
         let result = am.epoch(&mut Tally::default(), |epoch| {
             epoch.progress()?;
-            if me == bad { Err(own.clone()) } else { Ok(()) }
+            if me == bad { Err(error.clone()) } else { Ok(()) }
         });
-        check_refused(comm, bad, result, &own)?;
-        works(&mut am, comm)?;
+        check_refused(comm, bad, result, &error)?;
+        check_usable(&mut am, comm)?;
     }
-    // All at once: each has an error of its own.
-    let result = am.epoch(&mut Tally::default(), |_| Err(own.clone()));
-    check_eq!(result.err(), Some(own), "an error of all of {size}");
-    works(&mut am, comm)
+    // All ranks fail at once: each gets its own error.
+    let result = am.epoch(&mut Tally::default(), |_| Err(error.clone()));
+    check_eq!(result.err(), Some(error), "an error on all of {size} ranks");
+    check_usable(&mut am, comm)
 }
 
-/// Who catches a panic of a handler can go on, and the others as well.
+/// After a rank catches a panic of a handler, all ranks can use the runtime.
 pub(super) fn panics(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let mut build = Active::builder(comm);
     let value = build.port::<u64>("value");
     let bad = build.port::<u8>("bad");
     build.on(value, |tally: &mut Tally, _, value| tally.add(value));
-    // Without the panic's own words on the terminal.
+    // `resume_unwind` does not call the panic hook, which would print a message.
     build.on(bad, |_, _, _| resume_unwind(Box::new("the handler panics")));
     let mut am = build.start()?;
     for victim in ends(comm) {
@@ -285,11 +285,11 @@ pub(super) fn panics(comm: &Comm) -> Outcome {
         match catch_unwind(AssertUnwindSafe(run)) {
             Err(_) => check!(me == victim, "a panic of another rank's handler"),
             Ok(result) => {
-                check!(me != victim, "the panic is gone");
-                check!(matches!(result, Err(Error::GaveUp { .. })), "while rank {victim} panics: {result:?}");
+                check!(me != victim, "the handler's panic was swallowed");
+                check!(matches!(result, Err(Error::Aborted { .. })), "while rank {victim} panics: {result:?}");
             }
         }
-        works(&mut am, comm)?;
+        check_usable(&mut am, comm)?;
     }
     Ok(())
 }

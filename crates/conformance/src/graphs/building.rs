@@ -1,136 +1,148 @@
-//! Rows are what edges say, however they are spread.
+//! The CSR has exactly the arcs of the edge list, for every distribution.
 
 use treepie::Comm;
-use treepie::graph::{Arc, Edge, Edges, Error, Graph, Layout, Orientation, Rows, Shape, View, Weighted};
+use treepie::graph::{
+    BuildOptions, Csr, CsrEdge, Edge, EdgeSource, Error, Graph, LocalView, Orientation, VertexLayout, WeightedEdge,
+};
 
-use super::{Drawn, seeds, shape};
+use super::{RandomGraph, build_options, seeds};
 use crate::check::{Failure, Outcome, check, check_eq};
 
 pub(super) fn shapes(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-        let drawn = Drawn::new(seed, orientation);
-        let shape = Shape {
+        let input = RandomGraph::new(seed, orientation);
+        let options = BuildOptions {
             symmetrize: seed % 7 == 0,
             directed: seed % 7 == 1,
-            backwards: true,
-            whole_weights: true,
-            ..shape(seed)
+            store_in_edges: true,
+            integer_weights: true,
+            ..build_options(seed)
         };
-        let during = |failure: Failure| failure.during(format!("seed {seed}, {shape:?}"));
-        let graph = Graph::<Weighted>::build(comm, &drawn, &shape).map_err(Failure::from).map_err(during)?;
-        let right = drawn.arcs(&shape);
-        check_eq!(graph.vertices(), right.len() as u64, "vertices, seed {seed}");
-        check_eq!(graph.arcs(), right.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs, seed {seed}");
-        let mut into = vec![Vec::new(); right.len()];
-        for (from, row) in (0..).zip(&right) {
+        let during = |failure: Failure| failure.context(format!("seed {seed}, {options:?}"));
+        let graph = Graph::<WeightedEdge>::build(comm, &input, &options).map_err(Failure::from).map_err(during)?;
+        let expected = input.arcs(&options);
+        check_eq!(graph.num_vertices(), expected.len() as u64, "vertices, seed {seed}");
+        check_eq!(graph.num_arcs(), expected.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs, seed {seed}");
+        let mut into = vec![Vec::new(); expected.len()];
+        for (from, row) in (0..).zip(&expected) {
             row.iter().for_each(|(to, weight)| into[*to as usize].push((from, *weight)));
         }
-        let names = names_seen(comm, &graph)?;
-        for place in 0..graph.own() {
-            let name = graph.layout().name(place) as usize;
-            check_rows(&graph, graph.out(), place, &right[name], &names).map_err(during)?;
-            let back = graph.back().expect("it was asked for");
-            check_rows(&graph, back, place, &into[name], &names).map_err(during)?;
-            check_eq!(graph.find(comm, name as u64).ok().and_then(|number| graph.mine(number)), Some(place), "{name}");
+        let ids = visible_vertex_ids(comm, &graph)?;
+        for local in 0..graph.num_local() {
+            let id = graph.layout().external_id(local) as usize;
+            check_rows(&graph, graph.out_edges(), local, &expected[id], &ids).map_err(during)?;
+            let in_edges = graph.in_edges().expect("in-edges are stored");
+            check_rows(&graph, in_edges, local, &into[id], &ids).map_err(during)?;
+            check_eq!(
+                graph.find_vertex(comm, id as u64).ok().and_then(|global| graph.local_index(global)),
+                Some(local),
+                "{id}"
+            );
         }
-        check!(graph.find(comm, right.len() as u64).is_err(), "there is no vertex behind the last, seed {seed}");
+        check!(graph.find_vertex(comm, expected.len() as u64).is_err(), "a vertex id past the last, seed {seed}");
     }
     Ok(())
 }
 
-/// The name of the vertex at each place.
-fn names_seen<A: Arc>(comm: &Comm, graph: &Graph<A>) -> Outcome<Vec<u64>> {
-    let view: &View = graph.view();
-    let mut names = vec![u64::MAX; view.len()];
-    view.own().enumerate().for_each(|(index, place)| names[place] = graph.layout().name(index));
-    view.gather(comm, &mut names)?;
-    Ok(names)
+/// The external id of each vertex of the local view, ghosts included.
+fn visible_vertex_ids<A: CsrEdge>(comm: &Comm, graph: &Graph<A>) -> Outcome<Vec<u64>> {
+    let view: &LocalView = graph.view();
+    let mut ids = vec![u64::MAX; view.len()];
+    view.local_range().enumerate().for_each(|(local, index)| ids[index] = graph.layout().external_id(local));
+    view.update_ghosts(comm, &mut ids)?;
+    Ok(ids)
 }
 
 fn check_rows(
-    graph: &Graph<Weighted>,
-    rows: &Rows<Weighted>,
-    place: usize,
-    right: &[(u64, f64)],
-    names: &[u64],
+    graph: &Graph<WeightedEdge>,
+    rows: &Csr<WeightedEdge>,
+    local: usize,
+    expected: &[(u64, f64)],
+    ids: &[u64],
 ) -> Outcome {
-    let layout: &Layout = graph.layout();
-    let arc = |arc: &Weighted| (names[arc.target() as usize], f64::from(arc.weight::<u32>()));
-    let mut row: Vec<_> = rows.row(place).iter().map(arc).collect();
+    let layout: &VertexLayout = graph.layout();
+    let arc = |arc: &WeightedEdge| (ids[arc.target() as usize], f64::from(arc.weight::<u32>()));
+    let mut row: Vec<_> = rows.row(local).iter().map(arc).collect();
     row.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
-    let mut right = right.to_vec();
-    right.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
-    check_eq!(row, right, "arcs of {}", layout.name(place));
-    let (near, far) = rows.parts(place);
-    let own = graph.view().own();
-    let is_near = |arc: &Weighted| own.contains(&(arc.target() as usize));
-    check!(near.iter().all(is_near) && !far.iter().any(is_near), "own ones come first, of {}", layout.name(place));
-    for arc in far {
+    let mut expected = expected.to_vec();
+    expected.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
+    check_eq!(row, expected, "arcs of {}", layout.external_id(local));
+    let (near, remote) = rows.local_and_remote(local);
+    let local_range = graph.view().local_range();
+    let is_near = |arc: &WeightedEdge| local_range.contains(&(arc.target() as usize));
+    check!(
+        near.iter().all(is_near) && !remote.iter().any(is_near),
+        "arcs to local vertices come first, of {}",
+        layout.external_id(local)
+    );
+    for arc in remote {
         let (rank, at) = graph.view().owner(arc.target());
-        let number = layout.first(rank) + u64::from(at);
-        check_eq!(layout.place(number), (rank, at), "an owner");
-        check!(rank != layout.rank(), "those of others are others'");
+        let global = layout.first_global_id(rank) + u64::from(at);
+        check_eq!(layout.owner(global), (rank, at), "an owner");
+        check!(rank != layout.rank(), "a remote arc to a local vertex");
     }
     Ok(())
 }
 
-/// Names up to 2^64 and few of them, or with small gaps: they are listed, not counted.
-pub(super) fn far_apart(comm: &Comm) -> Outcome {
+/// Few ids up to 2^64, or ids with small gaps: vertices are then listed instead of a range.
+pub(super) fn sparse_ids(comm: &Comm) -> Outcome {
     for seed in seeds(comm).take(12) {
-        let mut drawn = Drawn::new(seed, Orientation::Undirected);
-        drawn.is_known = false;
-        let far = |name: u64| match seed % 2 {
-            0 => name.wrapping_mul(0x0123_4567_89ab_cdef) ^ 1 << 63,
-            _ => 3 * name + 5,
+        let mut input = RandomGraph::new(seed, Orientation::Undirected);
+        input.is_vertex_count_known = false;
+        let spread = |id: u64| match seed % 2 {
+            0 => id.wrapping_mul(0x0123_4567_89ab_cdef) ^ 1 << 63,
+            _ => 3 * id + 5,
         };
-        let mut right = drawn.arcs(&Shape::default());
-        drawn.edges.iter_mut().for_each(|edge| (edge.from, edge.to) = (far(edge.from), far(edge.to)));
-        let mut names: Vec<u64> = drawn.edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
-        names.sort_unstable();
-        names.dedup();
-        if names.is_empty() {
+        let mut expected = input.arcs(&BuildOptions::default());
+        input.edges.iter_mut().for_each(|edge| (edge.from, edge.to) = (spread(edge.from), spread(edge.to)));
+        let mut ids: Vec<u64> = input.edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
             continue;
         }
-        let graph = Graph::<u32>::build(comm, &drawn, &Shape::default())?;
-        check_eq!(graph.vertices(), names.len() as u64, "vertices, seed {seed}");
-        let seen = names_seen(comm, &graph)?;
-        let by_far = |name: u64| (0..).find(|near| far(*near) == name).expect("it was made of one");
-        for place in 0..graph.own() {
-            let name = graph.layout().name(place);
-            let mut row: Vec<u64> = graph.out().row(place).iter().map(|arc| by_far(seen[*arc as usize])).collect();
+        let graph = Graph::<u32>::build(comm, &input, &BuildOptions::default())?;
+        check_eq!(graph.num_vertices(), ids.len() as u64, "vertices, seed {seed}");
+        let seen = visible_vertex_ids(comm, &graph)?;
+        let original = |id: u64| (0..).find(|dense| spread(*dense) == id).expect("an id of the graph");
+        for local in 0..graph.num_local() {
+            let id = graph.layout().external_id(local);
+            let mut row: Vec<u64> =
+                graph.out_edges().row(local).iter().map(|arc| original(seen[*arc as usize])).collect();
             row.sort_unstable();
-            let right = &mut right[by_far(name) as usize];
-            right.sort_by_key(|arc| arc.0);
-            check_eq!(row, right.iter().map(|arc| arc.0).collect::<Vec<_>>(), "arcs of {name}, seed {seed}");
+            let expected = &mut expected[original(id) as usize];
+            expected.sort_by_key(|arc| arc.0);
+            check_eq!(row, expected.iter().map(|arc| arc.0).collect::<Vec<_>>(), "arcs of {id}, seed {seed}");
         }
-        for name in names {
-            let number = graph.find(comm, name)?;
-            let is_here = graph.mine(number).map(|place| graph.layout().name(place));
-            check!(is_here.is_none_or(|found| found == name), "{name} is found at {is_here:?}");
+        for id in ids {
+            let global = graph.find_vertex(comm, id)?;
+            let is_here = graph.local_index(global).map(|local| graph.layout().external_id(local));
+            check!(is_here.is_none_or(|found| found == id), "{id} is found at {is_here:?}");
         }
-        check!(graph.find(comm, 12_345_678).is_err(), "a name that there is not");
+        check!(graph.find_vertex(comm, 12_345_678).is_err(), "an unknown vertex id");
     }
     Ok(())
 }
 
-/// A bad edge on one rank is an error of all, and the same one.
+/// A bad edge on one rank is the same error on all ranks.
 pub(super) fn refused(comm: &Comm) -> Outcome {
     let edges = |bad: Edge| {
         let mut edges: Vec<Edge> = (0..100).map(|i| Edge::new(i % 10, i % 7)).collect();
         edges[61] = bad;
-        Drawn { vertices: 10, edges, is_known: true, orientation: Orientation::Directed }
+        RandomGraph { vertices: 10, edges, is_vertex_count_known: true, orientation: Orientation::Directed }
     };
-    let whole = Shape { whole_weights: true, ..Shape::default() };
-    let tell = |drawn: &dyn Edges, shape: &Shape| match Graph::<Weighted>::build(comm, drawn, shape) {
-        Err(Error::Input(what)) => what,
-        other => format!("{:?}", other.map(|graph| graph.arcs())),
-    };
-    let outside = tell(&edges(Edge::new(3, 10)), &Shape::default());
-    check_eq!(outside, "vertex 10 of an edge is not below the number of vertices, 10", "an end that there is not");
-    let negative = tell(&edges(Edge { weight: -1.0, ..Edge::new(1, 2) }), &Shape::default());
-    check_eq!(negative, "a weight is -1, not a number from 0 on", "a negative weight");
-    let part = tell(&edges(Edge { weight: 0.5, ..Edge::new(1, 2) }), &whole);
-    check_eq!(part, "a weight is 0.5, not a whole number from 0 to 2^32-1", "a weight that is not whole");
+    let integer = BuildOptions { integer_weights: true, ..BuildOptions::default() };
+    let error_of =
+        |input: &dyn EdgeSource, options: &BuildOptions| match Graph::<WeightedEdge>::build(comm, input, options) {
+            Err(Error::Input(what)) => what,
+            other => format!("{:?}", other.map(|graph| graph.num_arcs())),
+        };
+    let outside = error_of(&edges(Edge::new(3, 10)), &BuildOptions::default());
+    check_eq!(outside, "vertex 10 of an edge is not below the number of vertices, 10", "an endpoint out of range");
+    let negative = error_of(&edges(Edge { weight: -1.0, ..Edge::new(1, 2) }), &BuildOptions::default());
+    check_eq!(negative, "a weight is -1, not a non-negative number", "a negative weight");
+    let fraction = error_of(&edges(Edge { weight: 0.5, ..Edge::new(1, 2) }), &integer);
+    check_eq!(fraction, "a weight is 0.5, not a whole number from 0 to 2^32-1", "a weight that is not an integer");
     Ok(())
 }

@@ -1,81 +1,83 @@
-//! Algorithms made of several searches: strongly connected components, and betweenness.
+//! Algorithms that run several searches: strongly connected components and betweenness centrality.
 
 use treepie::Comm;
-use treepie::graph::betweenness::{self, Betweenness, Hops, Lengths, Measure};
-use treepie::graph::{Graph, Messages, Orientation, Result, Shape, Weighted, components, scc};
+use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
+use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, Result, WeightedEdge, components, scc};
 
-use super::{Drawn, messages, oracle, seeds, shape};
+use super::{RandomGraph, am_config, build_options, oracle, seeds};
 use crate::check::{Outcome, check, check_eq};
 
-/// Those with few vertices: what is right is found slowly.
-const FEW: u64 = 70;
+/// Vertices of the largest graph: the serial oracle is slow.
+const MAX_VERTICES: u64 = 70;
 
-fn drawn(seed: u64) -> Option<(Drawn, Shape)> {
+fn random_graph(seed: u64) -> Option<(RandomGraph, BuildOptions)> {
     let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-    let shape = Shape { backwards: true, whole_weights: true, ..shape(seed) };
-    Some((Drawn::new(seed, orientation), shape)).filter(|(drawn, _)| (1..FEW).contains(&drawn.count()))
+    let options = BuildOptions { store_in_edges: true, integer_weights: true, ..build_options(seed) };
+    Some((RandomGraph::new(seed, orientation), options))
+        .filter(|(input, _)| (1..MAX_VERTICES).contains(&input.num_vertices()))
 }
 
-pub(super) fn strong(comm: &Comm) -> Outcome {
-    for (seed, (drawn, shape)) in seeds(comm).filter_map(|seed| Some((seed, drawn(seed)?))) {
-        let messages = messages(seed);
-        let graph = Graph::<u32>::build(comm, &drawn, &shape)?;
-        let right = oracle::strong(&drawn.arcs(&shape), |name| graph.layout().number(name).expect("it is a name"));
-        let mut search = scc::Search::new(comm, &graph, &messages)?;
+pub(super) fn strong_components(comm: &Comm) -> Outcome {
+    for (seed, (input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
+        let config = am_config(seed);
+        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let expected =
+            oracle::strong_components(&input.arcs(&options), |id| graph.layout().global_id(id).expect("a vertex id"));
+        let mut search = scc::SccSearch::new(comm, &graph, &config)?;
         search.run()?;
-        for (place, label) in search.labels().iter().enumerate() {
-            let name = graph.layout().name(place) as usize;
-            check_eq!(*label, right[name], "label of {name}, seed {seed}, {messages:?}");
+        for (local, label) in search.labels().iter().enumerate() {
+            let id = graph.layout().external_id(local) as usize;
+            check_eq!(*label, expected[id], "label of {id}, seed {seed}, {config:?}");
         }
-        scc::verify(comm, &graph, search.labels(), &messages)?;
-        let mut names = right.clone();
-        names.sort_unstable();
-        names.dedup();
-        check_eq!(components::count(comm, &graph, search.labels())?.components, names.len() as u64, "seed {seed}");
+        scc::verify(comm, &graph, search.labels(), &config)?;
+        let mut ids = expected.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        check_eq!(components::summarize(comm, &graph, search.labels())?.components, ids.len() as u64, "seed {seed}");
     }
     Ok(())
 }
 
-pub(super) fn between(comm: &Comm) -> Outcome {
-    for (seed, (mut drawn, shape)) in seeds(comm).filter_map(|seed| Some((seed, drawn(seed)?))) {
-        let travels = messages(seed);
+pub(super) fn betweenness_centrality(comm: &Comm) -> Outcome {
+    for (seed, (mut input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
+        let config = am_config(seed);
         if seed.is_multiple_of(2) {
-            let graph = Graph::<Weighted>::build(comm, &drawn, &shape)?;
-            let measure = || Lengths::<u32>::new(comm, &graph, None, &travels);
-            scores(comm, &drawn.arcs(&shape), seed, &travels, measure)?;
+            let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+            let measure = || WeightedMetric::<u32>::new(comm, &graph, None, &config);
+            scores(comm, &input.arcs(&options), seed, &config, measure)?;
         } else {
-            drawn.edges.iter_mut().for_each(|edge| edge.weight = 1.0);
-            let graph = Graph::<u32>::build(comm, &drawn, &shape)?;
-            scores(comm, &drawn.arcs(&shape), seed, &travels, || Hops::new(comm, &graph, &travels))?;
+            input.edges.iter_mut().for_each(|edge| edge.weight = 1.0);
+            let graph = Graph::<u32>::build(comm, &input, &options)?;
+            scores(comm, &input.arcs(&options), seed, &config, || HopMetric::new(comm, &graph, &config))?;
         }
     }
     Ok(())
 }
 
-fn scores<'g, M: Measure<'g>>(
+fn scores<'g, M: PathMetric<'g>>(
     comm: &Comm,
     arcs: &oracle::Arcs,
     seed: u64,
-    travels: &Messages,
+    config: &AmConfig,
     measure: impl Fn() -> Result<M>,
 ) -> Outcome {
     let graph = measure()?.graph();
-    let names = [0, arcs.len() as u64 / 2, arcs.len() as u64 - 1];
-    let number = |name: &u64| graph.layout().number(*name).expect("it is a name");
-    let sources: Vec<u64> = names.iter().map(number).collect();
-    let mut search = Betweenness::new(comm, measure()?, travels)?;
+    let ids = [0, arcs.len() as u64 / 2, arcs.len() as u64 - 1];
+    let global = |id: &u64| graph.layout().global_id(*id).expect("a vertex id");
+    let sources: Vec<u64> = ids.iter().map(global).collect();
+    let mut search = Betweenness::new(comm, measure()?, config)?;
     for source in &sources {
         search.run(*source)?;
     }
-    let right = oracle::betweenness(arcs, &names);
-    let times = if graph.is_symmetric() { 2.0 } else { 1.0 };
+    let expected = oracle::betweenness(arcs, &ids);
+    let divisor = if graph.is_symmetric() { 2.0 } else { 1.0 };
     let scores = search.scores();
-    for (place, score) in scores.iter().enumerate() {
-        let name = graph.layout().name(place) as usize;
-        let right = right[name] / times;
-        let is_near = (score - right).abs() <= 1e-9 * right.max(1.0);
-        check!(is_near, "the score of {name} is {score}, not {right}, seed {seed}, {travels:?}");
+    for (local, score) in scores.iter().enumerate() {
+        let id = graph.layout().external_id(local) as usize;
+        let expected = expected[id] / divisor;
+        let is_near = (score - expected).abs() <= 1e-9 * expected.max(1.0);
+        check!(is_near, "the score of {id} is {score}, not {expected}, seed {seed}, {config:?}");
     }
-    betweenness::verify(comm, &mut measure()?, sources.iter().copied(), &scores, travels)?;
+    betweenness::verify(comm, &mut measure()?, sources.iter().copied(), &scores, config)?;
     Ok(())
 }

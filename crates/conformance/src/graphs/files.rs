@@ -1,28 +1,29 @@
-//! Graphs that were saved are the same on another number of ranks, and those that are spread as a file says are the
-//! same, too.
+//! Saved graphs are the same when loaded on another number of ranks, and so are graphs distributed by a partition file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use treepie::Comm;
-use treepie::graph::bfs::{UNREACHED, direction};
-use treepie::graph::{Edges, Files, Graph, Orientation, Shape, Weighted, Weights, components, sssp};
+use treepie::graph::bfs::{UNREACHED, direction_optimizing};
+use treepie::graph::{
+    BuildOptions, EdgeFiles, EdgeSource, Graph, Orientation, WeightKind, WeightedEdge, components, sssp,
+};
 
-use super::{Drawn, fewer_seeds, messages, oracle, shape};
+use super::{RandomGraph, am_config, build_options, fewer_seeds, oracle};
 use crate::check::{Failure, Outcome, check, check_eq};
 
-/// A file that all ranks know, and the first one removes in the end.
-struct Shared {
+/// A file whose path all ranks know. Rank 0 removes it when dropped.
+struct SharedFile {
     path: PathBuf,
     is_first: bool,
 }
 
-impl Shared {
-    /// All ranks call it.
+impl SharedFile {
+    /// Collective: broadcasts a unique path.
     fn new(comm: &Comm, ending: &str) -> Outcome<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // The first rank's, as ranks may be processes or threads of one.
+        // Rank 0's numbers, as ranks may be processes or threads of one.
         let mut numbers = [std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)];
         comm.bcast(&mut numbers, 0)?;
         let name = format!("treepie-conformance-{}-{}.{ending}", numbers[0], numbers[1]);
@@ -30,7 +31,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedFile {
     fn drop(&mut self) {
         if self.is_first {
             let _ = fs::remove_file(&self.path);
@@ -38,76 +39,84 @@ impl Drop for Shared {
     }
 }
 
-fn drawn(seed: u64) -> (Drawn, Shape) {
+fn random_graph(seed: u64) -> (RandomGraph, BuildOptions) {
     let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-    (Drawn::new(seed, orientation), Shape { backwards: true, whole_weights: true, ..shape(seed) })
+    (
+        RandomGraph::new(seed, orientation),
+        BuildOptions { store_in_edges: true, integer_weights: true, ..build_options(seed) },
+    )
 }
 
 pub(super) fn saved(comm: &Comm) -> Outcome {
-    let file = Shared::new(comm, "tpg")?;
+    let file = SharedFile::new(comm, "tpg")?;
     for seed in fewer_seeds(comm, 16) {
-        let (drawn, shape) = drawn(seed);
-        let arcs = drawn.arcs(&shape);
-        let graph = Graph::<Weighted>::build(comm, &drawn, &shape)?;
-        graph.save(comm, &file.path, Weights::Whole)?;
-        found(comm, &graph, &arcs, seed)?;
-        // Half of them have it again, in another way.
+        let (input, options) = random_graph(seed);
+        let arcs = input.arcs(&options);
+        let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+        graph.save(comm, &file.path, WeightKind::Integer)?;
+        check_distances(comm, &graph, &arcs, seed)?;
+        // Half of the ranks load it with other build options.
         let is_reader = comm.rank().is_multiple_of(2);
         if let Some(readers) = comm.split(is_reader.then_some(0), 0)? {
-            let again = Shape { backwards: true, whole_weights: true, ..super::shape(seed / 2 + 1) };
-            let again = Shape { dedupe: false, drop_self_loops: false, ..again };
-            let during = |failure: Failure| failure.during(format!("seed {seed}, read with {again:?}"));
-            reread(&readers, &file.path, &again, &arcs, &graph, seed).map_err(during)?;
+            let again =
+                BuildOptions { store_in_edges: true, integer_weights: true, ..super::build_options(seed / 2 + 1) };
+            let again = BuildOptions { dedupe: false, drop_self_loops: false, ..again };
+            let during = |failure: Failure| failure.context(format!("seed {seed}, read with {again:?}"));
+            check_reload(&readers, &file.path, &again, &arcs, &graph, seed).map_err(during)?;
         }
         comm.barrier()?;
     }
     Ok(())
 }
 
-fn reread(
+fn check_reload(
     comm: &Comm,
     file: &Path,
-    shape: &Shape,
+    options: &BuildOptions,
     arcs: &oracle::Arcs,
-    before: &Graph<Weighted>,
+    before: &Graph<WeightedEdge>,
     seed: u64,
 ) -> Outcome {
-    let files = Files::open(&[file.to_owned()], None)?;
-    check_eq!(files.weights(), Weights::Whole, "weights");
-    let graph = Graph::<Weighted>::build(comm, &files, shape)?;
-    check_eq!((graph.vertices(), graph.arcs()), (before.vertices(), before.arcs()), "vertices and arcs");
-    check_eq!(graph.is_symmetric(), before.is_symmetric(), "whether all arcs go both ways");
-    found(comm, &graph, arcs, seed)
+    let files = EdgeFiles::open(&[file.to_owned()], None)?;
+    check_eq!(files.weights(), WeightKind::Integer, "weights");
+    let graph = Graph::<WeightedEdge>::build(comm, &files, options)?;
+    check_eq!(
+        (graph.num_vertices(), graph.num_arcs()),
+        (before.num_vertices(), before.num_arcs()),
+        "vertices and arcs"
+    );
+    check_eq!(graph.is_symmetric(), before.is_symmetric(), "whether the graph is symmetric");
+    check_distances(comm, &graph, arcs, seed)
 }
 
-/// Levels and lengths from a vertex are right.
-fn found(comm: &Comm, graph: &Graph<Weighted>, arcs: &oracle::Arcs, seed: u64) -> Outcome {
-    let travels = messages(seed);
-    for name in [0, arcs.len() as u64 / 2].into_iter().filter(|name| *name < arcs.len() as u64) {
-        let root = graph.find(comm, name)?;
-        let levels = oracle::levels(arcs, &[name]);
-        let mut search = direction::Search::<Weighted, u64>::new(comm, graph, &travels)?;
-        for (place, label) in search.run(root)?.iter().enumerate() {
-            let to = graph.layout().name(place) as usize;
-            check_eq!(label.level, levels[to].unwrap_or(UNREACHED), "level of {to} from {name}, seed {seed}");
+/// Checks BFS levels and shortest distances from two vertices.
+fn check_distances(comm: &Comm, graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, seed: u64) -> Outcome {
+    let config = am_config(seed);
+    for id in [0, arcs.len() as u64 / 2].into_iter().filter(|id| *id < arcs.len() as u64) {
+        let root = graph.find_vertex(comm, id)?;
+        let levels = oracle::levels(arcs, &[id]);
+        let mut search = direction_optimizing::DirectionOptimizingBfs::<WeightedEdge, u64>::new(comm, graph, &config)?;
+        for (local, label) in search.run(root)?.iter().enumerate() {
+            let to = graph.layout().external_id(local) as usize;
+            check_eq!(label.level, levels[to].unwrap_or(UNREACHED), "level of {to} from {id}, seed {seed}");
         }
-        let right = oracle::lengths(arcs, name, |length, weight| length + weight);
-        let mut search = sssp::Search::<u32>::new(comm, graph, None, &travels)?;
+        let expected = oracle::distances(arcs, id, |distance, weight| distance + weight);
+        let mut search = sssp::DeltaStepping::<u32>::new(comm, graph, None, &config)?;
         search.run(root)?;
-        for (place, length) in search.lengths().into_iter().enumerate() {
-            let to = graph.layout().name(place) as usize;
-            let length = if length < u32::MAX { f64::from(length) } else { f64::INFINITY };
-            check_eq!(length, right[to], "length to {to} from {name}, seed {seed}");
+        for (local, distance) in search.distances().into_iter().enumerate() {
+            let to = graph.layout().external_id(local) as usize;
+            let distance = if distance < u32::MAX { f64::from(distance) } else { f64::INFINITY };
+            check_eq!(distance, expected[to], "distance to {to} from {id}, seed {seed}");
         }
     }
     Ok(())
 }
 
 pub(super) fn partitioned(comm: &Comm) -> Outcome {
-    let file = Shared::new(comm, "part")?;
+    let file = SharedFile::new(comm, "part")?;
     for seed in fewer_seeds(comm, 16) {
-        let (drawn, shape) = drawn(seed);
-        let arcs = drawn.arcs(&shape);
+        let (input, options) = random_graph(seed);
+        let arcs = input.arcs(&options);
         // Sometimes fewer parts than ranks, and sometimes more.
         let parts = 1 + seed % (2 * comm.size() as u64);
         let part = |vertex: usize| (vertex as u64 * 5 + seed / 7) % parts;
@@ -116,30 +125,32 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
             fs::write(&file.path, text).map_err(|error| Failure::new(error.to_string()))?;
         }
         comm.barrier()?;
-        let shape = Shape { partition: Some(file.path.clone()), ..shape };
-        let graph = Graph::<Weighted>::build(comm, &drawn, &shape)?;
-        check_eq!(graph.vertices(), arcs.len() as u64, "vertices, seed {seed}");
-        for place in 0..graph.own() {
-            let name = graph.layout().name(place) as usize;
-            check_eq!(part(name) % comm.size() as u64, comm.rank() as u64, "whose {name} is, seed {seed}");
+        let options = BuildOptions { partition_file: Some(file.path.clone()), ..options };
+        let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+        check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices, seed {seed}");
+        for local in 0..graph.num_local() {
+            let id = graph.layout().external_id(local) as usize;
+            check_eq!(part(id) % comm.size() as u64, comm.rank() as u64, "the owner of {id}, seed {seed}");
         }
-        found(comm, &graph, &arcs, seed)?;
+        check_distances(comm, &graph, &arcs, seed)?;
         if graph.is_symmetric() {
-            let plain = Graph::<u32>::build(comm, &drawn, &shape)?;
-            let labels = components::sampling::run(comm, &plain, &messages(seed))?.labels;
-            let right = oracle::components(&arcs);
-            let roots = (0..).zip(&right).filter(|(name, root): &(u64, &u64)| name == *root).count() as u64;
-            check_eq!(components::count(comm, &plain, &labels)?.components, roots, "components, seed {seed}");
+            let plain = Graph::<u32>::build(comm, &input, &options)?;
+            let labels = components::sampling::run(comm, &plain, &am_config(seed))?.labels;
+            let expected = oracle::components(&arcs);
+            let roots = (0..).zip(&expected).filter(|(id, root): &(u64, &u64)| id == *root).count() as u64;
+            check_eq!(components::summarize(comm, &plain, &labels)?.components, roots, "components, seed {seed}");
         }
         comm.barrier()?;
     }
-    let few = Drawn { vertices: 3, edges: vec![], is_known: true, orientation: Orientation::Directed };
+    let few =
+        RandomGraph { vertices: 3, edges: vec![], is_vertex_count_known: true, orientation: Orientation::Directed };
     if comm.rank() == 0 {
         fs::write(&file.path, "0\n1\n0\nx\n").map_err(|error| Failure::new(error.to_string()))?;
     }
     comm.barrier()?;
-    let shape = Shape { partition: Some(file.path.clone()), ..Shape::default() };
-    let refused = Graph::<u32>::build(comm, &few, &shape).map(|graph| graph.arcs()).map_err(|error| error.to_string());
+    let options = BuildOptions { partition_file: Some(file.path.clone()), ..BuildOptions::default() };
+    let refused =
+        Graph::<u32>::build(comm, &few, &options).map(|graph| graph.num_arcs()).map_err(|error| error.to_string());
     check!(refused.as_ref().is_err_and(|error| error.contains(":4: `x` is no part")), "a bad line: {refused:?}");
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! What the reference implementation of Graph 500 finds, on the same graphs.
+//! Results of the Graph 500 reference implementation on the same graphs.
 //!
-//! Its seeds are 2 and 3, with 16 edges a vertex. Levels and lengths are unique: also lengths, though sums are rounded, as rounding
-//! keeps the order.
+//! Its seeds are 2 and 3, its edge factor is 16. Levels and distances are unique; distances too, although sums are
+//! rounded, since rounding is monotonic.
 
 use treepie::Comm;
-use treepie::graph::bfs::{self, direction, exchange};
+use treepie::graph::bfs::{self, direction_optimizing, sparse_exchange};
 use treepie::graph::generate::Kronecker;
-use treepie::graph::{Graph, Messages, Shape, Weighted, sssp};
+use treepie::graph::{AmConfig, BuildOptions, Graph, WeightedEdge, sssp};
 
-use super::is_long;
+use super::is_long_run;
 use crate::check::{Outcome, check, check_eq};
 
 struct Golden {
     scale: u32,
     root: u64,
-    /// Edges with an end that is reached.
+    /// Edges with a reached endpoint.
     edges: u64,
     reached: u64,
     levels: &'static [u64],
@@ -88,60 +88,64 @@ const GOLDEN: [Golden; 7] = [
     },
 ];
 
-/// Roots that are drawn first.
-const KEYS: [(u32, [u64; 4]); 4] = [
+/// The first four search keys of each scale.
+const ROOTS: [(u32, [u64; 4]); 4] = [
     (10, [458, 214, 220, 966]),
     (12, [1834, 858, 881, 504]),
     (16, [29_348, 8064, 61_854, 29_808]),
     (18, [117_395, 54_946, 56_428, 32_257]),
 ];
 
-/// The largest graph of a run.
-fn most(comm: &Comm) -> u32 {
+/// The largest scale of a run.
+fn max_scale(comm: &Comm) -> u32 {
     match comm.engine() {
         "sim" => 10,
-        _ if is_long() && comm.size() <= 5 => 18,
+        _ if is_long_run() && comm.size() <= 5 => 18,
         "threads" if [1, 2, 3, 5].contains(&comm.size()) => 18,
         _ => 12,
     }
 }
 
-pub(super) fn found(comm: &Comm) -> Outcome {
-    let shape = Shape { drop_self_loops: true, ..Shape::default() };
-    for (scale, keys) in KEYS.into_iter().filter(|(scale, _)| *scale <= most(comm)) {
+pub(super) fn matches_reference(comm: &Comm) -> Outcome {
+    let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
+    for (scale, keys) in ROOTS.into_iter().filter(|(scale, _)| *scale <= max_scale(comm)) {
         let source = Kronecker::new(scale, Kronecker::EDGE_FACTOR)?;
-        let graph = Graph::<Weighted>::build(comm, &source, &shape)?;
-        let has_arcs = |name: u64| {
-            let number = graph.layout().number(name).expect("it is a vertex");
-            let own = graph.mine(number).map_or(0, |place| graph.out().degree(place));
-            comm.all_reduce(&[own], treepie::Sum).is_ok_and(|degree| degree[0] > 0)
+        let graph = Graph::<WeightedEdge>::build(comm, &source, &options)?;
+        let has_arcs = |id: u64| {
+            let global = graph.layout().global_id(id).expect("a vertex id");
+            let local_degree = graph.local_index(global).map_or(0, |local| graph.out_edges().degree(local));
+            comm.allreduce(&[local_degree], treepie::Sum).is_ok_and(|degree| degree[0] > 0)
         };
-        check_eq!(source.search_keys(4, has_arcs), keys, "the first roots at scale {scale}");
+        check_eq!(source.search_keys(4, has_arcs), keys, "the first search keys at scale {scale}");
         for style in ["style=am", "style=bsp"] {
-            let messages = Messages { config: Some(style.parse()?), ..Messages::default() };
+            let config = AmConfig { config: Some(style.parse()?), ..AmConfig::default() };
             for golden in GOLDEN.iter().filter(|golden| golden.scale == scale) {
-                check_golden(comm, &graph, golden, &messages)?;
+                check_golden(comm, &graph, golden, &config)?;
             }
         }
     }
     Ok(())
 }
 
-fn check_golden(comm: &Comm, graph: &Graph<Weighted>, golden: &Golden, messages: &Messages) -> Outcome {
+fn check_golden(comm: &Comm, graph: &Graph<WeightedEdge>, golden: &Golden, config: &AmConfig) -> Outcome {
     let Golden { scale, root, edges, reached, levels, longest, sum } = golden;
     let what = format!("scale {scale} from {root}");
-    let mut search = direction::Search::<Weighted, u32>::new(comm, graph, messages)?;
-    let mut exchanging = exchange::Search::<Weighted, u32>::new(comm, graph);
-    for labels in [search.run(*root)?, exchanging.run(*root)?] {
-        let found = bfs::count(comm, graph, labels)?;
-        check_eq!((found.reached, found.arcs / 2), (*reached, *edges), "reached, {what}");
-        check_eq!(found.level_sizes, *levels, "levels, {what}");
+    let mut search = direction_optimizing::DirectionOptimizingBfs::<WeightedEdge, u32>::new(comm, graph, config)?;
+    let mut exchange_search = sparse_exchange::SparseExchangeBfs::<WeightedEdge, u32>::new(comm, graph);
+    for labels in [search.run(*root)?, exchange_search.run(*root)?] {
+        let summary = bfs::summarize(comm, graph, labels)?;
+        check_eq!((summary.reached, summary.num_arcs / 2), (*reached, *edges), "reached, {what}");
+        check_eq!(summary.level_sizes, *levels, "levels, {what}");
     }
-    let mut search = sssp::Search::<f32>::new(comm, graph, None, messages)?;
+    let mut search = sssp::DeltaStepping::<f32>::new(comm, graph, None, config)?;
     search.run(*root)?;
-    let found = sssp::count(comm, graph, &search.lengths())?;
-    check_eq!(found.reached, *reached, "reached by weights, {what}");
-    check_eq!(found.max as f32, *longest, "the longest, {what}");
-    check!((found.sum - sum).abs().lt(&1e-9), "the sum is {:.9}, not {sum:.9}, {what}", found.sum);
+    let summary = sssp::summarize(comm, graph, &search.distances())?;
+    check_eq!(summary.reached, *reached, "reached by delta-stepping, {what}");
+    check_eq!(summary.max_distance as f32, *longest, "the largest distance, {what}");
+    check!(
+        (summary.sum_distances - sum).abs().lt(&1e-9),
+        "the sum is {:.9}, not {sum:.9}, {what}",
+        summary.sum_distances
+    );
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Plain serial algorithms, as simple as they can be.
+//! Plain serial algorithms, as simple as possible, which the distributed ones are compared with.
 
-/// Arcs by vertex: where each leads, and its weight.
+/// Arcs by vertex: target and weight of each.
 pub(super) type Arcs = [Vec<(u64, f64)>];
 
-/// How many arcs each vertex is away from some.
+/// BFS levels from several roots.
 pub(super) fn levels(arcs: &Arcs, roots: &[u64]) -> Vec<Option<u32>> {
     let mut levels = vec![None; arcs.len()];
     let mut queue = std::collections::VecDeque::new();
@@ -22,26 +22,26 @@ pub(super) fn levels(arcs: &Arcs, roots: &[u64]) -> Vec<Option<u32>> {
     levels
 }
 
-/// Lengths of shortest ways: all arcs again and again until nothing changes.   [Bellman, Ford]
-pub(super) fn lengths(arcs: &Arcs, root: u64, add: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    let mut lengths = vec![f64::INFINITY; arcs.len()];
-    lengths[root as usize] = 0.0;
+/// Shortest distances from a root: relaxes all arcs until nothing changes.   [Bellman, Ford]
+pub(super) fn distances(arcs: &Arcs, root: u64, add: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let mut distances = vec![f64::INFINITY; arcs.len()];
+    distances[root as usize] = 0.0;
     let mut changes = true;
     while changes {
         changes = false;
         for (vertex, row) in arcs.iter().enumerate() {
             for (to, weight) in row {
-                let length = add(lengths[vertex], *weight);
-                if length < lengths[*to as usize] {
-                    (lengths[*to as usize], changes) = (length, true);
+                let distance = add(distances[vertex], *weight);
+                if distance < distances[*to as usize] {
+                    (distances[*to as usize], changes) = (distance, true);
                 }
             }
         }
     }
-    lengths
+    distances
 }
 
-/// The least vertex of each vertex's component.
+/// The least vertex id of each vertex's connected component.
 pub(super) fn components(arcs: &Arcs) -> Vec<u64> {
     let mut labels: Vec<u64> = (0..arcs.len() as u64).collect();
     let mut changes = true;
@@ -58,8 +58,8 @@ pub(super) fn components(arcs: &Arcs) -> Vec<u64> {
     labels
 }
 
-/// Scores after so many iterations.
-pub(super) fn ranking(arcs: &Arcs, damping: f64, iterations: u32) -> Vec<f64> {
+/// PageRank scores after `iterations` iterations.
+pub(super) fn pagerank(arcs: &Arcs, damping: f64, iterations: u32) -> Vec<f64> {
     let count = arcs.len() as f64;
     let mut scores = vec![1.0 / count; arcs.len()];
     for _ in 0..iterations {
@@ -73,37 +73,37 @@ pub(super) fn ranking(arcs: &Arcs, damping: f64, iterations: u32) -> Vec<f64> {
     scores
 }
 
-/// For each vertex the least of those that it reaches and that reach it, by the order of `number`.
-pub(super) fn strong(arcs: &Arcs, number: impl Fn(u64) -> u64) -> Vec<u64> {
+/// The least global id of each vertex's strongly connected component.
+pub(super) fn strong_components(arcs: &Arcs, global_id: impl Fn(u64) -> u64) -> Vec<u64> {
     let reached: Vec<Vec<Option<u32>>> = (0..arcs.len() as u64).map(|vertex| levels(arcs, &[vertex])).collect();
     let both = |left: usize, right: usize| reached[left][right].is_some() && reached[right][left].is_some();
     let least =
-        |vertex: usize| (0..arcs.len()).filter(|other| both(vertex, *other)).map(|other| number(other as u64)).min();
+        |vertex: usize| (0..arcs.len()).filter(|other| both(vertex, *other)).map(|other| global_id(other as u64)).min();
     (0..arcs.len()).map(|vertex| least(vertex).expect("it reaches itself")).collect()
 }
 
-/// How often each vertex lies within the shortest ways from some sources, by the share of such ways.   [Brandes]
+/// Betweenness centrality over shortest paths from some sources, by accumulation of dependencies.   [Brandes]
 pub(super) fn betweenness(arcs: &Arcs, sources: &[u64]) -> Vec<f64> {
     let mut scores = vec![0.0; arcs.len()];
     for source in sources {
-        let lengths = lengths(arcs, *source, |length, weight| length + weight);
-        let mut order: Vec<usize> = (0..arcs.len()).filter(|vertex| lengths[*vertex].is_finite()).collect();
-        order.sort_by(|left, right| lengths[*left].total_cmp(&lengths[*right]));
-        let behind = |from: usize| {
+        let distances = distances(arcs, *source, |distance, weight| distance + weight);
+        let mut order: Vec<usize> = (0..arcs.len()).filter(|vertex| distances[*vertex].is_finite()).collect();
+        order.sort_by(|left, right| distances[*left].total_cmp(&distances[*right]));
+        let successors = |from: usize| {
             let arcs = arcs[from].iter().map(|(to, weight)| (*to as usize, *weight));
-            arcs.filter(|(to, weight)| lengths[from] + weight == lengths[*to]).map(|(to, _)| to).collect::<Vec<_>>()
+            arcs.filter(|(to, weight)| distances[from] + weight == distances[*to]).map(|(to, _)| to).collect::<Vec<_>>()
         };
-        let (mut ways, mut parts) = (vec![0.0; arcs.len()], vec![0.0; arcs.len()]);
-        ways[*source as usize] = 1.0;
+        let (mut paths, mut dependencies) = (vec![0.0; arcs.len()], vec![0.0; arcs.len()]);
+        paths[*source as usize] = 1.0;
         for from in &order {
-            behind(*from).into_iter().for_each(|to| ways[to] += ways[*from]);
+            successors(*from).into_iter().for_each(|to| paths[to] += paths[*from]);
         }
         for from in order.iter().rev() {
-            for to in behind(*from) {
-                parts[*from] += ways[*from] / ways[to] * (1.0 + parts[to]);
+            for to in successors(*from) {
+                dependencies[*from] += paths[*from] / paths[to] * (1.0 + dependencies[to]);
             }
             if *from as u64 != *source {
-                scores[*from] += parts[*from];
+                scores[*from] += dependencies[*from];
             }
         }
     }

@@ -1,54 +1,65 @@
-//! Values of vertices that other ranks put, accumulate and get.
+//! Property maps: values of vertices that other ranks update and read.
 
 use treepie::Comm;
 use treepie::am::ActiveMessages;
-use treepie::graph::property::{Changes, Reads};
+use treepie::graph::property_map::{PropertyReads, PropertyUpdates};
 use treepie::graph::{Graph, Orientation};
 
-use super::{Drawn, messages, seeds, shape};
+use super::{RandomGraph, am_config, build_options, seeds};
 use crate::check::{Outcome, check_eq};
 
 #[derive(Default)]
-struct State {
-    names: Vec<u64>,
+struct PropertyState {
+    ids: Vec<u64>,
     sums: Vec<u64>,
     least: Vec<u32>,
-    /// What was got for own vertices: sums of the names of those that they have arcs to.
+    /// Per local vertex the sum of the ids that were read: those of its neighbors.
     got: Vec<u64>,
 }
 
-pub(super) fn read_and_changed(comm: &Comm) -> Outcome {
+pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
     for seed in seeds(comm).take(12) {
-        let (drawn, shape) = (Drawn::new(seed, Orientation::Directed), shape(seed));
-        let graph = Graph::<u32>::build(comm, &drawn, &shape)?;
-        let mut build = ActiveMessages::<State>::builder(comm);
-        let sums =
-            Changes::register(&mut build, "sum", |state: &mut State| &mut state.sums[..], |sum, by| *sum += by, true);
-        let keep_least = |least: &mut u32, value: u32| *least = (*least).min(value);
-        let least = Changes::register(&mut build, "least", |state: &mut State| &mut state.least[..], keep_least, true);
-        let names = Reads::register(
+        let (input, options) = (RandomGraph::new(seed, Orientation::Directed), build_options(seed));
+        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let mut build = ActiveMessages::<PropertyState>::builder(comm);
+        let sums = PropertyUpdates::register(
             &mut build,
-            "name",
-            |state: &mut State| &mut state.names[..],
-            |state, _, vertex: u32, name: u64| state.got[vertex as usize] += name,
+            "sum",
+            |state: &mut PropertyState| &mut state.sums[..],
+            |sum, by| *sum += by,
+            true,
         );
-        let mut am = messages(seed).start(build)?;
-        let own = graph.own();
-        let mut state = State {
-            names: (0..own).map(|place| graph.layout().name(place)).collect(),
-            sums: vec![0; own],
-            least: vec![u32::MAX; own],
-            got: vec![0; own],
+        let keep_least = |least: &mut u32, value: u32| *least = (*least).min(value);
+        let least = PropertyUpdates::register(
+            &mut build,
+            "least",
+            |state: &mut PropertyState| &mut state.least[..],
+            keep_least,
+            true,
+        );
+        let ids = PropertyReads::register(
+            &mut build,
+            "id",
+            |state: &mut PropertyState| &mut state.ids[..],
+            |state, _, vertex: u32, id: u64| state.got[vertex as usize] += id,
+        );
+        let mut am = am_config(seed).start(build)?;
+        let num_local = graph.num_local();
+        let mut state = PropertyState {
+            ids: (0..num_local).map(|local| graph.layout().external_id(local)).collect(),
+            sums: vec![0; num_local],
+            least: vec![u32::MAX; num_local],
+            got: vec![0; num_local],
         };
-        am.epoch_for(&mut state, 0..own, |cx, state, vertex| {
-            for arc in graph.out().row(vertex) {
-                let name = state.names[vertex];
-                sums.send(cx, graph.view(), *arc, name + 1);
-                least.send(cx, graph.view(), *arc, name as u32);
-                names.ask(cx, graph.view(), *arc, vertex as u32);
+        am.epoch_for(&mut state, 0..num_local, |cx, state, vertex| {
+            for arc in graph.out_edges().row(vertex) {
+                let id = state.ids[vertex];
+                sums.send(cx, graph.view(), *arc, id + 1);
+                least.send(cx, graph.view(), *arc, id as u32);
+                ids.get(cx, graph.view(), *arc, vertex as u32);
             }
         })?;
-        let arcs = drawn.arcs(&shape);
+        let arcs = input.arcs(&options);
         let (mut into, mut lowest) = (vec![0; arcs.len()], vec![u32::MAX; arcs.len()]);
         for (from, row) in (0..).zip(&arcs) {
             for (to, _) in row {
@@ -56,10 +67,10 @@ pub(super) fn read_and_changed(comm: &Comm) -> Outcome {
                 lowest[*to as usize] = lowest[*to as usize].min(from as u32);
             }
         }
-        for (place, name) in state.names.iter().enumerate() {
-            let name = *name as usize;
-            check_eq!((state.sums[place], state.least[place]), (into[name], lowest[name]), "at {name}, seed {seed}");
-            check_eq!(state.got[place], arcs[name].iter().map(|arc| arc.0).sum::<u64>(), "of {name}, seed {seed}");
+        for (local, id) in state.ids.iter().enumerate() {
+            let id = *id as usize;
+            check_eq!((state.sums[local], state.least[local]), (into[id], lowest[id]), "at {id}, seed {seed}");
+            check_eq!(state.got[local], arcs[id].iter().map(|arc| arc.0).sum::<u64>(), "of {id}, seed {seed}");
         }
     }
     Ok(())

@@ -1,48 +1,51 @@
-//! Vertices whose arcs are spread over ranks: nothing that is found depends on it.
+//! Hubs, whose arcs are distributed over ranks: no result depends on it.
 
 use treepie::Comm;
-use treepie::graph::betweenness::Hops;
+use treepie::graph::betweenness::HopMetric;
 use treepie::graph::bfs::{self, Label, UNREACHED};
 use treepie::graph::components::{self, hooking, sampling, search};
-use treepie::graph::pagerank::{self, Limits, Ranking, pull::Pulling, push::Pushing};
-use treepie::graph::{Arc, Bits, Edge, Error, Graph, Messages, Orientation, Result, Shape, Weighted, reach, scc, sssp};
+use treepie::graph::pagerank::{self, PageRankOptions, PageRankResult, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::{
+    AmConfig, Bitmap, BuildOptions, CsrEdge, Edge, Error, Graph, Orientation, Result, WeightedEdge, reach, scc, sssp,
+};
 
-use super::{Drawn, fewer_seeds, messages, oracle, shape};
+use super::{RandomGraph, am_config, build_options, fewer_seeds, oracle};
 use crate::check::{Failure, Outcome, check, check_eq};
 
-/// From so many arcs on.
-const SPLITS: [Option<u64>; 4] = [None, Some(1), Some(2), Some(5)];
+/// Degrees from which a vertex is a hub.
+const HUB_DEGREES: [Option<u64>; 4] = [None, Some(1), Some(2), Some(5)];
 
-/// A graph of a seed: by chance, or a star.
-fn drawn(seed: u64) -> Drawn {
+/// A graph of a seed: random, or a star.
+fn random_graph(seed: u64) -> RandomGraph {
     let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-    if seed % 4 == 1 { star(20 + seed % 50, orientation) } else { Drawn::new(seed, orientation) }
+    if seed % 4 == 1 { star(20 + seed % 50, orientation) } else { RandomGraph::new(seed, orientation) }
 }
 
-/// From the first vertex to all others, and further from some of them.
-fn star(vertices: u64, orientation: Orientation) -> Drawn {
+/// A star around vertex 0, with further edges between some of its leaves.
+fn star(vertices: u64, orientation: Orientation) -> RandomGraph {
     let mut edges: Vec<Edge> =
         (1..vertices).map(|leaf| Edge { weight: (1 + leaf % 9) as f64, ..Edge::new(0, leaf) }).collect();
     edges.extend((1..vertices / 2).map(|leaf| Edge::new(leaf, 2 * leaf)));
-    Drawn { vertices, edges, is_known: true, orientation }
+    RandomGraph { vertices, edges, is_vertex_count_known: true, orientation }
 }
 
 pub(super) fn same(comm: &Comm) -> Outcome {
     for seed in fewer_seeds(comm, 24) {
-        let drawn = drawn(seed);
-        for split in SPLITS {
-            let shape = Shape { backwards: true, whole_weights: true, split, ..shape(seed) };
-            let graph = Graph::<u32>::build(comm, &drawn, &shape)?;
-            let weighted = Graph::<Weighted>::build(comm, &drawn, &shape)?;
-            let arcs = drawn.arcs(&shape);
+        let input = random_graph(seed);
+        for hub_degree in HUB_DEGREES {
+            let options =
+                BuildOptions { store_in_edges: true, integer_weights: true, hub_degree, ..build_options(seed) };
+            let graph = Graph::<u32>::build(comm, &input, &options)?;
+            let weighted = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+            let arcs = input.arcs(&options);
             // Both styles.
-            for messages in [messages(seed), messages(seed + 1)] {
-                let during = |failure: Failure| failure.during(format!("seed {seed}, {shape:?}, {messages:?}"));
-                rows(&weighted, &arcs, split).map_err(during)?;
-                if graph.vertices() > 0 {
-                    searches(comm, &graph, &arcs, &messages).map_err(during)?;
-                    ways(comm, &weighted, &arcs, &messages, seed).map_err(during)?;
-                    ranking(comm, &graph, &arcs, &messages).map_err(during)?;
+            for config in [am_config(seed), am_config(seed + 1)] {
+                let during = |failure: Failure| failure.context(format!("seed {seed}, {options:?}, {config:?}"));
+                check_rows(&weighted, &arcs, hub_degree).map_err(during)?;
+                if graph.num_vertices() > 0 {
+                    searches(comm, &graph, &arcs, &config).map_err(during)?;
+                    shortest_paths(comm, &weighted, &arcs, &config, seed).map_err(during)?;
+                    pagerank_scores(comm, &graph, &arcs, &config).map_err(during)?;
                 }
             }
         }
@@ -50,194 +53,211 @@ pub(super) fn same(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// Each arc lies where it should, and only there.
-fn rows(graph: &Graph<Weighted>, arcs: &oracle::Arcs, split: Option<u64>) -> Outcome {
-    let (layout, hubs, own) = (graph.layout(), graph.hubs(), graph.view().own());
-    let place = |name: usize| layout.place(layout.number(name as u64).expect("it is a name"));
-    let is_own = |name: &usize| place(*name).0 == layout.rank();
+/// Checks that each arc is stored on the right rank, and only there.
+fn check_rows(graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, hub_degree: Option<u64>) -> Outcome {
+    let (layout, hubs, local_range) = (graph.layout(), graph.hubs(), graph.view().local_range());
+    let owner = |id: usize| layout.owner(layout.global_id(id as u64).expect("a vertex id")).0;
+    let is_local = |id: &usize| owner(*id) == layout.rank();
     let sorted = |mut row: Vec<(u64, f64)>| {
         row.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
         row
     };
-    let near = |arc: &Weighted| (layout.name(arc.target() as usize - own.start), f64::from(arc.weight::<u32>()));
-    check_eq!(graph.arcs(), arcs.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs");
-    let is_hub = |name: &usize| {
-        let leaves = arcs[*name].iter().any(|(to, _)| place(*to as usize).0 != place(*name).0);
-        leaves && split.is_some_and(|split| arcs[*name].len() as u64 >= split)
+    let to_external = |arc: &WeightedEdge| {
+        (layout.external_id(arc.target() as usize - local_range.start), f64::from(arc.weight::<u32>()))
     };
-    let mut right: Vec<usize> = (0..arcs.len()).filter(is_hub).collect();
-    right.sort_by_key(|name| layout.number(*name as u64));
-    check_eq!(hubs.len(), right.len(), "hubs");
-    for (index, name) in (0..).zip(&right) {
-        check_eq!(Some(hubs.number(index)), layout.number(*name as u64), "a hub's number");
-        let arcs_here = arcs[*name].iter().filter(|(to, _)| is_own(&(*to as usize)) && !is_own(name));
-        let share = hubs.share(index).iter().map(near).collect();
-        check_eq!(sorted(share), sorted(arcs_here.copied().collect()), "the share of {name}");
+    check_eq!(graph.num_arcs(), arcs.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs");
+    let is_hub = |id: &usize| {
+        let has_remote = arcs[*id].iter().any(|(to, _)| owner(*to as usize) != owner(*id));
+        has_remote && hub_degree.is_some_and(|degree| arcs[*id].len() as u64 >= degree)
+    };
+    let mut expected: Vec<usize> = (0..arcs.len()).filter(is_hub).collect();
+    expected.sort_by_key(|id| layout.global_id(*id as u64));
+    check_eq!(hubs.len(), expected.len(), "hubs");
+    for (index, id) in (0..).zip(&expected) {
+        check_eq!(Some(hubs.global_id(index)), layout.global_id(*id as u64), "a hub's global id");
+        let arcs_here = arcs[*id].iter().filter(|(to, _)| is_local(&(*to as usize)) && !is_local(id));
+        let delegated = hubs.delegate_edges(index).iter().map(to_external).collect();
+        check_eq!(sorted(delegated), sorted(arcs_here.copied().collect()), "the delegate arcs of {id}");
     }
-    for place in 0..graph.own() {
-        let name = layout.name(place) as usize;
-        check_eq!(graph.degree(place), arcs[name].len() as u64, "the degree of {name}");
-        let loops = arcs[name].iter().filter(|(to, _)| *to == name as u64).count();
-        check_eq!(graph.degree_without_loops(place), (arcs[name].len() - loops) as u64, "others, of {name}");
-        check_eq!(hubs.of(place).is_some(), right.contains(&name), "whether {name} is a hub");
-        let (row, far) = graph.out().parts(place);
-        let arcs_here = arcs[name].iter().filter(|(to, _)| is_own(&(*to as usize)));
-        check_eq!(sorted(row.iter().map(near).collect()), sorted(arcs_here.copied().collect()), "own ones, of {name}");
-        let away = if hubs.of(place).is_some() { 0 } else { arcs[name].len() - row.len() };
-        check_eq!(far.len(), away, "others' vertices, of {name}");
+    for local in 0..graph.num_local() {
+        let id = layout.external_id(local) as usize;
+        check_eq!(graph.degree(local), arcs[id].len() as u64, "the degree of {id}");
+        let loops = arcs[id].iter().filter(|(to, _)| *to == id as u64).count();
+        check_eq!(
+            graph.degree_without_self_loops(local),
+            (arcs[id].len() - loops) as u64,
+            "the degree of {id} without self-loops"
+        );
+        check_eq!(hubs.get(local).is_some(), expected.contains(&id), "whether {id} is a hub");
+        let (row, remote) = graph.out_edges().local_and_remote(local);
+        let arcs_here = arcs[id].iter().filter(|(to, _)| is_local(&(*to as usize)));
+        let row_arcs = row.iter().map(to_external).collect();
+        check_eq!(sorted(row_arcs), sorted(arcs_here.copied().collect()), "local arcs of {id}");
+        let num_remote = if hubs.get(local).is_some() { 0 } else { arcs[id].len() - row.len() };
+        check_eq!(remote.len(), num_remote, "remote arcs of {id}");
     }
     Ok(())
 }
 
-fn searches(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, messages: &Messages) -> Outcome {
+fn searches(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
     let layout = graph.layout();
-    for name in [0, graph.vertices() - 1] {
-        let root = graph.find(comm, name)?;
-        let right = oracle::levels(arcs, &[name]);
-        let mut search = bfs::messages::Search::<u32, u64>::new(comm, graph, messages)?;
+    for id in [0, graph.num_vertices() - 1] {
+        let root = graph.find_vertex(comm, id)?;
+        let expected = oracle::levels(arcs, &[id]);
+        let mut search = bfs::active_messages::AmBfs::<u32, u64>::new(comm, graph, config)?;
         let labels = search.run(root)?;
-        let mut visiting = reach::Search::new(comm, graph, messages)?;
-        let visited = visiting.run(&[root])?;
-        for (place, label) in labels.iter().enumerate() {
-            let name = layout.name(place) as usize;
-            check_eq!(label.level, right[name].unwrap_or(UNREACHED), "level of {name}");
-            check_eq!(visited.has(place), right[name].is_some(), "whether {name} is reached");
+        let mut reachability = reach::Reachability::new(comm, graph, config)?;
+        let visited = reachability.run(&[root])?;
+        for (local, label) in labels.iter().enumerate() {
+            let id = layout.external_id(local) as usize;
+            check_eq!(label.level, expected[id].unwrap_or(UNREACHED), "level of {id}");
+            check_eq!(visited.contains(local), expected[id].is_some(), "whether {id} is reached");
         }
-        bfs::verify(comm, graph, root, labels, messages)?;
-        reach::verify(comm, graph, &[root], visited, messages)?;
-        let reached = (0..).zip(arcs).zip(&right).filter(|(_, level)| level.is_some());
+        bfs::verify(comm, graph, root, labels, config)?;
+        reach::verify(comm, graph, &[root], visited, config)?;
+        let reached = (0..).zip(arcs).zip(&expected).filter(|(_, level)| level.is_some());
         let others = |(from, row): (u64, &Vec<(u64, f64)>)| row.iter().filter(|arc| arc.0 != from).count() as u64;
-        let followed: u64 = reached.map(|(of, _)| others(of)).sum();
-        let count = right.iter().flatten().count() as u64;
-        let found = bfs::count(comm, graph, labels)?;
-        check_eq!((found.reached, found.arcs), (count, followed), "a search in numbers");
-        check_eq!(reach::count(comm, graph, visited)?, (count, followed), "what is reached in numbers");
+        let traversed: u64 = reached.map(|(of, _)| others(of)).sum();
+        let count = expected.iter().flatten().count() as u64;
+        let summary = bfs::summarize(comm, graph, labels)?;
+        check_eq!((summary.reached, summary.num_arcs), (count, traversed), "the summary of a search");
+        check_eq!(reach::count_reached(comm, graph, visited)?, (count, traversed), "reached vertices and arcs");
     }
     Ok(())
 }
 
-fn ways(comm: &Comm, graph: &Graph<Weighted>, arcs: &oracle::Arcs, messages: &Messages, seed: u64) -> Outcome {
+fn shortest_paths(
+    comm: &Comm,
+    graph: &Graph<WeightedEdge>,
+    arcs: &oracle::Arcs,
+    config: &AmConfig,
+    seed: u64,
+) -> Outcome {
     let delta = [None, Some(0.01), Some(3.0), Some(1e9)][(seed / 2 % 4) as usize];
-    let mut search = sssp::Search::<u32>::new(comm, graph, delta, messages)?;
-    for name in [graph.vertices() - 1, 0] {
-        let root = graph.find(comm, name)?;
-        let right = oracle::lengths(arcs, name, |length, weight| length + weight);
+    let mut search = sssp::DeltaStepping::<u32>::new(comm, graph, delta, config)?;
+    for id in [graph.num_vertices() - 1, 0] {
+        let root = graph.find_vertex(comm, id)?;
+        let expected = oracle::distances(arcs, id, |distance, weight| distance + weight);
         search.run(root)?;
-        let lengths = search.lengths();
-        for (place, length) in lengths.iter().enumerate() {
-            let name = graph.layout().name(place) as usize;
-            let length = if *length < u32::MAX { f64::from(*length) } else { f64::INFINITY };
-            check_eq!(length, right[name], "length to {name}, delta {delta:?}");
+        let distances = search.distances();
+        for (local, distance) in distances.iter().enumerate() {
+            let id = graph.layout().external_id(local) as usize;
+            let distance = if *distance < u32::MAX { f64::from(*distance) } else { f64::INFINITY };
+            check_eq!(distance, expected[id], "distance to {id}, delta {delta:?}");
         }
-        sssp::verify(comm, graph, root, &lengths, messages)?;
+        sssp::verify(comm, graph, root, &distances, config)?;
     }
     Ok(())
 }
 
-fn ranking(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, messages: &Messages) -> Outcome {
-    let limits = Limits { tolerance: 0.0, iterations: 8, ..Limits::default() };
-    let right = oracle::ranking(arcs, limits.damping, limits.iterations);
-    let check = |ranking: &Ranking, how: &str| -> Outcome {
-        for (place, score) in ranking.scores.iter().enumerate() {
-            let name = graph.layout().name(place) as usize;
-            let is_near = (score - right[name]).abs() < 1e-6;
-            check!(is_near, "{name} has {score}, not {}, by {how}", right[name]);
+fn pagerank_scores(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
+    let limits = PageRankOptions { tolerance: 0.0, max_iterations: 8, ..PageRankOptions::default() };
+    let expected = oracle::pagerank(arcs, limits.damping, limits.max_iterations);
+    let check = |ranking: &PageRankResult, how: &str| -> Outcome {
+        for (local, score) in ranking.scores.iter().enumerate() {
+            let id = graph.layout().external_id(local) as usize;
+            let is_near = (score - expected[id]).abs() < 1e-6;
+            check!(is_near, "{id} has {score}, not {}, by {how}", expected[id]);
         }
         Ok(pagerank::verify(comm, graph, ranking, &limits)?)
     };
-    check(&Pushing::new(comm, graph, messages)?.run(&limits)?, "pushing")?;
-    check(&Pulling::new(comm, graph)?.run(&limits)?, "pulling")
+    check(&PushPageRank::new(comm, graph, config)?.run(&limits)?, "pushing")?;
+    check(&PullPageRank::new(comm, graph)?.run(&limits)?, "pulling")
 }
 
-/// Algorithms that need whole rows say so, on all ranks; others' verifiers see also arcs that lie elsewhere.
+/// Algorithms that need whole rows refuse hubs on all ranks. Verifiers of the others see delegate arcs too.
 pub(super) fn refused(comm: &Comm) -> Outcome {
     if comm.size() == 1 {
-        // All arcs are the rank's own, so nothing is split.
+        // All arcs are local, so there are no hubs.
         return Ok(());
     }
-    let messages = Messages::default();
-    let shape = Shape { split: Some(5), ..Shape::default() };
+    let config = AmConfig::default();
+    let options = BuildOptions { hub_degree: Some(5), ..BuildOptions::default() };
     let star = star(64, Orientation::Undirected);
-    let graph = Graph::<u32>::build(comm, &star, &shape)?;
-    check!(!graph.hubs().is_empty() && graph.back().is_none(), "rows are split");
+    let graph = Graph::<u32>::build(comm, &star, &options)?;
+    check!(!graph.hubs().is_empty() && graph.in_edges().is_none(), "the graph has no hubs");
     let refuses = |what: &str, outcome: Result<()>| -> Outcome {
-        let named = matches!(&outcome, Err(Error::Input(text)) if text.contains("whole rows"));
+        let named = matches!(&outcome, Err(Error::Input(text)) if text.contains("unsplit rows"));
         check!(named, "{what}: {outcome:?}");
         Ok(())
     };
-    let direction = bfs::direction::Search::<u32, u32>::new(comm, &graph, &messages);
-    refuses("directions", direction.map(|_| ()))?;
-    refuses("exchanges", bfs::exchange::Search::<u32, u32>::new(comm, &graph).run(0).map(|_| ()))?;
-    refuses("hooking", hooking::run(comm, &graph, &messages).map(|_| ()))?;
-    refuses("a search and hooking", search::run(comm, &graph, &messages).map(|_| ()))?;
-    refuses("sampling", sampling::run(comm, &graph, &messages).map(|_| ()))?;
-    refuses("components", components::verify(comm, &graph, &vec![0; graph.own()], &messages))?;
-    refuses("strong components", scc::Search::new(comm, &graph, &messages).map(|_| ()))?;
-    refuses("betweenness", Hops::new(comm, &graph, &messages).map(|_| ()))?;
-    let shape = Shape { whole_weights: true, ..shape };
-    too_long(comm, &shape, &messages)?;
-    wrong(comm, &graph, &Graph::build(comm, &star, &shape)?, &messages)
+    let direction = bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(comm, &graph, &config);
+    refuses("direction-optimizing", direction.map(|_| ()))?;
+    refuses(
+        "sparse exchanges",
+        bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(comm, &graph).run(0).map(|_| ()),
+    )?;
+    refuses("hooking", hooking::run(comm, &graph, &config).map(|_| ()))?;
+    refuses("a search and hooking", search::run(comm, &graph, &config).map(|_| ()))?;
+    refuses("sampling", sampling::run(comm, &graph, &config).map(|_| ()))?;
+    refuses("components", components::verify(comm, &graph, &vec![0; graph.num_local()], &config))?;
+    refuses("strong components", scc::SccSearch::new(comm, &graph, &config).map(|_| ()))?;
+    refuses("betweenness", HopMetric::new(comm, &graph, &config).map(|_| ()))?;
+    let options = BuildOptions { integer_weights: true, ..options };
+    too_long(comm, &options, &config)?;
+    wrong(comm, &graph, &Graph::build(comm, &star, &options)?, &config)
 }
 
-/// Ways that only those ranks see to be too long that have a share of the vertex which they lead over.
-fn too_long(comm: &Comm, shape: &Shape, messages: &Messages) -> Outcome {
+/// Distances that overflow; only ranks with delegate arcs of the hub see it.
+fn too_long(comm: &Comm, options: &BuildOptions, config: &AmConfig) -> Outcome {
     let ends = [(1, 0), (0, 59), (0, 60), (0, 61), (0, 62), (0, 63)];
-    for (weight, whole_weights) in [(4e9, true), (3e38, false)] {
+    for (weight, integer_weights) in [(4e9, true), (3e38, false)] {
         let edges = ends.map(|(from, to)| Edge { from, to, weight }).to_vec();
-        let drawn = Drawn { vertices: 64, edges, is_known: true, orientation: Orientation::Directed };
-        let graph = Graph::<Weighted>::build(comm, &drawn, &Shape { whole_weights, ..shape.clone() })?;
-        let outcome = match whole_weights {
-            true => sssp::Search::<u32>::new(comm, &graph, None, messages)?.run(1),
-            false => sssp::Search::<f32>::new(comm, &graph, None, messages)?.run(1),
+        let input =
+            RandomGraph { vertices: 64, edges, is_vertex_count_known: true, orientation: Orientation::Directed };
+        let graph = Graph::<WeightedEdge>::build(comm, &input, &BuildOptions { integer_weights, ..options.clone() })?;
+        let outcome = match integer_weights {
+            true => sssp::DeltaStepping::<u32>::new(comm, &graph, None, config)?.run(1),
+            false => sssp::DeltaStepping::<f32>::new(comm, &graph, None, config)?.run(1),
         };
         check!(outcome.as_ref().is_err_and(|error| error.to_string().contains("too long")), "{outcome:?}");
     }
     Ok(())
 }
 
-/// The last leaf of a star, on another rank than the middle, has something wrong.
-fn wrong(comm: &Comm, graph: &Graph, weighted: &Graph<Weighted>, messages: &Messages) -> Outcome {
+/// Verifiers reject a wrong result of the star's last leaf, which another rank owns than the hub.
+fn wrong(comm: &Comm, graph: &Graph, weighted: &Graph<WeightedEdge>, config: &AmConfig) -> Outcome {
     let finds = |what: &str, outcome: Result<()>| -> Outcome {
-        // Ranks that did not see it themselves have its text.
+        // Ranks that did not see it themselves get its text.
         let is_found = outcome.as_ref().is_err_and(|error| error.to_string().starts_with("wrong result"));
         check!(is_found, "{what}: {outcome:?}");
         Ok(())
     };
-    let (root, leaf) = (0, graph.vertices() - 1);
-    let labels = bfs::messages::Search::<u32, u64>::new(comm, graph, messages)?.run(root)?.to_vec();
+    let (root, leaf) = (0, graph.num_vertices() - 1);
+    let labels = bfs::active_messages::AmBfs::<u32, u64>::new(comm, graph, config)?.run(root)?.to_vec();
     let cases = [
-        ("a leaf that was left out", Label { parent: u64::MAX, level: UNREACHED }),
+        ("a leaf that was not reached", Label { parent: u64::MAX, level: UNREACHED }),
         ("a leaf that is too far", Label { parent: root, level: 2 }),
         ("a parent that is no neighbour", Label { parent: 2, level: 1 }),
     ];
     for (what, label) in cases {
         let mut labels = labels.clone();
-        if let Some(place) = graph.mine(leaf) {
-            labels[place] = label;
+        if let Some(local) = graph.local_index(leaf) {
+            labels[local] = label;
         }
-        finds(what, bfs::verify(comm, graph, root, &labels, messages))?;
+        finds(what, bfs::verify(comm, graph, root, &labels, config))?;
     }
-    let mut visited = Bits::new(graph.own());
-    (0..graph.own()).filter(|place| Some(*place) != graph.mine(leaf)).for_each(|place| visited.put(place));
-    let outcome = reach::verify(comm, graph, &[root], &visited, messages);
-    let is_seen = outcome.as_ref().is_err_and(|error| error.to_string().ends_with("63 behind an arc from it is not"));
-    check!(is_seen, "a leaf that was left out: {outcome:?}");
-    let mut search = sssp::Search::<u32>::new(comm, weighted, None, messages)?;
+    let mut visited = Bitmap::new(graph.num_local());
+    (0..graph.num_local()).filter(|local| Some(*local) != graph.local_index(leaf)).for_each(|local| visited.set(local));
+    let outcome = reach::verify(comm, graph, &[root], &visited, config);
+    let is_seen = outcome.as_ref().is_err_and(|error| error.to_string().ends_with("its neighbour 63 is not"));
+    check!(is_seen, "a leaf that was not reached: {outcome:?}");
+    let mut search = sssp::DeltaStepping::<u32>::new(comm, weighted, None, config)?;
     search.run(root)?;
-    let right = search.lengths();
-    // There is a way of the length 2, over another leaf, but not a shortest one.
-    for (what, leaf, length) in [("too far", leaf, 2), ("too near", leaf, 0), ("not the shortest", 54, 2)] {
-        let mut lengths = right.clone();
-        if let Some(place) = weighted.mine(leaf) {
-            check_eq!(std::mem::replace(&mut lengths[place], length), 1, "the length to {leaf}");
+    let expected = search.distances();
+    // There is a path of length 2 over another leaf, but it is not a shortest one.
+    for (what, leaf, distance) in [("too far", leaf, 2), ("too near", leaf, 0), ("not the shortest", 54, 2)] {
+        let mut distances = expected.clone();
+        if let Some(local) = weighted.local_index(leaf) {
+            check_eq!(std::mem::replace(&mut distances[local], distance), 1, "the distance to {leaf}");
         }
-        finds(what, sssp::verify(comm, weighted, root, &lengths, messages))?;
+        finds(what, sssp::verify(comm, weighted, root, &distances, config))?;
     }
-    let limits = Limits::default();
-    let mut ranking = Pushing::new(comm, graph, messages)?.run(&limits)?;
-    for (number, by) in [(root, -0.01), (leaf, 0.01)] {
-        if let Some(place) = graph.mine(number) {
-            ranking.scores[place] += by;
+    let limits = PageRankOptions::default();
+    let mut ranking = PushPageRank::new(comm, graph, config)?.run(&limits)?;
+    for (global, by) in [(root, -0.01), (leaf, 0.01)] {
+        if let Some(local) = graph.local_index(global) {
+            ranking.scores[local] += by;
         }
     }
     finds("scores", pagerank::verify(comm, graph, &ranking, &limits))

@@ -1,48 +1,48 @@
-//! Operations that fail on some ranks: nobody waits for ever, and the communicator stays of use.
+//! Operations that fail on some ranks: no rank hangs, and the communicator stays usable.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use treepie::{Comm, Error, Result, Sum};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::folds::SUM;
-use crate::meeting::neighbours;
+use crate::reduction_cases::SUM;
+use crate::signals::ring_neighbours;
 
-/// That operations of all kinds go on.
-fn works(comm: &Comm, after: &str) -> Outcome {
+/// Checks that operations of all kinds still work.
+fn check_usable(comm: &Comm, after: &str) -> Outcome {
     for len in [3, 9000] {
-        let (data, want) = (SUM.data(comm.rank(), len), SUM.result(0..comm.size(), len));
-        check_eq!(comm.iall_reduce(data.clone(), Sum)?.wait()?, want, "iall_reduce of {len} after {after}");
-        check_eq!(comm.all_reduce(&data, Sum)?, want, "all_reduce of {len} after {after}");
+        let (data, want) = (SUM.contribution(comm.rank(), len), SUM.result(0..comm.size(), len));
+        check_eq!(comm.iallreduce(data.clone(), Sum)?.wait()?, want, "iallreduce of {len} after {after}");
+        check_eq!(comm.allreduce(&data, Sum)?, want, "allreduce of {len} after {after}");
     }
-    let (left, right) = neighbours(comm);
+    let (left, right) = ring_neighbours(comm);
     let sent = comm.isend(vec![comm.rank() as u64], right, 7)?;
     check_eq!(comm.recv_vec::<u64>(left, 7)?.0, [left as u64], "a message after {after}");
     Ok(sent.wait().map(drop)?)
 }
 
-/// That it was told, or has heard of nothing.
-fn told<T>(what: &str, result: Result<T>) -> Outcome<bool> {
+/// Whether a rank got the error; it may also have succeeded, but with no other error.
+fn check_reported<T>(what: &str, result: Result<T>) -> Outcome<bool> {
     match result {
         Ok(_) => Ok(false),
-        Err(Error::CallsDiffer { .. } | Error::GaveUp { .. }) => Ok(true),
+        Err(Error::CollectiveMismatch { .. } | Error::Aborted { .. }) => Ok(true),
         Err(error) => Err(crate::Failure::new(format!("{what}: {error}"))),
     }
 }
 
-/// Begins an operation with so many elements for each rank, and waits for it.
+/// Starts an operation with this number of elements per rank, and waits for it.
 type Call = fn(&Comm, usize) -> Result<()>;
 
-fn all_reduce(comm: &Comm, len: usize) -> Result<()> {
-    comm.iall_reduce(vec![1u64; len], Sum)?.wait().map(drop)
+fn allreduce(comm: &Comm, len: usize) -> Result<()> {
+    comm.iallreduce(vec![1u64; len], Sum)?.wait().map(drop)
 }
 
-fn all_gather(comm: &Comm, len: usize) -> Result<()> {
-    comm.iall_gather(vec![1u64; len])?.wait().map(drop)
+fn allgather(comm: &Comm, len: usize) -> Result<()> {
+    comm.iallgather(vec![1u64; len])?.wait().map(drop)
 }
 
-fn all_to_all(comm: &Comm, len: usize) -> Result<()> {
-    comm.iall_to_all(vec![1u64; len * comm.size()])?.wait().map(drop)
+fn alltoall(comm: &Comm, len: usize) -> Result<()> {
+    comm.ialltoall(vec![1u64; len * comm.size()])?.wait().map(drop)
 }
 
 fn bcast(comm: &Comm, len: usize) -> Result<()> {
@@ -50,78 +50,79 @@ fn bcast(comm: &Comm, len: usize) -> Result<()> {
 }
 
 const CALLS: &[(&str, Call)] = &[
-    ("allreduce/linear", all_reduce),
-    ("allreduce/ring", all_reduce),
-    ("allreduce/recursive_doubling", all_reduce),
-    ("allreduce/rabenseifner", all_reduce),
-    ("allreduce/fan_in_fan_out", all_reduce),
-    ("allgather/linear", all_gather),
-    ("allgather/ring", all_gather),
-    ("allgather/bruck", all_gather),
-    ("alltoall/linear", all_to_all),
-    ("alltoall/pairwise", all_to_all),
-    ("alltoall/bruck", all_to_all),
+    ("allreduce/linear", allreduce),
+    ("allreduce/ring", allreduce),
+    ("allreduce/recursive_doubling", allreduce),
+    ("allreduce/rabenseifner", allreduce),
+    ("allreduce/fan_in_fan_out", allreduce),
+    ("allgather/linear", allgather),
+    ("allgather/ring", allgather),
+    ("allgather/bruck", allgather),
+    ("alltoall/linear", alltoall),
+    ("alltoall/pairwise", alltoall),
+    ("alltoall/bruck", alltoall),
     ("bcast/flat", bcast),
     ("bcast/binomial", bcast),
     ("bcast/kary:3", bcast),
 ];
 
-/// One rank after the other is an element short. At least one hears of it, and all come to an end.
-pub(super) fn one_is_short(comm: &Comm) -> Outcome {
+/// One rank has one element less. At least one rank gets an error, and all calls return.
+pub(super) fn one_has_fewer_elements(comm: &Comm) -> Outcome {
     let dup = comm.dup()?;
     for (id, call) in CALLS {
-        let using = dup.using(id)?;
+        let using = dup.with_algorithm(id)?;
         for (len, short) in [(5, 0), (5, comm.size() - 1), (20_000, 1), (20_000, 0)] {
             let what = format!("{id} of {len} where rank {short} is short");
-            let mine = if comm.rank() == short { len - 1 } else { len };
-            let heard = told(&what, call(&using, mine))?;
-            let all = dup.all_reduce(&[u64::from(heard)], Sum)?;
-            check!(all[0] > 0, "nobody has heard of {what}");
-            works(&dup, &what)?;
+            let local_len = if comm.rank() == short { len - 1 } else { len };
+            let is_reported = check_reported(&what, call(&using, local_len))?;
+            let all = dup.allreduce(&[u64::from(is_reported)], Sum)?;
+            check!(all[0] > 0, "no rank reports {what}");
+            check_usable(&dup, &what)?;
         }
     }
     Ok(())
 }
 
-/// Tags of collectives that were given up are used again.
+/// Tags of aborted collectives are reused.
 pub(super) fn long_after(comm: &Comm) -> Outcome {
     let dup = comm.dup()?;
-    let mine = if comm.rank() == 0 { 3 } else { 4 };
-    told("all_gather", all_gather(&dup.using("allgather/linear")?, mine))?;
+    let local_len = if comm.rank() == 0 { 3 } else { 4 };
+    check_reported("allgather", allgather(&dup.with_algorithm("allgather/linear")?, local_len))?;
     for number in 0..4200u64 {
         let want = [(number + 1) * comm.size() as u64];
-        let sum = dup.iall_reduce(vec![number + 1], Sum)?.wait()?;
-        check_eq!(sum, want, "sum {number} after ranks have disagreed");
+        let sum = dup.iallreduce(vec![number + 1], Sum)?.wait()?;
+        check_eq!(sum, want, "sum {number} after a mismatch");
     }
-    works(&dup, "4200 others")
+    check_usable(&dup, "4200 others")
 }
 
-/// An operator that panics, everywhere or on one rank: all can go on, and those who wait for that rank are told.
+/// An operator that panics on one rank or on all: all ranks can go on, and those that wait for a panicking one get an
+/// error.
 pub(super) fn operator_panics(comm: &Comm) -> Outcome {
     for (id, len) in [("allreduce/linear", 4), ("allreduce/recursive_doubling", 4), ("allreduce/ring", 20_000)] {
         for everywhere in [false, true] {
             let dup = comm.dup()?;
-            let using = dup.using(id)?;
-            let beside = comm.iall_reduce(vec![1u64; 5], Sum)?;
+            let using = dup.with_algorithm(id)?;
+            let concurrent = comm.iallreduce(vec![1u64; 5], Sum)?;
             let panics = everywhere || comm.rank() == 0;
             let operator = treepie::commutative(move |a: u64, b: u64| {
                 if panics {
-                    // Without a word on the terminal.
+                    // `resume_unwind` prints no message.
                     resume_unwind(Box::new("the operator panics"));
                 }
                 a.wrapping_add(b)
             });
-            let result = catch_unwind(AssertUnwindSafe(|| using.iall_reduce(vec![1u64; len], operator)?.wait()));
+            let result = catch_unwind(AssertUnwindSafe(|| using.iallreduce(vec![1u64; len], operator)?.wait()));
             match result {
                 Err(_) => check!(panics, "{id}: a panic of another rank's operator"),
                 Ok(result) => {
-                    let told = told(id, result)?;
-                    check!(told || !everywhere, "{id}: a result without an operator")
+                    let is_reported = check_reported(id, result)?;
+                    check!(is_reported || !everywhere, "{id}: a result without an operator")
                 }
             }
-            check_eq!(beside.wait()?, [comm.size() as u64; 5], "an operation beside one whose operator panics");
-            works(&dup, &format!("a panic in {id}"))?;
-            works(comm, &format!("a panic in {id}"))?;
+            check_eq!(concurrent.wait()?, [comm.size() as u64; 5], "an operation concurrent with one that panics");
+            check_usable(&dup, &format!("a panic in {id}"))?;
+            check_usable(comm, &format!("a panic in {id}"))?;
         }
     }
     Ok(())

@@ -1,13 +1,13 @@
-//! What is refused, by all ranks alike, so that nobody waits for anybody.
+//! Invalid lengths, refused on all ranks alike or on one, without any rank waiting.
 
 use treepie::{Comm, Error, Sum};
 
 use super::{between, exchanged};
 use crate::check::{Outcome, check, check_eq};
 
-/// That a call gave this refusal.
+/// Checks that a call was refused for its length.
 #[track_caller]
-fn is_bad_length(what: &str, got: treepie::Result<()>) -> Outcome {
+fn check_bad_length(what: &str, got: treepie::Result<()>) -> Outcome {
     check!(matches!(got, Err(Error::BadLength { .. })), "{what}: {got:?} instead of a refusal");
     Ok(())
 }
@@ -20,65 +20,65 @@ pub(super) fn lengths(comm: &Comm) -> Outcome {
     let before = long.clone();
     let data = &mut long[..];
     for counts in [&counts, &too_many] {
-        is_bad_length("scatterv_in_place", comm.scatterv_in_place(data, counts, 0))?;
-        is_bad_length("gatherv_in_place", comm.gatherv_in_place(data, counts, 0))?;
-        is_bad_length("all_gatherv_in_place", comm.all_gatherv_in_place(data, counts))?;
-        is_bad_length("reduce_scatterv_in_place", comm.reduce_scatterv_in_place(data, counts, Sum))?;
-        is_bad_length("all_to_allv_in_place", comm.all_to_allv_in_place(data, counts))?;
+        check_bad_length("scatterv_in_place", comm.scatterv_in_place(data, counts, 0))?;
+        check_bad_length("gatherv_in_place", comm.gatherv_in_place(data, counts, 0))?;
+        check_bad_length("allgatherv_in_place", comm.allgatherv_in_place(data, counts))?;
+        check_bad_length("reduce_scatter_in_place", comm.reduce_scatter_in_place(data, counts, Sum))?;
+        check_bad_length("alltoallv_in_place", comm.alltoallv_in_place(data, counts))?;
     }
-    // Shorter than its own block, too.
-    is_bad_length("reduce_scatterv_in_place", comm.reduce_scatterv_in_place(&mut data[..1], &counts, Sum))?;
+    // Shorter than the rank's own block, too.
+    check_bad_length("reduce_scatter_in_place", comm.reduce_scatter_in_place(&mut data[..1], &counts, Sum))?;
     for counts in [&counts, &too_many] {
         let calls: [(&str, treepie::Result<()>); 8] = [
             ("iscatterv_in_place", comm.scope(|s| s.iscatterv_in_place(&mut *data, counts, 0)?.wait())),
             ("igatherv_in_place", comm.scope(|s| s.igatherv_in_place(&mut *data, counts, 0)?.wait())),
-            ("iall_gatherv_in_place", comm.scope(|s| s.iall_gatherv_in_place(&mut *data, counts)?.wait())),
-            ("ireduce_scatterv_in_place", comm.scope(|s| s.ireduce_scatterv_in_place(&mut *data, counts, Sum)?.wait())),
+            ("iallgatherv_in_place", comm.scope(|s| s.iallgatherv_in_place(&mut *data, counts)?.wait())),
+            ("ireduce_scatter_in_place", comm.scope(|s| s.ireduce_scatter_in_place(&mut *data, counts, Sum)?.wait())),
             (
-                "ireduce_scatterv_in_place of one",
-                comm.scope(|s| s.ireduce_scatterv_in_place(&mut data[..1], counts, Sum)?.wait()),
+                "ireduce_scatter_in_place of one",
+                comm.scope(|s| s.ireduce_scatter_in_place(&mut data[..1], counts, Sum)?.wait()),
             ),
-            ("iall_to_allv_in_place", comm.scope(|s| s.iall_to_allv_in_place(&mut *data, counts)?.wait())),
-            ("iall_gatherv", comm.scope(|s| s.iall_gatherv(&[0; 2], counts, &mut *data)?.wait())),
-            ("iall_to_allv", comm.scope(|s| s.iall_to_allv(&[0; 2], counts, &mut *data, counts)?.wait())),
+            ("ialltoallv_in_place", comm.scope(|s| s.ialltoallv_in_place(&mut *data, counts)?.wait())),
+            ("iallgatherv", comm.scope(|s| s.iallgatherv(&[0; 2], counts, &mut *data)?.wait())),
+            ("ialltoallv", comm.scope(|s| s.ialltoallv(&[0; 2], counts, &mut *data, counts)?.wait())),
         ];
-        calls.into_iter().try_for_each(|(what, got)| is_bad_length(what, got))?;
+        calls.into_iter().try_for_each(|(what, got)| check_bad_length(what, got))?;
     }
-    let nobody = comm.scatterv_in_place(data, &counts, size);
-    check!(nobody.is_err(), "a scatter from rank {size}: {nobody:?}");
-    check_eq!(long, before, "what was given to calls that were refused");
-    // One can go on.
-    let mut own = vec![0; 2 * size];
-    own[2 * rank..][..2].fill(rank as u64);
-    comm.all_gatherv_in_place(&mut own, &counts)?;
-    check_eq!(own, (0..2 * size as u64).map(|i| i / 2).collect::<Vec<_>>(), "all_gatherv_in_place after refusals");
+    let bad_root = comm.scatterv_in_place(data, &counts, size);
+    check!(bad_root.is_err(), "a scatter from rank {size}: {bad_root:?}");
+    check_eq!(long, before, "buffer of refused calls");
+    // The rank can go on.
+    let mut buffer = vec![0; 2 * size];
+    buffer[2 * rank..][..2].fill(rank as u64);
+    comm.allgatherv_in_place(&mut buffer, &counts)?;
+    check_eq!(buffer, (0..2 * size as u64).map(|i| i / 2).collect::<Vec<_>>(), "allgatherv_in_place after refusals");
     Ok(())
 }
 
-/// Blocking exchanges can store and forward. In a scope only schedules run, and the refusal says what would do.
+/// Blocking alltoallv supports store-and-forward algorithms. A scope runs only schedules, and refuses these.
 pub(super) fn store_and_forward(comm: &Comm) -> Outcome {
     let counts: Vec<usize> = (0..comm.size()).map(|other| between(comm.rank(), other, 40)).collect();
     let (data, want) = exchanged::<u64>(comm.rank(), &counts);
     for id in ["alltoall/grid:2", "alltoall/hypercube"] {
-        let comm = comm.using(id)?;
+        let comm = comm.with_algorithm(id)?;
         let mut copy = data.clone();
-        comm.all_to_allv_in_place(&mut copy, &counts)?;
-        check_eq!(copy, want, "all_to_allv_in_place by {id}");
+        comm.alltoallv_in_place(&mut copy, &counts)?;
+        check_eq!(copy, want, "alltoallv_in_place by {id}");
         let mut copy = data.clone();
-        let got = comm.scope(|scope| scope.iall_to_allv_in_place(&mut copy, &counts)?.wait());
-        check!(matches!(got, Err(Error::Algorithm(_))), "borrowed iall_to_allv_in_place by {id}: {got:?}");
-        check_eq!(copy, data, "what was given to a call that was refused");
+        let got = comm.scope(|scope| scope.ialltoallv_in_place(&mut copy, &counts)?.wait());
+        check!(matches!(got, Err(Error::Algorithm(_))), "borrowed ialltoallv_in_place by {id}: {got:?}");
+        check_eq!(copy, data, "buffer of a refused call");
         let mut into = vec![0; data.len()];
-        let got = comm.scope(|scope| scope.iall_to_allv(&data, &counts, &mut into, &counts)?.wait());
-        check!(matches!(got, Err(Error::Algorithm(_))), "borrowed iall_to_allv by {id}: {got:?}");
+        let got = comm.scope(|scope| scope.ialltoallv(&data, &counts, &mut into, &counts)?.wait());
+        check!(matches!(got, Err(Error::Algorithm(_))), "borrowed ialltoallv by {id}: {got:?}");
     }
     Ok(())
 }
 
-/// The last rank alone is refused, in an operation in which nobody waits for it. Operations after that are as ever.
-pub(super) fn one_alone(comm: &Comm) -> Outcome {
+/// Only the last rank is refused, in an operation in which no rank waits for it. Operations after that succeed.
+pub(super) fn refused_on_one_rank(comm: &Comm) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
-    let flat = comm.using("scatter/flat")?;
+    let flat = comm.with_algorithm("scatter/flat")?;
     let is_last = rank == size - 1;
     for turn in 0..20 {
         let counts = vec![3; size];
@@ -96,13 +96,9 @@ pub(super) fn one_alone(comm: &Comm) -> Outcome {
         };
         check_eq!(matches!(got, Err(Error::BadLength { .. })), is_last, "scatter {turn} was refused: {got:?}");
         let mut sum = [turn];
-        comm.scope(|scope| scope.iall_reduce_in_place(&mut sum, Sum)?.wait())?;
+        comm.scope(|scope| scope.iallreduce_in_place(&mut sum, Sum)?.wait())?;
         check_eq!(sum, [turn * size], "a sum after scatter {turn}");
-        check_eq!(
-            comm.iall_gather(vec![rank])?.wait()?,
-            (0..size).collect::<Vec<_>>(),
-            "a gather after scatter {turn}"
-        );
+        check_eq!(comm.iallgather(vec![rank])?.wait()?, (0..size).collect::<Vec<_>>(), "a gather after scatter {turn}");
     }
     Ok(())
 }

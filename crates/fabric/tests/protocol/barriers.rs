@@ -1,49 +1,49 @@
-//! Barriers on the engine's counters, of ranks that leave at any point and of ranks that call again and again: one
-//! succeeds on a rank only if every rank has called it, and it brings everybody's bits.
+//! Barriers on the engine's counters, with ranks that finalize at any point and ranks that call many: a barrier
+//! succeeds on a rank only if every rank has called it, and returns the OR of all bits.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::Error;
-use treepie_fabric::{Endpoint, Id};
+use treepie_fabric::{Endpoint, OpId};
 
-use crate::net::{Net, Offers, Port, Rng};
+use crate::net::{Net, NetCapabilities, Port, Rng};
 
 const CELL: u32 = 3;
 
-/// A rank that calls so many barriers and leaves then.
+/// A rank that calls `planned` barriers and then finalizes.
 struct Caller {
-    end: Option<Endpoint>,
+    endpoint: Option<Endpoint>,
     planned: usize,
     called: usize,
-    waits: Option<Id>,
-    /// Whether it drops requests of barriers, which count all the same, and calls the next at once.
+    pending: Option<OpId>,
+    /// Whether it drops barrier requests, which still count, and calls the next barrier at once.
     drops: bool,
     outcomes: Vec<(usize, Result<u64, Error>)>,
 }
 
 impl Caller {
-    /// Calls the next barrier, looks how far the one before is, or leaves.
+    /// Calls the next barrier, tests the pending one, or finalizes.
     fn step(&mut self, rank: usize, rng: &mut Rng) {
-        let Some(end) = &mut self.end else { return };
-        if let Some(id) = self.waits {
-            if let Some(result) = end.test(id) {
+        let Some(endpoint) = &mut self.endpoint else { return };
+        if let Some(id) = self.pending {
+            if let Some(result) = endpoint.test(id) {
                 self.outcomes.push((self.called, result.map(|completion| completion.envelope.bytes)));
-                self.waits = None;
+                self.pending = None;
             }
         } else if self.called < self.planned {
             self.called += 1;
-            let id = end.gather(CELL, 1 << rank | (self.called as u64) << 32).expect("the engine has barriers");
+            let id = endpoint.ibarrier(CELL, 1 << rank | (self.called as u64) << 32).expect("the engine has barriers");
             if self.drops && rng.chance(30) {
-                end.abandon(id);
+                endpoint.abandon(id);
             } else {
-                self.waits = Some(id);
+                self.pending = Some(id);
             }
         } else {
-            // Leaves, in order or as one that has failed.
+            // Finalizes, in order or after a failure.
             if rng.chance(30) {
-                end.fabric().fail();
+                endpoint.fabric().announce_failure();
             }
-            self.end = None;
+            self.endpoint = None;
         }
     }
 }
@@ -51,35 +51,35 @@ impl Caller {
 fn barriers(seed: u64) {
     let mut rng = Rng(Xoshiro256PlusPlus::seed_from_u64(seed));
     let size = 2 + rng.below(4) as u32;
-    let offers = Offers { ack_slots: 512, bulk: false, arrive: true, capacity: 4, overlooks: false };
-    let net = Net::new(Rng(Xoshiro256PlusPlus::seed_from_u64(!seed)), size, offers);
+    let capabilities = NetCapabilities { ack_slots: 512, bulk: false, arrive: true, capacity: 4, may_miss: false };
+    let net = Net::new(Rng(Xoshiro256PlusPlus::seed_from_u64(!seed)), size, capabilities);
     let drops = rng.chance(30);
     let mut ranks: Vec<Caller> = (0..size)
         .map(|rank| Caller {
-            end: Some(Endpoint::new(Box::new(Port::new(&net, rank)))),
+            endpoint: Some(Endpoint::new(Box::new(Port::new(&net, rank)))),
             planned: rng.below(8) as usize,
             called: 0,
-            waits: None,
+            pending: None,
             drops,
             outcomes: Vec::new(),
         })
         .collect();
     let mut steps = 0;
-    while ranks.iter().any(|rank| rank.end.is_some()) {
+    while ranks.iter().any(|rank| rank.endpoint.is_some()) {
         steps += 1;
-        assert!(steps < 1_000_000, "seed {seed}: somebody waits for ever");
+        assert!(steps < 1_000_000, "seed {seed}: a rank waits for ever");
         // One rank at a time, and sometimes many times in a row, so that some are far ahead.
         let rank = rng.below(size.into()) as usize;
         for _ in 0..1 + rng.below(20) * u64::from(rng.chance(30)) {
             let before = ranks[rank].outcomes.len();
             ranks[rank].step(rank, &mut rng);
-            if let Some((barrier, Ok(census))) = ranks[rank].outcomes.get(before).cloned() {
+            if let Some((barrier, Ok(bits))) = ranks[rank].outcomes.get(before).cloned() {
                 let missing = ranks.iter().position(|other| other.called < barrier);
                 assert_eq!(
                     missing, None,
                     "seed {seed}: rank {rank} has passed barrier {barrier}, which a rank never called"
                 );
-                assert_eq!(census as u32, (1 << size) - 1, "seed {seed}: the bits of barrier {barrier} on rank {rank}");
+                assert_eq!(bits as u32, (1 << size) - 1, "seed {seed}: the bits of barrier {barrier} on rank {rank}");
             }
         }
     }
@@ -92,7 +92,7 @@ fn barriers(seed: u64) {
                 "seed {seed}: barrier {barrier} on rank {number} after one that failed"
             );
             failed |= outcome.is_err();
-            // Where nothing is dropped, each waits for its own, so all come to those that all call.
+            // Without dropped requests each rank waits for its barriers, so all arrive at those that all call.
             if !drops {
                 assert_eq!(outcome.is_ok(), *barrier <= least, "seed {seed}: barrier {barrier} on rank {number}");
             }
@@ -104,6 +104,6 @@ fn barriers(seed: u64) {
 }
 
 #[test]
-fn barriers_succeed_only_where_all_have_come() {
+fn barriers_succeed_only_if_all_ranks_arrive() {
     (0..crate::seeds()).for_each(barriers);
 }

@@ -1,4 +1,4 @@
-//! An engine in one thread: channels that fill up, delay and mix at the will of a seed.
+//! A test engine in one thread: channels of limited capacity that delay and reorder records by a seed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Refused};
+use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, Liveness, RecordHeader};
 
 pub(crate) struct Rng(pub(crate) Xoshiro256PlusPlus);
 
@@ -22,71 +22,71 @@ impl Rng {
     }
 }
 
-type Record = (Head, Vec<u8>);
+type Record = (RecordHeader, Vec<u8>);
 
-/// What the engine offers beyond channels.
+/// Optional capabilities of the engine, and the capacity of its channels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offers {
-    /// Acknowledgements without records, for slots below this.
+pub(crate) struct NetCapabilities {
+    /// `ack` supports slots below this.
     pub(crate) ack_slots: u32,
-    /// Transfers memory to memory: the receiver alone copies; the sender is told by an acknowledgement.
+    /// Bulk transfers: the receiver alone copies, and acknowledges to the sender.
     pub(crate) bulk: bool,
-    /// A shared counter.
+    /// Shared counters for barriers.
     pub(crate) arrive: bool,
-    /// Records that a channel holds.
+    /// Channel capacity in records.
     pub(crate) capacity: usize,
-    /// Whether those who look for one record may overlook it.
-    pub(crate) overlooks: bool,
+    /// Whether `poll_if` may miss records.
+    pub(crate) may_miss: bool,
 }
 
 thread_local! {
-    /// How often ranks of this test have waited.
+    /// Number of `idle` calls of this test.
     pub(crate) static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
 pub(crate) struct Net {
     pub(crate) rng: Rng,
-    offers: Offers,
+    capabilities: NetCapabilities,
     size: u32,
     channels: HashMap<(u32, u32), VecDeque<Record>>,
-    /// Records ever sent to each rank.
+    /// Number of records ever sent to each rank.
     sent_to: Vec<u64>,
     acks: HashMap<u32, VecDeque<u32>>,
-    /// Memory that senders offered, by number.
-    offered: Vec<Vec<u8>>,
-    /// Arrivals of all ranks at barriers of a cell, together and of each, and the bits that they brought to each barrier.
+    /// Registered send buffers by key.
+    registered: Vec<Vec<u8>>,
+    /// Arrivals at barriers of a cell, in total and by rank, and the OR of the bits of each barrier.
     arrivals: HashMap<u32, u64>,
     arrivals_of: HashMap<(u32, u32), u64>,
-    census: HashMap<(u32, u64), u64>,
-    lives: Vec<Life>,
-    news: u32,
+    bits: HashMap<(u32, u64), u64>,
+    liveness: Vec<Liveness>,
+    liveness_epoch: u32,
 }
 
 impl Net {
-    pub(crate) fn new(rng: Rng, size: u32, offers: Offers) -> Rc<RefCell<Self>> {
+    pub(crate) fn new(rng: Rng, size: u32, capabilities: NetCapabilities) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             rng,
-            offers,
+            capabilities,
             size,
             channels: HashMap::new(),
             sent_to: vec![0; size as usize],
             acks: HashMap::new(),
-            offered: Vec::new(),
+            registered: Vec::new(),
             arrivals: HashMap::new(),
             arrivals_of: HashMap::new(),
-            census: HashMap::new(),
-            lives: vec![Life::Here; size as usize],
-            news: 0,
+            bits: HashMap::new(),
+            liveness: vec![Liveness::Alive; size as usize],
+            liveness_epoch: 0,
         }))
     }
 
-    fn set_life(&mut self, rank: u32, life: Life) {
-        self.lives[rank as usize] = life;
-        self.news += 1;
+    fn set_liveness(&mut self, rank: u32, liveness: Liveness) {
+        self.liveness[rank as usize] = liveness;
+        self.liveness_epoch += 1;
     }
 }
 
-/// One rank's end.
+/// The engine of one rank.
 pub(crate) struct Port {
     net: Rc<RefCell<Net>>,
     rank: u32,
@@ -123,11 +123,11 @@ impl Fabric for Port {
         1024
     }
 
-    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
+    fn try_send(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
         assert_ne!(to, self.rank, "an endpoint never sends to itself");
         assert!(body.len() <= self.max_body());
         let mut net = self.net.borrow_mut();
-        let capacity = net.offers.capacity;
+        let capacity = net.capabilities.capacity;
         let channel = net.channels.entry((self.rank, to)).or_default();
         if channel.len() >= capacity {
             return false;
@@ -137,24 +137,24 @@ impl Fabric for Port {
         true
     }
 
-    fn poll(&mut self) -> Option<Event<'_>> {
+    fn poll(&mut self) -> Option<FabricEvent<'_>> {
         let mut net = self.net.borrow_mut();
         if net.rng.chance(30) {
             return None;
         }
         if let Some(slot) = net.acks.entry(self.rank).or_default().pop_front() {
-            return Some(Event::Acked { slot });
+            return Some(FabricEvent::Acked { slot });
         }
-        if let Some((slot, place, mut span)) = self.pulls.pop() {
-            span.as_mut_slice().copy_from_slice(&net.offered[place as usize]);
-            return Some(Event::BulkReceived { slot, span, tell_sender: true });
+        if let Some((slot, key, mut span)) = self.pulls.pop() {
+            span.as_mut_slice().copy_from_slice(&net.registered[key as usize]);
+            return Some(FabricEvent::BulkReceived { slot, span, tell_sender: true });
         }
         let size = u64::from(net.size);
         let arrived = |cell: &u32| net.arrivals_of[&(self.rank, *cell)];
         if let Some(i) = self.waiting.iter().position(|cell| net.arrivals[cell] >= arrived(cell) * size) {
             let cell = self.waiting.swap_remove(i);
-            let census = net.census.get(&(cell, arrived(&cell))).copied().unwrap_or(0);
-            return Some(Event::Gathered { cell, census });
+            let bits = net.bits.get(&(cell, arrived(&cell))).copied().unwrap_or(0);
+            return Some(FabricEvent::BarrierCompleted { cell, bits });
         }
         let first = net.rng.below(size) as u32;
         for i in 0..net.size {
@@ -162,19 +162,19 @@ impl Fabric for Port {
             if let Some((head, body)) = net.channels.entry((from, self.rank)).or_default().pop_front() {
                 drop(net);
                 self.body = body;
-                return Some(Event::Record { from, head, body: &self.body });
+                return Some(FabricEvent::Record { from, head, body: &self.body });
             }
         }
         None
     }
 
-    fn poll_if(&mut self, take: &mut dyn FnMut(u32, Head, &[u8]) -> bool) -> bool {
+    fn poll_if(&mut self, take: &mut dyn FnMut(u32, RecordHeader, &[u8]) -> bool) -> bool {
         let mut net = self.net.borrow_mut();
         let size = net.size;
         let first = net.rng.below(size.into()) as u32;
-        let mut order = (0..if net.offers.overlooks { 1 } else { size }).map(|i| (first + i) % size);
-        let is_there = |from: &u32| net.channels.get(&(*from, self.rank)).is_some_and(|channel| !channel.is_empty());
-        let Some(from) = order.find(is_there) else { return false };
+        let mut order = (0..if net.capabilities.may_miss { 1 } else { size }).map(|i| (first + i) % size);
+        let has_records = |from: &u32| net.channels.get(&(*from, self.rank)).is_some_and(|channel| !channel.is_empty());
+        let Some(from) = order.find(has_records) else { return false };
         let channel = net.channels.entry((from, self.rank)).or_default();
         let taken = channel.front().is_some_and(|(head, body)| take(from, *head, body));
         if taken {
@@ -188,53 +188,53 @@ impl Fabric for Port {
         false
     }
 
-    fn give_way(&mut self) {}
+    fn yield_now(&mut self) {}
 
-    fn depart(&mut self) {
-        self.net.borrow_mut().set_life(self.rank, Life::Leaving);
+    fn begin_finalize(&mut self) {
+        self.net.borrow_mut().set_liveness(self.rank, Liveness::Finalizing);
     }
 
-    fn departed(&mut self) -> bool {
+    fn is_finalized(&mut self) -> bool {
         true
     }
 
-    fn fail(&mut self) {
-        self.net.borrow_mut().set_life(self.rank, Life::Failing);
+    fn announce_failure(&mut self) {
+        self.net.borrow_mut().set_liveness(self.rank, Liveness::Failing);
     }
 
     fn ack(&mut self, to: u32, slot: u32) -> bool {
         let mut net = self.net.borrow_mut();
-        let can = slot < net.offers.ack_slots;
+        let can = slot < net.capabilities.ack_slots;
         if can {
             net.acks.entry(to).or_default().push_back(slot);
         }
         can
     }
 
-    fn offer(&mut self, _to: u32, span: &mut Span) -> u64 {
+    fn register_bulk(&mut self, _to: u32, span: &mut Span) -> u64 {
         let mut net = self.net.borrow_mut();
-        net.offered.push(span.as_slice().to_vec());
-        net.offered.len() as u64 - 1
+        net.registered.push(span.as_slice().to_vec());
+        net.registered.len() as u64 - 1
     }
 
-    fn bulk_recv(&mut self, _from: u32, key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
-        if !self.net.borrow().offers.bulk {
-            return Err(Refused::not_here(span));
+    fn bulk_recv(&mut self, _from: u32, key: u64, slot: u32, span: Span) -> Result<Option<BulkDescriptor>, BulkError> {
+        if !self.net.borrow().capabilities.bulk {
+            return Err(BulkError::unsupported(span));
         }
         self.pulls.push((slot, key, span));
         Ok(None)
     }
 
-    fn arrive(&mut self, cell: u32, census: u64) -> bool {
+    fn arrive(&mut self, cell: u32, bits: u64) -> bool {
         let mut net = self.net.borrow_mut();
-        if !net.offers.arrive || net.lives[self.rank as usize] != Life::Here {
+        if !net.capabilities.arrive || net.liveness[self.rank as usize] != Liveness::Alive {
             return false;
         }
         *net.arrivals.entry(cell).or_default() += 1;
         let arrived = net.arrivals_of.entry((self.rank, cell)).or_default();
         *arrived += 1;
         let barrier = *arrived;
-        *net.census.entry((cell, barrier)).or_default() |= census;
+        *net.bits.entry((cell, barrier)).or_default() |= bits;
         self.waiting.push(cell);
         true
     }
@@ -243,27 +243,27 @@ impl Fabric for Port {
         self.net.borrow().arrivals_of.get(&(rank, cell)).copied().unwrap_or(0)
     }
 
-    fn news(&self) -> u32 {
-        self.net.borrow().news
+    fn liveness_epoch(&self) -> u32 {
+        self.net.borrow().liveness_epoch
     }
 
-    fn begun_for_this(&self) -> u64 {
+    fn inbound_tail(&self) -> u64 {
         self.net.borrow().sent_to[self.rank as usize]
     }
 
-    fn has_read(&self, begun: u64) -> bool {
+    fn has_drained_to(&self, tail: u64) -> bool {
         let net = self.net.borrow();
         let unread = |from| net.channels.get(&(from, self.rank)).map_or(0, VecDeque::len) as u64;
-        net.sent_to[self.rank as usize] - (0..net.size).map(unread).sum::<u64>() >= begun
+        net.sent_to[self.rank as usize] - (0..net.size).map(unread).sum::<u64>() >= tail
     }
 
-    fn life(&self, rank: u32) -> Life {
-        self.net.borrow().lives[rank as usize]
+    fn liveness(&self, rank: u32) -> Liveness {
+        self.net.borrow().liveness[rank as usize]
     }
 }
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.net.borrow_mut().set_life(self.rank, Life::Left);
+        self.net.borrow_mut().set_liveness(self.rank, Liveness::Finalized);
     }
 }

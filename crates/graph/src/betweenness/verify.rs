@@ -1,66 +1,78 @@
-//! Whether scores are right, by another account of the same ways: from their ends, and without going back over them.
+//! Verification of betweenness scores by a second account of the same shortest paths, without the backward traversal.
 //!
-//! What depends on all vertices is, for each end of a way, the number of vertices between source and end on an average
-//! shortest way: its mean number of arcs less one. To see also whether scores are with the right vertices, each vertex
-//! takes a toll from one to two, drawn by its number. What all vertices take is the sum of score times toll; what all
-//! pay is, for each end of ways, the mean toll of these, which is summed up while they are followed from the source.
+//! The dependencies of all vertices sum to, for each target, the mean number of inner vertices of its shortest paths.
+//! To check also that scores are at the right vertices, each vertex takes a toll from one to two, a hash of its global
+//! id. All vertices take the sum of score times toll. Each target pays the mean toll of its shortest paths, which a
+//! forward traversal sums up.
 
 use treepie_comm::{Comm, Sum};
 
-use super::flow::{Direction, Flow};
-use super::{Measure, count_ways, times_counted};
+use super::dag_traversal::{DagTraversal, Direction};
+use super::{PathMetric, count_shortest_paths, pair_multiplicity};
 use crate::agree::agree;
-use crate::mix::digest;
-use crate::{Error, Graph, Messages, Result};
+use crate::hash::hash_words;
+use crate::{AmConfig, Error, Graph, Result};
 
-/// By how much both sides may differ, as a part of them.
+/// The allowed relative difference of both sums.
 const TOLERANCE: f64 = 1e-9;
 
-/// Checks the scores that these sources, by their numbers, have given. Lengths of ways are verified on the way. All
-/// ranks call it, and get the same error.
-pub fn verify<'g, M: Measure<'g>>(
+/// Verifies the scores from these sources, given by global ids, and the distances too. All ranks call it, and get the
+/// same error.
+pub fn verify<'g, M: PathMetric<'g>>(
     comm: &Comm,
-    measure: &mut M,
+    metric: &mut M,
     sources: impl IntoIterator<Item = u64>,
     scores: &[f64],
-    messages: &Messages,
+    config: &AmConfig,
 ) -> Result<()> {
-    let graph = measure.graph();
-    agree(comm, each_for_itself(graph, scores))?;
-    let first = graph.layout().first(graph.layout().rank());
-    let toll = |place: usize| 1.0 + digest([first + place as u64]) as f64 / 2f64.powi(64);
-    let mut flow = Flow::<M>::new(comm, graph, messages)?;
+    let graph = metric.graph();
+    agree(comm, verify_local(graph, scores))?;
+    let first = graph.layout().first_global_id(graph.layout().rank());
+    let toll = |local_index: usize| 1.0 + hash_words([first + local_index as u64]) as f64 / 2f64.powi(64);
+    let mut traversal = DagTraversal::<M>::new(comm, graph, config)?;
     let mut paid = 0.0;
     for source in sources {
         graph.check_root(source)?;
-        let lengths = measure.search_verified(comm, source, messages)?;
-        flow.begin(&lengths)?;
-        let ways = count_ways(comm, graph, &mut flow, source)?;
-        let mut given: Vec<f64> = ways.iter().enumerate().map(|(place, ways)| ways * toll(place)).collect();
-        if let Some(place) = graph.mine(source) {
-            given[place] = 0.0;
+        let distances = metric.shortest_paths_verified(comm, source, config)?;
+        traversal.set_distances(&distances)?;
+        let paths = count_shortest_paths(comm, graph, &mut traversal, source)?;
+        let mut initial: Vec<f64> =
+            paths.iter().enumerate().map(|(local_index, paths)| paths * toll(local_index)).collect();
+        if let Some(local_index) = graph.local_index(source) {
+            initial[local_index] = 0.0;
         }
-        let came = flow.run(Direction::Out, given)?;
-        paid += came.iter().zip(&ways).filter(|(_, ways)| **ways > 0.0).map(|(came, ways)| came / ways).sum::<f64>();
+        let received = traversal.run(Direction::Forward, initial)?;
+        paid += received
+            .iter()
+            .zip(&paths)
+            .filter(|(_, paths)| **paths > 0.0)
+            .map(|(received, paths)| received / paths)
+            .sum::<f64>();
     }
-    let taken: f64 = scores.iter().enumerate().map(|(place, score)| score * toll(place)).sum();
-    let sums = comm.all_reduce(&[paid, taken * times_counted(graph)], Sum)?;
+    let taken: f64 = scores.iter().enumerate().map(|(local_index, score)| score * toll(local_index)).sum();
+    let sums = comm.allreduce(&[paid, taken * pair_multiplicity(graph)], Sum)?;
     let (paid, taken) = (sums[0], sums[1]);
     if (paid - taken).abs() <= TOLERANCE * paid.max(taken) {
         return Ok(());
     }
-    Err(Error::Wrong(format!("all shortest ways together pay {paid}, and by their scores vertices take {taken}")))
+    Err(Error::Verification(format!("all shortest paths pay {paid}, but by their scores vertices take {taken}")))
 }
 
-/// What a rank can see by itself.
-fn each_for_itself<A: crate::Arc>(graph: &Graph<A>, scores: &[f64]) -> Result<()> {
-    if scores.len() != graph.own() {
-        return Err(Error::Wrong(format!("there are {} scores for {} vertices", scores.len(), graph.own())));
+/// The checks that need no communication.
+fn verify_local<A: crate::CsrEdge>(graph: &Graph<A>, scores: &[f64]) -> Result<()> {
+    if scores.len() != graph.num_local() {
+        return Err(Error::Verification(format!(
+            "there are {} scores for {} vertices",
+            scores.len(),
+            graph.num_local()
+        )));
     }
     match scores.iter().position(|score| !(score.is_finite() && *score >= 0.0)) {
-        Some(place) => {
-            Err(Error::Wrong(format!("vertex {} has the score {}", graph.layout().name(place), scores[place])))
-        }
+        Some(local_index) => Err(Error::Verification(format!(
+            "vertex {} has the score {}",
+            graph.layout().external_id(local_index),
+            scores[local_index]
+        ))),
         None => Ok(()),
     }
 }

@@ -1,133 +1,134 @@
-//! Components by hooking and shortcutting.   [Shiloach, Vishkin 1982; active messages paper, algorithm 4]
+//! Connected components by hooking and shortcutting.   [Shiloach, Vishkin: An O(log n) parallel connectivity algorithm,
+//! J. Algorithms 3 (1982); active messages paper, algorithm 4]
 //!
-//! Each vertex has a parent; parents form trees, and a tree is a part of a component. In a round each arc tells the tree at its
-//! other end of its own parent, and a tree hooks onto the least that it hears of. Then parents of parents become parents until
-//! trees are flat. When no tree hooks any more, a tree is a component. A parent is never greater than its child, so there are no
-//! cycles; which of several trees is hooked onto depends on the order of messages, what is a component does not.
+//! Parents form trees, and a tree is a subset of a component. In a round each arc sends the parent of its source to the
+//! tree of its target, whose root hooks onto a smaller one. Shortcutting then flattens the trees. When no tree hooks,
+//! each tree is a component. A parent is never greater than its child, so there are no cycles; which tree is hooked
+//! onto depends on the order of messages, the components do not. Cost: each round sends one message per remote arc.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
 use treepie_comm::Comm;
 
-use super::{Labels, need_symmetric};
-use crate::id::{halves, whole};
-use crate::patterns::coarsening::{Shortcut, Trees};
-use crate::rows::{Arc, VALUES};
-use crate::{Bits, Graph, Messages, Result, Traffic};
+use super::{ComponentLabels, require_symmetric};
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
+use crate::patterns::coarsening::{HasParents, PointerJumping};
+use crate::vertex_id::{join_u64, split_u64};
+use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
 
-/// Finds components by hooking and shortcutting. Returns the label of each own vertex. All ranks call it.
-pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Labels> {
-    need_symmetric(graph)?;
-    among(comm, graph, None, messages)
+/// Finds components by hooking and shortcutting. Returns the labels of local vertices. All ranks call it.
+pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Result<ComponentLabels> {
+    require_symmetric(graph)?;
+    run_masked(comm, graph, None, config)
 }
 
-/// To a vertex: about another one's number, whose halves are the last two.
-type About = [u32; 3];
+/// A message to a local index: the two halves of a parent's global id.
+type HookMessage = [u32; 3];
 
-fn about(place: u32, number: u64) -> About {
-    let [low, high] = halves(number);
-    [place, low, high]
+fn hook_message(local_index: u32, parent: u64) -> HookMessage {
+    let [low, high] = split_u64(parent);
+    [local_index, low, high]
 }
 
-fn number([_, low, high]: About) -> u64 {
-    whole([low, high])
+fn message_parent([_, low, high]: HookMessage) -> u64 {
+    join_u64([low, high])
 }
 
-struct State<'g, A> {
+struct HookingState<'g, A> {
     graph: &'g Graph<A>,
-    /// Of own vertices.
+    /// Of local vertices, as global ids.
     parents: Vec<u64>,
-    hook: Port<About>,
+    hook: Port<HookMessage>,
 }
 
-impl<A> Trees for State<'_, A> {
+impl<A> HasParents for HookingState<'_, A> {
     fn parents(&mut self) -> &mut [u64] {
         &mut self.parents
     }
 }
 
-impl<A: Arc> State<'_, A> {
-    fn place(&self, number: u64) -> Option<usize> {
-        self.graph.mine(number)
+impl<A: CsrEdge> HookingState<'_, A> {
+    fn local_index(&self, global_id: u64) -> Option<usize> {
+        self.graph.local_index(global_id)
     }
 
-    /// The tree of a vertex hears of a parent.
-    fn hook(&mut self, cx: &mut Context<Self>, vertex: u32, heard: u64) {
-        let mut place = vertex as usize;
-        let first = self.graph.layout().first(self.graph.layout().rank());
+    /// Hooks the root of a vertex's tree onto a smaller parent.
+    fn hook(&mut self, cx: &mut Context<Self>, vertex: u32, new_parent: u64) {
+        let mut local_index = vertex as usize;
+        let first = self.graph.layout().first_global_id(self.graph.layout().rank());
         loop {
-            let parent = self.parents[place];
-            if heard >= parent {
+            let parent = self.parents[local_index];
+            if new_parent >= parent {
                 return;
             }
-            if parent == first + place as u64 {
-                self.parents[place] = heard;
-                cx.add(1);
+            if parent == first + local_index as u64 {
+                self.parents[local_index] = new_parent;
+                cx.add_to_sum(1);
                 return;
             }
-            // Up to the root, which may be another rank's.
-            match self.place(parent) {
-                Some(above) => place = above,
+            // Up to the root, which may be remote.
+            match self.local_index(parent) {
+                Some(next) => local_index = next,
                 None => {
-                    let (rank, above) = self.graph.layout().place(parent);
-                    return cx.send(self.hook, rank, about(above, heard));
+                    let (rank, next) = self.graph.layout().owner(parent);
+                    return cx.send(self.hook, rank, hook_message(next, new_parent));
                 }
             }
         }
     }
 }
 
-/// The same, but vertices that are left out have a label already, and no arc leads from them to others.
-pub(super) fn among<A: Arc>(
+/// Finds components without the vertices of a mask, which have a label already and no arcs to the others.
+pub(super) fn run_masked<A: CsrEdge>(
     comm: &Comm,
     graph: &Graph<A>,
-    left_out: Option<(&Bits, u64)>,
-    messages: &Messages,
-) -> Result<Labels> {
+    mask: Option<(&Bitmap, u64)>,
+    config: &AmConfig,
+) -> Result<ComponentLabels> {
     let layout = graph.layout();
-    let first = layout.first(layout.rank());
-    let is_left_out = |place: usize| left_out.is_some_and(|(which, _)| which.has(place));
-    let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
-    let hook = build.port::<About>("hook");
-    build.on_touch(
+    let first = layout.first_global_id(layout.rank());
+    let is_masked = |local_index: usize| mask.is_some_and(|(masked, _)| masked.contains(local_index));
+    let mut build = ActiveMessages::<HookingState<'_, A>>::builder(comm);
+    let hook = build.port::<HookMessage>("hook");
+    build.on_prefetch(
         hook,
-        |state: &State<'_, A>, message: &About| &state.parents[message[0] as usize],
-        |state, cx, message| state.hook(cx, message[0], number(message)),
+        |state: &HookingState<'_, A>, message: &HookMessage| &state.parents[message[0] as usize],
+        |state, cx, message| state.hook(cx, message[0], message_parent(message)),
     );
     build.combine(
         hook,
-        |message: &About| message[0].into(),
-        |least: &mut About, message| {
-            if number(*message) < number(*least) {
+        |message: &HookMessage| message[0].into(),
+        |least: &mut HookMessage, message| {
+            if message_parent(*message) < message_parent(*least) {
                 *least = *message;
             }
         },
     );
-    let shortcut = Shortcut::register(&mut build);
-    let mut am = messages.start(build)?;
-    let parents = (0..graph.own()).map(|place| match left_out {
-        Some((which, label)) if which.has(place) => label,
-        _ => first + place as u64,
+    let jumping = PointerJumping::register(&mut build);
+    let mut am = config.start(build)?;
+    let parents = (0..graph.num_local()).map(|local_index| match mask {
+        Some((masked, label)) if masked.contains(local_index) => label,
+        _ => first + local_index as u64,
     });
-    let mut state = State { graph, parents: collected(parents, VALUES)?, hook };
-    let vertices = || (0..graph.own()).filter(|place| !is_left_out(*place));
+    let mut state = HookingState { graph, parents: collected(parents, VALUES_PURPOSE)?, hook };
+    let vertices = || (0..graph.num_local()).filter(|local_index| !is_masked(*local_index));
     loop {
         let hooked = am.epoch_for(&mut state, vertices(), |cx, state, vertex| {
             let parent = state.parents[vertex];
-            let own = graph.view().own();
-            for arc in graph.out().row(vertex) {
-                let there = arc.target() as usize;
-                if own.contains(&there) {
-                    state.hook(cx, (there - own.start) as u32, parent);
+            let local = graph.view().local_range();
+            for arc in graph.out_edges().row(vertex) {
+                let target = arc.target() as usize;
+                if local.contains(&target) {
+                    state.hook(cx, (target - local.start) as u32, parent);
                 } else {
-                    let (rank, place) = graph.view().owner(arc.target());
-                    cx.send(hook, rank, about(place, parent));
+                    let (rank, local_index) = graph.view().owner(arc.target());
+                    cx.send(hook, rank, hook_message(local_index, parent));
                 }
             }
         })?;
-        shortcut.flatten(&mut am, &mut state, graph, vertices)?;
+        jumping.compress(&mut am, &mut state, graph, vertices)?;
         if hooked == 0 {
-            return Ok(Labels { labels: state.parents, traffic: Traffic::of(&am) });
+            return Ok(ComponentLabels { labels: state.parents, traffic: AmTraffic::from_am(&am) });
         }
     }
 }

@@ -1,101 +1,102 @@
-//! Components by sampling, and union by messages.
+//! Connected components by subgraph sampling, and linking by messages.
 //!
-//! Each rank first joins its own vertices along its own arcs: two arcs of each vertex find most of its greatest part, and only
-//! vertices outside of that look at their other arcs.   [Sutton, Ben-Nun, Barak, IPDPS 2018: Afforest]
+//! Each rank first links its local vertices along local arcs: a sample of two arcs per vertex finds most of the largest
+//! local component, and only vertices outside of it process their other arcs.   [Sutton, Ben-Nun, Barak, IPDPS 2018:
+//! Afforest]
 //!
-//! Then parts of different ranks are joined. A bit for each vertex tells whether it is in the greatest part of its rank. If an arc
-//! leads from the greatest part of one rank to that of another, these are one; then whatever else has an arc to the other's is joined
-//! with the own, and needs no message. What is left are arcs between vertices of which none is in a greatest part, and one arc
-//! between each two ranks. Each is one message, which goes up to the roots of both trees until it can hook the greater onto the
-//! less: all of them in one epoch.
+//! Then components of different ranks are linked. A bit per vertex tells whether it is in the largest local component
+//! of its rank. An arc between the largest components of two ranks (a bridge) links these; another vertex with an arc
+//! to the largest component of that rank is then linked with the local one, without a message. The remaining arcs,
+//! between vertices outside of the largest components and one bridge for each pair of ranks, are one message each. It
+//! climbs to the roots of both trees until it hooks the greater root onto the smaller: all in one epoch.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
 use treepie_comm::Comm;
 
-use super::{Labels, need_symmetric};
-use crate::id::{halves, whole};
-use crate::patterns::coarsening::{Shortcut, Trees};
-use crate::rows::{Arc, VALUES};
-use crate::{Bits, Graph, Messages, Result, Traffic};
+use super::{ComponentLabels, require_symmetric};
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
+use crate::patterns::coarsening::{HasParents, PointerJumping};
+use crate::vertex_id::{join_u64, split_u64};
+use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
 
-/// Arcs of each vertex that are joined first.
-const SAMPLED: usize = 2;
+/// The number of sampled arcs of each vertex (`neighbor_rounds` in GAP).
+const NEIGHBOR_ROUNDS: usize = 2;
 
-/// Vertices that are asked for their part, to find the greatest.
-const ASKED: usize = 1024;
+/// The number of vertices sampled to find the largest component.
+const NUM_SAMPLES: usize = 1024;
 
-/// Two vertices to be joined: one of the destination's, and the number of the other.
-type Join = [u32; 3];
+/// Two vertices to link: a local index of the destination, and the halves of the other's global id.
+type LinkMessage = [u32; 3];
 
-struct State<'g, A> {
+struct LinkState<'g, A> {
     graph: &'g Graph<A>,
     first: u64,
-    /// Of own vertices, as numbers: of their own rank at first.
+    /// Of local vertices, as global ids: of the same rank at first.
     parents: Vec<u64>,
-    /// Roots that were hooked.
+    /// Local roots that were hooked.
     hooked: Vec<u32>,
-    join: Port<Join>,
+    link: Port<LinkMessage>,
 }
 
-impl<A> Trees for State<'_, A> {
+impl<A> HasParents for LinkState<'_, A> {
     fn parents(&mut self) -> &mut [u64] {
         &mut self.parents
     }
 }
 
-impl<A: Arc> State<'_, A> {
-    /// Joins the tree of an own vertex with that of another vertex.
-    fn join(&mut self, cx: &mut Context<Self>, mut place: usize, mut other: u64) {
+impl<A: CsrEdge> LinkState<'_, A> {
+    /// Links the tree of a local vertex with that of another vertex.
+    fn link(&mut self, cx: &mut Context<Self>, mut local_index: usize, mut other: u64) {
         loop {
-            let parent = self.parents[place];
+            let parent = self.parents[local_index];
             if parent == other {
                 return;
             }
-            if parent == self.first + place as u64 {
-                // A root: it hooks onto what is less, or the other one's root onto it.
+            if parent == self.first + local_index as u64 {
+                // A root: it hooks onto a smaller vertex, or the other's root onto it.
                 if other < parent {
-                    self.parents[place] = other;
-                    self.hooked.push(place as u32);
+                    self.parents[local_index] = other;
+                    self.hooked.push(local_index as u32);
                     return;
                 }
-                match self.graph.mine(other) {
-                    Some(there) => (place, other) = (there, parent),
-                    None => return self.send(cx, other, parent),
+                match self.graph.local_index(other) {
+                    Some(other_index) => (local_index, other) = (other_index, parent),
+                    None => return self.send_link(cx, other, parent),
                 }
             } else {
-                match self.graph.mine(parent) {
-                    Some(above) => {
-                        // Shortened on the way, or long trees would be climbed again and again.
-                        self.parents[place] = self.parents[above];
-                        place = above;
+                match self.graph.local_index(parent) {
+                    Some(parent_index) => {
+                        // Path splitting, or long trees would be climbed again and again.
+                        self.parents[local_index] = self.parents[parent_index];
+                        local_index = parent_index;
                     }
-                    None => return self.send(cx, parent, other),
+                    None => return self.send_link(cx, parent, other),
                 }
             }
         }
     }
 
-    fn send(&self, cx: &mut Context<Self>, to: u64, other: u64) {
-        let (rank, place) = self.graph.layout().place(to);
-        let [low, high] = halves(other);
-        cx.send(self.join, rank, [place, low, high]);
+    fn send_link(&self, cx: &mut Context<Self>, to: u64, other: u64) {
+        let (rank, local_index) = self.graph.layout().owner(to);
+        let [low, high] = split_u64(other);
+        cx.send(self.link, rank, [local_index, low, high]);
     }
 }
 
-/// Trees of own vertices, by place.
+/// Trees of local vertices, by local index.
 struct Forest {
     parents: Vec<u32>,
 }
 
 impl Forest {
     fn new(vertices: usize) -> Result<Self> {
-        Ok(Self { parents: collected((0..vertices).map(|vertex| vertex as u32), VALUES)? })
+        Ok(Self { parents: collected((0..vertices).map(|vertex| vertex as u32), VALUES_PURPOSE)? })
     }
 
-    /// Joins the trees of two vertices: the greater root gets the less.
+    /// Links the trees of two vertices: the greater root hooks onto the smaller.
     #[inline]
-    fn join(&mut self, left: u32, right: u32) {
+    fn link(&mut self, left: u32, right: u32) {
         let (mut left, mut right) = (self.parents[left as usize], self.parents[right as usize]);
         while left != right {
             let (high, low) = (left.max(right), left.min(right));
@@ -108,104 +109,106 @@ impl Forest {
         }
     }
 
-    fn flatten(&mut self) {
+    fn compress(&mut self) {
         for vertex in 0..self.parents.len() {
-            // Parents are less, so those before are flat.
+            // Parents are smaller, so those before are flat.
             self.parents[vertex] = self.parents[self.parents[vertex] as usize];
         }
     }
 
-    /// The tree that most of some vertices are in.
-    fn greatest(&self) -> u32 {
-        let step = self.parents.len().div_ceil(ASKED).max(1);
+    /// The most frequent root of a sample of vertices.
+    fn sample_frequent_root(&self) -> u32 {
+        let step = self.parents.len().div_ceil(NUM_SAMPLES).max(1);
         let mut roots: Vec<u32> = self.parents.iter().step_by(step).copied().collect();
         roots.sort_unstable();
-        let greatest = roots.chunk_by(|left, right| left == right).max_by_key(|members| members.len());
-        greatest.map_or(0, |members| members[0])
+        let largest = roots.chunk_by(|left, right| left == right).max_by_key(|members| members.len());
+        largest.map_or(0, |members| members[0])
     }
 }
 
-/// Finds components by sampling. Returns the label of each own vertex. All ranks call it.
-pub fn run<A: Arc>(comm: &Comm, graph: &Graph<A>, messages: &Messages) -> Result<Labels> {
-    need_symmetric(graph)?;
-    let (layout, view, rows) = (graph.layout(), graph.view(), graph.out());
-    let (first, own) = (layout.first(layout.rank()), view.own().start);
-    let (mut forest, greatest) = join_own(graph)?;
+/// Finds components by sampling. Returns the labels of local vertices. All ranks call it.
+pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Result<ComponentLabels> {
+    require_symmetric(graph)?;
+    let (layout, view, rows) = (graph.layout(), graph.view(), graph.out_edges());
+    let (first, local_start) = (layout.first_global_id(layout.rank()), view.local_range().start);
+    let (mut forest, largest) = link_local(graph)?;
     if comm.size() == 1 {
-        // Nothing is anywhere else.
-        let labels = collected(forest.parents.into_iter().map(u64::from), VALUES)?;
-        return Ok(Labels { labels, traffic: Traffic::default() });
+        // There are no remote vertices.
+        let labels = collected(forest.parents.into_iter().map(u64::from), VALUES_PURPOSE)?;
+        return Ok(ComponentLabels { labels, traffic: AmTraffic::default() });
     }
-    let mut bits = Bits::try_new(view.len())?;
-    // The places of own vertices begin with a word of their own.
-    for (word, parents) in bits.words_mut()[own / 64..].iter_mut().zip(forest.parents.chunks(64)) {
-        *word = parents.iter().rev().fold(0, |word, parent| word << 1 | u64::from(*parent == greatest));
+    let mut bits = Bitmap::try_new(view.len())?;
+    // The indices of local vertices begin at a word boundary.
+    for (word, parents) in bits.words_mut()[local_start / 64..].iter_mut().zip(forest.parents.chunks(64)) {
+        *word = parents.iter().rev().fold(0, |word, parent| word << 1 | u64::from(*parent == largest));
     }
-    view.gather_bits(comm, &mut bits)?;
+    view.update_ghost_bits(comm, &mut bits)?;
     let bridges = find_bridges(graph, &bits);
-    // Arcs that have to be told.
-    let mut told: Vec<(u32, u64)> = Vec::new();
+    // Arcs that need a message.
+    let mut links: Vec<(u32, u64)> = Vec::new();
     for (rank, bridge) in bridges.iter().enumerate() {
-        // The other rank has found one, too.
-        told.extend(bridge.filter(|_| rank > layout.rank()));
+        // Each of two ranks finds a bridge; the lower one sends it.
+        links.extend(bridge.filter(|_| rank > layout.rank()));
     }
-    let are_one = bridges.iter().filter(|bridge| bridge.is_some()).count() == comm.size() - 1;
-    for vertex in (0..graph.own()).filter(|vertex| !bits.has(own + *vertex)) {
-        let mut is_joined = false;
-        for arc in rows.parts(vertex).1 {
-            let is_great = bits.has(arc.target() as usize);
-            // Whose it is takes a division, and mostly it does not matter.
-            if is_great && are_one {
-                is_joined = true;
+    let all_linked = bridges.iter().filter(|bridge| bridge.is_some()).count() == comm.size() - 1;
+    for vertex in (0..graph.num_local()).filter(|vertex| !bits.contains(local_start + *vertex)) {
+        let mut is_linked = false;
+        for arc in rows.local_and_remote(vertex).1 {
+            let is_in_largest = bits.contains(arc.target() as usize);
+            // Finding the owner takes a division, and is mostly not needed.
+            if is_in_largest && all_linked {
+                is_linked = true;
                 continue;
             }
-            let (rank, place) = view.owner(arc.target());
-            let number = layout.first(rank) + u64::from(place);
-            if is_great && bridges[rank].is_some() {
-                is_joined = true;
-            } else if is_great || first + (vertex as u64) < number {
-                told.push((vertex as u32, number));
+            let (rank, local_index) = view.owner(arc.target());
+            let global_id = layout.first_global_id(rank) + u64::from(local_index);
+            if is_in_largest && bridges[rank].is_some() {
+                is_linked = true;
+            } else if is_in_largest || first + (vertex as u64) < global_id {
+                links.push((vertex as u32, global_id));
             }
         }
-        if is_joined {
-            forest.join(vertex as u32, greatest);
+        if is_linked {
+            forest.link(vertex as u32, largest);
         }
     }
-    forest.flatten();
+    forest.compress();
 
-    let mut build = ActiveMessages::<State<'_, A>>::builder(comm);
-    let join = build.port::<Join>("join");
-    build.on_touch(
-        join,
-        |state: &State<'_, A>, message: &Join| &state.parents[message[0] as usize],
-        |state, cx, [place, low, high]| state.join(cx, place as usize, whole([low, high])),
+    let mut build = ActiveMessages::<LinkState<'_, A>>::builder(comm);
+    let port = build.port::<LinkMessage>("join");
+    build.on_prefetch(
+        port,
+        |state: &LinkState<'_, A>, message: &LinkMessage| &state.parents[message[0] as usize],
+        |state, cx, [local_index, low, high]| state.link(cx, local_index as usize, join_u64([low, high])),
     );
-    let shortcut = Shortcut::register(&mut build);
-    let mut am = messages.start(build)?;
-    let parents = collected(forest.parents.iter().map(|parent| first + u64::from(*parent)), VALUES)?;
-    let mut state = State { graph, first, parents, hooked: Vec::new(), join };
+    let jumping = PointerJumping::register(&mut build);
+    let mut am = config.start(build)?;
+    let parents = collected(forest.parents.iter().map(|parent| first + u64::from(*parent)), VALUES_PURPOSE)?;
+    let mut state = LinkState { graph, first, parents, hooked: Vec::new(), link: port };
 
-    am.epoch_for(&mut state, told, |cx, state, (vertex, other)| state.join(cx, vertex as usize, other))?;
+    am.epoch_for(&mut state, links, |cx, state, (vertex, other)| state.link(cx, vertex as usize, other))?;
 
-    // Roots that were hooked look for theirs elsewhere, and then everybody has the root of its root.
+    // Hooked roots find their final root, then each vertex takes the root of its local root.
     let hooked = std::mem::take(&mut state.hooked);
-    shortcut.flatten(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
-    let State { parents, .. } = state;
-    let labels = collected(forest.parents.iter().map(|root| parents[*root as usize]), VALUES)?;
-    Ok(Labels { labels, traffic: Traffic::of(&am) })
+    jumping.compress(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
+    let LinkState { parents, .. } = state;
+    let labels = collected(forest.parents.iter().map(|root| parents[*root as usize]), VALUES_PURPOSE)?;
+    Ok(ComponentLabels { labels, traffic: AmTraffic::from_am(&am) })
 }
 
-/// For each rank an arc from the own greatest part to that rank's, if there is one: from a vertex, to a number. As there is an arc
-/// back for each, the other rank finds one if this does.
-fn find_bridges<A: Arc>(graph: &Graph<A>, bits: &Bits) -> Vec<Option<(u32, u64)>> {
+/// For each rank an arc from the largest local component to that rank's, if there is one: from a local index to a
+/// global id. Since arcs are symmetric, the other rank finds one if this one does.
+fn find_bridges<A: CsrEdge>(graph: &Graph<A>, bits: &Bitmap) -> Vec<Option<(u32, u64)>> {
     let (layout, view) = (graph.layout(), graph.view());
-    let mut bridges = vec![None; layout.ranks()];
-    let mut missing = layout.ranks() - 1;
-    for (vertex, _) in view.own().enumerate().filter(|(_, place)| bits.has(*place)) {
-        for arc in graph.out().parts(vertex).1.iter().filter(|arc| bits.has(arc.target() as usize)) {
+    let mut bridges = vec![None; layout.num_ranks()];
+    let mut missing = layout.num_ranks() - 1;
+    for (vertex, _) in view.local_range().enumerate().filter(|(_, index)| bits.contains(*index)) {
+        for arc in
+            graph.out_edges().local_and_remote(vertex).1.iter().filter(|arc| bits.contains(arc.target() as usize))
+        {
             let bridge = &mut bridges[view.owner(arc.target()).0];
             if bridge.is_none() {
-                *bridge = Some((vertex as u32, view.number(layout, arc.target())));
+                *bridge = Some((vertex as u32, view.global_id(layout, arc.target())));
                 missing -= 1;
             }
         }
@@ -216,26 +219,26 @@ fn find_bridges<A: Arc>(graph: &Graph<A>, bits: &Bits) -> Vec<Option<(u32, u64)>
     bridges
 }
 
-/// Joins own vertices along own arcs. Returns their trees, and the greatest of them.
-fn join_own<A: Arc>(graph: &Graph<A>) -> Result<(Forest, u32)> {
-    let (rows, own) = (graph.out(), graph.view().own().start as u32);
-    let mut forest = Forest::new(graph.own())?;
-    for vertex in 0..graph.own() {
-        for arc in rows.parts(vertex).0.iter().take(SAMPLED) {
-            forest.join(vertex as u32, arc.target() - own);
+/// Links local vertices along local arcs. Returns their trees, and the root of the largest.
+fn link_local<A: CsrEdge>(graph: &Graph<A>) -> Result<(Forest, u32)> {
+    let (rows, local_start) = (graph.out_edges(), graph.view().local_range().start as u32);
+    let mut forest = Forest::new(graph.num_local())?;
+    for vertex in 0..graph.num_local() {
+        for arc in rows.local_and_remote(vertex).0.iter().take(NEIGHBOR_ROUNDS) {
+            forest.link(vertex as u32, arc.target() - local_start);
         }
     }
-    forest.flatten();
-    let greatest = forest.greatest();
-    for vertex in 0..graph.own() {
-        if forest.parents[vertex] != greatest {
-            for arc in rows.parts(vertex).0.iter().skip(SAMPLED) {
-                forest.join(vertex as u32, arc.target() - own);
+    forest.compress();
+    let largest = forest.sample_frequent_root();
+    for vertex in 0..graph.num_local() {
+        if forest.parents[vertex] != largest {
+            for arc in rows.local_and_remote(vertex).0.iter().skip(NEIGHBOR_ROUNDS) {
+                forest.link(vertex as u32, arc.target() - local_start);
             }
         }
     }
-    forest.flatten();
-    // It may have been hooked onto a lesser one.
-    let greatest = forest.parents.get(greatest as usize).copied().unwrap_or(0);
-    Ok((forest, greatest))
+    forest.compress();
+    // The root may have been hooked onto a smaller one.
+    let largest = forest.parents.get(largest as usize).copied().unwrap_or(0);
+    Ok((forest, largest))
 }

@@ -1,53 +1,58 @@
-//! Whether labels of components are right.
+//! Verification of component labels.
 //!
-//! Ends of an arc have the same label. A label is a vertex of its component, and the least one: so no two components share one.
-//! And everything with a label is reached from that vertex: so no component is in fact two.
+//! The endpoints of an arc have the same label, so no component has two labels. A label is the least vertex of its
+//! component, and every vertex with that label is reached from it, so no two components share a label.
 
 use treepie_base::memory::zeroed;
 use treepie_comm::Comm;
 
 use crate::agree::agree;
-use crate::reach::Search;
-use crate::rows::Arc;
-use crate::rows::VALUES;
-use crate::{Error, Graph, Messages, Result};
+use crate::csr::CsrEdge;
+use crate::csr::VALUES_PURPOSE;
+use crate::reach::Reachability;
+use crate::{AmConfig, Error, Graph, Result};
 
-/// Checks labels of own vertices. All ranks call it, and get the same error.
-pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<()> {
-    graph.need_whole_rows("a check of components")?;
+/// Verifies the labels of local vertices. All ranks call it, and get the same error.
+pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config: &AmConfig) -> Result<()> {
+    graph.require_unsplit_rows("the verification of components")?;
     let (view, layout) = (graph.view(), graph.layout());
-    let first = layout.first(layout.rank());
+    let first = layout.first_global_id(layout.rank());
     let count = labels.len();
-    let own = if count == graph.own() {
+    let count_matches = if count == graph.num_local() {
         Ok(())
     } else {
-        Err(Error::Wrong(format!("there are {count} labels for {} vertices", graph.own())))
+        Err(Error::Verification(format!("there are {count} labels for {} vertices", graph.num_local())))
     };
-    agree(comm, own)?;
-    let mut seen = zeroed(view.len(), VALUES)?;
-    seen[view.own()].copy_from_slice(labels);
-    view.gather(comm, &mut seen)?;
+    agree(comm, count_matches)?;
+    let mut view_labels = zeroed(view.len(), VALUES_PURPOSE)?;
+    view_labels[view.local_range()].copy_from_slice(labels);
+    view.update_ghosts(comm, &mut view_labels)?;
     let mut fault = None;
-    for (place, label) in labels.iter().enumerate() {
-        let number = first + place as u64;
-        if *label > number {
-            fault = Some(format!("vertex {number} has the label {label}, which is not the least of its component"));
+    for (local_index, label) in labels.iter().enumerate() {
+        let global_id = first + local_index as u64;
+        if *label > global_id {
+            fault = Some(format!("vertex {global_id} has the label {label}, which is not the least of its component"));
         }
-        if let Some(arc) = graph.out().row(place).iter().find(|arc| seen[arc.target() as usize] != *label) {
-            let (there, other) = (view.number(layout, arc.target()), seen[arc.target() as usize]);
-            fault = Some(format!("vertex {number} has the label {label}, and its neighbour {there} has {other}"));
+        if let Some(arc) =
+            graph.out_edges().row(local_index).iter().find(|arc| view_labels[arc.target() as usize] != *label)
+        {
+            let (neighbour, neighbour_label) =
+                (view.global_id(layout, arc.target()), view_labels[arc.target() as usize]);
+            fault = Some(format!(
+                "vertex {global_id} has the label {label}, and its neighbour {neighbour} has {neighbour_label}"
+            ));
         }
     }
-    agree(comm, fault.map_or(Ok(()), |what| Err(Error::Wrong(what))))?;
+    agree(comm, fault.map_or(Ok(()), |what| Err(Error::Verification(what))))?;
 
-    // From all vertices that are their own label at once.
-    let mut search = Search::new(comm, graph, messages)?;
-    let roots = labels.iter().enumerate().filter(|(place, label)| **label == first + *place as u64);
-    let reached = search.run_from(roots.map(|(place, _)| place))?;
-    let lost = (0..graph.own()).find(|place| !reached.has(*place));
-    let lost = lost.map(|place| {
-        let (number, label) = (first + place as u64, labels[place]);
-        Error::Wrong(format!("vertex {number} has the label {label}, and cannot be reached from there"))
+    // From all vertices that are their own label, in one search.
+    let mut search = Reachability::new(comm, graph, config)?;
+    let roots = labels.iter().enumerate().filter(|(local_index, label)| **label == first + *local_index as u64);
+    let reached = search.run_from_local(roots.map(|(local_index, _)| local_index))?;
+    let lost = (0..graph.num_local()).find(|local_index| !reached.contains(*local_index));
+    let lost = lost.map(|local_index| {
+        let (global_id, label) = (first + local_index as u64, labels[local_index]);
+        Error::Verification(format!("vertex {global_id} has the label {label}, and cannot be reached from there"))
     });
     agree(comm, lost.map_or(Ok(()), Err))
 }

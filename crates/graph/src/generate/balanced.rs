@@ -1,80 +1,81 @@
-//! A graph that is well distributed over the processes that use it, with few edges between them.
+//! The balanced graph of the NBX paper: evenly distributed over processes, with few edges between them.
 //! [Hoefler, Siebert, Lumsdaine, Scalable communication protocols for dynamic sparse data exchange, PPoPP 2010, 5.1.1]
 //!
-//! Vertices lie in groups, one for each process that the graph was made for. Each ordered pair of different vertices of
-//! a group has an arc with the same probability. Each group has some arcs from random vertices of it to random vertices
-//! of other groups; where there is one group only, there are none. A Hamiltonian cycle through all vertices, in order,
-//! keeps the graph connected. An arc of one kind may coincide with one of another.
+//! There is a group of vertices for each process. Each ordered pair of different vertices of a group has an arc with
+//! the same probability. Each group has some arcs from random vertices to random vertices of other groups; none if
+//! there is only one group. A Hamiltonian cycle through all vertices, in order, keeps the graph connected. An arc of
+//! one kind may coincide with one of another.
 
 use std::fmt;
 
-use super::chance::{Chance, by_chance};
-use super::random::{Coin, Purpose, Stream};
-use super::text::Arguments;
-use super::{checked_probability, checked_vertices};
-use crate::outlet::Outlet;
-use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+use super::random::{Bernoulli, RandomStream, StreamPurpose};
+use super::seeding::{Seeding, impl_seeding};
+use super::text::GeneratorArguments;
+use super::{check_probability, check_vertices};
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
 
-/// A directed graph of groups of vertices. Group g has those from g times its size on.
+/// A directed graph of groups of vertices. Group g begins at vertex g times the group size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balanced {
     groups: u64,
-    /// Vertices of a group.
-    size: u64,
+    /// The number of vertices of a group.
+    group_size: u64,
     probability: f64,
-    /// Arcs that leave a group, without those of the cycle.
+    /// The number of arcs that leave a group, without those of the cycle.
     remote: u64,
-    chance: Chance,
+    seeding: Seeding,
 }
 
-by_chance!(Balanced);
+impl_seeding!(Balanced);
 
 impl Balanced {
-    /// Groups of so many vertices each, joined with this probability, and `remote` arcs from each group to others.
-    pub fn new(groups: u64, vertices: u64, probability: f64, remote: u64) -> Result<Self> {
-        checked_vertices(groups.checked_mul(vertices))?;
+    /// `groups` groups of `group_size` vertices, arcs within a group with a probability, and `remote` arcs from each
+    /// group to others.
+    pub fn new(groups: u64, group_size: u64, probability: f64, remote: u64) -> Result<Self> {
+        check_vertices(groups.checked_mul(group_size))?;
         if groups.checked_mul(remote).is_none() {
             return Err(Error::Input(format!("{groups} groups of {remote} remote edges are too many")));
         }
-        let probability = checked_probability(probability)?;
-        Ok(Self { groups, size: vertices, probability, remote, chance: Chance::default() })
+        let probability = check_probability(probability)?;
+        Ok(Self { groups, group_size, probability, remote, seeding: Seeding::default() })
     }
 
-    pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {
-        let (groups, vertices) = (arguments.required("groups")?, arguments.required("vertices")?);
+    pub(super) fn parse(arguments: &mut GeneratorArguments) -> Result<Self> {
+        let (groups, group_size) = (arguments.required("groups")?, arguments.required("vertices")?);
         let (probability, remote) = (arguments.required("p")?, arguments.required("k")?);
-        let graph = Self::new(groups, vertices, probability, remote)?;
-        Ok(Self { chance: Chance::parse(arguments)?, ..graph })
+        let graph = Self::new(groups, group_size, probability, remote)?;
+        Ok(Self { seeding: Seeding::parse(arguments)?, ..graph })
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn groups(&self) -> u64 {
         self.groups
     }
 
     fn count(&self) -> u64 {
-        self.groups * self.size
+        self.groups * self.group_size
     }
 
-    /// Ends of a remote arc.
-    fn remote(&self, number: u64) -> (u64, u64) {
-        let begin = number / self.remote * self.size;
-        let mut stream = Stream::new(self.chance.seed, Purpose::Remote, number);
-        let from = begin + stream.below(self.size);
-        let other = stream.below(self.count() - self.size);
-        (from, if other < begin { other } else { other + self.size })
+    /// The endpoints of a remote arc.
+    fn remote_edge(&self, number: u64) -> (u64, u64) {
+        let begin = number / self.remote * self.group_size;
+        let mut stream = RandomStream::new(self.seeding.seed, StreamPurpose::Remote, number);
+        let from = begin + stream.below(self.group_size);
+        let other = stream.below(self.count() - self.group_size);
+        (from, if other < begin { other } else { other + self.group_size })
     }
 }
 
 impl fmt::Display for Balanced {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Self { groups, size, probability, remote, chance } = self;
-        write!(f, "balanced:groups={groups},vertices={size},p={probability},k={remote}{chance}")
+        let Self { groups, group_size, probability, remote, seeding } = self;
+        write!(f, "balanced:groups={groups},vertices={group_size},p={probability},k={remote}{seeding}")
     }
 }
 
-impl Edges for Balanced {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for Balanced {
+    fn num_vertices(&self) -> Option<u64> {
         Some(self.count())
     }
 
@@ -82,33 +83,33 @@ impl Edges for Balanced {
         Orientation::Directed
     }
 
-    fn weights(&self) -> Weights {
-        self.chance.weights()
+    fn weights(&self) -> WeightKind {
+        self.seeding.weights()
     }
 
-    /// With as many parts as groups, each part has the arcs that begin in its group.
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let coin = Coin::new(self.probability);
-        let mut outlet = Outlet::new(sink);
-        for from in share(self.count(), part, parts) {
-            let place = from % self.size;
-            let mut stream = Stream::new(self.chance.seed, Purpose::Row, from);
-            coin.heads(self.size - 1, &mut stream, |other| {
-                let to = from - place + other + u64::from(other >= place);
-                outlet.put(self.chance.edge(from, to));
+    /// If there is a part for each group, each part has the arcs that begin in its group.
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let bernoulli = Bernoulli::new(self.probability);
+        let mut batcher = EdgeBatcher::new(sink);
+        for from in block_range(self.count(), part, parts) {
+            let offset = from % self.group_size;
+            let mut stream = RandomStream::new(self.seeding.seed, StreamPurpose::Row, from);
+            bernoulli.for_each_success(self.group_size - 1, &mut stream, |other| {
+                let to = from - offset + other + u64::from(other >= offset);
+                batcher.push(self.seeding.edge(from, to));
             });
             let next = (from + 1) % self.count();
             if next != from {
-                outlet.put(self.chance.edge(from, next));
+                batcher.push(self.seeding.edge(from, next));
             }
         }
         if self.groups > 1 {
-            for number in share(self.groups * self.remote, part, parts) {
-                let (from, to) = self.remote(number);
-                outlet.put(self.chance.edge(from, to));
+            for number in block_range(self.groups * self.remote, part, parts) {
+                let (from, to) = self.remote_edge(number);
+                batcher.push(self.seeding.edge(from, to));
             }
         }
-        outlet.finish();
+        batcher.finish();
         Ok(())
     }
 }
@@ -119,7 +120,7 @@ mod tests {
 
     fn part(graph: Balanced, part: usize, parts: usize) -> Vec<(u64, u64)> {
         let mut edges = Vec::new();
-        graph.part(part, parts, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
+        graph.read_part(part, parts, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
         edges
     }
 
@@ -128,9 +129,9 @@ mod tests {
         for (vertices, expected) in [(15_000, 6.75e6), (10_000, 3.0e6)] {
             let graph = Balanced::new(8, vertices, 0.03, 6).unwrap();
             let mut local = 0;
-            graph.part(3, 8, &mut |some| local += some.len()).unwrap();
+            graph.read_part(3, 8, &mut |some| local += some.len()).unwrap();
             let local = local as f64 - vertices as f64 - 6.0;
-            // Self-loops are left out, which is one edge in `vertices`; the rest is chance.
+            // Self-loops are left out, which is one edge in `vertices`; the rest is random.
             assert!((local - expected).abs() < expected / vertices as f64 + 4.0 * expected.sqrt(), "A25: {local}");
         }
     }

@@ -1,64 +1,63 @@
-//! Grids and tori of any number of dimensions: a vertex has edges to those that differ from it by one in one dimension.
+//! Grids and tori of any dimension: neighbours differ by one in one coordinate.
 //!
-//! The last dimension is that in which neighbours have neighbouring numbers. Edges are counted dimension by dimension,
-//! and a part takes its share of each: vertices at the border have fewer, so counting vertices would not be fair.
+//! Ids are in row-major order. Each part has a block of the edges of each dimension: vertices at the border have fewer
+//! edges, so blocks of vertices would be unbalanced.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::chance::{Chance, by_chance};
-use super::checked_vertices;
-use super::text::Arguments;
-use crate::outlet::Outlet;
-use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+use super::check_vertices;
+use super::seeding::{Seeding, impl_seeding};
+use super::text::GeneratorArguments;
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
 
 /// An undirected grid or torus. It has no self-loops and no multi-edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     sizes: Vec<u64>,
-    wraps: bool,
-    chance: Chance,
+    is_periodic: bool,
+    seeding: Seeding,
 }
 
-by_chance!(Grid);
+impl_seeding!(Grid);
 
 impl Grid {
-    /// A grid with these sizes; if it wraps it is a torus. A dimension of two vertices has one edge between them,
-    /// wrapped or not.
-    pub fn new(sizes: &[u64], wraps: bool) -> Result<Self> {
+    /// A grid with these sizes; a torus if it is periodic. A dimension of size two has one edge, periodic or not.
+    pub fn new(sizes: &[u64], is_periodic: bool) -> Result<Self> {
         if sizes.is_empty() {
             return Err(Error::Input("a grid has at least one dimension".to_owned()));
         }
-        checked_vertices(sizes.iter().try_fold(1, |product: u64, size| product.checked_mul(*size)))?;
-        Ok(Self { sizes: sizes.to_vec(), wraps, chance: Chance::default() })
+        check_vertices(sizes.iter().try_fold(1, |product: u64, size| product.checked_mul(*size)))?;
+        Ok(Self { sizes: sizes.to_vec(), is_periodic, seeding: Seeding::default() })
     }
 
-    pub(super) fn parse(arguments: &mut Arguments, wraps: bool) -> Result<Self> {
+    pub(super) fn parse(arguments: &mut GeneratorArguments, is_periodic: bool) -> Result<Self> {
         let Sizes(sizes) = arguments.first()?;
-        Ok(Self { chance: Chance::parse(arguments)?, ..Self::new(&sizes, wraps)? })
+        Ok(Self { seeding: Seeding::parse(arguments)?, ..Self::new(&sizes, is_periodic)? })
     }
 
-    /// Steps that can be taken forward in a line of so many vertices.
+    /// The number of edges along a line of `size` vertices.
     fn steps(&self, size: u64) -> u64 {
-        if self.wraps && size > 2 { size } else { size - 1 }
+        if self.is_periodic && size > 2 { size } else { size - 1 }
     }
 
-    /// Edges of all lines in one dimension.
-    fn lines(&self, dimension: usize, part: usize, parts: usize, outlet: &mut Outlet) {
+    /// Emits the edges of one dimension.
+    fn emit_dimension(&self, dimension: usize, part: usize, parts: usize, batcher: &mut EdgeBatcher) {
         let size = self.sizes[dimension];
         let steps = self.steps(size);
         let outer: u64 = self.sizes[..dimension].iter().product();
         let inner: u64 = self.sizes[dimension + 1..].iter().product();
-        for number in share(outer * steps * inner, part, parts) {
-            let (place, below) = (number / inner, number % inner);
-            let (above, step) = (place / steps, place % steps);
+        for edge in block_range(outer * steps * inner, part, parts) {
+            let (line_step, below) = (edge / inner, edge % inner);
+            let (above, step) = (line_step / steps, line_step % steps);
             let vertex = |step: u64| (above * size + step) * inner + below;
-            outlet.put(self.chance.edge(vertex(step), vertex((step + 1) % size)));
+            batcher.push(self.seeding.edge(vertex(step), vertex((step + 1) % size)));
         }
     }
 }
 
-/// Sizes with an x between them.
+/// Sizes separated by `x`.
 struct Sizes(Vec<u64>);
 
 impl FromStr for Sizes {
@@ -72,12 +71,12 @@ impl FromStr for Sizes {
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let sizes: Vec<String> = self.sizes.iter().map(u64::to_string).collect();
-        write!(f, "{}:{}{}", if self.wraps { "torus" } else { "grid" }, sizes.join("x"), self.chance)
+        write!(f, "{}:{}{}", if self.is_periodic { "torus" } else { "grid" }, sizes.join("x"), self.seeding)
     }
 }
 
-impl Edges for Grid {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for Grid {
+    fn num_vertices(&self) -> Option<u64> {
         Some(self.sizes.iter().product())
     }
 
@@ -85,14 +84,14 @@ impl Edges for Grid {
         Orientation::Undirected
     }
 
-    fn weights(&self) -> Weights {
-        self.chance.weights()
+    fn weights(&self) -> WeightKind {
+        self.seeding.weights()
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let mut outlet = Outlet::new(sink);
-        (0..self.sizes.len()).for_each(|dimension| self.lines(dimension, part, parts, &mut outlet));
-        outlet.finish();
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let mut batcher = EdgeBatcher::new(sink);
+        (0..self.sizes.len()).for_each(|dimension| self.emit_dimension(dimension, part, parts, &mut batcher));
+        batcher.finish();
         Ok(())
     }
 }
@@ -101,10 +100,10 @@ impl Edges for Grid {
 mod tests {
     use super::*;
 
-    fn edges(sizes: &[u64], wraps: bool) -> Vec<(u64, u64)> {
+    fn edges(sizes: &[u64], is_periodic: bool) -> Vec<(u64, u64)> {
         let mut edges = Vec::new();
-        let graph = Grid::new(sizes, wraps).unwrap();
-        graph.part(0, 1, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
+        let graph = Grid::new(sizes, is_periodic).unwrap();
+        graph.read_part(0, 1, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
         edges
     }
 
@@ -118,14 +117,14 @@ mod tests {
 
     #[test]
     fn neighbours_differ_by_one_in_one_dimension() {
-        for (sizes, wraps, count) in [([3, 4, 5], false, 2 * 20 + 3 * 15 + 4 * 12), ([3, 4, 5], true, 180)] {
+        for (sizes, is_periodic, count) in [([3, 4, 5], false, 2 * 20 + 3 * 15 + 4 * 12), ([3, 4, 5], true, 180)] {
             let coordinates = |vertex: u64| [vertex / 20, vertex / 5 % 4, vertex % 5];
-            let mut edges = edges(&sizes, wraps);
+            let mut edges = edges(&sizes, is_periodic);
             for (from, to) in &edges {
                 let (from, to) = (coordinates(*from), coordinates(*to));
-                let moved: Vec<_> = (0..3).filter(|at| from[*at] != to[*at]).collect();
-                let [at] = moved[..] else { panic!("{from:?} {to:?}") };
-                assert!(from[at] + 1 == to[at] || wraps && from[at] == sizes[at] - 1 && to[at] == 0);
+                let changed: Vec<_> = (0..3).filter(|at| from[*at] != to[*at]).collect();
+                let [at] = changed[..] else { panic!("{from:?} {to:?}") };
+                assert!(from[at] + 1 == to[at] || is_periodic && from[at] == sizes[at] - 1 && to[at] == 0);
             }
             edges.sort_unstable();
             edges.dedup();
@@ -138,7 +137,7 @@ mod tests {
         let graph = Grid::new(&[2, 1000], false).unwrap();
         let lengths = [0, 1].map(|part| {
             let mut count = 0;
-            graph.part(part, 2, &mut |some| count += some.len()).unwrap();
+            graph.read_part(part, 2, &mut |some| count += some.len()).unwrap();
             count
         });
         assert_eq!(lengths, [1499, 1499]);

@@ -1,32 +1,32 @@
-//! The Kronecker graph of the Graph 500 benchmark, bit for bit as its reference code (version 3) makes it.
+//! The Kronecker generator of the Graph 500 benchmark, bit for bit that of its reference code (version 3).
 //!
 //! An edge descends through the adjacency matrix: at each of `scale` levels it falls into one of four quadrants, with
-//! probabilities 0.57, 0.19, 0.19 and 0.05. Those that would fall below the diagonal are mirrored at it. Then vertices
-//! get other numbers, so that a number says nothing about the degree. There are multi-edges and self-loops. [Graph 500
-//! specification; Leskovec et al., Kronecker graphs, JMLR 11, 2010]
+//! probabilities 0.57, 0.19, 0.19 and 0.05. Edges below the diagonal are mirrored at it. Then vertex ids are scrambled,
+//! so that an id tells nothing about the degree. There are multi-edges and self-loops. [Graph 500 specification;
+//! Leskovec et al., Kronecker graphs, JMLR 11, 2010]
 //!
-//! Edge e takes its random numbers 2^64 e steps behind the start of the stream. Within a part each edge begins one
-//! matrix product behind the one before; only the first one has to be looked for.
+//! Edge e draws its random numbers 2^64 e steps after the start of the stream. Within a part the stream of the next
+//! edge is one matrix product away; only the first edge needs a skip.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use super::MOST_VERTICES;
-use super::mrg::{Jump, Stream};
-use super::text::Arguments;
-use crate::outlet::Outlet;
-use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+use super::MAX_VERTICES;
+use super::mrg::{MrgState, TransitionMatrix};
+use super::text::GeneratorArguments;
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
 
-/// 1 / (2^31-1): makes a fraction of a random number.
+/// 1 / (2^31-1): scales a random number to a fraction.
 const FRACTION: f64 = 4.656_612_875_245_797e-10;
-/// Its square, for the bits behind those.
+/// Its square, for the lower bits.
 const FRACTION_SQUARED: f64 = 2.168_404_346_990_493e-19;
 
-/// Upper ends of quadrants, of 10000: above the diagonal, below it, and the first on it.
+/// Cumulative probabilities of quadrants, times 10000: above the diagonal, below it, and the first on it.
 const ABOVE: u32 = 1900;
 const BELOW: u32 = 3800;
 const FIRST: u32 = 9500;
-/// Random numbers below this are drawn again: the others are a multiple of 10000 in number.
+/// Random numbers below this are rejected: the number of the others is a multiple of 10000.
 const REJECTED: u32 = 0x7FFF_FFFF % 10_000;
 
 /// A Kronecker graph of 2^scale vertices.
@@ -35,21 +35,21 @@ pub struct Kronecker {
     scale: u32,
     edge_factor: u64,
     seeds: (u64, u64),
-    /// Where the stream begins.
-    start: Stream,
-    /// What numbers of vertices are scrambled with.
+    /// The start of the stream.
+    start: MrgState,
+    /// The keys that scramble vertex ids.
     scramble: (u64, u64),
 }
 
 impl Kronecker {
-    /// How many edges there are for each vertex in the benchmark.
+    /// The edge factor of the benchmark: edges per vertex.
     pub const EDGE_FACTOR: u64 = 16;
     /// The seeds of the benchmark.
     pub const SEEDS: (u64, u64) = (2, 3);
 
     /// The graph of the benchmark at this scale. It has edge factor x 2^scale edges.
     pub fn new(scale: u32, edge_factor: u64) -> Result<Self> {
-        let most = MOST_VERTICES.ilog2();
+        let most = MAX_VERTICES.ilog2();
         if !(1..=most).contains(&scale) {
             return Err(Error::Input(format!("the scale of a Kronecker graph is from 1 to {most}, not {scale}")));
         }
@@ -59,14 +59,14 @@ impl Kronecker {
         Ok(Self::seeded(scale, edge_factor, Self::SEEDS))
     }
 
-    /// The same with seeds other than those of the benchmark.
+    /// The same graph with seeds other than those of the benchmark.
     #[must_use]
     pub fn with_seeds(self, first: u64, second: u64) -> Self {
         Self::seeded(self.scale, self.edge_factor, (first, second))
     }
 
     fn seeded(scale: u32, edge_factor: u64, seeds: (u64, u64)) -> Self {
-        let start = Stream::new(seeds.0, seeds.1);
+        let start = MrgState::new(seeds.0, seeds.1);
         let mut stream = start.skip(50, 7, 0);
         let mut word = || {
             let high = u64::from(stream.draw());
@@ -75,7 +75,7 @@ impl Kronecker {
         Self { scale, edge_factor, seeds, start, scramble: (word(), word()) }
     }
 
-    pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {
+    pub(super) fn parse(arguments: &mut GeneratorArguments) -> Result<Self> {
         let scale = arguments.first()?;
         let edge_factor = arguments.value("edgefactor")?.unwrap_or(Self::EDGE_FACTOR);
         let graph = Self::new(scale, edge_factor)?;
@@ -86,27 +86,27 @@ impl Kronecker {
         };
         match (first, second) {
             (Ok(first), Ok(second)) => Ok(graph.with_seeds(first, second)),
-            _ => Err(arguments.wrong(format!("`{seeds}` is no seed"))),
+            _ => Err(arguments.error(format!("`{seeds}` is no seed"))),
         }
     }
 
-    /// Its scale: the logarithm of the number of vertices.
+    /// The scale: the binary logarithm of the number of vertices.
     pub fn scale(&self) -> u32 {
         self.scale
     }
 
-    /// How many edges it has, self-loops and multi-edges among them.
+    /// The number of edges, self-loops and multi-edges included.
     pub fn edge_count(&self) -> u64 {
         self.edge_factor << self.scale
     }
 
-    /// One of its edges.
-    pub fn edge(&self, number: u64) -> Edge {
-        self.descend(self.start.skip(0, number, 0))
+    /// The edge with an index.
+    pub fn edge(&self, index: u64) -> Edge {
+        self.descend(self.start.skip(0, index, 0))
     }
 
     #[inline]
-    fn descend(&self, mut stream: Stream) -> Edge {
+    fn descend(&self, mut stream: MrgState) -> Edge {
         let (mut down, mut right) = (0u64, 0u64);
         for _ in 0..self.scale {
             let mut drawn = stream.draw();
@@ -114,23 +114,23 @@ impl Kronecker {
                 drawn = stream.draw();
             }
             let drawn = drawn % 10_000;
-            // No branches: nobody could predict them.
+            // Without branches, which would be unpredictable.
             let goes_down = (ABOVE..BELOW).contains(&drawn) | (drawn >= FIRST);
             let goes_right = !(ABOVE..FIRST).contains(&drawn);
             down = down << 1 | u64::from(goes_down);
             right = right << 1 | u64::from(goes_right);
         }
-        // Where the way leaves the diagonal it goes right: that is the uppermost difference of the two.
+        // The edge leaves the diagonal at the highest bit in which both differ, and there it must go right.
         let leaves = (down ^ right).checked_ilog2().map_or(0, |bit| 1 << bit);
         let mirrored = down & leaves;
         let (from, to) = (down ^ mirrored, right ^ mirrored);
         // The reference rounds to f32 before and after the product.
         let weight = (f64::from(stream.draw() as f32) * FRACTION) as f32;
-        Edge { from: self.scrambled(from), to: self.scrambled(to), weight: f64::from(weight) }
+        Edge { from: self.scramble_vertex(from), to: self.scramble_vertex(to), weight: f64::from(weight) }
     }
 
     #[inline]
-    fn scrambled(&self, vertex: u64) -> u64 {
+    fn scramble_vertex(&self, vertex: u64) -> u64 {
         let (first, second) = self.scramble;
         let turned = |product: u64| product.reverse_bits() >> (64 - self.scale);
         let vertex = vertex.wrapping_add(first).wrapping_add(second);
@@ -138,8 +138,8 @@ impl Kronecker {
         turned(vertex.wrapping_mul(second | 0x3050_8521_02C8_43A5))
     }
 
-    /// The vertex that is drawn as the root of a search, at the so-many-th drawing.
-    pub fn candidate(&self, drawing: u64) -> u64 {
+    /// The candidate search key of a drawing.
+    pub fn search_key_candidate(&self, drawing: u64) -> u64 {
         let mut stream = self.start.skip(2, 0, 4 * drawing);
         let mut fraction = || {
             let high = f64::from(stream.draw()) * FRACTION;
@@ -150,11 +150,11 @@ impl Kronecker {
         (sum * vertices as f64) as u64 % vertices
     }
 
-    /// Roots of searches: the first `count` different candidates that have an edge to another vertex. Fewer if so many
-    /// are not found in as many drawings as there are vertices.
+    /// Search keys: the first `count` distinct candidates with an edge to another vertex. There may be fewer: drawings
+    /// end at the number of vertices.
     pub fn search_keys(&self, count: usize, mut degree_is_positive: impl FnMut(u64) -> bool) -> Vec<u64> {
         let mut seen = HashSet::new();
-        let candidates = (0..1u64 << self.scale).map(|drawing| self.candidate(drawing));
+        let candidates = (0..1u64 << self.scale).map(|drawing| self.search_key_candidate(drawing));
         candidates.filter(|vertex| seen.insert(*vertex) && degree_is_positive(*vertex)).take(count).collect()
     }
 }
@@ -173,8 +173,8 @@ impl fmt::Display for Kronecker {
     }
 }
 
-impl Edges for Kronecker {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for Kronecker {
+    fn num_vertices(&self) -> Option<u64> {
         Some(1 << self.scale)
     }
 
@@ -182,20 +182,20 @@ impl Edges for Kronecker {
         Orientation::Undirected
     }
 
-    fn weights(&self) -> Weights {
-        Weights::Real
+    fn weights(&self) -> WeightKind {
+        WeightKind::Real
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let numbers = share(self.edge_count(), part, parts);
-        let to_next = Jump::power_of_two(64);
-        let mut stream = self.start.skip(0, numbers.start, 0);
-        let mut outlet = Outlet::new(sink);
-        for _ in numbers {
-            outlet.put(self.descend(stream));
-            stream = stream.after(&to_next);
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let indices = block_range(self.edge_count(), part, parts);
+        let to_next = TransitionMatrix::power_of_two(64);
+        let mut stream = self.start.skip(0, indices.start, 0);
+        let mut batcher = EdgeBatcher::new(sink);
+        for _ in indices {
+            batcher.push(self.descend(stream));
+            stream = stream.apply(&to_next);
         }
-        outlet.finish();
+        batcher.finish();
         Ok(())
     }
 }
@@ -206,7 +206,7 @@ mod tests {
     use crate::generate::packed::{pack, pack_weight};
     use crate::generate::sha256::Sha256;
 
-    /// What the reference code makes at a scale, with its seeds and 16 edges a vertex.
+    /// The results of the reference code at a scale, with its seeds and edge factor 16.
     struct Golden {
         scale: u32,
         edges: &'static str,
@@ -223,7 +223,7 @@ mod tests {
         fn check(&self) {
             let graph = Kronecker::new(self.scale, Kronecker::EDGE_FACTOR).unwrap();
             let mut edges = Vec::new();
-            graph.part(0, 1, &mut |some| edges.extend_from_slice(some)).unwrap();
+            graph.read_part(0, 1, &mut |some| edges.extend_from_slice(some)).unwrap();
             assert_eq!(edges.len() as u64, graph.edge_count());
             assert_eq!([0, 1, 2].map(|at: usize| (edges[at].from, edges[at].to)), self.first);
 
@@ -324,7 +324,7 @@ mod tests {
     fn any_edge_is_found_alone() {
         let graph = Kronecker::new(7, 3).unwrap().with_seeds(5, u64::MAX);
         let mut edges = Vec::new();
-        graph.part(1, 3, &mut |some| edges.extend_from_slice(some)).unwrap();
+        graph.read_part(1, 3, &mut |some| edges.extend_from_slice(some)).unwrap();
         assert_eq!(edges, (128..256).map(|number| graph.edge(number)).collect::<Vec<_>>());
         assert_ne!(edges[0], Kronecker::new(7, 3).unwrap().edge(128));
     }
@@ -333,7 +333,8 @@ mod tests {
     fn search_keys_differ_and_run_out() {
         let graph = Kronecker::new(4, 16).unwrap();
         let keys = graph.search_keys(64, |vertex| vertex != 3);
-        let mut expected: Vec<u64> = (0..16).map(|drawing| graph.candidate(drawing)).filter(|key| *key != 3).collect();
+        let mut expected: Vec<u64> =
+            (0..16).map(|drawing| graph.search_key_candidate(drawing)).filter(|key| *key != 3).collect();
         assert_eq!(keys[..2], expected[..2]);
         expected.sort_unstable();
         expected.dedup();

@@ -1,15 +1,15 @@
-//! How files of Graph 500 hold edges: 12 bytes for the ends, and in another file 4 bytes for the weight.
+//! Packed edges of Graph 500: 12 bytes for the endpoints, and in another file 4 bytes for the weight.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0..4 | lower 32 bits of the first end |
-//! | 4..8 | lower 32 bits of the second end |
-//! | 8..10 | bits 32..48 of the first end |
-//! | 10..12 | bits 32..48 of the second end |
+//! | 0..4 | lower 32 bits of the first endpoint |
+//! | 4..8 | lower 32 bits of the second endpoint |
+//! | 8..10 | bits 32..48 of the first endpoint |
+//! | 10..12 | bits 32..48 of the second endpoint |
 //!
-//! All numbers begin with their lowest byte.
+//! All numbers are little-endian.
 
-/// The bytes of an edge between two vertices, whose numbers are below 2^48.
+/// Packs an edge between two vertices, whose ids are below 2^48.
 pub fn pack(from: u64, to: u64) -> [u8; 12] {
     let (from, to) = (from.to_le_bytes(), to.to_le_bytes());
     let mut bytes = [0; 12];
@@ -20,18 +20,18 @@ pub fn pack(from: u64, to: u64) -> [u8; 12] {
     bytes
 }
 
-/// The ends of an edge that was packed.
+/// The endpoints of a packed edge.
 pub fn unpack(bytes: [u8; 12]) -> (u64, u64) {
     let [a, b, c, d, e, f, g, h, from4, from5, to4, to5] = bytes;
     (u64::from_le_bytes([a, b, c, d, from4, from5, 0, 0]), u64::from_le_bytes([e, f, g, h, to4, to5, 0, 0]))
 }
 
-/// The bytes of a weight.
+/// Packs a weight.
 pub fn pack_weight(weight: f64) -> [u8; 4] {
     (weight as f32).to_le_bytes()
 }
 
-/// A weight that was packed.
+/// The value of a packed weight.
 pub fn unpack_weight(bytes: [u8; 4]) -> f64 {
     f64::from(f32::from_le_bytes(bytes))
 }

@@ -1,10 +1,10 @@
-//! SHA-256, with which tests compare what is too long to be written into them. [FIPS 180-4]
+//! SHA-256, for golden values of long results in tests. [FIPS 180-4]
 
-/// A hash in the making.
+/// An incremental hash.
 pub(super) struct Sha256 {
     state: [u32; 8],
     constants: [u32; 64],
-    /// What does not fill a block yet.
+    /// The partial block.
     block: Vec<u8>,
     bytes: u64,
 }
@@ -13,7 +13,7 @@ impl Sha256 {
     pub(super) fn new() -> Self {
         let mut primes = (2u128..).filter(|number| (2..*number).all(|divisor| number % divisor != 0));
         let primes: [u128; 64] = std::array::from_fn(|_| primes.next().expect("there are enough primes"));
-        // Fractions of their roots: the bits behind the point.
+        // The first 32 bits of the fractional parts of their roots.
         let state = std::array::from_fn(|at| root(primes[at] << 64, 2) as u32);
         Self { state, constants: primes.map(|prime| root(prime << 96, 3) as u32), block: Vec::new(), bytes: 0 }
     }
@@ -46,10 +46,10 @@ impl Sha256 {
         }
         self.block.clear();
         for at in 16..64 {
-            let (near, far) = (words[at - 2], words[at - 15]);
-            let near = near.rotate_right(17) ^ near.rotate_right(19) ^ near >> 10;
-            let far = far.rotate_right(7) ^ far.rotate_right(18) ^ far >> 3;
-            words[at] = near.wrapping_add(words[at - 7]).wrapping_add(far).wrapping_add(words[at - 16]);
+            let (sigma1, sigma0) = (words[at - 2], words[at - 15]);
+            let sigma1 = sigma1.rotate_right(17) ^ sigma1.rotate_right(19) ^ sigma1 >> 10;
+            let sigma0 = sigma0.rotate_right(7) ^ sigma0.rotate_right(18) ^ sigma0 >> 3;
+            words[at] = sigma1.wrapping_add(words[at - 7]).wrapping_add(sigma0).wrapping_add(words[at - 16]);
         }
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = self.state;
         for (word, constant) in words.iter().zip(self.constants) {
@@ -65,7 +65,7 @@ impl Sha256 {
     }
 }
 
-/// The whole part of a root, bit by bit.
+/// The integer part of a root, bit by bit.
 fn root(number: u128, degree: u32) -> u128 {
     (0..40).rev().fold(0, |root: u128, bit| {
         let next = root | 1 << bit;

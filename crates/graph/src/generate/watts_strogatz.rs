@@ -1,62 +1,60 @@
-//! Small worlds: a ring whose vertices know their nearest neighbours, with some edges bent to anywhere.
-//! [Watts, Strogatz, Collective dynamics of small-world networks, Nature 393, 1998]
+//! Watts-Strogatz small-world graphs: a ring of nearest neighbours with rewired edges.
+//! [Watts, Strogatz, Collective dynamics of 'small-world' networks, Nature 393, 1998]
 //!
-//! Each vertex has the edges to half of its neighbours, those that follow it. Each of them ends, with probability beta,
-//! at a random vertex instead: not at itself, and at none at which an edge that it has already ends. A vertex does not
-//! know what the other end does, as any row is made alone; so two vertices may have an edge to each other twice. That
-//! is as rare as hitting one vertex of all.
+//! The row of a vertex has the edges to the half of its neighbours that follow it. Each is rewired with probability
+//! beta to a random vertex: not to itself, and not to a target in its row. Rows are generated independently, so two
+//! vertices may have an edge in both rows. The probability is that of drawing one vertex of all.
 
 use std::fmt;
 
-use super::chance::{Chance, by_chance};
-use super::random::{Purpose, Stream};
-use super::text::Arguments;
-use super::{checked_probability, checked_vertices};
-use crate::outlet::Outlet;
-use crate::{Edge, Edges, Error, Orientation, Result, Weights, share};
+use super::random::{RandomStream, StreamPurpose};
+use super::seeding::{Seeding, impl_seeding};
+use super::text::GeneratorArguments;
+use super::{check_probability, check_vertices};
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_range};
 
 /// An undirected ring with rewired edges. It has no self-loops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WattsStrogatz {
     vertices: u64,
-    /// Neighbours of a vertex in the ring.
+    /// The number of neighbours of a vertex in the ring.
     neighbours: u64,
-    rewired: f64,
-    chance: Chance,
+    beta: f64,
+    seeding: Seeding,
 }
 
-by_chance!(WattsStrogatz);
+impl_seeding!(WattsStrogatz);
 
 impl WattsStrogatz {
-    /// A ring in which each vertex has so many neighbours, an even number, and edges are rewired with probability
-    /// `beta`.
+    /// A ring of vertices with an even number of neighbours, whose edges are rewired with probability `beta`.
     pub fn new(vertices: u64, neighbours: u64, beta: f64) -> Result<Self> {
-        checked_vertices(Some(vertices))?;
+        check_vertices(Some(vertices))?;
         if !neighbours.is_multiple_of(2) || neighbours >= vertices {
             let what = format!("an even number of neighbours below the {vertices} vertices");
             return Err(Error::Input(format!("a Watts-Strogatz graph needs {what}, not {neighbours}")));
         }
-        Ok(Self { vertices, neighbours, rewired: checked_probability(beta)?, chance: Chance::default() })
+        Ok(Self { vertices, neighbours, beta: check_probability(beta)?, seeding: Seeding::default() })
     }
 
-    pub(super) fn parse(arguments: &mut Arguments) -> Result<Self> {
+    pub(super) fn parse(arguments: &mut GeneratorArguments) -> Result<Self> {
         let graph = Self::new(arguments.first()?, arguments.required("k")?, arguments.required("beta")?)?;
-        Ok(Self { chance: Chance::parse(arguments)?, ..graph })
+        Ok(Self { seeding: Seeding::parse(arguments)?, ..graph })
     }
 
-    /// Puts the ends of a vertex's edges into `ends`.
-    fn row(&self, from: u64, ends: &mut Vec<u64>) {
-        let mut stream = Stream::new(self.chance.seed, Purpose::Row, from);
-        ends.clear();
-        ends.extend((1..=self.neighbours / 2).map(|distance| (from + distance) % self.vertices));
-        for at in 0..ends.len() {
-            // A fraction is above 0.
-            if stream.fraction() <= self.rewired {
-                ends[at] = loop {
-                    let end = stream.below(self.vertices);
-                    // At most half of all others are taken.
-                    if end != from && !ends.contains(&end) {
-                        break end;
+    /// Replaces `targets` by the targets of a vertex's edges.
+    fn row(&self, from: u64, targets: &mut Vec<u64>) {
+        let mut stream = RandomStream::new(self.seeding.seed, StreamPurpose::Row, from);
+        targets.clear();
+        targets.extend((1..=self.neighbours / 2).map(|distance| (from + distance) % self.vertices));
+        for at in 0..targets.len() {
+            // A fraction is above 0, so beta = 0 rewires nothing.
+            if stream.fraction() <= self.beta {
+                targets[at] = loop {
+                    let target = stream.below(self.vertices);
+                    // At most half of all other vertices are targets already.
+                    if target != from && !targets.contains(&target) {
+                        break target;
                     }
                 };
             }
@@ -66,13 +64,13 @@ impl WattsStrogatz {
 
 impl fmt::Display for WattsStrogatz {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Self { vertices, neighbours, rewired, chance } = self;
-        write!(f, "watts-strogatz:{vertices},k={neighbours},beta={rewired}{chance}")
+        let Self { vertices, neighbours, beta, seeding } = self;
+        write!(f, "watts-strogatz:{vertices},k={neighbours},beta={beta}{seeding}")
     }
 }
 
-impl Edges for WattsStrogatz {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for WattsStrogatz {
+    fn num_vertices(&self) -> Option<u64> {
         Some(self.vertices)
     }
 
@@ -80,18 +78,18 @@ impl Edges for WattsStrogatz {
         Orientation::Undirected
     }
 
-    fn weights(&self) -> Weights {
-        self.chance.weights()
+    fn weights(&self) -> WeightKind {
+        self.seeding.weights()
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let mut outlet = Outlet::new(sink);
-        let mut ends = Vec::new();
-        for from in share(self.vertices, part, parts) {
-            self.row(from, &mut ends);
-            ends.iter().for_each(|to| outlet.put(self.chance.edge(from, *to)));
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let mut batcher = EdgeBatcher::new(sink);
+        let mut targets = Vec::new();
+        for from in block_range(self.vertices, part, parts) {
+            self.row(from, &mut targets);
+            targets.iter().for_each(|to| batcher.push(self.seeding.edge(from, *to)));
         }
-        outlet.finish();
+        batcher.finish();
         Ok(())
     }
 }
@@ -103,7 +101,7 @@ mod tests {
 
     fn edges(graph: WattsStrogatz) -> Vec<(u64, u64)> {
         let mut edges = Vec::new();
-        graph.part(0, 1, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
+        graph.read_part(0, 1, &mut |some| edges.extend(some.iter().map(|edge| (edge.from, edge.to)))).unwrap();
         edges
     }
 

@@ -1,92 +1,103 @@
-//! PageRank by pulling: what each vertex gives is seen by all, and each adds up what it gets. What a hub gets over arcs
-//! that lie on several ranks, these add up together.
+//! Pull PageRank: ghost contributions are updated in each iteration, and each vertex sums those of its in-neighbours.
+//! Delegated arcs of hubs are summed by an allreduce. Cost: one update of ghosts and two allreduces per iteration.
 
 use treepie_base::memory::{filled, zeroed};
 use treepie_comm::{Comm, Sum};
 
-use super::{Limits, Ranking, dangling};
+use super::{PageRankOptions, PageRankResult, dangling_mass};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{Csr, CsrEdge};
 use crate::patterns::fixpoint;
-use crate::rows::VALUES;
-use crate::rows::{Arc, Rows};
 use crate::{Graph, Result};
 
-/// A graph, and what its vertices give along each arc.
-pub struct Pulling<'g, A> {
+/// A graph, and the contributions of its vertices.
+pub struct PullPageRank<'g, A> {
     comm: Comm,
     graph: &'g Graph<A>,
-    back: &'g Rows<A>,
-    /// By place. Half the size of scores, as most of the time goes into reading them at random.
-    given: Vec<f32>,
-    /// One over the degree of each own vertex; nothing of those without arcs.
-    shares: Vec<f32>,
+    in_edges: &'g Csr<A>,
+    /// By index of the view. `f32`, half the size of scores, as random reads of them take most of the time.
+    contributions: Vec<f32>,
+    /// 1 / degree of each local vertex; 0 for dangling vertices.
+    inverse_degrees: Vec<f32>,
 }
 
-impl<'g, A: Arc> Pulling<'g, A> {
-    /// Iterations on a graph whose arcs are known backwards. All ranks call it.
+impl<'g, A: CsrEdge> PullPageRank<'g, A> {
+    /// Prepares iterations on a graph with in-edges. All ranks call it.
     pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Result<Self> {
-        let back = graph.need_back_or_shares("PageRank by pulling")?;
-        let share = |place: usize| match graph.degree(place) {
+        let in_edges = graph.require_in_edges_or_delegates("pull PageRank")?;
+        let inverse_degree = |local_index: usize| match graph.degree(local_index) {
             0 => 0.0,
             degree => 1.0 / degree as f32,
         };
-        let shares = (0..graph.own()).map(share).collect();
-        Ok(Self { comm: comm.clone(), graph, back, given: zeroed(graph.view().len(), VALUES)?, shares })
+        let inverse_degrees = (0..graph.num_local()).map(inverse_degree).collect();
+        Ok(Self {
+            comm: comm.clone(),
+            graph,
+            in_edges,
+            contributions: zeroed(graph.view().len(), VALUES_PURPOSE)?,
+            inverse_degrees,
+        })
     }
 
-    /// Goes on from own scores to the next ones. Returns by how much they change. All ranks call it.
+    /// One iteration on the local scores. Returns the sum of their changes. All ranks call it.
     pub(super) fn step(&mut self, scores: &mut [f64], damping: f64) -> Result<f64> {
         let graph = self.graph;
-        let own = &mut self.given[graph.view().own()];
-        let mut kept = 0.0;
-        for ((given, score), share) in own.iter_mut().zip(&*scores).zip(&self.shares) {
-            *given = *score as f32 * share;
-            kept += if *share == 0.0 { *score } else { 0.0 };
+        let local = &mut self.contributions[graph.view().local_range()];
+        let mut dangling = 0.0;
+        for ((contribution, score), inverse_degree) in local.iter_mut().zip(&*scores).zip(&self.inverse_degrees) {
+            *contribution = *score as f32 * inverse_degree;
+            dangling += if *inverse_degree == 0.0 { *score } else { 0.0 };
         }
-        let from_all = dangling(&self.comm, graph, kept)?;
-        graph.view().gather(&self.comm, &mut self.given)?;
-        let over_shares = self.over_shares()?;
-        let base = (1.0 - damping) / graph.vertices() as f64 + damping * from_all;
+        let dangling_share = dangling_mass(&self.comm, graph, dangling)?;
+        graph.view().update_ghosts(&self.comm, &mut self.contributions)?;
+        let delegated = self.delegate_contributions()?;
+        let base = (1.0 - damping) / graph.num_vertices() as f64 + damping * dangling_share;
         let mut change = 0.0;
-        for (place, score) in scores.iter_mut().enumerate() {
-            let elsewhere = graph.hubs().of(place).and_then(|hub| over_shares.get(hub.index as usize));
-            let got = sum(self.back.row(place), &self.given) + elsewhere.unwrap_or(&0.0);
-            let next = base + damping * got;
+        for (local_index, score) in scores.iter_mut().enumerate() {
+            let from_delegates = graph.hubs().get(local_index).and_then(|hub| delegated.get(hub.index as usize));
+            let incoming =
+                sum_contributions(self.in_edges.row(local_index), &self.contributions) + from_delegates.unwrap_or(&0.0);
+            let next = base + damping * incoming;
             change += (next - std::mem::replace(score, next)).abs();
         }
         Ok(change)
     }
 
-    /// What each hub gets over the arcs of all ranks' shares, which lead back to it in a graph without directions. Arcs
-    /// that are kept backwards are not split. All ranks call it.
-    fn over_shares(&self) -> Result<Vec<f64>> {
+    /// The contributions to each hub along delegated arcs, whose reverse arcs exist in a symmetric graph. In-edges of
+    /// directed graphs are not split. All ranks call it.
+    fn delegate_contributions(&self) -> Result<Vec<f64>> {
         let hubs = self.graph.hubs();
         if hubs.is_empty() || !self.graph.is_symmetric() {
             return Ok(Vec::new());
         }
-        let here: Vec<f64> = (0..hubs.len()).map(|hub| sum(hubs.share(hub as u32), &self.given)).collect();
-        Ok(self.comm.all_reduce(&here, Sum)?)
+        let local: Vec<f64> = (0..hubs.len())
+            .map(|hub| sum_contributions(hubs.delegate_edges(hub as u32), &self.contributions))
+            .collect();
+        Ok(self.comm.allreduce(&local, Sum)?)
     }
 
-    /// Iterates. All ranks call it.
-    pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
-        let mut scores = filled(1.0 / self.graph.vertices() as f64, self.graph.own(), VALUES)?;
+    /// Iterates until convergence. All ranks call it.
+    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult> {
+        let mut scores = filled(1.0 / self.graph.num_vertices() as f64, self.graph.num_local(), VALUES_PURPOSE)?;
         let comm = self.comm.clone();
-        let ended =
-            fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| self.step(&mut scores, limits.damping))?;
-        Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
+        let convergence = fixpoint::iterate(&comm, options.tolerance, options.max_iterations, |_| {
+            self.step(&mut scores, options.damping)
+        })?;
+        Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
     }
 }
 
-/// What a vertex gets along some arcs. Four sums at a time: one would wait for each addition before the next.
+/// The sum of contributions along some arcs. Four partial sums: a single one would be bound by the latency of
+/// additions.
 #[inline]
-fn sum<A: Arc>(arcs: &[A], given: &[f32]) -> f64 {
-    let get = |arc: &A| f64::from(given[arc.target() as usize]);
+fn sum_contributions<A: CsrEdge>(arcs: &[A], contributions: &[f32]) -> f64 {
+    let contribution = |arc: &A| f64::from(contributions[arc.target() as usize]);
     let (fours, rest) = arcs.as_chunks::<4>();
     let mut sums = [0.0; 4];
     for four in fours {
         for (sum, arc) in sums.iter_mut().zip(four) {
-            *sum += get(arc);
+            *sum += contribution(arc);
         }
     }
-    sums.iter().sum::<f64>() + rest.iter().map(get).sum::<f64>()
+    sums.iter().sum::<f64>() + rest.iter().map(contribution).sum::<f64>()
 }

@@ -1,105 +1,110 @@
-//! PageRank by pushing: each arc is a message with what its beginning gives.   [active messages paper, section 6.2.4]
+//! Push PageRank: each arc is a message with the contribution of its source.   [active messages paper, section 6.2.4]
+//! Cost: one epoch and two allreduces per iteration, one message per remote arc.
 
 use treepie_am::{ActiveMessages, Port};
 use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Comm;
 
-use super::{Limits, Ranking, dangling};
-use crate::id::{halves, whole};
+use super::{PageRankOptions, PageRankResult, dangling_mass};
+use crate::csr::CsrEdge;
+use crate::csr::VALUES_PURPOSE;
 use crate::patterns::fixpoint;
-use crate::rows::Arc;
-use crate::rows::VALUES;
-use crate::{Graph, Messages, Result, Traffic};
+use crate::vertex_id::{join_u64, split_u64};
+use crate::{AmConfig, AmTraffic, Graph, Result};
 
-/// To a vertex of the destination's: what it gets, as the two halves of the bits.
-type Give = [u32; 3];
+/// A message to a local index: the two halves of the bits of a contribution.
+type ContributionMessage = [u32; 3];
 
-fn give(place: u32, value: f64) -> Give {
-    let [low, high] = halves(value.to_bits());
-    [place, low, high]
+fn contribution_message(local_index: u32, value: f64) -> ContributionMessage {
+    let [low, high] = split_u64(value.to_bits());
+    [local_index, low, high]
 }
 
-fn value([_, low, high]: Give) -> f64 {
-    f64::from_bits(whole([low, high]))
+fn message_value([_, low, high]: ContributionMessage) -> f64 {
+    f64::from_bits(join_u64([low, high]))
 }
 
-/// A graph, and the messages along its arcs.
-pub struct Pushing<'g, A> {
+/// A graph, and the messages of contributions.
+pub struct PushPageRank<'g, A> {
     comm: Comm,
     graph: &'g Graph<A>,
-    am: ActiveMessages<State<'g, A>>,
-    give: Port<Give>,
-    hub: Port<Give>,
+    am: ActiveMessages<PushState<'g, A>>,
+    contribute: Port<ContributionMessage>,
+    hub: Port<ContributionMessage>,
 }
 
-struct State<'g, A> {
+struct PushState<'g, A> {
     graph: &'g Graph<A>,
-    /// What own vertices have got.
-    got: Vec<f64>,
+    /// The contributions received by local vertices.
+    incoming: Vec<f64>,
 }
 
-impl<A: Arc> State<'_, A> {
-    fn give_near(&mut self, arcs: &[A], gives: f64) {
-        let own = self.graph.view().own().start as u32;
-        arcs.iter().for_each(|arc| self.got[(arc.target() - own) as usize] += gives);
+impl<A: CsrEdge> PushState<'_, A> {
+    fn contribute_local(&mut self, arcs: &[A], contribution: f64) {
+        let local_start = self.graph.view().local_range().start as u32;
+        arcs.iter().for_each(|arc| self.incoming[(arc.target() - local_start) as usize] += contribution);
     }
 }
 
-impl<'g, A: Arc> Pushing<'g, A> {
-    /// Iterations on a graph. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, messages: &Messages) -> Result<Self> {
-        let mut build = ActiveMessages::<State<'g, A>>::builder(comm);
-        let port = build.port::<Give>("give");
-        build.on_touch(
+impl<'g, A: CsrEdge> PushPageRank<'g, A> {
+    /// Prepares iterations on a graph. All ranks call it.
+    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
+        let mut build = ActiveMessages::<PushState<'g, A>>::builder(comm);
+        let port = build.port::<ContributionMessage>("give");
+        build.on_prefetch(
             port,
-            |state: &State<'g, A>, message: &Give| &state.got[message[0] as usize],
-            |state, _, message| state.got[message[0] as usize] += value(message),
+            |state: &PushState<'g, A>, message: &ContributionMessage| &state.incoming[message[0] as usize],
+            |state, _, message| state.incoming[message[0] as usize] += message_value(message),
         );
         build.combine(
             port,
-            |message: &Give| message[0].into(),
-            |sum: &mut Give, message| *sum = give(sum[0], value(*sum) + value(*message)),
+            |message: &ContributionMessage| message[0].into(),
+            |sum: &mut ContributionMessage, message| {
+                *sum = contribution_message(sum[0], message_value(*sum) + message_value(*message))
+            },
         );
-        let hub = build.port::<Give>("hub");
-        build.on(hub, |state: &mut State<'g, A>, _, message| {
-            state.give_near(state.graph.hubs().share(message[0]), value(message));
+        let hub = build.port::<ContributionMessage>("hub");
+        build.on(hub, |state: &mut PushState<'g, A>, _, message| {
+            state.contribute_local(state.graph.hubs().delegate_edges(message[0]), message_value(message));
         });
-        Ok(Self { comm: comm.clone(), graph, am: messages.start(build)?, give: port, hub })
+        Ok(Self { comm: comm.clone(), graph, am: config.start(build)?, contribute: port, hub })
     }
 
-    /// Iterates. All ranks call it.
-    pub fn run(&mut self, limits: &Limits) -> Result<Ranking> {
-        let (graph, port, hub) = (self.graph, self.give, self.hub);
-        let mut scores = filled(1.0 / graph.vertices() as f64, graph.own(), VALUES)?;
-        let mut state = State { graph, got: zeroed(scores.len(), VALUES)? };
+    /// Iterates until convergence. All ranks call it.
+    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult> {
+        let (graph, port, hub) = (self.graph, self.contribute, self.hub);
+        let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
+        let mut state = PushState { graph, incoming: zeroed(scores.len(), VALUES_PURPOSE)? };
         let comm = self.comm.clone();
-        let ended = fixpoint::iterate(&comm, limits.tolerance, limits.iterations, |_| {
-            let without_arcs = (0..graph.own()).filter(|vertex| graph.degree(*vertex) == 0);
-            let from_all = dangling(&comm, graph, without_arcs.map(|vertex| scores[vertex]).sum())?;
-            state.got.fill(0.0);
-            self.am.epoch_for(&mut state, 0..graph.own(), |cx, state, vertex| {
-                let gives = scores[vertex] / graph.degree(vertex).max(1) as f64;
-                let (near, far) = graph.out().parts(vertex);
-                state.give_near(near, gives);
-                graph.hubs().tell(cx, hub, vertex as u32, |index| give(index, gives));
-                for arc in far {
-                    let (rank, place) = graph.view().owner(arc.target());
-                    cx.send(port, rank, give(place, gives));
+        let convergence = fixpoint::iterate(&comm, options.tolerance, options.max_iterations, |_| {
+            let dangling = (0..graph.num_local()).filter(|vertex| graph.degree(*vertex) == 0);
+            let dangling_share = dangling_mass(&comm, graph, dangling.map(|vertex| scores[vertex]).sum())?;
+            state.incoming.fill(0.0);
+            self.am.epoch_for(&mut state, 0..graph.num_local(), |cx, state, vertex| {
+                let contribution = scores[vertex] / graph.degree(vertex).max(1) as f64;
+                let (local, remote) = graph.out_edges().local_and_remote(vertex);
+                state.contribute_local(local, contribution);
+                graph
+                    .hubs()
+                    .notify_delegates(cx, hub, vertex as u32, |index| contribution_message(index, contribution));
+                for arc in remote {
+                    let (rank, local_index) = graph.view().owner(arc.target());
+                    cx.send(port, rank, contribution_message(local_index, contribution));
                 }
             })?;
-            let base = (1.0 - limits.damping) / graph.vertices() as f64 + limits.damping * from_all;
+            let base = (1.0 - options.damping) / graph.num_vertices() as f64 + options.damping * dangling_share;
             let mut change = 0.0;
-            for (score, got) in scores.iter_mut().zip(&state.got) {
-                let next = base + limits.damping * got;
+            for (score, incoming) in scores.iter_mut().zip(&state.incoming) {
+                let next = base + options.damping * incoming;
                 change += (next - std::mem::replace(score, next)).abs();
             }
             Ok(change)
         })?;
-        Ok(Ranking { scores, iterations: ended.iterations, change: ended.change })
+        Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
     }
 
-    /// What has become of this rank's messages so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic::of(&self.am)
+    /// The message statistics of this rank so far.
+    pub fn traffic(&self) -> AmTraffic {
+        AmTraffic::from_am(&self.am)
     }
 }

@@ -1,7 +1,8 @@
-//! A wavefront that corrects labels: vertices wait in buckets by their label, and a bucket is one epoch.   [section 4.2]
+//! Label-correcting wavefront: vertices are queued in buckets by label, and each bucket is one epoch.   [active
+//! messages paper, section 4.2]
 //!
-//! A label may get better several times. What it gets in the bucket that is being emptied is done in the same epoch: by the body
-//! as long as it has something to do, and then by handlers. So a chain of corrections within a bucket needs no epoch of its own.
+//! A label may improve several times. Vertices inserted into the current bucket are processed in the same epoch: by the
+//! epoch's body while it has work, then by handlers. So a chain of corrections within a bucket needs no further epoch.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,126 +13,127 @@ use treepie_comm::{Comm, Min};
 
 use crate::Result;
 
-/// So many buckets from the current one on have lists of their own. What is farther is sorted in when it comes nearer.
-const NEAR: u64 = 1024;
+/// The number of buckets after the current one that have lists. Vertices of later buckets are in the overflow list.
+const WINDOW: u64 = 1024;
 
-/// The vertices of a rank that wait, by bucket.
+/// The queued vertices of a rank, by bucket.
 #[derive(Debug, Default)]
 pub struct Buckets {
     current: u64,
-    /// Of the current bucket: those from `head` on.
-    now: Vec<u32>,
+    /// The current bucket: its vertices from `head` on.
+    current_vertices: Vec<u32>,
     head: usize,
-    /// Those behind it.
-    near: VecDeque<Vec<u32>>,
-    far: Vec<(u64, u32)>,
-    /// The first bucket in which one of them waits.
-    far_from: u64,
-    /// The body has nothing more to do.
+    /// The buckets after the current one.
+    window: VecDeque<Vec<u32>>,
+    overflow: Vec<(u64, u32)>,
+    /// The lowest bucket in the overflow list.
+    overflow_min: u64,
+    /// The epoch's body has no more work.
     is_idle: Rc<Cell<bool>>,
     in_body: bool,
 }
 
 impl Buckets {
-    /// A vertex waits in a bucket, or in the current one if that is before it.
+    /// Inserts a vertex into a bucket, or into the current one if that is later.
     #[inline]
-    pub fn put(&mut self, bucket: u64, vertex: u32) {
+    pub fn insert(&mut self, bucket: u64, vertex: u32) {
         if bucket <= self.current {
-            self.now.push(vertex);
-        } else if bucket - self.current <= NEAR {
-            let place = (bucket - self.current - 1) as usize;
-            if place >= self.near.len() {
-                self.near.resize_with(place + 1, Vec::new);
+            self.current_vertices.push(vertex);
+        } else if bucket - self.current <= WINDOW {
+            let slot = (bucket - self.current - 1) as usize;
+            if slot >= self.window.len() {
+                self.window.resize_with(slot + 1, Vec::new);
             }
-            self.near[place].push(vertex);
+            self.window[slot].push(vertex);
         } else {
-            self.far_from = if self.far.is_empty() { bucket } else { self.far_from.min(bucket) };
-            self.far.push((bucket, vertex));
+            self.overflow_min = if self.overflow.is_empty() { bucket } else { self.overflow_min.min(bucket) };
+            self.overflow.push((bucket, vertex));
         }
     }
 
-    /// The next vertex of the current bucket: first in, first out, so that labels that can still get better have time for it.
+    /// The next vertex of the current bucket. FIFO, so that labels have time to improve.
     #[inline]
-    fn take(&mut self) -> Option<u32> {
-        let vertex = self.now.get(self.head).copied();
+    fn pop(&mut self) -> Option<u32> {
+        let vertex = self.current_vertices.get(self.head).copied();
         if vertex.is_some() {
             self.head += 1;
         } else {
-            self.now.clear();
+            self.current_vertices.clear();
             self.head = 0;
         }
         vertex
     }
 
-    /// The first bucket in which something waits.
-    fn first(&self) -> Option<u64> {
-        if self.head < self.now.len() {
+    /// The lowest bucket that is not empty.
+    fn min_bucket(&self) -> Option<u64> {
+        if self.head < self.current_vertices.len() {
             return Some(self.current);
         }
-        let near = self.near.iter().position(|list| !list.is_empty()).map(|place| self.current + 1 + place as u64);
-        near.or_else(|| (!self.far.is_empty()).then_some(self.far_from))
+        let in_window = self.window.iter().position(|list| !list.is_empty()).map(|slot| self.current + 1 + slot as u64);
+        in_window.or_else(|| (!self.overflow.is_empty()).then_some(self.overflow_min))
     }
 
-    /// Goes on to a bucket: nothing waits before it.
-    fn go_to(&mut self, bucket: u64) {
+    /// Advances to a bucket; all before it must be empty.
+    fn advance_to(&mut self, bucket: u64) {
         let by = bucket - self.current;
         if by == 0 {
             return;
         }
-        // Lists before that one are empty, and so is this one if there are fewer.
-        let skipped = (by - 1).min(self.near.len() as u64);
-        self.near.drain(..skipped as usize);
-        (self.now, self.head) = (self.near.pop_front().unwrap_or_default(), 0);
+        // All lists before that one are empty.
+        let skipped = (by - 1).min(self.window.len() as u64);
+        self.window.drain(..skipped as usize);
+        (self.current_vertices, self.head) = (self.window.pop_front().unwrap_or_default(), 0);
         self.current = bucket;
-        if self.far.is_empty() || self.far_from - bucket > NEAR {
+        if self.overflow.is_empty() || self.overflow_min - bucket > WINDOW {
             return;
         }
-        let far = std::mem::take(&mut self.far);
-        far.into_iter().for_each(|(bucket, vertex)| self.put(bucket, vertex));
+        let overflow = std::mem::take(&mut self.overflow);
+        overflow.into_iter().for_each(|(bucket, vertex)| self.insert(bucket, vertex));
     }
 
-    /// Empties everything, for another search.
+    /// Removes all vertices, for another search.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 /// State with buckets.
-pub trait Correcting: Sized {
+pub trait LabelCorrecting: Sized {
     /// The buckets.
     fn buckets(&mut self) -> &mut Buckets;
 
-    /// Follows the arcs of a vertex whose label may have got better: sends, and puts own vertices into buckets.
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32);
+    /// Relaxes the arcs of a vertex whose label may have improved: sends messages, and inserts local vertices into
+    /// buckets.
+    fn relax_edges(&mut self, cx: &mut Context<Self>, vertex: u32);
 
-    /// To be called by handlers at their end: follows what waits in the current bucket, if the body does not.
+    /// Processes the current bucket, unless the body does. Handlers call it at their end.
     #[inline]
-    fn correct(&mut self, cx: &mut Context<Self>) {
+    fn drain_bucket(&mut self, cx: &mut Context<Self>) {
         if self.buckets().in_body {
             return;
         }
-        while let Some(vertex) = self.buckets().take() {
-            self.follow(cx, vertex);
+        while let Some(vertex) = self.buckets().pop() {
+            self.relax_edges(cx, vertex);
         }
     }
 }
 
-/// Empties buckets until nothing waits on any rank. Returns how many there were. All ranks call it.
-pub fn correct<S: Correcting>(comm: &Comm, am: &mut ActiveMessages<S>, state: &mut S) -> Result<u64> {
+/// Processes buckets until they are empty on all ranks. Returns their number. All ranks call it.
+pub fn process_buckets<S: LabelCorrecting>(comm: &Comm, am: &mut ActiveMessages<S>, state: &mut S) -> Result<u64> {
     let mut count = 0;
     loop {
-        let first = comm.all_reduce(&[state.buckets().first().unwrap_or(u64::MAX)], Min)?[0];
+        let first = comm.allreduce(&[state.buckets().min_bucket().unwrap_or(u64::MAX)], Min)?[0];
         if first == u64::MAX {
             return Ok(count);
         }
-        state.buckets().go_to(first);
+        state.buckets().advance_to(first);
         let buckets = state.buckets();
         buckets.in_body = true;
         buckets.is_idle.set(false);
         let is_idle = Rc::clone(&buckets.is_idle);
         let items = std::iter::from_fn(move || (!is_idle.get()).then_some(()));
-        am.epoch_for(state, items, |cx, state, ()| match state.buckets().take() {
-            Some(vertex) => state.follow(cx, vertex),
+        am.epoch_for(state, items, |cx, state, ()| match state.buckets().pop() {
+            Some(vertex) => state.relax_edges(cx, vertex),
             None => {
                 let buckets = state.buckets();
                 buckets.in_body = false;
@@ -149,31 +151,31 @@ mod tests {
     #[test]
     fn vertices_come_by_bucket_however_far() {
         let mut buckets = Buckets::default();
-        let waiting =
+        let inserted =
             [(5, 50), (0, 1), (1_000_000, 7), (2000, 20), (1, 11), (0, 2), (1024, 3), (1025, 4), (999_999, 6)];
-        waiting.iter().for_each(|(bucket, vertex)| buckets.put(*bucket, *vertex));
-        let mut came = Vec::new();
-        while let Some(bucket) = buckets.first() {
-            buckets.go_to(bucket);
-            while let Some(vertex) = buckets.take() {
-                came.push((bucket, vertex));
+        inserted.iter().for_each(|(bucket, vertex)| buckets.insert(*bucket, *vertex));
+        let mut popped = Vec::new();
+        while let Some(bucket) = buckets.min_bucket() {
+            buckets.advance_to(bucket);
+            while let Some(vertex) = buckets.pop() {
+                popped.push((bucket, vertex));
             }
         }
-        let mut right = waiting.to_vec();
-        right.sort_by_key(|(bucket, _)| *bucket);
-        assert_eq!(came, right);
+        let mut expected = inserted.to_vec();
+        expected.sort_by_key(|(bucket, _)| *bucket);
+        assert_eq!(popped, expected);
     }
 
     #[test]
     fn what_is_too_early_waits_in_the_current_one() {
         let mut buckets = Buckets::default();
-        buckets.put(9, 1);
-        buckets.go_to(9);
-        buckets.put(3, 2);
+        buckets.insert(9, 1);
+        buckets.advance_to(9);
+        buckets.insert(3, 2);
         assert_eq!(
-            (buckets.first(), buckets.take(), buckets.take(), buckets.take()),
+            (buckets.min_bucket(), buckets.pop(), buckets.pop(), buckets.pop()),
             (Some(9), Some(1), Some(2), None)
         );
-        assert_eq!(buckets.first(), None);
+        assert_eq!(buckets.min_bucket(), None);
     }
 }

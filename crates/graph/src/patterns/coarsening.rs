@@ -1,41 +1,43 @@
-//! Coarsening: vertices are contracted to trees, and trees to their roots, which stand for all of them.   [section 4.4]
+//! Coarsening: vertices are contracted to trees, and trees to their roots.   [active messages paper, section 4.4]
 //!
-//! Each vertex has a parent, which is never greater than itself, so there are no cycles. An algorithm hooks roots onto lesser
-//! vertices, by its own messages. Shortcutting then makes parents of parents parents, until trees are flat.   [algorithm 4, lines 25
-//! to 31]
+//! The parent of a vertex is never greater than the vertex, so there are no cycles. The algorithm hooks roots onto
+//! smaller vertices by its own messages. Shortcutting (pointer jumping) then replaces each parent by its parent until
+//! all trees are flat.   [algorithm 4, lines 25 to 31]
 
 use treepie_am::{ActiveMessages, Builder, Call, Context};
 
-use crate::id::{halves, whole};
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
+use crate::vertex_id::{join_u64, split_u64};
 use crate::{Graph, Result};
 
-/// State with the parents of own vertices, by number. A parent is never greater than its child.
-pub trait Trees {
+/// State with the parents of local vertices, as global ids. A parent is never greater than its child.
+pub trait HasParents {
     /// The parents.
     fn parents(&mut self) -> &mut [u64];
 }
 
-/// The messages of shortcutting: a question for the parent of a vertex, for one whose parent that is.
+/// The messages of shortcutting: a request for the grandparent of a vertex, sent to the owner of its parent.
 #[derive(Clone, Copy)]
-pub struct Shortcut {
-    double: Call<u32, [u32; 2], u32>,
+pub struct PointerJumping {
+    jump: Call<u32, [u32; 2], u32>,
 }
 
-impl Shortcut {
-    /// Registers them.
-    pub fn register<S: Trees>(build: &mut Builder<S>) -> Self {
-        let double = build.call("pointer-double");
+impl PointerJumping {
+    /// Registers the messages.
+    pub fn register<S: HasParents>(build: &mut Builder<S>) -> Self {
+        let jump = build.call("pointer-double");
         build.on_call(
-            double,
-            |state: &mut S, _, place: u32| halves(state.parents()[place as usize]),
-            |state, cx, vertex: u32, above: [u32; 2]| lower(state, cx, vertex as usize, whole(above)),
+            jump,
+            |state: &mut S, _, local_index: u32| split_u64(state.parents()[local_index as usize]),
+            |state, cx, vertex: u32, grandparent: [u32; 2]| {
+                lower_parent(state, cx, vertex as usize, join_u64(grandparent))
+            },
         );
-        Self { double }
+        Self { jump }
     }
 
-    /// Goes on until the parents of all these vertices are roots. All ranks call it.
-    pub fn flatten<S: Trees, A: Arc, V: Iterator<Item = usize>>(
+    /// Shortcuts until the parents of these vertices are roots. All ranks call it.
+    pub fn compress<S: HasParents, A: CsrEdge, V: Iterator<Item = usize>>(
         self,
         am: &mut ActiveMessages<S>,
         state: &mut S,
@@ -45,12 +47,12 @@ impl Shortcut {
         let changes = |am: &mut ActiveMessages<S>, state: &mut S| {
             am.epoch_for(state, vertices(), |cx, state, vertex| {
                 let parent = state.parents()[vertex];
-                match graph.layout().place(parent) {
-                    (rank, place) if rank == graph.layout().rank() => {
-                        let above = state.parents()[place as usize];
-                        lower(state, cx, vertex, above);
+                match graph.layout().owner(parent) {
+                    (rank, local_index) if rank == graph.layout().rank() => {
+                        let grandparent = state.parents()[local_index as usize];
+                        lower_parent(state, cx, vertex, grandparent);
                     }
-                    (rank, place) => cx.call(self.double, rank, vertex as u32, place),
+                    (rank, local_index) => cx.call(self.jump, rank, vertex as u32, local_index),
                 }
             })
         };
@@ -59,10 +61,10 @@ impl Shortcut {
     }
 }
 
-fn lower<S: Trees>(state: &mut S, cx: &mut Context<S>, vertex: usize, above: u64) {
+fn lower_parent<S: HasParents>(state: &mut S, cx: &mut Context<S>, vertex: usize, grandparent: u64) {
     let parent = &mut state.parents()[vertex];
-    if above < *parent {
-        *parent = above;
-        cx.add(1);
+    if grandparent < *parent {
+        *parent = grandparent;
+        cx.add_to_sum(1);
     }
 }

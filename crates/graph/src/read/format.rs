@@ -1,4 +1,4 @@
-//! Formats of files, by name.
+//! Input formats, by extension.
 
 use std::fmt;
 use std::path::Path;
@@ -6,57 +6,57 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// How edges are written in a file.
+/// The format of an input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Format {
-    /// A line for each edge: from, to, and perhaps a weight.
+pub enum InputFormat {
+    /// Edge list: a line for each edge with source, target and optionally a weight.
     Text,
-    /// Matrix Market coordinates.
+    /// Matrix Market coordinate format.
     MatrixMarket,
-    /// METIS adjacency: a line for each vertex.
+    /// METIS graph: a line for each vertex.
     Metis,
-    /// Arcs of the ninth DIMACS challenge.
+    /// Shortest-path format of the 9th DIMACS challenge.
     Dimacs,
     /// Packed edges of Graph 500, 12 bytes each.
     Packed,
-    /// A graph that was saved, as its rows.
+    /// A saved graph, in CSR form.
     Treepie,
 }
 
-/// All formats: what they are called, and how names of files in them end.
-const FORMATS: [(Format, &str, &[&str]); 6] = [
-    (Format::Text, "text", &["txt", "el", "edges", "csv", "tsv", "wel"]),
-    (Format::MatrixMarket, "matrix-market", &["mtx"]),
-    (Format::Metis, "metis", &["graph", "metis"]),
-    (Format::Dimacs, "dimacs", &["gr"]),
-    (Format::Packed, "packed", &["packed", "bin"]),
-    (Format::Treepie, "tpg", &["tpg"]),
+/// All formats, their names and extensions.
+const FORMATS: [(InputFormat, &str, &[&str]); 6] = [
+    (InputFormat::Text, "text", &["txt", "el", "edges", "csv", "tsv", "wel"]),
+    (InputFormat::MatrixMarket, "matrix-market", &["mtx"]),
+    (InputFormat::Metis, "metis", &["graph", "metis"]),
+    (InputFormat::Dimacs, "dimacs", &["gr"]),
+    (InputFormat::Packed, "packed", &["packed", "bin"]),
+    (InputFormat::Treepie, "tpg", &["tpg"]),
 ];
 
-impl Format {
-    /// What the name of a file says about its format; `.gz` at its end says nothing.
+impl InputFormat {
+    /// The format by the extension of a file, without `.gz`.
     pub fn guess(file: &Path) -> Result<Self> {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
-        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        let found = FORMATS.iter().find(|(_, _, endings)| endings.contains(&ending));
+        let file_name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let file_name = file_name.strip_suffix(".gz").unwrap_or(&file_name);
+        let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension));
         found.map(|(format, ..)| *format).ok_or_else(|| {
-            let endings: Vec<_> = FORMATS.iter().flat_map(|(_, _, endings)| *endings).copied().collect();
-            let why = format!("its name does not tell its format: it ends in none of .{}", endings.join(", ."));
+            let extensions: Vec<_> = FORMATS.iter().flat_map(|(_, _, extensions)| *extensions).copied().collect();
+            let why = format!("unknown extension, expected one of .{}", extensions.join(", ."));
             Error::File { file: file.to_owned(), why }
         })
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for InputFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = FORMATS.iter().find(|(format, ..)| format == self).map_or("", |(_, name, _)| name);
         f.pad(name)
     }
 }
 
-impl FromStr for Format {
+impl FromStr for InputFormat {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -68,9 +68,9 @@ impl FromStr for Format {
     }
 }
 
-/// Whether a file is compressed, which only its name says.
+/// Whether a file is compressed, by its extension.
 pub(super) fn is_compressed(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
 }
 
 #[cfg(test)]
@@ -79,13 +79,15 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for (format, name, endings) in FORMATS {
+        for (format, name, extensions) in FORMATS {
             assert_eq!((format.to_string().as_str(), name.parse()), (name, Ok(format)));
-            for ending in endings {
-                for file in
-                    [format!("a/b.{ending}"), format!("b.x.{ending}.gz"), format!("B.{}.GZ", ending.to_uppercase())]
-                {
-                    assert_eq!(Format::guess(Path::new(&file)), Ok(format), "{file}");
+            for extension in extensions {
+                for file in [
+                    format!("a/b.{extension}"),
+                    format!("b.x.{extension}.gz"),
+                    format!("B.{}.GZ", extension.to_uppercase()),
+                ] {
+                    assert_eq!(InputFormat::guess(Path::new(&file)), Ok(format), "{file}");
                 }
             }
         }
@@ -93,13 +95,10 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_in_one_sentence() {
-        let refused = Format::guess(Path::new("edges.gz")).expect_err("what is in it is not known").to_string();
-        assert!(
-            refused.starts_with("edges.gz: its name does not tell its format: it ends in none of .txt, .el"),
-            "{refused}"
-        );
-        assert!(Format::guess(Path::new("txt")).is_err() && Format::guess(Path::new("..")).is_err());
-        let refused = "xml".parse::<Format>().expect_err("not a format").to_string();
+        let refused = InputFormat::guess(Path::new("edges.gz")).expect_err("no format is known").to_string();
+        assert!(refused.starts_with("edges.gz: unknown extension, expected one of .txt, .el"), "{refused}");
+        assert!(InputFormat::guess(Path::new("txt")).is_err() && InputFormat::guess(Path::new("..")).is_err());
+        let refused = "xml".parse::<InputFormat>().expect_err("not a format").to_string();
         assert_eq!(refused, "unknown format `xml`, expected one of text, matrix-market, metis, dimacs, packed, tpg");
     }
 

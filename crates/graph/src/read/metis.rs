@@ -1,65 +1,67 @@
-//! METIS adjacency: line i lists the neighbours of vertex i, and each edge stands in the lines of both its ends.
+//! METIS graph format: line i lists the neighbours of vertex i, and each edge is listed at both endpoints.
 //!
-//! The head is `n m [fmt [ncon]]`: vertices, edges, and three digits that say whether vertices have sizes, vertices
-//! have `ncon` weights, edges have weights (Karypis, METIS manual 5.1.0, section 4.1). What vertices have is skipped.
+//! The header is `n m [fmt [ncon]]`: vertices, edges, and three digits that tell whether vertices have sizes, vertices
+//! have `ncon` weights, edges have weights (Karypis, METIS manual 5.1.0, section 4.1). Sizes and weights of vertices
+//! are skipped.
 //!
-//! Which vertex a line is about only the lines before it say. A part counts those, which takes a pass over all bytes
-//! before its own, but is much faster than to read them as numbers.
+//! The vertex of a line is its line number. A part counts the lines before its own, which takes a pass over these bytes
+//! but is much faster than parsing them.
 
 use std::ops::Range;
 
-use super::number::{Parsed, Words, count, counted_vertex, shown, whole_weight};
-use super::source::Source;
-use super::{Announced, Content, Facts};
-use crate::outlet::Outlet;
-use crate::{Edge, Error, Orientation, Result, Weights};
+use super::parse::{ParseResult, Tokens, parse_count, parse_integer_weight, parse_one_based_vertex, quoted};
+use super::source::SourceFile;
+use super::{DeclaredEdges, FormatReader, Metadata};
+use crate::edge_batcher::EdgeBatcher;
+use crate::{Edge, Error, Orientation, Result, WeightKind};
 
 #[derive(Debug)]
 pub(super) struct Metis {
-    head: Head,
-    neighbours: Announced,
-    body: u64,
+    header: MetisHeader,
+    declared: DeclaredEdges,
+    body_offset: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Head {
+struct MetisHeader {
     vertices: u64,
     edges: u64,
-    /// Numbers before the neighbours of each vertex.
-    skipped: u64,
+    /// The number of fields before the neighbours of each vertex.
+    vertex_fields: u64,
     has_weights: bool,
 }
 
 impl Metis {
-    pub(super) fn open(source: &Source) -> Result<Self> {
-        let mut lines = source.lines(source.all(), 0)?;
+    pub(super) fn open(source: &SourceFile) -> Result<Self> {
+        let mut lines = source.lines(source.full_range(), 0)?;
         while let Some((at, line)) = lines.next()? {
-            if is_comment(line) || Words(line).next().is_none() {
+            if is_comment(line) || Tokens(line).next().is_none() {
                 continue;
             }
-            let head = head(line).map_err(|what| source.wrong(at, what))?;
-            let Some(edges) = head.edges.checked_mul(2) else {
-                return Err(source.wrong(at, format!("{} edges are too many", head.edges)));
+            let header = parse_header(line).map_err(|what| source.line_error(at, what))?;
+            let Some(edges) = header.edges.checked_mul(2) else {
+                return Err(source.line_error(at, format!("{} edges are too many", header.edges)));
             };
-            // A line for each vertex, and a digit and something before or behind it for each neighbour.
-            source.check_room(at, &[(head.vertices, 1, "vertices"), (edges, 2, "neighbours")])?;
-            let neighbours = Announced { edges, unit: "neighbours, two an edge,", line: source.line(at)? };
-            return Ok(Self { head, neighbours, body: lines.at() });
+            // A newline for each vertex, and a digit and a separator for each neighbour.
+            source.check_declared_size(at, &[(header.vertices, 1, "vertices"), (edges, 2, "neighbours")])?;
+            let declared = DeclaredEdges { edges, unit: "neighbours, two an edge,", line: source.line_number(at)? };
+            return Ok(Self { header, declared, body_offset: lines.offset() });
         }
-        Err(source.refused("it ends before a line with the numbers of vertices and edges".into()))
+        Err(source.file_error("it ends before a line with the numbers of vertices and edges".into()))
     }
 
-    /// Words that a line can have.
-    fn words(&self) -> u64 {
-        let each = 1 + u64::from(self.head.has_weights);
-        self.neighbours.edges.saturating_mul(each).saturating_add(self.head.skipped)
+    /// The most tokens of a line.
+    fn max_tokens(&self) -> u64 {
+        let each = 1 + u64::from(self.header.has_weights);
+        self.declared.edges.saturating_mul(each).saturating_add(self.header.vertex_fields)
     }
 
-    /// The vertex that the first line of a range is about.
-    fn vertex_at(&self, source: &Source, start: u64) -> Result<u64> {
+    /// The vertex of the first line from an offset on.
+    fn vertex_at(&self, source: &SourceFile, start: u64) -> Result<u64> {
         let mut vertex = 0;
-        if start > self.body {
-            let mut before = source.lines(self.body..start, self.body)?.of_words(self.words());
+        if start > self.body_offset {
+            let mut before =
+                source.lines(self.body_offset..start, self.body_offset)?.with_max_tokens(self.max_tokens());
             while let Some((_, line)) = before.next()? {
                 vertex += u64::from(!is_comment(line));
             }
@@ -68,96 +70,94 @@ impl Metis {
     }
 }
 
-impl Content for Metis {
-    fn facts(&self) -> Facts {
-        Facts {
-            vertices: Some(self.head.vertices),
+impl FormatReader for Metis {
+    fn metadata(&self) -> Metadata {
+        Metadata {
+            vertices: Some(self.header.vertices),
             orientation: Orientation::Symmetric,
-            weights: Some(if self.head.has_weights { Weights::Whole } else { Weights::None }),
-            announced: Some(self.neighbours),
+            weights: Some(if self.header.has_weights { WeightKind::Integer } else { WeightKind::None }),
+            declared: Some(self.declared),
         }
     }
 
-    fn read(&self, source: &Source, range: Range<u64>, outlet: &mut Outlet<'_>) -> Result<()> {
-        let is_last = range.end == source.all().end;
+    fn read_edges(&self, source: &SourceFile, range: Range<u64>, batcher: &mut EdgeBatcher<'_>) -> Result<()> {
+        let is_last = range.end == source.full_range().end;
         let mut vertex = self.vertex_at(source, range.start)?;
-        let before = outlet.given();
-        let mut lines = source.lines(range, self.body)?.of_words(self.words());
+        let before = batcher.num_edges();
+        let mut lines = source.lines(range, self.body_offset)?.with_max_tokens(self.max_tokens());
         while let Some((at, line)) = lines.next()? {
             if is_comment(line) {
                 continue;
             }
-            neighbours(line, vertex, &self.head, |edge| outlet.put(edge)).map_err(|what| source.wrong(at, what))?;
-            self.neighbours.check_most(source, outlet.given() - before)?;
+            parse_adjacency(line, vertex, &self.header, |edge| batcher.push(edge))
+                .map_err(|what| source.line_error(at, what))?;
+            self.declared.check_limit(source, batcher.num_edges() - before)?;
             vertex += 1;
         }
-        if is_last && vertex < self.head.vertices {
-            let what = format!("{} vertices are announced here, but there are lines for {vertex}", self.head.vertices);
-            return Err(Error::Line { file: source.file().to_owned(), line: self.neighbours.line, what });
+        if is_last && vertex < self.header.vertices {
+            let what = format!("{} vertices are declared here, but there are lines for {vertex}", self.header.vertices);
+            return Err(Error::Line { file: source.file().to_owned(), line: self.declared.line, what });
         }
         Ok(())
     }
 }
 
-/// An empty line is no comment: it is a vertex without neighbours.
+/// An empty line is not a comment but an isolated vertex.
 #[inline]
 fn is_comment(line: &[u8]) -> bool {
     line.first() == Some(&b'%')
 }
 
-fn head(line: &[u8]) -> Parsed<Head> {
-    let words: Vec<_> = Words(line).take(5).collect();
-    let (vertices, edges, format, constraints) = match words[..] {
+fn parse_header(line: &[u8]) -> ParseResult<MetisHeader> {
+    let tokens: Vec<_> = Tokens(line).take(5).collect();
+    let (vertices, edges, format, constraints) = match tokens[..] {
         [vertices, edges] => (vertices, edges, &b"0"[..], None),
         [vertices, edges, format] => (vertices, edges, format, None),
         [vertices, edges, format, constraints] => (vertices, edges, format, Some(constraints)),
-        _ => return Err("expected the numbers of vertices and edges, and perhaps what they have".into()),
+        _ => return Err("expected the numbers of vertices and edges, and optionally a format".into()),
     };
-    let (vertices, edges) = (count(vertices, "vertices")?, count(edges, "edges")?);
+    let (vertices, edges) = (parse_count(vertices, "vertices")?, parse_count(edges, "edges")?);
     if format.len() > 3 || !format.iter().all(|digit| matches!(digit, b'0' | b'1')) {
-        return Err(format!(
-            "{} does not tell what vertices and edges have: expected three digits 0 or 1",
-            shown(format)
-        ));
+        return Err(format!("{} is no format: expected three digits 0 or 1", quoted(format)));
     }
-    // Zeros at the front may be left out.
-    let has = |place: usize| format.len() > place && format[format.len() - 1 - place] == b'1';
+    // Leading zeros may be omitted.
+    let has = |position: usize| format.len() > position && format[format.len() - 1 - position] == b'1';
     let (has_weights, has_vertex_weights, has_sizes) = (has(0), has(1), has(2));
     let constraints = match constraints {
-        Some(word) => count(word, "weights of a vertex")?,
+        Some(token) => parse_count(token, "weights of a vertex")?,
         None => u64::from(has_vertex_weights),
     };
     if has_vertex_weights != (constraints > 0) {
-        let format = shown(format);
-        return Err(format!("vertices have {constraints} weights each, but {format} says something else about that"));
+        let format = quoted(format);
+        return Err(format!("vertices have {constraints} weights each, but the format is {format}"));
     }
-    Ok(Head { vertices, edges, skipped: constraints.saturating_add(u64::from(has_sizes)), has_weights })
+    Ok(MetisHeader { vertices, edges, vertex_fields: constraints.saturating_add(u64::from(has_sizes)), has_weights })
 }
 
-/// Gives the edges of a line, which is that of a vertex.
-fn neighbours(line: &[u8], vertex: u64, head: &Head, mut give: impl FnMut(Edge)) -> Parsed<()> {
-    let mut words = Words(line);
-    if vertex >= head.vertices {
-        // Files may end in empty lines.
-        return match words.next() {
-            Some(_) => Err(format!("a line for vertex {}, but there are {}", vertex + 1, head.vertices)),
+/// Parses the edges of a vertex.
+fn parse_adjacency(line: &[u8], vertex: u64, header: &MetisHeader, mut emit: impl FnMut(Edge)) -> ParseResult<()> {
+    let mut tokens = Tokens(line);
+    if vertex >= header.vertices {
+        // Trailing empty lines are allowed.
+        return match tokens.next() {
+            Some(_) => Err(format!("a line for vertex {}, but there are {}", vertex + 1, header.vertices)),
             None => Ok(()),
         };
     }
-    for place in 0..head.skipped {
-        let Some(word) = words.next() else {
-            let expected = head.skipped;
-            return Err(format!("the line begins with {place} weights or sizes of the vertex, expected {expected}"));
+    for field in 0..header.vertex_fields {
+        let Some(token) = tokens.next() else {
+            let expected = header.vertex_fields;
+            return Err(format!("the line begins with {field} weights or sizes of the vertex, expected {expected}"));
         };
-        count(word, "").map_err(|_| format!("{} is no weight or size of a vertex", shown(word)))?;
+        parse_count(token, "").map_err(|_| format!("{} is no weight or size of a vertex", quoted(token)))?;
     }
-    while let Some(word) = words.next() {
-        let mut edge = Edge::new(vertex, counted_vertex(word, head.vertices)?);
-        if head.has_weights {
-            let Some(word) = words.next() else { return Err("the last neighbour has no weight".into()) };
-            edge.weight = whole_weight(word)?;
+    while let Some(token) = tokens.next() {
+        let mut edge = Edge::new(vertex, parse_one_based_vertex(token, header.vertices)?);
+        if header.has_weights {
+            let Some(token) = tokens.next() else { return Err("the last neighbour has no weight".into()) };
+            edge.weight = parse_integer_weight(token)?;
         }
-        give(edge);
+        emit(edge);
     }
     Ok(())
 }
@@ -167,10 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads() {
-        let read = |line: &str| head(line.as_bytes());
-        let expected = |skipped, has_weights| Ok(Head { vertices: 7, edges: 11, skipped, has_weights });
-        for (line, skipped, has_weights) in [
+    fn headers() {
+        let read = |line: &str| parse_header(line.as_bytes());
+        let expected =
+            |vertex_fields, has_weights| Ok(MetisHeader { vertices: 7, edges: 11, vertex_fields, has_weights });
+        for (line, vertex_fields, has_weights) in [
             ("7 11", 0, false),
             ("7 11 0\r", 0, false),
             ("7 11 1", 0, true),
@@ -182,16 +183,16 @@ mod tests {
             ("7 11 111 2", 3, true),
             ("7 11 1 0", 0, true),
         ] {
-            assert_eq!(read(line), expected(skipped, has_weights), "{line}");
+            assert_eq!(read(line), expected(vertex_fields, has_weights), "{line}");
         }
         for (line, message) in [
-            ("7", "expected the numbers of vertices and edges, and perhaps what they have"),
-            ("7 11 0 0 0", "expected the numbers of vertices and edges, and perhaps what they have"),
+            ("7", "expected the numbers of vertices and edges, and optionally a format"),
+            ("7 11 0 0 0", "expected the numbers of vertices and edges, and optionally a format"),
             ("x 11", "`x` is no number of vertices"),
-            ("7 11 2", "`2` does not tell what vertices and edges have: expected three digits 0 or 1"),
-            ("7 11 0001", "`0001` does not tell what vertices and edges have: expected three digits 0 or 1"),
-            ("7 11 1 2", "vertices have 2 weights each, but `1` says something else about that"),
-            ("7 11 10 0", "vertices have 0 weights each, but `10` says something else about that"),
+            ("7 11 2", "`2` is no format: expected three digits 0 or 1"),
+            ("7 11 0001", "`0001` is no format: expected three digits 0 or 1"),
+            ("7 11 1 2", "vertices have 2 weights each, but the format is `1`"),
+            ("7 11 10 0", "vertices have 0 weights each, but the format is `10`"),
         ] {
             assert_eq!(read(line), Err(message.to_string()));
         }
@@ -200,9 +201,9 @@ mod tests {
     #[test]
     fn lines_of_vertices() {
         let read = |line: &str, vertex, format: &str| {
-            let head = head(format!("5 9 {format}").as_bytes())?;
+            let header = parse_header(format!("5 9 {format}").as_bytes())?;
             let mut edges = Vec::new();
-            neighbours(line.as_bytes(), vertex, &head, |edge| edges.push((edge.from, edge.to, edge.weight)))?;
+            parse_adjacency(line.as_bytes(), vertex, &header, |edge| edges.push((edge.from, edge.to, edge.weight)))?;
             Ok::<_, String>(edges)
         };
         assert_eq!(read("2 5\r", 0, ""), Ok(vec![(0, 1, 1.0), (0, 4, 1.0)]));

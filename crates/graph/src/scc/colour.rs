@@ -1,76 +1,76 @@
-//! Some components of all that are left: in each colour that of the vertex whose number it is.
+//! Colouring: in each colour, finds the component of the vertex whose global id is the colour.
 //!
-//! Colours are corrected in one epoch. Each rank begins with its least numbers and lets each colour spread as far as it
-//! can, so that without others it would never correct one.
+//! Colours are label-correcting, in one epoch. Each rank starts from its least ids and propagates each colour as far as
+//! possible, so that a single rank never corrects a colour.
 
 use treepie_am::{Builder, Context, Port};
 
-use super::{Direction, Search, State, Task};
+use super::{Direction, SccPhase, SccSearch, SccState};
 use crate::Result;
-use crate::id::Id;
-use crate::patterns::search::Spreading;
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
+use crate::patterns::traversal::Traversal;
+use crate::vertex_id::VertexId;
 
-pub(super) fn register<'g, A: Arc>(build: &mut Builder<State<'g, A>>) -> Port<<u64 as Id>::About> {
-    let colour = build.port::<<u64 as Id>::About>("colour");
-    build.on(colour, |state: &mut State<'g, A>, cx, about| {
-        let (vertex, colour) = u64::parts(about);
+pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> Port<<u64 as VertexId>::Message> {
+    let colour = build.port::<<u64 as VertexId>::Message>("colour");
+    build.on(colour, |state: &mut SccState<'g, A>, cx, message| {
+        let (vertex, colour) = u64::from_message(message);
         state.colour(vertex, colour);
-        state.spread(cx);
+        state.drain(cx);
     });
-    build.combine_min(colour, |about| u64::parts(*about).0.into(), |about| u64::parts(*about).1);
+    build.combine_min(colour, |message| u64::from_message(*message).0.into(), |message| u64::from_message(*message).1);
     colour
 }
 
-impl<A: Arc> State<'_, A> {
+impl<A: CsrEdge> SccState<'_, A> {
     fn colour(&mut self, vertex: u32, colour: u64) {
-        if colour < self.colours[vertex as usize] && !self.is_gone(vertex) {
+        if colour < self.colours[vertex as usize] && !self.is_settled(vertex) {
             self.colours[vertex as usize] = colour;
-            self.waiting.push(vertex);
+            self.worklist.push(vertex);
         }
     }
 
-    pub(super) fn follow_coloured(&mut self, cx: &mut Context<Self>, vertex: u32, direction: Direction) {
+    pub(super) fn expand_coloured(&mut self, cx: &mut Context<Self>, vertex: u32, direction: Direction) {
         let colour = self.colours[vertex as usize];
-        let own = self.own() as u32;
-        let (near, far) = self.rows[direction as usize].parts(vertex as usize);
-        for arc in near {
-            self.colour(arc.target() - own, colour);
+        let local_start = self.local_start() as u32;
+        let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
+        for arc in local {
+            self.colour(arc.target() - local_start, colour);
         }
-        for arc in far {
-            let there = arc.target();
-            if !self.gone.has(there as usize) && self.told.tell(there, colour, u64::lt) {
-                let (rank, place) = self.graph.view().owner(there);
-                cx.send(self.ports.colour, rank, colour.about(place));
+        for arc in remote {
+            let target = arc.target();
+            if !self.settled.contains(target as usize) && self.last_sent.update(target, colour, u64::lt) {
+                let (rank, local_index) = self.graph.view().owner(target);
+                cx.send(self.ports.colour, rank, colour.to_message(local_index));
             }
         }
     }
 
-    fn has_own_colour(&self, vertex: u32) -> bool {
-        self.colours[vertex as usize] == self.number(vertex)
+    fn is_own_colour(&self, vertex: u32) -> bool {
+        self.colours[vertex as usize] == self.global_id(vertex)
     }
 }
 
-impl<A: Arc> Search<'_, A> {
-    /// Gives each vertex that is left the least number that reaches it in a direction, and finds the components of
-    /// vertices that have their own.
+impl<A: CsrEdge> SccSearch<'_, A> {
+    /// Colours each remaining vertex with the least global id that reaches it in a direction, and finds the components
+    /// of vertices that are their own colour.
     pub(super) fn colour(&mut self, direction: Direction) -> Result<()> {
         let state = &mut self.state;
-        state.task = Task::Colour(direction);
-        state.told.clear();
-        for vertex in &state.left {
-            state.colours[*vertex as usize] = state.number(*vertex);
+        state.phase = SccPhase::Colour(direction);
+        state.last_sent.clear();
+        for vertex in &state.remaining {
+            state.colours[*vertex as usize] = state.global_id(*vertex);
         }
-        let left = std::mem::take(&mut state.left);
-        self.am.named("colour").epoch_for(state, left.iter().copied(), |cx, state, vertex| {
-            // One that has got another colour has passed it on already.
-            if state.has_own_colour(vertex) {
-                state.follow(cx, vertex);
-                state.spread(cx);
+        let remaining = std::mem::take(&mut state.remaining);
+        self.am.named("colour").epoch_for(state, remaining.iter().copied(), |cx, state, vertex| {
+            // A vertex with another colour has propagated it already.
+            if state.is_own_colour(vertex) {
+                state.expand(cx, vertex);
+                state.drain(cx);
             }
         })?;
-        let roots = left.iter().copied().filter(|vertex| state.has_own_colour(*vertex)).collect();
-        state.left = left;
+        let roots = remaining.iter().copied().filter(|vertex| state.is_own_colour(*vertex)).collect();
+        state.remaining = remaining;
         self.reach(roots, direction.opposite())?;
         self.state.settle_reached(|state, vertex| state.colours[vertex as usize]);
         Ok(())

@@ -1,38 +1,43 @@
-//! The component of one vertex, which is hopefully a large one.
+//! Forward-backward search for the component of a pivot, which is likely to be the giant component.
 
-use treepie_base::{Located, MaxLoc};
+use treepie_base::{MaxLoc, ValueLoc};
 use treepie_comm::Min;
 
-use super::{Direction, NONE, Search};
+use super::{Direction, NO_VERTEX, SccSearch};
 use crate::Result;
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
 
-impl<A: Arc> Search<'_, A> {
-    /// Finds the component of the vertex whose arcs in times arcs out are most. Some vertex must be left.
+impl<A: CsrEdge> SccSearch<'_, A> {
+    /// Finds the component of the remaining vertex with the greatest product of in-degree and out-degree. There must be
+    /// one.
     pub(super) fn pivot(&mut self) -> Result<()> {
         let state = &mut self.state;
-        let pairs = |vertex: &u32| {
-            let [out, back] = state.degrees[*vertex as usize].map(u64::from);
-            Located { value: out * back, place: state.number(*vertex) }
+        let degree_product = |vertex: &u32| {
+            let [out_degree, in_degree] = state.degrees[*vertex as usize].map(u64::from);
+            ValueLoc { value: out_degree * in_degree, loc: state.global_id(*vertex) }
         };
-        // The first of several, as on all ranks.
-        let first = Located { value: 0, place: NONE };
-        let best =
-            state.left.iter().map(pairs).fold(first, |best, pair| if pair.value > best.value { pair } else { best });
-        let pivot = self.comm.all_reduce(&[best], MaxLoc)?[0].place;
+        // The first of equal ones, as `MaxLoc` chooses among ranks.
+        let first = ValueLoc { value: 0, loc: NO_VERTEX };
+        let best = state
+            .remaining
+            .iter()
+            .map(degree_product)
+            .fold(first, |best, candidate| if candidate.value > best.value { candidate } else { best });
+        let pivot = self.comm.allreduce(&[best], MaxLoc)?[0].loc;
 
-        for vertex in &state.left {
+        for vertex in &state.remaining {
             state.colours[*vertex as usize] = pivot;
         }
-        let from: Vec<u32> = self.graph.mine(pivot).into_iter().map(|place| place as u32).collect();
-        self.reach(from.clone(), Direction::Out)?;
+        let pivots: Vec<u32> =
+            self.graph.local_index(pivot).into_iter().map(|local_index| local_index as u32).collect();
+        self.reach(pivots.clone(), Direction::Forward)?;
         let state = &mut self.state;
-        for vertex in state.left.iter().filter(|vertex| !state.reached.has(**vertex as usize)) {
-            state.colours[*vertex as usize] = NONE;
+        for vertex in state.remaining.iter().filter(|vertex| !state.reached.contains(**vertex as usize)) {
+            state.colours[*vertex as usize] = NO_VERTEX;
         }
-        self.reach(from, Direction::Back)?;
-        let least = self.state.reached.iter().next().map_or(NONE, |vertex| self.state.number(vertex as u32));
-        let least = self.comm.all_reduce(&[least], Min)?[0];
+        self.reach(pivots, Direction::Backward)?;
+        let least = self.state.reached.iter().next().map_or(NO_VERTEX, |vertex| self.state.global_id(vertex as u32));
+        let least = self.comm.allreduce(&[least], Min)?[0];
         self.state.settle_reached(|_, _| least);
         Ok(())
     }

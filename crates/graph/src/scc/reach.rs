@@ -1,59 +1,59 @@
-//! A search in one direction among vertices of one colour, from any number of vertices of different colours.
+//! A search in one direction within colours, from one root per colour.
 
 use treepie_am::{Builder, Context, Port};
 
-use super::{Direction, Search, State, Task};
+use super::{Direction, SccPhase, SccSearch, SccState};
 use crate::Result;
-use crate::id::Id;
-use crate::patterns::search::{self, Spreading};
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
+use crate::patterns::traversal::{self, Traversal};
+use crate::vertex_id::VertexId;
 
-pub(super) fn register<'g, A: Arc>(build: &mut Builder<State<'g, A>>) -> Port<<u64 as Id>::About> {
-    let reach = build.port::<<u64 as Id>::About>("reach");
-    build.on(reach, |state: &mut State<'g, A>, cx, about| {
-        let (vertex, colour) = u64::parts(about);
+pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> Port<<u64 as VertexId>::Message> {
+    let reach = build.port::<<u64 as VertexId>::Message>("reach");
+    build.on(reach, |state: &mut SccState<'g, A>, cx, message| {
+        let (vertex, colour) = u64::from_message(message);
         state.reach(vertex, colour);
-        state.spread(cx);
+        state.drain(cx);
     });
     reach
 }
 
-impl<A: Arc> State<'_, A> {
+impl<A: CsrEdge> SccState<'_, A> {
     fn reach(&mut self, vertex: u32, colour: u64) {
-        if self.colours[vertex as usize] == colour && !self.is_gone(vertex) && self.reached.put_new(vertex as usize) {
-            self.waiting.push(vertex);
+        if self.colours[vertex as usize] == colour && !self.is_settled(vertex) && self.reached.insert(vertex as usize) {
+            self.worklist.push(vertex);
         }
     }
 
-    pub(super) fn follow_reached(&mut self, cx: &mut Context<Self>, vertex: u32, direction: Direction) {
+    pub(super) fn expand_reached(&mut self, cx: &mut Context<Self>, vertex: u32, direction: Direction) {
         let colour = self.colours[vertex as usize];
-        let own = self.own() as u32;
-        let (near, far) = self.rows[direction as usize].parts(vertex as usize);
-        for arc in near {
-            self.reach(arc.target() - own, colour);
+        let local_start = self.local_start() as u32;
+        let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
+        for arc in local {
+            self.reach(arc.target() - local_start, colour);
         }
-        for arc in far {
-            let there = arc.target();
-            // Its colour is known to its owner only. Where all have the same, it is told once.
-            if !self.gone.has(there as usize) && self.told.tell(there, colour, u64::ne) {
-                let (rank, place) = self.graph.view().owner(there);
-                cx.send(self.ports.reach, rank, colour.about(place));
+        for arc in remote {
+            let target = arc.target();
+            // Only the owner knows the target's colour. With a single colour, each target gets one message.
+            if !self.settled.contains(target as usize) && self.last_sent.update(target, colour, u64::ne) {
+                let (rank, local_index) = self.graph.view().owner(target);
+                cx.send(self.ports.reach, rank, colour.to_message(local_index));
             }
         }
     }
 }
 
-impl<A: Arc> Search<'_, A> {
-    /// Searches from these own vertices, and those of other ranks, each among those of its colour.
-    pub(super) fn reach(&mut self, from: Vec<u32>, direction: Direction) -> Result<()> {
+impl<A: CsrEdge> SccSearch<'_, A> {
+    /// Searches from these local roots, and those of other ranks, each within its colour.
+    pub(super) fn reach(&mut self, roots: Vec<u32>, direction: Direction) -> Result<()> {
         let state = &mut self.state;
-        state.task = Task::Reach(direction);
-        state.told.clear();
+        state.phase = SccPhase::Reach(direction);
+        state.last_sent.clear();
         state.reached.clear();
-        for vertex in from {
+        for vertex in roots {
             state.reach(vertex, state.colours[vertex as usize]);
         }
-        search::spread(self.am.named("reach"), state)?;
+        traversal::traverse(self.am.named("reach"), state)?;
         Ok(())
     }
 }

@@ -1,86 +1,88 @@
-//! Vertices without arcs in, or without arcs out, are components of their own.
+//! Trimming: vertices without in-edges or without out-edges are components of one vertex.
 
 use treepie_am::{Builder, Context, Port};
 
-use super::{Direction, Search, State, Task};
+use super::{Direction, SccPhase, SccSearch, SccState};
 use crate::Result;
-use crate::patterns::search::{self, Spreading};
-use crate::rows::Arc;
+use crate::csr::CsrEdge;
+use crate::patterns::traversal::{self, Traversal};
 
-pub(super) fn register<'g, A: Arc>(build: &mut Builder<State<'g, A>>) -> [Port<u32>; 2] {
+pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> [Port<u32>; 2] {
     Direction::BOTH.map(|direction| {
-        let name = if direction == Direction::Out { "lose an arc out" } else { "lose an arc in" };
-        let lose = build.port::<u32>(name);
-        build.on(lose, move |state: &mut State<'g, A>, cx, vertex| {
-            state.lose(vertex, direction);
-            state.spread(cx);
+        let port_name = if direction == Direction::Forward { "lose an arc out" } else { "lose an arc in" };
+        let decrement = build.port::<u32>(port_name);
+        build.on(decrement, move |state: &mut SccState<'g, A>, cx, vertex| {
+            state.decrement_degree(vertex, direction);
+            state.drain(cx);
         });
-        lose
+        decrement
     })
 }
 
-impl<A: Arc> State<'_, A> {
-    /// Counts arcs among those that are left. Those that have none in a direction go.
-    fn count_arcs(&mut self) {
-        let own = self.own();
-        for vertex in &self.left {
+impl<A: CsrEdge> SccState<'_, A> {
+    /// Counts the degrees among remaining vertices. Trims vertices of degree zero in a direction.
+    fn count_degrees(&mut self) {
+        let local_start = self.local_start();
+        for vertex in &self.remaining {
             let vertex = *vertex as usize;
-            let leads_on = |arc: &&A| arc.target() as usize != own + vertex && !self.gone.has(arc.target() as usize);
-            self.degrees[vertex] = self.rows.map(|rows| rows.row(vertex).iter().filter(leads_on).count() as u32);
+            let is_remaining = |arc: &&A| {
+                arc.target() as usize != local_start + vertex && !self.settled.contains(arc.target() as usize)
+            };
+            self.degrees[vertex] = self.edges.map(|edges| edges.row(vertex).iter().filter(is_remaining).count() as u32);
         }
-        // Nobody goes before all have counted, since those who go tell those who have counted them.
-        let left = std::mem::take(&mut self.left);
-        for vertex in &left {
+        // No vertex is trimmed before all are counted, since trimming decrements the degrees that counted it.
+        let remaining = std::mem::take(&mut self.remaining);
+        for vertex in &remaining {
             if self.degrees[*vertex as usize].contains(&0) {
-                self.go(*vertex);
+                self.trim_vertex(*vertex);
             }
         }
-        self.left = left;
+        self.remaining = remaining;
     }
 
-    fn go(&mut self, vertex: u32) {
-        self.settle(vertex, self.number(vertex));
-        self.waiting.push(vertex);
+    fn trim_vertex(&mut self, vertex: u32) {
+        self.settle(vertex, self.global_id(vertex));
+        self.worklist.push(vertex);
     }
 
-    fn lose(&mut self, vertex: u32, direction: Direction) {
-        if self.is_gone(vertex) {
+    fn decrement_degree(&mut self, vertex: u32, direction: Direction) {
+        if self.is_settled(vertex) {
             return;
         }
         let degree = &mut self.degrees[vertex as usize][direction as usize];
         *degree -= 1;
         if *degree == 0 {
-            self.go(vertex);
+            self.trim_vertex(vertex);
         }
     }
 
-    /// Tells the neighbours of a vertex that has gone.
-    pub(super) fn follow_trimmed(&mut self, cx: &mut Context<Self>, vertex: u32) {
-        // It has none in one direction: there is nobody to be told.
-        let has_none_in = self.degrees[vertex as usize][Direction::Back as usize] == 0;
-        let direction = if has_none_in { Direction::Out } else { Direction::Back };
-        let lost = direction.opposite();
-        let own = self.own() as u32;
-        let (near, far) = self.rows[direction as usize].parts(vertex as usize);
-        for arc in near {
-            self.lose(arc.target() - own, lost);
+    /// Decrements the degrees of the neighbours of a trimmed vertex.
+    pub(super) fn expand_trimmed(&mut self, cx: &mut Context<Self>, vertex: u32) {
+        // It has no neighbours in one direction.
+        let has_no_in_edges = self.degrees[vertex as usize][Direction::Backward as usize] == 0;
+        let direction = if has_no_in_edges { Direction::Forward } else { Direction::Backward };
+        let opposite = direction.opposite();
+        let local_start = self.local_start() as u32;
+        let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
+        for arc in local {
+            self.decrement_degree(arc.target() - local_start, opposite);
         }
-        for arc in far.iter().filter(|arc| !self.gone.has(arc.target() as usize)) {
-            let (rank, place) = self.graph.view().owner(arc.target());
-            cx.send(self.ports.lose[lost as usize], rank, place);
+        for arc in remote.iter().filter(|arc| !self.settled.contains(arc.target() as usize)) {
+            let (rank, local_index) = self.graph.view().owner(arc.target());
+            cx.send(self.ports.decrement[opposite as usize], rank, local_index);
         }
     }
 }
 
-impl<A: Arc> Search<'_, A> {
-    /// Lets all go that have no arcs in one direction among those that are left, and those that have none then.
+impl<A: CsrEdge> SccSearch<'_, A> {
+    /// Trims vertices without remaining neighbours in a direction, until there are none.
     pub(super) fn trim(&mut self) -> Result<()> {
-        self.state.task = Task::Trim;
-        self.state.count_arcs();
-        search::spread(self.am.named("trim"), &mut self.state)?;
+        self.state.phase = SccPhase::Trim;
+        self.state.count_degrees();
+        traversal::traverse(self.am.named("trim"), &mut self.state)?;
         let state = &mut self.state;
-        let (gone, own) = (&state.gone, state.graph.view().own().start);
-        state.left.retain(|vertex| !gone.has(own + *vertex as usize));
+        let (settled, local_start) = (&state.settled, state.graph.view().local_range().start);
+        state.remaining.retain(|vertex| !settled.contains(local_start + *vertex as usize));
         Ok(())
     }
 }

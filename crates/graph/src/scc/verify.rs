@@ -1,9 +1,9 @@
-//! Whether components are right, without searching for them again.
+//! Verification of strongly connected components without another search for them.
 //!
-//! A component has the name of a vertex in it, and none has a lesser number. From that vertex all others are reached,
-//! and it is from them, over vertices of the component. So what has one name is connected. And what is connected has
-//! one name, since the graph of components has no cycle: they can be taken away one after the other, such that no arc
-//! from another leads to the next.
+//! The label of a component is its least vertex, the root. Within the component the root reaches all vertices and is
+//! reached from them, so vertices with one label are strongly connected. Different labels are different components,
+//! since the condensation is acyclic: components can be removed in topological order, each without arcs from remaining
+//! ones.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{filled, with_capacity, zeroed};
@@ -11,190 +11,192 @@ use treepie_comm::Comm;
 
 use super::Direction;
 use crate::agree::agree;
-use crate::id::Id;
-use crate::patterns::search::{self, Spreading};
-use crate::rows::VALUES;
-use crate::rows::{Arc, Rows};
-use crate::{Bits, Error, Graph, Messages, Result};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{Csr, CsrEdge};
+use crate::patterns::traversal::{self, Traversal};
+use crate::vertex_id::VertexId;
+use crate::{AmConfig, Bitmap, Error, Graph, Result};
 
-struct State<'g, A: Arc> {
+struct SccVerifyState<'g, A: CsrEdge> {
     graph: &'g Graph<A>,
-    rows: &'g Rows<A>,
-    /// By place.
+    edges: &'g Csr<A>,
+    /// By index of the view.
     labels: &'g [u64],
-    /// Vertices are taken away: arcs to other components are followed as well, to the vertices that these are named by.
-    takes_away: bool,
-    /// Arcs to a component from others that are still there, with the vertex that it is named by.
-    entering: Vec<u64>,
-    /// By place: others' vertices were told so, too.
-    reached: Bits,
-    waiting: Vec<u32>,
+    /// Whether components are being removed: then arcs to other components decrement the in-degrees of their roots.
+    is_removing: bool,
+    /// The in-degree of each component among those that remain, at its root.
+    in_degrees: Vec<u64>,
+    /// By index of the view; for remote vertices, whether a message was sent.
+    reached: Bitmap,
+    worklist: Vec<u32>,
     reach: Port<u32>,
-    enter: Port<<u64 as Id>::About>,
-    leave: Port<u32>,
+    add_in_degree: Port<<u64 as VertexId>::Message>,
+    decrement_in_degree: Port<u32>,
 }
 
-impl<A: Arc> State<'_, A> {
-    fn own(&self) -> usize {
-        self.graph.view().own().start
+impl<A: CsrEdge> SccVerifyState<'_, A> {
+    fn local_start(&self) -> usize {
+        self.graph.view().local_range().start
     }
 
-    fn reach(&mut self, vertex: u32) {
-        if self.reached.put_new(self.own() + vertex as usize) {
-            self.waiting.push(vertex);
+    fn visit(&mut self, vertex: u32) {
+        if self.reached.insert(self.local_start() + vertex as usize) {
+            self.worklist.push(vertex);
         }
     }
 
-    fn leave(&mut self, vertex: u32) {
-        let entering = &mut self.entering[vertex as usize];
-        *entering -= 1;
-        if *entering == 0 {
-            self.reach(vertex);
+    fn decrement_in_degree(&mut self, vertex: u32) {
+        let in_degree = &mut self.in_degrees[vertex as usize];
+        *in_degree -= 1;
+        if *in_degree == 0 {
+            self.visit(vertex);
         }
     }
 
-    /// Own vertices that components are named by.
+    /// The local vertices that are roots of components.
     fn roots(&self) -> Result<Vec<u32>> {
-        let first = self.graph.layout().first(self.graph.layout().rank());
-        let is_root = |vertex: &u32| self.labels[self.own() + *vertex as usize] == first + u64::from(*vertex);
-        let mut roots = with_capacity(self.graph.own(), VALUES)?;
-        roots.extend((0..self.graph.own() as u32).filter(is_root));
+        let first = self.graph.layout().first_global_id(self.graph.layout().rank());
+        let is_root = |vertex: &u32| self.labels[self.local_start() + *vertex as usize] == first + u64::from(*vertex);
+        let mut roots = with_capacity(self.graph.num_local(), VALUES_PURPOSE)?;
+        roots.extend((0..self.graph.num_local() as u32).filter(is_root));
         Ok(roots)
     }
 }
 
-impl<A: Arc> Spreading for State<'_, A> {
-    fn waiting(&mut self) -> &mut Vec<u32> {
-        &mut self.waiting
+impl<A: CsrEdge> Traversal for SccVerifyState<'_, A> {
+    fn worklist(&mut self) -> &mut Vec<u32> {
+        &mut self.worklist
     }
 
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+    fn expand(&mut self, cx: &mut Context<Self>, vertex: u32) {
         let view = self.graph.view();
-        let own = view.own();
-        let label = self.labels[own.start + vertex as usize];
-        for arc in self.rows.row(vertex as usize) {
-            let there = arc.target() as usize;
-            if self.labels[there] != label {
-                if self.takes_away {
-                    let (rank, place) = self.graph.layout().place(self.labels[there]);
-                    cx.send(self.leave, rank, place);
+        let local = view.local_range();
+        let label = self.labels[local.start + vertex as usize];
+        for arc in self.edges.row(vertex as usize) {
+            let target = arc.target() as usize;
+            if self.labels[target] != label {
+                if self.is_removing {
+                    let (rank, local_index) = self.graph.layout().owner(self.labels[target]);
+                    cx.send(self.decrement_in_degree, rank, local_index);
                 }
-            } else if own.contains(&there) {
-                self.reach((there - own.start) as u32);
-            } else if self.reached.put_new(there) {
-                let (rank, place) = view.owner(arc.target());
-                cx.send(self.reach, rank, place);
+            } else if local.contains(&target) {
+                self.visit((target - local.start) as u32);
+            } else if self.reached.insert(target) {
+                let (rank, local_index) = view.owner(arc.target());
+                cx.send(self.reach, rank, local_index);
             }
         }
     }
 }
 
-/// Checks the names of components that a search has given. All ranks call it, and get the same error.
-pub fn verify<A: Arc>(comm: &Comm, graph: &Graph<A>, labels: &[u64], messages: &Messages) -> Result<()> {
-    let back = graph.need_back("the check of strongly connected components")?;
-    agree(comm, each_for_itself(graph, labels))?;
+/// Verifies the component labels of a search. All ranks call it, and get the same error.
+pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config: &AmConfig) -> Result<()> {
+    let in_edges = graph.require_in_edges("the verification of strongly connected components")?;
+    agree(comm, verify_local(graph, labels))?;
     let (view, layout) = (graph.view(), graph.layout());
-    let mut seen = filled(super::NONE, view.len(), VALUES)?;
-    seen[view.own()].copy_from_slice(labels);
-    view.gather(comm, &mut seen)?;
+    let mut view_labels = filled(super::NO_VERTEX, view.len(), VALUES_PURPOSE)?;
+    view_labels[view.local_range()].copy_from_slice(labels);
+    view.update_ghosts(comm, &mut view_labels)?;
 
-    let (mut am, [reach, leave], enter) = start(comm, messages)?;
-    let mut state = State {
+    let (mut am, [reach, decrement_in_degree], add_in_degree) = build_am(comm, config)?;
+    let mut state = SccVerifyState {
         graph,
-        rows: graph.out(),
-        labels: &seen,
-        takes_away: false,
-        entering: zeroed(graph.own(), VALUES)?,
-        reached: Bits::try_new(view.len())?,
-        waiting: with_capacity(graph.own(), VALUES)?,
+        edges: graph.out_edges(),
+        labels: &view_labels,
+        is_removing: false,
+        in_degrees: zeroed(graph.num_local(), VALUES_PURPOSE)?,
+        reached: Bitmap::try_new(view.len())?,
+        worklist: with_capacity(graph.num_local(), VALUES_PURPOSE)?,
         reach,
-        enter,
-        leave,
+        add_in_degree,
+        decrement_in_degree,
     };
-    let first = layout.first(layout.rank());
-    let all_reached = |state: &State<'_, A>, what: &dyn Fn(u64, u64) -> String| {
-        let lost = (0..graph.own()).find(|place| !state.reached.has(view.own().start + *place));
-        let lost = lost.map(|place| Error::Wrong(what(first + place as u64, labels[place])));
+    let first = layout.first_global_id(layout.rank());
+    let all_reached = |state: &SccVerifyState<'_, A>, what: &dyn Fn(u64, u64) -> String| {
+        let lost =
+            (0..graph.num_local()).find(|local_index| !state.reached.contains(view.local_range().start + *local_index));
+        let lost = lost.map(|local_index| Error::Verification(what(first + local_index as u64, labels[local_index])));
         agree(comm, lost.map_or(Ok(()), Err))
     };
     for direction in Direction::BOTH {
-        state.rows = if direction == Direction::Out { graph.out() } else { back };
+        state.edges = if direction == Direction::Forward { graph.out_edges() } else { in_edges };
         state.reached.clear();
         for root in state.roots()? {
-            state.reach(root);
+            state.visit(root);
         }
-        search::spread(&mut am, &mut state)?;
-        all_reached(&state, &|number, label| {
-            let (from, to) = if direction == Direction::Out { (label, number) } else { (number, label) };
+        traversal::traverse(&mut am, &mut state)?;
+        all_reached(&state, &|global_id, label| {
+            let (from, to) = if direction == Direction::Forward { (label, global_id) } else { (global_id, label) };
             format!(
-                "vertex {number} is in component {label}, in which no way leads from {from} to {to} (numbers inside)"
+                "vertex {global_id} is in component {label}, in which no path leads from {from} to {to} (global ids)"
             )
         })?;
     }
 
-    am.epoch_for(&mut state, 0..graph.own(), |cx, state, place| {
-        let others = back.row(place).iter().filter(|arc| state.labels[arc.target() as usize] != labels[place]);
+    am.epoch_for(&mut state, 0..graph.num_local(), |cx, state, local_index| {
+        let others =
+            in_edges.row(local_index).iter().filter(|arc| state.labels[arc.target() as usize] != labels[local_index]);
         let count = others.count() as u64;
         if count > 0 {
-            let (rank, root) = layout.place(labels[place]);
-            cx.send(state.enter, rank, count.about(root));
+            let (rank, root) = layout.owner(labels[local_index]);
+            cx.send(state.add_in_degree, rank, count.to_message(root));
         }
     })?;
-    state.rows = graph.out();
-    state.takes_away = true;
+    state.edges = graph.out_edges();
+    state.is_removing = true;
     state.reached.clear();
     for root in state.roots()? {
-        if state.entering[root as usize] == 0 {
-            state.reach(root);
+        if state.in_degrees[root as usize] == 0 {
+            state.visit(root);
         }
     }
-    search::spread(&mut am, &mut state)?;
-    all_reached(&state, &|number, label| {
+    traversal::traverse(&mut am, &mut state)?;
+    all_reached(&state, &|global_id, label| {
         format!(
-            "component {label}, that of vertex {number}, is on a cycle of components, or behind one (numbers inside)"
+            "component {label}, that of vertex {global_id}, is on a cycle of components, or behind one (global ids)"
         )
     })
 }
 
-/// A runtime for a state; ports of vertices, and that of counts.
-#[allow(clippy::type_complexity, reason = "it is taken apart at once")]
-fn start<'g, A: Arc>(
+/// The runtime, the ports that take a vertex, and the port that takes a count.
+#[allow(clippy::type_complexity, reason = "it is destructured at once")]
+fn build_am<'g, A: CsrEdge>(
     comm: &Comm,
-    messages: &Messages,
-) -> Result<(ActiveMessages<State<'g, A>>, [Port<u32>; 2], Port<<u64 as Id>::About>)> {
-    let mut build = ActiveMessages::<State<'g, A>>::builder(comm);
+    config: &AmConfig,
+) -> Result<(ActiveMessages<SccVerifyState<'g, A>>, [Port<u32>; 2], Port<<u64 as VertexId>::Message>)> {
+    let mut build = ActiveMessages::<SccVerifyState<'g, A>>::builder(comm);
     let reach = build.port::<u32>("reach");
-    build.on(reach, |state: &mut State<'g, A>, cx, vertex| {
-        state.reach(vertex);
-        state.spread(cx);
+    build.on(reach, |state: &mut SccVerifyState<'g, A>, cx, vertex| {
+        state.visit(vertex);
+        state.drain(cx);
     });
-    let leave = build.port::<u32>("leave");
-    build.on(leave, |state: &mut State<'g, A>, cx, vertex| {
-        state.leave(vertex);
-        state.spread(cx);
+    let decrement_in_degree = build.port::<u32>("leave");
+    build.on(decrement_in_degree, |state: &mut SccVerifyState<'g, A>, cx, vertex| {
+        state.decrement_in_degree(vertex);
+        state.drain(cx);
     });
-    let enter = build.port::<<u64 as Id>::About>("enter");
-    build.on(enter, |state: &mut State<'g, A>, _, about| {
-        let (vertex, count) = u64::parts(about);
-        state.entering[vertex as usize] += count;
+    let add_in_degree = build.port::<<u64 as VertexId>::Message>("enter");
+    build.on(add_in_degree, |state: &mut SccVerifyState<'g, A>, _, message| {
+        let (vertex, count) = u64::from_message(message);
+        state.in_degrees[vertex as usize] += count;
     });
-    Ok((messages.start(build)?, [reach, leave], enter))
+    Ok((config.start(build)?, [reach, decrement_in_degree], add_in_degree))
 }
 
-/// What a rank can see by itself.
-fn each_for_itself<A: Arc>(graph: &Graph<A>, labels: &[u64]) -> Result<()> {
-    if labels.len() != graph.own() {
-        return Err(Error::Wrong(format!(
-            "there are {} names of components for {} vertices",
+/// The checks that need no communication.
+fn verify_local<A: CsrEdge>(graph: &Graph<A>, labels: &[u64]) -> Result<()> {
+    if labels.len() != graph.num_local() {
+        return Err(Error::Verification(format!(
+            "there are {} component labels for {} vertices",
             labels.len(),
-            graph.own()
+            graph.num_local()
         )));
     }
-    let first = graph.layout().first(graph.layout().rank());
-    match (first..).zip(labels).find(|(number, label)| *label > number) {
-        Some((number, label)) => {
-            Err(Error::Wrong(format!("vertex {number} is in component {label}, which is not the least number in it")))
-        }
+    let first = graph.layout().first_global_id(graph.layout().rank());
+    match (first..).zip(labels).find(|(global_id, label)| *label > global_id) {
+        Some((global_id, label)) => Err(Error::Verification(format!(
+            "vertex {global_id} is in component {label}, which is not the least global id in it"
+        ))),
         None => Ok(()),
     }
 }

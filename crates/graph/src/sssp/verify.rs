@@ -1,135 +1,149 @@
-//! Whether lengths of shortest ways are right, without searching again.   [Graph 500, kernel 3 validation]
+//! Verification of SSSP distances without another search.   [Graph 500, kernel 3 validation]
 //!
-//! The root's way has no length. No arc makes a way shorter. And along arcs that are as long as the difference of their ends, to
-//! the last bit, everything that has a length is reached from the root.
+//! The distance of the root is zero. No arc shortens a distance. Every vertex with a finite distance is reached from
+//! the root along tight arcs, whose length is, to the last bit, the difference of the distances of their endpoints.
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
 use treepie_comm::Comm;
 
 use crate::agree::agree;
-use crate::patterns::search::{self, Spreading};
-use crate::rows::VALUES;
-use crate::rows::{Arc, Weight, Weighted};
-use crate::{Bits, Error, Graph, Messages, Result};
+use crate::csr::VALUES_PURPOSE;
+use crate::csr::{CsrEdge, Weight, WeightedEdge};
+use crate::patterns::traversal::{self, Traversal};
+use crate::{AmConfig, Bitmap, Error, Graph, Result};
 
-struct State<'g, W> {
-    graph: &'g Graph<Weighted>,
-    /// By place.
-    lengths: &'g [W],
-    /// By index.
-    hubs: &'g [W],
-    reached: Bits,
-    waiting: Vec<u32>,
+struct SsspVerifyState<'g, W> {
+    graph: &'g Graph<WeightedEdge>,
+    /// By index of the view.
+    distances: &'g [W],
+    /// By index of the hub.
+    hub_distances: &'g [W],
+    reached: Bitmap,
+    worklist: Vec<u32>,
     reach: Port<u32>,
     hub: Port<u32>,
 }
 
-impl<W: Weight> State<'_, W> {
-    fn reach(&mut self, vertex: u32) {
-        if self.reached.put_new(vertex as usize) {
-            self.waiting.push(vertex);
+impl<W: Weight> SsspVerifyState<'_, W> {
+    fn visit(&mut self, vertex: u32) {
+        if self.reached.insert(vertex as usize) {
+            self.worklist.push(vertex);
         }
     }
 
-    /// Follows arcs of a vertex that is so far away.
-    fn follow_arcs(&mut self, cx: &mut Context<Self>, length: W, arcs: &[Weighted]) {
+    /// Visits the targets of tight arcs of a vertex at a distance.
+    fn visit_tight_edges(&mut self, cx: &mut Context<Self>, distance: W, arcs: &[WeightedEdge]) {
         let view = self.graph.view();
-        let own = view.own();
+        let local = view.local_range();
         for arc in arcs {
-            let there = arc.target() as usize;
-            if self.lengths[there] == length.add(arc.weight()) {
-                if own.contains(&there) {
-                    self.reach((there - own.start) as u32);
+            let target = arc.target() as usize;
+            if self.distances[target] == distance.add(arc.weight()) {
+                if local.contains(&target) {
+                    self.visit((target - local.start) as u32);
                 } else {
-                    let (rank, place) = view.owner(arc.target());
-                    cx.send(self.reach, rank, place);
+                    let (rank, local_index) = view.owner(arc.target());
+                    cx.send(self.reach, rank, local_index);
                 }
             }
         }
     }
 }
 
-impl<W: Weight> Spreading for State<'_, W> {
-    fn waiting(&mut self) -> &mut Vec<u32> {
-        &mut self.waiting
+impl<W: Weight> Traversal for SsspVerifyState<'_, W> {
+    fn worklist(&mut self) -> &mut Vec<u32> {
+        &mut self.worklist
     }
 
-    fn follow(&mut self, cx: &mut Context<Self>, vertex: u32) {
+    fn expand(&mut self, cx: &mut Context<Self>, vertex: u32) {
         let graph = self.graph;
-        let length = self.lengths[graph.view().own().start + vertex as usize];
-        self.follow_arcs(cx, length, graph.out().row(vertex as usize));
-        graph.hubs().tell(cx, self.hub, vertex, |index| index);
+        let distance = self.distances[graph.view().local_range().start + vertex as usize];
+        self.visit_tight_edges(cx, distance, graph.out_edges().row(vertex as usize));
+        graph.hubs().notify_delegates(cx, self.hub, vertex, |index| index);
     }
 }
 
-/// Checks lengths that a search from a root, by its number, has given. All ranks call it, and get the same error.
+/// Verifies the distances of a search from a root given by global id. All ranks call it, and get the same error.
 pub fn verify<W: Weight>(
     comm: &Comm,
-    graph: &Graph<Weighted>,
+    graph: &Graph<WeightedEdge>,
     root: u64,
-    lengths: &[W],
-    messages: &Messages,
+    distances: &[W],
+    config: &AmConfig,
 ) -> Result<()> {
     let (view, layout) = (graph.view(), graph.layout());
-    let first = layout.first(layout.rank());
-    let count = lengths.len();
-    let own = if count == graph.own() {
+    let first = layout.first_global_id(layout.rank());
+    let count = distances.len();
+    let count_matches = if count == graph.num_local() {
         Ok(())
     } else {
-        Err(Error::Wrong(format!("there are {count} lengths for {} vertices", graph.own())))
+        Err(Error::Verification(format!("there are {count} distances for {} vertices", graph.num_local())))
     };
-    agree(comm, own)?;
+    agree(comm, count_matches)?;
     graph.check_root(root)?;
-    let mut seen = filled(W::FAR, view.len(), VALUES)?;
-    seen[view.own()].copy_from_slice(lengths);
-    view.gather(comm, &mut seen)?;
-    let hubs = graph.hubs().gather(comm, |place| lengths[place])?;
+    let mut view_distances = filled(W::INFINITY, view.len(), VALUES_PURPOSE)?;
+    view_distances[view.local_range()].copy_from_slice(distances);
+    view.update_ghosts(comm, &mut view_distances)?;
+    let hubs = graph.hubs().allgather(comm, |local_index| distances[local_index])?;
 
     let mut fault = Ok(());
-    for (number, length) in (first..).zip(lengths) {
-        if (number == root && *length != W::ZERO) || *length < W::ZERO || length.as_f64().is_nan() {
-            fault = Err(Error::Wrong(format!("the way from {root} to {number} has the length {length}")));
+    for (global_id, distance) in (first..).zip(distances) {
+        if (global_id == root && *distance != W::ZERO) || *distance < W::ZERO || distance.as_f64().is_nan() {
+            fault = Err(Error::Verification(format!("the distance from {root} to {global_id} is {distance}")));
         }
     }
-    for (number, length, row) in graph.rows_here(|place| lengths[place], &hubs) {
-        let is_too_long = |arc: &Weighted| length.add(arc.weight()) >= W::FAR;
-        if length < W::FAR && row.iter().any(is_too_long) {
-            fault = Err(Error::Wrong(format!("ways over vertex {number} are too long to be told from none")));
+    for (global_id, distance, row) in graph.local_rows(|local_index| distances[local_index], &hubs) {
+        let is_too_long = |arc: &WeightedEdge| distance.add(arc.weight()) >= W::INFINITY;
+        if distance < W::INFINITY && row.iter().any(is_too_long) {
+            fault = Err(Error::Verification(format!(
+                "paths through vertex {global_id} are too long for the type of weights"
+            )));
         }
-        let makes_shorter = |arc: &&Weighted| seen[arc.target() as usize] > length.add(arc.weight());
+        let makes_shorter = |arc: &&WeightedEdge| view_distances[arc.target() as usize] > distance.add(arc.weight());
         if let Some(arc) = row.iter().find(makes_shorter) {
-            let (there, further) = (view.number(layout, arc.target()), seen[arc.target() as usize]);
-            fault = Err(Error::Wrong(format!(
-                "vertex {number} at {length} has an arc of {} to {there}, which is at {further} (numbers inside)",
+            let (target, other) = (view.global_id(layout, arc.target()), view_distances[arc.target() as usize]);
+            fault = Err(Error::Verification(format!(
+                "vertex {global_id} at {distance} has an arc of {} to {target}, which is at {other} (global ids)",
                 arc.weight::<W>()
             )));
         }
     }
     agree(comm, fault)?;
 
-    let mut build = ActiveMessages::<State<'_, W>>::builder(comm);
+    let mut build = ActiveMessages::<SsspVerifyState<'_, W>>::builder(comm);
     let reach = build.port::<u32>("reach");
-    build.on(reach, |state: &mut State<'_, W>, cx, vertex| {
-        state.reach(vertex);
-        state.spread(cx);
+    build.on(reach, |state: &mut SsspVerifyState<'_, W>, cx, vertex| {
+        state.visit(vertex);
+        state.drain(cx);
     });
     let hub = build.port::<u32>("hub");
-    build.on(hub, |state: &mut State<'_, W>, cx, hub| {
-        state.follow_arcs(cx, state.hubs[hub as usize], state.graph.hubs().share(hub));
-        state.spread(cx);
+    build.on(hub, |state: &mut SsspVerifyState<'_, W>, cx, hub| {
+        state.visit_tight_edges(cx, state.hub_distances[hub as usize], state.graph.hubs().delegate_edges(hub));
+        state.drain(cx);
     });
-    let mut am = messages.start(build)?;
-    let (lengths_seen, reached) = (&seen, Bits::try_new(graph.own())?);
-    let mut state = State { graph, lengths: lengths_seen, hubs: &hubs, reached, waiting: Vec::new(), reach, hub };
-    if let Some(place) = graph.mine(root) {
-        state.reach(place as u32);
+    let mut am = config.start(build)?;
+    let (all_distances, reached) = (&view_distances, Bitmap::try_new(graph.num_local())?);
+    let mut state = SsspVerifyState {
+        graph,
+        distances: all_distances,
+        hub_distances: &hubs,
+        reached,
+        worklist: Vec::new(),
+        reach,
+        hub,
+    };
+    if let Some(local_index) = graph.local_index(root) {
+        state.visit(local_index as u32);
     }
-    search::spread(&mut am, &mut state)?;
-    let lost = (0..graph.own()).find(|place| state.reached.has(*place) != (lengths[*place] < W::FAR));
-    let lost = lost.map(|place| {
-        let number = first + place as u64;
-        Error::Wrong(format!("vertex {number} is at {}, and no way of that length leads to it", lengths[place]))
+    traversal::traverse(&mut am, &mut state)?;
+    let lost = (0..graph.num_local())
+        .find(|local_index| state.reached.contains(*local_index) != (distances[*local_index] < W::INFINITY));
+    let lost = lost.map(|local_index| {
+        let global_id = first + local_index as u64;
+        Error::Verification(format!(
+            "vertex {global_id} is at {}, and no path of that length leads to it",
+            distances[local_index]
+        ))
     });
     agree(comm, lost.map_or(Ok(()), Err))
 }

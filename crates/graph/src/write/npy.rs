@@ -1,26 +1,25 @@
-//! Arrays of NumPy, version 1.0 of the format: a magic word, the length of a header, the header, and the values.
+//! The NumPy array format, version 1.0: a magic string, the length of the header, the header, and the values.
 //!
-//! The header is a Python dictionary, filled up with blanks so that values begin at a multiple of 64 bytes.
+//! The header is a Python dictionary, padded with blanks so that values begin at a multiple of 64 bytes.
 
 use std::io::{self, Write};
 
 use super::{Column, Values};
 use crate::{Error, Result};
 
-/// Bytes of the magic word, the version and the length of the header.
+/// Bytes of the magic string, the version and the length of the header.
 const PREFIX: usize = 10;
 
-/// The only column, if the vertices are 0, 1, and so on: an array has no place for other names.
+/// The only column, if the vertices are 0 to n-1: an array has no ids.
 pub(super) fn check<'a>(ids: &[u64], order: &[usize], columns: &'a [Column]) -> Result<&'a Column> {
     let [column] = columns else {
-        return Err(Error::Input(format!("a file of NumPy has one column, not {}", columns.len())));
+        return Err(Error::Input(format!("a NumPy file has one column, not {}", columns.len())));
     };
-    match order.iter().enumerate().find(|(index, place)| ids[**place] != *index as u64) {
-        Some((index, place)) => {
-            let (count, found) = (ids.len(), ids[*place]);
-            let why = format!(
-                "a file of NumPy has {count} vertices in order, but where {index} is expected there is {found}"
-            );
+    match order.iter().enumerate().find(|(vertex, index)| ids[**index] != *vertex as u64) {
+        Some((vertex, index)) => {
+            let (count, found) = (ids.len(), ids[*index]);
+            let why =
+                format!("a NumPy file has {count} vertices in order, but where {vertex} is expected there is {found}");
             Err(Error::Input(why))
         }
         None => Ok(column),
@@ -37,17 +36,17 @@ pub(super) fn write(out: &mut dyn Write, order: &[usize], column: &Column) -> io
     };
     out.write_all(&header(kind, order.len()))?;
     match &column.values {
-        Values::U32(values) => order.iter().try_for_each(|place| out.write_all(&values[*place].to_le_bytes())),
-        Values::U64(values) => order.iter().try_for_each(|place| out.write_all(&values[*place].to_le_bytes())),
-        Values::I64(values) => order.iter().try_for_each(|place| out.write_all(&values[*place].to_le_bytes())),
-        Values::F32(values) => order.iter().try_for_each(|place| out.write_all(&values[*place].to_le_bytes())),
-        Values::F64(values) => order.iter().try_for_each(|place| out.write_all(&values[*place].to_le_bytes())),
+        Values::U32(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
+        Values::U64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
+        Values::I64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
+        Values::F32(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
+        Values::F64(values) => order.iter().try_for_each(|index| out.write_all(&values[*index].to_le_bytes())),
     }
 }
 
 fn header(kind: &str, count: usize) -> Vec<u8> {
     let dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({count},), }}");
-    // One byte more for the end of the line. It is 128 bytes in all at most, so its length has 16 bits.
+    // One more byte for the newline. At most 128 bytes in all, so the length fits into 16 bits.
     let length = (PREFIX + dictionary.len() + 1).next_multiple_of(64) - PREFIX;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     header.extend((length as u16).to_le_bytes());
@@ -104,8 +103,8 @@ mod tests {
         let column = || Column { name: "x".into(), values: Values::U32(vec![5, 6, 7]) };
         assert_eq!(check(&[2, 0, 1], &[1, 2, 0], &[column()]).ok(), Some(&column()));
         let refused = check(&[2, 0, 3], &[1, 0, 2], &[column()]).expect_err("no vertex 1").to_string();
-        assert_eq!(refused, "a file of NumPy has 3 vertices in order, but where 1 is expected there is 2");
+        assert_eq!(refused, "a NumPy file has 3 vertices in order, but where 1 is expected there is 2");
         let refused = check(&[0, 1, 2], &[0, 1, 2], &[column(), column()]).expect_err("two").to_string();
-        assert_eq!(refused, "a file of NumPy has one column, not 2");
+        assert_eq!(refused, "a NumPy file has one column, not 2");
     }
 }

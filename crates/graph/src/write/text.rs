@@ -1,18 +1,18 @@
-//! Lines for people, and for programs for tables.
+//! Text and CSV output.
 //!
-//! Floating-point numbers are written with as many digits as it takes to read the same number again.
+//! Floating-point numbers have the fewest digits that round-trip.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::{Column, Values};
 
-/// The name of each vertex and its values, with blanks between them.
+/// Writes the id and the values of each vertex, separated by blanks.
 pub(super) fn write(out: &mut dyn Write, ids: &[u64], order: &[usize], columns: &[Column]) -> io::Result<()> {
     write_rows(out, b' ', ids, order, columns)
 }
 
-/// The same with commas, and names of columns first.
+/// Writes a header line, and the id and the values of each vertex, separated by commas.
 pub(super) fn write_csv(out: &mut dyn Write, ids: &[u64], order: &[usize], columns: &[Column]) -> io::Result<()> {
     out.write_all(b"vertex")?;
     for column in columns {
@@ -23,17 +23,17 @@ pub(super) fn write_csv(out: &mut dyn Write, ids: &[u64], order: &[usize], colum
 }
 
 fn write_rows(out: &mut dyn Write, separator: u8, ids: &[u64], order: &[usize], columns: &[Column]) -> io::Result<()> {
-    for &place in order {
-        write!(out, "{}", ids[place])?;
+    for &index in order {
+        write!(out, "{}", ids[index])?;
         for column in columns {
             out.write_all(&[separator])?;
             match &column.values {
-                Values::U32(values) => write!(out, "{}", values[place]),
-                Values::U64(values) => write!(out, "{}", values[place]),
-                Values::I64(values) => write!(out, "{}", values[place]),
-                // Unlike `{}`, this has an exponent if there would be many zeros.
-                Values::F32(values) => write!(out, "{:?}", values[place]),
-                Values::F64(values) => write!(out, "{:?}", values[place]),
+                Values::U32(values) => write!(out, "{}", values[index]),
+                Values::U64(values) => write!(out, "{}", values[index]),
+                Values::I64(values) => write!(out, "{}", values[index]),
+                // Unlike `{}`, this uses an exponent instead of many zeros.
+                Values::F32(values) => write!(out, "{:?}", values[index]),
+                Values::F64(values) => write!(out, "{:?}", values[index]),
             }?;
         }
         out.write_all(b"\n")?;
@@ -41,7 +41,7 @@ fn write_rows(out: &mut dyn Write, separator: u8, ids: &[u64], order: &[usize], 
     Ok(())
 }
 
-/// A name as RFC 4180 wants it.
+/// A name, quoted as RFC 4180 requires.
 fn quoted(name: &str) -> Cow<'_, str> {
     if name.contains([',', '"', '\n', '\r']) {
         return Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")));

@@ -1,16 +1,18 @@
-//! Small graphs of all kinds, as lists of edges.
+//! Small graphs of all kinds, as edge lists.
 
-use treepie_graph::{Distribution, Edge, Edges, Orientation, Result, Seeing, Shape, Weights, share};
-use treepie_sim::noise::Random;
+use treepie_graph::{
+    BuildOptions, Distribution, Edge, EdgeSource, GhostPolicy, Orientation, Result, WeightKind, block_range,
+};
+use treepie_sim::noise::SplitMix64;
 
-pub(crate) struct Listed {
+pub(crate) struct EdgeList {
     pub(crate) vertices: u64,
     pub(crate) edges: Vec<Edge>,
     pub(crate) orientation: Orientation,
 }
 
-impl Edges for Listed {
-    fn vertices(&self) -> Option<u64> {
+impl EdgeSource for EdgeList {
+    fn num_vertices(&self) -> Option<u64> {
         Some(self.vertices)
     }
 
@@ -18,27 +20,27 @@ impl Edges for Listed {
         self.orientation
     }
 
-    fn weights(&self) -> Weights {
-        Weights::Whole
+    fn weights(&self) -> WeightKind {
+        WeightKind::Integer
     }
 
-    fn part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
-        let share = share(self.edges.len() as u64, part, parts);
-        sink(&self.edges[share.start as usize..share.end as usize]);
+    fn read_part(&self, part: usize, parts: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
+        let range = block_range(self.edges.len() as u64, part, parts);
+        sink(&self.edges[range.start as usize..range.end as usize]);
         Ok(())
     }
 }
 
-impl Listed {
+impl EdgeList {
     pub(crate) fn directed(vertices: u64, edges: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let edges = edges.into_iter().map(|(from, to)| Edge::new(from, to)).collect();
         Self { vertices, edges, orientation: Orientation::Directed }
     }
 
-    /// Nothing, one vertex, cycles that lead to others, or arcs by chance: few or many of them, in one part or in
-    /// several, some several times, some from a vertex to itself. Weights are so few that many ways are equally long.
-    pub(crate) fn draw(seed: u64) -> Self {
-        let mut random = Random::new(seed);
+    /// An empty graph, one vertex, a chain of cycles, or random arcs: few or many, in one component or several, with
+    /// parallel arcs and self-loops. There are few distinct weights, so that many paths are equally long.
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
         let mut below = |bound| random.below(bound);
         let vertices = match seed {
             0 => 0,
@@ -48,14 +50,14 @@ impl Listed {
         };
         let mut edges = Vec::new();
         if seed % 7 == 3 {
-            let mut names: Vec<u64> = (0..vertices).collect();
-            (1..names.len()).for_each(|place| names.swap(place, below(place as u64 + 1) as usize));
+            let mut vertex_ids: Vec<u64> = (0..vertices).collect();
+            (1..vertex_ids.len()).for_each(|index| vertex_ids.swap(index, below(index as u64 + 1) as usize));
             let length = 2 + below(2) as usize;
-            for (cycle, members) in names.chunks(length).enumerate() {
-                let turned = members.iter().cycle().skip(1);
-                edges.extend(members.iter().zip(turned).map(|(from, to)| Edge::new(*from, *to)));
+            for (cycle, members) in vertex_ids.chunks(length).enumerate() {
+                let successors = members.iter().cycle().skip(1);
+                edges.extend(members.iter().zip(successors).map(|(from, to)| Edge::new(*from, *to)));
                 let before = (cycle * length).saturating_sub(1 + below(2 * length as u64) as usize);
-                edges.push(Edge::new(names[before], members[0]));
+                edges.push(Edge::new(vertex_ids[before], members[0]));
             }
         } else if seed != 1 && vertices > 0 {
             let (parts, degree) = (1 + below(3), [1, 2, 4][below(3) as usize]);
@@ -70,22 +72,28 @@ impl Listed {
         Self { vertices, edges, orientation }
     }
 
-    /// Where arcs lead, and how long they are; undirected edges twice.
-    pub(crate) fn arcs(&self) -> Vec<Vec<(usize, u32)>> {
-        let mut arcs = vec![Vec::new(); self.vertices as usize];
+    /// The targets and weights of each vertex's arcs; undirected edges twice.
+    pub(crate) fn adjacency(&self) -> Vec<Vec<(usize, u32)>> {
+        let mut adjacency = vec![Vec::new(); self.vertices as usize];
         for edge in &self.edges {
             let (from, to) = (edge.from as usize, edge.to as usize);
-            arcs[from].push((to, edge.weight as u32));
+            adjacency[from].push((to, edge.weight as u32));
             if self.orientation == Orientation::Undirected && from != to {
-                arcs[to].push((from, edge.weight as u32));
+                adjacency[to].push((from, edge.weight as u32));
             }
         }
-        arcs
+        adjacency
     }
 
-    pub(crate) fn shape(&self, seed: u64) -> Shape {
+    pub(crate) fn build_options(&self, seed: u64) -> BuildOptions {
         let distribution = [Distribution::Block, Distribution::Cyclic, Distribution::Hashed][seed as usize % 3];
-        let seeing = if seed.is_multiple_of(2) { Seeing::All } else { Seeing::Ghosts };
-        Shape { distribution, seeing, backwards: true, whole_weights: true, ..Shape::default() }
+        let ghost_policy = if seed.is_multiple_of(2) { GhostPolicy::Replicated } else { GhostPolicy::Ghosts };
+        BuildOptions {
+            distribution,
+            ghost_policy,
+            store_in_edges: true,
+            integer_weights: true,
+            ..BuildOptions::default()
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Several ranks in one process.
+//! Worlds of several ranks in one process.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ pub(crate) fn launch<R: Send>(ranks: u32, body: impl Fn(Comm) -> R + Sync) -> Ve
     })
 }
 
-/// The same in the simulator: messages are late by up to a hundred times of what they usually take.
+/// Runs ranks in the simulator, with messages delayed by up to a hundred times their usual latency.
 pub(crate) fn simulate(ranks: u32, seed: u64, body: impl Fn(Comm)) {
     let machine = LogGP { latency: 2.0, overhead: 0.3, gap: 0.3, per_byte: 0.001 };
     let settings = Settings { noise: Noise { seed, jitter: 200.0, ..Noise::default() }, ..machine.into() };
-    let options = Options { stack: 1 << 20, ..Options::default() };
+    let options = Options { stack_size: 1 << 20, ..Options::default() };
     run(&Network::flat(ranks), &settings, &options, |fabric| body(Comm::world(fabric))).unwrap();
 }

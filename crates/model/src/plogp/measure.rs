@@ -1,15 +1,15 @@
-//! Measuring a link: g(0) by many messages in a row, everything else by round trips of a few sizes.
+//! P-LogP measurement of a link: g(0) by saturation with many messages, all else by round trips of a few sizes.
 //! [P-LogP paper 2.2]
 //!
-//! This is the procedure alone. It has no clock and sends nothing: who measures implements [`Probe`], and a test can be
-//! a network itself. Links are taken to be the same in both directions; of others each direction is measured by itself,
-//! with *measure* and *mirror* exchanged.
+//! This is the procedure alone, without a clock or messages: the caller implements [`Probe`], and a test can be a
+//! network itself. Links are assumed to be symmetric; each direction of an asymmetric link is measured separately, with
+//! *measure* and *mirror* exchanged.
 //!
-//! Two things are not in the paper. A difference counts only if it is greater than what the confidence intervals of the
-//! measurements explain, as otherwise noise is bisected. And jumps that are left when sizes are as near as they are to
-//! be become knees of the tables, as lines across them would be wrong on both sides.
+//! Two things are not in the paper. A deviation counts only if it exceeds what the confidence intervals explain;
+//! otherwise noise would be bisected. And jumps that remain between the closest sizes become knees of the curves, as
+//! lines across them would be wrong on both sides.
 
-use super::curve::{Point, is_off, is_wide, table};
+use super::curve::{Point, can_bisect, deviates, fit_curve};
 use super::samples::Samples;
 use super::{PLogP, RoundTrip};
 use crate::Error;
@@ -17,67 +17,68 @@ use crate::error::{not_negative, positive};
 
 /// Two processes that exchange messages, seen from the one that measures. Times are microseconds.
 pub trait Probe {
-    /// Why a message could not be exchanged, or why nothing can be made of what was measured.
+    /// Error of the transport, or of the measured values.
     type Error: From<crate::Error>;
 
-    /// RTT_n(0): so many empty messages in a row, and one empty reply to the last.
+    /// RTT_n(0): n empty messages in a row, and one empty reply to the last.
     fn saturate(&mut self, messages: u64) -> Result<f64, Self::Error>;
 
-    /// The first round trip: so many bytes there and nothing back. How long the send took, and how long all of it.
-    fn there(&mut self, bytes: u64) -> Result<(f64, f64), Self::Error>;
+    /// The first round trip: a message of `bytes` and an empty reply. Returns the time of the send, and of the round
+    /// trip.
+    fn round_trip(&mut self, bytes: u64) -> Result<(f64, f64), Self::Error>;
 
-    /// The second: nothing there; wait so long, that the reply has come; then receive so many bytes. How long the
-    /// receive took.
-    fn back(&mut self, bytes: u64, wait: f64) -> Result<f64, Self::Error>;
+    /// The second round trip: an empty message; wait until the reply has arrived; then receive its `bytes`. Returns the
+    /// time of the receive.
+    fn delayed_recv(&mut self, bytes: u64, wait: f64) -> Result<f64, Self::Error>;
 }
 
-/// When a measurement is good enough.
+/// Convergence criteria of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// epsilon: the share by which values may differ.
+pub struct MeasureConfig {
+    /// epsilon: relative tolerance.
     pub tolerance: f64,
-    /// k_m: sizes are 2^0 to 2^k_m at least,
-    pub least_power: u32,
-    /// and as long as gaps are not linear, up to this power of two.
-    pub most_power: u32,
-    /// Sizes that differ by so many bytes, or by the tolerance, are near enough.
-    pub nearest: u64,
-    /// Round trips of each size at first.
-    pub first_trips: u32,
-    /// At most so many of small messages,
-    pub most_trips: u32,
-    /// and of large ones.
-    pub most_large_trips: u32,
-    /// From so many bytes on messages are large. The paper does not say.
-    pub large: u64,
-    /// At most so many messages in a row.
-    pub most_messages: u64,
+    /// k_m: sizes are at least 2^0 to 2^k_m.
+    pub min_power: u32,
+    /// While gaps are not linear, sizes grow up to this power of two.
+    pub max_power: u32,
+    /// Sizes that differ by at most this, or by the tolerance, are not bisected.
+    pub min_size_step: u64,
+    /// Minimum number of round trips of each size.
+    pub min_trips: u32,
+    /// Maximum number of round trips of small messages.
+    pub max_trips: u32,
+    /// Maximum number of round trips of large messages.
+    pub max_large_trips: u32,
+    /// Size from which messages are large. The paper does not say.
+    pub large_bytes: u64,
+    /// Maximum number of messages in a row.
+    pub max_messages: u64,
 }
 
-impl Default for Rules {
-    /// The paper's, with five trips at first, large messages from 64 KiB on, and an end to doubling.
+impl Default for MeasureConfig {
+    /// The paper's criteria, with at least five trips, large messages from 64 KiB on, and an end to doubling.
     fn default() -> Self {
         Self {
             tolerance: 0.01,
-            least_power: 18,
-            most_power: 26,
-            nearest: 32,
-            first_trips: 5,
-            most_trips: 60,
-            most_large_trips: 15,
-            large: 65_536,
-            most_messages: 1 << 20,
+            min_power: 18,
+            max_power: 26,
+            min_size_step: 32,
+            min_trips: 5,
+            max_trips: 60,
+            max_large_trips: 15,
+            large_bytes: 65_536,
+            max_messages: 1 << 20,
         }
     }
 }
 
-impl Rules {
-    /// Refuses rules by which nothing can be measured.
-    pub fn checked(self) -> crate::Result<Self> {
+impl MeasureConfig {
+    /// Refuses criteria by which nothing can be measured.
+    pub fn validated(self) -> crate::Result<Self> {
         positive("the tolerance", self.tolerance)?;
-        positive("the number of first round trips", self.first_trips.into())?;
-        positive("the number of round trips", self.most_trips.min(self.most_large_trips).into())?;
-        let (what, value) = ("the largest power of two", self.least_power.max(self.most_power));
+        positive("the number of first round trips", self.min_trips.into())?;
+        positive("the number of round trips", self.max_trips.min(self.max_large_trips).into())?;
+        let (what, value) = ("the largest power of two", self.min_power.max(self.max_power));
         if value > 40 {
             return Err(Error::Parameter { what, value: value.into(), needs: "at most 40" });
         }
@@ -88,140 +89,145 @@ impl Rules {
 /// g(0), and how it was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Saturation {
-    /// Microseconds for a message of those in a row.
+    /// Microseconds per message.
     pub gap: f64,
-    /// How many there were.
+    /// Number of messages in a row.
     pub messages: u64,
-    /// Whether the rules were met. Otherwise there were as many as are allowed.
-    pub reached: bool,
+    /// Whether the criteria were met before the maximum number of messages.
+    pub converged: bool,
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    /// The link's parameters, with their knees.
+pub struct PLogPMeasurement {
+    /// The link's parameters, with knees.
     pub link: PLogP,
     /// g(0).
     pub saturation: Saturation,
-    /// The means of all sizes, in rising order.
+    /// The means of all sizes, in increasing order.
     pub trips: Vec<RoundTrip>,
 }
 
-/// Measures a link.
-pub fn measure<P: Probe>(probe: &mut P, rules: &Rules) -> Result<Measured, P::Error> {
-    let rules = &rules.checked()?;
-    let mut saturation = saturate(probe, rules)?;
-    let nothing = size(probe, rules, 0)?;
-    // Where there is hardly a latency, noise can make it negative.
-    saturation.gap = saturation.gap.min(nothing.time.mean() / 2.0);
-    let functions = Functions { shift: saturation.gap - nothing.time.mean() };
-    let mut sizes = vec![nothing];
-    for power in 0..=rules.least_power {
-        sizes.push(size(probe, rules, 1 << power)?);
+/// Measures the P-LogP parameters of a link.
+pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPMeasurement, P::Error> {
+    let config = &config.validated()?;
+    let mut saturation = measure_saturation(probe, config)?;
+    let empty = measure_size(probe, config, 0)?;
+    // With hardly any latency, noise could make it negative.
+    saturation.gap = saturation.gap.min(empty.time.mean() / 2.0);
+    let curves = CurveBuilder { shift: saturation.gap - empty.time.mean() };
+    let mut sizes = vec![empty];
+    for power in 0..=config.min_power {
+        sizes.push(measure_size(probe, config, 1 << power)?);
     }
-    let mut power = rules.least_power;
-    while power < rules.most_power && is_off(&functions.gap(&sizes), sizes.len() - 1, rules) {
+    let mut power = config.min_power;
+    while power < config.max_power && deviates(&curves.gap(&sizes), sizes.len() - 1, config) {
         power += 1;
-        sizes.push(size(probe, rules, 1 << power)?);
+        sizes.push(measure_size(probe, config, 1 << power)?);
     }
     let mut at = 2;
     while at < sizes.len() {
         let (before, here) = (sizes[at - 1].bytes, sizes[at].bytes);
-        if is_wide(before, here, rules) && functions.all(&sizes).iter().any(|points| is_off(points, at, rules)) {
-            // What is between comes next, and then again what was here, seen from there.
-            sizes.insert(at, size(probe, rules, before + (here - before) / 2)?);
+        if can_bisect(before, here, config) && curves.all(&sizes).iter().any(|points| deviates(points, at, config)) {
+            // Check the new size next, and then this one again against it.
+            sizes.insert(at, measure_size(probe, config, before + (here - before) / 2)?);
         } else {
             at += 1;
         }
     }
-    let [gap, send, receive] = functions.all(&sizes);
+    let [gap, send, receive] = curves.all(&sizes);
     let link = PLogP::new(
         (sizes[0].time.mean() - 2.0 * saturation.gap) / 2.0,
-        table("the send overhead os", &send, rules)?,
-        table("the receive overhead or", &receive, rules)?,
-        table("the gap g", &gap, rules)?,
+        fit_curve("the send overhead os", &send, config)?,
+        fit_curve("the receive overhead or", &receive, config)?,
+        fit_curve("the gap g", &gap, config)?,
     )?;
-    Ok(Measured { link, saturation, trips: sizes.iter().map(Size::trip).collect() })
+    Ok(PLogPMeasurement { link, saturation, trips: sizes.iter().map(SizeSamples::trip).collect() })
 }
 
-/// g(0): n = 1, 10, and then twice as many, until the gap stays the same and the round trip does not matter any more.
-fn saturate<P: Probe>(probe: &mut P, rules: &Rules) -> Result<Saturation, P::Error> {
+/// g(0): n = 1, 10, then doubling, until the gap is stable and the round trip is negligible.
+fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<Saturation, P::Error> {
     let mut one = Samples::default();
-    while more(&[&one], rules, rules.most_trips) {
-        one.push(checked(probe.saturate(1)?)?);
+    while needs_more_trips(&[&one], config, config.max_trips) {
+        one.push(require_time(probe.saturate(1)?)?);
     }
     let reply = one.mean() / 2.0;
     let (mut messages, mut gap) = (10, one.mean() - reply);
     loop {
-        let all = checked(probe.saturate(messages)?)?;
+        let all = require_time(probe.saturate(messages)?)?;
         let before = gap;
         gap = ((all - reply) / messages as f64).max(0.0);
-        let reached = (gap - before).abs() <= rules.tolerance * before && one.mean() < rules.tolerance * all;
-        if reached || 2 * messages > rules.most_messages {
-            return Ok(Saturation { gap, messages, reached });
+        let converged = (gap - before).abs() <= config.tolerance * before && one.mean() < config.tolerance * all;
+        if converged || 2 * messages > config.max_messages {
+            return Ok(Saturation { gap, messages, converged });
         }
         messages *= 2;
     }
 }
 
-/// Both round trips of a size, until their means are known well enough or there were too many.
-fn size<P: Probe>(probe: &mut P, rules: &Rules, bytes: u64) -> Result<Size, P::Error> {
-    let mut all = Size { bytes, ..Size::default() };
-    let most = if bytes >= rules.large { rules.most_large_trips } else { rules.most_trips };
-    while more(&[&all.time, &all.send, &all.receive], rules, most) {
-        let (send, time) = probe.there(bytes)?;
-        all.send.push(checked(send)?);
-        all.time.push(checked(time)?);
-        all.receive.push(checked(probe.back(bytes, 2.0 * time)?)?);
+/// Both round trips of a size, until their means have converged or the maximum number is reached.
+fn measure_size<P: Probe>(probe: &mut P, config: &MeasureConfig, bytes: u64) -> Result<SizeSamples, P::Error> {
+    let mut all = SizeSamples { bytes, ..SizeSamples::default() };
+    let max_trips = if bytes >= config.large_bytes { config.max_large_trips } else { config.max_trips };
+    while needs_more_trips(&[&all.time, &all.send, &all.receive], config, max_trips) {
+        let (send, time) = probe.round_trip(bytes)?;
+        all.send.push(require_time(send)?);
+        all.time.push(require_time(time)?);
+        all.receive.push(require_time(probe.delayed_recv(bytes, 2.0 * time)?)?);
     }
     Ok(all)
 }
 
-fn checked(time: f64) -> crate::Result<f64> {
+fn require_time(time: f64) -> crate::Result<f64> {
     not_negative("a measured time", time)?;
     Ok(time)
 }
 
-/// Whether one more trip is needed.
-fn more(samples: &[&Samples], rules: &Rules, most: u32) -> bool {
+/// Whether another trip is needed.
+fn needs_more_trips(samples: &[&Samples], config: &MeasureConfig, max_trips: u32) -> bool {
     let count = samples[0].count();
-    let vague = samples.iter().any(|samples| samples.interval() > rules.tolerance * samples.mean());
-    count < rules.first_trips.min(most) || count < most && vague
+    let is_uncertain =
+        samples.iter().any(|samples| samples.confidence_half_width() > config.tolerance * samples.mean());
+    count < config.min_trips.min(max_trips) || count < max_trips && is_uncertain
 }
 
-/// All that was measured of one size.
+/// Samples of one size.
 #[derive(Clone, Copy, Debug, Default)]
-struct Size {
+struct SizeSamples {
     bytes: u64,
     time: Samples,
     send: Samples,
     receive: Samples,
 }
 
-impl Size {
+impl SizeSamples {
     fn trip(&self) -> RoundTrip {
         let Self { bytes, time, send, receive } = self;
-        RoundTrip { bytes: *bytes as f64, time: time.mean(), send: send.mean(), receive: receive.mean() }
+        RoundTrip { bytes: *bytes as f64, time: time.mean(), send_overhead: send.mean(), recv_overhead: receive.mean() }
     }
 }
 
-/// The functions of the size that follow from the measurements.
-struct Functions {
-    /// g(0) - RTT(0): what a gap is more than its round trip.
+/// Curves computed from the samples.
+struct CurveBuilder {
+    /// g(0) - RTT(0): from a round trip to its gap.
     shift: f64,
 }
 
-impl Functions {
-    fn gap(&self, sizes: &[Size]) -> Vec<Point> {
-        // Of larger messages that seem to be faster than empty ones.
-        let gap = |size: &Size| Point::new(size.bytes, (size.time.mean() + self.shift).max(0.0), size.time.interval());
+impl CurveBuilder {
+    fn gap(&self, sizes: &[SizeSamples]) -> Vec<Point> {
+        // Larger messages may seem faster than empty ones.
+        let gap = |size: &SizeSamples| {
+            Point::new(size.bytes, (size.time.mean() + self.shift).max(0.0), size.time.confidence_half_width())
+        };
         sizes.iter().map(gap).collect()
     }
 
     /// Gap, send and receive overhead.
-    fn all(&self, sizes: &[Size]) -> [Vec<Point>; 3] {
-        let of = |samples: fn(&Size) -> Samples| {
-            let point = |size: &Size| Point::new(size.bytes, samples(size).mean(), samples(size).interval());
+    fn all(&self, sizes: &[SizeSamples]) -> [Vec<Point>; 3] {
+        let of = |samples: fn(&SizeSamples) -> Samples| {
+            let point = |size: &SizeSamples| {
+                Point::new(size.bytes, samples(size).mean(), samples(size).confidence_half_width())
+            };
             sizes.iter().map(point).collect()
         };
         [self.gap(sizes), of(|size| size.send), of(|size| size.receive)]

@@ -1,35 +1,35 @@
-//! What a message in k segments costs along a tree: T = (k-1) gamma + lambda.   [P-LogP paper 3.1 to 3.4]
+//! Pipelines: a message in k segments along a tree takes T = (k-1) gamma + lambda.   [P-LogP paper 3.1 to 3.4]
 //!
-//! lambda is the time until one segment is everywhere, gamma the time between two segments. All forms here are the
-//! paper's upper bounds, which it uses for its choices.
+//! lambda is the time until one segment has reached all ranks, gamma the interval between two segments. All forms here
+//! are the paper's upper bounds, which it uses for its choices.
 
 use super::PLogP;
 
-/// A link as a tree's cost is made of it.
+/// A link, as the cost of a tree depends on it.
 ///
-/// Someone whose links are not all alike implements this by the slowest of those that a layer uses.
-pub trait Link {
-    /// s(m): when the sender can send the next message, to somebody else.
-    fn sent(&self, bytes: f64) -> f64;
-    /// r(m): when the receiver has it.
-    fn received(&self, bytes: f64) -> f64;
+/// For links of different classes, implement this by the slowest of those that a layer uses.
+pub trait PLogPLink {
+    /// s(m): when the sender can send the next message, to another rank.
+    fn send_time(&self, bytes: f64) -> f64;
+    /// r(m): when the receiver has the message.
+    fn receive_time(&self, bytes: f64) -> f64;
     /// g(m): when the next message can follow over the same link.
     fn gap(&self, bytes: f64) -> f64;
-    /// os(m).
-    fn sending(&self, bytes: f64) -> f64;
-    /// or(m).
-    fn receiving(&self, bytes: f64) -> f64;
-    /// L.
+    /// os(m): send overhead.
+    fn send_overhead(&self, bytes: f64) -> f64;
+    /// or(m): receive overhead.
+    fn recv_overhead(&self, bytes: f64) -> f64;
+    /// L: latency.
     fn latency(&self) -> f64;
 }
 
 /// A local network: s = g, r = L + g.
-impl Link for PLogP {
-    fn sent(&self, bytes: f64) -> f64 {
+impl PLogPLink for PLogP {
+    fn send_time(&self, bytes: f64) -> f64 {
         self.gap.at(bytes)
     }
 
-    fn received(&self, bytes: f64) -> f64 {
+    fn receive_time(&self, bytes: f64) -> f64 {
         self.latency + self.gap.at(bytes)
     }
 
@@ -37,12 +37,12 @@ impl Link for PLogP {
         self.gap.at(bytes)
     }
 
-    fn sending(&self, bytes: f64) -> f64 {
-        self.send.at(bytes)
+    fn send_overhead(&self, bytes: f64) -> f64 {
+        self.send_overhead.at(bytes)
     }
 
-    fn receiving(&self, bytes: f64) -> f64 {
-        self.receive.at(bytes)
+    fn recv_overhead(&self, bytes: f64) -> f64 {
+        self.recv_overhead.at(bytes)
     }
 
     fn latency(&self) -> f64 {
@@ -50,34 +50,34 @@ impl Link for PLogP {
     }
 }
 
-/// A wide-area link behind a local network, by a gateway: s_w = max(g_l, os_w), the rest is that of the wide-area link.
+/// A wide-area link behind a gateway of a local network: s_w = max(g_l, os_w), all else is that of the wide-area link.
 #[derive(Clone, Copy, Debug)]
-pub struct Wide<'a> {
-    /// Between clusters.
+pub struct GatewayLink<'a> {
+    /// The link between clusters.
     pub wan: &'a PLogP,
-    /// Within the sender's.
+    /// The local network of the sender.
     pub lan: &'a PLogP,
 }
 
-impl Link for Wide<'_> {
-    fn sent(&self, bytes: f64) -> f64 {
-        self.lan.gap.at(bytes).max(self.wan.send.at(bytes))
+impl PLogPLink for GatewayLink<'_> {
+    fn send_time(&self, bytes: f64) -> f64 {
+        self.lan.gap.at(bytes).max(self.wan.send_overhead.at(bytes))
     }
 
-    fn received(&self, bytes: f64) -> f64 {
-        self.wan.received(bytes)
+    fn receive_time(&self, bytes: f64) -> f64 {
+        self.wan.receive_time(bytes)
     }
 
     fn gap(&self, bytes: f64) -> f64 {
         self.wan.gap.at(bytes)
     }
 
-    fn sending(&self, bytes: f64) -> f64 {
-        self.wan.send.at(bytes)
+    fn send_overhead(&self, bytes: f64) -> f64 {
+        self.wan.send_overhead.at(bytes)
     }
 
-    fn receiving(&self, bytes: f64) -> f64 {
-        self.wan.receive.at(bytes)
+    fn recv_overhead(&self, bytes: f64) -> f64 {
+        self.wan.recv_overhead.at(bytes)
     }
 
     fn latency(&self) -> f64 {
@@ -87,23 +87,22 @@ impl Link for Wide<'_> {
 
 /// gamma and lambda of one segment size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Between two segments.
+pub struct PipelineCost {
+    /// Interval between two segments.
     pub gamma: f64,
-    /// Until a segment is everywhere.
+    /// Time until a segment has reached all ranks.
     pub lambda: f64,
 }
 
-impl Pace {
+impl PipelineCost {
     /// T = (k-1) gamma + lambda.
     pub fn time(&self, segments: f64) -> f64 {
         (segments - 1.0) * self.gamma + self.lambda
     }
 }
 
-/// The least height of a tree with so many ranks, none of which has more than `degree` children: the least h with
-/// 1 + d + ... + d^h >= P.
-pub fn height(ranks: u32, degree: u32) -> u32 {
+/// The minimum height of a tree of P ranks with at most d children each: the least h with 1 + d + ... + d^h >= P.
+pub fn tree_height(ranks: u32, degree: u32) -> u32 {
     if degree <= 1 {
         return if degree == 0 { 0 } else { ranks.saturating_sub(1) };
     }
@@ -117,14 +116,14 @@ pub fn height(ranks: u32, degree: u32) -> u32 {
 }
 
 /// Broadcast down a tree of one layer: gamma = max(g, or + d s), lambda = h ((d-1) s + r).   [3.1.1]
-pub fn tree(link: &dyn Link, bytes: f64, degree: u32, height: u32) -> Pace {
+pub fn tree_cost(link: &dyn PLogPLink, bytes: f64, degree: u32, height: u32) -> PipelineCost {
     if height == 0 {
-        return Pace { gamma: 0.0, lambda: 0.0 };
+        return PipelineCost { gamma: 0.0, lambda: 0.0 };
     }
-    let (children, sent) = (f64::from(degree), link.sent(bytes));
-    Pace {
-        gamma: link.gap(bytes).max(link.receiving(bytes) + children * sent),
-        lambda: f64::from(height) * ((children - 1.0) * sent + link.received(bytes)),
+    let (children, send_time) = (f64::from(degree), link.send_time(bytes));
+    PipelineCost {
+        gamma: link.gap(bytes).max(link.recv_overhead(bytes) + children * send_time),
+        lambda: f64::from(height) * ((children - 1.0) * send_time + link.receive_time(bytes)),
     }
 }
 
@@ -132,71 +131,83 @@ pub fn tree(link: &dyn Link, bytes: f64, degree: u32, height: u32) -> Pace {
 /// [3.1.2]
 ///
 /// Trees are (degree, height); a layer of a single rank has height 0.
-pub fn layers(wan: &dyn Link, lan: &dyn Link, bytes: f64, outer: (u32, u32), inner: (u32, u32)) -> Pace {
-    let (over, within) = (tree(wan, bytes, outer.0, outer.1), tree(lan, bytes, inner.0, inner.1));
+pub fn two_layer_cost(
+    wan: &dyn PLogPLink,
+    lan: &dyn PLogPLink,
+    bytes: f64,
+    outer: (u32, u32),
+    inner: (u32, u32),
+) -> PipelineCost {
+    let (over, within) = (tree_cost(wan, bytes, outer.0, outer.1), tree_cost(lan, bytes, inner.0, inner.1));
     if outer.1 == 0 || inner.1 == 0 {
         return if outer.1 == 0 { within } else { over };
     }
-    let forwarded = f64::from(outer.0) * wan.sent(bytes) + f64::from(inner.0) * lan.sent(bytes);
-    Pace { gamma: wan.gap(bytes).max(wan.receiving(bytes) + forwarded), lambda: over.lambda + within.lambda }
+    let forwarded = f64::from(outer.0) * wan.send_time(bytes) + f64::from(inner.0) * lan.send_time(bytes);
+    PipelineCost {
+        gamma: wan.gap(bytes).max(wan.recv_overhead(bytes) + forwarded),
+        lambda: over.lambda + within.lambda,
+    }
 }
 
-/// The most children within a cluster that do not slow the wide-area links: floor(gamma'/s_l) with
-/// gamma' = max(g_w - or_w - d_w s_w, s_l).   [3.1.2]
-pub fn lan_degrees(wan: &dyn Link, lan: &dyn Link, bytes: f64, degree: u32) -> u32 {
-    let sent = lan.sent(bytes);
-    let left = wan.gap(bytes) - wan.receiving(bytes) - f64::from(degree) * wan.sent(bytes);
-    if sent > 0.0 { ((left.max(sent) / sent) as u32).max(1) } else { u32::MAX }
+/// The maximum degree within a cluster that does not slow the wide-area links: floor(gamma'/s_l) with gamma' = max(g_w
+/// - or_w - d_w s_w, s_l).   [3.1.2]
+pub fn max_lan_degree(wan: &dyn PLogPLink, lan: &dyn PLogPLink, bytes: f64, degree: u32) -> u32 {
+    let send_time = lan.send_time(bytes);
+    let left = wan.gap(bytes) - wan.recv_overhead(bytes) - f64::from(degree) * wan.send_time(bytes);
+    if send_time > 0.0 { ((left.max(send_time) / send_time) as u32).max(1) } else { u32::MAX }
 }
 
-/// How many clusters, and how many ranks in the largest of them.
+/// The number of clusters, and of ranks in the largest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clusters {
-    /// P_w.
+pub struct ClusterSizes {
+    /// P_w: number of clusters.
     pub count: u32,
-    /// P_l.
+    /// P_l: number of ranks in a cluster.
     pub ranks: u32,
 }
 
-/// Scatter from one rank to all, a segment of each one's block in turn. In a single cluster nothing goes over the wide
+/// Scatter from one rank to all, a segment of each rank's block in turn. In a single cluster nothing goes over the wide
 /// area.   [3.2]
-pub fn scatter(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) -> Pace {
+pub fn scatter_cost(wan: &dyn PLogPLink, lan: &dyn PLogPLink, bytes: f64, clusters: ClusterSizes) -> PipelineCost {
     if clusters.count <= 1 {
-        let all = f64::from(clusters.ranks) * lan.sent(bytes);
-        return Pace { gamma: all + lan.receiving(bytes), lambda: all + lan.latency() };
+        let all = f64::from(clusters.ranks) * lan.send_time(bytes);
+        return PipelineCost { gamma: all + lan.recv_overhead(bytes), lambda: all + lan.latency() };
     }
     let (others, ranks) = (f64::from(clusters.count) - 1.0, f64::from(clusters.ranks));
-    let over = others * wan.sent(bytes);
+    let over = others * wan.send_time(bytes);
     // To one rank of each cluster.
-    let turn = wan.gap(bytes).max(over + lan.sent(bytes));
-    Pace { gamma: ranks * turn + lan.receiving(bytes), lambda: (ranks - 1.0) * turn + over + wan.received(bytes) }
+    let turn = wan.gap(bytes).max(over + lan.send_time(bytes));
+    PipelineCost {
+        gamma: ranks * turn + lan.recv_overhead(bytes),
+        lambda: (ranks - 1.0) * turn + over + wan.receive_time(bytes),
+    }
 }
 
 /// Gather from all to one rank. In a single cluster nothing comes over the wide area.   [3.3]
-pub fn gather(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: Clusters) -> Pace {
+pub fn gather_cost(wan: &dyn PLogPLink, lan: &dyn PLogPLink, bytes: f64, clusters: ClusterSizes) -> PipelineCost {
     let (others, ranks) = (f64::from(clusters.count) - 1.0, f64::from(clusters.ranks));
     if clusters.count <= 1 {
-        let receiving = ranks * lan.receiving(bytes);
-        let first = lan.latency().max(lan.sending(bytes));
-        return Pace { gamma: receiving + lan.sending(bytes), lambda: first + receiving };
+        let receiving = ranks * lan.recv_overhead(bytes);
+        let first = lan.latency().max(lan.send_overhead(bytes));
+        return PipelineCost { gamma: receiving + lan.send_overhead(bytes), lambda: first + receiving };
     }
     let crossing = ranks * wan.gap(bytes);
-    let receiving = ranks * lan.receiving(bytes) + others * ranks * wan.receiving(bytes);
-    Pace {
-        gamma: crossing.max(receiving + lan.sending(bytes)),
-        lambda: (wan.latency() + crossing).max(lan.latency().max(lan.sending(bytes)) + receiving),
+    let receiving = ranks * lan.recv_overhead(bytes) + others * ranks * wan.recv_overhead(bytes);
+    PipelineCost {
+        gamma: crossing.max(receiving + lan.send_overhead(bytes)),
+        lambda: (wan.latency() + crossing).max(lan.latency().max(lan.send_overhead(bytes)) + receiving),
     }
 }
 
-/// Allgather among the coordinators of clusters. One alone has everything.   [3.4]
-pub fn allgather(wan: &dyn Link, lan: &dyn Link, bytes: f64, clusters: u32) -> Pace {
+/// Allgather among the coordinators of clusters. It is free with a single cluster.   [3.4]
+pub fn allgather_cost(wan: &dyn PLogPLink, lan: &dyn PLogPLink, bytes: f64, clusters: u32) -> PipelineCost {
     if clusters <= 1 {
-        return Pace { gamma: 0.0, lambda: 0.0 };
+        return PipelineCost { gamma: 0.0, lambda: 0.0 };
     }
     let count = f64::from(clusters);
-    let processing = (count - 1.0) * (wan.sent(bytes) + lan.gap(bytes).max(wan.receiving(bytes)));
-    Pace {
+    let processing = (count - 1.0) * (wan.send_time(bytes) + lan.gap(bytes).max(wan.recv_overhead(bytes)));
+    PipelineCost {
         gamma: processing.max(wan.gap(bytes)),
-        lambda: (count - 2.0) * wan.sent(bytes) + wan.gap(bytes) + wan.latency(),
+        lambda: (count - 2.0) * wan.send_time(bytes) + wan.gap(bytes) + wan.latency(),
     }
 }

@@ -1,20 +1,20 @@
-//! Repeated measurements of one quantity: their mean, and how far it may be off.
+//! Running mean and confidence interval of repeated measurements.
 
-/// What is known from some measurements without keeping them.
+/// Running statistics of samples, which are not stored (Welford).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Samples {
     count: u32,
     mean: f64,
-    /// The sum of squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
 }
 
 impl Samples {
     pub(super) fn push(&mut self, value: f64) {
         self.count += 1;
-        let before = value - self.mean;
-        self.mean += before / f64::from(self.count);
-        self.squares += before * (value - self.mean);
+        let delta = value - self.mean;
+        self.mean += delta / f64::from(self.count);
+        self.squares += delta * (value - self.mean);
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -25,19 +25,19 @@ impl Samples {
         self.mean
     }
 
-    /// Half of the interval in which the true mean is with a confidence of 90%; infinite with less than two samples.
-    pub(super) fn interval(&self) -> f64 {
+    /// Half width of the 90% confidence interval of the mean; infinite with fewer than two samples.
+    pub(super) fn confidence_half_width(&self) -> f64 {
         if self.count < 2 {
             return f64::INFINITY;
         }
         let freedom = f64::from(self.count - 1);
-        student(freedom) * (self.squares / freedom / f64::from(self.count)).sqrt()
+        student_t_quantile(freedom) * (self.squares / freedom / f64::from(self.count)).sqrt()
     }
 }
 
 /// The 95% quantile of Student's t, by the first terms of its expansion around that of the normal distribution
 /// (Abramowitz and Stegun 26.7.5): within 0.2% from four degrees of freedom on, and too small below.
-fn student(freedom: f64) -> f64 {
+fn student_t_quantile(freedom: f64) -> f64 {
     let z = 1.644_853_6f64;
     let (z3, z5, z7) = (z.powi(3), z.powi(5), z.powi(7));
     let first = (z3 + z) / 4.0;
@@ -55,7 +55,7 @@ mod tests {
         for (freedom, printed) in
             [(4.0, 2.132), (5.0, 2.015), (9.0, 1.833), (14.0, 1.761), (29.0, 1.699), (59.0, 1.671)]
         {
-            let got = student(freedom);
+            let got = student_t_quantile(freedom);
             assert!((got / printed - 1.0f64).abs() < 0.002, "{freedom} degrees: {got} instead of {printed}");
         }
     }
@@ -64,13 +64,13 @@ mod tests {
     fn intervals_are_those_of_the_definition() {
         let values = [3.0, 5.0, 4.0, 8.0, 5.0];
         let mut samples = Samples::default();
-        assert_eq!(samples.interval(), f64::INFINITY);
+        assert_eq!(samples.confidence_half_width(), f64::INFINITY);
         values.into_iter().for_each(|value| samples.push(value));
         let variance = values.into_iter().map(|value| (value - 5.0f64).powi(2)).sum::<f64>() / 4.0;
         assert_eq!((samples.mean(), samples.count()), (5.0, 5));
-        assert!((samples.interval() / (2.132 * (variance / 5.0).sqrt()) - 1.0).abs() < 0.002);
+        assert!((samples.confidence_half_width() / (2.132 * (variance / 5.0).sqrt()) - 1.0).abs() < 0.002);
         let mut same = Samples::default();
         [7.0; 5].into_iter().for_each(|value| same.push(value));
-        assert_eq!(same.interval(), 0.0);
+        assert_eq!(same.confidence_half_width(), 0.0);
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 /// Some other user.
 const STRANGER: u32 = 54321;
 
-/// A directory that is gone after the test.
+/// A directory that is removed after the test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -45,21 +45,21 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn make(text: &str) -> impl Fn(&Directory) -> Result<(), SetupError> {
+fn make(text: &str) -> impl Fn(&TrustedDirectory) -> Result<(), SetupError> {
     move |directory| {
         let path = directory.path().join("thing");
         fs::write(&path, text).map_err(|error| SetupError::cache(&path, error))
     }
 }
 
-fn text(kept: &Kept) -> String {
-    fs::read_to_string(kept.loadable()).unwrap()
+fn text(shim: &CachedShim) -> String {
+    fs::read_to_string(shim.fd_path()).unwrap()
 }
 
-/// Makes a thing in a directory, or says why that is refused.
+/// Builds a file in a directory, or returns why that is refused.
 fn attempt(directory: &Path) -> Result<(String, bool), String> {
-    let obtained = obtain(&[directory.to_path_buf()], "thing", make("mine"), &mut Vec::new());
-    obtained.map(|(kept, built)| (text(&kept), built)).map_err(|error| error.to_string())
+    let obtained = get_or_build(&[directory.to_path_buf()], "thing", make("mine"), &mut Vec::new());
+    obtained.map(|(shim, built)| (text(&shim), built)).map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -71,7 +71,7 @@ fn refused(directory: &Path, offender: &Path, why: &str) {
     assert!(find(&[directory.to_path_buf()], |name| name == "thing", &mut Vec::new()).is_none());
 }
 
-/// Whether this process may give files to others, as some attacks need.
+/// Whether this process may chown files, as some attacks need.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -88,13 +88,13 @@ fn one_of_many_makes_it_and_all_get_it() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let slowly = |directory: &Directory| {
+                let slowly = |directory: &TrustedDirectory| {
                     made.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(20));
                     make("whole")(directory)
                 };
-                let (kept, _) = obtain(&directory, "thing", slowly, &mut Vec::new()).unwrap();
-                assert_eq!(text(&kept), "whole");
+                let (shim, _) = get_or_build(&directory, "thing", slowly, &mut Vec::new()).unwrap();
+                assert_eq!(text(&shim), "whole");
             });
         }
     });
@@ -105,8 +105,8 @@ fn one_of_many_makes_it_and_all_get_it() {
 #[test]
 fn a_failed_build_leaves_nothing() {
     let scratch = Scratch::new();
-    let failing = |directory: &Directory| make("half")(directory).and(Err(SetupError::NoMpicc));
-    let failure = obtain(&[scratch.path().to_path_buf()], "thing", failing, &mut Vec::new());
+    let failing = |directory: &TrustedDirectory| make("half")(directory).and(Err(SetupError::NoMpicc));
+    let failure = get_or_build(&[scratch.path().to_path_buf()], "thing", failing, &mut Vec::new());
     assert!(matches!(failure, Err(SetupError::NoMpicc)));
     assert_eq!(names(scratch.path()), ["lock"]);
 }
@@ -118,25 +118,25 @@ fn the_next_directory_is_taken_when_one_cannot_be_made() {
     fs::write(&file, "").unwrap();
     let directories = [file.join("below a file"), scratch.path().join("good")];
     for is_new in [true, false] {
-        let (kept, built) = obtain(&directories, "thing", make("whole"), &mut Vec::new()).unwrap();
-        assert_eq!((kept.path(), built), (&*directories[1].join("thing"), is_new));
+        let (shim, built) = get_or_build(&directories, "thing", make("whole"), &mut Vec::new()).unwrap();
+        assert_eq!((shim.path(), built), (&*directories[1].join("thing"), is_new));
     }
-    let failure = obtain(&directories[..1], "thing", make("whole"), &mut Vec::new());
+    let failure = get_or_build(&directories[..1], "thing", make("whole"), &mut Vec::new());
     assert!(matches!(failure, Err(SetupError::Cache { .. })));
 }
 
 #[test]
 fn places_follow_the_environment() {
     let set = |variables: &'static [(&str, &str)]| {
-        Places::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+        CacheDirs::from_variables(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
     };
-    let chosen = Places { directories: vec!["here".into()], is_chosen: true };
+    let chosen = CacheDirs { directories: vec!["here".into()], is_user_specified: true };
     assert_eq!(set(&[("TREEPIE_CACHE_DIR", "here"), ("HOME", "/home/me")]), chosen);
     let first = |variables| set(variables).directories[0].clone();
     assert_eq!(first(&[("XDG_CACHE_HOME", "/xdg"), ("HOME", "/home/me")]), Path::new("/xdg/treepie"));
     assert_eq!(first(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/home/me")]), Path::new("/home/me/.cache/treepie"));
     assert!(first(&[]).starts_with(std::env::temp_dir()));
-    assert!(!set(&[]).is_chosen);
+    assert!(!set(&[]).is_user_specified);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn directories_that_others_can_write_are_refused_wherever_they_are() {
     refused(&good.join("link"), &open, "can be written");
     refused(&good.join("link/below"), &open, "can be written");
     refused(&good.join("relative"), &open, "can be written");
-    // Below a sticky directory others cannot move what is ours; in it they can take any name.
+    // Below a sticky directory others cannot rename what is ours; in it they can create any name.
     set_mode(&open, 0o1777);
     refused(&open, &open, "can be written by other users (mode 1777)");
     assert_eq!(attempt(&below), Ok(("mine".into(), false)));
@@ -231,20 +231,20 @@ fn files_of_others_are_made_anew() {
 fn what_was_looked_at_is_what_is_loaded() {
     let scratch = Scratch::new();
     attempt(scratch.path()).unwrap();
-    let (kept, _) = obtain(&[scratch.path().to_path_buf()], "thing", make("other"), &mut Vec::new()).unwrap();
+    let (shim, _) = get_or_build(&[scratch.path().to_path_buf()], "thing", make("other"), &mut Vec::new()).unwrap();
     fs::rename(scratch.path().join("thing"), scratch.path().join("moved")).unwrap();
     fs::write(scratch.path().join("thing"), "planted").unwrap();
-    assert_eq!(text(&kept), "mine");
+    assert_eq!(text(&shim), "mine");
 }
 
 #[test]
 fn an_unnamed_build_is_private_and_leaves_nothing() {
     let seen = std::cell::Cell::new(0);
-    let looking = |directory: &Directory| {
+    let looking = |directory: &TrustedDirectory| {
         seen.set(mode(directory.name()));
         make("mine")(directory)
     };
-    let kept = make_unnamed("thing", looking).unwrap();
-    assert_eq!((text(&kept), seen.get()), ("mine".into(), 0o700));
-    assert!(!kept.path().parent().unwrap().exists());
+    let shim = build_uncached("thing", looking).unwrap();
+    assert_eq!((text(&shim), seen.get()), ("mine".into(), 0o700));
+    assert!(!shim.path().parent().unwrap().exists());
 }

@@ -1,4 +1,4 @@
-//! The engine under real MPIs: this program starts itself by each MPI's launcher and looks at how the job ends.
+//! The engine under real MPIs: this program starts itself by each MPI's launcher and checks how the job ends.
 
 mod planted;
 mod program;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use treepie_base::{hang_limit, hang_message};
 use treepie_mpi::{Flavor, Installation};
 
-/// Names the program that a started process is to run.
+/// The variable that names the program of a started process.
 const PROGRAM: &str = "TREEPIE_MPI_TEST";
 
-/// Names a directory of the job's own, where ranks can tell each other something without MPI.
-const BESIDE: &str = "MPI_TEST_BESIDE";
+/// The variable that names a directory of the job, where ranks can signal each other without MPI.
+const SIDE_CHANNEL: &str = "MPI_TEST_BESIDE";
 
 fn main() -> ExitCode {
     if let Ok(name) = std::env::var(PROGRAM) {
@@ -35,7 +35,10 @@ fn run_all(cache: &Path) {
     let jobs: Vec<Job> = [Flavor::OpenMpi, Flavor::Mpich]
         .into_iter()
         .filter_map(|flavor| {
-            let job = installations.iter().find(|found| found.flavor == flavor).and_then(|found| Job::of(found, cache));
+            let job = installations
+                .iter()
+                .find(|found| found.flavor == flavor)
+                .and_then(|found| Job::for_installation(found, cache));
             if job.is_none() {
                 eprintln!("SKIPPED: no mpirun of {flavor} here");
             }
@@ -49,11 +52,11 @@ fn run_all(cache: &Path) {
         }
         job.fails("fail", 3, Some(101), "");
         job.fails("vanish", 2, None, "");
-        job.fails("forget", 2, None, "treepie: rank 1 exited without leaving its world");
+        job.fails("forget", 2, None, "treepie: rank 1 exited without finalizing");
         job.fails("exit", 3, Some(3), "treepie: rank 1 exited with status 3");
         job.fails("die", 2, None, "");
         job.succeeds("again", 2);
-        // What was compiled before is found where there is no compiler.
+        // The cached shim is found where there is no compiler.
         let no_compiler = Job { has_compiler: false, ..job.clone() };
         no_compiler.succeeds("again", 2);
         let nothing = Job { cache: cache.join("empty"), ..no_compiler };
@@ -87,12 +90,12 @@ struct Job {
     chosen: Option<PathBuf>,
     /// Whether the ranks find a compiler.
     has_compiler: bool,
-    /// Other variables, and whether they are set.
+    /// Other variables to set, or to remove.
     environment: Vec<(&'static str, Option<PathBuf>)>,
 }
 
 impl Job {
-    fn of(installation: &Installation, cache: &Path) -> Option<Self> {
+    fn for_installation(installation: &Installation, cache: &Path) -> Option<Self> {
         let name = installation.mpicc.file_name()?.to_str()?.replace("mpicc", "mpirun");
         let mpirun = installation.mpicc.with_file_name(name);
         let (flavor, mpicc) = (installation.flavor, installation.mpicc.clone());
@@ -144,11 +147,11 @@ impl Job {
             command.args(["env", "PATH=/nonexistent"]);
         }
         command.arg(std::env::current_exe().expect("this program has a path"));
-        let beside = self.cache.with_extension("beside");
-        std::fs::create_dir_all(&beside).expect("a directory for the job");
+        let side_channel = self.cache.with_extension("beside");
+        std::fs::create_dir_all(&side_channel).expect("a directory for the job");
         command
             .env(PROGRAM, program)
-            .env(BESIDE, &beside)
+            .env(SIDE_CHANNEL, &side_channel)
             .env("TREEPIE_CACHE_DIR", &self.cache)
             .env_remove("TREEPIE_MPICC");
         command.envs(self.chosen.iter().map(|mpicc| ("TREEPIE_MPICC", mpicc)));
@@ -175,7 +178,7 @@ impl Job {
         let status = job.wait().expect("mpirun is a child");
         drop(finished);
         watchdog.join().ok();
-        std::fs::remove_dir_all(&beside).expect("the directory of the job");
+        std::fs::remove_dir_all(&side_channel).expect("the directory of the job");
         (Output { status, stdout: output, stderr: errors.join().unwrap_or_default() }, start.elapsed())
     }
 }

@@ -1,4 +1,4 @@
-//! Another user's code under the name of a shim: it must not run, and the job goes on or says why not.
+//! Another user's code under the name of a shim: it must not run, and the job continues or reports why not.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
@@ -39,8 +39,8 @@ pub(crate) fn run_all(job: &Job) {
 
 struct Attack<'a> {
     job: &'a Job,
-    /// Where all of it happens.
-    place: PathBuf,
+    /// The directory of the test.
+    directory: PathBuf,
     /// The name of the shim.
     name: String,
     mark: PathBuf,
@@ -48,38 +48,38 @@ struct Attack<'a> {
 
 impl Drop for Attack<'_> {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.place).ok();
+        fs::remove_dir_all(&self.directory).ok();
     }
 }
 
 impl<'a> Attack<'a> {
     fn new(job: &'a Job) -> Self {
-        let place = std::env::temp_dir().join(format!("treepie-planted-{}", std::process::id()));
-        make(&place, 0o755);
+        let directory = std::env::temp_dir().join(format!("treepie-planted-{}", std::process::id()));
+        make(&directory, 0o755);
         let prefix = if job.flavor == treepie_mpi::Flavor::OpenMpi { "openmpi-" } else { "mpich-" };
         let entries = fs::read_dir(&job.cache).expect("a cache").flatten();
         let name =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).find(|name| name.starts_with(prefix));
         let name = name.expect("jobs before have compiled the shim");
-        let source = place.join("planted.c");
+        let source = directory.join("planted.c");
         fs::write(&source, PLANTED).expect("it is written");
         let mut compiler = Command::new(&job.mpicc);
-        compiler.args(["-shared", "-fPIC", "-o"]).arg(place.join("planted.so")).arg(&source);
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(directory.join("planted.so")).arg(&source);
         assert!(compiler.status().expect("the compiler runs").success());
-        Self { job, mark: place.join("mark"), place, name }
+        Self { job, mark: directory.join("mark"), directory, name }
     }
 
-    /// Puts the file there, as another user's.
+    /// Puts the planted file into a directory, owned by another user.
     fn plant(&self, directory: &Path) {
         let file = directory.join(&self.name);
-        fs::copy(self.place.join("planted.so"), &file).expect("it is copied");
+        fs::copy(self.directory.join("planted.so"), &file).expect("it is copied");
         set_mode(&file, 0o755);
         give(&file);
     }
 
     fn job(&self, environment: &[(&'static str, Option<PathBuf>)]) -> Job {
-        // The directories of the attacks do not lie in the temporary one, unless an attack says so.
-        let elsewhere = self.place.join("elsewhere");
+        // The directories of the attacks are outside the temporary directory, unless an attack sets it.
+        let elsewhere = self.directory.join("elsewhere");
         fs::create_dir_all(&elsewhere).expect("a directory");
         let mut environment = [&[("TMPDIR", Some(elsewhere))], environment].concat();
         environment.push(("PLANTED_SHIM_MARK", Some(self.mark.clone())));
@@ -105,23 +105,23 @@ impl<'a> Attack<'a> {
         assert!(!output.status.success() && text.contains(line), "no line {line:?} in\n{text}");
     }
 
-    /// Planted by the user himself it runs: so the tests below would see it.
+    /// Planted by the user it runs: so the tests below would detect it.
     fn is_an_attack(&self) {
-        let own = self.place.join("own");
+        let own = self.directory.join("own");
         make(&own, 0o700);
-        fs::copy(self.place.join("planted.so"), own.join(&self.name)).expect("it is copied");
+        fs::copy(self.directory.join("planted.so"), own.join(&self.name)).expect("it is copied");
         let (output, _) = self.job(&[("TREEPIE_CACHE_DIR", Some(own))]).run("again", 2);
         assert!(!output.status.success() && self.mark.exists());
         fs::remove_file(&self.mark).expect("it is there");
     }
 
     fn in_the_users_cache(&self) {
-        let open = self.place.join("xdg");
+        let open = self.directory.join("xdg");
         make(&open, 0o777);
         make(&open.join("treepie"), 0o755);
         self.plant(&open.join("treepie"));
         give(&open.join("treepie"));
-        let temporary = self.place.join("tmp");
+        let temporary = self.directory.join("tmp");
         make(&temporary, 0o1777);
         let environment =
             [("TREEPIE_CACHE_DIR", None), ("XDG_CACHE_HOME", Some(open.clone())), ("TMPDIR", Some(temporary.clone()))];
@@ -135,7 +135,7 @@ impl<'a> Attack<'a> {
     }
 
     fn in_a_chosen_directory(&self) {
-        let (open, good) = (self.place.join("open"), self.place.join("good"));
+        let (open, good) = (self.directory.join("open"), self.directory.join("good"));
         make(&open, 0o777);
         make(&good, 0o755);
         self.plant(&open);
@@ -144,21 +144,21 @@ impl<'a> Attack<'a> {
         for directory in [open.clone(), good.join("../open"), good.join("link")] {
             self.is_refused(directory, &why);
         }
-        // Where the directory is trusted, the file is made anew.
+        // Where the directory is trusted, the file is rebuilt.
         self.plant(&good);
         let file = good.join(&self.name);
         self.goes_on(&[("TREEPIE_CACHE_DIR", Some(good))], &format!("{} belongs to user 54321", file.display()));
     }
 
-    /// Somebody was here first, so there is nowhere to keep a shim.
+    /// The directory belongs to another user, so there is no cache for a shim.
     fn in_the_temporary_directory(&self) {
-        let temporary = self.place.join("taken");
+        let temporary = self.directory.join("taken");
         let theirs = temporary.join("treepie-0");
         make(&temporary, 0o1777);
         make(&theirs, 0o777);
         self.plant(&theirs);
         give(&theirs);
-        let nowhere = self.place.join("planted.c/home");
+        let nowhere = self.directory.join("planted.c/home");
         let environment =
             [("TREEPIE_CACHE_DIR", None), ("XDG_CACHE_HOME", Some(nowhere)), ("TMPDIR", Some(temporary.clone()))];
         self.goes_on(&environment, &format!("{} belongs to user 54321", theirs.display()));
@@ -168,7 +168,7 @@ impl<'a> Attack<'a> {
     }
 
     fn of_a_careless_umask(&self) {
-        let cache = self.place.join("careless/cache");
+        let cache = self.directory.join("careless/cache");
         let careless = ["-c", "umask 000; exec \"$0\" \"$@\""];
         let mut command = Command::new("sh");
         command.args(careless).arg(&self.job.mpirun);
@@ -179,7 +179,7 @@ impl<'a> Attack<'a> {
         command.env(crate::PROGRAM, "again").env("TREEPIE_CACHE_DIR", &cache);
         assert!(command.output().expect("mpirun starts").status.success());
         for (path, mode) in [
-            (self.place.join("careless"), 0o700),
+            (self.directory.join("careless"), 0o700),
             (cache.clone(), 0o700),
             (cache.join("lock"), 0o600),
             (cache.join(&self.name), 0o600),

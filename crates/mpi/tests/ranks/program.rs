@@ -1,19 +1,19 @@
-//! What the ranks do: they drive the engine by hand, as the endpoint does, and check every byte and the order.
+//! The programs of the ranks: they drive the engine by hand, as the endpoint does, and check every byte and the order.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Span, hang_limit, hang_message};
-use treepie_fabric::{Event, Fabric, Head};
+use treepie_fabric::{Fabric, FabricEvent, RecordHeader};
 
-/// Whoever polls for this one keeps all that comes for later.
+/// Polling for this phase queues everything that arrives.
 const NO_PHASE: u32 = 0;
 
 /// Kinds of records.
 const DATA: u32 = 1;
-const OFFER: u32 = 2;
-const INVITE: u32 = 3;
+const RTS: u32 = 2;
+const CTS: u32 = 3;
 
 pub(crate) fn run(name: &str) -> ExitCode {
     let fabric = match treepie_mpi::start() {
@@ -31,8 +31,8 @@ pub(crate) fn run(name: &str) -> ExitCode {
             rank.transfers_of_all_lengths(3);
             rank.busy_sender(4);
         }
-        "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::Again))),
-        "fail" if rank.me == 1 => rank.fabric.fail(),
+        "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::AlreadyStarted))),
+        "fail" if rank.me == 1 => rank.fabric.announce_failure(),
         "vanish" if rank.me == 1 => return ExitCode::SUCCESS,
         "forget" if rank.me == 1 => {
             std::mem::forget(rank);
@@ -50,9 +50,9 @@ pub(crate) fn run(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What arrived, copied.
+/// An event, with its data copied.
 enum Arrival {
-    Record { from: u32, head: Head, body: Vec<u8> },
+    Record { from: u32, head: RecordHeader, body: Vec<u8> },
     Received { slot: u32, span: Span },
     Sent { slot: u32, span: Span },
 }
@@ -61,8 +61,8 @@ struct Rank {
     fabric: Box<dyn Fabric>,
     me: u32,
     size: u32,
-    /// Records of a later phase, sent by ranks that are further than this one.
-    early: VecDeque<(u32, Head, Vec<u8>)>,
+    /// Records of a later phase, from ranks that are ahead of this one.
+    early: VecDeque<(u32, RecordHeader, Vec<u8>)>,
     idle: u32,
     deadline: Instant,
 }
@@ -79,20 +79,20 @@ impl Rank {
         (0..self.size).filter(move |&rank| rank != me)
     }
 
-    /// Tells the others something without MPI.
-    fn say_beside(&self, what: &str) {
-        std::fs::write(beside(what), "").expect("a file beside MPI");
+    /// Signals the others without MPI.
+    fn signal_out_of_band(&self, what: &str) {
+        std::fs::write(side_channel_path(what), "").expect("a file beside MPI");
     }
 
-    /// Waits, without MPI, until somebody has said it.
-    fn hear_beside(&self, what: &str) {
-        while !beside(what).exists() {
+    /// Waits, without MPI, for a signal.
+    fn wait_out_of_band(&self, what: &str) {
+        while !side_channel_path(what).exists() {
             assert!(Instant::now() < self.deadline, "rank {}: {}", self.me, hang_message(what));
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The next arrival of a phase, after some rest if there is none.
+    /// The next event of a phase; pauses if there is none.
     fn next(&mut self, phase: u32) -> Option<Arrival> {
         assert!(Instant::now() < self.deadline, "rank {} waits too long in phase {phase}", self.me);
         if let Some(at) = self.early.iter().position(|(_, head, _)| head.context == phase) {
@@ -105,9 +105,9 @@ impl Rank {
                 self.idle += 1;
                 return None;
             }
-            Some(Event::Record { from, head, body }) => Arrival::Record { from, head, body: body.to_vec() },
-            Some(Event::BulkReceived { slot, span, tell_sender: false }) => Arrival::Received { slot, span },
-            Some(Event::BulkSent { slot, span }) => Arrival::Sent { slot, span },
+            Some(FabricEvent::Record { from, head, body }) => Arrival::Record { from, head, body: body.to_vec() },
+            Some(FabricEvent::BulkReceived { slot, span, tell_sender: false }) => Arrival::Received { slot, span },
+            Some(FabricEvent::BulkSent { slot, span }) => Arrival::Sent { slot, span },
             Some(other) => panic!("unexpected {other:?}"),
         };
         self.idle = 0;
@@ -120,15 +120,15 @@ impl Rank {
         }
     }
 
-    /// Sends a record that the channel has room for, if not at once then soon.
-    fn send(&mut self, to: u32, head: Head, body: &[u8]) {
+    /// Sends a record, retrying while the channel is full.
+    fn send(&mut self, to: u32, head: RecordHeader, body: &[u8]) {
         while !self.fabric.try_send(to, head, body) {
             assert!(Instant::now() < self.deadline, "rank {} cannot send", self.me);
             std::thread::yield_now();
         }
     }
 
-    /// Everybody sends `count` records of all lengths to everybody, and takes what comes in between.
+    /// All ranks send `count` records of all lengths to all others, and receive in between.
     fn records(&mut self, phase: u32, count: u32) {
         let mut sent = vec![0; self.size as usize];
         let mut expected = vec![0; self.size as usize];
@@ -136,7 +136,7 @@ impl Rank {
         while others.iter().any(|&peer| sent[peer as usize] < count || expected[peer as usize] < count) {
             for &to in &others {
                 let number = sent[to as usize];
-                let head = Head { kind: DATA, context: phase, tag: number, slot: to };
+                let head = RecordHeader { kind: DATA, context: phase, tag: number, slot: to };
                 let body = body_of(self.me, to, number, self.fabric.max_body());
                 if number < count && self.fabric.try_send(to, head, &body) {
                     sent[to as usize] += 1;
@@ -148,14 +148,14 @@ impl Rank {
         }
     }
 
-    /// Rank 0 sends to ranks that do not poll until nothing more goes in, and then on while they do.
+    /// Rank 0 sends to ranks that do not poll until the channel is full, and continues while they do.
     fn flood(&mut self, phase: u32, count: u32) {
         if self.me != 0 {
-            // What this rank has sent before may need it to poll, and the sender may still wait for that.
-            while !beside(&format!("the beginning of phase {phase}")).exists() {
+            // Earlier sends of this rank may need it to poll, and the sender may still wait for that.
+            while !side_channel_path(&format!("the beginning of phase {phase}")).exists() {
                 assert!(self.next(NO_PHASE).is_none());
             }
-            self.hear_beside(&format!("the end of the room in phase {phase}"));
+            self.wait_out_of_band(&format!("the end of the room in phase {phase}"));
             let mut expected = 0;
             while expected < count {
                 let Some(Arrival::Record { from: 0, head, body }) = self.next(phase) else { continue };
@@ -165,16 +165,16 @@ impl Rank {
             }
             return;
         }
-        self.say_beside(&format!("the beginning of phase {phase}"));
+        self.signal_out_of_band(&format!("the beginning of phase {phase}"));
         let mut refused = 0;
         for number in 0..count {
             for to in self.others() {
-                let head = Head { kind: DATA, context: phase, tag: number, slot: to };
+                let head = RecordHeader { kind: DATA, context: phase, tag: number, slot: to };
                 let body = long_body(to, number, self.fabric.max_body());
-                // It does not poll either: the channel itself has to go on.
+                // It does not poll either: the channel itself has to progress.
                 while !self.fabric.try_send(to, head, &body) {
                     if refused == 0 {
-                        self.say_beside(&format!("the end of the room in phase {phase}"));
+                        self.signal_out_of_band(&format!("the end of the room in phase {phase}"));
                     }
                     refused += 1;
                     assert!(Instant::now() < self.deadline, "the flood does not end");
@@ -183,7 +183,7 @@ impl Rank {
             }
         }
         if refused == 0 {
-            self.say_beside(&format!("the end of the room in phase {phase}"));
+            self.signal_out_of_band(&format!("the end of the room in phase {phase}"));
         }
         assert!(refused > 0 || self.size == 1, "everything went in");
     }
@@ -196,8 +196,8 @@ impl Rank {
         *number += 1;
     }
 
-    /// Everybody offers memory of all lengths that no record has to the next rank, and takes that of the one before. What a record
-    /// can carry is refused: it would be looked for among all that have come.
+    /// Each rank sends messages longer than any record to the next rank, and receives from the previous one. The fabric
+    /// refuses messages that a record can carry: MPI would match them against all unexpected records.
     fn transfers_of_all_lengths(&mut self, phase: u32) {
         if self.size == 1 {
             return;
@@ -205,9 +205,9 @@ impl Rank {
         let longest = self.fabric.max_body();
         let lengths = [longest + 1, longest + 7, 65_536, 65_543, 300_001, 1 << 20, (64 << 20) + 5];
         let (to, from) = ((self.me + 1) % self.size, (self.me + self.size - 1) % self.size);
-        let mut offered: Vec<Option<Span>> = lengths.iter().map(|&len| Some(memory(self.me, len))).collect();
+        let mut registered: Vec<Option<Span>> = lengths.iter().map(|&len| Some(memory(self.me, len))).collect();
         for (slot, &length) in lengths.iter().enumerate() {
-            let head = Head { kind: OFFER, context: phase, tag: 0, slot: slot as u32 };
+            let head = RecordHeader { kind: RTS, context: phase, tag: 0, slot: slot as u32 };
             self.send(to, head, &(length as u64).to_ne_bytes());
         }
         let refused = self.fabric.bulk_recv(from, 0, 0, Bytes::zeroed(longest, 8).into());
@@ -216,21 +216,20 @@ impl Rank {
         while sent < lengths.len() || received < lengths.len() {
             let Some(arrival) = self.next(phase) else { continue };
             match arrival {
-                Arrival::Record { from: peer, head, body } if head.kind == OFFER => {
+                Arrival::Record { from: peer, head, body } if head.kind == RTS => {
                     assert_eq!(peer, from);
                     let length = u64::from_ne_bytes(body.try_into().unwrap()) as usize;
                     let span = Bytes::zeroed(length, 8).into();
-                    let invite = self.fabric.bulk_recv(from, 0, head.slot, span).expect("tags enough");
-                    let words: Vec<u8> =
-                        invite.expect("the sender sends").iter().flat_map(|w| w.to_ne_bytes()).collect();
-                    self.send(from, Head { kind: INVITE, ..head }, &words);
+                    let cts = self.fabric.bulk_recv(from, 0, head.slot, span).expect("tags enough");
+                    let words: Vec<u8> = cts.expect("the sender sends").iter().flat_map(|w| w.to_ne_bytes()).collect();
+                    self.send(from, RecordHeader { kind: CTS, ..head }, &words);
                 }
-                Arrival::Record { from: peer, head, body } if head.kind == INVITE => {
+                Arrival::Record { from: peer, head, body } if head.kind == CTS => {
                     assert_eq!(peer, to);
                     let mut words = body.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
-                    let invite = std::array::from_fn(|_| words.next().unwrap());
-                    let span = offered[head.slot as usize].take().expect("invited once");
-                    self.fabric.bulk_send(to, head.slot, invite, span).expect("the invite is the peer's");
+                    let cts = std::array::from_fn(|_| words.next().unwrap());
+                    let span = registered[head.slot as usize].take().expect("one CTS for each");
+                    self.fabric.bulk_send(to, head.slot, cts, span).expect("the CTS is the peer's");
                 }
                 Arrival::Record { head, .. } => panic!("unexpected {head:?}"),
                 Arrival::Received { slot, span } => {
@@ -245,10 +244,10 @@ impl Rank {
         }
     }
 
-    /// The longest records arrive while their sender is busy elsewhere: it is, until all have said that they have them.
+    /// The longest records arrive while their sender is busy elsewhere: until all receivers have signalled.
     fn busy_sender(&mut self, phase: u32) {
         const COUNT: u32 = 8;
-        let head = Head { kind: DATA, context: phase, tag: 0, slot: 0 };
+        let head = RecordHeader { kind: DATA, context: phase, tag: 0, slot: 0 };
         if self.me == 0 {
             (1..self.size).for_each(|_| drop(self.wait(phase)));
             let body = vec![5; self.fabric.max_body()];
@@ -256,12 +255,13 @@ impl Rank {
                 self.send(to, head, b"go");
                 (0..COUNT).for_each(|_| self.send(to, head, &body));
             }
-            self.others().for_each(|rank| self.hear_beside(&format!("rank {rank} got the records of phase {phase}")));
+            self.others()
+                .for_each(|rank| self.wait_out_of_band(&format!("rank {rank} got the records of phase {phase}")));
         } else {
             self.send(0, head, b"ready");
             self.wait(phase);
             (0..COUNT).for_each(|_| drop(self.wait(phase)));
-            self.say_beside(&format!("rank {} got the records of phase {phase}", self.me));
+            self.signal_out_of_band(&format!("rank {} got the records of phase {phase}", self.me));
         }
     }
 
@@ -274,8 +274,8 @@ impl Rank {
     }
 
     fn leave(&mut self) {
-        self.fabric.depart();
-        while !self.fabric.departed() {
+        self.fabric.begin_finalize();
+        while !self.fabric.is_finalized() {
             assert!(Instant::now() < self.deadline, "rank {} cannot leave", self.me);
             assert!(self.fabric.poll().is_none(), "a late event");
             self.fabric.idle(0);
@@ -283,9 +283,9 @@ impl Rank {
     }
 }
 
-/// A file of the job's own.
-fn beside(what: &str) -> std::path::PathBuf {
-    let directory = std::env::var_os(crate::BESIDE).expect("the test names a directory");
+/// The path of a signal file of the job.
+fn side_channel_path(what: &str) -> std::path::PathBuf {
+    let directory = std::env::var_os(crate::SIDE_CHANNEL).expect("the test names a directory");
     std::path::Path::new(&directory).join(what.replace(' ', "-"))
 }
 
@@ -298,7 +298,7 @@ fn body_of(from: u32, to: u32, number: u32, longest: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u32 ^ mixed ^ (mixed >> 16)) as u8).collect()
 }
 
-/// Whatever the transport stores, not many of these fit.
+/// A body of which no transport can buffer many.
 fn long_body(to: u32, number: u32, length: usize) -> Vec<u8> {
     let mut body = vec![to as u8; length];
     body[..4].copy_from_slice(&number.to_ne_bytes());

@@ -1,12 +1,12 @@
-//! Whether a schedule says the same however it is asked.
+//! Whether a schedule is independent of the batches in which rounds are emitted.
 
-use super::{At, Fault};
-use crate::op::Rounds;
+use super::{ScheduleError, ScheduleLocation};
+use crate::op::RoundList;
 use crate::schedule::Schedule;
 
-/// A schedule must write the same rounds whether they are asked for one by one or together.
-pub(super) fn same_in_batches(schedule: &dyn Schedule) -> Result<(), Fault> {
-    let (mut all, mut one) = (Rounds::new(), Rounds::new());
+/// A schedule must emit the same rounds one by one and in a batch.
+pub(super) fn check_batch_invariance(schedule: &dyn Schedule) -> Result<(), ScheduleError> {
+    let (mut all, mut one) = (RoundList::new(), RoundList::new());
     for rank in 0..schedule.ranks() {
         for phase in 0..schedule.phases() {
             for lane in 0..schedule.phase(phase).lanes {
@@ -23,7 +23,7 @@ pub(super) fn same_in_batches(schedule: &dyn Schedule) -> Result<(), Fault> {
                     k >= all.len() || k >= one.len() || all.round(k) != one.round(k)
                 };
                 let round = (0..rounds).find(differs).unwrap_or(rounds);
-                return Err(Fault::Batches { at: At { rank, phase, lane, round } });
+                return Err(ScheduleError::BatchMismatch { at: ScheduleLocation { rank, phase, lane, round } });
             }
         }
     }

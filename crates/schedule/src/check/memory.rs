@@ -1,64 +1,64 @@
-//! A rank's buffers in a proof, which of them are the same memory, and who has touched them.
+//! A rank's buffers in a check: their aliasing, symbolic values and accesses.
 
-use super::value::Value;
-use crate::layout::Places;
-use crate::op::{Buf, Part};
-use crate::schedule::{Held, Operation, Schedule, held};
+use super::value::SymbolicValue;
+use crate::layout::BufferMap;
+use crate::op::{BlockRange, Buf};
+use crate::schedule::{BufferBlocks, Operation, Schedule, buffer_blocks};
 
-/// A range of elements of one of the rank's memories.
+/// A range of elements of one of the rank's memory areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cells {
-    memory: u32,
+pub(crate) struct ElementRange {
+    area: u32,
     start: u32,
     end: u32,
 }
 
-impl Cells {
+impl ElementRange {
     pub(crate) fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 }
 
-/// What an operation does with memory.
+/// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Access {
     Read,
-    /// Combines: several in one round take turns.
+    /// Combines: several updates in one round are serialized.
     Update,
     Write,
 }
 
-/// A lane's access to an element in a phase with several lanes, and the one before that.
+/// A lane's access to an element in a phase with several lanes: a node of a linked list.
 #[derive(Clone, Copy)]
-struct Touch {
+struct LaneAccess {
     lane: u32,
     access: Access,
     next: u32,
 }
 
-const NEVER: u32 = u32::MAX;
+const NO_ACCESS: u32 = u32::MAX;
 
-/// One of a rank's memories: elements, and for each what has touched it.
+/// A memory area of a rank: its values and their accesses.
 struct Area {
-    values: Vec<Value>,
-    /// The last round that touched it, and how: round << 2 | access.
-    rounds: Vec<u32>,
-    /// The last touch by a lane of this phase, a place in `touches`. Empty until a phase has several lanes.
-    lanes: Vec<u32>,
+    values: Vec<SymbolicValue>,
+    /// The last round that accessed each element, and how: round << 2 | access.
+    last_accesses: Vec<u32>,
+    /// The last access by a lane of this phase, an index into `lane_accesses`. Empty until a phase has several lanes.
+    lane_heads: Vec<u32>,
 }
 
 /// `In`, `Out` and scratch memory of a rank.
 pub(crate) struct Memory {
     areas: Vec<Area>,
-    /// For each buffer, the memory it lies in and where it begins there.
-    places: Vec<(usize, usize)>,
-    touches: Vec<Touch>,
+    /// For each buffer, its area and its offset in that.
+    buffers: Vec<(usize, usize)>,
+    lane_accesses: Vec<LaneAccess>,
     /// Rounds so far.
     round: u32,
 }
 
-fn index(buf: Buf) -> usize {
+fn buffer_index(buf: Buf) -> usize {
     match buf {
         Buf::In => 0,
         Buf::Out => 1,
@@ -67,47 +67,58 @@ fn index(buf: Buf) -> usize {
 }
 
 impl Memory {
-    pub(crate) fn new(places: Places<'_>, in_place: bool) -> Self {
-        let bufs = [Buf::In, Buf::Out].into_iter().chain((0..places.schedule.temporaries()).map(Buf::Tmp));
-        let sizes: Vec<usize> = bufs.map(|buf| places.size(buf)).collect();
+    pub(crate) fn new(buffer_map: BufferMap<'_>, in_place: bool) -> Self {
+        let bufs = [Buf::In, Buf::Out].into_iter().chain((0..buffer_map.schedule.scratch_buffers()).map(Buf::Tmp));
+        let sizes: Vec<usize> = bufs.map(|buf| buffer_map.buffer_len(buf)).collect();
         let mut at: Vec<(usize, usize)> = (0..sizes.len()).map(|i| (i, 0)).collect();
         if in_place {
-            alias(places, &mut at);
+            alias(buffer_map, &mut at);
         }
-        let area = |size| Area { values: vec![Value::NOTHING; size], rounds: vec![0; size], lanes: Vec::new() };
-        Self { areas: sizes.into_iter().map(area).collect(), places: at, touches: Vec::new(), round: 0 }
+        let area = |size| Area {
+            values: vec![SymbolicValue::UNDEFINED; size],
+            last_accesses: vec![0; size],
+            lane_heads: Vec::new(),
+        };
+        Self { areas: sizes.into_iter().map(area).collect(), buffers: at, lane_accesses: Vec::new(), round: 0 }
     }
 
-    /// Adds where a part lies, in the order of its positions.
-    pub(crate) fn locate(&self, places: Places<'_>, part: Part, into: &mut Vec<Cells>) {
-        let (memory, base) = self.places[index(part.buf)];
-        places.ranges(part, |range| {
+    /// Appends the element ranges of a block range, in the order of its positions.
+    pub(crate) fn locate(&self, buffer_map: BufferMap<'_>, part: BlockRange, into: &mut Vec<ElementRange>) {
+        let (area, base) = self.buffers[buffer_index(part.buf)];
+        buffer_map.ranges(part, |range| {
             let (start, end) = ((base + range.start) as u32, (base + range.end) as u32);
-            into.push(Cells { memory: memory as u32, start, end });
+            into.push(ElementRange { area: area as u32, start, end });
         });
     }
 
-    pub(crate) fn get(&self, buf: Buf, element: usize) -> Value {
-        let (memory, base) = self.places[index(buf)];
-        self.areas[memory].values[base + element]
+    pub(crate) fn get(&self, buf: Buf, element: usize) -> SymbolicValue {
+        let (area, base) = self.buffers[buffer_index(buf)];
+        self.areas[area].values[base + element]
     }
 
-    pub(crate) fn set(&mut self, buf: Buf, element: usize, value: Value) {
-        let (memory, base) = self.places[index(buf)];
-        self.areas[memory].values[base + element] = value;
+    pub(crate) fn set(&mut self, buf: Buf, element: usize, value: SymbolicValue) {
+        let (area, base) = self.buffers[buffer_index(buf)];
+        self.areas[area].values[base + element] = value;
     }
 
-    pub(crate) fn read(&self, cells: &[Cells], into: &mut Vec<Value>) {
-        for cells in cells {
-            into.extend_from_slice(&self.areas[cells.memory as usize].values[cells.start as usize..cells.end as usize]);
+    pub(crate) fn read(&self, elements: &[ElementRange], into: &mut Vec<SymbolicValue>) {
+        for elements in elements {
+            into.extend_from_slice(
+                &self.areas[elements.area as usize].values[elements.start as usize..elements.end as usize],
+            );
         }
     }
 
-    /// The elements of these cells, to be changed.
-    pub(crate) fn each(&mut self, cells: &[Cells], mut change: impl FnMut(usize, &mut Value)) {
+    /// Calls `change` with the index and value of each element.
+    pub(crate) fn for_each_mut(
+        &mut self,
+        elements: &[ElementRange],
+        mut change: impl FnMut(usize, &mut SymbolicValue),
+    ) {
         let mut n = 0;
-        for cells in cells {
-            for value in &mut self.areas[cells.memory as usize].values[cells.start as usize..cells.end as usize] {
+        for elements in elements {
+            for value in &mut self.areas[elements.area as usize].values[elements.start as usize..elements.end as usize]
+            {
                 change(n, value);
                 n += 1;
             }
@@ -119,22 +130,24 @@ impl Memory {
         self.round += 1;
     }
 
-    /// A phase with several lanes begins: what was before is over.
+    /// A phase with several lanes begins: earlier accesses are complete.
     pub(crate) fn next_phase(&mut self) {
-        self.touches.clear();
+        self.lane_accesses.clear();
         for area in &mut self.areas {
-            area.lanes.clear();
-            area.lanes.resize(area.values.len(), NEVER);
+            area.lane_heads.clear();
+            area.lane_heads.resize(area.values.len(), NO_ACCESS);
         }
     }
 
-    /// Notes an access in this round. Finds the element that another operation of the round touches too, where not both
-    /// may.
-    pub(crate) fn touch_in_round(&mut self, cells: &[Cells], access: Access) -> Result<(), usize> {
+    /// Records an access in this round. An error is the index of an element to which another operation of the round has
+    /// a conflicting access.
+    pub(crate) fn record_round_access(&mut self, elements: &[ElementRange], access: Access) -> Result<(), usize> {
         let mut n = 0;
-        for cells in cells {
-            for last in &mut self.areas[cells.memory as usize].rounds[cells.start as usize..cells.end as usize] {
-                // Two may read, and two may combine, one after the other.
+        for elements in elements {
+            for last in
+                &mut self.areas[elements.area as usize].last_accesses[elements.start as usize..elements.end as usize]
+            {
+                // Two reads, or two serialized updates, do not conflict.
                 if *last >> 2 == self.round && (*last & 3 != access as u32 || access == Access::Write) {
                     return Err(n);
                 }
@@ -145,33 +158,36 @@ impl Memory {
         Ok(())
     }
 
-    /// Notes an access by a lane. Finds the element that another lane touches which may be open at the same time.
-    pub(crate) fn touch_in_lane(
+    /// Records an access by a lane. An error is the index of an element to which another lane that may be open
+    /// concurrently has a conflicting access.
+    pub(crate) fn record_lane_access(
         &mut self,
-        cells: &[Cells],
+        elements: &[ElementRange],
         access: Access,
         lane: u32,
         window: u32,
     ) -> Result<(), usize> {
         let mut n = 0;
-        for cells in cells {
-            for head in &mut self.areas[cells.memory as usize].lanes[cells.start as usize..cells.end as usize] {
+        for elements in elements {
+            for head in
+                &mut self.areas[elements.area as usize].lane_heads[elements.start as usize..elements.end as usize]
+            {
                 let mut at = *head;
-                let mut known = false;
-                while at != NEVER {
-                    let touch = self.touches[at as usize];
-                    if touch.lane == lane {
-                        known |= touch.access == access;
-                    } else if touch.lane.abs_diff(lane) < window
-                        && (access != Access::Read || touch.access != Access::Read)
+                let mut recorded = false;
+                while at != NO_ACCESS {
+                    let previous = self.lane_accesses[at as usize];
+                    if previous.lane == lane {
+                        recorded |= previous.access == access;
+                    } else if previous.lane.abs_diff(lane) < window
+                        && (access != Access::Read || previous.access != Access::Read)
                     {
                         return Err(n);
                     }
-                    at = touch.next;
+                    at = previous.next;
                 }
-                if !known {
-                    self.touches.push(Touch { lane, access, next: *head });
-                    *head = self.touches.len() as u32 - 1;
+                if !recorded {
+                    self.lane_accesses.push(LaneAccess { lane, access, next: *head });
+                    *head = self.lane_accesses.len() as u32 - 1;
                 }
                 n += 1;
             }
@@ -180,46 +196,46 @@ impl Memory {
     }
 }
 
-/// Lets buffers be the same memory where callers may have them so.
-fn alias(places: Places<'_>, at: &mut [(usize, usize)]) {
-    let Places { schedule, layouts, rank } = places;
-    let (input, output) = (index(Buf::In), index(Buf::Out));
+/// Makes buffers alias as the in-place form of the operation does.
+fn alias(buffer_map: BufferMap<'_>, at: &mut [(usize, usize)]) {
+    let BufferMap { schedule, layouts, rank } = buffer_map;
+    let (input, output) = (buffer_index(Buf::In), buffer_index(Buf::Out));
     match schedule.operation() {
         Operation::Allreduce | Operation::Scan | Operation::Exscan => at[input] = (output, 0),
         Operation::Reduce { root } if rank == root => at[input] = (output, 0),
         Operation::Allgather => at[input] = (output, layouts.output.offset(rank)),
         Operation::Gather { root } if rank == root => at[input] = (output, layouts.output.offset(rank)),
         Operation::Scatter { root } if rank == root => at[output] = (input, layouts.input.offset(rank)),
-        Operation::ReduceScatter if works_in_input(schedule, rank) => at[index(Buf::Tmp(0))] = (input, 0),
+        Operation::ReduceScatter if scratch_aliases_input(schedule, rank) => at[buffer_index(Buf::Tmp(0))] = (input, 0),
         _ => {}
     }
 }
 
-/// Whether the first scratch buffer is as large as the input and in its order. The input may be overwritten when the
-/// result takes its place, and serves as that buffer then.
-fn works_in_input(schedule: &dyn Schedule, rank: u32) -> bool {
-    schedule.temporaries() > 0 && held(schedule, rank, Buf::Tmp(0)) == Held::all(schedule.blocks())
+/// Whether the first scratch buffer has the size and order of the input. In place the input may be overwritten, so it
+/// serves as that buffer.
+fn scratch_aliases_input(schedule: &dyn Schedule, rank: u32) -> bool {
+    schedule.scratch_buffers() > 0 && buffer_blocks(schedule, rank, Buf::Tmp(0)) == BufferBlocks::all(schedule.blocks())
 }
 
-/// A block of a part that the rank's buffer has no room for, if there is one.
-pub(crate) fn outside(places: Places<'_>, part: Part) -> Option<u32> {
+/// A block of a block range that is not in the rank's buffer, if there is one.
+pub(crate) fn out_of_bounds_block(buffer_map: BufferMap<'_>, part: BlockRange) -> Option<u32> {
     if part.len == 0 {
         return None;
     }
-    if part.of == 0 || part.seg >= part.of {
+    if part.segments == 0 || part.segment >= part.segments {
         return Some(part.lo);
     }
-    let (lo, len) = match held(places.schedule, places.rank, part.buf) {
-        Held::Nothing => return Some(part.lo),
-        Held::Own => (places.rank, 1),
-        Held::Positions { view: 0, lo, len } => (lo, len),
-        Held::Positions { view, lo, len } => {
+    let (lo, len) = match buffer_blocks(buffer_map.schedule, buffer_map.rank, part.buf) {
+        BufferBlocks::Empty => return Some(part.lo),
+        BufferBlocks::OwnBlock => (buffer_map.rank, 1),
+        BufferBlocks::ViewRange { view: 0, lo, len } => (lo, len),
+        BufferBlocks::ViewRange { view, lo, len } => {
             let inside = part.view == view && part.lo >= lo && part.lo + part.len <= lo + len;
             return (!inside).then_some(part.lo);
         }
     };
     let mut found = None;
-    let mut look = |first: u32, blocks: u32| {
+    let mut check = |first: u32, blocks: u32| {
         if first < lo {
             found.get_or_insert(first);
         } else if first + blocks > lo + len {
@@ -227,9 +243,9 @@ pub(crate) fn outside(places: Places<'_>, part: Part) -> Option<u32> {
         }
     };
     if part.view == 0 {
-        look(part.lo, part.len);
+        check(part.lo, part.len);
     } else {
-        places.schedule.runs(part.view, part.lo, part.len, &mut |run| look(run.block, run.blocks));
+        buffer_map.schedule.resolve_view(part.view, part.lo, part.len, &mut |run| check(run.block, run.blocks));
     }
     found
 }

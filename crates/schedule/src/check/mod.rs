@@ -1,52 +1,52 @@
-//! Proves a schedule: by running it on elements that know whose contributions they hold.
+//! Verifies a schedule by symbolic execution: each element records whose contributions it holds.
 //!
-//! No message is buffered: a send ends when its receive has begun. As nothing is received from just anybody, whether such
-//! a run comes to an end does not depend on who is faster, so one run shows that there is no deadlock. What operations
-//! read and write while they go on is compared for all that may go on at once, so one run also shows that there is no
-//! race: within a round, and between the lanes of a phase that may be open together.
+//! Sends are synchronous: a send completes when its receive has started. There are no wildcard receives, so whether the
+//! execution terminates does not depend on timing, and one execution proves the absence of deadlock. The accesses of
+//! all operations that may be concurrent are compared, so one execution also proves the absence of races: within a
+//! round, and between the lanes of a phase that may be open together.
 //!
-//! A schedule may not write `In`: it is the caller's. In place, where `In` and `Out` are the same memory, it writes `Out`.
-//! An all-to-all in place is no different from one that is not: the caller has to give it a copy of the input.
+//! A schedule must not write `In`, the caller's send buffer. In place, where `In` and `Out` alias, it writes `Out`.
+//! An all-to-all in place is verified as one that is not: the caller has to pass a copy of the input.
 //!
 //! A proof is for given block lengths, which should include 0, 1 and some that nothing divides.
 
 mod batches;
 mod contract;
 mod memory;
-mod named;
-mod run;
+mod op_access;
 mod staging;
 mod value;
+mod verifier;
 
-pub use value::MOST_RANKS;
+pub use value::MAX_RANKS;
 
-use crate::layout::Layouts;
+use crate::layout::BlockLayouts;
 use crate::schedule::Schedule;
 
-/// What is proved beyond the result itself.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
-    /// Buffers are the same memory where callers may have them so.
+pub struct CheckOptions {
+    /// Buffers alias where the operation's in-place form lets them.
     pub in_place: bool,
 }
 
-/// What was found out about a right schedule.
+/// Properties of a correct schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// Contributions are combined in the order of ranks, so that the operator need not commute.
-    pub ordered: bool,
-    /// Of an allreduce: each element was combined in the same way on all ranks, so that rounding gives all the same result.
-    /// True of other operations.
-    pub same: bool,
+pub struct CheckReport {
+    /// Contributions are combined in rank order, so the operator need not commute.
+    pub rank_ordered: bool,
+    /// For an allreduce: all ranks combine each element in the same order, so rounding gives identical results. True
+    /// for other operations.
+    pub identical_results: bool,
     /// Messages of all ranks.
     pub messages: u64,
-    /// The most elements that a rank may have to hold at once of operands that it has received.
+    /// The maximum number of elements of received operands that a rank has to buffer.
     pub staging: usize,
 }
 
-/// Where in a schedule.
+/// A location in a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct At {
+pub struct ScheduleLocation {
     /// The rank.
     pub rank: u32,
     /// The phase.
@@ -57,150 +57,154 @@ pub struct At {
     pub round: u32,
 }
 
-impl std::fmt::Display for At {
+impl std::fmt::Display for ScheduleLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "rank {}, phase {}, lane {}, round {}", self.rank, self.phase, self.lane, self.round)
     }
 }
 
-/// What is wrong with a schedule.
+/// An error in a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
-    /// A message that the peer, which has ended, never takes or sends.
-    #[error("{at}: a message {direction} rank {peer} ({what}) that rank {peer} knows nothing of")]
-    Unpaired {
-        /// Who waits.
-        at: At,
+pub enum ScheduleError {
+    /// A message that its peer, which has finished, never receives or sends.
+    #[error("{at}: unmatched message {direction} rank {peer} ({what})")]
+    UnmatchedMessage {
+        /// The waiting operation.
+        at: ScheduleLocation,
         /// `to` or `from`.
         direction: &'static str,
         /// The peer.
         peer: u32,
-        /// What it is about.
+        /// The block.
         what: String,
     },
     /// Ranks wait for each other.
     #[error("deadlock: {at} waits for a message {direction} rank {peer} ({what})")]
     Deadlock {
-        /// One of those who wait.
-        at: At,
+        /// One of the waiting operations.
+        at: ScheduleLocation,
         /// `to` or `from`.
         direction: &'static str,
-        /// For whom.
+        /// The peer.
         peer: u32,
-        /// What the message is about.
+        /// The block.
         what: String,
     },
     /// Sender and receiver disagree about the length.
-    #[error("{at}: {got} elements from rank {peer} for {room} ({what})")]
-    Length {
+    #[error("{at}: received {got} elements from rank {peer}, expected {expected} ({what})")]
+    LengthMismatch {
         /// The receiver.
-        at: At,
+        at: ScheduleLocation,
         /// The sender.
         peer: u32,
         /// Elements sent.
         got: usize,
         /// Elements expected.
-        room: usize,
-        /// Where to.
+        expected: usize,
+        /// The block.
         what: String,
     },
-    /// A message to or from nobody, or the rank itself, which has to copy instead.
-    #[error("{at}: a message to or from rank {peer}, where another one of {ranks} ranks must be")]
-    Peer {
+    /// A message to or from a rank that does not exist, or the rank itself, which has to copy instead.
+    #[error("{at}: invalid peer {peer}: expected another one of {ranks} ranks")]
+    InvalidPeer {
         /// Where.
-        at: At,
+        at: ScheduleLocation,
         /// The peer.
         peer: u32,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: u32,
     },
-    /// A part that the buffer has no room for.
+    /// A block range that is not in the buffer.
     #[error("{at}: block {block} is not in {buf}")]
-    Outside {
+    OutOfBounds {
         /// Where.
-        at: At,
+        at: ScheduleLocation,
         /// The buffer.
         buf: String,
         /// The block, or the position of a view.
         block: u32,
     },
-    /// The caller's input would be overwritten.
-    #[error("{at}: writes block {block} of In, which is the caller's")]
-    Input {
-        /// Who writes.
-        at: At,
+    /// The caller's send buffer would be overwritten.
+    #[error("{at}: writes block {block} of In, the caller's send buffer")]
+    InputWritten {
+        /// The writing operation.
+        at: ScheduleLocation,
         /// The block.
         block: u32,
     },
-    /// The schedule writes other rounds, or another number of them, when it is asked for several at once.
-    #[error("{at}: is written differently alone and together with other rounds")]
-    Batches {
+    /// The schedule emits other rounds, or another number of them, when several are requested at once.
+    #[error("{at}: emitted differently alone and in a batch of rounds")]
+    BatchMismatch {
         /// The round.
-        at: At,
+        at: ScheduleLocation,
     },
-    /// Something is read that was never written.
-    #[error("{at}: reads block {block} of {buf}, where nothing has been written")]
-    Undefined {
-        /// Who reads.
-        at: At,
+    /// A read of elements that were never written.
+    #[error("{at}: reads uninitialized block {block} of {buf}")]
+    UninitializedRead {
+        /// The reading operation.
+        at: ScheduleLocation,
         /// The buffer.
         buf: String,
         /// The block.
         block: u32,
     },
-    /// Two operations that may go on at once touch the same memory, and one writes.
-    #[error("{at}: two operations at once on block {block} of {buf}")]
+    /// Two operations that may be concurrent access the same memory, and one writes.
+    #[error("{at}: data race on block {block} of {buf}")]
     Race {
-        /// Where the second begins.
-        at: At,
+        /// The second operation.
+        at: ScheduleLocation,
         /// The buffer.
         buf: String,
         /// The block.
         block: u32,
     },
-    /// A contribution would be counted twice.
-    #[error("{at}: rank {twice}'s contribution to block {block} is combined twice")]
-    Twice {
+    /// A contribution would be combined twice.
+    #[error("{at}: rank {contributor}'s contribution to block {block} is combined twice")]
+    DuplicateContribution {
         /// Where.
-        at: At,
-        /// Whose.
-        twice: u32,
+        at: ScheduleLocation,
+        /// The rank that contributed it.
+        contributor: u32,
         /// The block.
         block: u32,
     },
-    /// Different things are combined, or sides of a copy differ in length.
+    /// Operands are different elements, or the two ranges of a copy differ in length.
     #[error("{at}: combines different elements into block {block}")]
-    Mixed {
+    ElementMismatch {
         /// Where.
-        at: At,
+        at: ScheduleLocation,
         /// The block.
         block: u32,
     },
     /// The result is wrong.
     #[error("rank {rank} ends with {what} in block {block}")]
-    Result {
-        /// Whose result.
+    WrongResult {
+        /// The rank.
         rank: u32,
         /// The block.
         block: u32,
-        /// What is there instead of the right thing.
+        /// What the block holds instead of the result.
         what: String,
     },
-    /// A rank leaves a barrier that another has not come to.
-    #[error("rank {rank} leaves the barrier without knowing that rank {missing} has come")]
-    Early {
-        /// Who leaves.
+    /// A rank leaves a barrier that another may not have entered.
+    #[error("rank {rank} may leave the barrier before rank {missing} enters it")]
+    EarlyExit {
+        /// The rank that leaves.
         rank: u32,
-        /// Who may not have come.
+        /// The rank that may not have entered.
         missing: u32,
     },
 }
 
-/// Proves a schedule for given block lengths, or says what is wrong with it.
+/// Verifies a schedule for given block lengths.
 ///
-/// `layouts` gives the lengths for each rank; they are the same for all but an all-to-all of unequal counts.
-pub fn check(schedule: &dyn Schedule, layouts: &dyn Fn(u32) -> Layouts, mode: Mode) -> Result<Proof, Fault> {
-    assert!(schedule.ranks() <= MOST_RANKS, "a proof can have {MOST_RANKS} ranks");
-    run::Run::new(schedule, layouts, mode).prove()
+/// `layouts` gives the lengths for each rank; they are equal except for an all-to-all of unequal counts.
+pub fn check(
+    schedule: &dyn Schedule,
+    layouts: &dyn Fn(u32) -> BlockLayouts,
+    options: CheckOptions,
+) -> Result<CheckReport, ScheduleError> {
+    assert!(schedule.ranks() <= MAX_RANKS, "the checker supports at most {MAX_RANKS} ranks");
+    verifier::Verifier::new(schedule, layouts, options).verify()
 }

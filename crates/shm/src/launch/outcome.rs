@@ -5,19 +5,19 @@ use std::fmt;
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum JobOutcome {
     /// Every rank exited with status 0.
     Success,
-    /// A rank failed. Of several, it is the one that was seen first; others may have failed because of it.
+    /// A rank failed. Of several, the one seen first; others may have failed in consequence.
     Failed {
         /// The rank.
         rank: u32,
         /// How it ended.
-        end: End,
-        /// Whether other ranks had not ended by then, so that they were ended.
-        others_ended: bool,
+        end: RankExit,
+        /// Whether other ranks were still running and were terminated.
+        others_terminated: bool,
     },
-    /// The launcher was asked to end by a signal.
+    /// A signal to the launcher ended the job.
     Interrupted {
         /// The signal's number.
         signal: i32,
@@ -29,20 +29,20 @@ const PANICKED: i32 = 101;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RankExit {
     /// It exited with this status.
     Exited(i32),
     /// A signal of this number killed it.
     Killed(i32),
 }
 
-impl Outcome {
-    /// What the launcher should exit with: 0, the failed rank's status, or 128 + the signal's number.
+impl JobOutcome {
+    /// The exit status of the launcher: 0, the failed rank's status, or 128 + the signal's number.
     pub fn status(&self) -> i32 {
         match *self {
             Self::Success => 0,
-            Self::Failed { end: End::Exited(status), .. } => status,
-            Self::Failed { end: End::Killed(signal), .. } | Self::Interrupted { signal } => 128 + signal,
+            Self::Failed { end: RankExit::Exited(status), .. } => status,
+            Self::Failed { end: RankExit::Killed(signal), .. } | Self::Interrupted { signal } => 128 + signal,
         }
     }
 
@@ -52,33 +52,33 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for JobOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Success => write!(f, "all ranks exited with status 0"),
-            Self::Failed { rank, end, others_ended } => {
+            Self::Failed { rank, end, others_terminated } => {
                 write!(f, "rank {rank} {end}")?;
-                if others_ended { write!(f, "; the other ranks were ended") } else { Ok(()) }
+                if others_terminated { write!(f, "; the other ranks were ended") } else { Ok(()) }
             }
-            Self::Interrupted { signal } => write!(f, "interrupted by {}; all ranks were ended", Named(signal)),
+            Self::Interrupted { signal } => write!(f, "interrupted by {}; all ranks were ended", SignalDisplay(signal)),
         }
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for RankExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Exited(PANICKED) => write!(f, "exited with status {PANICKED} (a panic)"),
             Self::Exited(status) => write!(f, "exited with status {status}"),
-            Self::Killed(signal) => write!(f, "was killed by {}", Named(signal)),
+            Self::Killed(signal) => write!(f, "was killed by {}", SignalDisplay(signal)),
         }
     }
 }
 
-/// A signal as people know it: number and name.
-struct Named(i32);
+/// Displays a signal by number and name.
+struct SignalDisplay(i32);
 
-impl fmt::Display for Named {
+impl fmt::Display for SignalDisplay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match signal_name(self.0) {
             Some(name) => write!(f, "signal {} ({name})", self.0),
@@ -130,21 +130,21 @@ mod tests {
 
     #[test]
     fn statuses_follow_the_shell() {
-        assert_eq!(Outcome::Success.status(), 0);
-        assert_eq!(Outcome::Failed { rank: 2, end: End::Exited(3), others_ended: true }.status(), 3);
-        assert_eq!(Outcome::Failed { rank: 2, end: End::Killed(9), others_ended: true }.status(), 137);
-        assert_eq!(Outcome::Interrupted { signal: 2 }.status(), 130);
+        assert_eq!(JobOutcome::Success.status(), 0);
+        assert_eq!(JobOutcome::Failed { rank: 2, end: RankExit::Exited(3), others_terminated: true }.status(), 3);
+        assert_eq!(JobOutcome::Failed { rank: 2, end: RankExit::Killed(9), others_terminated: true }.status(), 137);
+        assert_eq!(JobOutcome::Interrupted { signal: 2 }.status(), 130);
     }
 
     #[test]
     fn one_line_names_rank_and_signal() {
-        let killed = Outcome::Failed { rank: 3, end: End::Killed(9), others_ended: true };
+        let killed = JobOutcome::Failed { rank: 3, end: RankExit::Killed(9), others_terminated: true };
         assert_eq!(killed.to_string(), "rank 3 was killed by signal 9 (SIGKILL); the other ranks were ended");
-        let alone = Outcome::Failed { rank: 0, end: End::Exited(3), others_ended: false };
+        let alone = JobOutcome::Failed { rank: 0, end: RankExit::Exited(3), others_terminated: false };
         assert_eq!(alone.to_string(), "rank 0 exited with status 3");
-        assert_eq!(End::Killed(40).to_string(), "was killed by signal 40");
-        assert_eq!(End::Exited(101).to_string(), "exited with status 101 (a panic)");
-        let interrupted = Outcome::Interrupted { signal: 2 };
+        assert_eq!(RankExit::Killed(40).to_string(), "was killed by signal 40");
+        assert_eq!(RankExit::Exited(101).to_string(), "exited with status 101 (a panic)");
+        let interrupted = JobOutcome::Interrupted { signal: 2 };
         assert_eq!(interrupted.to_string(), "interrupted by signal 2 (SIGINT); all ranks were ended");
     }
 }

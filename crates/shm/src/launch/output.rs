@@ -1,12 +1,13 @@
-//! Lines of the ranks on the way from their pipes to the launcher's output: whole, and with labels where those are wanted.
+//! Forwards the ranks' output from their pipes to the launcher's output: in whole lines, and with labels where those
+//! are wanted.
 //!
-//! Without labels what one rank writes to one stream comes out byte for byte, as long as no other rank's line comes between: a
-//! line that has no end, or is longer than [`LONGEST_LINE`], gets one only where another line follows it.
+//! Without labels, what one rank writes to one stream is forwarded byte for byte, as long as no other rank's line comes
+//! between: a line that has no end, or is longer than [`MAX_LINE`], gets one only where another line follows it.
 //!
-//! A [`Sink`] is a place where output goes; standard output and standard error are one sink when both are the same
-//! terminal or file, so that a line is never broken by another. What waits to be written to a sink is bounded: while it
-//! is full, its pipes are not read, and ranks that write more wait as they would for a slow terminal. Nothing here
-//! blocks, so that the launcher stays able to end the job.
+//! A [`Sink`] is a destination of output; standard output and standard error are one sink when both are the same
+//! terminal or file, so that a line is never broken by another. A sink's buffer is bounded: while it is full, its pipes
+//! are not read, and ranks that write more wait as they would for a slow terminal. Nothing here blocks, so that the
+//! launcher can always end the job.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,23 +19,23 @@ use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::stdio;
 
-use super::descriptors::Descriptors;
+use super::fd_limit::FdLimit;
 use super::signals::Signals;
-use super::{Label, Launch, LaunchError};
+use super::{LabelMode, Launch, LaunchError};
 
-/// A sink that has this much waiting takes no more for now.
-const FULL: usize = 256 << 10;
-/// A longer line may be broken, or a rank that never ends its line would fill the memory.
-const LONGEST_LINE: usize = 1 << 20;
-/// Written at a time: a pipe that is ready for writing takes at least so much without blocking.
-const PIECE: usize = 4096;
-/// Read at a time.
-const CHUNK: usize = 256 << 10;
-/// What the pipes of a few ranks hold, so that writer and launcher take turns less often; a user has 64 MiB for all pipes, by
-/// default, and 64 KiB for each is what one gets anyhow.
-const PIPE: usize = 256 << 10;
-const FEW: usize = 64;
-const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// A sink with this much pending output reads no more for now.
+const HIGH_WATERMARK: usize = 256 << 10;
+/// A longer line may be broken; otherwise a rank that never ends its line would fill the memory.
+const MAX_LINE: usize = 1 << 20;
+/// Bytes per write: a pipe that is ready for writing takes at least this much without blocking.
+const WRITE_CHUNK: usize = 4096;
+/// Bytes per read.
+const READ_CHUNK: usize = 256 << 10;
+/// Capacity of the pipes of a few ranks, so that writer and launcher alternate less often; a user has 64 MiB for all
+/// pipes by default, and 64 KiB is the default of each.
+const LARGE_PIPE: usize = 256 << 10;
+const MAX_LARGE_PIPES: usize = 64;
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The two streams of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,10 @@ pub(super) enum Stream {
     Err,
 }
 
-/// Passes on what ranks write; made without sinks when they write to the launcher's descriptors themselves.
-pub(super) struct Output {
+/// Forwards what ranks write; has no sinks when they write to the launcher's descriptors themselves.
+pub(super) struct OutputForwarder {
     sinks: Vec<Sink>,
-    /// Which of the sinks a stream goes to, if not to the launcher's descriptor.
+    /// The sink of a stream, if not the launcher's descriptor.
     out: Option<usize>,
     err: Option<usize>,
 }
@@ -54,39 +55,39 @@ pub(super) struct Output {
 struct Sink {
     target: BorrowedFd<'static>,
     labelled: bool,
-    /// How much may be written at a time without waiting.
-    piece: usize,
-    /// All pipes that lead here.
+    /// Bytes that may be written at a time without blocking.
+    write_chunk: usize,
+    /// The epoll descriptor of all pipes of this sink.
     pipes: OwnedFd,
-    /// By the number that `pipes` knows them by; `None` once a pipe has ended.
+    /// By their number in `pipes`; `None` once a pipe is closed.
     sources: Vec<Option<Source>>,
-    /// Lines; those before `written` are gone already.
-    waiting: Vec<u8>,
+    /// Lines; those before `written` are already written.
+    pending: Vec<u8>,
     written: usize,
-    /// Whose line it is that has no end yet, if the last one has none.
-    open: Option<usize>,
-    /// Nobody takes what is written here any more.
+    /// The source of the last line, if that has no end yet.
+    open_line: Option<usize>,
+    /// The reader has closed the output, or writing failed.
     broken: bool,
-    /// Why, if it is not that the reader has gone.
+    /// The error, if it is not that the reader has closed.
     failure: Option<io::Error>,
-    /// What is being read.
+    /// The read buffer.
     chunk: Vec<u8>,
 }
 
 struct Source {
     pipe: OwnedFd,
-    lines: Lines,
+    lines: LineBuffer,
 }
 
-impl Output {
+impl OutputForwarder {
     pub(super) fn new(launch: &Launch) -> io::Result<Self> {
         let mut output = Self { sinks: Vec::new(), out: None, err: None };
-        let asked = launch.label == Label::Always;
-        let is_possible = Descriptors::suffice(2 * u64::from(launch.ranks));
+        let asked = launch.label == LabelMode::Always;
+        let is_possible = FdLimit::is_sufficient_for(2 * u64::from(launch.ranks));
         if (launch.unbuffered || !is_possible) && !asked {
             return Ok(output);
         }
-        let labelled = |is_terminal: bool| asked || launch.label == Label::Auto && is_terminal;
+        let labelled = |is_terminal: bool| asked || launch.label == LabelMode::Auto && is_terminal;
         let out = output.add_sink(stdio::stdout(), labelled(io::stdout().is_terminal()))?;
         output.out = Some(out);
         output.err = if same_file(stdio::stdout(), stdio::stderr()) {
@@ -98,35 +99,35 @@ impl Output {
     }
 
     fn add_sink(&mut self, target: BorrowedFd<'static>, labelled: bool) -> io::Result<usize> {
-        // A file takes everything at once.
+        // A regular file accepts any amount at once.
         let is_file = fstat(target).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
         self.sinks.push(Sink {
             target,
             labelled,
-            piece: if is_file { usize::MAX } else { PIECE },
+            write_chunk: if is_file { usize::MAX } else { WRITE_CHUNK },
             pipes: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             sources: Vec::new(),
-            waiting: Vec::new(),
+            pending: Vec::new(),
             written: 0,
-            open: None,
+            open_line: None,
             broken: false,
             failure: None,
-            chunk: vec![0; CHUNK],
+            chunk: vec![0; READ_CHUNK],
         });
         Ok(self.sinks.len() - 1)
     }
 
-    /// Why output could not be written, if it could not and it was not for want of a reader.
+    /// Takes the error of a failed write, other than a closed reader.
     pub(super) fn failure(&mut self) -> Option<io::Error> {
         self.sinks.iter_mut().find_map(|sink| sink.failure.take())
     }
 
-    /// How many pipes each rank needs.
+    /// The number of pipes of each rank.
     pub(super) fn pipes_per_rank(&self) -> u64 {
         u64::from(self.out.is_some()) + u64::from(self.err.is_some())
     }
 
-    /// The end of a new pipe that `rank` writes this stream to, or nothing if it writes to the launcher's descriptor.
+    /// The write end of a new pipe for this stream of `rank`, or none if it writes to the launcher's descriptor.
     pub(super) fn pipe(&mut self, rank: u32, stream: Stream) -> io::Result<Option<OwnedFd>> {
         let index = match stream {
             Stream::Out => self.out,
@@ -134,28 +135,28 @@ impl Output {
         };
         let Some(index) = index else { return Ok(None) };
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        if self.sinks[index].sources.len() < FEW {
-            // Should it be refused, it is only slower.
-            let _ = fcntl_setpipe_size(&writer, PIPE);
+        if self.sinks[index].sources.len() < MAX_LARGE_PIPES {
+            // If it fails, output is only slower.
+            let _ = fcntl_setpipe_size(&writer, LARGE_PIPE);
         }
         self.sinks[index].add_source(reader, rank)?;
         Ok(Some(writer))
     }
 
-    /// What to wait for before there is something to [`pass_on`](Self::pass_on).
-    pub(super) fn awaited<'a>(&'a self, list: &mut Vec<PollFd<'a>>) {
+    /// Adds the descriptors to poll before [`forward`](Self::forward).
+    pub(super) fn push_poll_fds<'a>(&'a self, list: &mut Vec<PollFd<'a>>) {
         for sink in &self.sinks {
             if !sink.is_full() && !sink.broken {
                 list.push(PollFd::new(&sink.pipes, PollFlags::IN));
             }
-            if sink.has_waiting() {
+            if sink.has_pending() {
                 list.push(PollFd::new(&sink.target, PollFlags::OUT));
             }
         }
     }
 
     /// Reads and writes what can be read and written now.
-    pub(super) fn pass_on(&mut self) -> Result<(), LaunchError> {
+    pub(super) fn forward(&mut self) -> Result<(), LaunchError> {
         for sink in &mut self.sinks {
             if !sink.is_full() {
                 sink.read_ready().map_err(LaunchError::system("read the ranks' output"))?;
@@ -166,9 +167,8 @@ impl Output {
         failure.map_or(Ok(()), |error| Err(LaunchError::system("write the ranks' output")(error)))
     }
 
-    /// Passes on what ranks that have all ended left in their pipes, without waiting for the pipes to end: a process
-    /// that outlives its rank may hold one open for ever. Gives up at `deadline` or when asked to end by a signal,
-    /// which it returns.
+    /// Forwards what exited ranks left in their pipes, without waiting for the pipes to close: a process that outlives
+    /// its rank may hold one open for ever. Stops at `deadline` or on a termination signal, which it returns.
     pub(super) fn finish(&mut self, signals: &Signals, deadline: Option<Instant>) -> Option<i32> {
         for (number, sink) in self.sinks.iter_mut().enumerate() {
             for index in 0..sink.sources.len() {
@@ -179,7 +179,7 @@ impl Output {
                     return signal;
                 }
             }
-            // The launcher may have something to say there itself.
+            // The launcher may print a message there itself.
             if self.err == Some(number) {
                 sink.end_open_line();
             }
@@ -193,29 +193,29 @@ impl Output {
 
 impl Sink {
     fn is_full(&self) -> bool {
-        self.waiting.len() - self.written >= FULL
+        self.pending.len() - self.written >= HIGH_WATERMARK
     }
 
-    fn has_waiting(&self) -> bool {
-        self.written < self.waiting.len()
+    fn has_pending(&self) -> bool {
+        self.written < self.pending.len()
     }
 
     fn add_source(&mut self, pipe: OwnedFd, rank: u32) -> io::Result<()> {
         if self.broken {
-            // The rank learns of it as it would if it wrote to the target itself.
+            // The rank gets the same error as if it wrote to the target itself.
             return Ok(());
         }
         let number = epoll::EventData::new_u64(self.sources.len() as u64);
         epoll::add(&self.pipes, &pipe, number, epoll::EventFlags::IN)?;
-        let lines = Lines::new(if self.labelled { format!("[{rank}] ") } else { String::new() });
+        let lines = LineBuffer::new(if self.labelled { format!("[{rank}] ") } else { String::new() });
         self.sources.push(Some(Source { pipe, lines }));
         Ok(())
     }
 
-    /// Reads once from each of some pipes that have something.
+    /// Reads once from each of some ready pipes.
     fn read_ready(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(16);
-        match epoll::wait(&self.pipes, rustix::buffer::spare_capacity(&mut events), Some(&NOW)) {
+        match epoll::wait(&self.pipes, rustix::buffer::spare_capacity(&mut events), Some(&NO_WAIT)) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -227,15 +227,16 @@ impl Sink {
         Ok(())
     }
 
-    /// Reads at most `most` bytes that are known to be there, or the end of the pipe. Returns how many it read.
+    /// Reads at most `most` bytes that are known to be available, or the end of the pipe. Returns the number of bytes
+    /// read.
     fn read_once(&mut self, index: usize, most: usize) -> usize {
         let Some(source) = &self.sources[index] else { return 0 };
         let mut chunk = std::mem::take(&mut self.chunk);
         let room = most.min(chunk.len());
         let count = match read(&source.pipe, &mut chunk[..room]) {
             Ok(count @ 1..) => {
-                let is_open = self.open == Some(index);
-                self.put(index, |lines, out| lines.push(&chunk[..count], is_open, out));
+                let is_open = self.open_line == Some(index);
+                self.append(index, |lines, out| lines.push(&chunk[..count], is_open, out));
                 count
             }
             Err(Errno::INTR) => 0,
@@ -249,30 +250,30 @@ impl Sink {
     }
 
     fn close(&mut self, index: usize) {
-        self.put(index, Lines::end);
+        self.append(index, LineBuffer::finish);
         if let Some(source) = self.sources[index].take() {
-            // Closing alone would not do while a process between fork and exec holds the pipe too.
+            // Closing is not enough while a process between fork and exec holds the pipe too.
             let _ = epoll::delete(&self.pipes, &source.pipe);
         }
     }
 
-    /// Lets a rank's lines out. If another's last line has no end yet, it gets one first.
-    fn put(&mut self, index: usize, pass: impl FnOnce(&mut Lines, &mut Vec<u8>)) {
+    /// Appends a rank's lines to the output. If another's last line has no end yet, it gets one first.
+    fn append(&mut self, index: usize, pass: impl FnOnce(&mut LineBuffer, &mut Vec<u8>)) {
         let Some(source) = &mut self.sources[index] else { return };
-        let before = self.waiting.len();
-        pass(&mut source.lines, &mut self.waiting);
-        if self.waiting.len() == before {
+        let before = self.pending.len();
+        pass(&mut source.lines, &mut self.pending);
+        if self.pending.len() == before {
             return;
         }
-        if self.open.is_some_and(|open| open != index) {
-            self.waiting.insert(before, b'\n');
+        if self.open_line.is_some_and(|open| open != index) {
+            self.pending.insert(before, b'\n');
         }
-        self.open = if self.waiting.ends_with(b"\n") { None } else { Some(index) };
+        self.open_line = if self.pending.ends_with(b"\n") { None } else { Some(index) };
     }
 
     fn end_open_line(&mut self) {
-        if self.open.take().is_some() && !self.broken {
-            self.waiting.push(b'\n');
+        if self.open_line.take().is_some() && !self.broken {
+            self.pending.push(b'\n');
         }
     }
 
@@ -288,40 +289,40 @@ impl Sink {
 
     /// Writes while the target is ready.
     fn write_ready(&mut self) {
-        while self.has_waiting() && !self.broken {
+        while self.has_pending() && !self.broken {
             let mut ready = [PollFd::new(&self.target, PollFlags::OUT)];
-            if !matches!(poll(&mut ready, Some(&NOW)), Ok(1)) {
+            if !matches!(poll(&mut ready, Some(&NO_WAIT)), Ok(1)) {
                 return;
             }
-            let rest = &self.waiting[self.written..];
-            match write(self.target, &rest[..rest.len().min(self.piece)]) {
+            let rest = &self.pending[self.written..];
+            match write(self.target, &rest[..rest.len().min(self.write_chunk)]) {
                 Ok(count) => self.written += count,
                 Err(Errno::INTR | Errno::AGAIN) => return,
                 Err(error) => {
                     self.failure = (error != Errno::PIPE).then(|| error.into());
-                    self.give_up();
+                    self.mark_broken();
                 }
             }
         }
-        if !self.has_waiting() || self.written >= FULL {
-            self.waiting.drain(..self.written);
+        if !self.has_pending() || self.written >= HIGH_WATERMARK {
+            self.pending.drain(..self.written);
             self.written = 0;
         }
     }
 
-    /// Nobody takes the output: the ranks are to see the same, by a pipe that nobody reads.
-    fn give_up(&mut self) {
+    /// Marks the sink as closed: the ranks see the same, by a pipe without a reader.
+    fn mark_broken(&mut self) {
         self.broken = true;
         self.sources.fill_with(|| None);
-        self.waiting.clear();
+        self.pending.clear();
         self.written = 0;
     }
 
-    /// Writes everything that waits, or says why it gave up: a signal or the deadline.
+    /// Writes all pending output; the error is the signal, or none at the deadline.
     fn write_all(&mut self, signals: &Signals, deadline: Option<Instant>) -> Result<(), Option<i32>> {
         loop {
             self.write_ready();
-            if !self.has_waiting() {
+            if !self.has_pending() {
                 return Ok(());
             }
             let timeout = match deadline {
@@ -331,7 +332,7 @@ impl Sink {
             };
             let mut list = [PollFd::new(&self.target, PollFlags::OUT), PollFd::new(signals, PollFlags::IN)];
             let _ = poll(&mut list, timeout.as_ref());
-            let asked = signals.take().into_iter().find(|&signal| super::signals::asks_to_end(signal));
+            let asked = signals.take().into_iter().find(|&signal| super::signals::is_termination_request(signal));
             if asked.is_some() {
                 return Err(asked);
             }
@@ -339,71 +340,71 @@ impl Sink {
     }
 }
 
-/// Cuts what one rank writes to one stream into lines, and labels them if there is a label.
-struct Lines {
+/// Splits what one rank writes to one stream into lines, and labels them if there is a label.
+struct LineBuffer {
     label: String,
-    /// The beginning of a line whose end has not come.
-    begun: Vec<u8>,
+    /// The beginning of an unfinished line.
+    partial: Vec<u8>,
 }
 
-impl Lines {
+impl LineBuffer {
     fn new(label: String) -> Self {
-        Self { label, begun: Vec::new() }
+        Self { label, partial: Vec::new() }
     }
 
-    /// `is_open`: the beginning of this rank's line is out already, and no other's has come after it.
+    /// `is_open`: the beginning of this rank's line is already written, and no other's follows it.
     fn push(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
         if self.label.is_empty() {
-            return self.push_plain(bytes, is_open, out);
+            return self.push_unlabelled(bytes, is_open, out);
         }
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             if piece.ends_with(b"\n") {
-                self.line(piece, out);
+                self.emit_line(piece, out);
             } else {
-                self.begun.extend_from_slice(piece);
-                if self.begun.len() >= LONGEST_LINE {
-                    self.line(b"\n", out);
+                self.partial.extend_from_slice(piece);
+                if self.partial.len() >= MAX_LINE {
+                    self.emit_line(b"\n", out);
                 }
             }
         }
     }
 
-    /// Without labels all whole lines go at once, and so does what follows the beginning of a line that is out.
-    fn push_plain(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
-        let whole = behind_last_line(bytes);
-        if whole == 0 && is_open && self.begun.is_empty() {
+    /// Without labels all whole lines are written at once, and so is what continues a line already begun.
+    fn push_unlabelled(&mut self, bytes: &[u8], is_open: bool, out: &mut Vec<u8>) {
+        let whole = complete_lines_len(bytes);
+        if whole == 0 && is_open && self.partial.is_empty() {
             return out.extend_from_slice(bytes);
         }
         if whole > 0 {
-            self.line(&bytes[..whole], out);
+            self.emit_line(&bytes[..whole], out);
         }
-        self.begun.extend_from_slice(&bytes[whole..]);
-        if self.begun.len() >= LONGEST_LINE {
-            self.line(b"", out);
-        }
-    }
-
-    /// The stream has ended. A last line without an end gets one if it has a label.
-    fn end(&mut self, out: &mut Vec<u8>) {
-        if !self.begun.is_empty() {
-            self.line(if self.label.is_empty() { b"" } else { b"\n" }, out);
+        self.partial.extend_from_slice(&bytes[whole..]);
+        if self.partial.len() >= MAX_LINE {
+            self.emit_line(b"", out);
         }
     }
 
-    fn line(&mut self, rest: &[u8], out: &mut Vec<u8>) {
+    /// Ends the stream. A last line without an end gets one if it has a label.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if !self.partial.is_empty() {
+            self.emit_line(if self.label.is_empty() { b"" } else { b"\n" }, out);
+        }
+    }
+
+    fn emit_line(&mut self, rest: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(self.label.as_bytes());
-        out.append(&mut self.begun);
-        if self.begun.capacity() > CHUNK {
-            self.begun.shrink_to(PIECE);
+        out.append(&mut self.partial);
+        if self.partial.capacity() > READ_CHUNK {
+            self.partial.shrink_to(WRITE_CHUNK);
         }
         out.extend_from_slice(rest);
     }
 }
 
-/// How many bytes whole lines have at the beginning of these.
-fn behind_last_line(bytes: &[u8]) -> usize {
+/// The length of the whole lines at the beginning of `bytes`.
+fn complete_lines_len(bytes: &[u8]) -> usize {
     // Byte by byte this would be most of the time that binary output takes.
-    // SAFETY: looks at as many bytes as there are.
+    // SAFETY: reads the given number of bytes, which are initialised.
     let last = unsafe { libc::memrchr(bytes.as_ptr().cast(), i32::from(b'\n'), bytes.len()) };
     if last.is_null() { 0 } else { last as usize - bytes.as_ptr() as usize + 1 }
 }
@@ -420,11 +421,11 @@ mod tests {
     use super::*;
 
     fn labelled(pieces: &[&[u8]]) -> String {
-        let (mut lines, mut out) = (Lines::new("[7] ".into()), Vec::new());
+        let (mut lines, mut out) = (LineBuffer::new("[7] ".into()), Vec::new());
         for piece in pieces {
             lines.push(piece, false, &mut out);
         }
-        lines.end(&mut out);
+        lines.finish(&mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -438,16 +439,16 @@ mod tests {
 
     #[test]
     fn a_line_is_whole_up_to_the_longest_and_then_broken() {
-        let nearly = vec![b'x'; LONGEST_LINE - 1];
+        let nearly = vec![b'x'; MAX_LINE - 1];
         assert_eq!(labelled(&[&nearly, b"y\n"]).lines().count(), 1);
-        let longer = vec![b'x'; LONGEST_LINE];
+        let longer = vec![b'x'; MAX_LINE];
         let broken = labelled(&[&longer, b"y\n"]);
-        assert_eq!(broken.lines().map(|line| line.len()).collect::<Vec<_>>(), [LONGEST_LINE + 4, 5]);
+        assert_eq!(broken.lines().map(|line| line.len()).collect::<Vec<_>>(), [MAX_LINE + 4, 5]);
     }
 
-    /// What goes to a sink without labels if these ranks write these pieces in this order.
+    /// The output of a sink without labels if these ranks write these pieces in this order.
     fn mixed(pieces: &[(usize, &[u8])]) -> Vec<u8> {
-        let mut output = Output { sinks: Vec::new(), out: None, err: None };
+        let mut output = OutputForwarder { sinks: Vec::new(), out: None, err: None };
         let sink = output.add_sink(stdio::stdout(), false).unwrap();
         let sink = &mut output.sinks[sink];
         let ranks = pieces.iter().map(|(rank, _)| rank + 1).max().unwrap_or(0);
@@ -455,11 +456,11 @@ mod tests {
             sink.add_source(pipe_with(PipeFlags::CLOEXEC).unwrap().0, rank as u32).unwrap();
         }
         for (rank, piece) in pieces {
-            let is_open = sink.open == Some(*rank);
-            sink.put(*rank, |lines, out| lines.push(piece, is_open, out));
+            let is_open = sink.open_line == Some(*rank);
+            sink.append(*rank, |lines, out| lines.push(piece, is_open, out));
         }
         (0..ranks).for_each(|rank| sink.close(rank));
-        std::mem::take(&mut sink.waiting)
+        std::mem::take(&mut sink.pending)
     }
 
     #[test]
@@ -478,7 +479,7 @@ mod tests {
         assert!(!data.contains(&b'\n'));
         let pieces: Vec<(usize, &[u8])> = data.chunks(70_001).map(|piece| (0, piece)).collect();
         assert!(mixed(&pieces) == data);
-        let long = vec![b'x'; LONGEST_LINE];
+        let long = vec![b'x'; MAX_LINE];
         let broken = mixed(&[(0, &long), (0, b"x"), (1, b"y\n"), (0, b"x"), (1, b"y\n"), (0, b"x\n")]);
         assert_eq!(&broken[long.len()..], b"x\ny\ny\nxx\n", "a longer line goes on at once until another follows it");
     }

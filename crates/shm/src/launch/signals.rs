@@ -1,10 +1,10 @@
-//! Signals to the launcher as bytes in a pipe, for the time of a job.
+//! Signals to the launcher as bytes in a pipe, during a job.
 //!
-//! Handlers and a pipe rather than signalfd: a signalfd gets a signal only if every thread of the process blocks it, and
-//! a host program with threads of its own (a test runner, say) does not. A handler works whichever thread runs it.
+//! Handlers and a pipe rather than signalfd: a signalfd gets a signal only if every thread of the process blocks it,
+//! and a host program with threads of its own (a test runner, say) does not. A handler works in any thread.
 //!
 //! Jobs may run at the same time in several threads; each has a pipe and all get every signal. The handlers are
-//! installed by the first and taken away by the last.
+//! installed by the first and removed by the last.
 
 use std::io;
 use std::marker::PhantomData;
@@ -16,37 +16,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// What the launcher wants to hear of.
-const HEARD: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP];
+/// The signals that the launcher handles.
+const HANDLED: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP];
 
 /// Whether a signal asks the launcher to end its job.
-pub(super) fn asks_to_end(signal: i32) -> bool {
+pub(super) fn is_termination_request(signal: i32) -> bool {
     matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP)
 }
 
-/// Where the handler writes: a descriptor per running job, or `NOWHERE`.
-static PIPES: [AtomicI32; 64] = [const { AtomicI32::new(NOWHERE) }; 64];
-const NOWHERE: i32 = -1;
+/// The pipes that the handler writes to: a descriptor per running job, or `NO_PIPE`.
+static PIPES: [AtomicI32; 64] = [const { AtomicI32::new(NO_PIPE) }; 64];
+const NO_PIPE: i32 = -1;
 
 /// Handlers that are running now and may hold a descriptor read from `PIPES`.
 static HANDLING: AtomicUsize = AtomicUsize::new(0);
 
 /// The process that the handlers work for. In a forked child that has not called exec yet they do nothing.
-static OWNER: AtomicI32 = AtomicI32::new(0);
+static OWNER_PID: AtomicI32 = AtomicI32::new(0);
 
-static INSTALLED: Mutex<Installed> = Mutex::new(Installed { jobs: 0, before: Vec::new() });
+static INSTALLED: Mutex<InstalledHandlers> = Mutex::new(InstalledHandlers { jobs: 0, previous: Vec::new() });
 
-struct Installed {
+struct InstalledHandlers {
     jobs: usize,
-    /// What the signals did before.
-    before: Vec<(i32, libc::sigaction)>,
+    /// The previous actions of the signals.
+    previous: Vec<(i32, libc::sigaction)>,
 }
 
-/// While it exists, signals are written to its pipe instead of having their effect.
+/// Redirects signals to its pipe while it exists.
 pub(super) struct Signals {
     reader: OwnedFd,
     slot: &'static AtomicI32,
-    /// What the thread had blocked before.
+    /// The previous signal mask of the thread.
     mask: libc::sigset_t,
     /// Must be dropped by the thread whose mask it restores.
     thread: PhantomData<*const ()>,
@@ -60,12 +60,12 @@ impl Signals {
         let mut installed = lock();
         let slot = PIPES
             .iter()
-            .find(|slot| slot.load(Ordering::Relaxed) == NOWHERE)
+            .find(|slot| slot.load(Ordering::Relaxed) == NO_PIPE)
             .ok_or_else(|| io::Error::other(format!("{} jobs run in this process already", PIPES.len())))?;
-        OWNER.store(std::process::id() as i32, Ordering::SeqCst);
+        OWNER_PID.store(std::process::id() as i32, Ordering::SeqCst);
         slot.store(writer.as_raw_fd(), Ordering::SeqCst);
         if installed.jobs == 0 {
-            installed.before = HEARD.into_iter().filter_map(hear).collect();
+            installed.previous = HANDLED.into_iter().filter_map(install_handler).collect();
         }
         installed.jobs += 1;
         drop(installed);
@@ -83,14 +83,14 @@ impl Signals {
     }
 }
 
-/// Does what Ctrl-Z does to a process that does not handle it: stops this process until it is continued, or nothing if
-/// it has no shell that could continue it.
-pub(super) fn stop_here() {
+/// Performs the default action of SIGTSTP: stops this process until it is continued, or does nothing if it has no shell
+/// that could continue it.
+pub(super) fn stop_self() {
     let _installed = lock();
     // SAFETY: zeros are a valid sigaction: default action, no flags, empty mask.
     let default = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
     let mut handler = default;
-    // SAFETY: both are valid; `handler` is what the kernel told.
+    // SAFETY: both are valid; `handler` is as the kernel returned it.
     unsafe {
         libc::sigaction(libc::SIGTSTP, &default, &mut handler);
         libc::raise(libc::SIGTSTP);
@@ -99,7 +99,7 @@ pub(super) fn stop_here() {
 }
 
 impl AsFd for Signals {
-    /// Readable when [`take`](Signals::take) has something to give.
+    /// Readable when [`take`](Signals::take) has something to return.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }
@@ -110,30 +110,30 @@ impl Drop for Signals {
         let mut installed = lock();
         installed.jobs -= 1;
         if installed.jobs == 0 {
-            for (signal, action) in installed.before.drain(..) {
-                // SAFETY: `action` is what the kernel told about this signal.
+            for (signal, action) in installed.previous.drain(..) {
+                // SAFETY: `action` is what the kernel returned for this signal.
                 unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
             }
         }
-        // SAFETY: `mask` is what this thread's mask was.
+        // SAFETY: `mask` is this thread's previous mask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, ptr::null_mut()) };
-        self.slot.store(NOWHERE, Ordering::SeqCst);
-        // The pipe's number may be somebody else's as soon as it is closed, so no handler may still be about to write.
+        self.slot.store(NO_PIPE, Ordering::SeqCst);
+        // The descriptor may be reused as soon as it is closed, so no handler may still be about to write.
         while HANDLING.load(Ordering::SeqCst) != 0 {
             std::thread::yield_now();
         }
     }
 }
 
-fn lock() -> MutexGuard<'static, Installed> {
+fn lock() -> MutexGuard<'static, InstalledHandlers> {
     INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the handler for `signal` and returns what was there, or nothing if the process ignores the signal, as under
-/// nohup: then it stays ignored, here and in the ranks.
-fn hear(signal: i32) -> Option<(i32, libc::sigaction)> {
+/// Installs the handler for `signal` and returns the previous action, or none if the process ignores the signal, as
+/// under nohup: then it stays ignored, here and in the ranks.
+fn install_handler(signal: i32) -> Option<(i32, libc::sigaction)> {
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null action only asks; `before` has room for the answer, and zeros are a valid sigaction.
+    // SAFETY: a null action only queries; `before` receives the answer, and zeros are a valid sigaction.
     let before = unsafe {
         libc::sigaction(signal, ptr::null(), before.as_mut_ptr());
         before.assume_init()
@@ -150,35 +150,34 @@ fn hear(signal: i32) -> Option<(i32, libc::sigaction)> {
     Some((signal, before))
 }
 
-/// Lets this thread receive what is heard of, in case that it was started with some of it blocked, and returns the mask
-/// that it had.
+/// Unblocks the handled signals in this thread, and returns its previous mask.
 fn unblock() -> libc::sigset_t {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    let mut heard = MaybeUninit::<libc::sigset_t>::zeroed();
+    let mut handled = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are written before they are read, the signals exist.
     unsafe {
-        libc::sigemptyset(heard.as_mut_ptr());
-        for signal in HEARD {
-            libc::sigaddset(heard.as_mut_ptr(), signal);
+        libc::sigemptyset(handled.as_mut_ptr());
+        for signal in HANDLED {
+            libc::sigaddset(handled.as_mut_ptr(), signal);
         }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, heard.as_ptr(), before.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, handled.as_ptr(), before.as_mut_ptr());
         before.assume_init()
     }
 }
 
-/// Async-signal-safe: atomics, getpid and write, and errno as it was.
+/// The signal handler. Async-signal-safe: atomics, getpid and write; errno is preserved.
 extern "C" fn on_signal(signal: i32) {
-    // SAFETY: the calls are async-signal-safe. A number read from `PIPES` while `HANDLING` is not zero is an open pipe,
-    // because its owner takes it out of `PIPES` and waits for `HANDLING` to be zero before it closes it.
+    // SAFETY: the calls are async-signal-safe. A descriptor read from `PIPES` while `HANDLING` is not zero is an open
+    // pipe, because its owner removes it from `PIPES` and waits for `HANDLING` to be zero before it closes it.
     unsafe {
         let errno = *libc::__errno_location();
-        if libc::getpid() == OWNER.load(Ordering::SeqCst) {
+        if libc::getpid() == OWNER_PID.load(Ordering::SeqCst) {
             HANDLING.fetch_add(1, Ordering::SeqCst);
             for pipe in &PIPES {
                 let pipe = pipe.load(Ordering::SeqCst);
-                if pipe != NOWHERE {
+                if pipe != NO_PIPE {
                     let byte = signal as u8;
-                    // A full pipe means that the launcher has thousands of signals to look at already.
+                    // A full pipe means that the launcher has thousands of unread signals already.
                     libc::write(pipe, ptr::from_ref(&byte).cast(), 1);
                 }
             }
@@ -196,7 +195,7 @@ mod tests {
     #[test]
     fn a_signal_arrives_at_every_job_and_the_action_is_restored() {
         // Under nohup it is ignored, and stays so.
-        // SAFETY: the default action of a signal is no function of anybody's.
+        // SAFETY: the default action of a signal calls no function.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         let first = Signals::install().unwrap();
         let second = Signals::install().unwrap();
@@ -210,7 +209,7 @@ mod tests {
         drop(first);
         drop(second);
         let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: as in `hear`.
+        // SAFETY: as in `install_handler`.
         let now = unsafe {
             libc::sigaction(libc::SIGHUP, ptr::null(), now.as_mut_ptr());
             now.assume_init()

@@ -1,8 +1,9 @@
-//! Nothing that a rank started outlives the job, in whatever session it is and whoever its parent was.
+//! No process that a rank started outlives the job, whatever its session and its parent.
 
 use super::*;
 
-/// Ways to get away from a rank. Each prints the number of the process that stays, which has no variable of the job's.
+/// Scripts that escape from a rank's process group. Each prints the pid of the escaped process, which has no variable
+/// of the job.
 const ESCAPES: [&str; 4] = [
     // A session of its own.
     "env -i setsid sh -c 'trap \"\" TERM HUP INT; echo $$; sleep 60; sleep 60' &",
@@ -24,9 +25,9 @@ fn assert_all_gone(pids: &[i32], when: &str) {
 }
 
 #[test]
-fn who_left_the_group_ends_with_the_job() {
+fn processes_outside_the_group_end_with_the_job() {
     for escape in ESCAPES {
-        // Each rank ends once the one that got away has said its number. A fifo opened for both waits for nobody.
+        // Each rank exits once the escaped process has printed its pid. A fifo opened for both does not block.
         let script =
             format!("mark=$(mktemp -u); mkfifo $mark; {{ {escape} }} 1<>$mark; read pid 0<>$mark; rm $mark; echo $pid");
         for (how, rest, status) in
@@ -36,7 +37,7 @@ fn who_left_the_group_ends_with_the_job() {
             let (lines, code, errors) = run(command);
             let escaped: Vec<i32> = lines.iter().map(|line| line.parse().expect("a number")).collect();
             assert_eq!((escaped.is_empty(), code), (false, status), "{escape}: {errors}");
-            // The launcher has not ended before them.
+            // The launcher has not exited before them.
             let left: Vec<_> = escaped.iter().filter(|pid| !is_gone(**pid)).collect();
             assert!(left.is_empty(), "{escape}: {left:?} outlived the job that ended by {how}");
             mark.assert_gone();
@@ -45,7 +46,7 @@ fn who_left_the_group_ends_with_the_job() {
 }
 
 #[test]
-fn who_left_the_group_ends_when_the_launcher_is_killed_or_asked_to_end() {
+fn processes_outside_the_group_end_when_the_launcher_is_killed_or_interrupted() {
     for escape in ESCAPES {
         for sent in [Signal::KILL, Signal::TERM, Signal::INT] {
             let (mut command, mark) = launcher(2, &format!("{escape} sleep 60; sleep 60"));
@@ -62,7 +63,7 @@ fn who_left_the_group_ends_when_the_launcher_is_killed_or_asked_to_end() {
 
 #[test]
 fn orphans_that_have_ended_do_not_fill_the_table_of_processes() {
-    // Zombies of the guardian, which is the ranks' parent; one rank, so there are none of ranks.
+    // Zombies of the supervisor, which is the ranks' parent; one rank, so there are none of ranks.
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do (true &); done; done
         turn=0
         while [ $turn -lt 300 ]; do
@@ -81,17 +82,18 @@ fn orphans_that_have_ended_do_not_fill_the_table_of_processes() {
 }
 
 #[test]
-fn without_its_guardian_a_job_is_over_and_says_so() {
+fn a_job_without_its_supervisor_fails_with_an_error() {
     let (mut command, mark) = launcher(2, "echo $$; echo $PPID; sleep 60; sleep 60");
     let mut launcher = command.spawn().unwrap();
     let numbers = read_numbers(&mut launcher, 4);
-    let guardian = *numbers.iter().find(|pid| numbers.iter().filter(|other| other == pid).count() == 2).expect("twice");
-    signal(guardian, Signal::KILL);
+    let supervisor =
+        *numbers.iter().find(|pid| numbers.iter().filter(|other| other == pid).count() == 2).expect("twice");
+    signal(supervisor, Signal::KILL);
     let output = launcher.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("cannot learn how a rank ended: the guardian process has ended"), "{said}");
+    assert!(said.contains("cannot learn how a rank ended: the supervisor process has ended"), "{said}");
     assert!(!output.status.success());
-    assert_all_gone(&numbers, "the guardian's death");
+    assert_all_gone(&numbers, "the supervisor's death");
     mark.assert_gone();
 }
 
@@ -110,5 +112,5 @@ fn scripts_without_an_interpreter_and_programs_that_are_none() {
     launch.args = vec!["argument".into()];
     let outcome = launch.run();
     fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(outcome.unwrap(), Outcome::Success);
+    assert_eq!(outcome.unwrap(), JobOutcome::Success);
 }

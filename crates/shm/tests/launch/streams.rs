@@ -1,8 +1,8 @@
-//! What ranks write comes out in whole lines, and otherwise as it is.
+//! The ranks' output is forwarded in whole lines, and otherwise unchanged.
 
 use super::*;
 
-/// What the test runner itself writes before the ranks do.
+/// What the test runner writes before the ranks do.
 const PREFACE: &[u8] = b"running 1 test\n";
 
 fn output_of(mut command: Command) -> (Vec<u8>, String, Option<i32>) {

@@ -1,4 +1,4 @@
-//! A simulated rank's end of the world.
+//! The `Fabric` of a simulated rank.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,102 +7,108 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use treepie_base::Span;
-use treepie_fabric::{Event, Fabric, Head, Invite, Life, Offers, Refused, Sleep};
+use treepie_fabric::{BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader};
 
 use super::fibre::Suspender;
-use super::world::{Arrival, Doom, World};
-use crate::time::{END, Time};
+use super::world::{InboxEvent, KillState, SimWorld};
+use crate::time::{MAX_TIME, Time};
 
-/// The longest body of a record: most messages are one transfer.
+/// Longest body of a record: most messages are one transfer.
 const MAX_BODY: usize = 64 << 10;
 
-/// How often a rank may look in vain at one time, for free, without waiting: the endpoint does when a program begins or
-/// ends, or a peer is lost.
-const LOOKS: u32 = 4;
+/// Free empty polls of a rank at one time before it waits: the endpoint polls so when a program begins or ends, or a
+/// peer is lost.
+const FREE_EMPTY_POLLS: u32 = 4;
 
-/// How often a rank may ask in vain where it cannot wait. One that is cut off has all its memory back after a few times.
-const PATIENCE: u32 = 1 << 20;
+/// Idle polls of a rank where it cannot wait. A disconnected rank has all its memory back after a few.
+const MAX_IDLE_POLLS: u32 = 1 << 20;
 
-/// What unwinds a rank that dies.
+/// Panic payload that unwinds a killed rank.
 pub(super) struct Killed;
 
-/// A simulated rank's end of the world.
+/// The `Fabric` of a simulated rank.
 pub(super) struct SimFabric {
     rank: u32,
     size: u32,
-    world: Rc<RefCell<World>>,
+    world: Rc<RefCell<SimWorld>>,
     suspender: Suspender,
-    /// The body of the record that was handed out last.
+    /// The body of the last polled record.
     body: Vec<u8>,
-    /// When it last polled in vain, and how often since something came.
-    in_vain: (Time, u32),
-    /// The news that were last asked for.
-    heard: Cell<Option<usize>>,
-    /// How often it was told that it is cut off.
-    times_told: Cell<u32>,
-    /// It wanted to wait, or to move memory, while a panic unwinds. From then on all others are gone.
+    /// Time of the last empty poll, and the number of empty polls since the last event.
+    empty_polls: (Time, u32),
+    /// Liveness changes seen at the last query.
+    seen_life_changes: Cell<Option<usize>>,
+    /// Number of times that it was notified of its disconnection.
+    disconnect_notices: Cell<u32>,
+    /// It tried to wait, or to transfer memory, during unwinding. From then on all peers count as lost.
     severed: bool,
-    /// Lent memory is waited for.
+    /// The endpoint is waiting for lent memory.
     settling: bool,
-    asked_in_vain: u32,
+    idle_polls: u32,
 }
 
 impl SimFabric {
-    pub(super) fn new(rank: u32, world: &Rc<RefCell<World>>, suspender: Suspender) -> Self {
+    pub(super) fn new(rank: u32, world: &Rc<RefCell<SimWorld>>, suspender: Suspender) -> Self {
         Self {
             rank,
             size: world.borrow().machine.ranks(),
             world: world.clone(),
             suspender,
             body: Vec::new(),
-            in_vain: (0, 0),
-            heard: Cell::new(None),
-            times_told: Cell::new(0),
+            empty_polls: (0, 0),
+            seen_life_changes: Cell::new(None),
+            disconnect_notices: Cell::new(0),
             severed: false,
             settling: false,
-            asked_in_vain: 0,
+            idle_polls: 0,
         }
     }
 
-    fn doom(&self) -> Doom {
-        self.world.borrow().ranks[self.rank as usize].doom
+    fn kill_state(&self) -> KillState {
+        self.world.borrow().ranks[self.rank as usize].kill_state
     }
 
     /// Whether nothing can be sent or received any more.
-    fn is_cut_off(&self) -> bool {
-        self.severed || self.doom() == Doom::Certain || self.suspender.is_over()
+    fn is_disconnected(&self) -> bool {
+        self.severed || self.kill_state() == KillState::Killed || self.suspender.has_ended()
     }
 
-    /// Whether this is the code of somebody else, who has a handle of this rank: then it can do nothing for now.
-    fn is_astray(&self) -> bool {
-        !self.suspender.is_here() && !self.suspender.is_over()
+    /// Whether the caller is another fibre that holds a handle of this rank: then nothing can be done for now.
+    fn is_foreign_fibre(&self) -> bool {
+        !self.suspender.is_current() && !self.suspender.has_ended()
     }
 
-    /// Others would see the panic if they ran now. So this rank waits for nobody any more, and wants its memory back.
+    /// Disconnects this rank during unwinding: other fibres would see the panic if they ran now. So it waits for no
+    /// peer any more, and gets its memory back.
     fn sever(&mut self) {
         if !self.severed {
             self.severed = true;
-            self.world.borrow_mut().cut_off(self.rank);
+            self.world.borrow_mut().disconnect(self.rank);
         }
     }
 
-    /// Lets time come here before a send where that matters for its price.
-    fn be_on_time(&self) {
-        if self.world.borrow().sends_on_time && !self.is_cut_off() && !std::thread::panicking() {
-            self.catch_up();
+    /// Waits for the machine's clock before a send where its price depends on it.
+    fn sync_before_send(&self) {
+        if self.world.borrow().syncs_before_send && !self.is_disconnected() && !std::thread::panicking() {
+            self.wait_for_clock();
         }
     }
 
-    /// Time has been spent. Whoever comes to the end of its own, or of all, is ended there.
-    fn has_spent(&self) {
+    /// After time was charged: ends the rank if it is past its failure, the time limit, or the end of time.
+    fn check_deadlines(&self) {
         let is_late = {
             let world = self.world.borrow();
-            let own = &world.ranks[self.rank as usize];
-            own.time >= own.dies || own.time > world.limit || own.time >= END
+            let state = &world.ranks[self.rank as usize];
+            state.time >= state.failure_time || state.time > world.time_limit || state.time >= MAX_TIME
         };
-        if is_late && self.suspender.is_here() && !self.is_cut_off() && !self.settling && !std::thread::panicking() {
-            self.catch_up();
-            self.end_if_doomed();
+        if is_late
+            && self.suspender.is_current()
+            && !self.is_disconnected()
+            && !self.settling
+            && !std::thread::panicking()
+        {
+            self.wait_for_clock();
+            self.unwind_if_killed();
         }
     }
 
@@ -110,81 +116,81 @@ impl SimFabric {
         self.world.borrow().ranks[self.rank as usize].time
     }
 
-    /// Lets others run; the world knows when to come back.
+    /// Suspends this fibre; the world knows when to resume it.
     fn suspend(&self) {
         self.suspender.suspend();
         let mut world = self.world.borrow_mut();
         let now = world.machine.now();
-        let own = world.rank(self.rank);
-        own.time = own.time.max(now);
+        let state = world.rank(self.rank);
+        state.time = state.time.max(now);
     }
 
-    /// Waits until the machine has come to this rank's time.
-    fn catch_up(&self) {
+    /// Waits until the machine's clock reaches this rank's.
+    fn wait_for_clock(&self) {
         let ahead = self.world.borrow_mut().wait_for_time(self.rank);
         if ahead {
             self.suspend();
         }
     }
 
-    /// Waits for something to come, until that time if there is one.
-    fn wait(&self, until: Option<Time>) {
+    /// Waits for an inbox event, at the latest until `until`.
+    fn wait_for_arrival(&self, until: Option<Time>) {
         self.world.borrow_mut().wait_for_arrival(self.rank, until);
         self.suspend();
     }
 
-    /// Ends this rank if it is to end, and if it can be ended here.
-    fn end_if_doomed(&self) {
-        if self.doom() == Doom::Asked {
-            self.world.borrow_mut().doom(self.rank);
+    /// Unwinds this rank if it is killed, and if it can be unwound here.
+    fn unwind_if_killed(&self) {
+        if self.kill_state() == KillState::Requested {
+            self.world.borrow_mut().kill(self.rank);
         }
-        let is_doomed = self.doom() == Doom::Certain;
-        if is_doomed && self.suspender.is_here() && !self.settling && !std::thread::panicking() {
+        let is_killed = self.kill_state() == KillState::Killed;
+        if is_killed && self.suspender.is_current() && !self.settling && !std::thread::panicking() {
             resume_unwind(Box::new(Killed));
         }
     }
 
-    fn take(&mut self) -> Option<Arrival> {
+    fn pop_inbox(&mut self) -> Option<InboxEvent> {
         let mut world = self.world.borrow_mut();
         let world = &mut *world;
-        let own = &mut world.ranks[self.rank as usize];
-        let arrival = own.inbox.pop_front()?;
-        own.lying -= arrival.lying();
-        let bytes = match &arrival {
-            Arrival::Record { body, .. } => body.len(),
-            Arrival::BulkReceived { span, .. } => span.len(),
-            _ => return Some(arrival),
+        let state = &mut world.ranks[self.rank as usize];
+        let event = state.inbox.pop_front()?;
+        state.unread_bytes -= event.unread_bytes();
+        let bytes = match &event {
+            InboxEvent::Record { body, .. } => body.len(),
+            InboxEvent::BulkReceived { span, .. } => span.len(),
+            _ => return Some(event),
         };
-        own.time = world.machine.receive(self.rank, own.time, bytes as u64);
-        Some(arrival)
+        state.time = world.machine.receive(self.rank, state.time, bytes as u64);
+        Some(event)
     }
 
-    fn next(&mut self) -> Option<Arrival> {
-        if self.is_astray() {
+    fn next_arrival(&mut self) -> Option<InboxEvent> {
+        if self.is_foreign_fibre() {
             return None;
         }
-        if self.is_cut_off() || std::thread::panicking() {
-            self.end_if_doomed();
-            return self.take();
+        if self.is_disconnected() || std::thread::panicking() {
+            self.unwind_if_killed();
+            return self.pop_inbox();
         }
-        self.end_if_doomed();
-        self.catch_up();
-        self.end_if_doomed();
-        if let Some(arrival) = self.take() {
-            self.in_vain = (0, 0);
-            return Some(arrival);
+        self.unwind_if_killed();
+        self.wait_for_clock();
+        self.unwind_if_killed();
+        if let Some(event) = self.pop_inbox() {
+            self.empty_polls = (0, 0);
+            return Some(event);
         }
-        // Whoever looks again and again without waiting would keep time from going on.
-        let (last, times) = self.in_vain;
+        // A rank that polls without waiting would keep time from advancing.
+        let (last, times) = self.empty_polls;
         let times = if last == self.time() { times + 1 } else { 1 };
-        if times > LOOKS && !self.is_cut_off() {
-            let until = self.time() + self.world.borrow().poll;
-            self.wait(Some(until));
-            self.end_if_doomed();
+        if times > FREE_EMPTY_POLLS && !self.is_disconnected() {
+            let until = self.time() + self.world.borrow().poll_cost;
+            self.wait_for_arrival(Some(until));
+            self.unwind_if_killed();
         }
-        let arrival = self.take();
-        self.in_vain = if arrival.is_none() { (self.time(), times) } else { (0, 0) };
-        arrival
+        let event = self.pop_inbox();
+        self.empty_polls = if event.is_none() { (self.time(), times) } else { (0, 0) };
+        event
     }
 }
 
@@ -209,46 +215,48 @@ impl Fabric for SimFabric {
         MAX_BODY
     }
 
-    fn try_send(&mut self, to: u32, head: Head, body: &[u8]) -> bool {
-        if self.is_astray() {
+    fn try_send(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
+        if self.is_foreign_fibre() {
             return false;
         }
-        self.be_on_time();
-        if self.is_cut_off() {
+        self.sync_before_send();
+        if self.is_disconnected() {
             return true;
         }
         self.world.borrow_mut().send(self.rank, to, head, body);
         true
     }
 
-    fn poll(&mut self) -> Option<Event<'_>> {
-        Some(match self.next()? {
-            Arrival::Record { from, head, body } => {
+    fn poll(&mut self) -> Option<FabricEvent<'_>> {
+        Some(match self.next_arrival()? {
+            InboxEvent::Record { from, head, body } => {
                 self.body = body;
-                Event::Record { from, head, body: &self.body }
+                FabricEvent::Record { from, head, body: &self.body }
             }
-            Arrival::BulkReceived { slot, span } => Event::BulkReceived { slot, span, tell_sender: false },
-            Arrival::BulkSent { slot, span } => Event::BulkSent { slot, span },
-            Arrival::BulkFailed { slot, span, sending } => Event::BulkFailed { slot, span, sending },
-            Arrival::Gathered { cell, census } => Event::Gathered { cell, census },
-            Arrival::Acked { slot } => Event::Acked { slot },
+            InboxEvent::BulkReceived { slot, span } => FabricEvent::BulkReceived { slot, span, tell_sender: false },
+            InboxEvent::BulkSent { slot, span } => FabricEvent::BulkSent { slot, span },
+            InboxEvent::BulkFailed { slot, span, sending } => FabricEvent::BulkFailed { slot, span, sending },
+            InboxEvent::BarrierDone { cell, traffic_summary: summary } => {
+                FabricEvent::BarrierCompleted { cell, bits: summary }
+            }
+            InboxEvent::Acked { slot } => FabricEvent::Acked { slot },
         })
     }
 
-    /// The first time it may be somebody who only looks, and who goes on after what that costs.
-    fn sleep(&self, round: u32) -> Sleep {
-        if round > 0 { Sleep::ForGood } else { Sleep::Brief }
+    /// The first time the caller may only be polling, and continues after the cost of a poll.
+    fn park_kind(&self, round: u32) -> ParkKind {
+        if round > 0 { ParkKind::Indefinite } else { ParkKind::Brief }
     }
 
     fn idle(&mut self, round: u32) -> bool {
-        self.in_vain = (0, 0);
-        if self.is_cut_off() || self.is_astray() {
-            self.end_if_doomed();
-            self.asked_in_vain += 1;
-            let why = if self.is_astray() { "in the code of another" } else { "after its end" };
+        self.empty_polls = (0, 0);
+        if self.is_disconnected() || self.is_foreign_fibre() {
+            self.unwind_if_killed();
+            self.idle_polls += 1;
+            let why = if self.is_foreign_fibre() { "in the code of another rank" } else { "after its end" };
             assert!(
-                self.asked_in_vain < PATIENCE,
-                "rank {} looks again and again {why}, where nothing comes",
+                self.idle_polls < MAX_IDLE_POLLS,
+                "rank {} polls forever {why}, where no event can arrive",
                 self.rank
             );
             return false;
@@ -259,172 +267,174 @@ impl Fabric for SimFabric {
         }
         let (nothing_new, until) = {
             let world = self.world.borrow();
-            let own = &world.ranks[self.rank as usize];
-            let nothing_new = own.inbox.is_empty() && self.heard.get() == Some(world.changed.len());
-            (nothing_new, own.time + world.poll)
+            let state = &world.ranks[self.rank as usize];
+            let nothing_new = state.inbox.is_empty() && self.seen_life_changes.get() == Some(world.life_changes.len());
+            (nothing_new, state.time + world.poll_cost)
         };
         if nothing_new {
-            self.wait((round == 0).then_some(until));
+            self.wait_for_arrival((round == 0).then_some(until));
         }
-        self.doom() == Doom::Asked
+        self.kill_state() == KillState::Requested
     }
 
-    fn depart(&mut self) {
-        if !self.is_cut_off() && !self.is_astray() {
-            self.world.borrow_mut().lives_on_as(self.rank, Life::Leaving);
+    fn begin_finalize(&mut self) {
+        if !self.is_disconnected() && !self.is_foreign_fibre() {
+            self.world.borrow_mut().set_life(self.rank, Liveness::Finalizing);
         }
     }
 
-    fn departed(&mut self) -> bool {
+    fn is_finalized(&mut self) -> bool {
         true
     }
 
-    fn fail(&mut self) {
-        if !self.is_cut_off() {
-            self.world.borrow_mut().lives_on_as(self.rank, Life::Failing);
+    fn announce_failure(&mut self) {
+        if !self.is_disconnected() {
+            self.world.borrow_mut().set_life(self.rank, Liveness::Failing);
         }
     }
 
-    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<Invite>, Refused> {
+    fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<BulkDescriptor>, BulkError> {
         if std::thread::panicking() {
             self.sever();
         }
-        if self.is_cut_off() || self.is_astray() {
-            return Err(Refused::not_here(span));
+        if self.is_disconnected() || self.is_foreign_fibre() {
+            return Err(BulkError::unsupported(span));
         }
         let mut world = self.world.borrow_mut();
         let ranks = world.ranks.len();
         if from as usize >= ranks || !span.is_writable() {
-            let why = format!("a bulk receive from rank {from} of {ranks} into {} bytes cannot be", span.len());
-            return Err(Refused::because(span, why));
+            let why = format!("invalid bulk receive from rank {from} of {ranks} into {} bytes", span.len());
+            return Err(BulkError::invalid(span, why));
         }
-        let gone = world.ranks[from as usize].ended.is_some() || world.ranks[from as usize].doom == Doom::Certain;
+        let gone =
+            world.ranks[from as usize].ended.is_some() || world.ranks[from as usize].kill_state == KillState::Killed;
         if gone {
-            world.arrives(self.rank, Arrival::BulkFailed { slot, span, sending: false });
+            world.push_inbox(self.rank, InboxEvent::BulkFailed { slot, span, sending: false });
             return Ok(None);
         }
-        Ok(Some([world.bulks.expect(from, self.rank, slot, span), 0, 0, 0]))
+        Ok(Some([world.bulk_transfers.post_recv(from, self.rank, slot, span), 0, 0, 0]))
     }
 
-    fn bulk_send(&mut self, to: u32, slot: u32, invite: Invite, span: Span) -> Result<(), Refused> {
+    fn bulk_send(&mut self, to: u32, slot: u32, descriptor: BulkDescriptor, span: Span) -> Result<(), BulkError> {
         if std::thread::panicking() {
             self.sever();
         }
-        let is_cut_off = self.is_cut_off() || self.is_astray();
-        if !is_cut_off {
-            self.be_on_time();
+        let is_disconnected = self.is_disconnected() || self.is_foreign_fibre();
+        if !is_disconnected {
+            self.sync_before_send();
         }
-        let is_cut_off = is_cut_off || self.is_cut_off();
+        let is_disconnected = is_disconnected || self.is_disconnected();
         let mut world = self.world.borrow_mut();
-        if is_cut_off {
-            world.arrives(self.rank, Arrival::BulkFailed { slot, span, sending: true });
-        } else if world.bulks.may_be(invite[0], self.rank, to) {
-            world.send_bulk(self.rank, to, invite[0], slot, span);
+        if is_disconnected {
+            world.push_inbox(self.rank, InboxEvent::BulkFailed { slot, span, sending: true });
+        } else if world.bulk_transfers.is_plausible(descriptor[0], self.rank, to) {
+            world.send_bulk(self.rank, to, descriptor[0], slot, span);
         } else {
-            let why = format!("rank {to} has not asked rank {} for bulk transfer {}", self.rank, invite[0]);
-            return Err(Refused::because(span, why));
+            let why = format!("rank {to} has not posted bulk receive {} from rank {}", descriptor[0], self.rank);
+            return Err(BulkError::invalid(span, why));
         }
         Ok(())
     }
 
     fn ack(&mut self, to: u32, slot: u32) -> bool {
-        !self.is_cut_off() && !self.is_astray() && self.world.borrow_mut().acknowledge(self.rank, to, slot)
+        !self.is_disconnected() && !self.is_foreign_fibre() && self.world.borrow_mut().acknowledge(self.rank, to, slot)
     }
 
-    fn holds(&mut self, bytes: u64) {
+    fn report_unexpected_bytes(&mut self, bytes: u64) {
         let mut world = self.world.borrow_mut();
-        world.rank(self.rank).kept = bytes;
+        world.rank(self.rank).unexpected_bytes = bytes;
         world.check_memory(self.rank);
     }
 
-    fn offers(&self) -> Offers {
-        // What is on the way when all have come may still be on the way when they are told.
-        let cells = if self.world.borrow().machine.barrier() > 0 { u32::MAX } else { 0 };
-        Offers { cells, ..Offers::default() }
+    fn capabilities(&self) -> Capabilities {
+        // Messages in flight when all ranks have arrived may still be in flight when the barrier completes.
+        let cells = if self.world.borrow().machine.barrier_time() > 0 { u32::MAX } else { 0 };
+        Capabilities { barrier_cells: cells, ..Capabilities::default() }
     }
 
-    fn arrive(&mut self, cell: u32, census: u64) -> bool {
-        let ends =
-            self.is_cut_off() || self.is_astray() || self.world.borrow().ranks[self.rank as usize].life != Life::Here;
-        !ends && self.world.borrow_mut().gather(self.rank, cell, census)
+    fn arrive(&mut self, cell: u32, summary: u64) -> bool {
+        let is_gone = self.is_disconnected()
+            || self.is_foreign_fibre()
+            || self.world.borrow().ranks[self.rank as usize].life != Liveness::Alive;
+        !is_gone && self.world.borrow_mut().arrive_at_barrier(self.rank, cell, summary)
     }
 
     fn arrivals(&self, rank: u32, cell: u32) -> u64 {
-        // Who is cut off has no barriers to come to any more.
-        if rank != self.rank && self.is_cut_off() {
+        // A disconnected rank has no barriers any more.
+        if rank != self.rank && self.is_disconnected() {
             return 0;
         }
-        self.world.borrow().ranks[rank as usize].arrivals.get(&cell).copied().unwrap_or(0)
+        self.world.borrow().ranks[rank as usize].barrier_arrivals.get(&cell).copied().unwrap_or(0)
     }
 
-    fn news(&self) -> u32 {
-        let news = self.world.borrow().changed.len();
-        self.heard.set(Some(news));
-        if self.is_cut_off() {
-            // Whoever looks after those who are lost may be unwound in the middle of it, so that is always news.
-            self.times_told.set(self.times_told.get().wrapping_add(1));
+    fn liveness_epoch(&self) -> u32 {
+        let news = self.world.borrow().life_changes.len();
+        self.seen_life_changes.set(Some(news));
+        if self.is_disconnected() {
+            // The caller may be unwound while it handles lost peers, so a disconnection is always news.
+            self.disconnect_notices.set(self.disconnect_notices.get().wrapping_add(1));
         }
-        (news as u32).wrapping_add(self.times_told.get())
+        (news as u32).wrapping_add(self.disconnect_notices.get())
     }
 
-    fn changed_since(&self, news: Option<u32>, tell: &mut dyn FnMut(u32, Life)) {
-        if self.is_cut_off() {
-            (0..self.size).filter(|rank| *rank != self.rank).for_each(|rank| tell(rank, Life::Dead));
+    fn liveness_since(&self, news: Option<u32>, notify: &mut dyn FnMut(u32, Liveness)) {
+        if self.is_disconnected() {
+            (0..self.size).filter(|rank| *rank != self.rank).for_each(|rank| notify(rank, Liveness::Failed));
             return;
         }
-        // Who is not cut off never was.
+        // A rank that is connected always was.
         let world = self.world.borrow();
         let known = news.map_or(0, |news| news as usize);
-        world.changed[known..].iter().for_each(|rank| tell(*rank, world.shown(*rank)));
+        world.life_changes[known..].iter().for_each(|rank| notify(*rank, world.published_life(*rank)));
     }
 
-    fn life(&self, rank: u32) -> Life {
+    fn liveness(&self, rank: u32) -> Liveness {
         match rank {
-            _ if rank == self.rank => Life::Here,
-            _ if self.is_cut_off() => Life::Dead,
-            _ => self.world.borrow().shown(rank),
+            _ if rank == self.rank => Liveness::Alive,
+            _ if self.is_disconnected() => Liveness::Failed,
+            _ => self.world.borrow().published_life(rank),
         }
     }
 
-    fn compute(&mut self, time: Duration) {
+    fn charge_time(&mut self, time: Duration) {
         self.world.borrow_mut().compute(self.rank, time.as_nanos() as f64 * 1000.0);
-        self.has_spent();
+        self.check_deadlines();
     }
 
-    fn worked(&mut self, units: u64) {
-        let picoseconds = units as f64 * self.world.borrow().work;
+    fn charge_work(&mut self, units: u64) {
+        let picoseconds = units as f64 * self.world.borrow().work_unit_time;
         if picoseconds > 0.0 {
             self.world.borrow_mut().compute(self.rank, picoseconds);
-            self.has_spent();
+            self.check_deadlines();
         }
     }
 
-    fn combined(&mut self, bytes: usize) {
+    fn charge_reduction(&mut self, bytes: usize) {
         let mut world = self.world.borrow_mut();
         let time = world.ranks[self.rank as usize].time;
         world.rank(self.rank).time = world.machine.combine(self.rank, time, bytes as u64);
     }
 
-    fn is_here(&self) -> bool {
-        !self.is_astray()
+    fn is_current_rank(&self) -> bool {
+        !self.is_foreign_fibre()
     }
 
-    fn waits_for(&mut self, what: &dyn fmt::Display) {
-        if self.doom() == Doom::Asked {
+    fn report_wait(&mut self, what: &dyn fmt::Display) {
+        if self.kill_state() == KillState::Requested {
             self.world.borrow_mut().rank(self.rank).waits_for = Some(what.to_string());
         }
     }
 
-    fn settling(&mut self, is_so: bool) {
-        self.settling = is_so;
+    fn set_settling(&mut self, is_settling: bool) {
+        self.settling = is_settling;
     }
 }
 
 impl Drop for SimFabric {
-    /// The rank has left the world, though its program may go on.
+    /// The rank has left the world, though its program may continue.
     fn drop(&mut self) {
-        if !self.is_cut_off() {
-            self.world.borrow_mut().leaves(self.rank);
+        if !self.is_disconnected() {
+            self.world.borrow_mut().on_fabric_drop(self.rank);
         }
     }
 }

@@ -1,409 +1,407 @@
-//! What all simulated ranks share: the machine, what is on the way, and who waits for what.
+//! The state that all simulated ranks share: the machine, transfers in flight, and what each rank waits for.
 //!
-//! A rank has a time of its own, never behind the machine's: what it does costs time, and it goes on doing things until it
-//! looks for something. Then it is suspended until the machine has come to its time.
+//! A rank has its own clock, never behind the machine's: its operations advance it, and it runs ahead until it polls.
+//! Then it is suspended until the machine's clock has caught up.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use treepie_base::Span;
-use treepie_fabric::{Head, Life};
-use treepie_topology::Tie;
+use treepie_fabric::{Liveness, RecordHeader};
+use treepie_topology::TieBreak;
 
 use super::Options;
-use super::bulk::Bulks;
-use super::lives::NOTICED_AFTER;
-use crate::machine::{Happening, Machine, Message, What};
-use crate::time::{Time, from_micros, rounded};
+use super::bulk::BulkTransfers;
+use super::liveness::PUBLISH_INTERVAL;
+use crate::machine::{Machine, SimEvent, SimEventKind, SimMessage};
+use crate::time::{Time, from_micros, from_picos};
 
-/// Records of a pair of ranks come in order; their bulk data is in another channel.
+/// Channels: the records of a pair of ranks are in order; bulk data has another channel.
 const RECORDS: u32 = 0;
 const BULK: u32 = 1;
 
-/// Wakes that are no rank's own have this bit. The rest of the token is the cell.
-const GATHERED: u64 = 1 << 63;
+/// Flag of the wakeup tokens of a completed barrier. The rest of the token is the cell.
+const BARRIER_DONE: u64 = 1 << 63;
 
-/// And those by which a rank tells a sender that its message was taken this one. Above the slot is whom it tells.
+/// Flag of the wakeup tokens of acks. Below it are the sender to notify (high word) and its slot (low word).
 const ACKED: u64 = 1 << 62;
 
-/// Something that a rank finds when it polls.
-pub(super) enum Arrival {
-    Record { from: u32, head: Head, body: Vec<u8> },
+/// An event in a rank's inbox.
+pub(super) enum InboxEvent {
+    Record { from: u32, head: RecordHeader, body: Vec<u8> },
     BulkReceived { slot: u32, span: Span },
     BulkSent { slot: u32, span: Span },
     BulkFailed { slot: u32, span: Span, sending: bool },
-    Gathered { cell: u32, census: u64 },
+    BarrierDone { cell: u32, traffic_summary: u64 },
     Acked { slot: u32 },
 }
 
-impl Arrival {
-    /// Bytes that it occupies until it is looked at. Memory of transfers is the program's own.
-    pub(super) fn lying(&self) -> u64 {
+impl InboxEvent {
+    /// Bytes that it occupies until it is read. Memory of bulk transfers is the program's.
+    pub(super) fn unread_bytes(&self) -> u64 {
         match self {
-            Arrival::Record { body, .. } => body.len() as u64,
+            InboxEvent::Record { body, .. } => body.len() as u64,
             _ => 0,
         }
     }
 }
 
-/// Something on the way.
-pub(super) struct Mail {
+/// A transfer in flight.
+pub(super) struct InFlightTransfer {
     pub(super) from: u32,
     pub(super) to: u32,
-    pub(super) what: Sent,
-    /// Its last byte may still be at its sender: it is lost if that one dies.
-    pub(super) leaves: bool,
+    pub(super) payload: Payload,
+    /// Its last byte may still be at its sender: it is lost if that rank fails.
+    pub(super) is_injecting: bool,
 }
 
-pub(super) enum Sent {
-    Record(Head, Vec<u8>),
+pub(super) enum Payload {
+    Record(RecordHeader, Vec<u8>),
     Bulk(u64),
 }
 
 /// Why a rank is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// It is not, or will be resumed.
-    Nothing,
-    /// For a time.
+pub(super) enum WaitState {
+    /// It is not, or is about to be resumed.
+    Running,
+    /// Until a time.
     Time,
-    /// For something to come, or for a time.
+    /// Until an inbox event arrives, or until a time.
     Arrival,
 }
 
-/// Whether a rank is to end before its program does.
+/// Whether a rank is to be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doom {
+pub(super) enum KillState {
     None,
-    /// Nothing will happen any more: it may say what it waits for, and ends then.
-    Asked,
-    /// It is cut off from all others, and ends when it looks for something.
-    Certain,
+    /// The run is halting: the rank may report what it waits for, and is then killed.
+    Requested,
+    /// It is disconnected, and is unwound when it next polls.
+    Killed,
 }
 
-/// One rank.
-pub(super) struct Rank {
-    /// Its time.
+/// A simulated rank.
+pub(super) struct SimRank {
+    /// Its clock.
     pub(super) time: Time,
-    pub(super) inbox: VecDeque<Arrival>,
-    pub(super) wait: Wait,
-    /// Tells a wake that is meant from those that are not any more.
-    turn: u64,
-    pub(super) doom: Doom,
-    pub(super) life: Life,
-    /// What others know of it: its end is known when all that it sent has arrived.
-    pub(super) shown: Life,
-    /// It is among those whose end is not shown yet.
-    pub(super) is_unshown: bool,
-    /// Messages of its own that are on the way.
-    pub(super) on_the_way: u32,
-    /// Of them those by which it tells that messages were taken.
-    pub(super) acknowledging: u32,
+    pub(super) inbox: VecDeque<InboxEvent>,
+    pub(super) wait: WaitState,
+    /// Tells valid wakeups from stale ones.
+    wake_generation: u64,
+    pub(super) kill_state: KillState,
+    pub(super) life: Liveness,
+    /// Its liveness as published to others: a final state is published when all that it sent has arrived.
+    pub(super) published_life: Liveness,
+    /// It is in the list of ranks with unpublished liveness.
+    pub(super) has_unpublished_life: bool,
+    /// Its messages in flight.
+    pub(super) in_flight: u32,
+    /// Acks among them.
+    pub(super) acks_in_flight: u32,
     /// When its program ended.
     pub(super) ended: Option<Time>,
-    /// What it waits for for ever, as far as it can tell.
+    /// What it waits for when the run halts, if known.
     pub(super) waits_for: Option<String>,
-    /// What it sends from then on vanishes.
-    pub(super) dies: Time,
-    /// Cells of the machine's barrier, and at how many barriers of each it has arrived.
-    pub(super) arrivals: BTreeMap<u32, u64>,
-    /// Bytes of messages that it has not looked at, and of those that it has not asked for.
-    pub(super) lying: u64,
-    pub(super) kept: u64,
+    /// When it fails: what it sends from then on is lost.
+    pub(super) failure_time: Time,
+    /// Number of barriers at which it has arrived, by barrier cell.
+    pub(super) barrier_arrivals: BTreeMap<u32, u64>,
+    /// Bytes of messages not yet read, and of messages read but not matched.
+    pub(super) unread_bytes: u64,
+    pub(super) unexpected_bytes: u64,
 }
 
-impl Rank {
-    /// Whether its death is over, as far as it can tell.
-    pub(super) fn outlived_itself(&self) -> bool {
-        self.doom == Doom::Certain || self.time >= self.dies
+impl SimRank {
+    /// Whether it has been killed, or its clock is past its failure.
+    pub(super) fn is_past_failure(&self) -> bool {
+        self.kill_state == KillState::Killed || self.time >= self.failure_time
     }
 }
 
-/// Why all are ended before they are done.
+/// Why a run halts before all programs have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
-    /// Nothing happens any more.
-    Stuck,
-    /// The time that was given to them is over.
-    Limit,
-    /// All time is over.
-    TooLong,
-    /// A rank held more than it may, at that time.
-    Memory { rank: u32, held: u64, time: Time },
+pub(super) enum HaltReason {
+    /// No event is left.
+    Deadlock,
+    /// The virtual time limit is reached.
+    TimeLimit,
+    /// The end of time is reached.
+    TimeOverflow,
+    /// A rank exceeded its memory cap at this time.
+    OutOfMemory { rank: u32, held: u64, time: Time },
 }
 
 #[derive(Default)]
-struct Gathering {
+struct BarrierState {
     arrived: u32,
     last: Time,
-    /// What they bring.
-    census: u64,
-    /// What all brought to the one before; nobody comes to the next but one before all have read it.
-    brought: u64,
+    /// Combined traffic summary of those that arrived.
+    traffic_summary: u64,
+    /// The combined traffic summary of the previous barrier; all ranks read it before any arrives at the next but one.
+    completed_traffic_summary: u64,
 }
 
-/// All that simulated ranks share.
-pub(super) struct World {
+/// The state that all simulated ranks share.
+pub(super) struct SimWorld {
     pub(super) machine: Machine,
-    pub(super) ranks: Vec<Rank>,
-    /// To be resumed, in order.
+    pub(super) ranks: Vec<SimRank>,
+    /// Ranks to resume, in order.
     pub(super) ready: VecDeque<u32>,
-    /// Ranks whose programs go on.
+    /// Number of ranks whose programs are running.
     pub(super) running: u32,
-    /// The ranks whose shown life has changed, in order.
-    pub(super) changed: Vec<u32>,
-    pub(super) bulks: Bulks,
-    pub(super) halt: Option<Halt>,
-    pub(super) poll: Time,
-    /// How long it takes until a sender knows that its message was taken, if nobody's CPU has to do with it.
-    pub(super) handshake: Option<Time>,
-    /// Picoseconds of a unit of work.
-    pub(super) work: f64,
-    /// Nothing happens after that.
-    pub(super) limit: Time,
-    /// Sends are priced when they begin, and wait for that.
-    pub(super) sends_on_time: bool,
-    pub(super) mail: HashMap<u64, Mail>,
+    /// Ranks whose published liveness has changed, in order.
+    pub(super) life_changes: Vec<u32>,
+    pub(super) bulk_transfers: BulkTransfers,
+    pub(super) halt: Option<HaltReason>,
+    pub(super) poll_cost: Time,
+    /// Latency of an ack, if acks take no CPU time.
+    pub(super) ack_latency: Option<Time>,
+    /// Picoseconds per unit of work.
+    pub(super) work_unit_time: f64,
+    /// Virtual time limit.
+    pub(super) time_limit: Time,
+    /// Sends wait for the machine's clock, as their price depends on its state when they begin.
+    pub(super) syncs_before_send: bool,
+    pub(super) in_flight: HashMap<u64, InFlightTransfer>,
     next_token: u64,
-    gatherings: HashMap<u32, Gathering>,
-    /// Ranks whose end is not shown yet.
-    pub(super) unshown: Vec<u32>,
-    /// When ranks that left in order are noticed next, and how long after that again.
-    pub(super) notice: (Time, Time),
+    barriers: HashMap<u32, BarrierState>,
+    /// Ranks with unpublished liveness.
+    pub(super) unpublished: Vec<u32>,
+    /// When finalized ranks are published next, and the interval after that.
+    pub(super) next_publish: (Time, Time),
 }
 
-impl World {
-    pub(super) fn new(machine: Machine, deaths: impl Fn(u32) -> Time, options: &Options) -> Self {
-        let rank = |rank| Rank {
+impl SimWorld {
+    pub(super) fn new(machine: Machine, failure_time: impl Fn(u32) -> Time, options: &Options) -> Self {
+        let rank = |rank| SimRank {
             time: 0,
             inbox: VecDeque::new(),
-            wait: Wait::Nothing,
-            turn: 0,
-            doom: Doom::None,
-            life: Life::Here,
-            shown: Life::Here,
-            is_unshown: false,
-            on_the_way: 0,
-            acknowledging: 0,
+            wait: WaitState::Running,
+            wake_generation: 0,
+            kill_state: KillState::None,
+            life: Liveness::Alive,
+            published_life: Liveness::Alive,
+            has_unpublished_life: false,
+            in_flight: 0,
+            acks_in_flight: 0,
             ended: None,
             waits_for: None,
-            dies: deaths(rank),
-            arrivals: BTreeMap::new(),
-            lying: 0,
-            kept: 0,
+            failure_time: failure_time(rank),
+            barrier_arrivals: BTreeMap::new(),
+            unread_bytes: 0,
+            unexpected_bytes: 0,
         };
-        let ranks: Vec<Rank> = (0..machine.ranks()).map(rank).collect();
+        let ranks: Vec<SimRank> = (0..machine.ranks()).map(rank).collect();
         Self {
             ready: (0..machine.ranks()).collect(),
             running: machine.ranks(),
             machine,
             ranks,
-            changed: Vec::new(),
-            bulks: Bulks::default(),
+            life_changes: Vec::new(),
+            bulk_transfers: BulkTransfers::default(),
             halt: None,
-            poll: from_micros(options.poll),
-            handshake: None,
-            work: 0.0,
-            limit: options.limit.map_or(Time::MAX, from_micros),
-            sends_on_time: false,
-            mail: HashMap::new(),
+            poll_cost: from_micros(options.poll_cost),
+            ack_latency: None,
+            work_unit_time: 0.0,
+            time_limit: options.time_limit.map_or(Time::MAX, from_micros),
+            syncs_before_send: false,
+            in_flight: HashMap::new(),
             next_token: 0,
-            gatherings: HashMap::new(),
-            unshown: Vec::new(),
-            notice: (NOTICED_AFTER, NOTICED_AFTER),
+            barriers: HashMap::new(),
+            unpublished: Vec::new(),
+            next_publish: (PUBLISH_INTERVAL, PUBLISH_INTERVAL),
         }
     }
 
-    pub(super) fn rank(&mut self, rank: u32) -> &mut Rank {
+    pub(super) fn rank(&mut self, rank: u32) -> &mut SimRank {
         &mut self.ranks[rank as usize]
     }
 
-    /// A rank sends a record.
-    pub(super) fn send(&mut self, from: u32, to: u32, head: Head, body: &[u8]) {
+    /// Sends a record.
+    pub(super) fn send(&mut self, from: u32, to: u32, head: RecordHeader, body: &[u8]) {
         let bytes = body.len() as u64;
-        self.put_on_the_way((from, to, RECORDS), bytes, || Sent::Record(head, body.to_vec()));
+        self.inject((from, to, RECORDS), bytes, || Payload::Record(head, body.to_vec()));
     }
 
-    /// A rank begins its part in a bulk transfer.
+    /// Starts the sending side of a bulk transfer.
     pub(super) fn send_bulk(&mut self, from: u32, to: u32, bulk: u64, slot: u32, span: Span) {
         let bytes = span.len() as u64;
-        let own = &self.ranks[from as usize];
-        if own.time >= own.dies {
-            // Nothing of it will come, so the receiver must not have the data either: it hears of the death.
-            self.arrives(from, Arrival::BulkFailed { slot, span, sending: true });
-        } else if let Err(span) = self.bulks.begin(bulk, slot, span) {
-            self.arrives(from, Arrival::BulkFailed { slot, span, sending: true });
-        } else if !self.put_on_the_way((from, to, BULK), bytes, || Sent::Bulk(bulk)) {
-            self.bulk_sent(from, bulk);
+        let state = &self.ranks[from as usize];
+        if state.time >= state.failure_time {
+            // None of it will arrive, so the receiver must not have the data either: it learns of the failure.
+            self.push_inbox(from, InboxEvent::BulkFailed { slot, span, sending: true });
+        } else if let Err(span) = self.bulk_transfers.start_send(bulk, slot, span) {
+            self.push_inbox(from, InboxEvent::BulkFailed { slot, span, sending: true });
+        } else if !self.inject((from, to, BULK), bytes, || Payload::Bulk(bulk)) {
+            self.complete_bulk_send(from, bulk);
         }
     }
 
-    /// Returns whether the machine will tell of the end of the send.
-    fn put_on_the_way(
-        &mut self,
-        (from, to, channel): (u32, u32, u32),
-        bytes: u64,
-        what: impl FnOnce() -> Sent,
-    ) -> bool {
+    /// Injects a transfer. Returns whether the machine will report the completion of the send.
+    fn inject(&mut self, (from, to, channel): (u32, u32, u32), bytes: u64, payload: impl FnOnce() -> Payload) -> bool {
         let at = self.ranks[from as usize].time;
-        if at >= self.ranks[from as usize].dies {
+        if at >= self.ranks[from as usize].failure_time {
             return false;
         }
         let token = self.next_token;
         self.next_token += 1;
-        let sending = self.machine.send(at, Message { from, to, bytes, channel, token, tie: Tie::default() });
+        let timing = self.machine.send(at, SimMessage { from, to, bytes, channel, token, tie: TieBreak::default() });
         let sender = self.rank(from);
-        sender.time = sender.time.max(sending.free);
-        // The machine delivers nothing to the dead.
-        let goes = self.ranks[to as usize].dies > self.machine.now();
-        if goes {
-            self.rank(from).on_the_way += 1;
-            self.mail.insert(token, Mail { from, to, what: what(), leaves: sending.over.is_none() });
+        sender.time = sender.time.max(timing.cpu_free);
+        // The machine delivers nothing to failed ranks.
+        let is_in_flight = self.ranks[to as usize].failure_time > self.machine.now();
+        if is_in_flight {
+            self.rank(from).in_flight += 1;
+            self.in_flight.insert(
+                token,
+                InFlightTransfer { from, to, payload: payload(), is_injecting: timing.completion.is_none() },
+            );
         }
-        goes && sending.over.is_none()
+        is_in_flight && timing.completion.is_none()
     }
 
-    /// Suspends a rank until its time has come. False if that is now.
+    /// Suspends a rank until the machine's clock reaches its time. False if it has.
     pub(super) fn wait_for_time(&mut self, rank: u32) -> bool {
         let time = self.ranks[rank as usize].time;
         let ahead = time > self.machine.now();
         if ahead {
-            self.wake_at(rank, time, Wait::Time);
+            self.wake_at(rank, time, WaitState::Time);
         }
         ahead
     }
 
-    /// Suspends a rank until something comes for it; if there is a time, until then at the latest.
+    /// Suspends a rank until an inbox event arrives; with `until`, at the latest until then.
     pub(super) fn wait_for_arrival(&mut self, rank: u32, until: Option<Time>) {
         match until {
-            Some(time) => self.wake_at(rank, time.max(self.machine.now()), Wait::Arrival),
-            None => self.rank(rank).wait = Wait::Arrival,
+            Some(time) => self.wake_at(rank, time.max(self.machine.now()), WaitState::Arrival),
+            None => self.rank(rank).wait = WaitState::Arrival,
         }
     }
 
-    fn wake_at(&mut self, rank: u32, time: Time, wait: Wait) {
-        let own = self.rank(rank);
-        own.wait = wait;
-        let turn = own.turn;
-        self.machine.wake(time, rank, turn);
+    fn wake_at(&mut self, rank: u32, time: Time, wait: WaitState) {
+        let state = self.rank(rank);
+        state.wait = wait;
+        let generation = state.wake_generation;
+        self.machine.schedule_wakeup(time, rank, generation);
     }
 
-    /// A suspended rank goes on.
-    pub(super) fn rouse(&mut self, rank: u32) {
-        let own = self.rank(rank);
-        if own.wait != Wait::Nothing {
-            own.wait = Wait::Nothing;
-            own.turn += 1;
+    /// Makes a suspended rank ready.
+    pub(super) fn resume(&mut self, rank: u32) {
+        let state = self.rank(rank);
+        if state.wait != WaitState::Running {
+            state.wait = WaitState::Running;
+            state.wake_generation += 1;
             self.ready.push_back(rank);
         }
     }
 
-    /// Something is there for a rank.
-    pub(super) fn arrives(&mut self, rank: u32, arrival: Arrival) {
-        let own = self.rank(rank);
-        if own.ended.is_some() {
+    /// Pushes an event into a rank's inbox.
+    pub(super) fn push_inbox(&mut self, rank: u32, event: InboxEvent) {
+        let state = self.rank(rank);
+        if state.ended.is_some() {
             return;
         }
-        own.lying += arrival.lying();
-        own.inbox.push_back(arrival);
-        if own.wait == Wait::Arrival {
-            self.rouse(rank);
+        state.unread_bytes += event.unread_bytes();
+        state.inbox.push_back(event);
+        if state.wait == WaitState::Arrival {
+            self.resume(rank);
         }
         self.check_memory(rank);
     }
 
-    /// Ends all if a rank holds more than it may.
+    /// Halts the run if a rank exceeds its memory cap.
     pub(super) fn check_memory(&mut self, rank: u32) {
-        let Rank { lying, kept, time, .. } = self.ranks[rank as usize];
-        let (held, time) = (lying + kept, time.max(self.machine.now()));
+        let SimRank { unread_bytes, unexpected_bytes, time, .. } = self.ranks[rank as usize];
+        let (held, time) = (unread_bytes + unexpected_bytes, time.max(self.machine.now()));
         if self.halt.is_none() && self.machine.memory_cap().is_some_and(|cap| held > cap) {
-            self.halts(Halt::Memory { rank, held, time });
+            self.halt_all(HaltReason::OutOfMemory { rank, held, time });
         }
     }
 
-    /// A rank has come to a barrier of the machine's. False if there is none.
-    pub(super) fn gather(&mut self, rank: u32, cell: u32, census: u64) -> bool {
-        if self.machine.barrier() == 0 {
+    /// Arrival of a rank at a barrier of the machine. False if the machine has none.
+    pub(super) fn arrive_at_barrier(&mut self, rank: u32, cell: u32, summary: u64) -> bool {
+        if self.machine.barrier_time() == 0 {
             return false;
         }
         let (time, all) = (self.ranks[rank as usize].time, self.machine.ranks());
-        *self.rank(rank).arrivals.entry(cell).or_default() += 1;
-        let gathering = self.gatherings.entry(cell).or_default();
-        gathering.arrived += 1;
-        gathering.last = gathering.last.max(time);
-        gathering.census |= census;
-        if gathering.arrived == all {
-            let over = gathering.last + self.machine.barrier();
-            *gathering = Gathering { brought: gathering.census, ..Gathering::default() };
-            (0..all).for_each(|rank| self.machine.wake(over, rank, GATHERED | u64::from(cell)));
+        *self.rank(rank).barrier_arrivals.entry(cell).or_default() += 1;
+        let barrier = self.barriers.entry(cell).or_default();
+        barrier.arrived += 1;
+        barrier.last = barrier.last.max(time);
+        barrier.traffic_summary |= summary;
+        if barrier.arrived == all {
+            let completion = barrier.last + self.machine.barrier_time();
+            *barrier = BarrierState { completed_traffic_summary: barrier.traffic_summary, ..BarrierState::default() };
+            (0..all).for_each(|rank| self.machine.schedule_wakeup(completion, rank, BARRIER_DONE | u64::from(cell)));
         }
         true
     }
 
-    /// A rank has taken a message, of which its sender gets to know. False if that needs a message.
+    /// Acknowledges a message to its sender. False if that takes an ack message.
     pub(super) fn acknowledge(&mut self, rank: u32, sender: u32, slot: u32) -> bool {
-        let Some(later) = self.handshake else { return false };
-        let own = self.rank(rank);
-        own.on_the_way += 1;
-        own.acknowledging += 1;
-        let at = own.time + later;
-        self.machine.wake(at, rank, ACKED | u64::from(sender) << 32 | u64::from(slot));
+        let Some(latency) = self.ack_latency else { return false };
+        let state = self.rank(rank);
+        state.in_flight += 1;
+        state.acks_in_flight += 1;
+        let at = state.time + latency;
+        self.machine.schedule_wakeup(at, rank, ACKED | u64::from(sender) << 32 | u64::from(slot));
         true
     }
 
-    /// Something has happened on the machine.
-    pub(super) fn happens(&mut self, happening: Happening) {
-        let Happening { rank, what, .. } = happening;
-        match what {
-            What::Delivered { token, .. } => self.delivered(token),
-            What::Sent { token } => {
-                let Some(mail) = self.mail.get_mut(&token) else { return };
-                mail.leaves = false;
-                if let Sent::Bulk(bulk) = mail.what {
-                    self.bulk_sent(rank, bulk);
+    /// Handles an event of the machine.
+    pub(super) fn on_event(&mut self, event: SimEvent) {
+        let SimEvent { rank, kind, .. } = event;
+        match kind {
+            SimEventKind::Delivered { token, .. } => self.on_delivered(token),
+            SimEventKind::SendComplete { token } => {
+                let Some(transfer) = self.in_flight.get_mut(&token) else { return };
+                transfer.is_injecting = false;
+                if let Payload::Bulk(bulk) = transfer.payload {
+                    self.complete_bulk_send(rank, bulk);
                 }
             }
-            What::Woken { token } if token & GATHERED != 0 => {
+            SimEventKind::Wakeup { token } if token & BARRIER_DONE != 0 => {
                 let cell = token as u32;
-                let census = self.gatherings.get(&cell).map_or(0, |gathering| gathering.brought);
-                self.arrives(rank, Arrival::Gathered { cell, census });
+                let summary = self.barriers.get(&cell).map_or(0, |barrier| barrier.completed_traffic_summary);
+                self.push_inbox(rank, InboxEvent::BarrierDone { cell, traffic_summary: summary });
             }
-            What::Woken { token } if token & ACKED != 0 => {
-                self.rank(rank).acknowledging -= 1;
-                self.one_less_on_the_way(rank);
-                self.arrives(((token & !ACKED) >> 32) as u32, Arrival::Acked { slot: token as u32 });
+            SimEventKind::Wakeup { token } if token & ACKED != 0 => {
+                self.rank(rank).acks_in_flight -= 1;
+                self.complete_in_flight(rank);
+                self.push_inbox(((token & !ACKED) >> 32) as u32, InboxEvent::Acked { slot: token as u32 });
             }
-            What::Woken { token } => {
-                if self.ranks[rank as usize].turn == token {
-                    self.rouse(rank);
+            SimEventKind::Wakeup { token } => {
+                if self.ranks[rank as usize].wake_generation == token {
+                    self.resume(rank);
                 }
             }
-            What::Died => self.dies(rank),
+            SimEventKind::Failed => self.on_failure(rank),
         }
     }
 
-    /// The last byte of a transfer has left its sender.
-    pub(super) fn bulk_sent(&mut self, from: u32, bulk: u64) {
-        if let Some((slot, span)) = self.bulks.sent(bulk) {
-            self.arrives(from, Arrival::BulkSent { slot, span });
+    /// Completes the sending side of a bulk transfer.
+    pub(super) fn complete_bulk_send(&mut self, from: u32, bulk: u64) {
+        if let Some((slot, span)) = self.bulk_transfers.complete_send(bulk) {
+            self.push_inbox(from, InboxEvent::BulkSent { slot, span });
         }
     }
 
-    fn delivered(&mut self, token: u64) {
-        let Some(Mail { from, to, what, .. }) = self.mail.remove(&token) else { return };
-        self.one_less_on_the_way(from);
-        match what {
-            Sent::Record(head, body) => self.arrives(to, Arrival::Record { from, head, body }),
-            Sent::Bulk(bulk) => {
-                if let Some((slot, span)) = self.bulks.received(bulk) {
-                    self.arrives(to, Arrival::BulkReceived { slot, span });
+    fn on_delivered(&mut self, token: u64) {
+        let Some(InFlightTransfer { from, to, payload, .. }) = self.in_flight.remove(&token) else { return };
+        self.complete_in_flight(from);
+        match payload {
+            Payload::Record(head, body) => self.push_inbox(to, InboxEvent::Record { from, head, body }),
+            Payload::Bulk(bulk) => {
+                if let Some((slot, span)) = self.bulk_transfers.complete_recv(bulk) {
+                    self.push_inbox(to, InboxEvent::BulkReceived { slot, span });
                 }
             }
         }
     }
 
-    /// CPU time that a rank has spent.
+    /// Charges CPU time to a rank.
     pub(super) fn compute(&mut self, rank: u32, picoseconds: f64) {
         let time = self.ranks[rank as usize].time;
-        self.rank(rank).time = self.machine.occupy(rank, time, rounded(picoseconds));
+        self.rank(rank).time = self.machine.occupy(rank, time, from_picos(picoseconds));
     }
 }

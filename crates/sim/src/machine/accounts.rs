@@ -1,63 +1,63 @@
-//! What ranks hold, what has gone over the network, and what the machine itself occupies.
+//! Accounts: unexpected bytes of ranks, network totals, and the simulator's own memory.
 
-use super::{Machine, Memory, Totals};
+use super::{Machine, MemoryUsage, Totals};
 use crate::error::{Error, Result};
-use crate::network::Net;
-use crate::time::{Time, micros};
+use crate::network::NetworkModel;
+use crate::time::{Time, to_micros};
 
 impl Machine {
-    /// Whether there is a limit to what ranks hold.
-    pub(crate) fn is_capped(&self) -> bool {
+    /// Whether ranks have a memory cap.
+    pub(crate) fn has_memory_cap(&self) -> bool {
         self.memory_cap.is_some()
     }
 
-    /// What a rank may hold at most.
+    /// The memory cap of a rank in bytes.
     pub(crate) fn memory_cap(&self) -> Option<u64> {
         self.memory_cap
     }
 
-    /// A rank keeps a message for which it has not asked yet.
+    /// Accounts for an unexpected message that a rank buffers.
     #[inline]
-    pub fn hold(&mut self, rank: u32, bytes: u64) -> Result<()> {
+    pub fn hold_unexpected(&mut self, rank: u32, bytes: u64) -> Result<()> {
         let Some(cap) = self.memory_cap else { return Ok(()) };
-        let held = &mut self.held[rank as usize];
+        let held = &mut self.unexpected_bytes[rank as usize];
         *held += bytes;
         if *held > cap {
-            return Err(Error::Memory { rank, micros: micros(self.queue.now()), held: *held, cap });
+            return Err(Error::OutOfMemory { rank, micros: to_micros(self.queue.now()), held: *held, cap });
         }
         Ok(())
     }
 
-    /// It has asked for it.
+    /// Releases an unexpected message that was matched.
     #[inline]
-    pub fn let_go(&mut self, rank: u32, bytes: u64) {
-        if let Some(held) = self.held.get_mut(rank as usize) {
+    pub fn release_unexpected(&mut self, rank: u32, bytes: u64) {
+        if let Some(held) = self.unexpected_bytes.get_mut(rank as usize) {
             *held -= bytes;
         }
     }
 
-    /// What has gone over the network so far.
+    /// Network totals so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// The link that carried most for what it can carry, and how many bytes. Links are numbered as in the network; those
-    /// between clusters as from times the number of clusters plus to.
+    /// The link with the most bytes relative to its capacity, and its bytes. Ids are those of the network; the WAN link
+    /// from cluster a to b of C clusters has id a C + b.
     pub fn busiest_link(&self) -> Option<(u32, u64)> {
         match &self.net {
-            Net::LogGp(_) => None,
-            Net::Links(net) => net.flows.busiest(),
-            Net::Clusters(net) => net.busiest(),
+            NetworkModel::LogGp(_) => None,
+            NetworkModel::Links(net) => net.flows.busiest(),
+            NetworkModel::Clusters(net) => net.busiest(),
         }
     }
 
-    /// What it occupies.
-    pub fn memory(&self) -> Memory {
-        let Memory { ranks, links, in_flight } = self.net.memory();
-        Memory {
-            ranks: ranks + (self.cpu.capacity() + self.held.capacity()) * size_of::<Time>(),
+    /// Memory in use.
+    pub fn memory(&self) -> MemoryUsage {
+        let MemoryUsage { ranks, links, in_flight } = self.net.memory();
+        MemoryUsage {
+            ranks: ranks + (self.cpu.capacity() + self.unexpected_bytes.capacity()) * size_of::<Time>(),
             links,
-            in_flight: in_flight + self.queue.memory() + self.flying.memory(),
+            in_flight: in_flight + self.queue.memory() + self.in_flight.memory(),
         }
     }
 }

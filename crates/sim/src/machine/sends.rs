@@ -1,95 +1,95 @@
-//! Sends, and what depends on the order in which ranks send and receive at one instant.
+//! Sends, and whether the order of simultaneous sends and receives matters.
 
-use super::{Event, InFlight, Machine, Message, Sending};
-use crate::network::Net;
-use crate::slab::NONE;
+use super::{InFlight, Machine, QueuedEvent, SendTiming, SimMessage};
+use crate::network::NetworkModel;
+use crate::slab::NIL;
 use crate::time::Time;
 
 impl Machine {
-    /// A rank begins to send a message, as soon as its CPU is free from `at` on; `at` is not before now.
+    /// Sends a message as soon as the CPU of its source is free from `at` on; `at` is not before now.
     #[inline]
-    pub fn send(&mut self, at: Time, message: Message) -> Sending {
-        self.send_numbered(at, message, self.keeps_order)
+    pub fn send(&mut self, at: Time, message: SimMessage) -> SendTiming {
+        self.send_sequenced(at, message, self.keeps_order)
     }
 
-    /// The same for a message that must not overtake others of its channel that are sent so, nor be overtaken by them.
-    pub(crate) fn send_in_order(&mut self, at: Time, message: Message) -> Sending {
-        self.send_numbered(at, message, true)
+    /// As [`send`](Self::send), for a message that stays in order with others of its channel sent this way.
+    pub(crate) fn send_in_order(&mut self, at: Time, message: SimMessage) -> SendTiming {
+        self.send_sequenced(at, message, true)
     }
 
     #[inline]
-    fn send_numbered(&mut self, at: Time, message: Message, numbered: bool) -> Sending {
-        let Message { from, to, bytes, channel, .. } = message;
-        if self.queue.is_over() {
-            // Time has ended, and nothing comes out any more; sums would not fit.
-            return Sending { free: at, over: Some(at) };
+    fn send_sequenced(&mut self, at: Time, message: SimMessage, is_in_order: bool) -> SendTiming {
+        let SimMessage { from, to, bytes, channel, .. } = message;
+        if self.queue.is_exhausted() {
+            // Nothing pops beyond the end of time; sums might overflow.
+            return SendTiming { cpu_free: at, completion: Some(at) };
         }
         let begin = match &self.net {
-            Net::LogGp(net) if net.overhead == 0 => at,
-            Net::Links(net) if net.alpha == 0 => at,
+            NetworkModel::LogGp(net) if net.overhead == 0 => at,
+            NetworkModel::Links(net) if net.alpha == 0 => at,
             _ => at.max(self.cpu[from as usize]),
         };
-        // What the CPU begins with, or the interface takes over, after a death is never sent.
-        let leaves = if let Net::LogGp(net) = &self.net { net.takes_over(begin, from) } else { begin };
-        if self.noise.is_dead(from, leaves) {
-            return Sending { free: at, over: None };
+        // A send that the CPU begins, or the interface injects, after a failure never happens.
+        let injected = if let NetworkModel::LogGp(net) = &self.net { net.injection_time(begin, from) } else { begin };
+        if self.noise.has_failed(from, injected) {
+            return SendTiming { cpu_free: at, completion: None };
         }
         self.totals.messages += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(bytes);
-        let number = if numbered { self.channels.send((from, to, channel)) } else { NONE };
-        let id = self.flying.insert(InFlight { message, number });
-        self.totals.most_in_flight = self.totals.most_in_flight.max(self.flying.len() as u64);
-        let sending = match &mut self.net {
-            Net::LogGp(net) => {
-                let overhead = self.noise.on_cpu(from, net.overhead);
-                let arrival = net.send(begin, from, bytes, overhead) + self.noise.late();
-                self.queue.push(arrival, Event::Arrive(id));
-                Sending { free: begin + overhead, over: Some(begin + overhead) }
+        let sequence = if is_in_order { self.channels.assign_sequence((from, to, channel)) } else { NIL };
+        let id = self.in_flight.insert(InFlight { message, sequence });
+        self.totals.max_in_flight = self.totals.max_in_flight.max(self.in_flight.len() as u64);
+        let timing = match &mut self.net {
+            NetworkModel::LogGp(net) => {
+                let overhead = self.noise.scale_cpu_time(from, net.overhead);
+                let arrival = net.send(begin, from, bytes, overhead) + self.noise.sample_jitter();
+                self.queue.push(arrival, QueuedEvent::Arrive(id));
+                SendTiming { cpu_free: begin + overhead, completion: Some(begin + overhead) }
             }
-            Net::Links(net) => {
-                let free = begin + self.noise.on_cpu(from, net.alpha);
-                self.queue.push(free, Event::Inject(id));
-                Sending { free, over: None }
+            NetworkModel::Links(net) => {
+                let free = begin + self.noise.scale_cpu_time(from, net.alpha);
+                self.queue.push(free, QueuedEvent::Inject(id));
+                SendTiming { cpu_free: free, completion: None }
             }
-            Net::Clusters(net) => {
-                // What the gateway does depends on when the send begins: it cannot be known before. Sends keep their order.
-                if begin > self.queue.now() || net.has_waiting(from) {
-                    if net.wait(from, id) {
-                        self.queue.push(begin, Event::NextSend { rank: from });
+            NetworkModel::Clusters(net) => {
+                // The gateway's state is known only when the send begins. Sends of a rank stay in order.
+                if begin > self.queue.now() || net.has_queued_sends(from) {
+                    if net.enqueue_send(from, id) {
+                        self.queue.push(begin, QueuedEvent::NextSend { rank: from });
                     }
-                    return Sending { free: begin, over: None };
+                    return SendTiming { cpu_free: begin, completion: None };
                 }
-                let free = self.cross(id);
-                return Sending { free, over: Some(free) };
+                let free = self.start_cluster_send(id);
+                return SendTiming { cpu_free: free, completion: Some(free) };
             }
         };
-        if sending.free > begin {
-            self.cpu[from as usize] = sending.free;
+        if timing.cpu_free > begin {
+            self.cpu[from as usize] = timing.cpu_free;
         }
         if let Some(trace) = &mut self.trace {
-            trace.sent(begin, sending.free, &message);
+            trace.record_send(begin, timing.cpu_free, &message);
         }
-        sending
+        timing
     }
 
-    /// Whether it matters in which order sends of one instant come.
+    /// Whether the order of simultaneous sends matters.
     #[inline]
-    pub(crate) fn sends_take_turns(&self) -> bool {
-        !matches!(&self.net, Net::Links(net) if net.alpha == 0)
+    pub(crate) fn is_send_order_significant(&self) -> bool {
+        !matches!(&self.net, NetworkModel::Links(net) if net.alpha == 0)
     }
 
-    /// Whether it matters in which order receives of one instant come.
+    /// Whether the order of simultaneous receives matters.
     #[inline]
-    pub(crate) fn receives_take_turns(&self) -> bool {
+    pub(crate) fn is_recv_order_significant(&self) -> bool {
         match &self.net {
-            Net::LogGp(net) => net.overhead > 0,
-            Net::Links(net) => net.alpha > 0,
-            Net::Clusters(_) => true,
+            NetworkModel::LogGp(net) => net.overhead > 0,
+            NetworkModel::Links(net) => net.alpha > 0,
+            NetworkModel::Clusters(_) => true,
         }
     }
 
-    /// Whether messages of a folded machine came to an interface at one instant that might have come in another order.
-    pub(crate) fn has_tied(&self) -> bool {
-        self.folded.as_ref().is_some_and(|interface| interface.tied)
+    /// Whether simultaneous messages at the representative's interface might have come in another order.
+    pub(crate) fn has_order_tie(&self) -> bool {
+        self.representative.as_ref().is_some_and(|ties| ties.tied)
     }
 }

@@ -1,42 +1,43 @@
-//! Messages that flow, and the links that they share.
+//! Flows of messages over shared links.
 //!
-//! Speeds change only for flows that share a link with one that starts or ends. All changes of one instant are settled
-//! together, before time goes on: where one flow ends and the next begins on the same link, nothing changes for others.
+//! Rates change only for flows that share a link with a flow that starts or ends. All changes of one instant are
+//! applied together before time advances: where one flow ends and the next begins on the same link, nothing changes for
+//! others.
 
-use treepie_schedule::count::Ways as _;
+use treepie_schedule::count::LinkRoutes as _;
 
-use super::ways::Ways;
-use crate::queue::Queue;
-use crate::slab::{NONE, Slab};
-use crate::time::{Time, rounded};
+use super::link_routes::RouteTable;
+use crate::queue::EventQueue;
+use crate::slab::{NIL, Slab};
+use crate::time::{Time, from_picos};
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     message: u32,
     first_hop: u32,
     hops: u32,
-    /// What an alarm must have for it to be this flow's.
+    /// Generation of the valid timer of this flow.
     generation: u32,
-    /// In which settlement it was last looked at.
-    settled: u32,
-    /// Picoseconds that it would still take at speed 1.
-    work: f64,
-    speed: f64,
-    since: Time,
+    /// Round of rate computation in which it was last visited.
+    rate_round: u32,
+    /// Remaining picoseconds at rate 1.
+    remaining: f64,
+    rate: f64,
+    updated: Time,
     end: Time,
-    /// When the alarm rings that will look at it.
-    alarm: Time,
+    /// When its timer fires.
+    timer: Time,
 }
 
-/// A flow on a link: a member of the link's list.
+/// A flow on a link: an entry of the link's list of flows.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     flow: u32,
     link: u32,
-    before: u32,
-    after: u32,
-    /// The next of the same flow.
-    next: u32,
+    prev_on_link: u32,
+    next_on_link: u32,
+    /// The next hop of the same flow.
+    next_of_flow: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +45,13 @@ struct Link {
     capacity: f64,
     head: u32,
     flows: u32,
-    changed: bool,
+    is_dirty: bool,
     bytes: u64,
 }
 
-/// When to look at a flow again.
+/// Timer of a flow's expected end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct FlowTimer {
     pub(crate) flow: u32,
     pub(crate) generation: u32,
 }
@@ -60,158 +61,170 @@ pub(crate) struct Flows {
     links: Vec<Link>,
     flows: Slab<Flow>,
     hops: Slab<Hop>,
-    changed: Vec<u32>,
-    settlement: u32,
+    dirty_links: Vec<u32>,
+    rate_round: u32,
     generation: u32,
 }
 
 impl Flows {
-    pub(crate) fn new(ways: &Ways) -> Self {
-        let link = |link| Link { capacity: ways.capacity(link), head: NONE, flows: 0, changed: false, bytes: 0 };
+    pub(crate) fn new(routes: &RouteTable) -> Self {
+        let link = |link| Link { capacity: routes.capacity(link), head: NIL, flows: 0, is_dirty: false, bytes: 0 };
         Self {
-            links: (0..ways.links()).map(link).collect(),
+            links: (0..routes.links()).map(link).collect(),
             flows: Slab::new(),
             hops: Slab::new(),
-            changed: Vec::new(),
-            settlement: 0,
+            dirty_links: Vec::new(),
+            rate_round: 0,
             generation: 0,
         }
     }
 
-    fn change(&mut self, link: u32) {
+    fn mark_dirty(&mut self, link: u32) {
         let entry = &mut self.links[link as usize];
-        if !entry.changed {
-            entry.changed = true;
-            self.changed.push(link);
+        if !entry.is_dirty {
+            entry.is_dirty = true;
+            self.dirty_links.push(link);
         }
     }
 
-    /// A message starts to flow that would take `work` picoseconds at full speed. Its speed is settled later.
-    pub(crate) fn start(&mut self, now: Time, message: u32, bytes: u64, work: f64, way: &[u32]) {
+    /// Starts the flow of a message that takes `work` picoseconds at full rate. Its rate is computed later.
+    pub(crate) fn start(&mut self, now: Time, message: u32, bytes: u64, work: f64, route: &[u32]) {
         let generation = self.generation;
         self.generation = self.generation.wrapping_add(1);
         let id = self.flows.insert(Flow {
             message,
-            first_hop: NONE,
-            hops: way.len() as u32,
+            first_hop: NIL,
+            hops: route.len() as u32,
             generation,
-            settled: self.settlement,
-            work,
-            speed: 0.0,
-            since: now,
+            rate_round: self.rate_round,
+            remaining: work,
+            rate: 0.0,
+            updated: now,
             end: Time::MAX,
-            alarm: Time::MAX,
+            timer: Time::MAX,
         });
-        for &link in way {
+        for &link in route {
             let entry = &mut self.links[link as usize];
-            let after = entry.head;
-            let hop = self.hops.insert(Hop { flow: id, link, before: NONE, after, next: self.flows[id].first_hop });
+            let next_on_link = entry.head;
+            let hop = self.hops.insert(Hop {
+                flow: id,
+                link,
+                prev_on_link: NIL,
+                next_on_link,
+                next_of_flow: self.flows[id].first_hop,
+            });
             entry.head = hop;
             entry.flows += 1;
             entry.bytes += bytes;
-            if after != NONE {
-                self.hops[after].before = hop;
+            if next_on_link != NIL {
+                self.hops[next_on_link].prev_on_link = hop;
             }
             self.flows[id].first_hop = hop;
-            self.change(link);
+            self.mark_dirty(link);
         }
     }
 
-    /// Whether speeds have to be settled before time goes on.
+    /// Whether rates must be recomputed before time advances.
     #[inline]
-    pub(crate) fn unsettled(&self) -> bool {
-        !self.changed.is_empty()
+    pub(crate) fn has_stale_rates(&self) -> bool {
+        !self.dirty_links.is_empty()
     }
 
-    /// Settles the speeds of all flows on links where something started or ended; calls `ring` to set alarms.
-    pub(crate) fn settle<T: Copy>(&mut self, queue: &mut Queue<T>, ring: impl Fn(Alarm) -> T) {
+    /// Recomputes the rates of all flows on dirty links; `into_event` makes the queue entry of a timer.
+    pub(crate) fn recompute_rates<T: Copy>(&mut self, queue: &mut EventQueue<T>, into_event: impl Fn(FlowTimer) -> T) {
         let now = queue.now();
-        self.settlement = self.settlement.wrapping_add(1);
-        let mut changed = std::mem::take(&mut self.changed);
-        for link in changed.drain(..) {
-            self.links[link as usize].changed = false;
+        self.rate_round = self.rate_round.wrapping_add(1);
+        let mut dirty_links = std::mem::take(&mut self.dirty_links);
+        for link in dirty_links.drain(..) {
+            self.links[link as usize].is_dirty = false;
             let mut hop = self.links[link as usize].head;
-            while hop != NONE {
-                let Hop { flow, after, .. } = self.hops[hop];
-                if self.flows[flow].settled != self.settlement {
-                    self.flows[flow].settled = self.settlement;
-                    self.settle_flow(flow, now, queue, &ring);
+            while hop != NIL {
+                let Hop { flow, next_on_link, .. } = self.hops[hop];
+                if self.flows[flow].rate_round != self.rate_round {
+                    self.flows[flow].rate_round = self.rate_round;
+                    self.recompute_rate(flow, now, queue, &into_event);
                 }
-                hop = after;
+                hop = next_on_link;
             }
         }
-        self.changed = changed;
+        self.dirty_links = dirty_links;
     }
 
-    fn settle_flow<T: Copy>(&mut self, id: u32, now: Time, queue: &mut Queue<T>, ring: &impl Fn(Alarm) -> T) {
-        let mut speed = f64::INFINITY;
+    fn recompute_rate<T: Copy>(
+        &mut self,
+        id: u32,
+        now: Time,
+        queue: &mut EventQueue<T>,
+        into_event: &impl Fn(FlowTimer) -> T,
+    ) {
+        let mut rate = f64::INFINITY;
         let mut hop = self.flows[id].first_hop;
-        while hop != NONE {
-            let Hop { link, next, .. } = self.hops[hop];
+        while hop != NIL {
+            let Hop { link, next_of_flow: next, .. } = self.hops[hop];
             let link = &self.links[link as usize];
-            speed = speed.min(link.capacity / f64::from(link.flows));
+            rate = rate.min(link.capacity / f64::from(link.flows));
             hop = next;
         }
         let flow = &mut self.flows[id];
-        if speed == flow.speed {
+        if rate == flow.rate {
             return;
         }
-        flow.work = (flow.work - (now - flow.since) as f64 * flow.speed).max(0.0);
-        (flow.since, flow.speed) = (now, speed);
-        flow.end = now + rounded(flow.work / speed);
-        if flow.end < flow.alarm {
-            // An alarm that rings too early sets the next one; only one that would ring too late must be replaced.
+        flow.remaining = (flow.remaining - (now - flow.updated) as f64 * flow.rate).max(0.0);
+        (flow.updated, flow.rate) = (now, rate);
+        flow.end = now + from_picos(flow.remaining / rate);
+        if flow.end < flow.timer {
+            // A timer that fires too early is rearmed; only one that would fire too late must be replaced.
             flow.generation = self.generation;
             self.generation = self.generation.wrapping_add(1);
-            flow.alarm = flow.end;
-            queue.push(flow.end, ring(Alarm { flow: id, generation: flow.generation }));
+            flow.timer = flow.end;
+            queue.push(flow.end, into_event(FlowTimer { flow: id, generation: flow.generation }));
         }
     }
 
-    /// An alarm rang: the message of the flow if it is over, and the number of its hops.
-    pub(crate) fn rung<T: Copy>(
+    /// Handles a timer. Returns the message and the number of hops of the flow if it has ended.
+    pub(crate) fn on_timer<T: Copy>(
         &mut self,
-        alarm: Alarm,
-        queue: &mut Queue<T>,
-        ring: impl Fn(Alarm) -> T,
+        timer: FlowTimer,
+        queue: &mut EventQueue<T>,
+        into_event: impl Fn(FlowTimer) -> T,
     ) -> Option<(u32, u32)> {
-        let flow = &mut self.flows[alarm.flow];
-        if flow.generation != alarm.generation {
+        let flow = &mut self.flows[timer.flow];
+        if flow.generation != timer.generation {
             return None;
         }
         if flow.end > queue.now() {
-            flow.alarm = flow.end;
-            queue.push(flow.end, ring(alarm));
+            flow.timer = flow.end;
+            queue.push(flow.end, into_event(timer));
             return None;
         }
         let (message, hops) = (flow.message, flow.hops);
         let mut hop = flow.first_hop;
-        // No alarm is meant for this place any more.
+        // Invalidate the flow's timers.
         flow.generation = self.generation;
         self.generation = self.generation.wrapping_add(1);
-        while hop != NONE {
-            let Hop { link, before, after, next, .. } = self.hops[hop];
+        while hop != NIL {
+            let Hop { link, prev_on_link, next_on_link, next_of_flow: next, .. } = self.hops[hop];
             let entry = &mut self.links[link as usize];
             entry.flows -= 1;
-            if before == NONE {
-                entry.head = after;
+            if prev_on_link == NIL {
+                entry.head = next_on_link;
             } else {
-                self.hops[before].after = after;
+                self.hops[prev_on_link].next_on_link = next_on_link;
             }
-            if after != NONE {
-                self.hops[after].before = before;
+            if next_on_link != NIL {
+                self.hops[next_on_link].prev_on_link = prev_on_link;
             }
             if entry.flows > 0 {
-                self.change(link);
+                self.mark_dirty(link);
             }
             self.hops.remove(hop);
             hop = next;
         }
-        self.flows.remove(alarm.flow);
+        self.flows.remove(timer.flow);
         Some((message, hops))
     }
 
-    /// The link that carried most for what it can carry, and what.
+    /// The link with the most bytes relative to its capacity, and its bytes.
     pub(crate) fn busiest(&self) -> Option<(u32, u64)> {
         let mut most = None;
         let mut highest = 0.0;
@@ -224,7 +237,7 @@ impl Flows {
         most
     }
 
-    /// Bytes for links, and for what flows.
+    /// Bytes of memory for links, and for flows.
     pub(crate) fn memory(&self) -> (usize, usize) {
         (self.links.capacity() * size_of::<Link>(), self.flows.memory() + self.hops.memory())
     }

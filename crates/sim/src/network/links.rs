@@ -1,151 +1,151 @@
-//! Shared links in time: torus, mesh, Clos, and flat networks with a link in and out of each node.   [thesis 3.1]
+//! Shared links in time: torus, mesh, Clos, and flat networks with an injection and an ejection link per node.
+//! [thesis 3.1]
 //!
-//! A send occupies the CPU for alpha; then the message flows, if its node drives fewer than its number of ports at that
-//! time, and waits in line otherwise. While it flows, it has on each link on its way an equal share with all that flow there
-//! now, and goes as fast as the least of these shares lets it. What it leaves of its share on other links then nobody gets:
-//! shares are not max-min fair. When the last byte has flowed the send is over, and the
-//! message is there a time per hop later. A rank takes one message each alpha: the first at once, and each further one alpha
-//! after the one before at the earliest. Its sends go on meanwhile, as the papers count alpha for the messages that a rank
-//! sends or receives, whichever are more.
+//! A send occupies the CPU for alpha. Then the message flows if its node has a free port, and is queued otherwise. A
+//! flow has an equal share, with all current flows, of each link on its route, and the least share is its rate. What it
+//! leaves unused of other links no flow gets: shares are not max-min fair. The send completes when the last byte has
+//! flowed, and the message is delivered a time per hop later. A rank receives one message per alpha: the first at once,
+//! each further one at least alpha after the one before. Its sends proceed meanwhile, as the papers count alpha for the
+//! messages that a rank sends or receives, whichever are more.
 //!
-//! So a message by itself takes alpha + m delta. Messages that use a link one after the other, and those that share it for
-//! the same time, take as long as the load of the link says; that is where this equals [`crate::phases`].
+//! So an uncontended message takes alpha + m delta. Messages that use a link in turn, and those that share it for the
+//! same time, take what the load of the link says; there the result equals [`crate::lockstep`].
 
 use std::collections::VecDeque;
 
-use treepie_topology::{Kind, Network, Tie};
+use treepie_topology::{Network, NetworkKind, TieBreak};
 
 use super::flows::Flows;
-use super::ways::Ways;
-use crate::costs::Links;
+use super::link_routes::RouteTable;
+use crate::costs::LinkCosts;
 use crate::error::Result;
-use crate::machine::Memory;
+use crate::machine::MemoryUsage;
 use crate::noise::Noise;
 use crate::time::{MICROSECOND, Time, from_micros};
 
 #[derive(Debug)]
 pub(crate) struct LinkNet {
-    ways: Ways,
+    routes: RouteTable,
     pub(crate) alpha: Time,
     per_byte: f64,
-    hop: Time,
+    per_hop: Time,
     ports: u32,
-    /// Messages that each node drives now.
-    driven: Vec<u32>,
-    /// When each rank can take its next message.
-    taking: Vec<Time>,
+    /// Messages that each node is injecting.
+    active_ports: Vec<u32>,
+    /// When each rank can receive its next message.
+    next_recv: Vec<Time>,
     /// Messages that wait for a port, by node; only of nodes that ever had any.
-    lines: std::collections::HashMap<u32, VecDeque<Waiting>>,
+    port_queues: std::collections::HashMap<u32, VecDeque<PendingMessage>>,
     pub(crate) flows: Flows,
-    way: Vec<u32>,
+    route: Vec<u32>,
 }
 
 /// A message that waits for a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingMessage {
     pub(crate) id: u32,
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) bytes: u64,
-    pub(crate) tie: Tie,
+    pub(crate) tie: TieBreak,
 }
 
-/// What became of a message that came to its node's interface.
-pub(crate) enum Injected {
+/// Outcome of injecting a message at its node.
+pub(crate) enum InjectOutcome {
     /// It flows.
-    Flows,
-    /// It waits for a port.
-    Waits,
-    /// There is nothing to carry, or nowhere to carry it: it is over, but for so many hops.
-    Through { hops: u32 },
+    Started,
+    /// It is queued for a port.
+    Queued,
+    /// It has no bytes or no destination but its source: it is complete but for the latency of its hops.
+    Done { hops: u32 },
 }
 
 impl LinkNet {
-    pub(crate) fn new(costs: &Links, network: &Network, noise: &Noise, folded: bool) -> Result<Self> {
-        let ways = Ways::new(costs, network, noise, folded)?;
+    pub(crate) fn new(costs: &LinkCosts, network: &Network, noise: &Noise, is_representative: bool) -> Result<Self> {
+        let routes = RouteTable::new(costs, network, noise, is_representative)?;
         let delta = match network.kind() {
-            Kind::Flat(_) => costs.beta.unwrap_or(costs.delta),
+            NetworkKind::Flat(_) => costs.beta.unwrap_or(costs.delta),
             _ => costs.delta,
         };
-        let ranks = if folded { 1 } else { network.ranks() as usize };
+        let ranks = if is_representative { 1 } else { network.ranks() as usize };
         Ok(Self {
             alpha: from_micros(costs.alpha),
             per_byte: delta * MICROSECOND,
-            hop: from_micros(costs.hop),
+            per_hop: from_micros(costs.per_hop),
             ports: costs.ports.unwrap_or_else(|| network.ports()),
-            driven: vec![0; ranks],
-            taking: vec![0; ranks],
-            lines: std::collections::HashMap::new(),
-            flows: Flows::new(&ways),
-            ways,
-            way: Vec::new(),
+            active_ports: vec![0; ranks],
+            next_recv: vec![0; ranks],
+            port_queues: std::collections::HashMap::new(),
+            flows: Flows::new(&routes),
+            routes,
+            route: Vec::new(),
         })
     }
 
-    /// From now on a byte takes so long over a link.
+    /// Sets the time per byte over a link.
     pub(crate) fn set_delta(&mut self, micros: f64) {
         self.per_byte = micros * MICROSECOND;
     }
 
-    /// A rank takes a message that is there, which keeps it from the next for `alpha`. When it has it.
+    /// Receives a delivered message, which delays the rank's next receive by `alpha`. Returns when it completes.
     #[inline]
-    pub(crate) fn take(&mut self, rank: u32, at: Time, alpha: Time) -> Time {
-        let taking = &mut self.taking[rank as usize];
-        let taken = at.max(*taking);
-        *taking = taken + alpha;
-        taken
+    pub(crate) fn receive(&mut self, rank: u32, at: Time, alpha: Time) -> Time {
+        let next_recv = &mut self.next_recv[rank as usize];
+        let received = at.max(*next_recv);
+        *next_recv = received + alpha;
+        received
     }
 
-    /// The CPU has started a message.
-    pub(crate) fn inject(&mut self, now: Time, message: Waiting) -> Injected {
+    /// Injects a message that the CPU has started.
+    pub(crate) fn inject(&mut self, now: Time, message: PendingMessage) -> InjectOutcome {
         if message.bytes == 0 || message.from == message.to {
             let mut hops = 0;
-            if self.hop > 0 && message.from != message.to {
-                self.ways.route(message.from, message.to, message.tie, |_| hops += 1);
+            if self.per_hop > 0 && message.from != message.to {
+                self.routes.route(message.from, message.to, message.tie, |_| hops += 1);
             }
-            return Injected::Through { hops };
+            return InjectOutcome::Done { hops };
         }
-        let driven = &mut self.driven[message.from as usize];
-        if *driven >= self.ports {
-            self.lines.entry(message.from).or_default().push_back(message);
-            return Injected::Waits;
+        let active_ports = &mut self.active_ports[message.from as usize];
+        if *active_ports >= self.ports {
+            self.port_queues.entry(message.from).or_default().push_back(message);
+            return InjectOutcome::Queued;
         }
-        *driven += 1;
+        *active_ports += 1;
         self.start(now, message);
-        Injected::Flows
+        InjectOutcome::Started
     }
 
-    fn start(&mut self, now: Time, message: Waiting) {
-        self.way.clear();
-        self.ways.route(message.from, message.to, message.tie, |link| self.way.push(link));
-        self.flows.start(now, message.id, message.bytes, message.bytes as f64 * self.per_byte, &self.way);
+    fn start(&mut self, now: Time, message: PendingMessage) {
+        self.route.clear();
+        self.routes.route(message.from, message.to, message.tie, |link| self.route.push(link));
+        self.flows.start(now, message.id, message.bytes, message.bytes as f64 * self.per_byte, &self.route);
     }
 
-    /// A message of a node has flowed: the next in its line can.
+    /// Frees a port of a node, or starts the next message queued for it.
     pub(crate) fn release(&mut self, now: Time, from: u32) {
-        match self.lines.get_mut(&from).and_then(VecDeque::pop_front) {
+        match self.port_queues.get_mut(&from).and_then(VecDeque::pop_front) {
             Some(next) => self.start(now, next),
-            None => self.driven[from as usize] -= 1,
+            None => self.active_ports[from as usize] -= 1,
         }
     }
 
-    /// What waits at a node is never sent.
-    pub(crate) fn forget_line(&mut self, from: u32, forget: impl FnMut(u32)) {
-        self.lines.remove(&from).into_iter().flatten().map(|waiting| waiting.id).for_each(forget);
+    /// Drops the port queue of a failed node.
+    pub(crate) fn drop_port_queue(&mut self, from: u32, forget: impl FnMut(u32)) {
+        self.port_queues.remove(&from).into_iter().flatten().map(|pending| pending.id).for_each(forget);
     }
 
-    /// What the hops of a way add.
-    pub(crate) fn hops_time(&self, hops: u32) -> Time {
-        self.hop * Time::from(hops)
+    /// Latency of the hops of a route.
+    pub(crate) fn hop_latency(&self, hops: u32) -> Time {
+        self.per_hop * Time::from(hops)
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUsage {
         let (links, in_flight) = self.flows.memory();
-        let lines: usize = self.lines.values().map(|line| line.capacity() * size_of::<Waiting>()).sum();
-        Memory {
-            ranks: self.driven.capacity() * 4 + self.taking.capacity() * 8,
-            links: links + self.ways.memory(),
-            in_flight: in_flight + lines,
+        let queues: usize = self.port_queues.values().map(|queue| queue.capacity() * size_of::<PendingMessage>()).sum();
+        MemoryUsage {
+            ranks: self.active_ports.capacity() * 4 + self.next_recv.capacity() * 8,
+            links: links + self.routes.memory(),
+            in_flight: in_flight + queues,
         }
     }
 }

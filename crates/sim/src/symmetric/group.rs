@@ -1,47 +1,47 @@
-//! Ways to shift ranks.
+//! Groups under which ranks are shifted.
 
-/// How ranks are added.
+/// Group operation on ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    /// Modulo so many.
+pub(crate) enum SymmetryGroup {
+    /// Addition modulo the number of ranks.
     Cyclic(u32),
-    /// In each dimension, modulo its size.
+    /// Addition in each dimension, modulo its size.
     Torus(Vec<u32>),
-    /// Bit by bit.
+    /// Bitwise exclusive or.
     Xor,
 }
 
-impl Group {
+impl SymmetryGroup {
     /// A rank shifted by another.
     pub(crate) fn shift(&self, rank: u32, by: u32) -> u32 {
         match self {
-            Group::Cyclic(ranks) => ((u64::from(rank) + u64::from(by)) % u64::from(*ranks)) as u32,
-            Group::Xor => rank ^ by,
-            Group::Torus(dims) => by_dimensions(dims, rank, by, |size, a, b| (a + b) % size),
+            SymmetryGroup::Cyclic(ranks) => ((u64::from(rank) + u64::from(by)) % u64::from(*ranks)) as u32,
+            SymmetryGroup::Xor => rank ^ by,
+            SymmetryGroup::Torus(dims) => map_coordinates(dims, rank, by, |size, a, b| (a + b) % size),
         }
     }
 
-    /// What shifts a rank to 0.
+    /// The inverse of a rank: shifts it to 0.
     #[inline]
     pub(crate) fn inverse(&self, rank: u32) -> u32 {
         match self {
-            Group::Cyclic(ranks) => {
+            SymmetryGroup::Cyclic(ranks) => {
                 if rank == 0 {
                     0
                 } else {
                     ranks - rank
                 }
             }
-            Group::Xor => rank,
-            Group::Torus(dims) => by_dimensions(dims, rank, 0, |size, a, _| (size - a) % size),
+            SymmetryGroup::Xor => rank,
+            SymmetryGroup::Torus(dims) => map_coordinates(dims, rank, 0, |size, a, _| (size - a) % size),
         }
     }
 
     /// Whether a rank is exactly half a ring away from rank 0 in any dimension.
-    pub(crate) fn is_half_a_ring(&self, rank: u32) -> bool {
-        let Group::Torus(dims) = self else { return false };
+    pub(crate) fn is_half_ring_distance(&self, rank: u32) -> bool {
+        let SymmetryGroup::Torus(dims) = self else { return false };
         let mut half = false;
-        by_dimensions(dims, rank, 0, |size, a, _| {
+        map_coordinates(dims, rank, 0, |size, a, _| {
             half |= a > 0 && 2 * a == size;
             a
         });
@@ -49,8 +49,8 @@ impl Group {
     }
 }
 
-/// Does something with each coordinate of two ranks; the rank with the results as coordinates.
-fn by_dimensions(dims: &[u32], mut a: u32, mut b: u32, mut combine: impl FnMut(u32, u32, u32) -> u32) -> u32 {
+/// Combines two ranks coordinate by coordinate; returns the rank with the resulting coordinates.
+fn map_coordinates(dims: &[u32], mut a: u32, mut b: u32, mut combine: impl FnMut(u32, u32, u32) -> u32) -> u32 {
     let (mut result, mut stride) = (0, 1);
     for &size in dims {
         result += stride * combine(size, a % size, b % size);
@@ -65,13 +65,13 @@ mod tests {
 
     #[test]
     fn a_rank_shifted_by_its_inverse_is_0() {
-        for group in [Group::Cyclic(24), Group::Torus(vec![4, 3, 2]), Group::Xor] {
+        for group in [SymmetryGroup::Cyclic(24), SymmetryGroup::Torus(vec![4, 3, 2]), SymmetryGroup::Xor] {
             for rank in 0..24 {
                 assert_eq!(group.shift(rank, group.inverse(rank)), 0, "{group:?}");
             }
         }
-        let torus = Group::Torus(vec![4, 3, 2]);
+        let torus = SymmetryGroup::Torus(vec![4, 3, 2]);
         assert_eq!(torus.shift(3 + 4 * 2, 1 + 4), 0);
-        assert!(torus.is_half_a_ring(2) && torus.is_half_a_ring(12) && !torus.is_half_a_ring(5));
+        assert!(torus.is_half_ring_distance(2) && torus.is_half_ring_distance(12) && !torus.is_half_ring_distance(5));
     }
 }

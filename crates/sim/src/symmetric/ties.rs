@@ -1,66 +1,66 @@
-//! Things of one instant that might as well have come in another order.
+//! Ties: simultaneous requests that might have come in another order.
 //!
-//! Where ranks are copies of each other, what happens to them at one instant is the same, but not its order: that depends on
-//! who was served first elsewhere. One rank can stand for all as long as the order does not matter: as long as no two lanes
-//! ask for the same thing at one instant, each because of something else that happened.
+//! Where ranks are copies of each other, the events of one instant are the same for all, but not their order: that
+//! depends on which message was served first elsewhere. One rank can represent all as long as the order does not
+//! matter: as long as no two lanes request the same resource at one instant because of different events.
 
 use crate::time::Time;
 
-/// Which lane asks, and for how much.
-pub(crate) type Asked = (u32, u64);
+/// The requesting lane and the amount.
+pub(crate) type ResourceRequest = (u32, u64);
 
-/// What has been asked for: nothing, one thing once or several times, or different things.
+/// A set of requests: empty, all equal, or mixed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Set {
-    first: Option<Asked>,
+struct ResourceRequestSet {
+    first: Option<ResourceRequest>,
     is_mixed: bool,
 }
 
-impl Set {
-    fn add(&mut self, asked: Asked) {
-        self.is_mixed |= self.first.is_some_and(|first| first != asked);
-        self.first = Some(asked);
+impl ResourceRequestSet {
+    fn add(&mut self, request: ResourceRequest) {
+        self.is_mixed |= self.first.is_some_and(|first| first != request);
+        self.first = Some(request);
     }
 
-    fn has_other(&self, asked: Asked) -> bool {
-        self.is_mixed || self.first.is_some_and(|first| first != asked)
+    fn has_other(&self, request: ResourceRequest) -> bool {
+        self.is_mixed || self.first.is_some_and(|first| first != request)
     }
 }
 
-/// What has been asked for at one instant.
+/// The requests of one instant for a resource.
 #[derive(Debug, Default)]
-pub(crate) struct Instant {
+pub(crate) struct InstantRequests {
     time: Time,
-    happening: u64,
-    /// Because of what happens now, and because of what happened before at the same time.
-    now: Set,
-    before: Set,
+    event: u64,
+    /// Requests caused by the current event, and by earlier events of the same time.
+    now: ResourceRequestSet,
+    before: ResourceRequestSet,
 }
 
-impl Instant {
-    /// Something is asked for because of a happening. Whether it might have been asked for before something else.
-    pub(crate) fn ask(&mut self, time: Time, happening: u64, asked: Asked) -> bool {
+impl InstantRequests {
+    /// Adds a request caused by an event. Returns whether it might have come before a different one.
+    pub(crate) fn request(&mut self, time: Time, event: u64, request: ResourceRequest) -> bool {
         if time != self.time {
-            *self = Self { time, happening, ..Self::default() };
-        } else if happening != self.happening {
-            self.happening = happening;
+            *self = Self { time, event, ..Self::default() };
+        } else if event != self.event {
+            self.event = event;
             let now = std::mem::take(&mut self.now);
-            let Set { first, is_mixed } = now;
+            let ResourceRequestSet { first, is_mixed } = now;
             first.into_iter().for_each(|first| self.before.add(first));
             self.before.is_mixed |= is_mixed;
         }
-        self.now.add(asked);
-        self.before.has_other(asked)
+        self.now.add(request);
+        self.before.has_other(request)
     }
 }
 
-/// What lanes of the one rank ask for.
+/// Requests of the lanes of the representative rank.
 #[derive(Debug, Default)]
-pub(crate) struct Ties {
-    pub(crate) happening: u64,
-    pub(crate) cpu: Instant,
-    pub(crate) taking: Instant,
-    pub(crate) met: bool,
+pub(crate) struct OrderTies {
+    pub(crate) event: u64,
+    pub(crate) cpu: InstantRequests,
+    pub(crate) recv: InstantRequests,
+    pub(crate) has_tie: bool,
 }
 
 #[cfg(test)]
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_matters_between_lanes_and_not_within_a_happening() {
-        let mut instant = Instant::default();
-        // Two lanes begin together, then one after the other at another time, then both because of two happenings.
-        assert!(!instant.ask(0, 0, (0, 8)) && !instant.ask(0, 0, (1, 8)));
-        assert!(!instant.ask(5, 1, (0, 8)) && !instant.ask(6, 2, (1, 8)));
-        assert!(!instant.ask(7, 3, (0, 8)) && instant.ask(7, 4, (1, 8)));
-        // The same lane twice for as much is no matter; for more it is, and so it is after two lanes.
-        assert!(!instant.ask(8, 5, (0, 8)) && !instant.ask(8, 6, (0, 8)) && instant.ask(8, 7, (0, 9)));
-        assert!(!instant.ask(9, 8, (0, 8)) && !instant.ask(9, 8, (1, 8)) && instant.ask(9, 9, (1, 8)));
+    fn order_matters_between_lanes_and_not_within_an_event() {
+        let mut instant = InstantRequests::default();
+        // Two lanes at once, then one after the other at different times, then both because of two events.
+        assert!(!instant.request(0, 0, (0, 8)) && !instant.request(0, 0, (1, 8)));
+        assert!(!instant.request(5, 1, (0, 8)) && !instant.request(6, 2, (1, 8)));
+        assert!(!instant.request(7, 3, (0, 8)) && instant.request(7, 4, (1, 8)));
+        // The same lane twice for the same amount is no tie; for more it is, and so it is after two lanes.
+        assert!(!instant.request(8, 5, (0, 8)) && !instant.request(8, 6, (0, 8)) && instant.request(8, 7, (0, 9)));
+        assert!(!instant.request(9, 8, (0, 8)) && !instant.request(9, 8, (1, 8)) && instant.request(9, 9, (1, 8)));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads GOAL: `num_ranks`, for each rank labelled operations, and what they require.
+//! Parses GOAL: `num_ranks`, labelled operations of each rank, and their dependencies.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ pub(crate) enum Action {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
+pub(crate) struct GoalOp {
     pub(crate) action: Action,
-    /// What begins not before this one has ended, and what not before it has begun.
-    pub(crate) after_end: Vec<usize>,
-    pub(crate) after_begin: Vec<usize>,
-    pub(crate) waits_for: usize,
+    /// Operations that require the end of this one, and those that require its begin.
+    pub(crate) required_by: Vec<usize>,
+    pub(crate) irequired_by: Vec<usize>,
+    pub(crate) dependencies: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) ranks: Vec<Vec<Operation>>,
+    pub(crate) ranks: Vec<Vec<GoalOp>>,
 }
 
 pub(crate) fn parse(text: &str) -> Result<Program, String> {
@@ -33,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
     };
     expect(next(), "num_ranks")?;
     let count: usize = number(next())?;
-    let mut ranks: Vec<Vec<Operation>> = (0..count).map(|_| Vec::new()).collect();
+    let mut ranks: Vec<Vec<GoalOp>> = (0..count).map(|_| Vec::new()).collect();
     let mut word = next();
     while let Some("rank") = word {
         let rank: usize = number(next())?;
@@ -48,18 +48,18 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
             if let Some(label) = first.strip_suffix(':') {
                 let (action, follows) = action(&mut next)?;
                 labels.insert(label.to_owned(), ranks[rank].len());
-                ranks[rank].push(Operation { action, after_end: Vec::new(), after_begin: Vec::new(), waits_for: 0 });
+                ranks[rank].push(GoalOp { action, required_by: Vec::new(), irequired_by: Vec::new(), dependencies: 0 });
                 word = follows;
             } else {
                 let kind = next().unwrap_or_default();
                 let find = |label: &str| labels.get(label).copied().ok_or_else(|| format!("no label {label}"));
                 let (later, earlier) = (find(first)?, find(next().unwrap_or_default())?);
                 match kind {
-                    "requires" => ranks[rank][earlier].after_end.push(later),
-                    "irequires" => ranks[rank][earlier].after_begin.push(later),
+                    "requires" => ranks[rank][earlier].required_by.push(later),
+                    "irequires" => ranks[rank][earlier].irequired_by.push(later),
                     other => return Err(format!("{other} is no dependency")),
                 }
-                ranks[rank][later].waits_for += 1;
+                ranks[rank][later].dependencies += 1;
                 word = next();
             }
         }
@@ -72,7 +72,7 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
     }
 }
 
-/// An operation, and the word that follows it.
+/// Parses an operation. Returns it and the word that follows.
 fn action<'a>(next: &mut impl FnMut() -> Option<&'a str>) -> Result<(Action, Option<&'a str>), String> {
     let kind = next().unwrap_or_default();
     let (action, mut word) = match kind {

@@ -1,32 +1,32 @@
-//! The crystal router: messages go by powers of two around the ring of ranks, all that go the same way in one.
+//! Crystal router: store and forward in ceil(lg P) steps; in step r a rank sends one bundle to the rank 2^r ahead.
 //!
-//! Cost: ceil(lg P)(alpha + k m / 2 beta): as few messages as a barrier, but data is sent lg P / 2 times on average.
-//! Memory: constant beside messages, and those on their way through.   Any P.   [Fox et al.; Bruck et al.]
+//! Cost: ceil(lg P)(alpha + k m / 2 beta): the messages of a barrier, but data is sent lg P / 2 times on average.
+//! Memory: constant beside the messages, own and forwarded.   Any P.   [Fox et al.; Bruck et al.]
 //!
-//! On 2^d ranks the ways are those of a hypercube with its ranks renamed at each step. Nobody waits for a barrier: a rank
-//! gets one bundle in each step and is done after the last.
+//! On 2^d ranks the routes are those of a hypercube with its ranks relabelled at each step. There is no barrier: a rank
+//! receives one bundle in each step and is done after the last.
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Region, Result};
-use treepie_comm::protocol::{Route, StoreAndForward};
-use treepie_fabric::{Needs, Reactor, Transmit};
+use treepie_comm::protocol::{ForwardingScheme, StoreAndForward};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use crate::census::Census;
-use crate::protocol::{Exchange, Place, Post};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.
 pub(crate) struct Crystal {
-    post: Post,
+    buffers: ExchangeBuffers,
     router: StoreAndForward,
 }
 
 impl Crystal {
-    pub(crate) fn new(at: Place, mut post: Post) -> Self {
-        let items = post.outgoing.drain(..).map(|(to, bytes)| (to, Region::from(bytes)));
-        let notes = Some(post.census.bits());
-        let router = StoreAndForward::with_notes(at.rank, at.ranks, Route::Bruck, notes, items);
-        Self { post, router }
+    pub(crate) fn new(position: RingPosition, mut buffers: ExchangeBuffers) -> Self {
+        let items = buffers.outgoing.drain(..).map(|(to, bytes)| (to, Region::from(bytes)));
+        let flags = Some(buffers.summary.bits());
+        let router = StoreAndForward::with_flags(position.rank, position.ranks, ForwardingScheme::Bruck, flags, items);
+        Self { buffers, router }
     }
 }
 
@@ -39,8 +39,8 @@ impl Reactor for Crystal {
         self.router.on_message(now, from, tag, bytes)
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        self.router.needs(rank)
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        self.router.dependency_on(rank)
     }
 
     fn is_done(&self) -> bool {
@@ -48,22 +48,22 @@ impl Reactor for Crystal {
     }
 }
 
-impl Exchange for Crystal {
-    fn post(&mut self) -> &mut Post {
+impl ExchangeReactor for Crystal {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
         if self.router.is_done() {
             for (origin, region) in self.router.take_items() {
                 let bytes = region.read(0..region.len(), |bytes| Bytes::copy_of(bytes, align_of::<u64>()));
-                self.post.receive(origin, bytes);
+                self.buffers.receive(origin, bytes);
             }
         }
-        &mut self.post
+        &mut self.buffers
     }
 
-    fn census(&self) -> Census {
-        Census::from_bits(self.router.notes())
+    fn traffic_summary(&self) -> TrafficSummary {
+        TrafficSummary::from_bits(self.router.flags())
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<Post>() - size_of::<StoreAndForward>() + self.router.memory()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() - size_of::<StoreAndForward>() + self.router.memory()
     }
 }

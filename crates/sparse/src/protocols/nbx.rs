@@ -1,91 +1,95 @@
-//! NBX, nonblocking consensus: synchronous sends, and a barrier that a rank begins when all of its own have been taken.
-//! While the barrier goes on the rank keeps receiving, so when it is over everything has been received everywhere.
+//! NBX, nonblocking consensus: synchronous sends, and a nonblocking barrier that a rank enters when all of its sends
+//! have completed. Ranks receive during the barrier, so when it completes all messages have been received.
 //!
-//! Cost: T_BC(P) + T_DT, and L + k o if each message is answered.   Memory: constant.   Any P.
-//! [NBX paper, algorithm 2; consistency condition 4]
+//! Cost: T_BC(P) + T_DT, and L + k o for the acknowledgements.   Memory: constant.   Any P.
+//! [NBX paper 3.4, algorithm 2; consistency condition 4]
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::Means;
-use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
+use treepie_comm::protocol::ReactorCapabilities;
+use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::census::Census;
-use crate::closing::Closing;
-use crate::protocol::{Exchange, Place, Post};
-use crate::tags::Kind;
+use crate::dissemination_barrier::DisseminationBarrier;
+use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::tags::MessageKind;
+use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.
 pub(crate) struct Nbx {
-    post: Post,
-    /// Messages that their receivers have not taken.
-    untaken: usize,
-    barrier: Closing,
+    buffers: ExchangeBuffers,
+    /// Synchronous sends that have not completed.
+    unacknowledged: usize,
+    barrier: DisseminationBarrier,
 }
 
 impl Nbx {
-    pub(crate) fn new(at: Place, means: Means, post: Post) -> Self {
-        let mut this = Self { untaken: post.outgoing.len(), post, barrier: Closing::new(at, means.barrier) };
+    pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
+        let mut this = Self {
+            unacknowledged: buffers.outgoing.len(),
+            buffers,
+            barrier: DisseminationBarrier::new(position, capabilities.barrier),
+        };
         this.begin_barrier_if_done();
         this
     }
 
     fn begin_barrier_if_done(&mut self) {
-        if self.untaken == 0 {
-            self.barrier.begin(self.post.census);
+        if self.unacknowledged == 0 {
+            self.barrier.begin(self.buffers.summary);
         }
     }
 }
 
 impl Reactor for Nbx {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let data = self.post.outgoing.pop_front();
-        let data = data.map(|(to, bytes)| Transmit::new(to, Kind::Data.tag(0), bytes).synchronous());
+        let data = self.buffers.outgoing.pop_front();
+        let data = data.map(|(to, bytes)| Transmit::new(to, MessageKind::Data.tag(0), bytes).synchronous());
         data.or_else(|| self.barrier.poll_transmit())
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        match Kind::of(tag) {
-            (Kind::Data, _) => self.post.receive(from, bytes),
-            (Kind::Closing, round) => self.barrier.on_message(round, &bytes)?,
-            _ => return Err(Error::OtherOperation { rank: from as usize }),
+        match MessageKind::decode(tag) {
+            (MessageKind::Data, _) => self.buffers.receive(from, bytes),
+            (MessageKind::Barrier, round) => self.barrier.on_message(round, &bytes)?,
+            _ => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())
     }
 
-    fn on_taken(&mut self, _to: u32, _tag: u32) {
-        self.untaken -= 1;
+    fn on_ack(&mut self, _to: u32, _tag: u32) {
+        self.unacknowledged -= 1;
         self.begin_barrier_if_done();
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        self.barrier.poll_arrive()
+    fn poll_barrier(&mut self) -> Option<u64> {
+        self.barrier.poll_barrier()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        self.barrier.on_gathered(gathered);
+    fn on_barrier(&mut self, result: BarrierResult) -> Result<()> {
+        self.barrier.on_barrier(result);
         Ok(())
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        self.barrier.needs(rank)
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        self.barrier.dependency_on(rank)
     }
 
     fn is_done(&self) -> bool {
-        self.barrier.is_over()
+        self.barrier.is_complete()
     }
 }
 
-impl Exchange for Nbx {
-    fn post(&mut self) -> &mut Post {
-        &mut self.post
+impl ExchangeReactor for Nbx {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
+        &mut self.buffers
     }
 
-    fn census(&self) -> Census {
-        self.barrier.census()
+    fn traffic_summary(&self) -> TrafficSummary {
+        self.barrier.summary()
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<Post>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>()
     }
 }

@@ -1,73 +1,81 @@
-//! PCX, personalised census: a reduce-scatter of ones tells each rank how many messages come, and then they do.
+//! PCX, personalized census: a reduce-scatter of message counts, then the data.
 //!
-//! The table of ones is that of a rank's own row, by distance around the ring; in the round of distance 2^r, from the
-//! largest on, its upper half goes to the rank so far ahead, which adds it. After ceil(lg P) rounds P - 1 numbers have been
-//! sent and the one that is left is this rank's own.   [Bruck et al., backwards]
+//! A rank holds its counts by distance on the ring. In round r, from the highest down, it sends those of distance 2^r
+//! and more to the rank 2^r ahead, which adds them to its lower half. After ceil(lg P) rounds and P - 1 counts sent,
+//! the remaining count is the number of messages for this rank.   [Bruck et al., reversed]
 //!
-//! Cost: T_RS(P) + T_DT.   Memory: 4 bytes a rank.   Any P.   [NBX paper, algorithm 1]
+//! Cost: T_RS(P) + T_DT.   Memory: 4 bytes per rank.   Any P.   [NBX paper 3.2, algorithm 1]
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_fabric::{Needs, Reactor, Transmit};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use crate::census::Census;
-use crate::protocol::{Exchange, Place, Post};
-use crate::tags::Kind;
+use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::tags::MessageKind;
+use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.
 pub(crate) struct Pcx {
-    at: Place,
-    post: Post,
-    /// Messages for the rank at each distance, as far as this one knows and has not told.
-    table: Vec<u32>,
-    /// Of the table at first.
+    position: RingPosition,
+    buffers: ExchangeBuffers,
+    /// Partial message counts by distance, those not sent yet.
+    counts: Vec<u32>,
+    /// Initial bytes of `counts`.
     memory: usize,
-    census: Census,
-    /// Rounds that are still to be sent; the next one is the one below.
+    summary: TrafficSummary,
+    /// Rounds to send; the next is `unsent - 1`.
     unsent: u32,
-    /// Rounds whose message has come, as bits.
-    heard: u32,
+    /// Rounds whose message was received, as bits.
+    received_rounds: u32,
 }
 
 impl Pcx {
-    pub(crate) fn new(at: Place, post: Post) -> Self {
-        let mut table = vec![0; at.ranks as usize];
-        for (to, _) in &post.outgoing {
-            table[at.distance_to(*to) as usize] += 1;
+    pub(crate) fn new(position: RingPosition, buffers: ExchangeBuffers) -> Self {
+        let mut counts = vec![0; position.ranks as usize];
+        for (to, _) in &buffers.outgoing {
+            counts[position.distance_to(*to) as usize] += 1;
         }
-        let memory = table.capacity() * size_of::<u32>();
-        Self { at, census: post.census, post, table, memory, unsent: at.rounds(), heard: 0 }
+        let memory = counts.capacity() * size_of::<u32>();
+        Self {
+            position,
+            summary: buffers.summary,
+            buffers,
+            counts,
+            memory,
+            unsent: position.rounds(),
+            received_rounds: 0,
+        }
     }
 
-    fn has_heard(&self, round: u32) -> bool {
-        self.heard & 1 << round != 0
+    fn has_received(&self, round: u32) -> bool {
+        self.received_rounds & 1 << round != 0
     }
 
-    /// Whether this rank knows how many messages come.
-    fn knows(&self) -> bool {
-        self.unsent == 0 && (0..self.at.rounds()).all(|round| self.has_heard(round))
+    /// Whether the reduce-scatter is complete.
+    fn has_count(&self) -> bool {
+        self.unsent == 0 && (0..self.position.rounds()).all(|round| self.has_received(round))
     }
 
-    /// The census, and numbers of distances from that of the round on.
-    fn tell(&mut self, round: u32) -> Transmit {
+    /// The message of a round: the summary, and the counts from distance 2^round on.
+    fn send_counts(&mut self, round: u32) -> Transmit {
         let distance = 1 << round;
-        let mut bytes = self.census.bits().to_le_bytes().to_vec();
-        bytes.extend(self.table.drain(distance as usize..).flat_map(u32::to_le_bytes));
-        Transmit::new(self.at.ahead(distance), Kind::Meta.tag(round), bytes)
+        let mut bytes = self.summary.bits().to_le_bytes().to_vec();
+        bytes.extend(self.counts.drain(distance as usize..).flat_map(u32::to_le_bytes));
+        Transmit::new(self.position.ahead(distance), MessageKind::Meta.tag(round), bytes)
     }
 
-    fn add(&mut self, round: u32, bytes: &[u8]) -> Result<()> {
-        let count = (self.at.ranks - (1 << round)).min(1 << round) as usize;
+    fn add_counts(&mut self, round: u32, bytes: &[u8]) -> Result<()> {
+        let count = (self.position.ranks - (1 << round)).min(1 << round) as usize;
         let expected = 8 + 4 * count;
-        let wrong = Error::Disagreement { got: bytes.len() as u64, expected: expected as u64 };
-        let Some((census, numbers)) = bytes.split_first_chunk::<8>().filter(|_| bytes.len() == expected) else {
+        let wrong = Error::LengthMismatch { got: bytes.len() as u64, expected: expected as u64 };
+        let Some((summary, counts)) = bytes.split_first_chunk::<8>().filter(|_| bytes.len() == expected) else {
             return Err(wrong);
         };
-        self.census.add(u64::from_le_bytes(*census));
-        let (numbers, _) = numbers.as_chunks::<4>();
-        self.table.iter_mut().zip(numbers).for_each(|(sum, more)| *sum += u32::from_le_bytes(*more));
-        self.heard |= 1 << round;
+        self.summary.merge(u64::from_le_bytes(*summary));
+        let (counts, _) = counts.as_chunks::<4>();
+        self.counts.iter_mut().zip(counts).for_each(|(sum, more)| *sum += u32::from_le_bytes(*more));
+        self.received_rounds |= 1 << round;
         Ok(())
     }
 }
@@ -75,50 +83,50 @@ impl Pcx {
 impl Reactor for Pcx {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         if self.unsent > 0 {
-            // Those above have brought what is to be told in this one.
-            let above_heard = self.unsent == self.at.rounds() || self.has_heard(self.unsent);
-            if !above_heard {
+            // The counts of this round include those received in the round above.
+            let has_above = self.unsent == self.position.rounds() || self.has_received(self.unsent);
+            if !has_above {
                 return None;
             }
             self.unsent -= 1;
-            return Some(self.tell(self.unsent));
+            return Some(self.send_counts(self.unsent));
         }
-        // All data is sent after the last round of numbers, whether they have come or not.
-        let (to, bytes) = self.post.outgoing.pop_front()?;
-        Some(Transmit::new(to, Kind::Data.tag(0), bytes))
+        // Data follows the last round of counts; it does not wait for incoming counts.
+        let (to, bytes) = self.buffers.outgoing.pop_front()?;
+        Some(Transmit::new(to, MessageKind::Data.tag(0), bytes))
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        match Kind::of(tag) {
-            (Kind::Data, _) => self.post.receive(from, bytes),
-            (Kind::Meta, round) if round < self.at.rounds() && !self.has_heard(round) => {
-                self.add(round, bytes.as_slice())?;
+        match MessageKind::decode(tag) {
+            (MessageKind::Data, _) => self.buffers.receive(from, bytes),
+            (MessageKind::Meta, round) if round < self.position.rounds() && !self.has_received(round) => {
+                self.add_counts(round, bytes.as_slice())?;
             }
-            _ => return Err(Error::OtherOperation { rank: from as usize }),
+            _ => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())
     }
 
-    fn needs(&self, rank: u32) -> Needs {
-        let unheard = |round: u32| !self.has_heard(round) && self.at.behind(1 << round) == rank;
-        if (0..self.at.rounds()).any(unheard) { Needs::Message } else { Needs::Perhaps }
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
+        let is_missing = |round: u32| !self.has_received(round) && self.position.behind(1 << round) == rank;
+        if (0..self.position.rounds()).any(is_missing) { PeerDependency::Required } else { PeerDependency::Possible }
     }
 
     fn is_done(&self) -> bool {
-        self.knows() && self.post.outgoing.is_empty() && self.post.came == u64::from(self.table[0])
+        self.has_count() && self.buffers.outgoing.is_empty() && self.buffers.num_received == u64::from(self.counts[0])
     }
 }
 
-impl Exchange for Pcx {
-    fn post(&mut self) -> &mut Post {
-        &mut self.post
+impl ExchangeReactor for Pcx {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
+        &mut self.buffers
     }
 
-    fn census(&self) -> Census {
-        self.census
+    fn traffic_summary(&self) -> TrafficSummary {
+        self.summary
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<Post>() + self.memory
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.memory
     }
 }

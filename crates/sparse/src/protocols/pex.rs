@@ -1,34 +1,33 @@
-//! PEX, personalised exchange: an all-to-all exchange tells each rank what comes from each other one, and then it does.
+//! PEX, personalized exchange: an all-to-all of message sizes, then the data.
 //!
-//! The exchange of sizes is that of Bruck et al.: what is for the rank at some distance goes there by the powers of two
-//! that make it up, in ceil(lg P) rounds of P/2 sizes. A size is the number of messages and that of their bytes in a word,
-//! by which what comes is checked.
+//! The all-to-all is Bruck's algorithm: ceil(lg P) rounds of P/2 sizes each. A size is one word with the number of
+//! messages and their total bytes; received data is checked against it.
 //!
-//! Cost: T_PE(P) + T_DT.   Memory: 8 bytes a rank.   Any P.   [NBX paper 3.1]
+//! Cost: T_PE(P) + T_DT.   Memory: 8 bytes per rank.   Any P.   [NBX paper 3.1]
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_fabric::{Needs, Reactor, Transmit};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use crate::census::Census;
-use crate::protocol::{Exchange, Place, Post};
-use crate::tags::Kind;
+use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::tags::MessageKind;
+use crate::traffic_summary::TrafficSummary;
 
-/// A word has the number of bytes in its lower half, as far as it fits, and that of messages above.
+/// Layout of a size: bytes modulo 2^32 in the lower half, number of messages in the upper.
 const BYTE_BITS: u32 = 32;
 const ONE: u64 = 1 << BYTE_BITS;
 
-/// Adds the bytes of a message to a word, or takes them off it: the number of bytes is only to be the same in the end.
+/// Adds bytes to a size or subtracts them, modulo 2^32: both sides must only agree in the end.
 fn with_bytes(word: u64, bytes: u64, add: bool) -> u64 {
     let low = word as u32;
     let low = if add { low.wrapping_add(bytes as u32) } else { low.wrapping_sub(bytes as u32) };
     word & !(ONE - 1) | u64::from(low)
 }
 
-/// Adds a message of so many bytes to a word.
+/// Adds a message to a size.
 fn with_message(word: u64, bytes: u64) -> u64 {
     let counted = word.checked_add(ONE).expect("a rank sends at most 2^32 - 1 messages to another");
     with_bytes(counted, bytes, true)
@@ -36,109 +35,109 @@ fn with_message(word: u64, bytes: u64) -> u64 {
 
 /// The exchange on one rank.
 pub(crate) struct Pex {
-    at: Place,
-    post: Post,
-    /// At first the sizes for the rank at each distance ahead, in the end those from the rank at each distance behind.
-    /// What comes then is taken off.
+    position: RingPosition,
+    buffers: ExchangeBuffers,
+    /// First the sizes to the rank at each distance ahead; after the all-to-all those from the rank at each distance
+    /// behind, from which received messages are subtracted.
     sizes: Vec<u64>,
-    /// Messages of later rounds that came early.
+    /// Messages of later rounds.
     early: Vec<(u32, Bytes)>,
-    census: Census,
-    /// Those before it have been heard, and it has been told.
+    summary: TrafficSummary,
+    /// The current round: its sizes are sent, those of earlier rounds received.
     round: u32,
-    /// What is to be told.
-    telling: VecDeque<Transmit>,
-    /// Messages that are still to come, once that is known.
+    /// Size messages to send.
+    pending_sizes: VecDeque<Transmit>,
+    /// Data messages not received yet, once the sizes are known.
     missing: u64,
-    /// Data that came before its size was known.
-    unknown: Vec<(u32, u64)>,
+    /// Source and bytes of data received before the sizes.
+    uncounted: Vec<(u32, u64)>,
 }
 
 impl Pex {
-    pub(crate) fn new(at: Place, post: Post) -> Self {
-        let mut sizes = vec![0; at.ranks as usize];
-        for (to, bytes) in &post.outgoing {
-            let size = &mut sizes[at.distance_to(*to) as usize];
+    pub(crate) fn new(position: RingPosition, buffers: ExchangeBuffers) -> Self {
+        let mut sizes = vec![0; position.ranks as usize];
+        for (to, bytes) in &buffers.outgoing {
+            let size = &mut sizes[position.distance_to(*to) as usize];
             *size = with_message(*size, bytes.as_slice().len() as u64);
         }
         let mut this = Self {
-            at,
-            census: post.census,
-            post,
+            position,
+            summary: buffers.summary,
+            buffers,
             sizes,
             early: Vec::new(),
             round: 0,
-            telling: VecDeque::new(),
+            pending_sizes: VecDeque::new(),
             missing: 0,
-            unknown: Vec::new(),
+            uncounted: Vec::new(),
         };
-        this.tell();
+        this.send_sizes();
         this
     }
 
-    fn knows(&self) -> bool {
-        self.round == self.at.rounds()
+    fn has_sizes(&self) -> bool {
+        self.round == self.position.rounds()
     }
 
-    /// Distances that go a round's way, those next to each other together.
+    /// Ranges of distances whose bit `round` is set.
     fn distances(&self, round: u32) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (bit, ranks) = (1 << round, self.at.ranks as usize);
+        let (bit, ranks) = (1 << round, self.position.ranks as usize);
         (bit..ranks).step_by(2 * bit).map(move |first| first..ranks.min(first + bit))
     }
 
-    fn tell(&mut self) {
-        if self.knows() {
+    fn send_sizes(&mut self) {
+        if self.has_sizes() {
             return;
         }
         let count: usize = self.distances(self.round).map(|distances| distances.len()).sum();
         let mut words = Vec::with_capacity(1 + count);
-        words.push(self.census.bits());
+        words.push(self.summary.bits());
         self.distances(self.round).for_each(|distances| words.extend_from_slice(&self.sizes[distances]));
-        let to = self.at.ahead(1 << self.round);
-        self.telling.push_back(Transmit::new(to, Kind::Meta.tag(self.round), words));
+        let to = self.position.ahead(1 << self.round);
+        self.pending_sizes.push_back(Transmit::new(to, MessageKind::Meta.tag(self.round), words));
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+    fn recv_sizes(&mut self, bytes: &[u8]) -> Result<()> {
         let (words, rest) = bytes.as_chunks::<8>();
         let expected = 1 + self.distances(self.round).map(|distances| distances.len()).sum::<usize>();
         if words.len() != expected || !rest.is_empty() {
-            return Err(Error::Disagreement { got: bytes.len() as u64, expected: 8 * expected as u64 });
+            return Err(Error::LengthMismatch { got: bytes.len() as u64, expected: 8 * expected as u64 });
         }
-        let (census, mut words) = words.split_first().expect("there is at least one");
-        self.census.add(u64::from_ne_bytes(*census));
+        let (summary, mut words) = words.split_first().expect("there is at least one");
+        self.summary.merge(u64::from_ne_bytes(*summary));
         for distances in self.distances(self.round) {
             let (here, rest) = words.split_at(distances.len());
             self.sizes[distances].iter_mut().zip(here).for_each(|(size, word)| *size = u64::from_ne_bytes(*word));
             words = rest;
         }
         self.round += 1;
-        self.tell();
-        if self.knows() {
+        self.send_sizes();
+        if self.has_sizes() {
             self.missing = self.sizes.iter().map(|size| size >> BYTE_BITS).sum();
-            for (from, bytes) in std::mem::take(&mut self.unknown) {
-                self.count(from, bytes)?;
+            for (from, bytes) in std::mem::take(&mut self.uncounted) {
+                self.count_received(from, bytes)?;
             }
         }
         Ok(())
     }
 
-    /// A message of so many bytes has come, of what was told.
-    fn count(&mut self, from: u32, bytes: u64) -> Result<()> {
-        let size = &mut self.sizes[(self.at.ranks - self.at.distance_to(from)) as usize];
+    /// Subtracts a received message from the expected size.
+    fn count_received(&mut self, from: u32, bytes: u64) -> Result<()> {
+        let size = &mut self.sizes[(self.position.ranks - self.position.distance_to(from)) as usize];
         let left = size.checked_sub(ONE).map(|left| with_bytes(left, bytes, false));
         let Some(left) = left.filter(|left| *left == 0 || *left >= ONE) else {
-            return Err(Error::Disagreement { got: bytes, expected: *size % ONE });
+            return Err(Error::LengthMismatch { got: bytes, expected: *size % ONE });
         };
         *size = left;
         self.missing -= 1;
         Ok(())
     }
 
-    /// Takes in the messages of rounds in their order.
-    fn go_on(&mut self) -> Result<()> {
-        while let Some(place) = self.early.iter().position(|(round, _)| *round == self.round) {
-            let (_, bytes) = self.early.swap_remove(place);
-            self.hear(bytes.as_slice())?;
+    /// Processes received size messages in round order.
+    fn process_early(&mut self) -> Result<()> {
+        while let Some(index) = self.early.iter().position(|(round, _)| *round == self.round) {
+            let (_, bytes) = self.early.swap_remove(index);
+            self.recv_sizes(bytes.as_slice())?;
         }
         Ok(())
     }
@@ -146,62 +145,64 @@ impl Pex {
 
 impl Reactor for Pex {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        if !self.knows() || !self.telling.is_empty() {
-            return self.telling.pop_front();
+        if !self.has_sizes() || !self.pending_sizes.is_empty() {
+            return self.pending_sizes.pop_front();
         }
-        let (to, bytes) = self.post.outgoing.pop_front()?;
-        Some(Transmit::new(to, Kind::Data.tag(0), bytes))
+        let (to, bytes) = self.buffers.outgoing.pop_front()?;
+        Some(Transmit::new(to, MessageKind::Data.tag(0), bytes))
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        match Kind::of(tag) {
-            (Kind::Data, _) => {
+        match MessageKind::decode(tag) {
+            (MessageKind::Data, _) => {
                 let len = bytes.as_slice().len() as u64;
-                self.post.receive(from, bytes);
-                if !self.knows() {
-                    self.unknown.push((from, len));
+                self.buffers.receive(from, bytes);
+                if !self.has_sizes() {
+                    self.uncounted.push((from, len));
                     return Ok(());
                 }
-                self.count(from, len)
+                self.count_received(from, len)
             }
-            (Kind::Meta, round) if (self.round..self.at.rounds()).contains(&round) => {
+            (MessageKind::Meta, round) if (self.round..self.position.rounds()).contains(&round) => {
                 self.early.push((round, bytes));
-                self.go_on()
+                self.process_early()
             }
-            _ => Err(Error::OtherOperation { rank: from as usize }),
+            _ => Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
     }
 
-    fn needs(&self, rank: u32) -> Needs {
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
         let is_early = |round: u32| self.early.iter().any(|(early, _)| *early == round);
-        let unheard = |round: u32| !is_early(round) && self.at.behind(1 << round) == rank;
-        if (self.round..self.at.rounds()).any(unheard) {
-            Needs::Message
-        } else if !self.knows() {
-            Needs::Perhaps
-        } else if rank != self.at.rank && self.sizes[(self.at.ranks - self.at.distance_to(rank)) as usize] != 0 {
-            Needs::Message
+        let is_missing = |round: u32| !is_early(round) && self.position.behind(1 << round) == rank;
+        if (self.round..self.position.rounds()).any(is_missing) {
+            PeerDependency::Required
+        } else if !self.has_sizes() {
+            PeerDependency::Possible
+        } else if rank != self.position.rank
+            && self.sizes[(self.position.ranks - self.position.distance_to(rank)) as usize] != 0
+        {
+            PeerDependency::Required
         } else {
-            Needs::Nothing
+            PeerDependency::Nothing
         }
     }
 
     fn is_done(&self) -> bool {
-        self.knows() && self.telling.is_empty() && self.post.outgoing.is_empty() && self.missing == 0
+        self.has_sizes() && self.pending_sizes.is_empty() && self.buffers.outgoing.is_empty() && self.missing == 0
     }
 }
 
-impl Exchange for Pex {
-    fn post(&mut self) -> &mut Post {
-        &mut self.post
+impl ExchangeReactor for Pex {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
+        &mut self.buffers
     }
 
-    fn census(&self) -> Census {
-        self.census
+    fn traffic_summary(&self) -> TrafficSummary {
+        self.summary
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<Post>() + self.sizes.capacity() * size_of::<u64>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.sizes.capacity() * size_of::<u64>()
     }
 }
 

@@ -1,90 +1,96 @@
-//! RSX, remote summation: each rank adds to a counter at each of its receivers; after a fence each knows how many messages
-//! come, and then they do.
+//! RSX, remote summation: each rank increments a counter at each of its receivers. After a fence each rank knows its
+//! number of messages; then the data.
 //!
-//! Where the engine has counters, adding needs nobody's help. Elsewhere it is a synchronous message to the owner, which
-//! adds.
+//! If the engine has counters, the increment is one-sided. Otherwise it is a synchronous message to the receiver.
 //!
 //! Cost: L + k o + T_BC(P) + T_DT.   Memory: constant.   Any P.   [NBX paper 3.3]
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::Means;
-use treepie_fabric::{Gathered, Needs, Reactor, Transmit};
+use treepie_comm::protocol::ReactorCapabilities;
+use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::census::Census;
-use crate::closing::Closing;
-use crate::protocol::{Exchange, Place, Post};
-use crate::tags::Kind;
+use crate::dissemination_barrier::DisseminationBarrier;
+use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::tags::MessageKind;
+use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.
 pub(crate) struct Rsx {
-    post: Post,
-    /// Whether the engine counts.
-    by_engine: bool,
-    /// How many of the messages have been announced to their receivers.
+    buffers: ExchangeBuffers,
+    /// Use the engine's counters.
+    uses_engine_counters: bool,
+    /// Messages for which the counter was incremented.
     announced: usize,
-    /// Announcements that have not been taken.
-    untaken: usize,
-    fence: Closing,
-    /// What others have added.
+    /// Synchronous increments that have not completed.
+    unacknowledged: usize,
+    fence: DisseminationBarrier,
+    /// Messages announced to this rank.
     counter: u64,
 }
 
 impl Rsx {
-    pub(crate) fn new(at: Place, means: Means, post: Post) -> Self {
-        let fence = Closing::new(at, means.barrier);
-        let mut this = Self { post, by_engine: means.counters, announced: 0, untaken: 0, fence, counter: 0 };
+    pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
+        let fence = DisseminationBarrier::new(position, capabilities.barrier);
+        let mut this = Self {
+            buffers,
+            uses_engine_counters: capabilities.counters,
+            announced: 0,
+            unacknowledged: 0,
+            fence,
+            counter: 0,
+        };
         this.begin_fence_if_done();
         this
     }
 
-    /// The receiver of the next message that has not been announced.
+    /// The receiver of the next message to announce.
     fn next_announced(&mut self) -> Option<u32> {
-        let (to, _) = self.post.outgoing.get(self.announced)?;
+        let (to, _) = self.buffers.outgoing.get(self.announced)?;
         self.announced += 1;
         Some(*to)
     }
 
     fn begin_fence_if_done(&mut self) {
-        if self.untaken == 0 && self.announced == self.post.outgoing.len() {
-            self.fence.begin(self.post.census);
+        if self.unacknowledged == 0 && self.announced == self.buffers.outgoing.len() {
+            self.fence.begin(self.buffers.summary);
         }
     }
 }
 
 impl Reactor for Rsx {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        if self.fence.is_over() {
-            let (to, bytes) = self.post.outgoing.pop_front()?;
-            return Some(Transmit::new(to, Kind::Data.tag(0), bytes));
+        if self.fence.is_complete() {
+            let (to, bytes) = self.buffers.outgoing.pop_front()?;
+            return Some(Transmit::new(to, MessageKind::Data.tag(0), bytes));
         }
-        if !self.by_engine
+        if !self.uses_engine_counters
             && let Some(to) = self.next_announced()
         {
-            self.untaken += 1;
-            return Some(Transmit::new(to, Kind::Count.tag(0), Vec::<u8>::new()).synchronous());
+            self.unacknowledged += 1;
+            return Some(Transmit::new(to, MessageKind::Count.tag(0), Vec::<u8>::new()).synchronous());
         }
         self.fence.poll_transmit()
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
-        match Kind::of(tag) {
-            (Kind::Data, _) => self.post.receive(from, bytes),
-            (Kind::Count, _) => self.counter += 1,
-            (Kind::Closing, round) => self.fence.on_message(round, &bytes)?,
-            (Kind::Meta, _) => return Err(Error::OtherOperation { rank: from as usize }),
+        match MessageKind::decode(tag) {
+            (MessageKind::Data, _) => self.buffers.receive(from, bytes),
+            (MessageKind::Count, _) => self.counter += 1,
+            (MessageKind::Barrier, round) => self.fence.on_message(round, &bytes)?,
+            (MessageKind::Meta, _) => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())
     }
 
-    fn on_taken(&mut self, _to: u32, _tag: u32) {
-        self.untaken -= 1;
+    fn on_ack(&mut self, _to: u32, _tag: u32) {
+        self.unacknowledged -= 1;
         self.begin_fence_if_done();
     }
 
-    fn poll_add(&mut self) -> Option<u32> {
-        if !self.by_engine || self.fence.is_over() {
+    fn poll_increment(&mut self) -> Option<u32> {
+        if !self.uses_engine_counters || self.fence.is_complete() {
             return None;
         }
         let to = self.next_announced();
@@ -92,41 +98,41 @@ impl Reactor for Rsx {
         to
     }
 
-    fn poll_arrive(&mut self) -> Option<u64> {
-        self.fence.poll_arrive()
+    fn poll_barrier(&mut self) -> Option<u64> {
+        self.fence.poll_barrier()
     }
 
-    fn on_gathered(&mut self, gathered: Gathered) -> Result<()> {
-        self.counter += gathered.added;
-        self.fence.on_gathered(gathered);
+    fn on_barrier(&mut self, result: BarrierResult) -> Result<()> {
+        self.counter += result.counter;
+        self.fence.on_barrier(result);
         Ok(())
     }
 
-    fn needs(&self, rank: u32) -> Needs {
+    fn dependency_on(&self, rank: u32) -> PeerDependency {
         if self.is_done() {
-            return Needs::Nothing;
+            return PeerDependency::Nothing;
         }
-        match self.fence.needs(rank) {
-            Needs::Nothing => Needs::Perhaps,
-            needs => needs,
+        match self.fence.dependency_on(rank) {
+            PeerDependency::Nothing => PeerDependency::Possible,
+            dependency => dependency,
         }
     }
 
     fn is_done(&self) -> bool {
-        self.fence.is_over() && self.post.outgoing.is_empty() && self.post.came == self.counter
+        self.fence.is_complete() && self.buffers.outgoing.is_empty() && self.buffers.num_received == self.counter
     }
 }
 
-impl Exchange for Rsx {
-    fn post(&mut self) -> &mut Post {
-        &mut self.post
+impl ExchangeReactor for Rsx {
+    fn buffers(&mut self) -> &mut ExchangeBuffers {
+        &mut self.buffers
     }
 
-    fn census(&self) -> Census {
-        self.fence.census()
+    fn traffic_summary(&self) -> TrafficSummary {
+        self.fence.summary()
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<Post>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>()
     }
 }

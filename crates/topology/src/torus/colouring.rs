@@ -1,36 +1,36 @@
-//! The edges of a torus in colours, so that every place has two edges of each colour: each colour is a set of cycles.
+//! An edge colouring of a torus in which every node has two edges of each colour: each colour is a set of cycles.
 //!
-//! Each edge also knows which way its cycle runs through it. That tells at once what a swap would do to the cycles.
+//! Each edge also stores the direction in which its cycle traverses it. That determines the effect of a swap.
 
-/// The edges of a product of rings in as many colours as it has dimensions.
+/// An edge colouring of a product of rings, with one colour per dimension.
 pub(super) struct Colouring {
     sizes: Vec<u32>,
     strides: Vec<u32>,
-    places: u32,
-    /// Colour of each edge: the one that leaves a place upwards, per place and dimension.
+    nodes: u32,
+    /// Colour of the edge that leaves a node upwards, per node and dimension.
     colour: Vec<u8>,
-    /// Whether the cycle of an edge runs through it upwards.
-    ahead: Vec<bool>,
-    /// Which cycle a place is on, per colour and place: the number of some place on that cycle.
+    /// Whether its cycle traverses an edge upwards.
+    forward: Vec<bool>,
+    /// The cycle through a node, per colour and node: the number of some node on that cycle.
     label: Vec<u32>,
     /// Length of the cycle with this label, per colour and label.
     length: Vec<u32>,
-    /// How many cycles each colour has.
+    /// Number of cycles of each colour.
     cycles: Vec<u32>,
 }
 
-/// What a swap does to the cycles of one colour.
+/// The effect of a swap on the cycles of one colour.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Effect {
+pub(super) enum SwapEffect {
     /// Two cycles become one.
     Merge,
-    /// A cycle remains one; part of it runs the other way.
+    /// A cycle remains one; part of it is reversed.
     Twist,
-    /// A cycle falls in two.
+    /// A cycle splits in two.
     Split,
 }
 
-/// A unit square with opposite sides of one colour, which can swap the colours of its sides.
+/// A unit square whose opposite sides have equal colours: the two colours can be swapped.
 pub(super) struct Square {
     sides: [Sides; 2],
 }
@@ -43,56 +43,56 @@ struct Sides {
     q: u32,
     s: u32,
     colour: u8,
-    effect: Effect,
+    effect: SwapEffect,
 }
 
 impl Square {
-    /// What swapping does to both colours.
-    pub(super) fn effects(&self) -> [Effect; 2] {
+    /// The effect of the swap on both colours.
+    pub(super) fn effects(&self) -> [SwapEffect; 2] {
         self.sides.map(|sides| sides.effect)
     }
 }
 
 impl Colouring {
-    /// At first the colour of an edge is its dimension, so that the cycles are the rings. All have three places or
-    /// more: in a ring of two, one step up and one step down would be the same neighbour.
+    /// Colours each edge by its dimension, so the cycles are the rings. Rings have three nodes or more: in a ring of
+    /// two, the steps up and down would lead to the same neighbour.
     pub(super) fn new(rings: &[u32]) -> Self {
         debug_assert!(rings.iter().all(|&size| size >= 3));
         let strides: Vec<u32> = (0..rings.len()).map(|dimension| rings[..dimension].iter().product()).collect();
-        let places: u32 = rings.iter().product();
+        let nodes: u32 = rings.iter().product();
         let first_of_ring = |colour: usize| {
             let (size, stride) = (rings[colour], strides[colour]);
-            (0..places).map(move |place| place - place / stride % size * stride)
+            (0..nodes).map(move |node| node - node / stride % size * stride)
         };
         Colouring {
-            colour: (0..places).flat_map(|_| 0..rings.len() as u8).collect(),
-            ahead: vec![true; places as usize * rings.len()],
+            colour: (0..nodes).flat_map(|_| 0..rings.len() as u8).collect(),
+            forward: vec![true; nodes as usize * rings.len()],
             label: (0..rings.len()).flat_map(first_of_ring).collect(),
-            length: rings.iter().flat_map(|&size| (0..places).map(move |_| size)).collect(),
-            cycles: rings.iter().map(|size| places / size).collect(),
+            length: rings.iter().flat_map(|&size| (0..nodes).map(move |_| size)).collect(),
+            cycles: rings.iter().map(|size| nodes / size).collect(),
             sizes: rings.to_vec(),
             strides,
-            places,
+            nodes,
         }
     }
 
-    /// Number of places.
-    pub(super) fn places(&self) -> u32 {
-        self.places
+    /// Number of nodes.
+    pub(super) fn nodes(&self) -> u32 {
+        self.nodes
     }
 
-    /// How many cycles each colour has.
+    /// Number of cycles of each colour.
     pub(super) fn cycles(&self) -> &[u32] {
         &self.cycles
     }
 
-    /// Whether some cycle through this place visits no more than half of all places.
-    pub(super) fn on_short_cycle(&self, place: u32) -> bool {
-        let length = |colour| self.length[self.at(colour, self.label[self.at(colour, place)])];
-        (0..self.sizes.len() as u8).any(|colour| length(colour) <= self.places / 2)
+    /// Whether some cycle through this node has at most half of all nodes.
+    pub(super) fn on_short_cycle(&self, node: u32) -> bool {
+        let length = |colour| self.length[self.index(colour, self.label[self.index(colour, node)])];
+        (0..self.sizes.len() as u8).any(|colour| length(colour) <= self.nodes / 2)
     }
 
-    /// The square that goes up from a place in two dimensions, if its sides can be swapped.
+    /// The square spanned upwards from a node in two dimensions, if its colours can be swapped.
     pub(super) fn square(&self, p: u32, [first, second]: [usize; 2]) -> Option<Square> {
         let (q, s) = (self.up(p, first), self.up(p, second));
         let along = [self.edge(p, first), self.edge(s, first)];
@@ -106,74 +106,74 @@ impl Colouring {
         Some(Square { sides: [along, across] })
     }
 
-    /// What becomes of the cycles through p-q and s-r when p-s and q-r take the place of these edges.
-    fn effect(&self, colour: u8, edges: [usize; 2], [p, s]: [u32; 2]) -> Effect {
-        if self.label[self.at(colour, p)] != self.label[self.at(colour, s)] {
-            Effect::Merge
-        } else if self.ahead[edges[0]] == self.ahead[edges[1]] {
-            // p to q, and later s to r: q and s are the ends of one part, so that p to s joins both parts again.
-            Effect::Twist
+    /// The effect on the cycles through p-q and s-r of replacing these edges by p-s and q-r.
+    fn effect(&self, colour: u8, edges: [usize; 2], [p, s]: [u32; 2]) -> SwapEffect {
+        if self.label[self.index(colour, p)] != self.label[self.index(colour, s)] {
+            SwapEffect::Merge
+        } else if self.forward[edges[0]] == self.forward[edges[1]] {
+            // p to q, and later s to r: q and s are the ends of one part, so p to s rejoins both parts.
+            SwapEffect::Twist
         } else {
-            Effect::Split
+            SwapEffect::Split
         }
     }
 
-    /// Gives the sides of a square each other's colours.
+    /// Swaps the colours of the sides of a square.
     pub(super) fn swap(&mut self, square: &Square) {
         let [along, across] = square.sides;
         self.align(along);
         self.align(across);
-        let ahead = [along, across].map(|sides| self.ahead[sides.edges[0]]);
-        for (old, new, ahead) in [(along, across, ahead[0]), (across, along, ahead[1])] {
+        let forward = [along, across].map(|sides| self.forward[sides.edges[0]]);
+        for (old, new, forward) in [(along, across, forward[0]), (across, along, forward[1])] {
             self.colour[new.edges[0]] = old.colour;
             self.colour[new.edges[1]] = old.colour;
-            self.ahead[new.edges[0]] = ahead;
-            self.ahead[new.edges[1]] = ahead == (old.effect == Effect::Twist);
+            self.forward[new.edges[0]] = forward;
+            self.forward[new.edges[1]] = forward == (old.effect == SwapEffect::Twist);
         }
         for sides in [along, across] {
-            if sides.effect == Effect::Split {
+            if sides.effect == SwapEffect::Split {
                 self.cycles[sides.colour as usize] += 1;
-                self.name_after(sides.colour, sides.p);
-                self.name_after(sides.colour, sides.q);
+                self.relabel_cycle(sides.colour, sides.p);
+                self.relabel_cycle(sides.colour, sides.q);
             }
         }
     }
 
-    /// Before a swap: turns round what would run against the rest, and gives cycles that merge one label.
+    /// Prepares a swap: reverses the part that would run against the rest, and gives merging cycles one label.
     fn align(&mut self, Sides { edges, p, q, s, colour, effect }: Sides) {
         match effect {
-            Effect::Merge => {
-                let turn = self.ahead[edges[0]] == self.ahead[edges[1]];
-                let [of_p, of_s] = [p, s].map(|place| self.label[self.at(colour, place)]);
-                let [p_length, s_length] = [of_p, of_s].map(|label| self.length[self.at(colour, label)]);
-                // Only the shorter one is walked: all merges together cost at most places times their logarithm.
+            SwapEffect::Merge => {
+                let reverse = self.forward[edges[0]] == self.forward[edges[1]];
+                let [of_p, of_s] = [p, s].map(|node| self.label[self.index(colour, node)]);
+                let [p_length, s_length] = [of_p, of_s].map(|label| self.length[self.index(colour, label)]);
+                // Only the shorter cycle is walked: n nodes cost O(n log n) over all merges.
                 let (start, label) = if p_length < s_length { (p, of_s) } else { (s, of_p) };
-                self.walk(colour, start, label, turn);
-                let index = self.at(colour, label);
+                self.walk(colour, start, label, reverse);
+                let index = self.index(colour, label);
                 self.length[index] = p_length + s_length;
                 self.cycles[colour as usize] -= 1;
             }
-            Effect::Twist => {
+            SwapEffect::Twist => {
                 let (mut before, mut here) = (p, q);
                 while here != s {
                     let (next, edge) = self.follow(colour, before, here);
-                    self.ahead[edge] ^= true;
+                    self.forward[edge] ^= true;
                     (before, here) = (here, next);
                 }
             }
-            Effect::Split => {}
+            SwapEffect::Split => {}
         }
     }
 
-    /// Labels the whole cycle of a place, and turns it round if asked to. Returns its length.
-    fn walk(&mut self, colour: u8, start: u32, label: u32, turn: bool) -> u32 {
+    /// Labels the whole cycle of a node, and reverses it if `reverse`. Returns its length.
+    fn walk(&mut self, colour: u8, start: u32, label: u32, reverse: bool) -> u32 {
         let (mut before, mut here, mut length) = (start, start, 0);
         loop {
-            let index = self.at(colour, here);
+            let index = self.index(colour, here);
             self.label[index] = label;
             length += 1;
             let (next, edge) = self.follow(colour, before, here);
-            self.ahead[edge] ^= turn;
+            self.forward[edge] ^= reverse;
             (before, here) = (here, next);
             if here == start {
                 return length;
@@ -181,14 +181,14 @@ impl Colouring {
         }
     }
 
-    /// Makes a place the label of its cycle.
-    fn name_after(&mut self, colour: u8, place: u32) {
-        let length = self.walk(colour, place, place, false);
-        let index = self.at(colour, place);
+    /// Makes a node the label of its cycle.
+    fn relabel_cycle(&mut self, colour: u8, node: u32) {
+        let length = self.walk(colour, node, node, false);
+        let index = self.index(colour, node);
         self.length[index] = length;
     }
 
-    /// The places of the cycle through place 0, which come first.
+    /// The nodes of the cycle through node 0, beginning with node 0.
     pub(super) fn cycle(&self, colour: usize) -> Vec<u32> {
         let mut cycle = vec![0];
         let (mut before, mut here) = (0, self.follow(colour as u8, 0, 0).0);
@@ -199,7 +199,7 @@ impl Colouring {
         cycle
     }
 
-    /// A neighbour in this colour that is not the one before, and the edge to it.
+    /// The neighbour in this colour other than `before`, and the edge to it.
     fn follow(&self, colour: u8, before: u32, here: u32) -> (u32, usize) {
         for dimension in 0..self.sizes.len() {
             let (up, edge) = (self.up(here, dimension), self.edge(here, dimension));
@@ -212,26 +212,26 @@ impl Colouring {
                 return (down, edge);
             }
         }
-        unreachable!("every place has two edges of each colour")
+        unreachable!("every node has two edges of each colour")
     }
 
-    fn up(&self, place: u32, dimension: usize) -> u32 {
+    fn up(&self, node: u32, dimension: usize) -> u32 {
         let (size, stride) = (self.sizes[dimension], self.strides[dimension]);
-        if place / stride % size == size - 1 { place - (size - 1) * stride } else { place + stride }
+        if node / stride % size == size - 1 { node - (size - 1) * stride } else { node + stride }
     }
 
-    fn down(&self, place: u32, dimension: usize) -> u32 {
+    fn down(&self, node: u32, dimension: usize) -> u32 {
         let (size, stride) = (self.sizes[dimension], self.strides[dimension]);
-        if (place / stride).is_multiple_of(size) { place + (size - 1) * stride } else { place - stride }
+        if (node / stride).is_multiple_of(size) { node + (size - 1) * stride } else { node - stride }
     }
 
-    /// The edge that leaves a place upwards.
-    fn edge(&self, place: u32, dimension: usize) -> usize {
-        place as usize * self.sizes.len() + dimension
+    /// The edge that leaves a node upwards.
+    fn edge(&self, node: u32, dimension: usize) -> usize {
+        node as usize * self.sizes.len() + dimension
     }
 
-    /// Index of what is kept per colour and place.
-    fn at(&self, colour: u8, place: u32) -> usize {
-        colour as usize * self.places as usize + place as usize
+    /// Index into arrays per colour and node.
+    fn index(&self, colour: u8, node: u32) -> usize {
+        colour as usize * self.nodes as usize + node as usize
     }
 }

@@ -1,10 +1,10 @@
-//! Places as coordinates and back.
+//! Conversion between nodes and coordinates.
 
 use std::ops::Deref;
 
 use super::{MAX_DIMENSIONS, Torus};
 
-/// The coordinates of a place, a slice with one entry per dimension that needs no allocation.
+/// The coordinates of a node: a slice with one entry per dimension, without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coordinates {
     pub(super) values: [u32; MAX_DIMENSIONS],
@@ -20,10 +20,10 @@ impl Deref for Coordinates {
 }
 
 impl Torus {
-    /// The coordinates of a place.
-    pub fn coordinates(&self, place: u32) -> Coordinates {
+    /// The coordinates of a node.
+    pub fn coordinates(&self, node: u32) -> Coordinates {
         let mut values = [0; MAX_DIMENSIONS];
-        let mut rest = place;
+        let mut rest = node;
         for (value, size) in values.iter_mut().zip(&self.dims) {
             *value = rest % size;
             rest /= size;
@@ -31,12 +31,12 @@ impl Torus {
         Coordinates { values, dimensions: self.dims.len() }
     }
 
-    /// The place with these coordinates.
-    pub fn place_of(&self, coordinates: &[u32]) -> u32 {
+    /// The node with these coordinates.
+    pub fn node_at(&self, coordinates: &[u32]) -> u32 {
         debug_assert!(
             coordinates.len() == self.dims.len() && coordinates.iter().zip(&self.dims).all(|(c, size)| c < size)
         );
-        coordinates.iter().zip(&self.dims).rev().fold(0, |place, (coordinate, size)| place * size + coordinate)
+        coordinates.iter().zip(&self.dims).rev().fold(0, |node, (coordinate, size)| node * size + coordinate)
     }
 }
 
@@ -45,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_dimension_is_the_fastest() {
+    fn the_first_dimension_varies_fastest() {
         let torus = Torus::new(&[4, 3, 5], &[true; 3]).unwrap();
         assert_eq!(&*torus.coordinates(1 + 4 * (2 + 3 * 4)), &[1, 2, 4]);
-        for place in 0..torus.places() {
-            assert_eq!(torus.place_of(&torus.coordinates(place)), place);
+        for node in 0..torus.nodes() {
+            assert_eq!(torus.node_at(&torus.coordinates(node)), node);
         }
     }
 }

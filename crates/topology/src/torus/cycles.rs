@@ -1,34 +1,34 @@
-//! Splits the edges of a torus into Hamiltonian cycles, one per dimension.
+//! Hamiltonian decomposition of a torus: partitions its edges into Hamiltonian cycles, one per dimension.
 //!
-//! Such a split exists for every product of rings of three or more (Kotzig 1973 and Foregger 1978 for two and three
-//! rings, Aubert and Schneider 1982 for more), but the proofs are long analyses of cases. This is a search instead:
-//! edges are coloured by dimension, and unit squares with sides of the colours a, b, a, b swap them, which merges,
-//! twists or splits the cycles that meet there. Swaps that merge and do not split are taken until each colour is one
-//! cycle; where none is left, a few others are made and it goes on. The search is bounded, and the same every time.
+//! A decomposition exists for every product of rings of three or more (Kotzig 1973 and Foregger 1978 for two and three
+//! rings, Aubert and Schneider 1982 for more), but the proofs are long case analyses. This is a local search instead:
+//! edges are coloured by dimension, and a swap exchanges the colours of a unit square with sides a, b, a, b, which
+//! merges, twists or splits the cycles that meet there. The search takes swaps that merge and do not split until each
+//! colour is one cycle; where none is left, it takes a few others. It is bounded and deterministic.
 //!
-//! Memory: 10 bytes per place and dimension.
+//! Memory: 10 bytes per node and dimension.
 
-use super::colouring::{Colouring, Effect};
+use super::colouring::{Colouring, SwapEffect};
 
-/// Passes over all squares before the search gives up. A torus of 64x64x64 needs about 30.
-const PASSES: usize = 400;
+/// Maximum number of passes over all squares. A torus of 64x64x64 needs about 30.
+const MAX_PASSES: usize = 400;
 
-/// As many Hamiltonian cycles without a common edge as were found, at most one per ring; rings have three places or
-/// more.
+/// The edge-disjoint Hamiltonian cycles that the search found, at most one per ring of three or more nodes.
 ///
-/// Places are numbered as in a torus, the first ring fastest. Every cycle begins at place 0.
+/// Nodes are numbered as in a torus, the first ring fastest. Every cycle begins at node 0.
 pub(super) fn disjoint_cycles(rings: &[u32]) -> Vec<Vec<u32>> {
-    let mut search = Search { colouring: Colouring::new(rings), planes: planes(rings.len()), random: Random(0) };
-    // A twist means following a long cycle, so the swaps without one come first.
-    search.pass(u32::MAX, |effects, _| effects == [Effect::Merge; 2]);
+    let mut search =
+        CycleSearch { colouring: Colouring::new(rings), planes: planes(rings.len()), random: SplitMix64(0) };
+    // A twist has to walk a long cycle, so swaps without a twist come first.
+    search.pass(u32::MAX, |effects, _| effects == [SwapEffect::Merge; 2]);
     let mut detours = 0;
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let cycles: u32 = search.colouring.cycles().iter().sum();
         if cycles as usize == rings.len() {
             break;
         }
         if search.pass(u32::MAX, |effects, _| merges(effects) && !splits(effects)) == 0 {
-            // Detours beside the short cycles loosen these, but can go round in circles: every other one is anywhere.
+            // Other swaps at short cycles open these up, but can repeat forever: every second time, swap anywhere.
             detours += 1;
             let anywhere = detours % 2 == 0;
             search.pass(cycles, |effects, short| (anywhere || short) && (merges(effects) || !splits(effects)));
@@ -39,12 +39,12 @@ pub(super) fn disjoint_cycles(rings: &[u32]) -> Vec<Vec<u32>> {
     whole.map(|colour| colouring.cycle(colour)).collect()
 }
 
-fn merges(effects: [Effect; 2]) -> bool {
-    effects.contains(&Effect::Merge)
+fn merges(effects: [SwapEffect; 2]) -> bool {
+    effects.contains(&SwapEffect::Merge)
 }
 
-fn splits(effects: [Effect; 2]) -> bool {
-    effects.contains(&Effect::Split)
+fn splits(effects: [SwapEffect; 2]) -> bool {
+    effects.contains(&SwapEffect::Split)
 }
 
 /// All pairs of dimensions.
@@ -52,27 +52,27 @@ fn planes(dimensions: usize) -> Vec<[usize; 2]> {
     (0..dimensions).flat_map(|second| (0..second).map(move |first| [first, second])).collect()
 }
 
-struct Search {
+struct CycleSearch {
     colouring: Colouring,
     planes: Vec<[usize; 2]>,
-    random: Random,
+    random: SplitMix64,
 }
 
-impl Search {
-    /// Looks at every square once, in a random order, and swaps where `may` allows it, but no more than `most`.
+impl CycleSearch {
+    /// Visits every square once, in random order, and swaps those that `accept` accepts, at most `max_swaps`.
     ///
-    /// `may` gets the effects on both colours, and whether the square lies at a short cycle. Returns how many were
-    /// swapped.
-    fn pass(&mut self, most: u32, may: impl Fn([Effect; 2], bool) -> bool) -> u32 {
+    /// `accept` gets the effects on both colours, and whether the square is at a short cycle. Returns the number of
+    /// swaps.
+    fn pass(&mut self, max_swaps: u32, accept: impl Fn([SwapEffect; 2], bool) -> bool) -> u32 {
         let planes = self.planes.len() as u64;
         let mut swapped = 0;
-        for index in self.random.permutation(u64::from(self.colouring.places()) * planes) {
-            let (place, plane) = ((index / planes) as u32, self.planes[(index % planes) as usize]);
-            let Some(square) = self.colouring.square(place, plane) else { continue };
-            if may(square.effects(), self.colouring.on_short_cycle(place)) {
+        for index in self.random.permutation(u64::from(self.colouring.nodes()) * planes) {
+            let (node, plane) = ((index / planes) as u32, self.planes[(index % planes) as usize]);
+            let Some(square) = self.colouring.square(node, plane) else { continue };
+            if accept(square.effects(), self.colouring.on_short_cycle(node)) {
                 self.colouring.swap(&square);
                 swapped += 1;
-                if swapped == most {
+                if swapped == max_swaps {
                     break;
                 }
             }
@@ -81,10 +81,10 @@ impl Search {
     }
 }
 
-/// SplitMix64: the choices need variety, not quality.
-struct Random(u64);
+/// The SplitMix64 generator: cheap, and of sufficient quality for a search.
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -92,12 +92,12 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// The numbers below `count`, each once: a step without a common factor visits all of them.
+    /// A permutation of the numbers below `count`: steps by a number coprime to `count`.
     fn permutation(&mut self, count: u64) -> impl Iterator<Item = u64> + use<> {
         let mut index = self.next() % count.max(1);
         let step = loop {
             let step = self.next() % count.max(1);
-            if greatest_common_divisor(step, count) <= 1 {
+            if gcd(step, count) <= 1 {
                 break step;
             }
         };
@@ -108,8 +108,8 @@ impl Random {
     }
 }
 
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permutation_has_every_number_once() {
-        let mut random = Random(0);
+    fn a_permutation_has_every_number_exactly_once() {
+        let mut random = SplitMix64(0);
         for count in 0..50 {
             let mut numbers: Vec<u64> = random.permutation(count).collect();
             numbers.sort();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn small_tori_split_into_as_many_cycles_as_dimensions() {
+    fn small_tori_decompose_into_one_cycle_per_dimension() {
         for (a, b) in (3..10).flat_map(|a| (3..10).map(move |b| (a, b))) {
             assert_eq!(disjoint_cycles(&[a, b]).len(), 2, "{a}x{b}");
             assert_eq!(disjoint_cycles(&[a, b, 3]).len(), 3, "{a}x{b}x3");

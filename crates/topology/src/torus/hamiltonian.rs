@@ -1,64 +1,63 @@
-//! Paths that visit every place once, in steps of one hop.
+//! Hamiltonian paths: they visit every node once, one hop at a time.
 
 use std::collections::HashSet;
 
 use super::Torus;
 use super::cycles::disjoint_cycles;
 
-/// The search for several lanes takes about ten seconds at this size (32x32x32: half a second); larger tori get one.
-const MOST_PLACES: u32 = 1 << 18;
+/// Largest torus for which disjoint paths are searched: about ten seconds at this size (32x32x32: half a second).
+const MAX_SEARCH_NODES: u32 = 1 << 18;
 
-/// Some dimensions of a torus: the offsets from a place to the others, in an order of single hops.
+/// A walk through some dimensions of a torus in single hops: the offset of each node from the first.
 type Walk = Vec<u32>;
 
 impl Torus {
-    /// A Hamiltonian path: back and forth in the first dimension, line after line.
-    pub fn hamiltonian(&self) -> Vec<u32> {
+    /// A Hamiltonian path in boustrophedon (snake) order, the first dimension fastest.
+    pub fn hamiltonian_path(&self) -> Vec<u32> {
         self.snake(0..self.dims.len())
     }
 
-    /// Several Hamiltonian paths that have no edge in common, in neither direction, so that neighbours on one lane
-    /// never share a link with those on another. A path and its reverse share no directed edge: one-way traffic has
-    /// twice as many lanes.
+    /// Edge-disjoint Hamiltonian paths: messages between neighbours on one path never share a link with those on
+    /// another. A path and its reverse share no directed link, so one-way traffic can use each path twice.
     ///
-    /// There is one per ring of three or more, thus k on a k-dimensional torus. Lines (and rings of two, which count
-    /// as lines) make a further ring in pairs, if one of the two is even. Without a ring there is one path: on a mesh
-    /// of two or three dimensions two cannot be disjoint, since at each corner one of them would have to end.
+    /// There is one path per ring of three or more nodes, so k on a k-dimensional torus. Two lines (rings of two count
+    /// as lines) form a further ring if one of them has even length. Without a ring there is one path: on a mesh of two
+    /// or three dimensions two paths cannot be disjoint, since one of them would have to end at each corner.
     ///
-    /// Lanes come from a bounded search, and are checked before they are returned: there may be fewer than that. So far
-    /// none was missing. Tori of more than 2^18 places get one lane.
-    pub fn hamiltonian_lanes(&self) -> Vec<Vec<u32>> {
-        let mut lanes = if self.places() <= MOST_PLACES { self.disjoint_lanes() } else { vec![] };
+    /// A bounded search finds the paths, and they are verified before they are returned: there may be fewer than that,
+    /// though so far none was missing. Tori of more than 2^18 nodes get one path.
+    pub fn disjoint_hamiltonian_paths(&self) -> Vec<Vec<u32>> {
+        let mut paths = if self.nodes() <= MAX_SEARCH_NODES { self.find_disjoint_paths() } else { vec![] };
         let mut taken = HashSet::new();
-        lanes.retain(|lane| self.is_hamiltonian(lane) && lane.windows(2).all(|ends| taken.insert(undirected(ends))));
-        if lanes.is_empty() { vec![self.hamiltonian()] } else { lanes }
+        paths.retain(|path| self.is_hamiltonian(path) && path.windows(2).all(|ends| taken.insert(undirected(ends))));
+        if paths.is_empty() { vec![self.hamiltonian_path()] } else { paths }
     }
 
-    /// Every layer of rings is visited along a Hamiltonian cycle, forth and back in turns; the layers follow each other
-    /// along the lines that are left.
-    fn disjoint_lanes(&self) -> Vec<Vec<u32>> {
+    /// Visits each layer of rings along a Hamiltonian cycle, alternately forward and backward; the layers follow the
+    /// snake through the remaining lines.
+    fn find_disjoint_paths(&self) -> Vec<Vec<u32>> {
         let (rings, layers) = self.rings_and_layers();
         if rings.is_empty() {
             return vec![];
         }
         let sizes: Vec<u32> = rings.iter().map(|ring| ring.len() as u32).collect();
         let mut gates = HashSet::new();
-        let mut lane = |cycle: Vec<u32>| {
-            let cycle: Vec<u32> = cycle.into_iter().map(|place| offset(&rings, place)).collect();
-            let cycle = with_free_ends(cycle, &mut gates)?;
+        let mut path = |cycle: Vec<u32>| {
+            let cycle: Vec<u32> = cycle.into_iter().map(|node| ring_offset(&rings, node)).collect();
+            let cycle = rotate_to_free_ends(cycle, &mut gates)?;
             let layer = |(index, base): (usize, &u32)| {
-                let mut places: Vec<u32> = cycle.iter().map(|place| base + place).collect();
+                let mut nodes: Vec<u32> = cycle.iter().map(|node| base + node).collect();
                 if index % 2 == 1 {
-                    places.reverse();
+                    nodes.reverse();
                 }
-                places
+                nodes
             };
             Some(layers.iter().enumerate().flat_map(layer).collect())
         };
-        disjoint_cycles(&sizes).into_iter().filter_map(&mut lane).collect()
+        disjoint_cycles(&sizes).into_iter().filter_map(&mut path).collect()
     }
 
-    /// The rings of the torus, some of them folded into two lines, and a walk through what is left.
+    /// The rings of the torus, including those folded from two lines, and a walk through the remaining dimensions.
     fn rings_and_layers(&self) -> (Vec<Walk>, Walk) {
         let is_ring = |&dimension: &usize| self.wrap[dimension] && self.dims[dimension] >= 3;
         let (rings, lines): (Vec<usize>, Vec<usize>) = (0..self.dims.len()).partition(is_ring);
@@ -76,7 +75,7 @@ impl Torus {
         (rings, self.snake(single.into_iter().chain(even).chain(odd)))
     }
 
-    /// Back and forth through some dimensions, the first of them fastest.
+    /// The boustrophedon (snake) walk through some dimensions, the first of them fastest.
     fn snake(&self, dimensions: impl IntoIterator<Item = usize>) -> Walk {
         let mut walk = vec![0];
         for dimension in dimensions {
@@ -84,29 +83,29 @@ impl Torus {
             walk = Vec::with_capacity(layer.len() * self.dims[dimension] as usize);
             for coordinate in 0..self.dims[dimension] {
                 let base = coordinate * self.stride(dimension);
-                let places = layer.iter().map(|place| base + place);
-                if coordinate % 2 == 0 { walk.extend(places) } else { walk.extend(places.rev()) }
+                let nodes = layer.iter().map(|node| base + node);
+                if coordinate % 2 == 0 { walk.extend(nodes) } else { walk.extend(nodes.rev()) }
             }
         }
         walk
     }
 
-    /// A closed way through two lines of two or more, the first one even: up in a snake that leaves out the first
-    /// column, and down in that.
+    /// A cycle through two lines of two or more nodes, the first of even length: up in a snake that skips the first
+    /// column, and down in that column.
     fn folded_ring(&self, even: usize, other: usize) -> Walk {
         let (rows, columns) = (self.dims[even], self.dims[other]);
-        let place = |row: u32, column: u32| row * self.stride(even) + column * self.stride(other);
+        let node = |row: u32, column: u32| row * self.stride(even) + column * self.stride(other);
         let row_of_snake = |row: u32| {
-            (1..columns).map(move |column| place(row, if row.is_multiple_of(2) { column } else { columns - column }))
+            (1..columns).map(move |column| node(row, if row.is_multiple_of(2) { column } else { columns - column }))
         };
-        let down = (1..rows).rev().map(|row| place(row, 0));
+        let down = (1..rows).rev().map(|row| node(row, 0));
         std::iter::once(0).chain((0..rows).flat_map(row_of_snake)).chain(down).collect()
     }
 
-    /// Whether it visits every place once, and all its steps are single hops.
+    /// Whether the path visits every node once, in single hops.
     fn is_hamiltonian(&self, path: &[u32]) -> bool {
         let visited: HashSet<u32> = path.iter().copied().collect();
-        let all = path.len() == self.places() as usize && visited.len() == path.len();
+        let all = path.len() == self.nodes() as usize && visited.len() == path.len();
         all && path.windows(2).all(|ends| self.are_neighbours(ends[0], ends[1]))
     }
 
@@ -119,9 +118,9 @@ impl Torus {
     }
 }
 
-/// The place that is so far along each ring, the first ring fastest.
-fn offset(rings: &[Walk], place: u32) -> u32 {
-    let mut rest = place as usize;
+/// The offset of a node of the product of rings, whose first ring varies fastest.
+fn ring_offset(rings: &[Walk], node: u32) -> u32 {
+    let mut rest = node as usize;
     let mut along = |ring: &Walk| {
         let offset = ring[rest % ring.len()];
         rest /= ring.len();
@@ -130,8 +129,8 @@ fn offset(rings: &[Walk], place: u32) -> u32 {
     rings.iter().map(&mut along).sum()
 }
 
-/// Rotates a cycle until no other lane changes layers at its ends.
-fn with_free_ends(mut cycle: Vec<u32>, gates: &mut HashSet<u32>) -> Option<Vec<u32>> {
+/// Rotates a cycle until no other path changes layers at its ends.
+fn rotate_to_free_ends(mut cycle: Vec<u32>, gates: &mut HashSet<u32>) -> Option<Vec<u32>> {
     let ends = |start: usize| [cycle[start], cycle[(start + cycle.len() - 1) % cycle.len()]];
     let start = (0..cycle.len()).find(|&start| ends(start).iter().all(|end| !gates.contains(end)))?;
     gates.extend(ends(start));
@@ -147,7 +146,7 @@ fn undirected(ends: &[u32]) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    /// Many shapes, each with every dimension wrapping, none, and all but the last.
+    /// Many shapes, each with all dimensions wrapping, none, and all but the last.
     fn tori() -> Vec<Torus> {
         let shapes: [&[u32]; 16] = [
             &[1],
@@ -174,14 +173,14 @@ mod tests {
         shapes.into_iter().flat_map(wraps).collect()
     }
 
-    /// Steps of one hop, told by routing and not by what the paths are made with.
+    /// Checks that steps are single hops, by routing, independently of the construction.
     fn check_path(torus: &Torus, path: &[u32]) {
-        let mut places = path.to_vec();
-        places.sort();
-        assert_eq!(places, (0..torus.places()).collect::<Vec<_>>(), "{torus:?}");
+        let mut nodes = path.to_vec();
+        nodes.sort();
+        assert_eq!(nodes, (0..torus.nodes()).collect::<Vec<_>>(), "{torus:?}");
         for ends in path.windows(2) {
             let mut hops = 0;
-            torus.route(ends[0], ends[1], crate::Tie::Plus, |_| hops += 1);
+            torus.route(ends[0], ends[1], crate::TieBreak::Plus, |_| hops += 1);
             assert_eq!(hops, 1, "{torus:?}: {ends:?}");
         }
     }
@@ -189,17 +188,17 @@ mod tests {
     #[test]
     fn the_snake_is_hamiltonian() {
         for torus in tori() {
-            check_path(&torus, &torus.hamiltonian());
+            check_path(&torus, &torus.hamiltonian_path());
         }
-        assert_eq!(Torus::new(&[3, 2], &[true; 2]).unwrap().hamiltonian(), [0, 1, 2, 5, 4, 3]);
+        assert_eq!(Torus::new(&[3, 2], &[true; 2]).unwrap().hamiltonian_path(), [0, 1, 2, 5, 4, 3]);
     }
 
     #[test]
-    fn lanes_are_hamiltonian_and_share_no_edge() {
+    fn paths_are_hamiltonian_and_edge_disjoint() {
         for torus in tori() {
-            let lanes = torus.hamiltonian_lanes();
-            lanes.iter().for_each(|lane| check_path(&torus, lane));
-            let mut edges: Vec<_> = lanes.iter().flat_map(|lane| lane.windows(2).map(undirected)).collect();
+            let paths = torus.disjoint_hamiltonian_paths();
+            paths.iter().for_each(|path| check_path(&torus, path));
+            let mut edges: Vec<_> = paths.iter().flat_map(|path| path.windows(2).map(undirected)).collect();
             let all = edges.len();
             edges.sort();
             edges.dedup();
@@ -209,13 +208,13 @@ mod tests {
 
     #[test]
     fn large_tori_have_one_lane() {
-        let lanes = |dims: &[u32]| Torus::new(dims, &[true; 2]).unwrap().hamiltonian_lanes().len();
-        assert_eq!((lanes(&[512, 512]), lanes(&[512, 513])), (2, 1));
+        let paths = |dims: &[u32]| Torus::new(dims, &[true; 2]).unwrap().disjoint_hamiltonian_paths().len();
+        assert_eq!((paths(&[512, 512]), paths(&[512, 513])), (2, 1));
     }
 
     #[test]
-    fn as_many_lanes_as_rings() {
-        for (network, lanes) in [
+    fn one_disjoint_path_per_ring() {
+        for (network, paths) in [
             ("torus:9", 1),
             ("torus:5x7", 2),
             ("torus:3x40", 2),
@@ -233,7 +232,7 @@ mod tests {
             ("mesh:3x3x3x3", 1),
         ] {
             let parsed: crate::Network = network.parse().unwrap();
-            assert_eq!(parsed.hamiltonian_lanes().len(), lanes, "{network}");
+            assert_eq!(parsed.disjoint_hamiltonian_paths().len(), paths, "{network}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What programs cost.
+//! Virtual time of programs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use treepie::prelude::*;
 use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings, simulate_with};
 use treepie::{Network, simulate};
 
-use crate::ends::dying;
+use crate::termination::dying;
 use crate::{MACHINE, flat, ok, plain};
 
 #[test]
@@ -17,11 +17,11 @@ fn a_message_takes_what_the_model_says() {
     let simulated = simulated.expect("it runs");
     // o + L + 100 G + o; the sender is free after o.
     assert_eq!((simulated.messages, simulated.bytes), (1, 101));
-    assert_eq!(simulated.ends, [2_000_000, 15_000_000]);
+    assert_eq!(simulated.end_times, [2_000_000, 15_000_000]);
 }
 
 #[test]
-fn a_long_message_is_one_transfer_after_it_was_asked_for() {
+fn a_long_message_is_one_transfer_after_a_handshake() {
     let bytes = 1_000_000;
     let data = |i: usize| (i % 251) as u8;
     let simulated = simulate(&flat(2), &plain(), |world| {
@@ -32,7 +32,7 @@ fn a_long_message_is_one_transfer_after_it_was_asked_for() {
         world.recv_vec::<u8>(0, 0).is_ok_and(|(got, _)| got.len() == bytes && (0..bytes).all(|i| got[i] == data(i)))
     });
     let simulated = simulated.expect("it runs");
-    // The announcement, the answer, the data.
+    // RTS, CTS, data.
     assert_eq!(simulated.messages, 3);
     assert!(simulated.bytes < bytes as u64 + 100);
     assert!((10_000.0..10_100.0).contains(&simulated.micros()), "{}", simulated.micros());
@@ -40,29 +40,29 @@ fn a_long_message_is_one_transfer_after_it_was_asked_for() {
 }
 
 #[test]
-fn who_sends_synchronously_knows_when_the_machine_says() {
+fn synchronous_sends_complete_after_the_handshake() {
     let times = |handshake| {
         let settings = Settings { handshake, ..plain() };
         let simulated = simulate(&flat(2), &settings, |world| {
             if world.rank() == 0 { world.ssend(&[0u8; 101], 1, 0) } else { world.recv_vec::<u8>(0, 0).map(drop) }
         });
         let simulated = simulated.expect("it runs");
-        let seen = (simulated.messages, simulated.ends[0]);
+        let result = (simulated.messages, simulated.end_times[0]);
         ok(simulated);
-        seen
+        result
     };
-    // An answer of o + L + o; or what a synchronous message takes longer than another.
-    assert_eq!(times(Handshake::Answers), (2, 29_000_000));
+    // An acknowledgement of o + L + o; or the extra latency of a synchronous send.
+    assert_eq!(times(Handshake::AckMessage), (2, 29_000_000));
     assert_eq!(times(Handshake::Latency(12.5)), (1, 17_500_000));
     assert_eq!(times(Handshake::Free), (1, 15_000_000));
 }
 
 #[test]
-fn work_costs_what_is_said() {
+fn work_has_its_cost() {
     let time = |work: f64, messages: u64| {
-        let settings = Settings { work, ..plain() };
+        let settings = Settings { work_unit_time: work, ..plain() };
         let simulated = simulate(&flat(2), &settings, |world| {
-            world.worked(10);
+            world.account_work(10);
             let mut build = ActiveMessages::<u64>::builder(&world);
             let port = build.port::<u64>("add");
             build.on(port, |sum, _, value| *sum += value);
@@ -83,11 +83,11 @@ fn work_costs_what_is_said() {
 }
 
 #[test]
-fn computing_and_combining_cost_what_is_said() {
+fn computation_and_reduction_have_their_costs() {
     let time = |settings: &Settings, micros: u64| {
         let run = |world: Comm| {
             world.compute(Duration::from_micros(micros));
-            world.all_reduce(&[world.rank() as u64; 1000], Sum).map(|sum| (sum[0], world.now()))
+            world.allreduce(&[world.rank() as u64; 1000], Sum).map(|sum| (sum[0], world.now()))
         };
         let simulated = simulate(&flat(2), settings, run).expect("it runs");
         let micros = simulated.micros();
@@ -106,11 +106,11 @@ fn computing_and_combining_cost_what_is_said() {
 }
 
 #[test]
-fn looking_in_vain_costs_time_and_stalls_nobody() {
+fn unsuccessful_polls_cost_time_and_stall_no_rank() {
     let polls = |poll| {
         let run = |world: Comm| {
             if world.rank() == 0 {
-                // It does not answer before it has been looked for often.
+                // It sends only after many polls.
                 world.compute(Duration::from_micros(1000));
                 return world.send(&[1u8], 1, 0).map(|()| [0; 3]);
             }
@@ -127,7 +127,7 @@ fn looking_in_vain_costs_time_and_stalls_nobody() {
             }
             Ok([probes, turns, tests])
         };
-        let options = Options { poll, ..Options::default() };
+        let options = Options { poll_cost: poll, ..Options::default() };
         ok(simulate_with(&flat(2), &plain(), &options, run).expect("it runs")).swap_remove(1)
     };
     let within = |count: u32, about: u32| count.abs_diff(about) <= 5;
@@ -135,20 +135,20 @@ fn looking_in_vain_costs_time_and_stalls_nobody() {
     assert!(within(probes, 300) && within(turns, 300) && within(tests, 412), "{probes} {turns} {tests}");
     let [probes, turns, tests] = polls(0.5);
     assert!(within(probes, 600) && within(turns, 600) && within(tests, 824), "{probes} {turns} {tests}");
-    let nothing = Options { poll: 0.0, ..Options::default() };
+    let nothing = Options { poll_cost: 0.0, ..Options::default() };
     let refused = simulate_with(&flat(2), &plain(), &nothing, |_| ()).map(drop).unwrap_err();
-    assert_eq!(refused.to_string(), "the price of a poll must be at least a picosecond, and is 0");
+    assert_eq!(refused.to_string(), "the cost of a poll must be at least a picosecond, and is 0");
 }
 
 #[test]
 fn a_hardware_barrier_takes_its_time_and_no_messages() {
-    let settings = Settings { barrier: 1.5, ..plain() };
+    let settings = Settings { barrier_time: 1.5, ..plain() };
     let run = |world: Comm| {
         world.compute(Duration::from_micros(world.rank() as u64));
         world.barrier()?;
         let mut second = world.ibarrier()?;
         while second.test().is_none() {}
-        // Answers are brought to one.
+        // The barrier combines the flags.
         let answers = [world.any(world.rank() == 7)?, world.any(false)?];
         assert_eq!(answers, [true, false]);
         Ok(())
@@ -163,22 +163,22 @@ fn bad_settings_are_refused_in_one_line() {
     let refusal =
         |network: &Network, settings: Settings| simulate(network, &settings, |_| ()).map(drop).unwrap_err().to_string();
     let negative = LogGP { latency: -1.0, ..MACHINE };
-    assert_eq!(refusal(&flat(2), negative.into()), "L must be a number that is not negative, and is -1");
-    assert_eq!(refusal(&flat(2), dying(5, 1.0)), "rank 5 is named, and there are 2 ranks");
+    assert_eq!(refusal(&flat(2), negative.into()), "L must be a non-negative number, and is -1");
+    assert_eq!(refusal(&flat(2), dying(5, 1.0)), "rank 5 does not exist: there are 2 ranks");
     for stack in [0, (64 << 10) - 1, (1 << 30) + 1, 1 << 46] {
-        let options = Options { stack, ..Options::default() };
+        let options = Options { stack_size: stack, ..Options::default() };
         let error = simulate_with(&flat(8), &plain(), &options, |_| ()).map(drop).unwrap_err().to_string();
-        assert_eq!(error, format!("the stack of a rank must be from 65536 to 1073741824 bytes, and is {stack}"));
+        assert_eq!(error, format!("the stack size of a rank must be from 65536 to 1073741824 bytes, and is {stack}"));
     }
-    let limit = Options { limit: Some(-1.0), ..Options::default() };
+    let limit = Options { time_limit: Some(-1.0), ..Options::default() };
     let error = simulate_with(&flat(8), &plain(), &limit, |_| ()).map(drop).unwrap_err().to_string();
-    assert_eq!(error, "the limit of virtual time must be a number that is not negative, and is -1");
+    assert_eq!(error, "the virtual time limit must be a non-negative number, and is -1");
 }
 
 #[test]
-fn a_limit_of_virtual_time_ends_those_who_go_on() {
+fn a_virtual_time_limit_ends_the_simulation() {
     let run = |limit, program: fn(&Comm) -> treepie::Result<()>| {
-        let options = Options { limit: Some(limit), ..Options::default() };
+        let options = Options { time_limit: Some(limit), ..Options::default() };
         simulate_with(&flat(3), &plain(), &options, |world| program(&world)).map(|simulated| simulated.micros())
     };
     let program = |world: &Comm| match world.rank() {
@@ -193,7 +193,7 @@ fn a_limit_of_virtual_time_ends_those_who_go_on() {
     let text = run(500.0, program).unwrap_err().to_string();
     assert_eq!(
         text,
-        "3 of 3 ranks have not ended after 500 us, the limit of virtual time: \
+        "3 of 3 ranks have not finished by 500 us, the virtual time limit: \
          rank 0 in recv from rank 2, tag 7, context 0; rank 1; rank 2"
     );
     let program = |world: &Comm| {
@@ -201,11 +201,11 @@ fn a_limit_of_virtual_time_ends_those_who_go_on() {
         Ok(())
     };
     assert_eq!(run(20.0, program), Ok(20.0));
-    assert!(run(19.9, program).unwrap_err().to_string().contains("1 of 3 ranks have not ended after 19.9 us"));
+    assert!(run(19.9, program).unwrap_err().to_string().contains("1 of 3 ranks have not finished by 19.9 us"));
     let endless = |world: &Comm| {
         world.compute(Duration::MAX);
         world.barrier()
     };
     let text = simulate(&flat(2), &plain(), |world| endless(&world)).map(drop).unwrap_err().to_string();
-    assert!(text.starts_with("the simulation goes beyond"), "{text}");
+    assert!(text.starts_with("the simulation exceeds"), "{text}");
 }

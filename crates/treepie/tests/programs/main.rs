@@ -1,16 +1,16 @@
-//! Ordinary rank programs in virtual time.
+//! Rank programs in virtual time.
 
 mod checked;
 mod costs;
-mod ends;
-mod losses;
+mod failures;
 mod results;
 mod shared_tables;
+mod termination;
 
-use treepie::simulate::{LogGP, Noise, Settings, Simulated};
+use treepie::simulate::{LogGP, Noise, ProgramResult, Settings};
 use treepie::{Network, Result};
 
-/// Round numbers, so that times can be told by heart.
+/// Round numbers, so that times are easy to compute.
 const MACHINE: LogGP = LogGP { latency: 10.0, overhead: 2.0, gap: 3.0, per_byte: 0.01 };
 
 fn flat(ranks: u32) -> Network {
@@ -25,6 +25,6 @@ fn noisy(seed: u64) -> Settings {
     Settings { noise: Noise { seed, jitter: 30.0, ..Noise::default() }, ..plain() }
 }
 
-fn ok<R: std::fmt::Debug>(simulated: Simulated<Result<R>>) -> Vec<R> {
+fn ok<R: std::fmt::Debug>(simulated: ProgramResult<Result<R>>) -> Vec<R> {
     simulated.into_results().into_iter().map(|result| result.expect("no rank fails")).collect()
 }

@@ -1,15 +1,15 @@
-//! What programs compute: the same as on threads, on any network, whatever the delays, and the same run every time.
+//! Results of programs: the same as on threads, on any network and with any delays; and runs are reproducible.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{Clusters, Links, Options, PLogP, Settings, Wide, simulate_with};
+use treepie::simulate::{ClusterCosts, LinkCosts, Options, PLogP, Settings, WanLink, simulate_with};
 use treepie::{Network, Result, launch, simulate};
 
 use crate::{flat, noisy, ok, plain};
 
-/// A token goes around; each rank keeps what it saw.
+/// A token travels around the ring; each rank returns what it received.
 fn ring(world: &Comm) -> Result<Vec<u64>> {
     let (me, size) = (world.rank(), world.size());
     let (left, right) = ((me + size - 1) % size, (me + 1) % size);
@@ -23,20 +23,20 @@ fn ring(world: &Comm) -> Result<Vec<u64>> {
 }
 
 fn ring_reference(size: usize) -> Vec<Vec<u64>> {
-    let mut seen = vec![1u64];
-    (1..size).for_each(|rank| seen.push(seen[rank - 1].wrapping_mul(3).wrapping_add(rank as u64)));
-    // Rank r sees what r - 1 sent; rank 0 what the last one sent.
-    let last = seen.pop().expect("one at least");
-    std::iter::once(last).chain(seen).map(|token| vec![token]).collect()
+    let mut tokens = vec![1u64];
+    (1..size).for_each(|rank| tokens.push(tokens[rank - 1].wrapping_mul(3).wrapping_add(rank as u64)));
+    // Rank r receives what r - 1 sent; rank 0 what the last rank sent.
+    let last = tokens.pop().expect("one at least");
+    std::iter::once(last).chain(tokens).map(|token| vec![token]).collect()
 }
 
 pub(crate) fn sums(world: &Comm) -> Result<Vec<u64>> {
-    let mine: Vec<u64> = (0..20).map(|i| (world.rank() as u64 + 1) * (i + 1)).collect();
-    world.all_reduce(&mine, Sum)
+    let data: Vec<u64> = (0..20).map(|i| (world.rank() as u64 + 1) * (i + 1)).collect();
+    world.allreduce(&data, Sum)
 }
 
-/// Nobody knows who sends to them: synchronous sends, probes, and a barrier that begins when all of one's own have been
-/// received. Rounds have tags of their own, as others may be a round ahead.
+/// NBX: synchronous sends, probes, and a nonblocking barrier that starts when all local sends have completed. Rounds
+/// have different tags, as others may be a round ahead.
 fn exchange(world: &Comm, to: Vec<(usize, Vec<u64>)>, round: Tag) -> Result<Vec<(usize, Vec<u64>)>> {
     let mut sending = Vec::new();
     for (rank, data) in to {
@@ -91,7 +91,7 @@ fn sparse_reference(size: usize) -> Vec<Vec<u64>> {
 }
 
 const VERTICES: usize = 4;
-const FAR: u64 = u64::MAX;
+const UNREACHED: u64 = u64::MAX;
 
 fn neighbours(vertex: usize, all: usize) -> [usize; 3] {
     [(vertex + 1) % all, (vertex + all - 1) % all, (vertex * 7 + 3) % all]
@@ -101,7 +101,7 @@ fn neighbours(vertex: usize, all: usize) -> [usize; 3] {
 fn bfs(world: &Comm) -> Result<Vec<u64>> {
     let (me, size) = (world.rank(), world.size());
     let all = size * VERTICES;
-    let mut distances = vec![FAR; VERTICES];
+    let mut distances = vec![UNREACHED; VERTICES];
     let mut frontier: Vec<usize> = if me == 0 { vec![0] } else { Vec::new() };
     if me == 0 {
         distances[0] = 0;
@@ -113,13 +113,13 @@ fn bfs(world: &Comm) -> Result<Vec<u64>> {
         }
         world.compute(Duration::from_nanos(100));
         for vertex in exchange(world, to.into_iter().collect(), level)?.into_iter().flat_map(|(_, vertices)| vertices) {
-            let own = &mut distances[vertex as usize % VERTICES];
-            if *own == FAR {
-                *own = u64::from(level);
+            let distance = &mut distances[vertex as usize % VERTICES];
+            if *distance == UNREACHED {
+                *distance = u64::from(level);
                 frontier.push(vertex as usize);
             }
         }
-        if world.all_reduce(&[frontier.len() as u64], Sum)?[0] == 0 {
+        if world.allreduce(&[frontier.len() as u64], Sum)?[0] == 0 {
             break;
         }
     }
@@ -128,12 +128,12 @@ fn bfs(world: &Comm) -> Result<Vec<u64>> {
 
 fn bfs_reference(size: usize) -> Vec<Vec<u64>> {
     let all = size * VERTICES;
-    let mut distances = vec![FAR; all];
+    let mut distances = vec![UNREACHED; all];
     let mut queue = VecDeque::from([0]);
     distances[0] = 0;
     while let Some(vertex) = queue.pop_front() {
         for next in neighbours(vertex, all) {
-            if distances[next] == FAR {
+            if distances[next] == UNREACHED {
                 distances[next] = distances[vertex] + 1;
                 queue.push_back(next);
             }
@@ -172,8 +172,8 @@ fn programs_compute_the_same_on_threads_and_simulated() {
 
 #[test]
 fn a_thousand_ranks_compute_what_the_reference_does() {
-    // A microsecond for a look in vain, so that there are fewer of them.
-    let options = Options { poll: 1.0, ..Options::default() };
+    // A microsecond per unsuccessful poll, so that there are fewer of them.
+    let options = Options { poll_cost: 1.0, ..Options::default() };
     for (name, program, reference) in PROGRAMS {
         let simulated = simulate_with(&flat(1024), &plain(), &options, |world| program(&world)).expect(name);
         assert!(simulated.messages > 1000 && simulated.makespan > 0);
@@ -183,14 +183,14 @@ fn a_thousand_ranks_compute_what_the_reference_does() {
 
 #[test]
 fn the_same_on_every_kind_of_network() {
-    let links = Settings::from(Links::new(6.0, 0.002));
-    let wide = Wide { latency: 1000.0, bandwidth: 1.0 };
-    let far: Settings = Clusters::uniform(PLogP::simple(20.0, 50.0), wide, 3).into();
+    let links = Settings::from(LinkCosts::new(6.0, 0.002));
+    let wide = WanLink { latency: 1000.0, bandwidth: 1.0 };
+    let far: Settings = ClusterCosts::uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wide, 3).into();
     let networks = [("torus:4x4", &links), ("mesh:2x8", &links), ("clos:r8,t4,n16", &links), ("clusters:8+6+2", &far)];
     for (text, settings) in networks {
         let network = text.parse::<Network>().and_then(|network| network.for_ranks(16)).expect(text);
         for (name, program, reference) in PROGRAMS {
-            let simulated = simulate(&network, settings, |world| program(&world.on(text)?)).expect(name);
+            let simulated = simulate(&network, settings, |world| program(&world.with_network(text)?)).expect(name);
             assert_eq!(ok(simulated), reference(16), "{name} on {text}");
         }
     }
@@ -198,14 +198,14 @@ fn the_same_on_every_kind_of_network() {
 
 #[test]
 fn a_thousand_ranks_on_a_torus_of_links() {
-    let network: Network = "torus:8x8x16".parse().expect("it is one");
-    let settings = Settings::from(Links::new(6.0, 0.002));
-    let options = Options { poll: 1.0, trace: true, ..Options::default() };
+    let network: Network = "torus:8x8x16".parse().expect("a valid network");
+    let settings = Settings::from(LinkCosts::new(6.0, 0.002));
+    let options = Options { poll_cost: 1.0, trace: true, ..Options::default() };
     for (name, program, reference) in PROGRAMS.into_iter().filter(|(name, ..)| *name != "sparse") {
         let run = || {
             let mut simulated = simulate_with(&network, &settings, &options, |world| program(&world)).expect(name);
-            let (mut text, trace) = (String::new(), simulated.trace.take().expect("it was asked for"));
-            trace.json(&mut text).expect("a string takes everything");
+            let (mut text, trace) = (String::new(), simulated.trace.take().expect("a trace was requested"));
+            trace.write_json(&mut text).expect("writing to a string");
             (text, ok(simulated))
         };
         let (trace, results) = run();
@@ -226,7 +226,7 @@ fn one_seed_gives_one_trace() {
         let options = Options { trace: true, ..Options::default() };
         let simulated = simulate_with(&flat(64), &noisy(seed), &options, |world| bfs(&world)).expect("it runs");
         let mut text = String::new();
-        simulated.trace.as_ref().expect("it was asked for").json(&mut text).expect("a string takes everything");
+        simulated.trace.as_ref().expect("a trace was requested").write_json(&mut text).expect("writing to a string");
         assert!(text.len() > 10_000);
         text
     };

@@ -1,78 +1,84 @@
-//! Communicators whose ranks share a table, where nobody can read it without asking: ranks that leave, give up, or are late.
+//! Communicators with distributed rank tables, where remote parts are read by messages: ranks that leave, abort, or are
+//! late.
 
 use std::time::Duration;
 
 use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
 use treepie_topology::Network;
 
-use crate::ends::dying;
 use crate::plain;
+use crate::termination::dying;
 
-/// Runs a body on ranks that were split by an order which no formula has.
-fn on_shared<R>(ranks: u32, sorters: u32, body: impl Fn(&Comm, &Comm) -> R) -> Vec<R> {
+/// Runs a body on ranks split in an order without a formula.
+fn with_shared_table<R>(ranks: u32, sorters: u32, body: impl Fn(&Comm, &Comm) -> R) -> Vec<R> {
     let run = treepie::simulate(&Network::flat(ranks), &plain(), |world| {
-        let way = format!("split/distributed:sorters={sorters}");
-        let part = world.using(&way).and_then(|world| world.split(0, world.rank() as i32 ^ 1));
-        let part = part.expect("all take part").expect("every rank has a colour");
-        assert_eq!(part.representation(), "shared table");
+        let algorithm = format!("split/distributed:sorters={sorters}");
+        let part = world.with_algorithm(&algorithm).and_then(|world| world.split(0, world.rank() as i32 ^ 1));
+        let part = part.expect("all take part").expect("every rank has a color");
+        assert_eq!(part.rank_table_kind(), "shared table");
         body(&world, &part)
     });
-    run.expect("nobody waits for ever").into_results()
+    run.expect("no deadlock").into_results()
 }
 
-fn is_told(error: &Option<Error>) -> bool {
-    matches!(error, Some(Error::PeerLost { .. } | Error::GaveUp { .. }))
+fn is_failure(error: &Option<Error>) -> bool {
+    matches!(error, Some(Error::PeerLost { .. } | Error::Aborted { .. }))
 }
 
 #[test]
-fn a_rank_that_leaves_is_noticed_by_those_who_have_never_looked_it_up() {
-    for way in ["split/merge", "split/quick:sorters=2", "split/distributed:sorters=3"] {
+fn a_leave_is_detected_by_ranks_that_have_never_looked_it_up() {
+    for algorithm in ["split/merge", "split/quick:sorters=2", "split/distributed:sorters=3"] {
         for sorters in 1..=4 {
-            let errors = on_shared(6, sorters, |world, part| {
-                if world.rank() == 1 { None } else { part.using(way).and_then(|part| part.split(0, 0)).err() }
+            let errors = with_shared_table(6, sorters, |world, part| {
+                if world.rank() == 1 {
+                    None
+                } else {
+                    part.with_algorithm(algorithm).and_then(|part| part.split(0, 0)).err()
+                }
             });
-            assert!((0..6).all(|rank| rank == 1 || is_told(&errors[rank])), "{way}, {sorters}: {errors:?}");
+            assert!((0..6).all(|rank| rank == 1 || is_failure(&errors[rank])), "{algorithm}, {sorters}: {errors:?}");
         }
     }
 }
 
 #[test]
-fn a_rank_that_gives_up_is_noticed_by_those_who_have_never_looked_it_up() {
+fn an_abort_is_detected_by_ranks_that_have_never_looked_it_up() {
     for id in ["exchange/nbx", "exchange/crystal", "exchange/pex", "exchange/auto"] {
-        let errors = on_shared(8, 4, |_, part| {
+        let errors = with_shared_table(8, 4, |_, part| {
             let to = if part.rank() == 5 { Some(99) } else { None };
-            part.using(id).and_then(|part| part.exchange(to.map(|to| (to, vec![1u8])))).err()
+            part.with_algorithm(id).and_then(|part| part.exchange(to.map(|to| (to, vec![1u8])))).err()
         });
         let refused = errors.iter().filter(|error| matches!(error, Some(Error::BadRank { .. }))).count();
-        assert_eq!((refused, errors.iter().filter(|error| is_told(error)).count()), (1, 7), "{id}: {errors:?}");
+        assert_eq!((refused, errors.iter().filter(|error| is_failure(error)).count()), (1, 7), "{id}: {errors:?}");
     }
 }
 
 #[test]
-fn a_receive_from_anybody_ends_when_nobody_is_left() {
-    let errors = on_shared(
-        5,
-        4,
-        |world, part| {
-            if world.rank() == 0 { part.recv(&mut [0u8], ANY_SOURCE, 5).err() } else { None }
-        },
-    );
-    assert!(is_told(&errors[0]), "{errors:?}");
+fn a_receive_from_any_source_ends_when_no_other_rank_is_left() {
+    let errors =
+        with_shared_table(
+            5,
+            4,
+            |world, part| {
+                if world.rank() == 0 { part.recv(&mut [0u8], ANY_SOURCE, 5).err() } else { None }
+            },
+        );
+    assert!(is_failure(&errors[0]), "{errors:?}");
 }
 
 #[test]
-fn ranks_that_are_done_answer_those_who_are_late() {
-    // The last operation is one of the table's own, and some come to it late and have to look others up.
-    let sums = on_shared(8, 4, |world, part| {
+fn finished_ranks_answer_lookups_of_late_ranks() {
+    // Some ranks enter the last operation late and have to look others up.
+    let sums = with_shared_table(8, 4, |world, part| {
         world.compute(Duration::from_micros(50 * world.rank() as u64));
-        part.all_reduce(&[1u64], Sum).map(|sum| sum[0])
+        part.allreduce(&[1u64], Sum).map(|sum| sum[0])
     });
     assert_eq!(sums, vec![Ok(8); 8]);
 }
 
 #[test]
-fn messages_are_not_overtaken_while_a_task_looks_something_up() {
-    let wrong = on_shared(8, 4, |world, part| {
+fn messages_are_not_overtaken_during_a_rank_lookup() {
+    let wrong = with_shared_table(8, 4, |world, part| {
         let all = || (0..8).map(|to| (to, vec![1u8]));
         let mut wrong = 0;
         if world.rank() == 7 {
@@ -80,7 +86,7 @@ fn messages_are_not_overtaken_while_a_task_looks_something_up() {
             (0..50u64).try_for_each(|i| world.send(&[i], 0, 3))?;
             request.wait()?;
         } else if world.rank() == 0 {
-            // It sends nothing itself, so it knows nobody when messages come.
+            // It sends nothing, so it knows no rank when messages arrive.
             let request = part.iexchange(Vec::<(usize, Vec<u8>)>::new())?;
             for i in 0..50u64 {
                 let mut got = [0u64];
@@ -98,31 +104,31 @@ fn messages_are_not_overtaken_while_a_task_looks_something_up() {
 }
 
 #[test]
-fn a_stranger_that_fails_is_no_loss() {
-    // Rank 7 dies while four others, which share a table, have to do with each other only.
+fn a_failure_outside_the_communicator_is_no_loss() {
+    // Rank 7 dies while four others, with a distributed table, communicate only with each other.
     let run = treepie::simulate(&Network::flat(8), &dying(7, 1000.0), |world| {
         let four = world.split((world.rank() < 4).then_some(0), 0)?;
         world.compute(Duration::from_millis(2));
         let Some(four) = four else { return Ok(0) };
-        let part = four.using("split/distributed:sorters=2")?.split(0, four.rank() as i32 ^ 1)?;
-        let part = part.expect("every rank has a colour");
-        assert_eq!(part.representation(), "shared table");
+        let part = four.with_algorithm("split/distributed:sorters=2")?.split(0, four.rank() as i32 ^ 1)?;
+        let part = part.expect("every rank has a color");
+        assert_eq!(part.rank_table_kind(), "shared table");
         part.send(&[1u8], (part.rank() + 1) % 4, 0)?;
         part.recv(&mut [0u8], ANY_SOURCE, 0)?;
         Ok::<usize, Error>(part.exchange((0..4).map(|to| (to, vec![1u8])))?.len())
     });
-    let run = run.expect("nobody waits for ever");
+    let run = run.expect("no deadlock");
     let done: Vec<_> = run.results.into_iter().take(4).collect();
     assert!(done.iter().all(|done| matches!(done, Some(Ok(4)))), "{done:?}");
 }
 
 #[test]
-fn a_rank_that_leaves_still_says_which_rank_it_was() {
-    let seen = on_shared(8, 2, |world, part| {
+fn a_rank_that_leaves_still_reports_its_rank() {
+    let results = with_shared_table(8, 2, |world, part| {
         match world.rank() {
             5 => {
                 part.send(&[1u8], 1, 4)?;
-                // It cannot go before this is received.
+                // It cannot leave before this is received.
                 std::mem::forget(world.isend(vec![0u8; 1 << 20], 2, 9)?);
             }
             0 => {
@@ -132,7 +138,7 @@ fn a_rank_that_leaves_still_says_which_rank_it_was() {
                 for to in [1, 2, 3, 4, 6, 7] {
                     world.send(&[1u8], to, 5)?;
                 }
-                return Ok(Some((status.source, part.translate(2, world)?)));
+                return Ok(Some((status.source, part.translate_rank(2, world)?)));
             }
             rank => {
                 world.recv(&mut [0u8], 0, 5)?;
@@ -143,6 +149,6 @@ fn a_rank_that_leaves_still_says_which_rank_it_was() {
         }
         Ok::<_, Error>(None)
     });
-    // 5 and 4 have changed places, and so have 3 and 2.
-    assert_eq!(seen[0], Ok(Some((4, Some(3)))), "{seen:?}");
+    // Ranks 5 and 4 are swapped, and so are 3 and 2.
+    assert_eq!(results[0], Ok(Some((4, Some(3)))), "{results:?}");
 }

@@ -1,4 +1,4 @@
-//! The same on slices that are borrowed until a scope ends.
+//! Nonblocking collective operations on slices that are borrowed until a scope ends.
 
 mod in_place;
 
@@ -9,58 +9,58 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Pod, Rank, Reduction, Region, Result};
 use treepie_schedule::Operation;
 
-use crate::collective::blocking::fold_bytes;
+use crate::collective::blocking::reduce_bytes_fn;
 use crate::collective::executor::Execution;
-use crate::collective::job::{Buffers, Fold, Shared};
-use crate::collective::{Call, Form, Lengths};
+use crate::collective::job::{BufferAliasing, CollectiveBuffers, RcReduceFn};
+use crate::collective::{BlockCounts, CallMode, CollectiveCall};
 use crate::request::{Finish, Request};
 use crate::scope::Scope;
 
 impl<'scope> Scope<'scope, '_> {
     fn start_call<T: Pod>(
         &self,
-        call: &Call<'_>,
+        call: &CollectiveCall<'_>,
         input: &'scope [T],
         output: &'scope mut [T],
-        fold: Option<Fold>,
+        fold: Option<RcReduceFn>,
     ) -> Result<Request<'scope, ()>> {
         self.start_with(call, self.lending().region(cast_slice(input)), output, fold)
     }
 
-    /// Begins an operation whose input may be its own. Where it is done in place, an input that is part of the output is
-    /// empty here.
+    /// Starts an operation that may own its input. In place, an input that is part of the output is empty here.
     fn start_with<T: Pod>(
         &self,
-        call: &Call<'_>,
+        call: &CollectiveCall<'_>,
         input: Region,
         output: &'scope mut [T],
-        fold: Option<Fold>,
+        fold: Option<RcReduceFn>,
     ) -> Result<Request<'scope, ()>> {
         let comm = self.comm();
-        let announced = comm.announce(|| comm.describe(call, Form::Nonblocking));
-        // Taken first: a rank that is refused the call must not stay behind those that are not.
+        let announced = comm.announce(|| comm.describe(call, CallMode::Nonblocking));
+        // Taken first: a rank whose call is refused must not fall behind the others.
         let instance = comm.next_instance();
         let job = comm.checked_job(instance, call, fold, (input.len(), size_of_val(output)))?;
         let output = self.lending().region_mut(cast_slice_mut(output));
-        let buffers = if call.in_place && job.shared() != Shared::Nothing {
-            Buffers::shared(&job, output)
+        let buffers = if call.in_place && job.aliasing() != BufferAliasing::Disjoint {
+            CollectiveBuffers::aliased(&job, output)
         } else {
-            Buffers::new(input, output)
+            CollectiveBuffers::new(input, output)
         };
         let execution = Rc::new(RefCell::new(Execution::new(job, buffers, Vec::new())));
-        let id = comm.begin(announced, &execution, instance, Some(self.lending().lender()));
-        self.note(id);
-        Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).kept())
+        let id = comm.begin(announced, &execution, instance, Some(self.lending().id()));
+        self.track(id);
+        Ok(Request::new(comm, id, Finish::Envelope(|_, _| Ok(()))).detached())
     }
 
-    /// Begins to bring the root's `data` to everybody's.
+    /// Starts a broadcast of the root's `data` to `data` of every rank.
     pub fn ibcast<T: Pod>(&self, data: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
-        let call = Call::of::<T>(Operation::Bcast { root }, Lengths::Vector(data.len()));
+        let call = CollectiveCall::of::<T>(Operation::Bcast { root }, BlockCounts::Vector(data.len()));
         self.start_call(&call, &[], data, None)
     }
 
-    /// Begins to bring block r of the root's `data` into rank r's `into`. Others than the root give an empty `data`.
+    /// Starts a scatter: block r of the root's `data` is copied to `into` of rank r. Non-root ranks pass an empty
+    /// `data`.
     pub fn iscatter<T: Pod>(
         &self,
         data: &'scope [T],
@@ -68,11 +68,11 @@ impl<'scope> Scope<'scope, '_> {
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
-        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Each(into.len()));
+        let call = CollectiveCall::of::<T>(Operation::Scatter { root }, BlockCounts::Uniform(into.len()));
         self.start_call(&call, data, into, None)
     }
 
-    /// The same with a block of `counts[r]` elements for rank r. All ranks give the same counts.
+    /// Like [`iscatter`](Self::iscatter), with `counts[r]` elements for rank r. All ranks pass the same counts.
     pub fn iscatterv<T: Pod>(
         &self,
         data: &'scope [T],
@@ -82,18 +82,18 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
-        let call = Call::of::<T>(Operation::Scatter { root }, Lengths::Private(counts, counts));
+        let call = CollectiveCall::of::<T>(Operation::Scatter { root }, BlockCounts::LocalOnly(counts, counts));
         self.start_call(&call, data, into, None)
     }
 
-    /// Begins to bring rank r's `data` into block r of the root's `into`. Others than the root give an empty `into`.
+    /// Starts a gather: `data` of rank r becomes block r of the root's `into`. Non-root ranks pass an empty `into`.
     pub fn igather<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T], root: Rank) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
-        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Each(data.len()));
+        let call = CollectiveCall::of::<T>(Operation::Gather { root }, BlockCounts::Uniform(data.len()));
         self.start_call(&call, data, into, None)
     }
 
-    /// The same with a block of `counts[r]` elements from rank r. All ranks give the same counts.
+    /// Like [`igather`](Self::igather), with `counts[r]` elements from rank r. All ranks pass the same counts.
     pub fn igatherv<T: Pod>(
         &self,
         data: &'scope [T],
@@ -103,29 +103,29 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
         self.comm().check_counts(counts)?;
-        let call = Call::of::<T>(Operation::Gather { root }, Lengths::Private(counts, counts));
+        let call = CollectiveCall::of::<T>(Operation::Gather { root }, BlockCounts::LocalOnly(counts, counts));
         self.start_call(&call, data, into, None)
     }
 
-    /// Begins to bring everybody's `data` into everybody's `into`.
-    pub fn iall_gather<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Each(data.len()));
+    /// Starts an allgather: `data` of rank r becomes block r of `into` on every rank.
+    pub fn iallgather<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
+        let call = CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::Uniform(data.len()));
         self.start_call(&call, data, into, None)
     }
 
-    /// The same with `counts[r]` elements from rank r.
-    pub fn iall_gatherv<T: Pod>(
+    /// Like [`iallgather`](Self::iallgather), with `counts[r]` elements from rank r.
+    pub fn iallgatherv<T: Pod>(
         &self,
         data: &'scope [T],
         counts: &[usize],
         into: &'scope mut [T],
     ) -> Result<Request<'scope, ()>> {
         self.comm().check_counts(counts)?;
-        let call = Call::of::<T>(Operation::Allgather, Lengths::Listed(counts));
+        let call = CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::PerRank(counts));
         self.start_call(&call, data, into, None)
     }
 
-    /// Begins to combine everybody's `data` into the root's `into`. Others give an empty one.
+    /// Starts a reduce of `data` of all ranks into the root's `into`. Non-root ranks pass an empty `into`.
     pub fn ireduce<T: Pod>(
         &self,
         data: &'scope [T],
@@ -134,34 +134,35 @@ impl<'scope> Scope<'scope, '_> {
         root: Rank,
     ) -> Result<Request<'scope, ()>> {
         let root = self.comm().check_root(root)?;
-        let call = Call::of::<T>(Operation::Reduce { root }, Lengths::Vector(data.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Reduce { root }, BlockCounts::Vector(data.len())).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine everybody's `data` into everybody's `into`.
-    pub fn iall_reduce<T: Pod>(
+    /// Starts an allreduce of `data` of all ranks into `into` on every rank.
+    pub fn iallreduce<T: Pod>(
         &self,
         data: &'scope [T],
         into: &'scope mut [T],
         op: impl Reduction<T>,
     ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Allreduce, Lengths::Vector(data.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Allreduce, BlockCounts::Vector(data.len())).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine everybody's `data`, and to bring block r of it into rank r's `into`.
+    /// Starts a reduce-scatter: block r of the reduction of `data` is stored in `into` of rank r. All blocks have the
+    /// length of `into`.
+    pub fn ireduce_scatter_block<T: Pod>(
+        &self,
+        data: &'scope [T],
+        into: &'scope mut [T],
+        op: impl Reduction<T>,
+    ) -> Result<Request<'scope, ()>> {
+        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::Uniform(into.len())).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
+    }
+
+    /// Like [`ireduce_scatter_block`](Self::ireduce_scatter_block), with `counts[r]` elements for rank r.
     pub fn ireduce_scatter<T: Pod>(
-        &self,
-        data: &'scope [T],
-        into: &'scope mut [T],
-        op: impl Reduction<T>,
-    ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Each(into.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
-    }
-
-    /// The same with a block of `counts[r]` elements for rank r.
-    pub fn ireduce_scatterv<T: Pod>(
         &self,
         data: &'scope [T],
         counts: &[usize],
@@ -169,19 +170,19 @@ impl<'scope> Scope<'scope, '_> {
         op: impl Reduction<T>,
     ) -> Result<Request<'scope, ()>> {
         self.comm().check_counts(counts)?;
-        let call = Call::of::<T>(Operation::ReduceScatter, Lengths::Listed(counts)).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::PerRank(counts)).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to bring block j of rank i's `data` into block i of rank j's `into`.
-    pub fn iall_to_all<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Alltoall, Lengths::Each(data.len() / self.comm().size()));
+    /// Starts an all-to-all: block j of `data` of rank i becomes block i of `into` of rank j.
+    pub fn ialltoall<T: Pod>(&self, data: &'scope [T], into: &'scope mut [T]) -> Result<Request<'scope, ()>> {
+        let call = CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::Uniform(data.len() / self.comm().size()));
         self.start_call(&call, data, into, None)
     }
 
-    /// The same with `to[j]` elements to rank j, and `from[i]` elements from rank i. Algorithms that store and forward
-    /// are refused here.
-    pub fn iall_to_allv<T: Pod>(
+    /// Like [`ialltoall`](Self::ialltoall), with `to[j]` elements to rank j and `from[i]` elements from rank i.
+    /// Store-and-forward algorithms are refused here.
+    pub fn ialltoallv<T: Pod>(
         &self,
         data: &'scope [T],
         to: &[usize],
@@ -190,29 +191,30 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Request<'scope, ()>> {
         self.comm().check_counts(to)?;
         self.comm().check_counts(from)?;
-        let call = Call::of::<T>(Operation::Alltoall, Lengths::Private(to, from));
+        let call = CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::LocalOnly(to, from));
         self.start_call(&call, data, into, None)
     }
 
-    /// Begins to combine the `data` of ranks 0 to r into rank r's `into`.
+    /// Starts an inclusive scan: the reduction of `data` of ranks 0 to r is stored in `into` of rank r.
     pub fn iscan<T: Pod>(
         &self,
         data: &'scope [T],
         into: &'scope mut [T],
         op: impl Reduction<T>,
     ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Scan, Lengths::Vector(data.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Scan, BlockCounts::Vector(data.len())).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
     }
 
-    /// Begins to combine the `data` of ranks 0 to r - 1 into rank r's `into`. Rank 0's is left as it is.
+    /// Starts an exclusive scan: the reduction of `data` of ranks 0 to r - 1 is stored in `into` of rank r. Rank 0's is
+    /// unchanged.
     pub fn iexscan<T: Pod>(
         &self,
         data: &'scope [T],
         into: &'scope mut [T],
         op: impl Reduction<T>,
     ) -> Result<Request<'scope, ()>> {
-        let call = Call::of::<T>(Operation::Exscan, Lengths::Vector(data.len())).reducing(&op);
-        self.start_call(&call, data, into, Some(Rc::new(fold_bytes(op))))
+        let call = CollectiveCall::of::<T>(Operation::Exscan, BlockCounts::Vector(data.len())).reducing(&op);
+        self.start_call(&call, data, into, Some(Rc::new(reduce_bytes_fn(op))))
     }
 }

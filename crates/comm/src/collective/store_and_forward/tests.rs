@@ -1,15 +1,15 @@
-//! All ranks of an exchange in one thread, on a network that delays and reorders by a seed.
+//! All ranks of an exchange in one thread, on a network that delays and reorders messages by a seed.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Region};
-use treepie_fabric::{Needs, Reactor, Transmit};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use super::routes::{sides, stages};
-use super::{HEAD, Item, Route, StoreAndForward, append};
+use super::forwarding::{sides, stages};
+use super::{ForwardingScheme, HEADER, Item, StoreAndForward, append};
 
-/// Numbers that follow from a seed (splitmix64).
+/// Pseudorandom numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -21,53 +21,53 @@ impl Random {
     }
 }
 
-/// Who sends to whom, under which tag.
-type Way = (u32, u32, u32);
+/// Source, destination and tag.
+type Link = (u32, u32, u32);
 
-/// Something that goes wrong on the way: how many messages before it, and what.
+/// A fault: the number of messages before it, and its effect.
 type Fault<'a> = Option<(usize, &'a dyn Fn(Transmit) -> Option<Transmit>)>;
 
-/// What ranks sent: messages and bytes of each.
+/// Messages and bytes sent by each rank.
 struct Traffic {
     messages: Vec<usize>,
     bytes: Vec<usize>,
 }
 
-/// Messages that are under way.
+/// Messages in flight.
 #[derive(Default)]
 struct Wires {
-    queues: HashMap<Way, VecDeque<Bytes>>,
-    /// The ways with messages.
-    busy: Vec<Way>,
+    queues: HashMap<Link, VecDeque<Bytes>>,
+    /// Links with messages.
+    busy: Vec<Link>,
 }
 
 impl Wires {
     fn put(&mut self, from: u32, transmit: Transmit) {
-        let way = (from, transmit.to, transmit.tag);
-        let queue = self.queues.entry(way).or_default();
+        let link = (from, transmit.to, transmit.tag);
+        let queue = self.queues.entry(link).or_default();
         if queue.is_empty() {
-            self.busy.push(way);
+            self.busy.push(link);
         }
         queue.push_back(transmit.bytes);
     }
 
-    /// Takes the first message of any way.
-    fn take(&mut self, random: &mut Random) -> Option<(Way, Bytes)> {
+    /// Takes the first message of a random link.
+    fn take(&mut self, random: &mut Random) -> Option<(Link, Bytes)> {
         if self.busy.is_empty() {
             return None;
         }
-        let place = random.below(self.busy.len());
-        let way = self.busy[place];
-        let queue = self.queues.get_mut(&way).expect("a busy way has a queue");
-        let bytes = queue.pop_front().expect("a busy way has messages");
+        let index = random.below(self.busy.len());
+        let link = self.busy[index];
+        let queue = self.queues.get_mut(&link).expect("a busy link has a queue");
+        let bytes = queue.pop_front().expect("a busy link has messages");
         if queue.is_empty() {
-            self.busy.swap_remove(place);
+            self.busy.swap_remove(index);
         }
-        Some((way, bytes))
+        Some((link, bytes))
     }
 }
 
-/// Runs all ranks until nothing more happens. Ranks are also late in giving out what they have to send.
+/// Runs all ranks until no event is left. Polling of ranks is delayed as well.
 fn simulate(all: &mut [StoreAndForward], random: &mut Random, fault: Fault<'_>) -> Result<Traffic, Error> {
     let mut traffic = Traffic { messages: vec![0; all.len()], bytes: vec![0; all.len()] };
     let (mut wires, mut late, mut sent): (Wires, Vec<u32>, _) = (Wires::default(), (0..all.len() as u32).collect(), 0);
@@ -80,7 +80,7 @@ fn simulate(all: &mut [StoreAndForward], random: &mut Random, fault: Fault<'_>) 
                 traffic.messages[rank as usize] += 1;
                 traffic.bytes[rank as usize] += transmit.bytes.as_slice().len();
                 let transmit = match fault {
-                    Some((before, spoil)) if before == sent => spoil(transmit),
+                    Some((before, inject)) if before == sent => inject(transmit),
                     _ => Some(transmit),
                 };
                 sent += 1;
@@ -95,7 +95,7 @@ fn simulate(all: &mut [StoreAndForward], random: &mut Random, fault: Fault<'_>) 
     }
 }
 
-/// What one rank sends to another: several items, or none.
+/// The items from one rank to another: several, or none.
 fn items(from: u32, to: u32, lengths: &dyn Fn(u32, u32) -> Vec<usize>) -> Vec<Vec<u8>> {
     let item = |(i, len): (usize, usize)| (0..len).map(|at| (from * 7 + to * 31 + (i + at) as u32) as u8).collect();
     lengths(from, to).into_iter().enumerate().map(item).collect()
@@ -107,7 +107,7 @@ fn region(bytes: Vec<u8>) -> Region {
 
 fn exchange(
     ranks: u32,
-    route: Route,
+    scheme: ForwardingScheme,
     lengths: &dyn Fn(u32, u32) -> Vec<usize>,
     random: &mut Random,
     fault: Fault<'_>,
@@ -115,11 +115,11 @@ fn exchange(
     let of = |from: u32| {
         (0..ranks).flat_map(move |to| items(from, to, lengths).into_iter().map(move |item| (to, region(item))))
     };
-    let mut all: Vec<_> = (0..ranks).map(|rank| StoreAndForward::new(rank, ranks, route, of(rank))).collect();
+    let mut all: Vec<_> = (0..ranks).map(|rank| StoreAndForward::new(rank, ranks, scheme, of(rank))).collect();
     let traffic = simulate(&mut all, random, fault).map_err(|error| error.to_string())?;
     for (rank, reactor) in all.iter_mut().enumerate() {
         if !reactor.is_done() {
-            return Err(format!("rank {rank} waits for ever"));
+            return Err(format!("rank {rank} does not complete"));
         }
         let got = reactor.take_items();
         let got = got.iter().map(|(origin, bytes)| (*origin, bytes.read(0..bytes.len(), <[u8]>::to_vec)));
@@ -127,16 +127,22 @@ fn exchange(
             items(from, rank as u32, lengths).into_iter().map(move |item| (from, item)).collect::<Vec<_>>()
         });
         if !got.eq(want) {
-            return Err(format!("rank {rank} has not what was sent to it"));
+            return Err(format!("rank {rank} has items that were not sent to it"));
         }
     }
     Ok(traffic)
 }
 
-/// The ways that are tried.
-const ROUTES: [Route; 5] = [Route::Grid(1), Route::Grid(2), Route::Grid(3), Route::Grid(32), Route::Bruck];
+/// The schemes under test.
+const SCHEMES: [ForwardingScheme; 5] = [
+    ForwardingScheme::Grid(1),
+    ForwardingScheme::Grid(2),
+    ForwardingScheme::Grid(3),
+    ForwardingScheme::Grid(32),
+    ForwardingScheme::Bruck,
+];
 
-/// Each pair has some items, mostly few and short, of lengths that follow from the seed.
+/// A few items for each pair, mostly short, of pseudorandom lengths.
 fn random_lengths(seed: u64) -> impl Fn(u32, u32) -> Vec<usize> {
     move |from, to| {
         let mut random = Random(seed ^ (u64::from(from) << 32 | u64::from(to)));
@@ -145,41 +151,41 @@ fn random_lengths(seed: u64) -> impl Fn(u32, u32) -> Vec<usize> {
     }
 }
 
-/// Messages that the routes of a rank ask for.
-fn messages(ranks: u32, rank: u32, route: Route) -> usize {
-    stages(rank, ranks, route).iter().map(|stage| stage.receivers.len() - 1).sum()
+/// Number of messages that a rank sends.
+fn messages(ranks: u32, rank: u32, scheme: ForwardingScheme) -> usize {
+    stages(rank, ranks, scheme).iter().map(|stage| stage.receivers.len() - 1).sum()
 }
 
-/// The sides of a grid. In a stage around the ring half of the ranks are for others, as on a side of two.
-fn sides_of(ranks: u32, route: Route) -> Vec<u32> {
-    match route {
-        Route::Grid(dimensions) => sides(ranks, dimensions),
-        Route::Bruck => vec![2; ranks.next_power_of_two().ilog2() as usize],
+/// The sides of a grid. In a stage around the ring half of the ranks are in the other part, as with a side of two.
+fn sides_of(ranks: u32, scheme: ForwardingScheme) -> Vec<u32> {
+    match scheme {
+        ForwardingScheme::Grid(dimensions) => sides(ranks, dimensions),
+        ForwardingScheme::Bruck => vec![2; ranks.next_power_of_two().ilog2() as usize],
     }
 }
 
-fn check(ranks: u32, route: Route, seed: u64) {
-    let context = format!("{ranks} ranks, {route:?}, seed {seed}");
-    let traffic = exchange(ranks, route, &random_lengths(seed), &mut Random(seed), None);
+fn check(ranks: u32, scheme: ForwardingScheme, seed: u64) {
+    let context = format!("{ranks} ranks, {scheme:?}, seed {seed}");
+    let traffic = exchange(ranks, scheme, &random_lengths(seed), &mut Random(seed), None);
     let traffic = traffic.unwrap_or_else(|what| panic!("{context}: {what}"));
-    let sides = sides_of(ranks, route);
-    let most: u32 = sides.iter().map(|side| side - 1).sum();
+    let sides = sides_of(ranks, scheme);
+    let max_messages: u32 = sides.iter().map(|side| side - 1).sum();
     for (rank, sent) in traffic.messages.iter().enumerate() {
-        assert_eq!(*sent, messages(ranks, rank as u32, route), "{context}: messages of rank {rank}");
-        assert!(*sent <= most as usize, "{context}: messages of rank {rank}");
-        let whole = sides.iter().product::<u32>() == ranks;
-        assert!(!whole || *sent == most as usize, "{context}: messages of rank {rank}");
+        assert_eq!(*sent, messages(ranks, rank as u32, scheme), "{context}: messages of rank {rank}");
+        assert!(*sent <= max_messages as usize, "{context}: messages of rank {rank}");
+        let is_full = sides.iter().product::<u32>() == ranks;
+        assert!(!is_full || *sent == max_messages as usize, "{context}: messages of rank {rank}");
     }
 }
 
 #[test]
 fn everything_arrives_in_any_order_of_messages() {
-    for route in ROUTES {
+    for scheme in SCHEMES {
         for ranks in 1..34 {
-            (0..if ranks < 12 { 60 } else { 12 }).for_each(|seed| check(ranks, route, seed));
+            (0..if ranks < 12 { 60 } else { 12 }).for_each(|seed| check(ranks, scheme, seed));
         }
-        (0..2).for_each(|seed| check(64, route, seed));
-        check(100, route, 0);
+        (0..2).for_each(|seed| check(64, scheme, seed));
+        check(100, scheme, 0);
     }
 }
 
@@ -187,57 +193,61 @@ fn everything_arrives_in_any_order_of_messages() {
 fn thousands_of_seeds() {
     for seed in 0..4000 {
         let ranks = [5, 6, 7, 8, 9, 3][seed as usize % 6];
-        check(ranks, ROUTES[1 + seed as usize / 6 % 4], seed);
+        check(ranks, SCHEMES[1 + seed as usize / 6 % 4], seed);
     }
 }
 
 #[test]
 fn one_huge_item_and_nothing_else() {
-    for route in ROUTES {
+    for scheme in SCHEMES {
         let lengths = |from, to| if (from, to) == (3, 11) { vec![3 << 20] } else { Vec::new() };
-        let traffic = exchange(13, route, &lengths, &mut Random(1), None).expect("it arrives");
+        let traffic = exchange(13, scheme, &lengths, &mut Random(1), None).expect("it arrives");
         let carried = traffic.bytes.iter().filter(|bytes| **bytes > 3 << 20).count();
-        assert!((1..=4).contains(&carried), "{carried} ranks sent it on");
-        assert!(traffic.bytes.iter().all(|bytes| *bytes == 0 || *bytes == (3 << 20) + HEAD), "others sent nothing");
+        assert!((1..=4).contains(&carried), "{carried} ranks forwarded it");
+        assert!(traffic.bytes.iter().all(|bytes| *bytes == 0 || *bytes == (3 << 20) + HEADER), "others sent nothing");
     }
 }
 
 #[test]
-fn equal_blocks_are_sent_as_often_as_theory_says() {
+fn equal_blocks_are_sent_as_often_as_predicted() {
     // d n (s-1)/s for n = P blocks, s the side.
     for (ranks, dimensions, side, stages) in
         [(64, 1, 64, 1), (64, 2, 8, 2), (64, 3, 4, 3), (64, 32, 2, 6), (100, 2, 10, 2), (27, 3, 3, 3), (8, 32, 2, 3)]
     {
-        let traffic =
-            exchange(ranks, Route::Grid(dimensions), &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
+        let traffic = exchange(ranks, ForwardingScheme::Grid(dimensions), &|_, _| vec![24], &mut Random(5), None)
+            .expect("all arrive");
         let blocks = stages * (ranks as usize / side) * (side - 1);
-        assert_eq!(traffic.bytes, vec![blocks * (24 + HEAD); ranks as usize], "{ranks} ranks, {dimensions} dimensions");
+        assert_eq!(
+            traffic.bytes,
+            vec![blocks * (24 + HEADER); ranks as usize],
+            "{ranks} ranks, {dimensions} dimensions"
+        );
         assert_eq!(traffic.messages, vec![stages * (side - 1); ranks as usize]);
     }
 }
 
 #[test]
-fn load_stays_even_where_the_grid_has_gaps() {
+fn load_is_balanced_on_grids_with_gaps() {
     for ranks in (2..40).chain([55, 63, 95, 100, 111, 127, 128, 129]) {
-        for route in ROUTES {
-            let traffic = exchange(ranks, route, &|_, _| vec![8], &mut Random(5), None).expect("all arrive");
-            let most = *traffic.bytes.iter().max().expect("there are ranks");
+        for scheme in SCHEMES {
+            let traffic = exchange(ranks, scheme, &|_, _| vec![8], &mut Random(5), None).expect("all arrive");
+            let max_bytes = *traffic.bytes.iter().max().expect("there are ranks");
             let blocks: f64 =
-                sides_of(ranks, route).iter().map(|side| f64::from(ranks * (side - 1)) / f64::from(*side)).sum();
-            let ratio = most as f64 / (blocks * (8 + HEAD) as f64);
-            assert!(ratio < 1.25, "{ranks} ranks, {route:?}: one sends {ratio:.2} of what theory says");
+                sides_of(ranks, scheme).iter().map(|side| f64::from(ranks * (side - 1)) / f64::from(*side)).sum();
+            let ratio = max_bytes as f64 / (blocks * (8 + HEADER) as f64);
+            assert!(ratio < 1.25, "{ranks} ranks, {scheme:?}: one rank sends {ratio:.2} times the predicted volume");
         }
     }
 }
 
-/// The simulation would see what it is there for.
+/// The simulation detects the faults that it is meant to detect.
 #[test]
-fn faults_are_noticed() {
-    for route in ROUTES {
-        let run = |fault: Fault<'_>| exchange(9, route, &|_, _| vec![4], &mut Random(2), fault);
-        let sent: usize = run(None).expect("nothing is wrong").messages.iter().sum();
-        let lost = run(Some((sent - 1, &|_| None))).err().expect("the last bundle is missed");
-        assert!(lost.contains("waits for ever"), "{lost}");
+fn faults_are_detected() {
+    for scheme in SCHEMES {
+        let run = |fault: Fault<'_>| exchange(9, scheme, &|_, _| vec![4], &mut Random(2), fault);
+        let sent: usize = run(None).expect("no fault").messages.iter().sum();
+        let lost = run(Some((sent - 1, &|_| None))).err().expect("the last bundle is lost");
+        assert!(lost.contains("does not complete"), "{lost}");
         let with = |change: fn(&mut [u8])| {
             move |transmit: Transmit| {
                 let mut bytes = transmit.bytes.as_slice().to_vec();
@@ -246,43 +256,47 @@ fn faults_are_noticed() {
             }
         };
         let origin = run(Some((sent - 1, &with(|bytes| bytes[4] = (bytes[4] + 1) % 9)))).err();
-        assert!(origin.expect("another origin is seen").contains("not what was sent"));
-        let cut = run(Some((0, &with(|bytes| bytes[8] = 200)))).err();
-        assert!(cut.expect("a length that cannot be is seen").contains("disagree"));
-        let astray = run(Some((0, &with(|bytes| bytes[0] = 9)))).err();
-        assert!(astray.expect("a destination that cannot be is seen").contains("disagree"));
+        assert!(origin.expect("a wrong origin is detected").contains("not sent to it"));
+        let truncated = run(Some((0, &with(|bytes| bytes[8] = 200)))).err();
+        assert!(truncated.expect("an invalid length is detected").contains("disagree"));
+        let misrouted = run(Some((0, &with(|bytes| bytes[0] = 9)))).err();
+        assert!(misrouted.expect("an invalid destination is detected").contains("disagree"));
     }
 }
 
 #[test]
-fn a_message_that_nobody_should_send_is_refused() {
-    let mut reactor = StoreAndForward::new(0, 4, Route::Grid(2), []);
-    assert_eq!((0..4).filter(|rank| reactor.needs(*rank) == Needs::Message).collect::<Vec<_>>(), [1, 2]);
-    let mut hand = |from, tag| reactor.on_message(Duration::ZERO, from, tag, Bytes::zeroed(0, 1));
-    assert_eq!(hand(3, 0), Err(Error::Disagreement { got: 0, expected: 0 }));
-    assert_eq!(hand(1, 7), Err(Error::Disagreement { got: 0, expected: 0 }));
-    assert_eq!(hand(2, 0), Ok(()));
-    assert_eq!(hand(2, 0), Err(Error::Disagreement { got: 0, expected: 0 }));
+fn unexpected_messages_are_refused() {
+    let mut reactor = StoreAndForward::new(0, 4, ForwardingScheme::Grid(2), []);
+    assert_eq!(
+        (0..4).filter(|rank| reactor.dependency_on(*rank) == PeerDependency::Required).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    let mut deliver = |from, tag| reactor.on_message(Duration::ZERO, from, tag, Bytes::zeroed(0, 1));
+    assert_eq!(deliver(3, 0), Err(Error::LengthMismatch { got: 0, expected: 0 }));
+    assert_eq!(deliver(1, 7), Err(Error::LengthMismatch { got: 0, expected: 0 }));
+    assert_eq!(deliver(2, 0), Ok(()));
+    assert_eq!(deliver(2, 0), Err(Error::LengthMismatch { got: 0, expected: 0 }));
 }
 
 #[test]
-fn an_item_for_a_rank_that_others_are_nearer_to_is_refused() {
-    for (route, from, wrong, right) in [(Route::Grid(2), 2, 3, 1), (Route::Bruck, 3, 3, 2)] {
+fn misrouted_items_are_refused() {
+    for (scheme, from, wrong, right) in [(ForwardingScheme::Grid(2), 2, 3, 1), (ForwardingScheme::Bruck, 3, 3, 2)] {
         for (to, is_right) in [(wrong, false), (right, true)] {
-            let mut reactor = StoreAndForward::new(0, 4, route, []);
+            let mut reactor = StoreAndForward::new(0, 4, scheme, []);
             let mut bundle = Vec::new();
             append(&mut bundle, &Item { to, origin: from, bytes: region(vec![1]) });
-            let taken = reactor.on_message(Duration::ZERO, from, 0, Bytes::from(bundle));
-            assert_eq!(taken.is_ok(), is_right, "{route:?}, for rank {to}");
+            let result = reactor.on_message(Duration::ZERO, from, 0, Bytes::from(bundle));
+            assert_eq!(result.is_ok(), is_right, "{scheme:?}, for rank {to}");
         }
     }
 }
 
 #[test]
-fn around_the_ring_blocks_are_sent_once_for_each_power_of_two_in_their_distance() {
+fn blocks_around_the_ring_are_sent_once_for_each_power_of_two_in_their_distance() {
     for ranks in [1u32, 2, 5, 8, 13, 64, 129] {
-        let traffic = exchange(ranks, Route::Bruck, &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
+        let traffic =
+            exchange(ranks, ForwardingScheme::Bruck, &|_, _| vec![24], &mut Random(5), None).expect("all arrive");
         let blocks: usize = (0..ranks).map(|distance| distance.count_ones() as usize).sum();
-        assert_eq!(traffic.bytes, vec![blocks * (24 + HEAD); ranks as usize], "{ranks} ranks");
+        assert_eq!(traffic.bytes, vec![blocks * (24 + HEADER); ranks as usize], "{ranks} ranks");
     }
 }

@@ -1,0 +1,72 @@
+//! Four-counter termination detection: the buffers sent and received by all ranks, in two waves.
+//! [Mattern; Sinha, Kale, Ramkumar]
+//!
+//! Cost: two waves after the last message, ceil(log2 P) messages per rank and wave; one wave if nothing was sent.
+//!
+//! Ranks report when they are passive, but not at the same time: a message sent after its sender's report may be
+//! received before its receiver's, and compensate for another one in flight. So sent = received in one wave proves
+//! nothing. If a second wave has the same numbers, no rank has sent or received between its two reports. So at the end
+//! of the first wave no message was in flight, and all had been handled.
+
+use super::{AllreduceWave, RankReport, WaveOutcome};
+
+/// The detector on one rank.
+pub(crate) struct FourCounterDetector {
+    allreduce: AllreduceWave,
+    /// Sent and received in the previous wave.
+    previous: Option<(u64, u64)>,
+    outcome: Option<WaveOutcome>,
+    /// Injected fault: concludes termination from one wave.
+    pub(crate) skip_second_wave: bool,
+}
+
+impl FourCounterDetector {
+    pub(crate) fn new(rank: u32, ranks: u32) -> Self {
+        Self { allreduce: AllreduceWave::new(rank, ranks), previous: None, outcome: None, skip_second_wave: false }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.allreduce.reset();
+        self.previous = None;
+        self.outcome = None;
+    }
+
+    pub(super) fn report(&mut self, report: RankReport) {
+        if !self.allreduce.has_begun() {
+            self.allreduce.begin([report.sent, report.received, report.deferred, report.sum]);
+            self.check_wave();
+        }
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
+        let message = self.allreduce.poll_transmit();
+        self.check_wave();
+        message
+    }
+
+    pub(super) fn on_message(&mut self, tag: u32, words: &[u64]) {
+        self.allreduce.on_message(tag, words);
+        self.check_wave();
+    }
+
+    pub(super) fn poll_outcome(&mut self) -> Option<WaveOutcome> {
+        self.outcome.take()
+    }
+
+    pub(super) fn needs(&self, rank: u32) -> bool {
+        self.allreduce.needs(rank)
+    }
+
+    fn check_wave(&mut self) {
+        let Some([sent, received, deferred, sum]) = self.allreduce.poll_sum() else { return };
+        let counters = (sent, received);
+        // The first sender sends before its report, so if no rank had sent then, none will.
+        let quiet = sent == received && (sent == 0 || self.previous == Some(counters) || self.skip_second_wave);
+        self.previous = Some(counters);
+        if quiet {
+            // The first wave of the next round must not match the numbers of this one by chance.
+            self.previous = None;
+            self.outcome = Some(if deferred > 0 { WaveOutcome::NextRound } else { WaveOutcome::Terminated(sum) });
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `treepie bench collectives`: collective operations among all ranks.
+
+mod case;
+mod rank;
+
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use case::{Algorithm, TimingMode};
+pub(crate) use rank::CollectivesRank;
+
+use super::BenchOptions;
+use super::comparison::{Comparison, SAME_CALLS};
+use super::figure::{BATCHES, Figure};
+use super::peer::Source;
+use super::statistics::geometric_mean;
+use super::table::format_interval;
+use crate::record::Record;
+
+/// Collective operations: bcast, allgather, allreduce, reduce_scatter and alltoall from 8 B to 1 MiB, and barrier
+#[derive(clap::Args)]
+pub(crate) struct Collectives {
+    #[command(flatten)]
+    settings: BenchOptions,
+    /// Measure only this algorithm, e.g. `allgather/ring` [default: all operations, with the selected algorithms]
+    #[arg(long, value_name = "ID")]
+    algorithm: Option<Algorithm>,
+    /// Timing of the operations of a batch
+    #[arg(long, value_enum, default_value_t)]
+    rule: TimingMode,
+}
+
+const PEER: Source = Source { name: "collectives_peer", text: include_str!("collectives_peer.c") };
+
+/// The environment variable that selects algorithms on all ranks.
+const ALGORITHM_VARIABLE: &str = "TREEPIE_ALGORITHM";
+
+impl Collectives {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        // Records would name it the selected algorithm.
+        ensure!(
+            std::env::var_os(ALGORITHM_VARIABLE).is_none(),
+            "{ALGORITHM_VARIABLE} is set: unset it and use --algorithm"
+        );
+        let mut rank = vec!["collectives-rank"];
+        if let Some(Algorithm { id, .. }) = &self.algorithm {
+            // An unknown algorithm is reported once, not by each rank.
+            treepie::launch(1, |world| world.with_algorithm(id).map(drop))?
+                .into_iter()
+                .collect::<treepie::Result<()>>()?;
+            rank.extend(["--algorithm", id]);
+        }
+        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, &PEER)?;
+        let figures = case::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
+        comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
+        print_rules(self.rule);
+        let records = comparison.run(&figures)?;
+        print_summary(&figures, &records);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_rules(rule: TimingMode) {
+    match rule {
+        TimingMode::Apart => {
+            say!("  A batch: operations, each after an untimed barrier; the first is a warm-up. If oversubscribed, a");
+            say!("  rank that leaves the barrier late starts late: its time runs from then.");
+        }
+        TimingMode::Stream => {
+            say!("  A batch: a barrier, one warm-up operation, then the timed operations, back to back.");
+        }
+    }
+    say!(
+        "  The time of the slowest rank counts. All operations use the same buffers (bcast in place); the input changes"
+    );
+    say!("  each time, and the result of the last operation of a batch is checked.");
+    say!("  Buffers are of doubles. The size is");
+    say!("  bcast                the message; the root rotates, so that each operation depends on the one before");
+    say!("  allgather, alltoall  the block of each rank; the block between each pair of ranks");
+    say!("  allreduce            the vector of each rank; the operator is the sum");
+    say!("  reduce_scatter       the same; block sizes differ by at most one double (MPI_Reduce_scatter)");
+    say!("");
+}
+
+/// Prints a summary of the comparison in three lines.
+fn print_summary(figures: &[Figure], records: &[Record]) {
+    let cells: Vec<_> = figures.iter().zip(records).filter_map(|(f, r)| Some((f, r.against.as_ref()?))).collect();
+    let Some((worst, against)) = cells.iter().min_by(|(_, a), (_, b)| a.ratio.total_cmp(&b.ratio)) else { return };
+    let mean = |what: &str, is_in: fn(&Figure) -> bool| {
+        let ratios: Vec<f64> = cells.iter().filter(|(f, _)| is_in(f)).map(|(_, against)| against.ratio).collect();
+        if !ratios.is_empty() {
+            say!("geometric mean of ratios, {what:<20} {:.2} ({} cells)", geometric_mean(&ratios), ratios.len());
+        }
+    };
+    say!("");
+    mean("all cells", |_| true);
+    mean("8 B and 1 KiB only", |figure| (1..=case::SMALL_BYTES).contains(&figure.bytes));
+    say!("worst cell: {} with {:.2} ({})", worst.name, against.ratio, format_interval(against));
+}

@@ -1,0 +1,216 @@
+//! The cases of the collective benchmark, which Treepie's ranks and the MPI program both get as arguments.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::super::figure::{BATCHES, Figure, KIB, MIB, Measure, name_and_numbers};
+
+/// Buffers are of doubles.
+pub(super) const WORD_BYTES: usize = size_of::<f64>();
+
+/// Sizes at which each operation except barrier is measured.
+const SIZES: [usize; 4] = [8, KIB, 64 * KIB, MIB];
+
+/// Up to this size latency dominates.
+pub(super) const SMALL_BYTES: usize = KIB;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// The size is that of the message of rank 0.
+    Bcast,
+    /// The size is that of the block of each rank.
+    Allgather,
+    /// The size is that of the vector of each rank.
+    Allreduce,
+    /// The size is that of the vector of each rank; block sizes of the result differ by at most one word.
+    ReduceScatter,
+    /// The size is that of the block from each rank to each rank.
+    Alltoall,
+    /// Without size.
+    Barrier,
+}
+
+const OPERATION_NAMES: [(Operation, &str); 6] = [
+    (Operation::Bcast, "bcast"),
+    (Operation::Allgather, "allgather"),
+    (Operation::Allreduce, "allreduce"),
+    (Operation::ReduceScatter, "reduce_scatter"),
+    (Operation::Alltoall, "alltoall"),
+    (Operation::Barrier, "barrier"),
+];
+
+impl Operation {
+    fn name(self) -> &'static str {
+        OPERATION_NAMES.iter().find(|(operation, _)| *operation == self).expect("all operations have names").1
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        OPERATION_NAMES.iter().find(|(_, known)| *known == name).map(|(operation, _)| *operation)
+    }
+
+    pub(super) fn names() -> String {
+        OPERATION_NAMES.map(|(_, name)| name).join(", ")
+    }
+
+    /// Blocks that all ranks together must receive from others.
+    fn received_blocks(self, ranks: usize) -> usize {
+        match self {
+            Operation::Bcast | Operation::ReduceScatter => ranks - 1,
+            Operation::Allreduce => 2 * (ranks - 1),
+            Operation::Allgather | Operation::Alltoall => ranks * (ranks - 1),
+            Operation::Barrier => 0,
+        }
+    }
+}
+
+/// Timing of the operations of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TimingMode {
+    /// A barrier before each operation; each operation is timed alone
+    #[default]
+    Apart,
+    /// Back to back; the operations are timed together
+    Stream,
+}
+
+const TIMING_MODES: [(TimingMode, &str); 2] = [(TimingMode::Apart, "apart"), (TimingMode::Stream, "stream")];
+
+impl TimingMode {
+    fn name(self) -> &'static str {
+        TIMING_MODES.iter().find(|(rule, _)| *rule == self).expect("all rules have names").1
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        TIMING_MODES.iter().find(|(_, known)| *known == name).map(|(rule, _)| *rule)
+    }
+}
+
+/// A case. As text: `apart:allgather:65536:10:9`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(super) rule: TimingMode,
+    pub(super) operation: Operation,
+    /// A multiple of [`WORD_BYTES`].
+    pub(super) bytes: usize,
+    /// Timed operations per batch, after one untimed.
+    pub(super) count: usize,
+    /// Number of batches, after one warm-up batch.
+    pub(super) batches: usize,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, operation, bytes, count, batches } = self;
+        write!(f, "{}:{}:{bytes}:{count}:{batches}", rule.name(), operation.name())
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (rule, rest) = text.split_once(':')?;
+            let (name, [bytes, count, batches]) = name_and_numbers(rest)?;
+            let (rule, operation) = (TimingMode::from_name(rule)?, Operation::from_name(name)?);
+            let is_valid = bytes % WORD_BYTES == 0 && count > 0 && batches > 0;
+            is_valid.then_some(Self { rule, operation, bytes, count, batches })
+        };
+        parse().ok_or_else(|| "expected a case such as apart:allgather:65536:10:9".to_owned())
+    }
+}
+
+/// The requested algorithm, and its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Algorithm {
+    pub(super) operation: Operation,
+    pub(super) id: String,
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(id: &str) -> Result<Self, String> {
+        let named = id.split_once('/').and_then(|(operation, _)| Operation::from_name(operation));
+        let wrong = || format!("expected an algorithm such as allgather/ring, of one of {}", Operation::names());
+        Ok(Self { operation: named.ok_or_else(wrong)?, id: id.to_owned() })
+    }
+}
+
+/// The figures: all operations, or the one of the algorithm.
+pub(super) fn figures(ranks: u32, rule: TimingMode, algorithm: Option<&Algorithm>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (operation, name) in OPERATION_NAMES {
+        if algorithm.is_some_and(|algorithm| algorithm.operation != operation) {
+            continue;
+        }
+        let id = algorithm.map_or_else(|| format!("{name}/auto"), |algorithm| algorithm.id.clone());
+        let sizes = if operation == Operation::Barrier { &[0][..] } else { &SIZES };
+        for &bytes in sizes {
+            let count = operations_per_batch(operation, bytes, ranks as usize);
+            let case = Case { rule, operation, bytes, count, batches: BATCHES };
+            // Records of the two timings must not be confused.
+            let name =
+                if rule == TimingMode::Stream { format!("{id}/{bytes}/stream") } else { format!("{id}/{bytes}") };
+            let case = case.to_string();
+            figures.push(Figure { name, case, bytes, measure: Measure::Time, without_single_copy: false });
+        }
+    }
+    figures
+}
+
+/// Operations of a batch of about 3 ms where each rank has a core, about 10 ms if oversubscribed, barriers excluded;
+/// from an estimate of the time of an operation, the same for both sides.
+fn operations_per_batch(operation: Operation, bytes: usize, ranks: usize) -> usize {
+    const BYTES_PER_MICRO: usize = 5000;
+    let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 5.0 * ranks as f64) };
+    let moved = (operation.received_blocks(ranks) * bytes) as f64 / BYTES_PER_MICRO as f64;
+    ((batch / (start + moved)) as usize).clamp(4, 2000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_round_trip_through_text() {
+        for figure in figures(2, TimingMode::Apart, None).into_iter().chain(figures(8, TimingMode::Stream, None)) {
+            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
+        }
+        for bad in
+            ["", "bcast", "bcast:8:1", "bcast:8:1:1:1", "walk:8:1:1", "bcast:8:0:1", "bcast:8:1:0", "bcast:9:1:1"]
+        {
+            assert!(bad.parse::<Case>().is_err(), "{bad}");
+            let bad = format!("apart:{bad}");
+            assert!(bad.parse::<Case>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_records() {
+        let names: Vec<_> = figures(2, TimingMode::Apart, None).into_iter().map(|figure| figure.name).collect();
+        assert_eq!(names.len(), 21);
+        for name in ["bcast/auto/8", "allgather/auto/65536", "reduce_scatter/auto/1024", "alltoall/auto/1048576"] {
+            assert!(names.iter().any(|found| found == name), "{name}");
+        }
+        assert_eq!(names.last().map(String::as_str), Some("barrier/auto/0"));
+        assert_eq!(figures(2, TimingMode::Stream, None)[0].name, "bcast/auto/8/stream");
+    }
+
+    #[test]
+    fn an_algorithm_is_measured_at_all_sizes_of_its_operation() {
+        let ring: Algorithm = "allgather/ring".parse().unwrap();
+        let names: Vec<_> = figures(8, TimingMode::Apart, Some(&ring)).into_iter().map(|figure| figure.name).collect();
+        assert_eq!(names, [8, 1024, 65536, 1048576].map(|bytes| format!("allgather/ring/{bytes}")));
+        assert!("ring".parse::<Algorithm>().is_err() && "walk/ring".parse::<Algorithm>().is_err());
+    }
+
+    #[test]
+    fn counts_make_batches_of_milliseconds() {
+        assert!((1900..=2000).contains(&operations_per_batch(Operation::Allreduce, 8, 2)));
+        assert!((200..300).contains(&operations_per_batch(Operation::Bcast, 8, 8)));
+        assert!((7..20).contains(&operations_per_batch(Operation::Bcast, MIB, 2)));
+        assert_eq!(operations_per_batch(Operation::Barrier, 0, 2), 2000);
+        assert_eq!(operations_per_batch(Operation::Alltoall, MIB, 8), 4);
+    }
+}

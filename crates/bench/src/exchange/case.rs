@@ -1,0 +1,277 @@
+//! The cases of the sparse exchange benchmark, which Treepie's ranks and the MPI program both get as arguments.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use treepie_sparse::{ExchangeProtocol, Microbenchmark, ReactorCapabilities};
+
+use super::super::figure::{Figure, Measure};
+
+/// Message sizes in the NBX paper.
+pub(super) const MESSAGE_BYTES: RangeInclusive<usize> = 1..=1024;
+
+/// The id of the automatic selection.
+pub(super) const AUTO: &str = "exchange/auto";
+
+/// Number of neighbors each rank sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbours {
+    Number(u32),
+    /// P/2.
+    Half,
+    /// P-1.
+    All,
+}
+
+impl Neighbours {
+    /// The number among `ranks` ranks, if there are enough.
+    pub(super) fn resolve(self, ranks: u32) -> Result<u32, String> {
+        let max = ranks.saturating_sub(1);
+        match self {
+            Neighbours::Number(number) if number > max => {
+                Err(format!("with {ranks} ranks there are at most {max} neighbors, not {number}"))
+            }
+            Neighbours::Number(number) => Ok(number),
+            Neighbours::Half => Ok(ranks / 2),
+            Neighbours::All => Ok(max),
+        }
+    }
+}
+
+impl FromStr for Neighbours {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "half" => Ok(Neighbours::Half),
+            "all" => Ok(Neighbours::All),
+            _ => text.parse().map(Neighbours::Number).map_err(|_| "expected a number of neighbors, `half` or `all`"),
+        }
+    }
+}
+
+/// The requested protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProtocolChoice {
+    /// All, and automatic selection.
+    All,
+    /// Automatic selection.
+    Auto,
+    One(ExchangeProtocol),
+}
+
+impl FromStr for ProtocolChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let id = if text.contains('/') { text.to_owned() } else { format!("exchange/{text}") };
+        match text {
+            "all" => Ok(ProtocolChoice::All),
+            _ if id == AUTO => Ok(ProtocolChoice::Auto),
+            _ => id.parse().map(ProtocolChoice::One).map_err(|_| {
+                format!(
+                    "there is no such protocol; the protocols are all, auto, {}",
+                    ExchangeProtocol::ALL.map(ExchangeProtocol::id).join(", ")
+                )
+            }),
+        }
+    }
+}
+
+impl ProtocolChoice {
+    /// The ids of those that these capabilities support.
+    pub(super) fn ids(self, capabilities: ReactorCapabilities) -> Result<Vec<&'static str>, String> {
+        match self {
+            ProtocolChoice::Auto => Ok(vec![AUTO]),
+            ProtocolChoice::One(protocol) => match protocol.missing_capability(capabilities) {
+                Some(missing) => Err(format!("{protocol} needs {missing}, which this engine does not have")),
+                None => Ok(vec![protocol.id()]),
+            },
+            ProtocolChoice::All => {
+                let supported = ExchangeProtocol::ALL
+                    .into_iter()
+                    .filter(|protocol| protocol.missing_capability(capabilities).is_none());
+                Ok(supported.map(ExchangeProtocol::id).chain([AUTO]).collect())
+            }
+        }
+    }
+}
+
+/// More than in other benchmarks: the pages of a ring between two ranks are first touched as it is first filled, which
+/// takes several batches of short messages to all neighbors.
+pub(super) const BATCHES: usize = 25;
+
+/// Messages that ranks exchange in rounds. As text: `1:6:1-1024:200:9`, which is what the MPI program gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MessageSpec {
+    pub(super) seed: u64,
+    pub(super) neighbours: u32,
+    pub(super) lengths: RangeInclusive<usize>,
+    /// Timed rounds per batch, after one untimed.
+    pub(super) count: usize,
+    /// Number of batches, after one warm-up batch.
+    pub(super) batches: usize,
+}
+
+impl MessageSpec {
+    pub(super) fn new(seed: u64, ranks: u32, neighbours: u32, lengths: RangeInclusive<usize>) -> Self {
+        let count = rounds_per_batch(ranks, neighbours, mean_length(&lengths));
+        Self { seed, neighbours, lengths, count, batches: BATCHES }
+    }
+
+    pub(super) fn to_microbenchmark(&self, ranks: u32) -> Microbenchmark {
+        Microbenchmark { seed: self.seed, ranks, neighbours: self.neighbours, lengths: self.lengths.clone() }
+    }
+
+    /// Approximate bytes of a batch, of all ranks: all messages are generated before it, and those of a round exist
+    /// twice.
+    pub(super) fn memory(&self, ranks: u32) -> f64 {
+        (self.count + 2) as f64 * f64::from(ranks) * f64::from(self.neighbours) * mean_length(&self.lengths)
+    }
+
+    /// The suffix of names: `k6`, or with one size `k6/65536`.
+    pub(super) fn name(&self) -> String {
+        let k = self.neighbours;
+        if self.lengths == MESSAGE_BYTES { format!("k{k}") } else { format!("k{k}/{}", self.lengths.end()) }
+    }
+}
+
+fn mean_length(lengths: &RangeInclusive<usize>) -> f64 {
+    (lengths.start() + lengths.end()) as f64 / 2.0
+}
+
+impl fmt::Display for MessageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, neighbours, lengths, count, batches } = self;
+        write!(f, "{seed}:{neighbours}:{}-{}:{count}:{batches}", lengths.start(), lengths.end())
+    }
+}
+
+/// Messages and a protocol. As text: `1:6:1-1024:200:9@exchange/nbx`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(super) messages: MessageSpec,
+    pub(super) id: String,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.messages, self.id)
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (messages, id) = text.split_once('@')?;
+            let parts: Vec<&str> = messages.split(':').collect();
+            let [seed, neighbours, lengths, count, batches] = parts[..] else { return None };
+            let (shortest, longest) = lengths.split_once('-')?;
+            let lengths = shortest.parse().ok()?..=longest.parse().ok()?;
+            let (count, batches) = (count.parse().ok()?, batches.parse().ok()?);
+            let is_valid = !lengths.is_empty() && count > 0 && batches > 0 && id.parse::<ProtocolChoice>().is_ok();
+            let (seed, neighbours) = (seed.parse().ok()?, neighbours.parse().ok()?);
+            let messages = MessageSpec { seed, neighbours, lengths, count, batches };
+            is_valid.then(|| Self { messages, id: id.to_owned() })
+        };
+        parse().ok_or_else(|| "expected a case such as 1:6:1-1024:200:9@exchange/nbx".to_owned())
+    }
+}
+
+/// The figures: these messages with these protocols.
+pub(super) fn figures(messages: &[MessageSpec], ids: &[&str]) -> Vec<Figure> {
+    let figure = |messages: &MessageSpec, id: &str| Figure {
+        name: format!("{id}/{}", messages.name()),
+        case: Case { messages: messages.clone(), id: id.to_owned() }.to_string(),
+        bytes: 0,
+        measure: Measure::Time,
+        without_single_copy: false,
+    };
+    messages.iter().flat_map(|messages| ids.iter().map(move |id| figure(messages, id))).collect()
+}
+
+/// Rounds of a batch of about 3 ms where each rank has a core, about 10 ms if oversubscribed; from an estimate of the
+/// time of a round, the same for all protocols and for MPI.
+fn rounds_per_batch(ranks: u32, neighbours: u32, bytes: f64) -> usize {
+    const BYTES_PER_MICRO: f64 = 5000.0;
+    let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 4.0 * f64::from(ranks)) };
+    let messages = f64::from(ranks) * f64::from(neighbours);
+    ((batch / (start + messages * (0.1 + bytes / BYTES_PER_MICRO))) as usize).clamp(4, 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(ranks: u32) -> Vec<Figure> {
+        let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)]
+            .map(|(k, lengths)| MessageSpec::new(7, ranks, k, lengths));
+        figures(&messages, &["exchange/nbx", "exchange/nbx:condition=1", AUTO])
+    }
+
+    #[test]
+    fn cases_round_trip_through_text() {
+        for figure in cases(16) {
+            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
+        }
+        for bad in [
+            "",
+            "1:6:1-1024:200:9",
+            "1:6:1-1024:200@exchange/nbx",
+            "1:6:1:200:9@exchange/nbx",
+            "1:6:9-8:200:9@exchange/nbx",
+            "1:6:1-8:0:9@exchange/nbx",
+            "1:6:1-8:9:0@exchange/nbx",
+            "1:-6:1-8:9:9@exchange/nbx",
+            "1:6:1-8:9:9@exchange/walk",
+        ] {
+            assert!(bad.parse::<Case>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_records_and_the_peer_gets_each_exchange_once() {
+        let figures = cases(16);
+        let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        assert_eq!(names[0], "exchange/nbx/k1");
+        assert_eq!(names[3..6], ["exchange/nbx/k6", "exchange/nbx:condition=1/k6", "exchange/auto/k6"]);
+        assert_eq!(names[8], "exchange/auto/k6/8");
+        assert!(figures[3..6].iter().all(|figure| figure.peer_case() == figures[3].peer_case()));
+        assert!(figures[3].peer_case().starts_with("7:6:1-1024:") && figures[6].peer_case().starts_with("7:6:8-8:"));
+    }
+
+    #[test]
+    fn neighbours_are_at_most_the_other_ranks() {
+        let among = |text: &str, ranks| text.parse::<Neighbours>().unwrap().resolve(ranks);
+        assert_eq!([among("6", 16), among("half", 16), among("all", 16)], [Ok(6), Ok(8), Ok(15)]);
+        assert_eq!([among("half", 2), among("all", 2), among("0", 2)], [Ok(1), Ok(1), Ok(0)]);
+        assert!(among("16", 16).unwrap_err().contains("at most 15 neighbors, not 16"));
+        assert!("some".parse::<Neighbours>().is_err() && "-1".parse::<Neighbours>().is_err());
+    }
+
+    #[test]
+    fn protocols_are_those_that_the_engine_supports() {
+        let all = ReactorCapabilities { barrier: true, barrier_flushes: true, counters: true };
+        assert_eq!("all".parse::<ProtocolChoice>().unwrap().ids(all).unwrap().len(), ExchangeProtocol::ALL.len() + 1);
+        let few = ProtocolChoice::All.ids(ReactorCapabilities::default()).unwrap();
+        assert!(!few.contains(&"exchange/nbx:condition=1") && few.contains(&"exchange/nbx:condition=2"), "{few:?}");
+        for id in ["nbx:condition=1", "exchange/nbx:condition=1"] {
+            let choice: ProtocolChoice = id.parse().unwrap();
+            assert_eq!(choice.ids(all).unwrap(), ["exchange/nbx:condition=1"]);
+            assert!(choice.ids(ReactorCapabilities::default()).unwrap_err().contains("needs a barrier"));
+        }
+        assert!("walk".parse::<ProtocolChoice>().unwrap_err().contains("exchange/crystal"));
+    }
+
+    #[test]
+    fn counts_make_batches_of_milliseconds() {
+        let count = |ranks, k, lengths: RangeInclusive<usize>| MessageSpec::new(1, ranks, k, lengths).count;
+        assert_eq!(count(2, 1, 8..=8), 1000);
+        assert!((80..200).contains(&count(16, 6, MESSAGE_BYTES)));
+        assert_eq!(count(16, 15, 65536..=65536), 4);
+        assert!(MessageSpec::new(1, 16, 15, 65536..=65536).memory(16) < 100e6);
+    }
+}

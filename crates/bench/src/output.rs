@@ -1,0 +1,93 @@
+//! Output format of a benchmark's ranks, and its parser: the engine, and a line of microseconds for each case.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use anyhow::{bail, ensure};
+
+/// Prints, on rank 0, for each case the microseconds per operation of each batch.
+pub(crate) fn print<C: Display>(engine: &str, cases: &[C], times: &[Vec<f64>]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "engine {engine}")?;
+    for (case, times) in cases.iter().zip(times) {
+        writeln!(out, "{}", format_line(case, times))?;
+    }
+    Ok(())
+}
+
+fn format_line(case: &impl Display, times: &[f64]) -> String {
+    let times: Vec<String> = times.iter().map(|time| format!("{time:.5}")).collect();
+    format!("case {case} {}", times.join(" "))
+}
+
+/// The output of a job.
+#[derive(Debug, PartialEq)]
+pub struct JobOutput {
+    /// The engine, for Treepie's jobs.
+    pub engine: Option<String>,
+    /// Microseconds per operation of each case, median of its batches.
+    pub micros: Vec<f64>,
+}
+
+/// Parses a job's output for these cases. Other lines are ignored.
+pub fn parse(output: &str, cases: &[String]) -> anyhow::Result<JobOutput> {
+    let mut engine = None;
+    let mut found: Vec<(&str, f64)> = Vec::new();
+    for line in output.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("engine"), Some(name)) => engine = Some(name.to_owned()),
+            (Some("case"), Some(case)) => {
+                let times: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
+                ensure!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "no times in the line {line:?}");
+                found.push((case, super::statistics::median(&times)));
+            }
+            _ => {}
+        }
+    }
+    let same = cases.iter().eq(found.iter().map(|(case, _)| case));
+    let shown = crate::diagnostics::one_line(output);
+    ensure!(same, "the job did not measure the requested cases; its output was: {shown}");
+    Ok(JobOutput { engine, micros: found.into_iter().map(|(_, micros)| micros).collect() })
+}
+
+/// Checks that both sides have sent the same data, by the lines that start with `sent`.
+pub(crate) fn ensure_same_sends(ours: &[String], theirs: &[String]) -> anyhow::Result<()> {
+    let sent = |printed: &String| -> Vec<String> {
+        printed.lines().filter(|line| line.starts_with("sent ")).map(str::to_owned).collect()
+    };
+    let Some(first) = ours.first().map(sent) else { bail!("nothing was measured") };
+    for printed in ours.iter().chain(theirs) {
+        let other = sent(printed);
+        ensure!(other == first, "the sides sent different data: {} and {}", first.join(", "), other.join(", "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_round_trips() {
+        let cases = ["ring:8:1:5:2", "allgather:8:5:2"].map(str::to_owned);
+        let lines = [format_line(&cases[0], &[3.0, 1.0, 2.5]), format_line(&cases[1], &[0.5])];
+        let output = format!("engine threads\nsomebody else's line\n{}\n{}\n", lines[0], lines[1]);
+        let printed = parse(&output, &cases).unwrap();
+        assert_eq!(printed, JobOutput { engine: Some("threads".to_owned()), micros: vec![2.5, 0.5] });
+        assert!(parse(&output, &cases[1..]).is_err());
+        assert!(parse("case ring:8:1:5:2 fast", &cases[..1]).is_err());
+        assert!(parse("case ring:8:1:5:2 0.0", &cases[..1]).is_err());
+        assert!(parse("case ring:8:1:5:2", &cases[..1]).is_err());
+    }
+
+    #[test]
+    fn different_sends_are_found() {
+        let printed = |bytes: u32| format!("engine shm\nsent 1:6:1-8:9:9 {bytes}\ncase x 1.0\n");
+        assert!(ensure_same_sends(&[printed(5), printed(5)], &[printed(5)]).is_ok());
+        assert!(ensure_same_sends(&[printed(5)], &[]).is_ok());
+        let error = ensure_same_sends(&[printed(5)], &[printed(6)]).unwrap_err().to_string();
+        assert!(error.contains("9:9 5 and sent 1:6:1-8:9:9 6"), "{error}");
+        assert!(ensure_same_sends(&[printed(5)], &["engine mpi".to_owned()]).is_err());
+    }
+}

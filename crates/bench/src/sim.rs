@@ -1,0 +1,195 @@
+//! `treepie bench sim`: speed of the simulator on one core, and its memory.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use treepie_collectives::registry::{CollectiveSpec, build};
+use treepie_model::machines::PaperMachine;
+use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
+use treepie_sim::costs::LinkCosts;
+use treepie_sim::{BlockSizes, Settings, SimResult, Workload, simulate_schedule};
+use treepie_topology::Network;
+
+use super::statistics::{interquartile_range, median};
+use super::table::format_number;
+use crate::machine;
+use crate::record::{Better, Record, Records};
+
+/// Simulator on one core: events per second, memory per rank
+#[derive(clap::Args)]
+pub(crate) struct SimBench {
+    /// Number of runs
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Also write the results to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A simulated case.
+struct Case {
+    name: &'static str,
+    id: &'static str,
+    operation: Operation,
+    network: &'static str,
+    /// Whether messages share links; otherwise LogGP.
+    on_links: bool,
+    bytes: usize,
+    /// Whether it takes long and is run only once.
+    once: bool,
+    /// Target in million events per second, if any.
+    target: Option<f64>,
+}
+
+/// Target for the bytes of a rank.
+const TARGET_BYTES_PER_RANK: f64 = 200.0;
+
+/// Target for the peak megabytes of all cases, that of a million ranks included.
+const TARGET_PEAK_MEGABYTES: f64 = 2000.0;
+
+const CASES: [Case; 4] = [
+    Case {
+        name: "sim/doubling/32768",
+        id: "allgather/distance_doubling",
+        operation: Operation::Allgather,
+        network: "flat:32768",
+        on_links: false,
+        bytes: 8,
+        once: false,
+        target: Some(5.0),
+    },
+    Case {
+        name: "sim/bucket/4096",
+        id: "allgather/bucket",
+        operation: Operation::Allgather,
+        network: "torus:16x16x16",
+        on_links: true,
+        bytes: 1024,
+        once: false,
+        target: Some(1.0),
+    },
+    Case {
+        name: "sim/bucket_k/4096",
+        id: "allgather/bucket_k",
+        operation: Operation::Allgather,
+        network: "torus:16x16x16",
+        on_links: true,
+        bytes: 1024,
+        once: false,
+        target: Some(1.0),
+    },
+    Case {
+        name: "sim/doubling/1048576",
+        id: "allreduce/recursive_doubling",
+        operation: Operation::Allreduce,
+        network: "flat:1048576",
+        on_links: false,
+        bytes: 8,
+        once: true,
+        target: None,
+    },
+];
+
+impl SimBench {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        say!("The simulator on one core of {}", machine::describe());
+        say!("  Three events per message: start, arrival, receive. doubling uses LogGP (Intrepid); buckets share");
+        say!("  the links of a torus (alpha and delta of bgp). Memory is that of a rank and its lanes, without links");
+        say!("  and messages in flight.");
+        say!("");
+        say!("{:<28} {:>5} {:>9} {:>8}  {}", "case", "unit", "treepie", "spread", "target");
+        let mut report = |record: Record, target: Option<f64>| {
+            print(&record, target);
+            records.as_mut().map_or(Ok(()), |records| records.write(&record))
+        };
+        for case in &CASES {
+            let [rate, memory] = self.measure(case)?;
+            report(rate, case.target)?;
+            report(memory, Some(TARGET_BYTES_PER_RANK))?;
+        }
+        if let Some(peak) = machine::peak_memory() {
+            let ranks =
+                CASES.iter().filter_map(|case| case.network.parse::<Network>().ok()).map(|network| network.ranks());
+            let case = "sim/peak_memory".to_owned();
+            let peak =
+                Measurement { value: peak as f64 / 1e6, unit: "MB", better: Better::Low, samples: 1, spread: 0.0 };
+            report(record(case, ranks.max().unwrap_or(0), peak), Some(TARGET_PEAK_MEGABYTES))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn measure(&self, case: &Case) -> anyhow::Result<[Record; 2]> {
+        let network: Network = case.network.parse()?;
+        let schedule = build(case.id, &CollectiveSpec::new(case.operation, &network))?;
+        let sizes = BlockSizes::Shared(BlockLayouts::symmetric(BlockLayout::uniform(case.bytes, schedule.blocks())));
+        let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
+        let settings = settings(case.on_links);
+        let (mut rates, mut last): (Vec<f64>, Option<SimResult>) = (Vec::new(), None);
+        for _ in 0..if case.once { 1 } else { self.repeat } {
+            let start = Instant::now();
+            let result = simulate_schedule(workload, &network, &settings)?;
+            rates.push(result.events as f64 / start.elapsed().as_secs_f64() / 1e6);
+            last = Some(result);
+        }
+        let result = last.expect("at least one run");
+        let bytes_per_rank = result.memory_ranks as f64 / f64::from(network.ranks());
+        let rate = Measurement {
+            value: median(&rates),
+            unit: "M/s",
+            better: Better::High,
+            samples: rates.len(),
+            spread: interquartile_range(&rates),
+        };
+        let memory = Measurement { value: bytes_per_rank, unit: "B", better: Better::Low, samples: 1, spread: 0.0 };
+        let ranks = network.ranks();
+        Ok([record(case.name.to_owned(), ranks, rate), record(format!("{}/memory", case.name), ranks, memory)])
+    }
+}
+
+/// A figure.
+struct Measurement {
+    value: f64,
+    unit: &'static str,
+    better: Better,
+    samples: usize,
+    spread: f64,
+}
+
+fn record(case: String, ranks: u32, measured: Measurement) -> Record {
+    let Measurement { value, unit, better, samples, spread } = measured;
+    Record {
+        case,
+        engine: "sim".to_owned(),
+        ranks,
+        value,
+        unit: unit.to_owned(),
+        better,
+        statistic: "median".to_owned(),
+        spread,
+        samples,
+        machine: machine::describe(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        against: None,
+    }
+}
+
+/// Prints a row of the table, with the target.
+fn print(record: &Record, target: Option<f64>) {
+    let bound = match record.better {
+        Better::Low => "at most",
+        Better::High => "at least",
+    };
+    let target = target.map_or_else(|| "-".to_owned(), |target| format!("{bound} {target}"));
+    let (value, spread) = (format_number(record.value), format_number(record.spread));
+    say!("{:<28} {:>5} {value:>9} {spread:>8}  {target}", record.case, record.unit);
+}
+
+fn settings(on_links: bool) -> Settings {
+    if on_links {
+        let params = PaperMachine::Bgp.cost_params();
+        return LinkCosts::new(params.alpha, params.delta).into();
+    }
+    PaperMachine::Intrepid.loggp().expect("it was measured").into()
+}

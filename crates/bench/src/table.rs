@@ -1,0 +1,51 @@
+//! Result tables.
+
+use crate::record::{PeerResult, Record};
+
+/// Width of the name column.
+pub(super) const NAME_WIDTH: usize = 34;
+
+pub(super) fn print_header(peer: Option<&str>) {
+    let theirs = peer.map(|peer| format!(" {peer:>15} {:>6}  95% interval", "ratio"));
+    say!("{:<NAME_WIDTH$} {:>5} {:>9} {:>8}{}", "case", "unit", "treepie", "spread", theirs.unwrap_or_default());
+}
+
+pub(super) fn print_record(record: &Record) {
+    let theirs = record.against.as_ref().map(|against| {
+        let (value, interval) = (format_number(against.peer_value), format_interval(against));
+        format!(" {value:>15} {:>6.2}  {interval}", against.ratio)
+    });
+    let (value, spread) = (format_number(record.value), format_number(record.spread));
+    say!("{:<NAME_WIDTH$} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
+}
+
+pub(super) fn format_interval(against: &PeerResult) -> String {
+    match (against.ratio_low, against.ratio_high) {
+        (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
+        _ => "too few pairs".to_owned(),
+    }
+}
+
+/// About three significant digits.
+pub fn format_number(value: f64) -> String {
+    let digits = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        0.1.. => 3,
+        0.01.. => 4,
+        _ => 5,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_about_three_digits() {
+        assert_eq!([0.2714, 3.456, 34.56, 345.6].map(format_number), ["0.271", "3.46", "34.6", "346"]);
+        assert_eq!([0.0271, 0.002714].map(format_number), ["0.0271", "0.00271"]);
+    }
+}

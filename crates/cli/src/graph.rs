@@ -1,0 +1,340 @@
+//! `treepie graph`: runs a graph algorithm on a graph from a file or a generator.
+//!
+//! Every rank builds its part of the graph and runs the algorithm; rank 0 prints the result. If the command is not
+//! started as a rank, it launches itself as ranks.
+
+mod answer;
+mod input;
+mod kernel;
+mod roots;
+mod teps;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+use treepie::am::{Config, Detector};
+use treepie::graph::pagerank::PageRankOptions;
+use treepie::graph::{AmConfig, Error, OutputFormat, agree};
+use treepie::{Comm, Max};
+use treepie_shm::launch::{LabelMode, Launch};
+
+use crate::run;
+use answer::Answer;
+use input::{Input, Source};
+use treepie_bench::machine;
+use treepie_bench::record::{Better, Record, Records};
+
+/// Run a graph algorithm on a graph from a file or a generator
+///
+/// Started under `mpirun` or `treepie run`, it uses the ranks of that job.
+#[derive(clap::Args)]
+pub(crate) struct GraphCommand {
+    /// Algorithm
+    #[arg(value_enum)]
+    kernel: Kernel,
+    #[command(flatten)]
+    input: Input,
+    /// Number of ranks [default: one per core, or those of the job]
+    #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Variant of the algorithm: bfs: direction, messages, exchange; cc: sampling, search, hooking; pagerank: pull,
+    /// push
+    /// [default: the first, or with --split the first that supports it]
+    #[arg(long, value_enum)]
+    method: Option<Method>,
+    /// Root (source vertex) of the search; may be repeated
+    #[arg(long = "root", value_name = "VERTEX")]
+    root: Vec<u64>,
+    /// Number of random roots, sampled as in Graph 500 [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "root", value_parser = clap::value_parser!(u32).range(1..))]
+    roots: Option<u32>,
+    /// bc: use edge weights as lengths
+    #[arg(long)]
+    weighted: bool,
+    /// Verify each result
+    #[arg(long)]
+    verify: bool,
+    /// Handle messages on arrival (am) or at the end of supersteps (bsp)
+    #[arg(long, value_enum)]
+    style: Option<Style>,
+    /// Active-message configuration, e.g. coalescing=512,routing=rook,reductions=1024
+    #[arg(long, value_name = "CONFIG")]
+    config: Option<String>,
+    /// Bucket width of delta-stepping [default: derived from the weights]
+    #[arg(long, value_name = "LENGTH")]
+    delta: Option<f64>,
+    /// PageRank: damping factor [default: 0.85]
+    #[arg(long, value_name = "P")]
+    damping: Option<f64>,
+    /// PageRank: stop when the sum of score changes is below this [default: 1e-4]
+    #[arg(long, value_name = "CHANGE")]
+    tolerance: Option<f64>,
+    /// PageRank: maximum number of iterations [default: 100]
+    #[arg(long, value_name = "N")]
+    iterations: Option<u32>,
+    /// Run the Graph 500 benchmark: 64 verified roots, and its output format (bfs and sssp, with --kronecker)
+    #[arg(long, requires = "kronecker")]
+    graph500: bool,
+    /// Write one line per vertex, with its external id, to this file (.txt, .csv or .npy)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Also write the result to this file, as a JSON line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kernel {
+    /// Breadth-first search from a root
+    Bfs,
+    /// Single-source shortest paths (delta-stepping)
+    Sssp,
+    /// Connected components
+    Cc,
+    /// PageRank
+    Pagerank,
+    /// Vertices reachable from a set of roots
+    Reach,
+    /// Strongly connected components
+    Scc,
+    /// Betweenness centrality (Brandes), from all vertices or from the roots
+    Bc,
+}
+
+impl Kernel {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bfs => "bfs",
+            Self::Sssp => "sssp",
+            Self::Cc => "cc",
+            Self::Pagerank => "pagerank",
+            Self::Reach => "reach",
+            Self::Scc => "scc",
+            Self::Bc => "bc",
+        }
+    }
+
+    /// The variants; the first is the default.
+    fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Bfs => &[Method::Direction, Method::Messages, Method::Exchange],
+            Self::Cc => &[Method::Sampling, Method::Search, Method::Hooking],
+            Self::Pagerank => &[Method::Pull, Method::Push],
+            Self::Sssp | Self::Reach | Self::Scc | Self::Bc => &[],
+        }
+    }
+
+    /// Whether this method supports vertices whose arcs are split over several ranks.
+    fn supports_split_vertices(self, method: Option<Method>) -> bool {
+        match self {
+            Self::Bfs => method == Some(Method::Messages),
+            Self::Sssp | Self::Pagerank | Self::Reach => true,
+            Self::Cc | Self::Scc | Self::Bc => false,
+        }
+    }
+
+    fn has_roots(self) -> bool {
+        matches!(self, Self::Bfs | Self::Sssp | Self::Reach | Self::Bc)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// bfs: direction-optimizing, top-down or bottom-up steps
+    Direction,
+    /// bfs: one active message per edge of the frontier
+    Messages,
+    /// bfs: one sparse exchange per level, with the protocol of TREEPIE_ALGORITHM
+    Exchange,
+    /// cc: neighbor sampling first (Afforest)
+    Sampling,
+    /// cc: the giant component by one search, the others by hooking
+    Search,
+    /// cc: hooking and pointer jumping (Shiloach and Vishkin)
+    Hooking,
+    /// pagerank: each vertex sums the contributions of its in-neighbors
+    Pull,
+    /// pagerank: one active message per edge
+    Push,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Style {
+    Am,
+    Bsp,
+}
+
+/// Number of roots of the Graph 500 benchmark.
+const GRAPH500_ROOTS: u32 = 64;
+
+/// Exit status of ranks whose error is already printed.
+const ERROR_REPORTED_STATUS: u8 = 1;
+
+impl GraphCommand {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        if !machine::is_rank() {
+            self.check()?;
+            let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
+            if ranks > 1 {
+                run::check_limits(ranks)?;
+                return launch(ranks);
+            }
+        }
+        let world = treepie::init()?;
+        match self.answer(&world) {
+            Err(error) if world.rank() == 0 => Err(error),
+            // Rank 0 prints the error.
+            Err(_) => Ok(ExitCode::from(ERROR_REPORTED_STATUS)),
+            Ok(()) => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    /// Checks the options, as far as this is possible without the graph.
+    fn check(&self) -> anyhow::Result<()> {
+        let (kernel, methods) = (self.kernel.name(), self.kernel.methods());
+        let name = |method: &Method| method.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        if let Some(method) = self.method.filter(|method| !methods.contains(method)) {
+            let known = methods.iter().map(name).collect::<Vec<_>>().join(", ");
+            ensure!(!methods.is_empty(), "{kernel} has only one method; `{}` is not a method of it", name(&method));
+            bail!("the methods of {kernel} are {known}, not `{}`", name(&method));
+        }
+        if self.input.split.is_some() && !self.kernel.supports_split_vertices(self.method()) {
+            let by = self.method.map_or_else(String::new, |method| format!(" by {}", name(&method)));
+            bail!("{kernel}{by} does not support split vertices: build the graph without --split");
+        }
+        ensure!(self.kernel.has_roots() || self.root.is_empty() && self.roots.is_none(), "{kernel} has no roots");
+        ensure!(
+            !self.graph500 || matches!(self.kernel, Kernel::Bfs | Kernel::Sssp),
+            "Graph 500 has bfs and sssp, not {kernel}"
+        );
+        ensure!(!self.weighted || self.kernel == Kernel::Bc, "--weighted is for bc, not for {kernel}");
+        ensure!(self.delta.is_none_or(|delta| delta > 0.0 && delta.is_finite()), "--delta must be a positive length");
+        let has_lengths = self.kernel == Kernel::Sssp || self.weighted;
+        ensure!(
+            self.delta.is_none() || has_lengths,
+            "--delta is for sssp, and for bc with --weighted, not for {kernel}"
+        );
+        let pagerank = self.pagerank_options();
+        ensure!((0.0..1.0).contains(&pagerank.damping), "--damping must be at least 0 and less than 1");
+        ensure!(pagerank.tolerance >= 0.0, "--tolerance must not be negative");
+        for (option, is_given) in [
+            ("--damping", self.damping.is_some()),
+            ("--tolerance", self.tolerance.is_some()),
+            ("--iterations", self.iterations.is_some()),
+        ] {
+            ensure!(!is_given || self.kernel == Kernel::Pagerank, "{option} is for pagerank, not for {kernel}");
+        }
+        if let Some(output) = &self.output {
+            OutputFormat::guess(output)?;
+        }
+        self.am_config()?;
+        self.input.check()
+    }
+
+    /// Options of PageRank.
+    fn pagerank_options(&self) -> PageRankOptions {
+        PageRankOptions {
+            damping: self.damping.unwrap_or(0.85),
+            tolerance: self.tolerance.unwrap_or(1e-4),
+            max_iterations: self.iterations.unwrap_or(100),
+        }
+    }
+
+    fn am_config(&self) -> anyhow::Result<AmConfig> {
+        let style = self.style.map(|style| match style {
+            Style::Am => "style=am",
+            Style::Bsp => "style=bsp",
+        });
+        let parts: Vec<&str> = self.config.as_deref().into_iter().chain(style).collect();
+        let config = parts.join(",");
+        let config = if parts.is_empty() { None } else { Some(config.parse::<Config>().context("--config")?) };
+        Ok(AmConfig { config, detector: Detector::Auto })
+    }
+
+    fn method(&self) -> Option<Method> {
+        let can = |method: &&Method| self.input.split.is_none() || self.kernel.supports_split_vertices(Some(**method));
+        self.method.or(self.kernel.methods().iter().find(can).copied())
+    }
+
+    /// Opens the files: the local part, which may fail on one rank only.
+    fn open_files(&self, world: &Comm) -> anyhow::Result<(Option<Records>, Source)> {
+        if let Some(ranks) = self.ranks {
+            ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
+        }
+        self.check()?;
+        let records = match &self.json {
+            Some(path) if world.rank() == 0 => Some(Records::create(path)?),
+            _ => None,
+        };
+        Ok((records, self.input.open()?))
+    }
+
+    /// Builds the graph, runs the algorithm and reports.
+    fn answer(&self, world: &Comm) -> anyhow::Result<()> {
+        let is_root = world.rank() == 0;
+        // A file may be missing on some hosts only.
+        let opened =
+            self.open_files(world).map_err(|error| Error::Input(treepie_bench::diagnostics::with_causes(&error)));
+        let (mut records, source) = agree(world, opened)?;
+        let answer = kernel::run_kernel(self, world, source)?;
+        let memory = world.allreduce(&[machine::peak_memory().unwrap_or(0)], Max)?[0];
+        if let Some(output) = &self.output {
+            answer.write(world, output)?;
+        }
+        if !is_root {
+            return Ok(());
+        }
+        if self.graph500 {
+            teps::print_graph500(&answer)
+        } else {
+            answer.print(memory)
+        }
+        if let Some(records) = &mut records {
+            records.write(&answer.record(memory, self.record(world, &answer)))?;
+        }
+        Ok(())
+    }
+
+    fn record(&self, world: &Comm, answer: &Answer) -> Record {
+        let milliseconds: Vec<f64> = answer.runs.iter().map(|run| 1e3 * run.seconds).collect();
+        Record {
+            case: format!("graph/{}/{}", self.kernel.name(), answer.facts.name),
+            engine: world.engine().to_owned(),
+            ranks: world.size() as u32,
+            value: teps::quantile(&milliseconds, 0.5),
+            unit: "ms".to_owned(),
+            better: Better::Low,
+            statistic: "median".to_owned(),
+            spread: teps::quantile(&milliseconds, 0.75) - teps::quantile(&milliseconds, 0.25),
+            samples: milliseconds.len(),
+            machine: machine::describe(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            against: None,
+        }
+    }
+}
+
+/// Launches this command on `ranks` ranks.
+fn launch(ranks: u32) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut launch = Launch::new(ranks, program);
+    let mut words = std::env::args_os().skip(1).peekable();
+    while let Some(word) = words.next() {
+        // The ranks get their number from the launcher.
+        let text = word.to_string_lossy().into_owned();
+        if text == "-n" || text == "--ranks" {
+            words.next();
+        } else if !(text.starts_with("--ranks=") || text.starts_with("-n") && !text.starts_with("--")) {
+            launch.args.push(word);
+        }
+    }
+    launch.label = LabelMode::Never;
+    let outcome = launch.run()?;
+    // A rank that exits by itself has printed its error.
+    if !outcome.is_success() && outcome.status() != i32::from(ERROR_REPORTED_STATUS) {
+        treepie_bench::diagnostics::print_error(&outcome.to_string());
+    }
+    Ok(ExitCode::from(u8::try_from(outcome.status()).unwrap_or(u8::MAX)))
+}

@@ -1,0 +1,495 @@
+//! Compiled schedules: a schedule is compiled once to a list of steps ([`steps`](super::steps)), which runs directly on
+//! the caller's slices. Running it allocates nothing, looks nothing up and polls nothing: a step is complete when the
+//! next one starts.
+//!
+//! Over messages, these are eager: a send is complete when it was started, and receives are waited for one after the
+//! other. Over the shared segment, see [`segment_schedule`](super::segment_schedule).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+
+use treepie_base::{Bytes, Error, Result, Span, copy_short};
+use treepie_fabric::{
+    self as fabric, AbortReason, Address, Endpoint, Liveness, Select, SharedSegment, SlotClass, Started, operation_tag,
+};
+use treepie_schedule::{OperandSide, Operation, RoundList, ScheduleOp};
+
+use super::ReduceFn;
+use super::call_description::signature;
+use super::job::{CollectiveJob, INSTANCE_MASK};
+use super::steps::{MAX_ALIGN, RangeResolver, Step, StepBuffers};
+use crate::members::Members;
+
+/// Maximum number of steps. More are not worth the memory of the list.
+pub(super) const MAX_STEPS: usize = 512;
+
+/// Bytes read at a time for a reduction: few enough to stay in the L1 cache.
+pub(super) const REDUCE_CHUNK: usize = 32 << 10;
+
+/// The schedule of one rank as a list of steps.
+pub(crate) struct CompiledSchedule {
+    steps: Vec<Step>,
+    /// Ranges of steps that run one after the other, each once per chunk of its data.
+    chunked_steps: Vec<ChunkedSteps>,
+    /// Scratch memory, in units aligned for any element; its end holds received operands.
+    scratch: Vec<u128>,
+    staging: Range<usize>,
+    /// Size of an element, in bytes.
+    element: usize,
+    /// What all ranks must agree in, for slots of the shared segment and for messages: the operation and the number of
+    /// bytes.
+    call_id: u64,
+    call: fabric::CallSignature,
+    members: Rc<Members>,
+    /// Whether it uses the shared segment.
+    uses_segment: bool,
+}
+
+/// Steps that run once for each chunk of their ranges.
+#[derive(Clone, Debug)]
+pub(super) struct ChunkedSteps {
+    pub(super) steps: Range<usize>,
+    pub(super) num_chunks: usize,
+    /// Bytes of a chunk of a range.
+    pub(super) chunk_len: usize,
+}
+
+/// A collective operation: the context of its messages and its instance number.
+#[derive(Clone, Copy)]
+pub(crate) struct Instance {
+    pub(crate) context: u32,
+    pub(crate) number: u32,
+}
+
+impl CompiledSchedule {
+    pub(super) fn from_steps(
+        job: &CollectiveJob,
+        resolver: &RangeResolver<'_>,
+        steps: Vec<Step>,
+        chunked_steps: Vec<ChunkedSteps>,
+    ) -> Self {
+        let operand = |step: &Step| match step {
+            Step::RecvReduce { data, .. } | Step::Reduce { from: data, .. } => data.range.len(),
+            Step::SingleCopyReduce { data, .. } => data.range.len().min(REDUCE_CHUNK.max(job.element)),
+            _ => 0,
+        };
+        let staging = steps.iter().map(operand).max().unwrap_or(0);
+        let units = (resolver.scratch + staging).div_ceil(MAX_ALIGN);
+        Self {
+            uses_segment: steps.iter().any(|step| matches!(step, Step::Publish { .. })),
+            call: job.call,
+            members: job.members.clone(),
+            steps,
+            chunked_steps,
+            scratch: vec![0; units],
+            staging: resolver.scratch..resolver.scratch + staging,
+            element: job.element,
+            call_id: job_call_id(job),
+        }
+    }
+
+    /// Compiles a schedule over messages, if each phase has one lane, each part is contiguous, and each message has at
+    /// most `eager_limit` bytes.
+    pub(crate) fn over_messages(
+        job: &CollectiveJob,
+        in_place: bool,
+        eager_limit: usize,
+        endpoint: &mut Endpoint,
+    ) -> Option<Self> {
+        let schedule = &*job.schedule;
+        let resolver = RangeResolver::new(job, in_place)?;
+        let mut steps = Vec::new();
+        for phase in 0..schedule.phases() {
+            if schedule.phase(phase).lanes > 1 {
+                return None;
+            }
+            for lane in 0..schedule.phase(phase).lanes {
+                let tag = job.tag(0, phase, lane);
+                let mut rounds = RoundList::new();
+                schedule.emit(job.rank, phase, lane, 0..schedule.rounds(job.rank, phase, lane), &mut rounds);
+                for round in rounds.iter() {
+                    // Sends first, as other ranks wait for them.
+                    for op in round {
+                        if let ScheduleOp::Send { to, part } = *op {
+                            let data = resolver.resolve(part).filter(|data| data.range.len() <= eager_limit)?;
+                            steps.push(Step::Send { to: job.members.world_rank(to, endpoint).ok()?, tag, data });
+                        }
+                    }
+                    for op in round {
+                        match *op {
+                            ScheduleOp::Recv { from, part } => {
+                                let from = job.members.world_rank(from, endpoint).ok()?;
+                                steps.push(Step::Recv { from, tag, data: resolver.resolve(part)? });
+                            }
+                            ScheduleOp::RecvReduce { from, part, side } => {
+                                let from = job.members.world_rank(from, endpoint).ok()?;
+                                let (data, left) = (resolver.resolve(part)?, side == OperandSide::Left);
+                                steps.push(Step::RecvReduce { from, tag, data, left });
+                            }
+                            op => steps.extend(resolver.local(op)?),
+                        }
+                    }
+                    if steps.len() > MAX_STEPS {
+                        return None;
+                    }
+                }
+            }
+        }
+        let all = ChunkedSteps { steps: 0..steps.len(), num_chunks: 1, chunk_len: usize::MAX };
+        Some(Self::from_steps(job, &resolver, steps, vec![all]))
+    }
+
+    /// Whether it uses the shared segment.
+    pub(super) fn uses_segment(&self) -> bool {
+        self.uses_segment
+    }
+
+    /// Runs the steps.
+    pub(crate) fn run(
+        &mut self,
+        endpoint: &mut Endpoint,
+        instance: Instance,
+        input: &[u8],
+        output: &mut [u8],
+        fold: Option<&ReduceFn>,
+    ) -> Result<()> {
+        let Self { steps, chunked_steps, scratch, staging, element, call_id, call, members, uses_segment } = self;
+        let (call, uses_segment) = (*call, *uses_segment);
+        if uses_segment {
+            endpoint.begin_segment_op(instance.context, instance.tag(), call);
+        }
+        let (scratch, operands) = bytemuck::cast_slice_mut::<u128, u8>(scratch).split_at_mut(staging.start);
+        let call_id = with_instance_number(instance, *call_id);
+        let fold = fold.unwrap_or(&|_, _, _| unreachable!("a reduction has an operator"));
+        let buffers = StepBuffers { input, output, scratch };
+        let element = *element;
+        let (is_complete, why) = (false, AbortReason::Unspecified);
+        let mut run = ScheduleRun {
+            endpoint,
+            instance,
+            call,
+            buffers,
+            operands,
+            element,
+            call_id,
+            fold,
+            steps,
+            members,
+            uses_segment,
+            is_complete,
+            why,
+        };
+        for ChunkedSteps { steps: range, num_chunks, chunk_len } in chunked_steps.iter() {
+            for chunk in 0..*num_chunks {
+                for step in &steps[range.clone()] {
+                    if let Err(error) = run.step(step, (chunk, *chunk_len)) {
+                        run.why = AbortReason::from_error(&error);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        run.is_complete = true;
+        Ok(())
+    }
+}
+
+/// A schedule in execution. If it does not complete, because of an error or a panic of the operator, other ranks are
+/// notified.
+struct ScheduleRun<'a> {
+    endpoint: &'a mut Endpoint,
+    instance: Instance,
+    call: fabric::CallSignature,
+    buffers: StepBuffers<'a>,
+    operands: &'a mut [u8],
+    element: usize,
+    call_id: u64,
+    fold: &'a ReduceFn,
+    steps: &'a [Step],
+    members: &'a Members,
+    uses_segment: bool,
+    is_complete: bool,
+    /// The reason sent to other ranks if it does not complete.
+    why: AbortReason,
+}
+
+impl ScheduleRun<'_> {
+    #[inline]
+    fn step(&mut self, step: &Step, chunk: (usize, usize)) -> Result<()> {
+        let Self { endpoint, buffers, operands, call_id, fold, call, .. } = self;
+        match step {
+            Step::Copy { from, to } => buffers.copy(from, to),
+            Step::Reduce { from, into, left } => {
+                let operand = &mut operands[..from.range.len()];
+                operand.copy_from_slice(buffers.get(from));
+                fold(buffers.get_mut(into), operand, *left);
+                endpoint.fabric().charge_reduction(operand.len());
+            }
+            Step::Send { to, tag, data } => {
+                let Instance { context, .. } = self.instance;
+                let tag = tag | self.instance.tag();
+                let address = Address { context, to: *to, tag, synchronous: false, call: *call };
+                send(endpoint, address, buffers.get(data))?;
+            }
+            Step::Recv { from, tag, data } => {
+                receive(endpoint, self.instance.select(*from, *tag, *call), buffers.get_mut(data))?;
+            }
+            Step::RecvReduce { from, tag, data, left } => {
+                let operand = &mut operands[..data.range.len()];
+                receive(endpoint, self.instance.select(*from, *tag, *call), operand)?;
+                fold(buffers.get_mut(data), operand, *left);
+                endpoint.fabric().charge_reduction(operand.len());
+            }
+            Step::Write { slot, at, data } => {
+                let range = data.chunk(chunk);
+                if !range.range.is_empty() {
+                    write(endpoint, *slot, *at, buffers.get(&range))?;
+                }
+            }
+            Step::Expose { slot, at, data } => {
+                let data = buffers.get(data);
+                endpoint.wait_segment(|segment| segment.try_expose(*slot, *at, data).then_some(()))?;
+            }
+            Step::Publish { slot, all } => {
+                publish(endpoint, *slot, *call_id)?;
+                if *all {
+                    wait_for_all(endpoint, *call_id)?;
+                }
+            }
+            Step::Wait { from } => wait_for_rank(endpoint, *from, *call_id)?,
+            Step::Read { from, slot, at, data } => {
+                let range = data.chunk(chunk);
+                if !range.range.is_empty() {
+                    let bytes = read(endpoint, *from, *call_id, (*slot, *at, range.range.len()))?;
+                    copy_short(buffers.get_mut(&range), bytes);
+                }
+            }
+            Step::ReadReduce { from, slot, at, data, left } => {
+                let range = data.chunk(chunk);
+                if !range.range.is_empty() {
+                    let operand = read(endpoint, *from, *call_id, (*slot, *at, range.range.len()))?;
+                    fold(buffers.get_mut(&range), operand, *left);
+                }
+            }
+            Step::SingleCopyRead { from, slot, at, data } => {
+                wait_for_rank(endpoint, *from, *call_id)?;
+                single_copy_read(endpoint, *from, (*slot, *at), 0, buffers.get_mut(data))?;
+            }
+            Step::SingleCopyReduce { from, slot, at, data, left } => {
+                wait_for_rank(endpoint, *from, *call_id)?;
+                let mut first = 0;
+                let chunk_len = (REDUCE_CHUNK / self.element).max(1) * self.element;
+                for into in buffers.get_mut(data).chunks_mut(chunk_len) {
+                    let operand = &mut operands[..into.len()];
+                    single_copy_read(endpoint, *from, (*slot, *at), first, operand)?;
+                    fold(into, operand, *left);
+                    first += into.len();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends everything that others may wait for: refuses messages for this operation, notifies the ranks to which
+    /// messages will not be sent, and closes the shared segment.
+    #[cold]
+    fn abort(&mut self) {
+        let (Instance { context, .. }, tag) = (self.instance, self.instance.tag());
+        // First: a rank that is notified below continues with the next operation, and must not use the segment for it.
+        if self.uses_segment {
+            self.endpoint.close_segment(self.why);
+        }
+        self.endpoint.abort_messages(context, INSTANCE_MASK, tag, self.why);
+        // The same ranks as in `CollectiveJob::ranks_to_notify`.
+        let ranks_to_notify: BTreeSet<u32> = match self.why {
+            AbortReason::CallMismatch => self.members.world_ranks(self.endpoint).into_iter().collect(),
+            _ => self.steps.iter().filter_map(Step::receiver).collect(),
+        };
+        self.endpoint.announce_abort(context, INSTANCE_MASK, tag, self.why, ranks_to_notify.into_iter());
+    }
+}
+
+impl Drop for ScheduleRun<'_> {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            self.abort();
+        }
+    }
+}
+
+impl Instance {
+    pub(super) fn tag(&self) -> u64 {
+        operation_tag(self.number)
+    }
+
+    fn select(&self, from: u32, tag: u64, call: fabric::CallSignature) -> Select {
+        Select { context: self.context, source: Some(from), tag: Some(tag | self.tag()), call }
+    }
+}
+
+#[inline]
+fn shared_segment(endpoint: &mut Endpoint) -> &mut dyn SharedSegment {
+    endpoint.shared_segment().expect("a schedule over the shared segment runs only where there is one")
+}
+
+/// Writes into this rank's slot for the next round.
+#[inline]
+pub(super) fn write(endpoint: &mut Endpoint, slot: SlotClass, at: usize, data: &[u8]) -> Result<()> {
+    endpoint.wait_segment(|segment| segment.try_write(slot, at, data).then_some(()))
+}
+
+/// Publishes this rank's slot for the round.
+#[inline]
+pub(super) fn publish(endpoint: &mut Endpoint, slot: SlotClass, call_id: u64) -> Result<()> {
+    endpoint.wait_segment(|segment| segment.try_publish(slot, call_id).then_some(()))
+}
+
+/// Waits until all ranks have published their slots for the round.
+#[inline]
+pub(super) fn wait_for_all(endpoint: &mut Endpoint, call_id: u64) -> Result<()> {
+    let this = endpoint.rank();
+    (0..endpoint.size()).filter(|rank| *rank != this).try_for_each(|rank| wait_for_rank(endpoint, rank, call_id))
+}
+
+/// Waits until a rank has published its slot for the round, and checks that it is in the same operation.
+#[inline]
+fn wait_for_rank(endpoint: &mut Endpoint, from: u32, call_id: u64) -> Result<()> {
+    let its = endpoint.wait_segment(|segment| segment.published_tag(from))?;
+    if its == call_id { Ok(()) } else { Err(mismatch_error(endpoint.rank(), from, its, call_id)) }
+}
+
+/// A call id, in 48 bits: the instance number modulo 256, the kind of the operation, its root, and its number of bytes
+/// modulo 2^30.
+const ROOT_SHIFT: u32 = 30;
+const KIND_SHIFT: u32 = ROOT_SHIFT + 6;
+const NUMBER_SHIFT: u32 = KIND_SHIFT + 4;
+
+#[cold]
+fn mismatch_error(own: u32, rank: u32, its: u64, call_id: u64) -> Error {
+    let [ours, theirs] = [call_id, its].map(decode_call_id);
+    if ours == theirs {
+        // The same call, by a rank that has completed more rounds or fewer.
+        return Error::CollectiveOrderMismatch { rank: rank as usize };
+    }
+    ours.mismatch_error(own, theirs, rank)
+}
+
+/// The call of a call id.
+fn decode_call_id(call_id: u64) -> fabric::CallSignature {
+    let (root, bytes) = ((call_id >> ROOT_SHIFT) as u32 % 64, call_id % (1 << ROOT_SHIFT));
+    let operation = Operation::all(root)
+        .into_iter()
+        .find(|operation| encode_call_id(*operation, bytes) == call_id % (1 << NUMBER_SHIFT));
+    operation.map_or(fabric::CallSignature::from_name(LARGE_CALL), |operation| signature(operation, Some(bytes)))
+}
+
+/// What ranks are in that agree on the transport before an operation.
+pub(super) const LARGE_CALL: &str = "a collective operation on 8 KiB or more";
+
+/// The call id of a job, without instance number.
+fn job_call_id(job: &CollectiveJob) -> u64 {
+    encode_call_id(job.schedule.operation(), (job.layouts.output.total() * job.element) as u64)
+}
+
+/// The call id of an operation on this number of bytes, without instance number.
+pub(super) fn encode_call_id(operation: Operation, bytes: u64) -> u64 {
+    let (kind, root) = match operation {
+        Operation::Barrier => (0, 0),
+        Operation::Bcast { root } => (1, root),
+        Operation::Scatter { root } => (2, root),
+        Operation::Gather { root } => (3, root),
+        Operation::Allgather => (4, 0),
+        Operation::Reduce { root } => (5, root),
+        Operation::Allreduce => (6, 0),
+        Operation::ReduceScatter => (7, 0),
+        Operation::Alltoall => (8, 0),
+        Operation::Scan => (9, 0),
+        Operation::Exscan => (10, 0),
+    };
+    kind << KIND_SHIFT | u64::from(root % 64) << ROOT_SHIFT | bytes & ((1 << ROOT_SHIFT) - 1)
+}
+
+/// The call id with the instance number.
+#[inline]
+pub(super) fn with_instance_number(instance: Instance, call_id: u64) -> u64 {
+    u64::from(instance.number as u8) << NUMBER_SHIFT | call_id
+}
+
+/// The call id of the round in which ranks agree on the transport before an operation.
+pub(super) const AGREEMENT_CALL_ID: u64 = 15 << KIND_SHIFT;
+
+/// The data that a rank has published for this round, once it has published for the same operation.
+#[inline]
+pub(super) fn read(
+    endpoint: &mut Endpoint,
+    from: u32,
+    call_id: u64,
+    location: (SlotClass, usize, usize),
+) -> Result<&[u8]> {
+    let (slot, at, len) = location;
+    if shared_segment(endpoint).published_tag(from) != Some(call_id) {
+        wait_for_rank(endpoint, from, call_id)?;
+    }
+    Ok(shared_segment(endpoint).read(from, slot, at, len))
+}
+
+/// Reads data that a rank exposes there, from its byte `first` on, with a single copy.
+fn single_copy_read(
+    endpoint: &mut Endpoint,
+    from: u32,
+    (slot, at): (SlotClass, usize),
+    first: usize,
+    into: &mut [u8],
+) -> Result<()> {
+    if shared_segment(endpoint).read_exposed(from, slot, at, first, into) {
+        return Ok(());
+    }
+    // A test has shown before that the memory is readable. The rank has died or left the operation, or this is memory
+    // of another kind.
+    let rank = from as usize;
+    Err(match (endpoint.fabric().liveness(from), shared_segment(endpoint).closed_reason()) {
+        (Liveness::Alive, Some(why)) => why.to_error(from),
+        (Liveness::Alive, None) => Error::Unreadable { rank },
+        _ => Error::PeerLost { rank },
+    })
+}
+
+#[inline]
+fn send(endpoint: &mut Endpoint, address: Address, data: &[u8]) -> Result<()> {
+    if endpoint.try_send(address, data) {
+        return Ok(());
+    }
+    // No space, or too many unreceived messages at the receiver. Waiting here could deadlock, so a copy is sent in the
+    // background.
+    if let Started::Pending(id) = endpoint.isend(address, Span::from(Bytes::from(data.to_vec())))? {
+        endpoint.abandon(id);
+    }
+    Ok(())
+}
+
+#[inline]
+fn receive(endpoint: &mut Endpoint, select: Select, into: &mut [u8]) -> Result<()> {
+    let expected = into.len() as u64;
+    let got = match endpoint.recv(select, into) {
+        Ok(envelope) => envelope.bytes,
+        Err(Error::Truncated { got, .. }) => got,
+        Err(error) => return Err(error),
+    };
+    if got == expected { Ok(()) } else { Err(Error::LengthMismatch { got, expected }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_compared_up_to_the_bound() {
+        let call_id = |bytes| encode_call_id(Operation::Bcast { root: 63 }, bytes);
+        let longest = (1 << 30) - 1;
+        assert_ne!(call_id(longest), call_id(longest - 1));
+        assert_eq!(decode_call_id(call_id(longest)), signature(Operation::Bcast { root: 63 }, Some(longest)));
+        // Truncated bytes do not overflow into the root or the operation.
+        assert_eq!((call_id(1 << 30), call_id((1 << 40) + 5)), (call_id(0), call_id(5)));
+    }
+}

@@ -1,0 +1,63 @@
+//! Sorted input: each rank reads the rows of its local vertices, without messages and without sorting.
+
+use std::ops::Range;
+
+use treepie_base::memory::zeroed;
+use treepie_comm::Comm;
+
+use super::BuildOptions;
+use crate::agree::agree;
+use crate::csr::{CooEdge, CsrEdge, ROWS_PURPOSE};
+use crate::{Distribution, Edge, EdgeSource, Error, Result};
+
+/// Whether rows can be read directly: edges are sorted, external ids are global ids, and each edge is one arc of its
+/// row.
+pub(super) fn is_applicable(edges: &dyn EdgeSource, options: &BuildOptions) -> bool {
+    let (twice, symmetric) = options.directions(edges.orientation());
+    let is_identity = options.distribution == Distribution::Block && options.partition_file.is_none();
+    edges.is_sorted() && is_identity && !twice && (symmetric || !options.store_in_edges)
+}
+
+/// Reads the rows of local vertices, with local targets first, as `coo_to_csr` sorts them. All ranks call it.
+pub(super) fn read_csr<A: CsrEdge>(
+    comm: &Comm,
+    local: Range<u64>,
+    edges: &dyn EdgeSource,
+    options: &BuildOptions,
+) -> Result<(Vec<u64>, Vec<CooEdge>)> {
+    let offsets = zeroed::<u64>((local.end - local.start) as usize + 1, ROWS_PURPOSE);
+    let mut offsets = agree(comm, offsets.map_err(Error::from))?;
+    let mut arcs: Vec<CooEdge> = Vec::new();
+    let mut last = None;
+    let mut push = |edge: &Edge| -> Result<()> {
+        let endpoints = (edge.from, edge.to);
+        if !local.contains(&edge.from) || last.is_some_and(|last| endpoints < last) {
+            return Err(Error::Input(format!("an edge from {} to {} is out of order", edge.from, edge.to)));
+        }
+        // The first of parallel arcs is the lightest.
+        let is_dropped = options.drop_self_loops && edge.from == edge.to || options.dedupe && last == Some(endpoints);
+        last = Some(endpoints);
+        if !is_dropped {
+            let bits = if A::WEIGHTED { options.weight_bits(edge.weight)? } else { 0 };
+            let row = (edge.from - local.start) as u32;
+            offsets[row as usize + 1] += 1;
+            arcs.push(CooEdge { target: edge.to, row, weight_bits: bits });
+        }
+        Ok(())
+    };
+    let mut fault = Ok(());
+    let outcome = edges.read_rows(local.clone(), &mut |some| {
+        if fault.is_ok() {
+            fault = some.iter().try_for_each(&mut push);
+        }
+    });
+    agree(comm, outcome.and(fault))?;
+    for row in 1..offsets.len() {
+        offsets[row] += offsets[row - 1];
+        let row = &mut arcs[offsets[row - 1] as usize..offsets[row] as usize];
+        // Relative to the first local vertex, targets before it sort last.
+        let before = row.partition_point(|arc| arc.target < local.start);
+        row.rotate_left(before);
+    }
+    Ok((offsets, arcs))
+}

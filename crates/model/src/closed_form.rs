@@ -1,0 +1,97 @@
+//! Closed forms: the cost of algorithms as formulas of the number of ranks or the network's sides, and of the bytes.
+//!
+//! Algorithms are named by the ids of the registry of `treepie-collectives`, with their arguments. A formula takes less
+//! than about 2 us, with at most a logarithmic number of steps where stages differ (except grids that factorise the
+//! number of ranks), so selection at run time can try all. Where no formula is known, [`terms`] returns none.
+//!
+//! n is what one rank contributes or gets (allgather, reduce_scatter, scatter, gather), the whole vector (bcast,
+//! reduce, allreduce, scan), or all blocks of a rank (alltoall). Formulas are exact if blocks divide evenly, in one of
+//! two senses. Those of stages, buckets and all-to-all messages equal the counts of the schedules: start-ups of the
+//! busiest rank, and the load of the busiest link, round by round. Those of trees equal the time of the schedule where
+//! a rank sends one message at a time and receives one at a time, each for alpha + n beta.
+//!
+//! The event simulator can differ from both:
+//!
+//! - It takes less where start-ups overlap the bytes of other messages: several buckets, flat trees, and on flat
+//!   networks `linear` and `direct`. The formulas add both, and are upper bounds there.
+//! - It takes some percent more for `linear` and `direct` on a Clos network, whose links are not all busy to the end.
+//! - It takes up to half more, or a quarter less, where P is no power of two and ranks act as two virtual ranks or hand
+//!   over first (`distance_doubling`, `distance_halving`, `recursive_doubling` and what is made of them): ranks do not
+//!   stay in step, and messages of different rounds share the links of a rank.
+//! - On a torus or mesh there are no formulas where neither sense is the time: down binomial trees (`bcast`, `scatter`,
+//!   `gather_bcast`), whose ranks serve their children at once over links that these share; and for all-to-all messages
+//!   (`linear`, `direct`), which do not fill all links all the time. The counted load of the busiest link can be as
+//!   little as half of the time there.
+//!
+//! Not exact in either sense:
+//!
+//! - With the order `moved`, the exchange of blocks is charged by bisection bandwidth, as the thesis does; with
+//!   dimension-order routing it takes longer.
+//! - Copies in memory are free.
+//! - The scatter of `scatter_allgather`, and the gather of its opposite, are charged without congestion.
+//! - Reductions up a tree combine in every step. Where ranks act as two virtual ranks (P no power of two), their
+//!   combined bytes are a bound.
+
+mod arguments;
+mod buckets;
+mod cores;
+mod exchanges;
+mod folded;
+mod network_shape;
+mod trees;
+
+use treepie_schedule::Operation;
+use treepie_topology::Network;
+
+use crate::{CostParams, CostTerms};
+use arguments::Arguments;
+use network_shape::NetworkShape;
+
+pub use cores::{bisection_factor, bucket_alignment};
+
+/// Input of a formula.
+struct FormulaInput<'a> {
+    name: &'a str,
+    arguments: Arguments<'a>,
+    operation: Operation,
+    network_shape: NetworkShape<'a>,
+    ranks: u32,
+    bytes: f64,
+}
+
+impl FormulaInput<'_> {
+    /// P.
+    fn p(&self) -> f64 {
+        f64::from(self.ranks)
+    }
+
+    /// ceil(lg P).
+    fn lg(&self) -> f64 {
+        ceil_lg(self.ranks)
+    }
+}
+
+fn ceil_lg(number: u32) -> f64 {
+    f64::from(number.next_power_of_two().trailing_zeros())
+}
+
+/// Start-ups, bytes and combined bytes of an algorithm, if there is a formula for it on that network.
+pub fn terms(id: &str, operation: Operation, network: &Network, bytes: f64) -> Option<CostTerms> {
+    let (algorithm, arguments) = id.split_once(':').unwrap_or((id, ""));
+    let (of, name) = algorithm.split_once('/')?;
+    if of != operation.name() || network.ranks() == 0 {
+        return None;
+    }
+    let (network_shape, ranks) = (NetworkShape::from_network(network), network.ranks());
+    let arguments = Arguments::parse(arguments)?;
+    let input = FormulaInput { name, arguments, operation, network_shape, ranks, bytes };
+    if ranks == 1 {
+        return Some(CostTerms::new(0.0, 0.0));
+    }
+    exchanges::terms(&input).or_else(|| trees::terms(&input)).or_else(|| cores::terms(&input))
+}
+
+/// Time of an algorithm in microseconds, if there is a formula for it on that network.
+pub fn time(id: &str, operation: Operation, network: &Network, bytes: f64, params: &CostParams) -> Option<f64> {
+    Some(params.time(&terms(id, operation, network, bytes)?, network))
+}

@@ -1,0 +1,214 @@
+//! Tree algorithms.   [P-LogP paper 3.1; thesis 3.2.1]
+//!
+//! If a rank handles one message at a time, each in time c, a tree takes c times its steps. The next segment follows
+//! after the root has served its children.
+
+use treepie_schedule::Operation;
+
+use super::network_shape::NetworkShape;
+use super::{FormulaInput, ceil_lg};
+use crate::CostTerms;
+
+/// The shape of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TreeLayer {
+    Flat,
+    Chain,
+    Binomial,
+    Knomial(u32),
+    Kary(u32),
+}
+
+impl TreeLayer {
+    /// Parses an argument: `knomial2`, `kary3`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let number = |prefix: &str, least: u32| {
+            text.strip_prefix(prefix).and_then(|number| number.parse().ok()).filter(|number| *number >= least)
+        };
+        match text {
+            "flat" => Some(TreeLayer::Flat),
+            "chain" => Some(TreeLayer::Chain),
+            "binomial" => Some(TreeLayer::Binomial),
+            _ => number("knomial", 2).map(TreeLayer::Knomial).or_else(|| number("kary", 1).map(TreeLayer::Kary)),
+        }
+    }
+
+    /// Children of the root.
+    fn degree(self, ranks: u32) -> f64 {
+        match self {
+            TreeLayer::Flat => f64::from(ranks - 1),
+            TreeLayer::Chain => f64::from(ranks.min(2) - 1),
+            TreeLayer::Binomial => ceil_lg(ranks),
+            TreeLayer::Knomial(radix) => {
+                let (mut digit, mut children) = (1u64, 0);
+                while digit < ranks.into() {
+                    children += (u64::from(ranks).div_ceil(digit) - 1).min(u64::from(radix) - 1);
+                    digit *= u64::from(radix);
+                }
+                children as f64
+            }
+            TreeLayer::Kary(degree) => f64::from(degree.min(ranks - 1)),
+        }
+    }
+
+    /// Steps until all ranks have a message.
+    fn steps(self, ranks: u32) -> f64 {
+        match self {
+            TreeLayer::Chain | TreeLayer::Kary(1) => f64::from(ranks - 1),
+            TreeLayer::Kary(degree) => kary(ranks, degree).0,
+            // The last child of a rank is reached no later than the root's last.
+            _ => self.degree(ranks),
+        }
+    }
+}
+
+/// Steps and blocks of a k-ary tree, in which each rank serves at most `degree` subtrees of nearly equal size, the
+/// larger first: messages on and before the path to the rank that waits longest, and their blocks if each rank gets
+/// one. That is always the last rank of the last subtree: what a larger subtree takes longer, smaller ones wait longer.
+fn kary(ranks: u32, degree: u32) -> (f64, f64) {
+    /// Of `size` and of `size` + 1: all subtrees at a depth have one of two sizes.
+    fn both(size: u32, degree: u32) -> [(f64, f64); 2] {
+        if size == 0 {
+            return [(0.0, 0.0); 2];
+        }
+        let small = (size - 1) / degree;
+        let below = both(small, degree);
+        [size, size + 1].map(|size| {
+            let rest = size - 1;
+            let parts = degree.min(rest);
+            if parts == 0 {
+                return (0.0, 0.0);
+            }
+            let (messages, blocks) = below[(rest / parts - small) as usize];
+            (messages + f64::from(parts), blocks + f64::from(rest))
+        })
+    }
+    both(ranks, degree)[0]
+}
+
+/// Blocks along a binomial tree, without congestion.
+pub(super) fn binomial_blocks(input: &FormulaInput<'_>, n: f64) -> CostTerms {
+    CostTerms::new(input.lg(), (input.p() - 1.0) * n)
+}
+
+pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
+    let arguments = &input.arguments;
+    let layer = match input.name {
+        "flat" | "central" => TreeLayer::Flat,
+        "chain" => TreeLayer::Chain,
+        "binomial" | "tree" | "gather_bcast" => TreeLayer::Binomial,
+        "knomial" => TreeLayer::Knomial(arguments.radix),
+        "kary" => TreeLayer::Kary(arguments.degree),
+        "two_layer" => return two_layer(input),
+        "in_turn" if matches!(input.network_shape, NetworkShape::Clos { .. }) => TreeLayer::Flat,
+        "mesh" | "fan_in" => return mesh(input),
+        _ => return None,
+    };
+    let applies = match (layer, input.network_shape) {
+        (_, NetworkShape::Flat) => true,
+        // The root's injection link is the bottleneck, or neighbours have disjoint links.
+        (TreeLayer::Flat | TreeLayer::Chain, NetworkShape::Clos { .. }) => true,
+        // From rank 0, the farthest first: segments of a line, or leaves, that do not overlap. But a rank serves its
+        // children at once, and those along the same line of a grid share its links.
+        (TreeLayer::Binomial, shape) => {
+            let shared = is_downward(input.operation) && shape.dims().iter().any(|side| *side > 2);
+            shape.has_bit_exchanges(input.ranks) && input.operation.root().unwrap_or(0) == 0 && !shared
+        }
+        _ => false,
+    };
+    if !applies {
+        return None;
+    }
+    let (n, whole) = (input.bytes, input.bytes * input.p());
+    Some(match input.operation {
+        Operation::Bcast { .. } => message(input, layer, n),
+        // Segments arrive from the subtrees at different times, and wait for each other.
+        Operation::Reduce { .. } if matches!(layer, TreeLayer::Kary(_)) && input.arguments.segments > 1 => return None,
+        Operation::Reduce { .. } => with_combining(message(input, layer, n)),
+        Operation::Scatter { .. } | Operation::Gather { .. } => blocks(input, layer)?,
+        Operation::Barrier => CostTerms::new(2.0 * layer.steps(input.ranks), 0.0),
+        // Only the broadcast is segmented.
+        Operation::Allgather if input.name == "gather_bcast" => {
+            binomial_blocks(input, n).then(message(input, layer, whole))
+        }
+        _ => return None,
+    })
+}
+
+/// Whether data flows from a rank to its children.
+fn is_downward(operation: Operation) -> bool {
+    matches!(operation, Operation::Bcast { .. } | Operation::Scatter { .. } | Operation::Allgather)
+}
+
+/// All received bytes are combined.
+fn with_combining(terms: CostTerms) -> CostTerms {
+    terms.with_gamma(terms.delta)
+}
+
+/// A segmented message to all ranks.
+fn message(input: &FormulaInput<'_>, layer: TreeLayer, n: f64) -> CostTerms {
+    pipelined(input, n, layer.degree(input.ranks), layer.steps(input.ranks))
+}
+
+fn pipelined(input: &FormulaInput<'_>, n: f64, period: f64, steps: f64) -> CostTerms {
+    let segments = f64::from(input.arguments.segments);
+    let all = (segments - 1.0) * period + steps;
+    CostTerms::new(all, all * n / segments)
+}
+
+/// A block for each rank.
+fn blocks(input: &FormulaInput<'_>, layer: TreeLayer) -> Option<CostTerms> {
+    let (p, n, segments) = (input.p(), input.bytes, f64::from(input.arguments.segments));
+    let all = (p - 1.0) * n;
+    Some(match layer {
+        // The second rank of a chain forwards one block less, and so on.
+        TreeLayer::Chain | TreeLayer::Kary(1) => {
+            CostTerms::new(segments + p - 2.0, all + (p - 1.0) * (p - 2.0) / 2.0 * n / segments)
+        }
+        TreeLayer::Kary(degree) if input.arguments.segments == 1 => {
+            let (messages, blocks) = kary(input.ranks, degree);
+            CostTerms::new(messages, blocks * n)
+        }
+        TreeLayer::Kary(_) => return None,
+        _ => CostTerms::new(segments * layer.degree(input.ranks), all),
+    })
+}
+
+/// First to one rank of each leaf, then within leaves. For clusters the links between them are not known here.
+fn two_layer(input: &FormulaInput<'_>) -> Option<CostTerms> {
+    let NetworkShape::Clos { terminals, .. } = input.network_shape else { return None };
+    let (wan, lan) = (input.arguments.wan, input.arguments.lan);
+    let leaves = input.ranks / terminals;
+    let steps = wan.steps(leaves) + lan.steps(terminals);
+    let period = wan.degree(leaves) + lan.degree(terminals);
+    Some(match input.operation {
+        Operation::Bcast { .. } => pipelined(input, input.bytes, period, steps),
+        Operation::Reduce { .. } => with_combining(pipelined(input, input.bytes, period, steps)),
+        Operation::Barrier => CostTerms::new(2.0 * steps, 0.0),
+        _ => return None,
+    })
+}
+
+/// Along one dimension after the other, in lockstep.
+fn mesh(input: &FormulaInput<'_>) -> Option<CostTerms> {
+    let NetworkShape::Grid(_) = input.network_shape else { return None };
+    if input.arguments.segments > 1 {
+        return None;
+    }
+    let (steps, p, n) = (input.network_shape.tree_steps(), input.p(), input.bytes);
+    let powers = input.dims_are_powers();
+    Some(match input.operation {
+        Operation::Bcast { .. } => CostTerms::new(steps, steps * n),
+        Operation::Reduce { .. } => with_combining(CostTerms::new(steps, steps * n)),
+        Operation::Barrier => CostTerms::new(2.0 * steps, 0.0),
+        Operation::Scatter { .. } | Operation::Gather { .. } if powers => CostTerms::new(steps, (p - 1.0) * n),
+        Operation::Allgather if powers => CostTerms::new(2.0 * steps, (p - 1.0 + p * steps) * n),
+        _ => return None,
+    })
+}
+
+impl FormulaInput<'_> {
+    fn dims_are_powers(&self) -> bool {
+        self.network_shape.dims().iter().all(|size| size.is_power_of_two())
+    }
+}
