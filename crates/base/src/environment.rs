@@ -33,6 +33,9 @@ pub const AM: Variable =
 pub const CACHE_DIR: Variable = Variable { name: "TREEPIE_CACHE_DIR", accepts: "a directory" };
 /// Checked mode.
 pub const CHECKED: Variable = Variable { name: "TREEPIE_CHECKED", accepts: FLAG };
+/// The engine of a program whose ranks share one process.
+pub const ENGINE: Variable =
+    Variable { name: "TREEPIE_ENGINE", accepts: "threads:P, or sim:NETWORK with a network as torus:4x4x8" };
 /// What rank 0 logs.
 pub const LOG: Variable = Variable { name: "TREEPIE_LOG", accepts: "choices" };
 /// The compiler wrapper of the MPI to use.
@@ -50,8 +53,8 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 10] =
-    [ALGORITHM, AM, CACHE_DIR, CHECKED, LOG, MPICC, NETWORK, SINGLE_COPY, STALL_SECS, TMPFILE];
+pub const VARIABLES: [Variable; 11] =
+    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, SINGLE_COPY, STALL_SECS, TMPFILE];
 
 /// Variables that the launcher sets for each rank.
 pub const RANK_VARIABLES: [&str; 4] =

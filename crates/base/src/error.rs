@@ -31,7 +31,7 @@ pub enum Error {
         /// The size of the element asked for.
         element: usize,
     },
-    /// A slice given to a collective operation has the wrong length.
+    /// A slice given to a collective operation, or a message, has the wrong length.
     #[error("{what} has {got} elements where the operation needs {expected}")]
     BadLength {
         /// Which slice.
@@ -138,6 +138,9 @@ pub enum Error {
         /// How much was asked for.
         bytes: u64,
     },
+    /// An object cannot be serialized, or bytes are not those of an object of the type asked for.
+    #[error("an object {0}")]
+    Object(String),
     /// The engine could not be started or has failed.
     #[error("{0}")]
     Engine(String),

@@ -34,15 +34,18 @@ impl Parameters {
         let by_loggp =
             sets(&["L", "o", "g", "G"]) || (loggp.is_some() && is_flat && !sets(&["alpha", "beta", "delta"]));
         let name = machine.map(PaperMachine::name);
-        let (mut settings, machine_name): (Settings, _) = if network.as_clusters().is_some() {
-            (clusters(machine, network)?.into(), name.unwrap_or("simulated wide-area links"))
-        } else if by_loggp {
-            let zero = LogGP { latency: 0.0, overhead: 0.0, gap: 0.0, per_byte: 0.0 };
-            (loggp.unwrap_or(zero).into(), name.filter(|_| loggp.is_some()).unwrap_or("set by hand"))
-        } else {
-            let machine = machine.unwrap_or(PaperMachine::Bgp);
-            (machine.cost_params().into(), machine.name())
-        };
+        let (mut settings, machine_name): (Settings, _) =
+            if let (Some(clusters), Some(machine)) = (network.as_clusters(), machine) {
+                (wan_clusters(machine, clusters.count())?.into(), machine.name())
+            } else if network.as_clusters().is_some() {
+                (Settings::for_network(network)?, "simulated wide-area links")
+            } else if by_loggp {
+                let zero = LogGP { latency: 0.0, overhead: 0.0, gap: 0.0, per_byte: 0.0 };
+                (loggp.unwrap_or(zero).into(), name.filter(|_| loggp.is_some()).unwrap_or("set by hand"))
+            } else {
+                let settings = machine.map_or_else(|| Settings::for_network(network), |m| Ok(m.cost_params().into()));
+                (settings?, name.unwrap_or(PaperMachine::Bgp.name()))
+            };
         if let Some(time) = machine.and_then(PaperMachine::hardware_barrier) {
             settings.barrier_time = time;
         }
@@ -92,13 +95,9 @@ fn is_noise_free(noise: &Noise) -> bool {
 /// Size of a long message.
 const LONG_BYTES: f64 = 1048576.0;
 
-/// The links between clusters: those of the machine, or the simulated ones of the P-LogP paper.
-fn clusters(machine: Option<PaperMachine>, network: &Network) -> anyhow::Result<ClusterCosts> {
-    let count = network.as_clusters().map_or(0, treepie_topology::Clusters::count);
+/// The machine's links between clusters.
+fn wan_clusters(machine: PaperMachine, count: u32) -> anyhow::Result<ClusterCosts> {
     let local = PLogP::from_latency_bandwidth(20.0, 50.0);
-    let Some(machine) = machine else {
-        return Ok(ClusterCosts::try_uniform(local, WanLink { latency: 10_000.0, bandwidth: 1.0 }, count)?);
-    };
     let Some(links) = machine.wan_links() else {
         bail!("{machine} has no clusters: omit --machine, or use das");
     };

@@ -155,15 +155,21 @@ fn describe_mpi(installation: &Installation) -> Value {
     })
 }
 
-/// The engine that `treepie::init` would select.
+/// The engine that `treepie::main` would select.
 fn choice(findings: &mut Findings) {
-    findings.heading("Engine of treepie::init()");
+    findings.heading("Engine of treepie::main()");
     let (engine, why) = if let (Ok(rank), true) =
         (std::env::var(treepie_shm::RANK_VAR), std::env::var_os(treepie_shm::ARENA_VAR).is_some())
     {
         ("shm", format!("this is rank {rank} of treepie run"))
     } else if let Some(mpi) = treepie_mpi::running_under_mpi() {
         ("mpi", format!("this process was started by {mpi}"))
+    } else if let Ok(Some(engine)) = treepie::environment::requested_engine() {
+        let name = match engine {
+            treepie::environment::RequestedEngine::Threads(_) => "threads",
+            treepie::environment::RequestedEngine::Simulator(_) => "sim",
+        };
+        (name, "TREEPIE_ENGINE is set".to_owned())
     } else {
         ("alone", "a world of one: this process was not started by treepie run, mpirun or srun".to_owned())
     };

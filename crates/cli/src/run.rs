@@ -1,30 +1,40 @@
 //! `treepie run`: launches a program as ranks on this machine.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
+use treepie_base::environment::ENGINE;
 use treepie_shm::launch::{CorePinning, LabelMode, Launch};
+use treepie_topology::Network;
 
-/// Launch a program as ranks (processes) on this machine
+/// Launch a program as ranks on this machine: processes, threads, or simulated ranks
 ///
-/// Sets TREEPIE_RANK and TREEPIE_SIZE in the environment of each rank. If a rank fails, the launcher terminates all
+/// Processes find TREEPIE_RANK and TREEPIE_SIZE in their environment. If one fails, the launcher terminates all
 /// others and exits with the status of the failed rank.
 #[derive(clap::Args)]
 pub(crate) struct RunCommand {
     /// Number of ranks
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: u32,
+    #[arg(required_unless_present_any = ["threads", "sim"])]
+    ranks: Option<u32>,
+    /// Run the ranks as threads of one process (the program calls treepie::main)
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["ranks", "sim"])]
+    threads: Option<u32>,
+    /// Simulate the ranks of a network, e.g. torus:4x4, in virtual time (the program calls treepie::main)
+    #[arg(long, value_name = "NETWORK", conflicts_with = "ranks")]
+    sim: Option<String>,
     /// Do not bind ranks to cores. By default each rank is bound to a core if all cores get the same number of ranks or
     /// at most one
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["threads", "sim"])]
     no_pin: bool,
     /// Prefix output lines with `[rank]`; auto: if the output is a terminal
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", conflicts_with_all = ["threads", "sim"])]
     label: LabelWhen,
     /// Let ranks write directly to this command's output: unbuffered and unlabelled, so lines of several ranks may mix
-    #[arg(long, conflicts_with = "label")]
+    #[arg(long, conflicts_with_all = ["label", "threads", "sim"])]
     unbuffered: bool,
     /// Program to launch, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
@@ -52,12 +62,36 @@ pub(super) fn check_limits(ranks: u32) -> anyhow::Result<()> {
 
 impl RunCommand {
     pub(super) fn check_limits(&self) -> anyhow::Result<()> {
-        check_limits(self.ranks)
+        match (&self.sim, self.ranks.or(self.threads)) {
+            (Some(network), _) => {
+                let network = Network::load(network).context("--sim")?;
+                ensure!(network.ranks() > 0, "--sim: the number of ranks is missing: use a network such as flat:64");
+                Ok(treepie::environment::check(None)?)
+            }
+            (None, ranks) => check_limits(ranks.expect("one of the three is required")),
+        }
+    }
+
+    /// Replaces this process by the program, whose ranks share one process. Returns only if that fails.
+    fn exec_program(&self, engine: &str) -> anyhow::Error {
+        let (program, args) = self.program.split_first().expect("the command line has at least the program");
+        let mut command = std::process::Command::new(program);
+        // It is no rank of a launcher further out.
+        for name in [treepie_shm::RANK_VAR, treepie_shm::SIZE_VAR, treepie_shm::ARENA_VAR] {
+            command.env_remove(name);
+        }
+        let error = command.args(args).env(ENGINE.name, engine).exec();
+        anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
     }
 
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let ranks = match (self.ranks, self.threads, &self.sim) {
+            (Some(ranks), ..) => ranks,
+            (_, Some(threads), _) => return Err(self.exec_program(&format!("threads:{threads}"))),
+            (.., network) => return Err(self.exec_program(&format!("sim:{}", network.as_deref().unwrap_or_default()))),
+        };
         let (program, args) = self.program.split_first().expect("the command line has at least the program");
-        let mut launch = Launch::new(self.ranks, program);
+        let mut launch = Launch::new(ranks, program);
         launch.args = args.to_vec();
         launch.pin = if self.no_pin { CorePinning::Never } else { CorePinning::Auto };
         launch.label = match self.label {

@@ -297,6 +297,9 @@ fn a_closed_output_pipe_ends_the_command() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// Four ranks in one process.
+const ENGINES_IN_ONE_PROCESS: [[&str; 2]; 2] = [["--threads", "4"], ["--sim", "torus:2x2"]];
+
 #[test]
 fn the_examples_run_alone_and_as_ranks() {
     let tests = std::env::current_exe().unwrap();
@@ -319,5 +322,21 @@ fn the_examples_run_alone_and_as_ranks() {
         assert!(alone.contains(expected), "{alone}");
         let ranks = succeeds(run(&["run", "-n", "4", example.to_str().unwrap()]));
         assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");
+        // This one has a command line of its own, and calls treepie::init.
+        if name == "graph" {
+            for engine in ENGINES_IN_ONE_PROCESS {
+                let output = run(&["run", engine[0], engine[1], example.to_str().unwrap()]);
+                assert!(err(&output).contains("treepie::init makes this process one rank"), "{}", err(&output));
+                assert!(!output.status.success());
+            }
+            continue;
+        }
+        for engine in ENGINES_IN_ONE_PROCESS {
+            let output = run(&["run", engine[0], engine[1], example.to_str().unwrap()]);
+            let simulated = err(&output).contains("4 ranks of torus:2x2: ");
+            assert_eq!(simulated, engine[0] == "--sim", "{}", err(&output));
+            let ranks = succeeds(output);
+            assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");
+        }
     }
 }

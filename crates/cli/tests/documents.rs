@@ -119,6 +119,7 @@ fn no_world_begins_with_a_value_that_is_not_accepted() {
         ("TREEPIE_ALGORITHM", "allgather/none"),
         ("TREEPIE_AM", "routing=none"),
         ("TREEPIE_CHECKED", "maybe"),
+        ("TREEPIE_ENGINE", "fibers:4"),
         ("TREEPIE_LOG", "debug"),
         ("TREEPIE_SINGLE_COPY", "never"),
         ("TREEPIE_STALL_SECS", "abc"),

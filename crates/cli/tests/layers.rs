@@ -26,6 +26,10 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("treepie-conformance", &["treepie"]),
 ];
 
+/// Crates of the command, and what only these may depend on: crates for command lines and error reports.
+const COMMANDS: [&str; 2] = ["treepie-bench", "treepie-cli"];
+const OF_COMMANDS: [&str; 2] = ["clap", "anyhow"];
+
 /// Crates that may contain `unsafe`.
 const UNSAFE: [&str; 4] = ["base", "shm", "mpi", "sim"];
 
@@ -55,6 +59,9 @@ fn crates_depend_downwards_only() {
         let name = package["name"].as_str().expect("a name").to_string();
         let dependencies = package["dependencies"].as_array().expect("dependencies");
         let internal = dependencies.iter().filter(|d| d["kind"].is_null()).filter_map(|d| d["name"].as_str());
+        let (mut of_commands, is_command) =
+            (internal.clone().filter(|d| OF_COMMANDS.contains(d)), COMMANDS.contains(&name.as_str()));
+        assert!(is_command || of_commands.next().is_none(), "{name}: only {COMMANDS:?} depend on {OF_COMMANDS:?}");
         found.insert(name, internal.filter(|d| d.starts_with("treepie")).map(str::to_string).collect());
     }
     assert_eq!(found.len(), LAYERS.len(), "every crate has a layer: {:?}", found.keys());

@@ -13,6 +13,8 @@ mod dist_graph;
 mod members;
 mod message;
 mod names;
+pub mod object;
+mod one_value;
 mod point_to_point;
 pub mod protocol;
 mod protocol_run;

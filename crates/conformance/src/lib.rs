@@ -10,6 +10,7 @@
 //! | `groups`, `topologies` | `create_group`; Cartesian and graph topologies, `split_type`, names |
 //! | `elements`, `sizes`, `exchange` | every call with every kind and length of data |
 //! | `order`, `matching`, `wildcards` | message order and matching |
+//! | `short_forms` | operations of one value, and of objects |
 //! | `nonblocking`, `request_sets`, `synchronous`, `probes`, `scopes` | requests, probes, borrowed buffers |
 //! | `truncation`, `errors` | errors of point-to-point calls |
 //! | `windows` | one-sided access |
@@ -61,6 +62,7 @@ mod refusals;
 mod request_sets;
 mod routed;
 mod scopes;
+mod short_forms;
 mod signals;
 mod sizes;
 mod sparse;
@@ -97,6 +99,7 @@ pub fn cases() -> Vec<Case> {
         wildcards::CASES,
         nonblocking::CASES,
         request_sets::CASES,
+        short_forms::CASES,
         synchronous::CASES,
         probes::CASES,
         scopes::CASES,

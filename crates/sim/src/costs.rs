@@ -5,7 +5,7 @@ pub use treepie_model::loggp::Handshake;
 pub use treepie_model::plogp::{PLogP, PiecewiseLinear};
 
 use treepie_base::memory::with_capacity;
-use treepie_model::CostParams;
+use treepie_model::{CostParams, PaperMachine};
 use treepie_topology::Network;
 
 use crate::error::{Error, Result, at_most, bandwidth, not_negative, positive};
@@ -169,6 +169,14 @@ impl Settings {
     pub fn new(costs: CostModel) -> Self {
         let (gamma, work_unit_time, barrier_time, handshake) = (0.0, 0.0, 0.0, Handshake::AckMessage);
         Self { costs, gamma, work_unit_time, barrier_time, handshake, memory_cap: None, noise: Noise::default() }
+    }
+
+    /// The default machine for a network: Blue Gene/P, or for clusters the P-LogP paper's simulated wide-area links, of
+    /// 10 ms and 1 MB/s.
+    pub fn for_network(network: &Network) -> Result<Self> {
+        let Some(clusters) = network.as_clusters() else { return Ok(PaperMachine::Bgp.cost_params().into()) };
+        let wan = WanLink { latency: 10_000.0, bandwidth: 1.0 };
+        Ok(ClusterCosts::try_uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wan, clusters.count())?.into())
     }
 
     /// Microseconds after a match at which a synchronous send completes; none if it takes an ack message.

@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
 use treepie_comm::protocol::{ReactorCapabilities, log_choice};
-use treepie_comm::{Comm, Request};
+use treepie_comm::{Comm, Request, object};
 use treepie_model::LogGP;
 
 use crate::choose::{ProtocolCosts, choose};
@@ -48,6 +50,16 @@ pub trait SparseExchange {
         handle: impl FnMut(Rank, Vec<T>),
     ) -> Result<()>;
 
+    /// Like [`exchange`](Self::exchange), of one object of any type that serde serializes for each destination.
+    ///
+    /// # Errors
+    /// [`Error::Object`] on a rank whose object cannot be serialized; the other ranks get [`Error::Aborted`], or
+    /// [`Error::CollectiveMismatch`] in checked mode. [`Error::Object`] on a rank that receives an object of another type.
+    fn exchange_objects<T: Serialize + DeserializeOwned>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, T)>,
+    ) -> Result<Vec<(Rank, T)>>;
+
     /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbours.
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern>;
 }
@@ -85,10 +97,11 @@ impl ExchangeHistory {
 /// Checks destinations and converts messages to bytes.
 fn validate_messages<T: Pod>(
     comm: &Comm,
-    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    messages: impl IntoIterator<Item = Result<(Rank, Vec<T>)>>,
 ) -> Result<Vec<(u32, Bytes)>> {
     let size = comm.size();
-    let checked = |(rank, data): (Rank, Vec<T>)| {
+    let checked = |message: Result<(Rank, Vec<T>)>| {
+        let (rank, data) = message?;
         if rank < size { Ok((rank as u32, Bytes::from(data))) } else { Err(Error::BadRank { rank, size }) }
     };
     messages.into_iter().map(checked).collect()
@@ -134,7 +147,7 @@ const DEFAULT_NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, pe
 fn begin<T: Pod>(
     comm: &Comm,
     capabilities: ReactorCapabilities,
-    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    messages: impl IntoIterator<Item = Result<(Rank, Vec<T>)>>,
 ) -> Result<Box<dyn ExchangeReactor>> {
     let position = RingPosition { rank: comm.rank() as u32, ranks: comm.size() as u32 };
     let protocol = select_protocol(comm, capabilities);
@@ -159,7 +172,7 @@ fn begin<T: Pod>(
 
 fn run<T: Pod>(
     comm: &Comm,
-    messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
+    messages: impl IntoIterator<Item = Result<(Rank, Vec<T>)>>,
     meanwhile: impl FnMut(&mut Box<dyn ExchangeReactor>),
 ) -> Result<Box<dyn ExchangeReactor>> {
     let exchange = begin(comm, comm.capabilities(), messages);
@@ -178,14 +191,14 @@ fn run<T: Pod>(
 
 impl SparseExchange for Comm {
     fn exchange<T: Pod>(&self, messages: impl IntoIterator<Item = (Rank, Vec<T>)>) -> Result<Received<T>> {
-        take_received(run(self, messages, |_| {})?.buffers())
+        take_received(run(self, messages.into_iter().map(Ok), |_| {})?.buffers())
     }
 
     fn iexchange<T: Pod>(
         &self,
         messages: impl IntoIterator<Item = (Rank, Vec<T>)>,
     ) -> Result<Request<'static, Received<T>>> {
-        let exchange = begin(self, ReactorCapabilities::default(), messages)?;
+        let exchange = begin(self, ReactorCapabilities::default(), messages.into_iter().map(Ok))?;
         Ok(self.start_protocol(exchange, align_of::<T>(), |exchange| take_received(exchange.buffers())))
     }
 
@@ -195,7 +208,7 @@ impl SparseExchange for Comm {
         mut handle: impl FnMut(Rank, Vec<T>),
     ) -> Result<()> {
         let (mut failure, mut panic) = (None, None);
-        let result = run(self, messages, |exchange| {
+        let result = run(self, messages.into_iter().map(Ok), |exchange| {
             for (from, bytes) in exchange.buffers().take_received() {
                 match elements(bytes) {
                     // If this rank aborted now, it would miss the summary by which the others choose the next protocol.
@@ -212,6 +225,15 @@ impl SparseExchange for Comm {
         }
         result?;
         failure.map_or(Ok(()), Err)
+    }
+
+    fn exchange_objects<T: Serialize + DeserializeOwned>(
+        &self,
+        messages: impl IntoIterator<Item = (Rank, T)>,
+    ) -> Result<Vec<(Rank, T)>> {
+        let encoded = messages.into_iter().map(|(to, message)| Ok((to, object::encode(&message)?)));
+        let received: Received<u8> = take_received(run(self, encoded, |_| {})?.buffers())?;
+        received.into_iter().map(|(from, bytes)| Ok((from, object::decode(&bytes)?))).collect()
     }
 
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern> {

@@ -4,21 +4,24 @@
 //! use treepie::prelude::*;
 //!
 //! fn main() -> treepie::Result<()> {
-//!     let world = treepie::init()?; // shm under `treepie run`, MPI under mpirun, a world of one otherwise
-//!     let right = (world.rank() + 1) % world.size();
-//!     world.send(&[world.rank() as u64], right, 0)?;
-//!     let (got, status) = world.recv_vec::<u64>(ANY_SOURCE, 0)?;
-//!     println!("rank {} received {got:?} from {}", world.rank(), status.source);
-//!     world.barrier()
+//!     treepie::main(|world| {
+//!         let right = (world.rank() + 1) % world.size();
+//!         world.send_one(world.rank() as u64, right, 0)?;
+//!         let (received, status) = world.recv_one::<u64>(ANY_SOURCE, 0)?;
+//!         println!("rank {} received {received} from rank {}", world.rank(), status.source);
+//!         world.barrier()
+//!     })
 //! }
 //! ```
 #![forbid(unsafe_code)]
 
+mod entry;
 #[doc(hidden)]
 pub mod environment;
 pub mod simulate;
 mod start;
 
+pub use entry::main;
 pub use simulate::simulate;
 pub use start::{init, launch};
 pub use treepie_comm::{

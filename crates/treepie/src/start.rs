@@ -9,10 +9,16 @@ use treepie_shm::{Arena, Shm};
 
 use crate::environment;
 
+/// Why `init` fails where the ranks are not processes.
+const NEEDS_MAIN: &str = "treepie::init makes this process one rank: --threads and --sim (TREEPIE_ENGINE) are for programs that call treepie::main";
+
 /// Joins the world of this process: that of `treepie run`, `mpirun` or `srun`, or else a world of one rank. Call it
 /// once, at the start; the world is finalized when its last handle is dropped. Environment variables with invalid
 /// values are an error.
 pub fn init() -> Result<Comm> {
+    if environment::requested_engine()?.is_some() {
+        return Err(Error::Engine(NEEDS_MAIN.to_owned()));
+    }
     environment::check(None)?;
     let world = join()?;
     environment::check(Some(world.size() as u32))?;
@@ -40,7 +46,7 @@ fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
 
 /// Runs a rank's function and finalizes the rank when it has returned or panicked: a handle that the function leaked,
 /// or stored where it is dropped late, does not block the peers.
-fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
+pub(crate) fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
     let _finalizer = world.finalizer();
     body(world)
 }

@@ -16,6 +16,9 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["SparseExchange::iexchange"], |t| t.fails(|| t.world.iexchange(to_all())?.wait())),
     Call::new(&["SparseExchange::iexchange, tested"], |t| t.fails(|| test_until_over(t.world.iexchange(to_all())?))),
     Call::new(&["SparseExchange::exchange_with"], |t| t.fails(|| t.world.exchange_with(to_all(), |_, _| ()))),
+    Call::new(&["SparseExchange::exchange_objects"], |t| {
+        t.fails(|| t.world.exchange_objects((0..RANKS).map(|to| (to, "object".to_owned()))))
+    }),
     Call::new(&["SparseExchange::pattern"], |t| t.fails(|| t.world.pattern(0..RANKS))),
     Call::new(&["Pattern::is_unchanged"], |t| {
         let pattern = t.world.pattern(0..RANKS)?;

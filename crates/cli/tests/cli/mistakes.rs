@@ -12,6 +12,7 @@ fn mistyped_words_get_a_suggestion() {
         (&["run", "--np", "4", "true"], "did you mean -n 4?"),
         (&["run", "-np"], "did you mean -n P?"),
         (&["graph", "cc", "--kronecker", "5", "-np", "2"], "did you mean -n 2?"),
+        (&["run", "--thread", "4", "true"], "'--threads'"),
         (&["run", "-n", "2", "--no-pn", "true"], "'--no-pin'"),
         (&["graph", "cc", "--symetrize", "file"], "'--symmetrize'"),
         (&["graph", "bfz", "--kronecker", "5"], "'bfs'"),
@@ -67,6 +68,16 @@ fn options_after_the_program_are_its_own() {
     assert_eq!(shown, "-np 4 --no-pn\n");
     let shown = succeeds(run(&["run", "-n", "1", "--", "echo", "-np"]));
     assert_eq!(shown, "-np\n");
+}
+
+#[test]
+fn engines_in_one_process_are_checked_before_the_program_starts() {
+    refused(&["run", "--sim", "toru:4x4", "true"], "--sim: `toru:4x4` is not a network");
+    refused(&["run", "--sim", "flat", "true"], "--sim: the number of ranks is missing");
+    refused(&["run", "--threads", "4", "no-such-program"], "cannot run no-such-program");
+    refused(&["run", "--threads", "0", "true"], "0 is not in 1..=4294967295");
+    refused(&["run", "--threads", "2", "-n", "2", "true"], "cannot be used with");
+    refused(&["run", "true"], "--ranks <P>");
 }
 
 #[test]
