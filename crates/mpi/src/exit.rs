@@ -65,7 +65,7 @@ extern "C" fn exit_handler(status: c_int, _: *mut c_void) {
 /// Aborts the job, and prints which rank does so and why: MPI's own message may not name it, and may be lost.
 pub(crate) fn abort(abort_handle: AbortHandle, line: &str, code: i32) -> ! {
     disarm();
-    // MPI ends the process at once. What cannot be written now is lost, without a way to report it.
+    // MPI ends the process at once. What cannot be written now is lost and cannot be reported.
     let _ = std::io::stdout().flush();
     abort_job(abort_handle, line, code)
 }

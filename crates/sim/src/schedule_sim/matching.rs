@@ -3,7 +3,7 @@
 //!
 //! Open addressing with linear probing and backward-shift deletion, so there are no tombstones. Entries of one receiver
 //! lie near each other, and receivers in the order of ranks: simultaneous events then touch nearby memory, and at a
-//! million ranks memory latency is most of a message's time. If one receiver has so many entries that probes get long,
+//! million ranks memory latency is most of a message's time. If one receiver has enough entries that probes get long,
 //! all entries are spread farther.
 
 /// Source, destination and lane of a phase.
