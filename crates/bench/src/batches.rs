@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use treepie::Comm;
+use treepie::{Comm, Error};
 
 const CONTINUE_TAG: u32 = 3;
 const TIME_TAG: u32 = 4;
@@ -18,7 +18,20 @@ const MIN_BATCHES: usize = 3;
 pub(super) fn on_ranks(threads: Option<usize>, rank: impl Fn(Comm) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
     match threads {
         None => rank(treepie::init()?),
-        Some(ranks) => treepie::launch(ranks, rank)?.into_iter().collect(),
+        Some(ranks) => Ok(treepie::launch(ranks, |world| rank(world).map_err(program_error)).map(drop)?),
+    }
+}
+
+/// Runs `rank` on each rank of a world of threads.
+pub fn on_threads<T: Send>(ranks: u32, rank: impl Fn(&Comm) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
+    Ok(treepie::launch(ranks as usize, |world| rank(&world).map_err(program_error))?)
+}
+
+/// An error of a rank program, with its context, as that of a rank. The consequence of another rank's failure stays one.
+pub fn program_error(error: anyhow::Error) -> Error {
+    match error.downcast_ref() {
+        Some(consequence @ (Error::PeerLost { .. } | Error::Aborted { .. })) => consequence.clone(),
+        _ => Error::Program(format!("{error:#}")),
     }
 }
 
@@ -99,10 +112,10 @@ mod tests {
             std::thread::sleep(LONG_CASE / 4);
             Ok(1.0)
         };
-        let times = treepie::launch(2, |comm| repeat(&comm, 9, slow).unwrap()).unwrap();
+        let times = treepie::launch(2, |comm| Ok(repeat(&comm, 9, slow).unwrap())).unwrap();
         assert!((MIN_BATCHES..9).contains(&times[0].len()), "{times:?}");
         assert!(times[1].is_empty());
-        let quick = treepie::launch(3, |comm| repeat(&comm, 4, || Ok(2.0)).unwrap()).unwrap();
+        let quick = treepie::launch(3, |comm| Ok(repeat(&comm, 4, || Ok(2.0)).unwrap())).unwrap();
         assert_eq!(quick[0].len(), 4);
     }
 

@@ -45,9 +45,7 @@ impl Collectives {
         let mut rank = vec!["collectives-rank"];
         if let Some(Algorithm { id, .. }) = &self.algorithm {
             // An unknown algorithm is reported once, not by each rank.
-            treepie::launch(1, |world| world.with_algorithm(id).map(drop))?
-                .into_iter()
-                .collect::<treepie::Result<()>>()?;
+            treepie::launch(1, |world| Ok(world.with_algorithm(id).map(drop)))?.remove(0)?;
             rank.extend(["--algorithm", id]);
         }
         let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, &PEER)?;

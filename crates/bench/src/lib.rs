@@ -51,6 +51,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+pub use batches::{on_threads, program_error};
 pub use figure::Measure;
 pub use output::parse;
 pub use table::format_number;

@@ -98,15 +98,11 @@ impl WeakScaling {
         let vertices = self.vertices(kernel);
         let shrink_bits = PAPER_SCALE - self.scale;
         let body = |world| {
-            kernel.run(
-                &world,
-                vertices,
-                styles.iter().map(|style| style.am_config(&self.config, kernel.cache_entries() >> shrink_bits)),
-            )
+            let configs =
+                styles.iter().map(|style| style.am_config(&self.config, kernel.cache_entries() >> shrink_bits));
+            Ok(kernel.run(&world, vertices, configs)?)
         };
-        let simulated = simulate_with(&network, &settings, &options, body)?;
-        let first = simulated.into_results().into_iter().next().context("there is a rank 0")?;
-        first.map_err(|error| anyhow!(error))
+        Ok(simulate_with(&network, &settings, &options, body)?.into_results().swap_remove(0))
     }
 
     fn print_header(&self) {

@@ -107,8 +107,8 @@ fn every_limit_names_tests_that_exist() {
 #[test]
 fn worlds_begin() {
     let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
-    let simulated = treepie::simulate(&treepie::Network::flat(1), &machine.into(), |world| world.size());
-    let results = [treepie::init().map(drop), treepie::launch(1, |_| ()).map(drop), simulated.map(drop)];
+    let simulated = treepie::simulate(&treepie::Network::flat(1), &machine.into(), |world| Ok(world.size()));
+    let results = [treepie::init().map(drop), treepie::launch(1, |_| Ok(())).map(drop), simulated.map(drop)];
     assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
 }
 
@@ -140,8 +140,7 @@ fn simulated_ranks_know_their_network() {
     let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
     let simulated =
         treepie::simulate(&network, &machine.into(), |world| Ok(world.split_type(SplitType::Cluster, 0)?.size()));
-    let sizes: treepie::Result<Vec<usize>> = simulated.unwrap().into_results().into_iter().collect();
-    assert_eq!(sizes, Ok(vec![2, 2, 4, 4, 4, 4]));
+    assert_eq!(simulated.unwrap().into_results(), [2, 2, 4, 4, 4, 4]);
 }
 
 /// As `docs/messages.md` states.
@@ -156,6 +155,5 @@ fn a_receive_dropped_in_a_scope_is_waited_for() {
         }
         Ok(got[0])
     });
-    let got: treepie::Result<Vec<u64>> = got.unwrap().into_iter().collect();
     assert_eq!(got, Ok(vec![7, 0]));
 }

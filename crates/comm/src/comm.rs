@@ -48,13 +48,24 @@ pub struct Finalizer {
     deferred_frees: Rc<DeferredFrees>,
 }
 
-impl Drop for Finalizer {
-    fn drop(&mut self) {
+impl Finalizer {
+    /// Finalizes this rank as one that has failed: its program returned an error.
+    pub fn fail(self, error: &Error) {
+        self.end(|endpoint| endpoint.fail(error));
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Endpoint)) {
         // A rank that unwound in the middle of an operation cannot continue it.
         if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
             self.deferred_frees.run_frees(&mut endpoint, false);
-            endpoint.finalize();
+            end(&mut endpoint);
         }
+    }
+}
+
+impl Drop for Finalizer {
+    fn drop(&mut self) {
+        self.end(Endpoint::finalize);
     }
 }
 

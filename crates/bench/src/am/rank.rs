@@ -176,7 +176,7 @@ mod tests {
 
     fn measured(ranks: usize, texts: &[&str]) -> Vec<Measurement> {
         let cases: Vec<Case> = texts.iter().map(|text| text.parse().unwrap()).collect();
-        let mut all = treepie::launch(ranks, |world| measure(&world, &cases).unwrap()).unwrap();
+        let mut all = treepie::launch(ranks, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
         let first = all.swap_remove(0);
         for (case, Measurement { times, .. }) in cases.iter().zip(&first) {
             assert_eq!(times.len(), case.task.batches, "{case}");

@@ -55,9 +55,9 @@ const STACK_BYTES: usize = 1 << 20;
 
 impl Study<'_> {
     pub(super) fn run(&self) -> anyhow::Result<StudyResult> {
-        let body = |world: Comm| self.search(&world);
-        let result = match self.simulated {
-            None => treepie::launch(self.ranks as usize, body)?.into_iter().next(),
+        let body = |world: Comm| Ok(self.search(&world)?);
+        let mut results = match self.simulated {
+            None => treepie::launch(self.ranks as usize, body)?,
             Some((machine, barrier)) => {
                 let network = Network::flat(self.ranks);
                 let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
@@ -66,10 +66,10 @@ impl Study<'_> {
                     Barrier::Messages => 0.0,
                 };
                 let options = Options { stack_size: STACK_BYTES, ..Options::default() };
-                simulate_with(&network, &settings, &options, body)?.into_results().into_iter().next()
+                simulate_with(&network, &settings, &options, body)?.into_results()
             }
         };
-        result.context("there is a rank 0")?.map_err(|error| anyhow!(error))
+        Ok(results.swap_remove(0))
     }
 
     /// The body of each rank. Rank 0 has the result.

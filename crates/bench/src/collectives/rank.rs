@@ -240,7 +240,7 @@ mod tests {
         });
         let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
         for ranks in [2, 3, 5] {
-            let times = treepie::launch(ranks, |world| measure(&world, &cases).unwrap()).unwrap();
+            let times = treepie::launch(ranks, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
             for (case, times) in cases.iter().zip(&times[0]) {
                 assert_eq!(times.len(), case.batches, "{case}");
                 assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
@@ -262,7 +262,7 @@ mod tests {
             let old = rank.check(&case, &layout).unwrap_err();
             rank.sequence -= 1.0;
             rank.output[4] += 1.0;
-            (old.to_string(), rank.check(&case, &layout).unwrap_err().to_string())
+            Ok((old.to_string(), rank.check(&case, &layout).unwrap_err().to_string()))
         });
         for (rank, (old, wrong)) in failures.unwrap().into_iter().enumerate() {
             assert!(old.contains("has 1 instead of 2 at index 0 of block 0"), "{old}");

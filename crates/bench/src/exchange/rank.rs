@@ -218,7 +218,7 @@ mod tests {
             let cases: Vec<Case> = texts.iter().map(|text| text.parse().unwrap()).collect();
             let measured = treepie::launch(ranks, |world| {
                 let measured = measure(&world, &cases).unwrap();
-                measured.into_iter().map(|measured| (measured.times, measured.protocol)).collect::<Vec<_>>()
+                Ok(measured.into_iter().map(|measured| (measured.times, measured.protocol)).collect::<Vec<_>>())
             });
             let measured = measured.unwrap();
             for (i, case) in cases.iter().enumerate() {
@@ -254,7 +254,7 @@ mod tests {
             let all = [error(&fewer, &changed), error(&counts, &changed), error(&counts, &exchanged)];
             rank.batch_index += 1;
             exchanged.swap(0, 1);
-            (all, rank.check(&counts, &exchanged).unwrap_err().to_string())
+            Ok((all, rank.check(&counts, &exchanged).unwrap_err().to_string()))
         });
         for ([fewer, changed, exchanged], old) in found.unwrap() {
             assert!(fewer.contains("received 1 messages") && fewer.contains("in round 1"), "{fewer}");

@@ -189,7 +189,7 @@ mod tests {
         let texts = ["pingpong:0:1:5:2", "pingpong:100:1:5:2", "stream:1:64:2:2", "stream:100000:3:2:2"];
         let texts = texts.into_iter().chain(["fresh:9000000:2:300:1", "ring:8:1:5:2", "barrier:0:1:5:2"]);
         let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
-        let times = treepie::launch(2, |world| measure(&world, &cases).unwrap()).unwrap();
+        let times = treepie::launch(2, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
         for (case, times) in cases.iter().zip(&times[0]) {
             assert_eq!(times.len(), case.batches, "{case}");
             assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_ring_of_more_ranks() {
         let cases: Vec<Case> = ["ring:8:1:20:2", "barrier:0:1:20:2"].iter().map(|text| text.parse().unwrap()).collect();
-        let times = treepie::launch(5, |world| measure(&world, &cases).unwrap()).unwrap();
+        let times = treepie::launch(5, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
         assert_eq!(times[0].len(), 2);
     }
 }

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn every_queue_is_filled_and_emptied() {
         let cases: Vec<Case> = Queue::all(false).into_iter().map(|queue| Case { queue, waiting: 50 }).collect();
-        let times = treepie::launch(3, |world| measure(&world, &cases).unwrap()).unwrap();
+        let times = treepie::launch(3, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
         for (case, times) in cases.iter().zip(&times[0]) {
             assert!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
         }

@@ -6,6 +6,7 @@ use treepie::Comm;
 
 use super::super::statistics::median;
 use super::cost::HockneyModel;
+use crate::on_threads;
 
 const SHORT_BYTES: usize = 8;
 const TAG: u32 = 1;
@@ -14,10 +15,10 @@ const TAG: u32 = 1;
 /// as tables do.
 pub(super) fn measure(quick: bool) -> anyhow::Result<HockneyModel> {
     let (batches, long) = if quick { (100, 1 << 20) } else { (1000, 64 << 20) };
-    let times = treepie::launch(2, |comm| -> anyhow::Result<[f64; 2]> {
-        Ok([ping_pong(&comm, SHORT_BYTES, 20, batches)?, ping_pong(&comm, long, 1, batches / 100 + 2)?])
+    let times = on_threads(2, |comm| {
+        Ok([ping_pong(comm, SHORT_BYTES, 20, batches)?, ping_pong(comm, long, 1, batches / 100 + 2)?])
     })?;
-    let [short, long_time] = times.into_iter().next().expect("there are two ranks")?;
+    let [short, long_time] = times[0];
     Ok(HockneyModel { latency: short, per_byte: ((long_time - short) / (long - SHORT_BYTES) as f64).max(0.0) })
 }
 

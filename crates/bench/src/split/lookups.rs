@@ -9,6 +9,7 @@ use treepie_comm::split::SplitAlgorithm;
 
 use super::super::statistics::median;
 use crate::machine;
+use crate::on_threads;
 use crate::record::{Better, Record, Records};
 
 /// Threads; more than a cache has entries.
@@ -40,8 +41,7 @@ struct LookupTimes {
 
 /// Measures on threads of this machine.
 pub(super) fn run(records: Option<&mut Records>) -> anyhow::Result<()> {
-    let all = treepie::launch(RANKS as usize, |world| measure(&world))?;
-    let all = all.into_iter().collect::<anyhow::Result<Vec<LookupTimes>>>()?;
+    let all: Vec<LookupTimes> = on_threads(RANKS, measure)?;
     let first = all[0];
     let sum = |of: fn(&LookupTimes) -> (u64, u64)| {
         all.iter().map(of).fold((0, 0), |(hits, misses), (more, others)| (hits + more, misses + others))
