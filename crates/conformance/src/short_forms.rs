@@ -13,6 +13,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("short-forms/objects-as-messages", 1, messages_of_objects),
     Case::new("short-forms/objects-of-all-ranks", 1, collective_objects),
     Case::new("short-forms/exchanged-objects", 1, exchanged_objects),
+    Case::new("short-forms/items-by-owner", 1, items_by_owner),
+    Case::new("short-forms/shifts", 1, shifts),
     Case::new("short-forms/objects-that-cannot-be-serialized", 1, unserializable),
 ];
 
@@ -101,6 +103,38 @@ fn exchanged_objects(comm: &Comm) -> Outcome {
     let got = comm.exchange_objects(destinations.map(|to| (to, (person(me), to))))?;
     let expected: Vec<_> = (0..size).filter(|from| is_sent(*from, me)).map(|from| (from, (person(from), me))).collect();
     check_eq!(got, expected, "objects by source");
+    Ok(())
+}
+
+fn items_by_owner(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    // Item i of a rank belongs to rank i modulo all; the highest rank has none.
+    let items = |rank: usize| if rank + 1 == size && size > 1 { 0..0 } else { 0..3 * size + rank };
+    let got = comm.exchange_by_owner(items(me).map(|i| [me, i]), |[_, i]| i % size)?;
+    let all = (0..size).flat_map(|from| items(from).map(move |i| [from, i]));
+    check_eq!(got, all.filter(|[_, i]| i % size == me).collect::<Vec<_>>(), "items by source");
+    let nowhere = comm.exchange_by_owner([1u8], |_| if me == 0 { size } else { 0 }).map(drop);
+    if me == 0 {
+        check_eq!(nowhere, Err(Error::BadRank { rank: size, size }), "an owner that does not exist");
+    } else {
+        check!(nowhere.is_err(), "the owner of another rank does not exist: {nowhere:?}");
+    }
+    Ok(())
+}
+
+fn shifts(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank() as isize, comm.size() as isize);
+    for periodic in [false, true] {
+        let line = comm.cart_create(&[comm.size()], &[periodic])?.expect("all ranks are in it");
+        for by in [-2, -1, 0, 1, 2, size] {
+            let mut got = [-1, -1];
+            let received = line.sendrecv_shift(&[me, 7], &mut got, 0, by, 5)?;
+            let source = if periodic { Some((me - by).rem_euclid(size)) } else { Some(me - by) };
+            let source = source.filter(|source| (0..size).contains(source));
+            check_eq!(received, source.is_some(), "a shift by {by}, periodic: {periodic}");
+            check_eq!(got, source.map_or([-1, -1], |source| [source, 7]), "a shift by {by}, periodic: {periodic}");
+        }
+    }
     Ok(())
 }
 
