@@ -21,6 +21,8 @@ mod mpi;
 mod sim;
 #[path = "cli/split.rs"]
 mod split;
+#[path = "cli/tasks.rs"]
+mod tasks;
 
 fn treepie(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));

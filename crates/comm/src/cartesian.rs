@@ -127,9 +127,7 @@ impl Cartesian {
         tag: Tag,
     ) -> Result<bool> {
         match self.shift(dimension, by) {
-            (Some(source), Some(destination)) => {
-                self.sendrecv(data, destination, tag, into, source, tag).map(|_| true)
-            }
+            (Some(source), Some(destination)) => self.sendrecv(data, destination, tag, into, source, tag).map(|_| true),
             (Some(source), None) => self.recv(into, source, tag).map(|_| true),
             (None, Some(destination)) => self.send(data, destination, tag).map(|()| false),
             (None, None) => Ok(false),
