@@ -9,7 +9,7 @@ fn main() -> treepie::Result<()> {
     treepie::main(|world| {
         let line = world.cart_create(&[world.size()], &[false])?.expect("all ranks are in it");
         let rows = N / world.size() + usize::from(world.rank() < N % world.size());
-        let mut heat = vec![[0.0; N + 2]; rows + 2];
+        let mut heat = vec![[0.0_f64; N + 2]; rows + 2];
         if world.rank() == 0 {
             heat[0] = [100.0; N + 2];
         }
@@ -18,7 +18,7 @@ fn main() -> treepie::Result<()> {
             line.sendrecv_shift(&first, &mut heat[rows + 1], 0, -1, 0)?;
             line.sendrecv_shift(&last, &mut heat[0], 0, 1, 0)?;
             let old = heat.clone();
-            let mut change: f64 = 0.0;
+            let mut change = 0.0_f64;
             for (i, j) in (1..=rows).flat_map(|i| (1..=N).map(move |j| (i, j))) {
                 heat[i][j] = (old[i - 1][j] + old[i + 1][j] + old[i][j - 1] + old[i][j + 1]) / 4.0;
                 change = change.max((heat[i][j] - old[i][j]).abs());

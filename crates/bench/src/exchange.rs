@@ -9,7 +9,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use case::{MessageSpec, Neighbours, ProtocolChoice};
 pub(crate) use rank::ExchangeRank;
 use scaling::ExchangeScaling;

@@ -10,7 +10,7 @@ mod style;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use kernel::{Kernel, KernelResult};
 use style::Style;
 use treepie::simulate::{Options, simulate_with};

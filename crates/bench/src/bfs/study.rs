@@ -1,6 +1,5 @@
 //! One graph, searched from the same roots with each protocol: the same program on real and on simulated ranks.
 
-use anyhow::{Context, anyhow};
 use treepie::graph::generate::Balanced;
 use treepie::graph::{self, BuildOptions, Graph, bfs};
 use treepie::simulate::{Options, simulate_with};
