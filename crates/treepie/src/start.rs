@@ -57,7 +57,7 @@ pub(crate) fn run_rank<T>(world: Comm, body: impl FnOnce(Comm) -> Result<T>) -> 
 }
 
 /// Runs `body` on `ranks` ranks that are threads of this process, each with a handle of the world, and returns their
-/// values by rank. A rank leaves the world when it drops its last handle, at the latest when `body` returns.
+/// values by rank. A rank leaves the world when `body` returns, whatever becomes of its handles.
 ///
 /// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it. When all have ended,
 /// the panic resumes here, or the error is returned with its rank ([`Error::Rank`]): that of the first rank that did not
