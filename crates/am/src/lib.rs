@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `builder`, `port`, `config`, `agreement` | registration; handles; configuration; check that all ranks agree |
 //! | `runtime`, `epoch` | the runtime as a reactor; epochs |
-//! | `context`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
+//! | `context`, `send_path`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
 //! | `handler`, `call`, `parcel`, `spawn` | kinds of messages and handlers |
 //! | `prefetching`, `interleaving` | handlers that prefetch; handling between items of the body |
 //! | `routing/` | rook, grid, hypercube, clusters |
@@ -43,6 +43,7 @@ mod prefetching;
 mod reduction;
 mod routing;
 mod runtime;
+mod send_path;
 mod spawn;
 mod statistics;
 mod tag;
@@ -53,9 +54,8 @@ mod type_channel;
 pub use builder::Builder;
 #[doc(hidden)]
 pub use builder::InjectedFault;
-pub use call::ContinuationId;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
-pub use context::Context;
+pub use context::{Context, ContinuationId};
 pub use epoch::Epoch;
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
