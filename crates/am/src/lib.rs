@@ -16,6 +16,7 @@
 //! | file | what |
 //! |---|---|
 //! | `builder`, `port`, `config`, `agreement` | registration; handles; configuration; check that all ranks agree |
+//! | `owner_messages` | the short form: one message type, one owner map, one handler |
 //! | `runtime`, `epoch` | the runtime as a reactor; epochs |
 //! | `context`, `send_path`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
 //! | `handler`, `call`, `parcel`, `spawn` | kinds of messages and handlers |
@@ -37,6 +38,7 @@ mod epoch;
 mod handler;
 mod interleaving;
 mod outgoing;
+mod owner_messages;
 mod parcel;
 mod port;
 mod prefetching;
@@ -57,6 +59,7 @@ pub use builder::InjectedFault;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
 pub use context::{Context, ContinuationId};
 pub use epoch::Epoch;
+pub use owner_messages::{OwnerContext, OwnerMessages, run, run_objects};
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
