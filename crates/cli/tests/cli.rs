@@ -311,6 +311,8 @@ fn the_examples_run_alone_and_as_ranks() {
         ("counters", "as they should"),
         ("particles", "rank 0: all 1000 particles are there"),
         ("grid", "rank 0: the heat of all cells is still 256"),
+        ("histogram", "rank 0: 100000 samples"),
+        ("word_count", "rank 0: 85 words, most often the 11, it 10, of 10, was 10, we 4, age 2, all 2, before 2, "),
         ("active", "rank 0: 10000 vertices in 8 components"),
         ("graph", "18728 components, of which the largest has 46803 vertices"),
     ];

@@ -141,6 +141,8 @@ fn functions_of(text: &str) -> Vec<String> {
                 break;
             }
         }
+        // Bounds may have arrows too.
+        let signature = signature.split("where").next().unwrap_or_default();
         if signature.rsplit_once("->").is_some_and(|(_, result)| result.contains("Result<")) {
             found.push(format!("{owner}{name}"));
         }
