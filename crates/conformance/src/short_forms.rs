@@ -12,6 +12,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("short-forms/messages-of-one-value", 1, messages_of_one_value),
     Case::new("short-forms/objects-as-messages", 1, messages_of_objects),
     Case::new("short-forms/objects-of-all-ranks", 1, collective_objects),
+    Case::new("short-forms/short-and-long-objects", 1, short_and_long_objects),
+    Case::new("short-forms/objects-that-are-missing", 1, missing_objects),
     Case::new("short-forms/exchanged-objects", 1, exchanged_objects),
     Case::new("short-forms/items-by-owner", 1, items_by_owner),
     Case::new("short-forms/shifts", 1, shifts),
@@ -91,7 +93,47 @@ fn collective_objects(comm: &Comm) -> Outcome {
         let is_root = me == root;
         check_eq!(comm.bcast_object(is_root.then(|| person(me)), root)?, person(root), "bcast from {root}");
         check_eq!(comm.gather_objects(&person(me), root)?, is_root.then(|| all.clone()), "gather to {root}");
+        check_eq!(comm.scatter_objects(if is_root { &all } else { &[] }, root)?, person(me), "scatter from {root}");
     }
+    Ok(())
+}
+
+/// Objects that travel with their lengths, others that need a second operation, and both in one call.
+fn short_and_long_objects(comm: &Comm) -> Outcome {
+    let (me, size, root) = (comm.rank(), comm.size(), comm.size() - 1);
+    let is_root = me == root;
+    // 502 bytes and their length in two are the longest object in its head.
+    for len in [0, 1, 400, 500, 501, 502, 503, 504, 511, 512, 513, 1000, 5000, 300_000] {
+        for every in [1, 2, size] {
+            let text = |rank: usize| "x".repeat(if rank.is_multiple_of(every) { len } else { rank });
+            let all: Vec<String> = (0..size).map(text).collect();
+            let what = format!("{len} bytes of one in {every} ranks");
+            check_eq!(comm.allgather_objects(&text(me))?, all, "allgather, {what}");
+            check_eq!(comm.gather_objects(&text(me), root)?, is_root.then(|| all.clone()), "gather, {what}");
+            check_eq!(comm.scatter_objects(if is_root { &all } else { &[] }, root)?, text(me), "scatter, {what}");
+            check_eq!(comm.bcast_object(is_root.then(|| text(0)), root)?, text(0), "bcast, {what}");
+        }
+    }
+    Ok(())
+}
+
+/// Refused on one rank; the others learn of it, and all go on.
+fn missing_objects(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    for given in [0, size - 1, size + 1] {
+        let objects = vec![person(3); if me == 0 { given } else { 0 }];
+        let result = comm.scatter_objects(&objects, 0).map(drop);
+        if me == 0 {
+            let refusal = Error::BadLength { what: "the list of objects", got: given, expected: size };
+            check_eq!(result, Err(refusal), "scatter of {given} objects on the root");
+        } else {
+            check!(matches!(result, Err(Error::Aborted { .. })), "scatter of {given} objects: {result:?}");
+        }
+        check_eq!(comm.allreduce_one(1, Sum)?, size as i32, "the operation after a scatter of {given} objects");
+    }
+    let no_root = comm.gather_objects(&person(me), size).map(drop);
+    check_eq!(no_root, Err(Error::BadRank { rank: size, size }), "gather to a rank that does not exist");
+    check_eq!(comm.allreduce_one(1, Sum)?, size as i32, "the operation after a gather to no rank");
     Ok(())
 }
 
@@ -167,6 +209,8 @@ fn unserializable(comm: &Comm) -> Outcome {
     };
     check("bcast", comm.bcast_object((me == failing).then(object), failing).map(drop))?;
     check("gather", comm.gather_objects(&object(), 0).map(drop))?;
+    let objects: Vec<Fragile> = (0..if me == failing { size } else { 0 }).map(|_| object()).collect();
+    check("scatter", comm.scatter_objects(&objects, failing).map(drop))?;
     check("allgather", comm.allgather_objects(&object()).map(drop))?;
     check("exchange", comm.exchange_objects([(failing, object())]).map(drop))?;
     let missing = comm.bcast_object::<Person>(None, failing).map(drop);
