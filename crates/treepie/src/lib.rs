@@ -50,6 +50,7 @@ pub use treepie_sparse::{Pattern, Received, SparseExchange};
 /// The items most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::am::{Context, Port};
+    pub use crate::graph::Graph;
     pub use crate::{
         ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, DistGraph, HugeArray, MatchedMessage, Max, MaxLoc,
         Min, MinLoc, Or, Pattern, PersistentCollective, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,

@@ -1,7 +1,8 @@
 //! One graph, searched from the same roots with each protocol: the same program on real and on simulated ranks.
 
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch};
 use treepie::graph::generate::Balanced;
-use treepie::graph::{self, BuildOptions, Graph, bfs};
+use treepie::graph::{self, BuildOptions, Graph};
 use treepie::simulate::{Options, simulate_with};
 use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
@@ -75,13 +76,12 @@ impl Study<'_> {
     fn search(&self, world: &Comm) -> graph::Result<StudyResult> {
         let probability = (self.degree as f64 / self.vertices as f64).min(1.0);
         let balanced = Balanced::new(self.ranks.into(), self.vertices, probability, self.remote)?;
-        let graph: Graph = Graph::build(world, &balanced, &BuildOptions::default())?;
-        let worlds =
-            self.protocols.iter().map(|id| world.with_algorithm(id)).collect::<treepie::Result<Vec<Comm>>>()?;
-        let mut searches: Vec<_> = worlds
-            .iter()
-            .map(|world| bfs::sparse_exchange::SparseExchangeBfs::<u32, u64>::new(world, &graph))
-            .collect();
+        let graph = Graph::build(world, &balanced, &BuildOptions::default())?;
+        let search = |id: &String| {
+            let (method, protocol) = (Some(BfsMethod::SparseExchange), Some(id.clone()));
+            BfsSearch::<(), u64>::new(&graph, &BfsOptions { method, protocol, ..BfsOptions::default() })
+        };
+        let mut searches = self.protocols.iter().map(search).collect::<graph::Result<Vec<_>>>()?;
         let mut result = StudyResult { seconds: vec![Vec::new(); searches.len()], levels: 0 };
         // The first turn is a warm-up, which a simulation does not need.
         let first = u64::from(self.simulated.is_some());
@@ -94,7 +94,7 @@ impl Study<'_> {
                 let start = world.now();
                 let labels = search.run(root)?;
                 let time = world.allreduce(&[(world.now() - start).as_secs_f64()], Max)?[0];
-                let summary = bfs::summarize(world, &graph, labels)?;
+                let summary = BfsResult::new(&graph, root, labels)?.summary()?;
                 if first_summary.get_or_insert_with(|| summary.clone()) != &summary {
                     return Err(graph::Error::Verification(format!("protocols find different levels from {root}")));
                 }

@@ -17,7 +17,17 @@ const LOCAL: &[(&str, &[&str])] = &[
         &["Comm::with_algorithm", "Comm::with_network", "check_environment", "treepie::requested_engine"],
     ),
     ("they convert objects to bytes and back", &["encode", "decode"]),
-    ("they allocate memory", &["graph::bitmap::Bitmap::try_new"]),
+    (
+        "they allocate memory",
+        &[
+            "graph::bitmap::Bitmap::try_new",
+            "graph::bfs::result::BfsResult::new",
+            "graph::betweenness::Betweenness::scores",
+            "graph::property_map::PropertyMap::new",
+            "graph::scc::SccSearch::into_components",
+            "graph::sssp::DeltaStepping::distances",
+        ],
+    ),
     (
         "they start worlds: tests/termination.rs, faults.rs and leaked_handles.rs test how these end",
         &[
