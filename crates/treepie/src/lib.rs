@@ -54,7 +54,7 @@ pub mod prelude {
     pub use crate::{
         ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, DistGraph, HugeArray, MatchedMessage, Max, MaxLoc,
         Min, MinLoc, Or, Pattern, PersistentCollective, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,
-        SparseExchange, SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, Zeroable, commutative,
+        SparseExchange, SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, Zeroable, am, commutative,
         dims_create, wait_all, wait_any, wait_some,
     };
 }
