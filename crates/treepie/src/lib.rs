@@ -68,6 +68,8 @@ mod book {
     struct GettingStarted;
     #[doc = include_str!("../../../docs/your-project.md")]
     struct YourProject;
+    #[doc = include_str!("../../../docs/tasks.md")]
+    struct Tasks;
     #[doc = include_str!("../../../docs/messages.md")]
     struct Messages;
     #[doc = include_str!("../../../docs/windows.md")]
