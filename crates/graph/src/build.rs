@@ -3,9 +3,10 @@
 //! An arc is one active message to the owner of its source. Rows are then sorted, so the graph depends neither on which
 //! rank read an edge nor on the order in which messages arrive.
 
+mod options;
 mod sorted_input;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use treepie_am::{ActiveMessages, Epoch, Port};
 use treepie_base::memory::{collected, with_capacity};
@@ -18,68 +19,11 @@ use crate::graph::Graph;
 use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
 use crate::{
-    Bitmap, Distribution, Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, GhostPolicy, LocalView, Orientation, Result,
-    VertexLayout, WeightKind, directory, partition,
+    Bitmap, Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, LocalView, Orientation, Result, VertexLayout, WeightKind,
+    directory, partition,
 };
 
-/// How a graph is built from edges.
-#[derive(Clone, Debug)]
-pub struct BuildOptions {
-    /// Each edge becomes two arcs, one in each direction, even if its source is directed.
-    pub symmetrize: bool,
-    /// Each edge becomes one arc, even if its source is undirected.
-    pub directed: bool,
-    /// Parallel arcs are removed; the lightest remains.
-    pub dedupe: bool,
-    /// Self-loops are removed.
-    pub drop_self_loops: bool,
-    /// How vertices are distributed over ranks.
-    pub distribution: Distribution,
-    /// A partition file instead: line v has the part, counted from 0, of vertex v. Rank p modulo the number of ranks
-    /// owns part p.
-    pub partition_file: Option<PathBuf>,
-    /// Which remote vertices each rank holds values of.
-    pub ghost_policy: GhostPolicy,
-    /// Directed graphs also store in-edges, which some algorithms need.
-    pub store_in_edges: bool,
-    /// The degree from which the out-edges of a vertex are distributed over ranks ([`Hubs`](crate::Hubs)); in-edges are
-    /// not.
-    pub hub_degree: Option<u64>,
-}
-
-impl Default for BuildOptions {
-    /// All edges as they are, in blocks, with in-edges.
-    fn default() -> Self {
-        Self {
-            symmetrize: false,
-            directed: false,
-            dedupe: false,
-            drop_self_loops: false,
-            distribution: Distribution::default(),
-            partition_file: None,
-            ghost_policy: GhostPolicy::default(),
-            store_in_edges: true,
-            hub_degree: None,
-        }
-    }
-}
-
-impl BuildOptions {
-    /// Whether each edge of a source becomes two arcs, and whether the graph is then symmetric.
-    fn directions(&self, orientation: Orientation) -> (bool, bool) {
-        match orientation {
-            Orientation::Directed => (self.symmetrize, self.symmetrize),
-            Orientation::Undirected => (!self.directed, !self.directed),
-            // `dedupe` and `drop_self_loops` remove the same arcs in both directions.
-            Orientation::Symmetric => (false, true),
-        }
-    }
-
-    /// Whether the graph is symmetric, if its edges have this orientation.
-    pub fn makes_symmetric(&self, edges: Orientation) -> bool {
-        self.directions(edges).1
-    }
-}
+pub use options::BuildOptions;
 
 /// The bits of a weight of an edge.
 fn weight_bits<W: EdgeWeight>(weight: f64) -> Result<u32> {
@@ -240,7 +184,7 @@ impl<W: EdgeWeight> Graph<W> {
             "threads" if comm.rank() > 0 => {}
             _ => trim_heap(),
         }
-        Ok(Self::new(comm.clone(), layout, view, out_edges, in_edges, hubs, symmetric, num_arcs))
+        Ok(Self { comm: comm.clone(), layout, view, out_edges, in_edges, hubs, symmetric, num_arcs })
     }
 }
 
@@ -435,6 +379,7 @@ impl EdgeSource for BufferedEdges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Distribution;
 
     #[test]
     fn no_rank_has_more_vertices_than_the_bound() {

@@ -15,32 +15,18 @@ use crate::{Bitmap, EdgeWeight, Error, LocalView, Result, VertexLayout};
 /// input; on its owner a vertex has a local index from 0 to `num_local() - 1`.
 #[derive(Debug)]
 pub struct Graph<W = ()> {
-    comm: Comm,
-    layout: VertexLayout,
-    view: LocalView,
-    out_edges: Csr<W>,
+    pub(crate) comm: Comm,
+    pub(crate) layout: VertexLayout,
+    pub(crate) view: LocalView,
+    pub(crate) out_edges: Csr<W>,
     /// In-edges, if the graph is directed and was built with them.
-    in_edges: Option<Csr<W>>,
-    hubs: Hubs<W>,
-    symmetric: bool,
-    num_arcs: u64,
+    pub(crate) in_edges: Option<Csr<W>>,
+    pub(crate) hubs: Hubs<W>,
+    pub(crate) symmetric: bool,
+    pub(crate) num_arcs: u64,
 }
 
 impl<W: EdgeWeight> Graph<W> {
-    #[allow(clippy::too_many_arguments, reason = "each is a field")]
-    pub(crate) fn new(
-        comm: Comm,
-        layout: VertexLayout,
-        view: LocalView,
-        out_edges: Csr<W>,
-        in_edges: Option<Csr<W>>,
-        hubs: Hubs<W>,
-        symmetric: bool,
-        num_arcs: u64,
-    ) -> Self {
-        Self { comm, layout, view, out_edges, in_edges, hubs, symmetric, num_arcs }
-    }
-
     /// The communicator of the ranks that it is distributed over.
     #[inline]
     pub fn comm(&self) -> &Comm {

@@ -2,6 +2,7 @@
 //! the simulator with random message delays.
 
 mod listed;
+mod methods;
 mod serial;
 mod worlds;
 

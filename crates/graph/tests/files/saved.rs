@@ -213,3 +213,31 @@ fn what_cannot_be_saved_leaves_nothing() {
     assert!(directory.ends_with("directory.tpg: is a directory"), "{directory}");
     assert_eq!(scratch.file_names(), ["directory.tpg"]);
 }
+
+/// Text files and saved graphs by their extension, with and without weights; values by the ids of the file.
+#[test]
+fn files_are_read_by_their_extension() {
+    let scratch = Scratch::new("extension");
+    let (text, saved) = (scratch.0.join("friends.txt"), scratch.0.join("friends.tpg"));
+    fs::write(&text, "# ids with gaps\n10 20 2.5\n20 30 1\n30 10 0.25\n7 8 1\n").unwrap();
+    for ranks in [1, 2, 3, 8] {
+        launch(ranks, |comm| {
+            let options = BuildOptions { symmetrize: true, ..BuildOptions::default() };
+            let graph = Graph::read_with(&comm, &text, &options).unwrap();
+            let bfs = graph.bfs(10).unwrap();
+            assert_eq!([10, 20, 30, 7].map(|id| bfs.levels.get(id).unwrap()), [0, 1, 1, u32::MAX]);
+            assert_eq!(graph.components().unwrap().summary().unwrap().components, 2);
+            assert_eq!(bfs.levels.get(9).unwrap_err().to_string(), "there is no vertex 9 among the 5 vertices");
+            let roads = Graph::<f32>::read_weighted(&comm, &text, &options).unwrap();
+            roads.save(&saved).unwrap();
+            let again = Graph::<f32>::read_weighted(&comm, &saved, &BuildOptions::default()).unwrap();
+            for distances in [roads.sssp(10).unwrap().distances, again.sssp(10).unwrap().distances] {
+                assert_eq!([20, 30, 8].map(|id| distances.get(id).unwrap()), [1.25, 0.25, f32::INFINITY]);
+            }
+            let directed = Graph::read(&comm, &text).unwrap();
+            assert_eq!((directed.num_arcs(), directed.is_symmetric()), (4, false));
+            let missing = Graph::read(&comm, scratch.0.join("none.txt")).unwrap_err().to_string();
+            assert!(missing.contains("none.txt: No such file"), "{missing}");
+        });
+    }
+}
