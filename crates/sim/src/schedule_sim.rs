@@ -1,17 +1,15 @@
 //! Simulates a schedule on a machine, every message as events, without data.
 //!
-//! A rank takes a few words: its position in its phase, and for each open lane the round and its pending operations.
-//! The operations of a round are emitted when it begins, into memory that all ranks share, and not stored; so a million
-//! ranks fit into memory.
+//! A rank takes a few words: its [`Cursor`](treepie_schedule::Cursor), which tells what rounds can start, and for each
+//! open lane the pending operations of its round. The operations of a round are emitted when it begins, into memory
+//! that all ranks share, and not stored; so a million ranks fit into memory.
 //!
-//! A round begins when the previous round of its lane has ended. Its operations start in the listed order: sends begin,
-//! receives are posted, copies and reductions take the CPU. The k-th message of a pair in a lane matches the k-th
-//! receive there. A received message is combined, if at all, after its receive completes. The round ends when all its
-//! operations have completed.
+//! The operations of a round start in the listed order: sends begin, receives are posted, copies and reductions take
+//! the CPU. The k-th message of a pair in a lane matches the k-th receive there. A received message is combined, if at
+//! all, after its receive completes. The round ends when all its operations have completed.
 
 mod lengths;
 mod matching;
-mod rank;
 mod round;
 mod simulator;
 
@@ -148,11 +146,5 @@ fn build_machine(workload: Workload<'_>, network: &Network, settings: &Settings)
 
 /// The maximum number of concurrent lanes of a phase: the ports that a rank drives.
 pub(crate) fn max_concurrent_lanes(schedule: &dyn Schedule) -> u32 {
-    (0..schedule.phases())
-        .map(|phase| {
-            let shape = schedule.phase(phase);
-            shape.lanes.min(shape.window.max(1))
-        })
-        .max()
-        .unwrap_or(0)
+    (0..schedule.phases()).map(|phase| schedule.phase(phase).max_open_lanes()).max().unwrap_or(0)
 }
