@@ -1,5 +1,7 @@
 //! Programs in virtual time, on a simulated machine.
 
+use std::rc::Rc;
+
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
@@ -44,12 +46,11 @@ pub fn simulate_with<R>(
     // The simulated network overrides that of the environment.
     crate::environment::check(None)?;
     crate::environment::warn();
-    // Collective algorithms are selected for the network, as with `Comm::with_network`.
-    let network_text = network.to_string();
+    let shared_network = Rc::new(network.clone());
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric);
         // The engine finalizes a rank whose function has returned, even if handles live on.
-        body(world.with_network(&network_text).unwrap_or(world))
+        body(world.on_network(shared_network.clone()).expect("the network has the ranks of its world"))
     });
     simulated.map_err(|error| Error::Engine(error.to_string()))
 }
