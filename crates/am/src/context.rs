@@ -12,6 +12,7 @@ use treepie_base::{Error, Rank};
 use crate::cache_sampling::BodyClock;
 use crate::call::Continuations;
 use crate::coalescing::MAX_BUFFER_BYTES;
+use crate::injected_fault::{FaultInjection, InjectedFault};
 use crate::outgoing::{Outgoing, QueuedBuffer};
 use crate::port::{Port, Target};
 use crate::reduction::CacheOutcome;
@@ -55,8 +56,7 @@ pub struct Context<S> {
     /// The message type of spawned closures.
     pub(crate) spawn_type: Option<usize>,
     pub(crate) trace: Option<Box<Trace>>,
-    /// Injected fault: caches are not flushed.
-    pub(crate) skip_cache_flush: bool,
+    pub(crate) faults: FaultInjection,
     /// Work already charged to the simulation.
     charged_work: u64,
 }
@@ -101,7 +101,7 @@ impl<S> Context<S> {
             continuations: Continuations::default(),
             spawn_type: None,
             trace: None,
-            skip_cache_flush: false,
+            faults: FaultInjection::default(),
             charged_work: 0,
         }
     }
@@ -310,7 +310,7 @@ impl<S> Context<S> {
     /// Flushes all caches and buffers. Returns whether there were any messages.
     pub(crate) fn flush(&mut self) -> bool {
         for index in 0..self.channels.len() {
-            if !self.channels[index].dirty_caches.is_empty() && !self.skip_cache_flush {
+            if !self.channels[index].dirty_caches.is_empty() && !self.faults.is(InjectedFault::UnflushedCaches) {
                 self.flush_caches(index);
             }
         }

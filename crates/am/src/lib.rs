@@ -35,6 +35,7 @@ mod config;
 mod context;
 mod epoch;
 mod handler;
+mod injected_fault;
 mod interleaving;
 mod outgoing;
 mod parcel;
@@ -51,12 +52,12 @@ mod trace;
 mod type_channel;
 
 pub use builder::Builder;
-#[doc(hidden)]
-pub use builder::InjectedFault;
 pub use call::ContinuationId;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
 pub use context::Context;
 pub use epoch::Epoch;
+#[cfg(feature = "fault-injection")]
+pub use injected_fault::InjectedFault;
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};

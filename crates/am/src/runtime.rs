@@ -8,7 +8,7 @@ use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::builder::{Builder, InjectedFault};
+use crate::builder::Builder;
 use crate::config::Style;
 use crate::context::{Context, LocalBuffer};
 use crate::epoch::Epoch;
@@ -142,21 +142,13 @@ pub(crate) struct RuntimeState<S> {
     /// Buffers of the next round, from ranks that know before this one that this round is over: source, tag and body.
     /// Handled or forwarded now, they would cause sends in a round that is over for other ranks.
     early: Vec<(u32, u32, Vec<u8>)>,
-    pub(crate) injected_fault: Option<InjectedFault>,
-    /// Injected fault: buffers sent and not counted.
-    uncounted_sends: u64,
 }
 
 /// Local buffers handled before the next poll of the engine.
 const LOCAL_BUFFERS_PER_POLL: usize = 16;
 
 impl<S> RuntimeState<S> {
-    pub(crate) fn new(
-        handlers: Vec<Handler<S>>,
-        mut context: Context<S>,
-        detector: TerminationDetector,
-        injected_fault: Option<InjectedFault>,
-    ) -> Self {
+    pub(crate) fn new(handlers: Vec<Handler<S>>, mut context: Context<S>, detector: TerminationDetector) -> Self {
         // A trace shows whole buffers.
         let is_traced = context.trace.is_some();
         for (channel, handler) in context.channels.iter_mut().zip(&handlers) {
@@ -177,8 +169,6 @@ impl<S> RuntimeState<S> {
             may_interleave: false,
             interleaved: None,
             early: Vec::new(),
-            injected_fault,
-            uncounted_sends: 0,
         }
     }
 
@@ -186,7 +176,8 @@ impl<S> RuntimeState<S> {
     pub(crate) fn begin(&mut self) {
         self.detector.begin();
         let ended = self.final_sum.take().is_some();
-        (self.sent, self.received, self.round_is_over, self.uncounted_sends) = (0, 0, false, 0);
+        (self.sent, self.received, self.round_is_over) = (0, 0, false);
+        self.context.faults.take_uncounted_sends();
         self.may_interleave = false;
         self.context.clock.update(None);
         (self.context.sum, self.context.round, self.context.error) = (0, 0, None);
@@ -318,7 +309,7 @@ impl<S> RuntimeState<S> {
         let deferred = self.context.channels.iter().map(|channel| channel.deferred.len() as u64).sum();
         let Self { sent, received, .. } = *self;
         self.detector.report(RankReport { sent, received, deferred, sum: self.context.sum });
-        self.sent += std::mem::take(&mut self.uncounted_sends);
+        self.sent += self.context.faults.take_uncounted_sends();
         self.poll_detector();
         false
     }
@@ -363,10 +354,9 @@ pub(crate) struct EpochReactor<'a, S> {
 
 impl<S> Reactor for EpochReactor<'_, S> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let RuntimeState { context, detector, sent, uncounted_sends, injected_fault, .. } = &mut *self.runtime;
+        let RuntimeState { context, detector, sent, .. } = &mut *self.runtime;
         if let Some((to, buffer)) = context.outgoing.pop() {
-            let count = if *injected_fault == Some(InjectedFault::LateSendCount) { uncounted_sends } else { sent };
-            *count += 1;
+            *context.faults.send_counter(sent) += 1;
             let transmit = Transmit::new(to, buffer.tag, Bytes::from(buffer.data));
             return Some(if detector.is_synchronous() { transmit.synchronous() } else { transmit });
         }
