@@ -11,87 +11,23 @@
 mod lengths;
 mod matching;
 mod round;
+mod sim_result;
 mod simulator;
+mod workload;
 
-use treepie_schedule::{BlockLayouts, Schedule};
+use treepie_schedule::Schedule;
 use treepie_topology::Network;
 
 use crate::costs::Settings;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::symmetric::SymmetryGroup;
-use crate::time::{Time, to_micros};
 use crate::trace::SimTrace;
 
 pub(crate) use lengths::PartLengths;
+pub use sim_result::SimResult;
 use simulator::ScheduleSimulator;
-
-/// Block sizes. A message must be as long as the receive that it matches.
-#[derive(Clone, Debug)]
-pub enum BlockSizes {
-    /// The same layouts for all ranks.
-    Shared(BlockLayouts),
-    /// Layouts of each rank.
-    PerRank(Vec<BlockLayouts>),
-}
-
-impl BlockSizes {
-    /// The layouts of a rank.
-    #[inline]
-    pub fn layouts(&self, rank: u32) -> &BlockLayouts {
-        match self {
-            BlockSizes::Shared(layouts) => layouts,
-            BlockSizes::PerRank(layouts) => &layouts[rank as usize],
-        }
-    }
-}
-
-/// What to simulate: a schedule with its block sizes.
-#[derive(Clone, Copy)]
-pub struct Workload<'a> {
-    /// The schedule.
-    pub schedule: &'a dyn Schedule,
-    /// Its block sizes in elements.
-    pub sizes: &'a BlockSizes,
-    /// Bytes per element.
-    pub element: u64,
-}
-
-/// Result of a simulated schedule.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SimResult {
-    /// When the last rank completed.
-    pub makespan: Time,
-    /// When the first rank completed.
-    pub first_completion: Time,
-    /// Messages of all ranks.
-    pub messages: u64,
-    /// Bytes of all messages.
-    pub bytes: u64,
-    /// Three per message: sent, arrived, received.
-    pub events: u64,
-    /// Processed entries of the event queue.
-    pub processed_events: u64,
-    /// The link with the most bytes relative to its capacity, and its bytes, where links are simulated.
-    pub busiest_link: Option<(u32, u64)>,
-    /// Maximum number of messages in flight.
-    pub max_in_flight: u64,
-    /// Bytes of memory in use, without the schedule, the trace, and the sequence numbers of in-order delivery.
-    pub memory: usize,
-    /// Part of it for ranks and their lanes.
-    pub memory_ranks: usize,
-    /// Part of it for links.
-    pub memory_links: usize,
-    /// Part of it for messages in flight.
-    pub memory_in_flight: usize,
-}
-
-impl SimResult {
-    /// The makespan in microseconds.
-    pub fn micros(&self) -> f64 {
-        to_micros(self.makespan)
-    }
-}
+pub use workload::{BlockSizes, Workload};
 
 /// Simulates a schedule.
 pub fn simulate_schedule(workload: Workload<'_>, network: &Network, settings: &Settings) -> Result<SimResult> {

@@ -6,19 +6,9 @@ use treepie_schedule::cursor::StartedRound;
 use treepie_schedule::{BlockRange, ScheduleOp};
 
 use super::matching::{PostedRecv, SimMatchKey};
-use super::simulator::{COMBINE, PHASE_RELEASED, ScheduleSimulator};
+use super::simulator::{ActiveRound, COMBINE, PHASE_RELEASED, ScheduleSimulator};
 use crate::machine::SimMessage;
 use crate::time::Time;
-
-/// The running round of an open lane.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ActiveRound {
-    pub(super) rank: u32,
-    /// Operations whose completion is not known in advance: receives, and sends on shared links.
-    pending: u32,
-    /// Latest known completion of the other operations.
-    known_completion: Time,
-}
 
 impl ScheduleSimulator<'_> {
     /// Begins a round, and ends it if it takes no time.

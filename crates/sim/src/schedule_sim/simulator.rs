@@ -5,9 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use treepie_schedule::{Cursor, OpenLanes, PhaseEnd, RoundList};
 use treepie_topology::TieBreak;
 
+use super::lengths::PartLengths;
 use super::matching::{MatchTable, SimMatchKey};
-use super::round::ActiveRound;
-use super::{PartLengths, SimResult, Workload};
+use super::sim_result::SimResult;
+use super::workload::Workload;
 use crate::error::{Error, Result};
 use crate::machine::{Machine, MemoryUsage, SimEvent, SimEventKind};
 use crate::slab::Slab;
@@ -35,6 +36,16 @@ impl PhaseState {
     pub(super) fn tie(&self, lane: u32) -> TieBreak {
         if self.ties.len() == 1 { self.ties[0] } else { self.ties[lane as usize] }
     }
+}
+
+/// The running round of an open lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ActiveRound {
+    pub(super) rank: u32,
+    /// Operations whose completion is not known in advance: receives, and sends on shared links.
+    pub(super) pending: u32,
+    /// Latest known completion of the other operations.
+    pub(super) known_completion: Time,
 }
 
 pub(super) struct ScheduleSimulator<'a> {
