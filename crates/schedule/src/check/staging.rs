@@ -1,6 +1,6 @@
 //! The memory needed for received operands.
 
-use super::ScheduleLocation;
+use super::error::ScheduleLocation;
 use crate::schedule::Schedule;
 
 /// Elements of operands that a rank has received but not yet combined.

@@ -4,16 +4,37 @@ mod verdict;
 
 use super::batches::check_batch_invariance;
 use super::contract;
+use super::error::{ScheduleError, ScheduleLocation};
 use super::memory::{Access, ElementRange, Memory, out_of_bounds_block};
 use super::op_access::{OpAccess, block_of, buf_name, describe, op_access};
 use super::staging::Staging;
 use super::value::{CombineError, Contributions, RankSet, SymbolicValue};
-use super::{CheckOptions, CheckReport, ScheduleError, ScheduleLocation};
 use crate::cursor::StartedRound;
 use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::{BlockRange, Buf, OperandSide, ScheduleOp};
 use crate::reader::ScheduleReader;
 use crate::schedule::Schedule;
+
+/// Options of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Buffers alias where the operation's in-place form lets them.
+    pub in_place: bool,
+}
+
+/// Properties of a correct schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Contributions are combined in rank order, so the operator need not commute.
+    pub rank_ordered: bool,
+    /// For an allreduce: all ranks combine each element in the same order, so rounding gives identical results. True
+    /// for other operations.
+    pub identical_results: bool,
+    /// Messages of all ranks.
+    pub messages: u64,
+    /// The maximum number of elements of received operands that a rank has to buffer.
+    pub staging: usize,
+}
 
 /// A range of a vector of its round.
 type Span = (u32, u32);
