@@ -11,9 +11,8 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::candidates::candidates;
-use super::cost::{Candidate, SlotCapacities, Transport, TransportCosts};
+use super::cost::{Candidate, SharedTransport, SlotCapacities, Transport, TransportCosts};
 use super::on_network;
-use super::segment_schedule::SharedTransport;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use super::{BlockCounts, CollectiveCall};
 use crate::comm::Comm;
@@ -108,11 +107,6 @@ fn parse_list(text: &str) -> Vec<String> {
         }
         ids
     })
-}
-
-pub(crate) fn log_choices() -> bool {
-    static LOG: OnceLock<bool> = OnceLock::new();
-    *LOG.get_or_init(|| environment::log_choices().unwrap_or(false))
 }
 
 impl Comm {
@@ -219,7 +213,7 @@ impl Comm {
             }
             None => self.cheapest(&request, bytes, slots),
         };
-        if log_choices() && self.rank() == 0 {
+        if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
         }
