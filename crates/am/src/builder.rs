@@ -14,6 +14,7 @@ use crate::call;
 use crate::config::Config;
 use crate::context::{Context, ContinuationId};
 use crate::handler::{self, Handler};
+use crate::injected_fault::FaultInjection;
 use crate::parcel;
 use crate::port::{Call, MessageType, Parcel, Port, Target};
 use crate::prefetching;
@@ -51,22 +52,8 @@ pub struct Builder<S> {
     memory_limit: usize,
     trace: bool,
     spawn_type: Option<usize>,
-    injected_fault: Option<InjectedFault>,
+    faults: FaultInjection,
     error: Option<Error>,
-}
-
-/// Faults that tests inject, to check that they are found.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectedFault {
-    /// A buffer is counted some time after it was sent.
-    LateSendCount,
-    /// Caches are not flushed at the end.
-    UnflushedCaches,
-    /// Termination is concluded from one wave.
-    SingleWave,
-    /// Messages do not carry the number of their epoch.
-    UntaggedEpochs,
 }
 
 /// Default bytes of queued sends above which bodies are throttled.
@@ -89,7 +76,7 @@ impl<S> Builder<S> {
             memory_limit: DEFAULT_MEMORY_LIMIT,
             trace: false,
             spawn_type: None,
-            injected_fault: None,
+            faults: FaultInjection::default(),
             error: None,
         }
     }
@@ -338,9 +325,10 @@ impl<S> Builder<S> {
         self.trace = enabled;
     }
 
-    #[doc(hidden)]
-    pub fn inject_fault(&mut self, fault: InjectedFault) {
-        self.injected_fault = Some(fault);
+    /// Injects a fault, which tests must find.
+    #[cfg(feature = "fault-injection")]
+    pub fn inject_fault(&mut self, fault: crate::InjectedFault) {
+        self.faults.fault = Some(fault);
     }
 
     /// What must be the same on all ranks, one entry per type.
@@ -392,7 +380,7 @@ impl<S> Builder<S> {
             trace.begin_at(self.comm.now());
             context.sends.trace = Some(trace);
         }
-        context.sends.skip_cache_flush = self.injected_fault == Some(InjectedFault::UnflushedCaches);
+        context.sends.faults = self.faults;
         let capabilities = self.comm.capabilities();
         let has_ordered_barrier = capabilities.barrier && capabilities.barrier_flushes;
         let mut detector = match self.detector {
@@ -407,10 +395,10 @@ impl<S> Builder<S> {
             }
         };
         if let TerminationDetector::FourCounter(four_counter) = &mut detector {
-            four_counter.skip_second_wave = self.injected_fault == Some(InjectedFault::SingleWave);
+            four_counter.faults = self.faults;
         }
         let handlers = self.types.into_iter().map(|registered| registered.handler.expect("checked above")).collect();
-        let runtime = RuntimeState::new(handlers, context, detector, self.injected_fault);
+        let runtime = RuntimeState::new(handlers, context, detector);
         Ok(ActiveMessages::new(self.comm, runtime, self.memory_limit))
     }
 

@@ -6,7 +6,6 @@ use treepie_base::{Error, Result};
 use treepie_comm::Comm;
 use treepie_comm::protocol::ProtocolRun;
 
-use crate::builder::InjectedFault;
 use crate::context::Context;
 use crate::interleaving::{CATCH_UP, CHUNK};
 use crate::runtime::{ActiveMessages, EpochReactor};
@@ -123,9 +122,13 @@ impl<'a, S> Epoch<'a, S> {
         }
         let is_recorded = name.is_some() || runtime.context.sends.trace.is_some();
         let record = is_recorded.then(|| (name.unwrap_or_else(|| num_epochs.to_string()), now));
-        let untagged = runtime.injected_fault == Some(InjectedFault::UntaggedEpochs);
+        #[cfg(feature = "fault-injection")]
+        let is_untagged = runtime.context.sends.faults.is(crate::InjectedFault::UntaggedEpochs);
         let reactor = EpochReactor { runtime, state };
-        let run = if untagged { comm.begin_untagged(reactor, ALIGN)? } else { comm.begin_protocol(reactor, ALIGN)? };
+        #[cfg(feature = "fault-injection")]
+        let run = if is_untagged { comm.begin_untagged(reactor, ALIGN)? } else { comm.begin_protocol(reactor, ALIGN)? };
+        #[cfg(not(feature = "fault-injection"))]
+        let run = comm.begin_protocol(reactor, ALIGN)?;
         let pace = PollPacing {
             items_per_poll: ITEMS_PER_POLL.0,
             is_long: false,

@@ -36,6 +36,7 @@ mod config;
 mod context;
 mod epoch;
 mod handler;
+mod injected_fault;
 mod interleaving;
 mod outgoing;
 mod owner_messages;
@@ -54,11 +55,11 @@ mod trace;
 mod type_channel;
 
 pub use builder::Builder;
-#[doc(hidden)]
-pub use builder::InjectedFault;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
 pub use context::{Context, ContinuationId};
 pub use epoch::Epoch;
+#[cfg(feature = "fault-injection")]
+pub use injected_fault::InjectedFault;
 pub use owner_messages::{OwnerContext, OwnerMessages, run, run_objects};
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;

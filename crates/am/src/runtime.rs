@@ -8,7 +8,6 @@ use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::builder::InjectedFault;
 use crate::config::Style;
 use crate::context::Context;
 use crate::handler::{Batch, Handler, Handlers};
@@ -104,21 +103,13 @@ pub(crate) struct RuntimeState<S> {
     /// Buffers of the next round, from ranks that know before this one that this round is over: source, tag and body.
     /// Handled or forwarded now, they would cause sends in a round that is over for other ranks.
     early: Vec<(u32, u32, Vec<u8>)>,
-    pub(crate) injected_fault: Option<InjectedFault>,
-    /// Injected fault: buffers sent and not counted.
-    uncounted_sends: u64,
 }
 
 /// Local buffers handled before the next poll of the engine.
 const LOCAL_BUFFERS_PER_POLL: usize = 16;
 
 impl<S> RuntimeState<S> {
-    pub(crate) fn new(
-        handlers: Vec<Handler<S>>,
-        mut context: Context<S>,
-        detector: TerminationDetector,
-        injected_fault: Option<InjectedFault>,
-    ) -> Self {
+    pub(crate) fn new(handlers: Vec<Handler<S>>, mut context: Context<S>, detector: TerminationDetector) -> Self {
         // A trace shows whole buffers.
         let is_traced = context.sends.trace.is_some();
         for (channel, handler) in context.sends.channels.iter_mut().zip(&handlers) {
@@ -134,8 +125,6 @@ impl<S> RuntimeState<S> {
             round_is_over: false,
             interleaving: Interleaving::default(),
             early: Vec::new(),
-            injected_fault,
-            uncounted_sends: 0,
         }
     }
 
@@ -143,7 +132,8 @@ impl<S> RuntimeState<S> {
     pub(crate) fn begin(&mut self) {
         self.detector.begin();
         let ended = self.final_sum.take().is_some();
-        (self.sent, self.received, self.round_is_over, self.uncounted_sends) = (0, 0, false, 0);
+        (self.sent, self.received, self.round_is_over) = (0, 0, false);
+        self.context.sends.faults.take_uncounted_sends();
         self.interleaving.is_allowed = false;
         self.context.sends.clock.update(None);
         (self.context.sends.sum, self.context.sends.round, self.context.sends.error) = (0, 0, None);
@@ -279,7 +269,7 @@ impl<S> RuntimeState<S> {
         let deferred = self.context.sends.channels.iter().map(|channel| channel.deferred.len() as u64).sum();
         let Self { sent, received, .. } = *self;
         self.detector.report(RankReport { sent, received, deferred, sum: self.context.sends.sum });
-        self.sent += std::mem::take(&mut self.uncounted_sends);
+        self.sent += self.context.sends.faults.take_uncounted_sends();
         self.poll_detector();
         false
     }
@@ -305,10 +295,9 @@ pub(crate) struct EpochReactor<'a, S> {
 
 impl<S> Reactor for EpochReactor<'_, S> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let RuntimeState { context, detector, sent, uncounted_sends, injected_fault, .. } = &mut *self.runtime;
+        let RuntimeState { context, detector, sent, .. } = &mut *self.runtime;
         if let Some((to, buffer)) = context.sends.outgoing.pop() {
-            let count = if *injected_fault == Some(InjectedFault::LateSendCount) { uncounted_sends } else { sent };
-            *count += 1;
+            *context.sends.faults.send_counter(sent) += 1;
             let transmit = Transmit::new(to, buffer.tag, Bytes::from(buffer.data));
             return Some(if detector.is_synchronous() { transmit.synchronous() } else { transmit });
         }

@@ -11,6 +11,7 @@ use treepie_base::{Error, Rank};
 
 use crate::cache_sampling::BodyClock;
 use crate::coalescing::MAX_BUFFER_BYTES;
+use crate::injected_fault::{FaultInjection, InjectedFault};
 use crate::outgoing::{Outgoing, QueuedBuffer};
 use crate::port::Port;
 use crate::reduction::CacheOutcome;
@@ -39,8 +40,7 @@ pub(crate) struct SendPath {
     /// The parity of the current round.
     pub(crate) round: usize,
     pub(crate) trace: Option<Box<Trace>>,
-    /// Injected fault: caches are not flushed.
-    pub(crate) skip_cache_flush: bool,
+    pub(crate) faults: FaultInjection,
     /// Work already charged to the simulation.
     charged_work: u64,
 }
@@ -83,7 +83,7 @@ impl SendPath {
             error: None,
             round: 0,
             trace: None,
-            skip_cache_flush: false,
+            faults: FaultInjection::default(),
             charged_work: 0,
         }
     }
@@ -272,7 +272,7 @@ impl SendPath {
     /// Flushes all caches and buffers. Returns whether there were any messages.
     pub(crate) fn flush(&mut self) -> bool {
         for index in 0..self.channels.len() {
-            if !self.channels[index].dirty_caches.is_empty() && !self.skip_cache_flush {
+            if !self.channels[index].dirty_caches.is_empty() && !self.faults.is(InjectedFault::UnflushedCaches) {
                 self.flush_caches(index);
             }
         }

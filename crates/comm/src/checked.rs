@@ -9,7 +9,6 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::OnceLock;
 
 use treepie_base::{BorrowScopeId, Error, Result};
 use treepie_fabric::{AbortReason, Endpoint, OpId, PROTOCOL_TAG_BIT, ProtocolInstance, Task, operation_tag};
@@ -19,12 +18,6 @@ use crate::collective::job::{INSTANCE_MASK, forget_aborted_ahead};
 use crate::comm::{Comm, CommInner};
 use crate::reactor_task::ReactorTask;
 use comparison::{CallComparison, RankCall};
-
-/// Whether `TREEPIE_CHECKED` enables checked mode.
-pub(crate) fn is_enabled_by_environment() -> bool {
-    static ENABLED: OnceLock<bool> = OnceLock::new();
-    *ENABLED.get_or_init(|| treepie_base::environment::checked().unwrap_or(false))
-}
 
 impl Comm {
     /// A handle of the same communicator in checked mode: before each collective operation, ranks compare their calls.

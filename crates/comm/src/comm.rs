@@ -3,13 +3,13 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use treepie_base::{Error, MAX_TAG, Rank, Result, Source, Status, Tag, TagMatch};
 use treepie_fabric::{Address, CallSignature, Endpoint, Envelope, Fabric, Select};
 use treepie_schedule::Operation;
 
-use crate::checked;
 use crate::collective::{AlgorithmChoice, Collectives};
 use crate::members::{DeferredFrees, Members};
 
@@ -97,7 +97,7 @@ impl Comm {
         let members = Rc::new(Members::All { ranks });
         let world = World { endpoint: Rc::new(RefCell::new(endpoint)), deferred_frees: Rc::default() };
         let world = Self::with_context(&Rc::new(world), 0, rank, members);
-        if checked::is_enabled_by_environment() { world.checked() } else { world }
+        if is_checked_by_environment() { world.checked() } else { world }
     }
 
     /// Finalizes this rank when dropped, and not before.
@@ -327,6 +327,12 @@ impl std::fmt::Debug for Comm {
         }
         write!(f, "rank {} of {}, context {})", self.rank(), self.size(), self.context())
     }
+}
+
+/// Whether `TREEPIE_CHECKED` enables checked mode.
+fn is_checked_by_environment() -> bool {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| treepie_base::environment::checked().unwrap_or(false))
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use bytemuck::cast_slice_mut;
-use treepie_base::{Pod, Result, Status};
+use treepie_base::{Error, Pod, Result, Status};
 use treepie_fabric::MatchedUnexpected;
 
 use crate::comm::{Comm, CommInner, tag_of};
-use crate::point_to_point::check_whole_elements;
 
 /// A message matched by [`mprobe`](Comm::mprobe), which only its holder can receive. If it is dropped, it returns to
 /// its position in the queue of unexpected messages.
@@ -59,5 +58,16 @@ impl Drop for MatchedMessage {
         if let Some(found) = self.found.take() {
             self.comm.endpoint().requeue(found);
         }
+    }
+}
+
+/// Refuses a message that is not a whole number of elements.
+pub(crate) fn check_whole_elements<T>(status: Status) -> Result<Status> {
+    match size_of::<T>() as u64 {
+        1 => Ok(status),
+        0 if status.bytes == 0 => Ok(status),
+        0 => Err(Error::PartialElement { bytes: status.bytes, element: 0 }),
+        size if status.bytes.is_multiple_of(size) => Ok(status),
+        _ => Err(Error::PartialElement { bytes: status.bytes, element: size_of::<T>() }),
     }
 }

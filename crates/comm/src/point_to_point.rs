@@ -1,11 +1,11 @@
 //! Point-to-point messages.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Bytes, Error, Pod, Rank, Result, Source, Span, Status, Tag, TagMatch};
+use treepie_base::{Bytes, Pod, Rank, Result, Source, Span, Status, Tag, TagMatch};
 use treepie_fabric::{Completion, RecvTarget, Started};
 
 use crate::comm::Comm;
-use crate::message::MatchedMessage;
+use crate::message::{MatchedMessage, check_whole_elements};
 use crate::request::{Finish, Request};
 
 impl Comm {
@@ -155,17 +155,6 @@ impl Comm {
         let select = self.select(from, tag)?;
         let found = self.endpoint().improbe(select)?;
         found.map(|found| MatchedMessage::new(self, found)).transpose()
-    }
-}
-
-/// Refuses a message that is not a whole number of elements.
-pub(crate) fn check_whole_elements<T>(status: Status) -> Result<Status> {
-    match size_of::<T>() as u64 {
-        1 => Ok(status),
-        0 if status.bytes == 0 => Ok(status),
-        0 => Err(Error::PartialElement { bytes: status.bytes, element: 0 }),
-        size if status.bytes.is_multiple_of(size) => Ok(status),
-        _ => Err(Error::PartialElement { bytes: status.bytes, element: size_of::<T>() }),
     }
 }
 

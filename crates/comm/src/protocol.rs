@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
-use treepie_base::{Error, Result};
+use treepie_base::{Error, Result, environment};
 use treepie_fabric::{AbortReason, Reactor};
 
-use crate::collective::choose::log_choices;
 pub use crate::collective::store_and_forward::{ForwardingScheme, StoreAndForward};
 use crate::comm::Comm;
 pub use crate::protocol_run::ProtocolRun;
@@ -50,6 +50,11 @@ pub(crate) fn check_name(id: &str) -> Option<Result<()>> {
         return Some(Ok(()));
     }
     Some(Err(Error::Algorithm(format!("there is no protocol `{id}`; there are {}", known.join(", ")))))
+}
+
+pub(crate) fn log_choices() -> bool {
+    static LOG: OnceLock<bool> = OnceLock::new();
+    *LOG.get_or_init(|| environment::log_choices().unwrap_or(false))
 }
 
 /// Logs a choice on rank 0, if choices are to be logged.

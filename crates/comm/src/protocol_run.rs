@@ -34,7 +34,7 @@ impl Comm {
     }
 
     /// The same with an instance number that other runs have as well: an error that tests must detect.
-    #[doc(hidden)]
+    #[cfg(feature = "fault-injection")]
     pub fn begin_untagged<R: Reactor>(&self, reactor: R, align: usize) -> Result<ProtocolRun<R>> {
         self.next_instance();
         Ok(self.begin_as(reactor, align, 0))

@@ -8,7 +8,7 @@ use treepie_base::{BorrowScope, Pod, Rank, Result, Source, Status, Tag, TagMatch
 use treepie_fabric::{OpId, RecvTarget, Started};
 
 use crate::comm::Comm;
-use crate::point_to_point::check_whole_elements;
+use crate::message::check_whole_elements;
 use crate::request::{Finish, Request};
 
 /// Starts operations on slices that are borrowed until the scope ends; created by [`Comm::scope`].

@@ -6,27 +6,12 @@
 //! And a lost rank never arrives again: each barrier beyond its last arrival has failed on all ranks, and a call to it
 //! fails at once without arriving.
 
-use std::collections::{HashMap, VecDeque};
-
-use treepie_base::{BuildNumberHasher, Error};
+use treepie_base::Error;
 
 use crate::endpoint::Endpoint;
-use crate::endpoint_state::{Action, EndpointState};
+use crate::endpoint_state::{Action, EndpointState, PendingBarrier};
 use crate::op::{Envelope, Op, OpKind};
 use crate::slab::OpId;
-
-/// Pending barriers by cell. This rank has arrived at the first of each queue.
-pub(crate) type PendingBarriers = HashMap<u32, VecDeque<PendingBarrier>, BuildNumberHasher>;
-
-/// A barrier in progress, or queued behind one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingBarrier {
-    pub(crate) op: OpId,
-    /// The bits that this rank contributes.
-    bits: u64,
-    /// While the result has none of these bits, this rank arrives again and contributes them. 0: never.
-    repeat_until: u64,
-}
 
 impl EndpointState {
     /// Completes a barrier at which every rank has arrived, with the OR of all bits. Arrives at the next queued one.

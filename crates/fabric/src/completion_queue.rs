@@ -5,23 +5,16 @@
 
 use std::collections::VecDeque;
 
+use crate::backoff::Backoff;
 use crate::endpoint::Endpoint;
-use crate::endpoint_state::EndpointState;
+use crate::endpoint_state::{CompletedOps, EndpointState};
 use crate::op::{OnCompletion, Op, WaitReason};
 use crate::protocol_queues::ProtocolInstance;
 use crate::slab::OpId;
-use crate::wait::Backoff;
 
 /// A handle of a completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionQueue(OpId);
-
-/// Completed operations in order of completion, each with its token.
-pub(crate) struct CompletedOps {
-    operations: VecDeque<(OpId, u32)>,
-    /// The task that created the queue.
-    task: Option<u32>,
-}
 
 impl EndpointState {
     /// Notifies the queue, task or protocol of a completed operation.

@@ -11,12 +11,19 @@ use std::time::Duration;
 
 use treepie_base::BuildNumberHasher;
 
+use crate::backoff::Backoff;
+use crate::blocking_recv::RecvPollGate;
 use crate::endpoint_state::EndpointState;
 use crate::engine::Fabric;
-use crate::failure::RankGroup;
-use crate::receive::RecvPollGate;
 use crate::tasks::Tasks;
-use crate::wait::Backoff;
+
+/// A group of ranks of the world.
+pub trait RankGroup {
+    /// The number of ranks.
+    fn ranks(&self) -> u32;
+    /// Whether the group contains a rank, if that is known.
+    fn contains(&self, rank: u32) -> Option<bool>;
+}
 
 /// The endpoint of a rank: the engine, and matching and protocols above it.
 pub struct Endpoint {

@@ -11,21 +11,13 @@ use treepie_base::Error;
 
 use crate::abort::AbortReason;
 use crate::bins::{ANY_SOURCE, MatchKey};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, RankGroup};
 use crate::endpoint_state::EndpointState;
 use crate::engine::{Liveness, RecordHeader};
 use crate::matching::Arrival;
 use crate::op::{Op, OpKind, OpState, WaitReason};
 use crate::slab::OpId;
 use crate::wire;
-
-/// A group of ranks of the world.
-pub trait RankGroup {
-    /// The number of ranks.
-    fn ranks(&self) -> u32;
-    /// Whether the group contains a rank, if that is known.
-    fn contains(&self, rank: u32) -> Option<bool>;
-}
 
 impl Endpoint {
     /// Checks for lost ranks, and fails the operations that depend on them.

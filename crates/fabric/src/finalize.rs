@@ -3,10 +3,10 @@
 use treepie_base::{BorrowScopeId, Error, SettleReason, Span};
 
 use crate::abort::AbortReason;
+use crate::backoff::Backoff;
 use crate::endpoint::Endpoint;
 use crate::op::{Op, OpState, WaitReason};
 use crate::slab::OpId;
-use crate::wait::Backoff;
 
 impl Endpoint {
     /// Finalizes this rank and drops the engine. Nothing can be sent or received any more.

@@ -3,24 +3,28 @@
 //! | file | contents |
 //! |---|---|
 //! | `engine` | the [`Fabric`] trait: required and optional methods of an engine |
-//! | `endpoint`, `endpoint_state` | the endpoint; its state apart from the engine |
+//! | `endpoint`, `endpoint_state` | the endpoint; its state apart from the engine: records, delivery, transfers |
 //! | `progress` | progress: events, actions after a record, transfers |
 //! | `wire` | record kinds and header packing |
 //! | `matching`, `bins` | posted receive queue and unexpected message queue, matched in constant time |
-//! | `send`, `receive`, `probe`, `window` | point-to-point and one-sided operations |
+//! | `send`, `receive`, `blocking_recv`, `probe`, `window` | point-to-point and one-sided operations |
 //! | `send_queue` | records that wait for room in a channel |
-//! | `wait`, `completion_queue` | test, wait, cancel; completion queues |
-//! | `tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
+//! | `wait`, `backoff`, `completion_queue` | test, wait, cancel; completion queues |
+//! | `tasks`, `ready_tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
 //! | `barrier`, `shared_segment` | nonblocking barriers on engine counters; collectives in a shared segment |
 //! | `abort` | aborted operations: messages that no rank will receive or send |
 //! | `mismatch`, `call_signature` | detection of mismatched collective calls |
 //! | `failure`, `liveness` | failure detection; the table of lost ranks |
 //! | `finalize` | finalization; the end of scopes with borrowed memory |
+//!
+//! A file `endpoint` below one of these has its methods of the endpoint; the file above has the data.
 #![forbid(unsafe_code)]
 
 mod abort;
+mod backoff;
 mod barrier;
 mod bins;
+mod blocking_recv;
 mod call_signature;
 mod completion_queue;
 mod endpoint;
@@ -36,6 +40,7 @@ mod probe;
 mod progress;
 mod protocol_queues;
 mod reactor;
+mod ready_tasks;
 mod receive;
 #[doc(hidden)]
 pub mod search_depth;
@@ -50,14 +55,14 @@ mod window;
 mod wire;
 
 pub use abort::AbortReason;
+pub use backoff::Backoff;
 pub use call_signature::CallSignature;
 pub use completion_queue::CompletionQueue;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, RankGroup};
 pub use engine::{
     BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader, SharedHeap,
     SharedMemory,
 };
-pub use failure::RankGroup;
 pub use op::{Address, Completion, Envelope, RecvTarget, Select, Started};
 pub use protocol_queues::{GROUP_TAG_BIT, PROTOCOL_TAG_BIT, ProtocolInstance, SUBTAG_BITS, operation_tag};
 pub use reactor::{BarrierResult, PeerDependency, Reactor, Transmit};
@@ -66,5 +71,4 @@ pub use shared_segment::{EXPOSED_ADDRESS_BYTES, SharedSegment, SlotClass};
 pub use singleton::Singleton;
 pub use slab::OpId;
 pub use tasks::Task;
-pub use wait::Backoff;
 pub use wire::TAG_BITS;

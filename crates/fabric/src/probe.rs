@@ -2,12 +2,12 @@
 
 use treepie_base::{Error, Result};
 
+use crate::backoff::Backoff;
 use crate::endpoint::Endpoint;
 use crate::matching::Arrival;
 use crate::op::{Envelope, OpKind, Select, WaitReason};
 use crate::receive::{MatchedUnexpected, envelope};
 use crate::slab::OpId;
-use crate::wait::Backoff;
 
 impl Endpoint {
     /// Nonblocking probe. An error if no matching message can ever arrive, so that no caller probes for ever.

@@ -3,12 +3,12 @@
 use treepie_base::Error;
 
 use crate::abort::AbortReason;
+use crate::blocking_recv::BlockingRecv;
 use crate::endpoint::Endpoint;
 use crate::endpoint_state::{Action, EndpointState};
 use crate::engine::{BulkError, FabricEvent, RecordHeader};
 use crate::matching::{Arrival, Rts};
 use crate::op::{Envelope, OpState};
-use crate::receive::BlockingRecv;
 use crate::send_queue::Item;
 use crate::slab::OpId;
 use crate::wire::{self, Body, Cts};

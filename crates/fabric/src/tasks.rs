@@ -1,7 +1,6 @@
 //! Background tasks: advance whenever this rank makes progress.
 //!
-//! Progress steps only ready tasks ([`ReadyTasks`]), so waiting tasks cost
-//! nothing.
+//! Progress steps only ready tasks (`ready_tasks`), so waiting tasks cost nothing.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,11 +9,12 @@ use std::rc::Rc;
 
 use treepie_base::{BorrowScopeId, Error, Result};
 
+use crate::backoff::Backoff;
 use crate::endpoint::Endpoint;
 use crate::op::{Envelope, Op, OpKind, OpState, WaitReason};
+use crate::ready_tasks::TASK_CAPACITY;
 use crate::search_depth;
 use crate::slab::{OpId, Slab};
-use crate::wait::Backoff;
 
 /// A background task, which runs until `step` returns its result. It is stepped when an operation that it has started
 /// completes, when a message arrives for a protocol instance that it has opened, and when ranks are lost or abort.
@@ -30,54 +30,6 @@ pub trait Task {
     /// The rank finalizes before the task has completed. Peers that wait for its messages notice that by themselves.
     fn on_finalize(&mut self, endpoint: &mut Endpoint) {
         let _ = endpoint;
-    }
-}
-
-/// Initial capacity for tasks. Programs seldom run more at once, so later steps do not allocate.
-const TASK_CAPACITY: usize = 64;
-
-/// The tasks that are ready to be stepped.
-pub(crate) struct ReadyTasks {
-    list: Vec<u32>,
-    /// By task, whether `list` contains it.
-    is_listed: Vec<bool>,
-    all: bool,
-}
-
-impl Default for ReadyTasks {
-    fn default() -> Self {
-        Self { list: Vec::with_capacity(TASK_CAPACITY), is_listed: Vec::with_capacity(TASK_CAPACITY), all: false }
-    }
-}
-
-impl ReadyTasks {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty() && !self.all
-    }
-
-    /// Marks a task as ready.
-    pub(crate) fn mark(&mut self, task: u32) {
-        if self.is_listed.len() <= task as usize {
-            self.is_listed.resize(task as usize + 1, false);
-        }
-        if !std::mem::replace(&mut self.is_listed[task as usize], true) {
-            self.list.push(task);
-        }
-    }
-
-    /// Marks all tasks as ready, after an event that may concern each of them.
-    pub(crate) fn mark_all(&mut self) {
-        self.all = true;
-    }
-
-    /// Moves the marked tasks to `into` and returns whether all are marked. Later marks use the former memory of
-    /// `into`, so steps do not allocate.
-    pub(crate) fn take(&mut self, into: &mut Vec<u32>) -> bool {
-        into.clear();
-        std::mem::swap(&mut self.list, into);
-        into.iter().for_each(|task| self.is_listed[*task as usize] = false);
-        std::mem::take(&mut self.all)
     }
 }
 

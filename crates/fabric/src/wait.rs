@@ -4,39 +4,15 @@ use std::time::Duration;
 
 use treepie_base::{BorrowScopeId, Error, Result};
 
+use crate::backoff::Backoff;
 use crate::bins::{ANY_SOURCE, MatchKey};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, RankGroup};
 use crate::engine::ParkKind;
-use crate::failure::RankGroup;
 use crate::op::{Completion, Envelope, OnCompletion, Op, OpKind, OpState, WaitReason};
 use crate::search_depth;
 use crate::slab::OpId;
 
 const EXISTS: &str = "a pending operation exists";
-
-/// The backoff state of a wait.
-#[derive(Default)]
-pub struct Backoff {
-    round: u32,
-    /// Number of stall checks since the last event.
-    checks: u32,
-    since: Option<Duration>,
-    reports: u32,
-    pings: u32,
-}
-
-impl Backoff {
-    /// Restarts the backoff after an event. The operation has not completed, so the waiting time continues.
-    #[inline]
-    pub fn reset(&mut self) {
-        self.round = 0;
-        self.checks = 0;
-    }
-
-    pub(crate) fn waited(&self, now: Duration) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| now - since)
-    }
-}
 
 impl Endpoint {
     /// Takes the result of an operation if it has completed; makes progress once if not.

@@ -37,7 +37,9 @@ mod buckets;
 mod cores;
 mod exchanges;
 mod folded;
+mod formula_input;
 mod network_shape;
+mod tree_layer;
 mod trees;
 
 use treepie_schedule::Operation;
@@ -45,35 +47,10 @@ use treepie_topology::Network;
 
 use crate::{CostParams, CostTerms};
 use arguments::Arguments;
+use formula_input::FormulaInput;
 use network_shape::NetworkShape;
 
 pub use cores::{bisection_factor, bucket_alignment};
-
-/// Input of a formula.
-struct FormulaInput<'a> {
-    name: &'a str,
-    arguments: Arguments<'a>,
-    operation: Operation,
-    network_shape: NetworkShape<'a>,
-    ranks: u32,
-    bytes: f64,
-}
-
-impl FormulaInput<'_> {
-    /// P.
-    fn p(&self) -> f64 {
-        f64::from(self.ranks)
-    }
-
-    /// ceil(lg P).
-    fn lg(&self) -> f64 {
-        ceil_lg(self.ranks)
-    }
-}
-
-fn ceil_lg(number: u32) -> f64 {
-    f64::from(number.next_power_of_two().trailing_zeros())
-}
 
 /// Start-ups, bytes and combined bytes of an algorithm, if there is a formula for it on that network.
 pub fn terms(id: &str, operation: Operation, network: &Network, bytes: f64) -> Option<CostTerms> {

@@ -7,6 +7,7 @@ mod curve;
 mod link;
 mod link_matrix;
 mod measure;
+mod measure_config;
 mod piecewise_linear;
 mod pipeline;
 mod samples;
@@ -14,7 +15,8 @@ mod search;
 
 pub use link::{PLogP, RoundTrip};
 pub use link_matrix::LinkMatrix;
-pub use measure::{MeasureConfig, PLogPMeasurement, Probe, Saturation, measure};
+pub use measure::{PLogPMeasurement, Probe, Saturation, measure};
+pub use measure_config::MeasureConfig;
 pub use piecewise_linear::PiecewiseLinear;
 pub use pipeline::{
     ClusterSizes, GatewayLink, PLogPLink, PipelineCost, allgather_cost, gather_cost, max_lan_degree, scatter_cost,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::{BlockRange, OperandSide, RoundList, ScheduleOp};
-use crate::schedule::{Phase, PhaseEnd, Schedule};
+use crate::schedule::{PhaseEnd, Schedule};
 
 /// Writes the schedule as GOAL. Elements have `bytes` bytes. Combining costs one time unit per byte.
 ///
@@ -27,11 +27,11 @@ pub fn write_goal(
         let mut labels = 0;
         let mut before: Vec<u32> = Vec::new();
         for phase in 0..schedule.phases() {
-            let Phase { lanes, window, .. } = schedule.phase(phase);
-            let window = window.max(1) as usize;
+            let shape = schedule.phase(phase);
+            let window = shape.max_open_lanes() as usize;
             // The last labels of each lane; those it requires if it is empty.
             let mut ends: Vec<Vec<u32>> = Vec::new();
-            for lane in 0..lanes {
+            for lane in 0..shape.lanes {
                 // Lanes before these were finished when the last of these could start.
                 let closed = (lane as usize + 1).saturating_sub(window);
                 let mut required = ends[closed.saturating_sub(window)..closed].concat();

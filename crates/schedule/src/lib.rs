@@ -7,7 +7,7 @@
 //! - [`op`]: operations and the block ranges that they access;
 //! - [`schedule`]: phases, lanes, rounds, views;
 //! - [`layout`]: from blocks to elements;
-//! - [`cursor`]: the rounds that a rank can start;
+//! - [`cursor`]: the rounds that ranks can start; [`reader`]: also their operations;
 //! - [`allgather_core`]: the allgather cores that six operations are composed of, forward and mirrored.
 
 #![forbid(unsafe_code)]
@@ -19,10 +19,12 @@ pub mod cursor;
 pub mod dump;
 pub mod layout;
 pub mod op;
+pub mod reader;
 pub mod schedule;
 
 pub use allgather_core::AllgatherCore;
-pub use cursor::{Cursor, MAX_OPEN_LANES};
+pub use cursor::{Cursor, OpenLanes};
 pub use layout::{BlockLayout, BlockLayouts, BufferMap};
 pub use op::{BlockRange, Buf, OperandSide, RoundList, ScheduleOp};
-pub use schedule::{BlockRun, BufferBlocks, Operation, Phase, PhaseEnd, Schedule, buffer_blocks};
+pub use reader::ScheduleReader;
+pub use schedule::{BlockRun, BufferBlocks, MAX_OPEN_LANES, Operation, Phase, PhaseEnd, Schedule, buffer_blocks};

@@ -165,6 +165,10 @@ pub enum PhaseEnd {
     Global,
 }
 
+/// The maximum number of lanes that are open concurrently on a rank, even if the phase has a larger window: executors
+/// have this many numbers to distinguish the messages of lanes.
+pub const MAX_OPEN_LANES: u32 = 1 << 12;
+
 /// A phase of a schedule: a set of independent lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
@@ -188,6 +192,11 @@ impl Phase {
     /// This phase with a window.
     pub const fn with_window(self, window: u32) -> Self {
         Self { window, ..self }
+    }
+
+    /// How many lanes can be open concurrently on a rank.
+    pub fn max_open_lanes(self) -> u32 {
+        self.lanes.min(self.window.clamp(1, MAX_OPEN_LANES))
     }
 
     /// This phase with [`PhaseEnd::Global`].

@@ -6,139 +6,27 @@
 //! One sparse memfd: untouched pages cost nothing, and it vanishes with the last process that has it open, so there is
 //! never a name to clean up. Each rank maps everything but the heap, whose windows are mapped on use.
 
+mod header;
+mod rank_control;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use treepie_base::{Error, Result};
 use treepie_fabric::Liveness;
 
-use crate::barrier_cell::{ArrivalCounters, BarrierCell};
-use crate::claim::Claim;
-use crate::doorbell::{Doorbell, ParkedCount};
-use crate::inbox::InboxHeader;
+use crate::barrier_cell::BarrierCell;
 use crate::layout::ArenaLayout;
 use crate::registry::{MAX_REGISTRATIONS, RegistrationCell};
 use crate::ring::RingHeader;
 use crate::ring_memory::RingMemory;
 use crate::segment::SegmentLayout;
-
-/// Send slots that a receiver can acknowledge without a record.
-pub(crate) const ACK_SLOTS: u32 = 512;
-
-/// Transfers into one rank that senders can push to at a time.
-pub(crate) const MAX_CLAIMS: usize = 16;
-
-/// Counters for barriers over the whole world.
-pub(crate) const BARRIER_CELLS: u32 = 64;
-
-/// Parameters of the world, written once by its creator, and the few words that all ranks share.
-#[repr(C, align(64))]
-pub(crate) struct ArenaHeader {
-    magic: u64,
-    pub(crate) ranks: u32,
-    /// Cores that the creator could use; its ranks may be pinned to one each.
-    pub(crate) cores: u32,
-    /// Whether ranks that park fence the others; see `membarrier`.
-    pub(crate) asymmetric_fences: u32,
-    /// Whether the ranks are threads of the creator; else they are processes that opened the arena.
-    has_threads: u32,
-    /// Changes when the liveness of any rank changes.
-    pub(crate) liveness_epoch: AtomicU32,
-    /// The number of ranks that are finalizing, finalized or failed.
-    departures: AtomicU32,
-    /// Offset of the next window in the heap.
-    pub(crate) heap_top: AtomicU64,
-    pub(crate) segment: SegmentState,
-}
-
-/// State of the shared segment that is read in each round, on a cache line of its own.
-#[repr(C, align(64))]
-pub(crate) struct SegmentState {
-    pub(crate) parked: ParkedCount,
-    /// Why the segment was closed: the encoded reason of the first rank that closed it; 0 while it is open.
-    pub(crate) abort_reason: AtomicU64,
-}
-
-/// State of a rank that the others read.
-#[repr(C, align(64))]
-pub(crate) struct RankControl {
-    pub(crate) doorbell: Doorbell,
-    life: AtomicU32,
-    /// The position of this rank in the order of departures; 0 while it is alive.
-    departure_number: AtomicU32,
-    pub(crate) pid: AtomicU32,
-    /// The number of rings to this rank that writers have claimed.
-    pub(crate) claimed_rings: AtomicU32,
-    acks: AckBitmap,
-    /// Counters that peers increment; see `Fabric::counter_add`.
-    pub(crate) counters: [RunCounter; 2],
-    /// The barriers at which this rank has arrived.
-    pub(crate) arrivals: ArrivalCounters<{ BARRIER_CELLS as usize }>,
-    pub(crate) claims: [Claim; MAX_CLAIMS],
-    pub(crate) inbox: InboxHeader,
-}
-
-/// A counter and the run that it counts for: an aborted run may leave increments behind that nobody reads.
-#[repr(C, align(64))]
-pub(crate) struct RunCounter(AtomicU64);
-
-impl RunCounter {
-    /// Increments the counter of a run.
-    pub(crate) fn increment(&self, run: u32) {
-        let more = |word: u64| if (word >> 32) as u32 == run { word + 1 } else { u64::from(run) << 32 | 1 };
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(more(word)));
-    }
-
-    /// The increments of a run.
-    pub(crate) fn value(&self, run: u32) -> u32 {
-        let word = self.0.load(Ordering::Acquire);
-        if (word >> 32) as u32 == run { word as u32 } else { 0 }
-    }
-}
-
-/// One bit per outstanding operation: receivers set it, the sender that owns the bitmap clears it. An acknowledgement
-/// thus needs no buffer space.
-#[repr(C, align(64))]
-struct AckBitmap([AtomicU64; ACK_SLOTS as usize / 64]);
-
-impl RankControl {
-    /// Acknowledges this rank's operation `slot`.
-    pub(crate) fn ack(&self, slot: u32) {
-        self.acks.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::AcqRel);
-        self.doorbell.notify();
-    }
-
-    pub(crate) fn has_acks(&self) -> bool {
-        self.acks.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
-    }
-
-    /// Takes one acknowledgement.
-    pub(crate) fn take_ack(&self) -> Option<u32> {
-        for (i, word) in self.acks.0.iter().enumerate() {
-            let bits = word.load(Ordering::Acquire);
-            if bits != 0 {
-                let lowest = bits.trailing_zeros();
-                word.fetch_and(!(1 << lowest), Ordering::AcqRel);
-                return Some(i as u32 * 64 + lowest);
-            }
-        }
-        None
-    }
-
-    pub(crate) fn life(&self) -> Liveness {
-        match self.life.load(Ordering::Acquire) {
-            0 => Liveness::Alive,
-            1 => Liveness::Finalizing,
-            2 => Liveness::Failing,
-            3 => Liveness::Finalized,
-            _ => Liveness::Failed,
-        }
-    }
-}
+pub(crate) use header::ArenaHeader;
+pub(crate) use rank_control::{ACK_SLOTS, BARRIER_CELLS, MAX_CLAIMS, RankControl};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"treepie2");
 

@@ -4,6 +4,9 @@
 //! announces it by its last record in the inbox, and continues in the ring. The receiver polls the ring only after it
 //! has read that record, so the pair's records stay in order.
 
+mod receive;
+mod send;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -131,136 +134,6 @@ impl Shm {
             heap: Heap::new(arena.clone()),
             arena,
         })
-    }
-
-    fn inbox_writer(&self, rank: u32) -> InboxWriter {
-        InboxWriter::new(&self.arena.control(rank).inbox, self.arena.inbox_memory(rank))
-    }
-
-    /// Sends to a peer that has no ring yet.
-    #[cold]
-    fn send_via_inbox(&mut self, to: u32, head: RecordHeader, body: &[u8]) -> bool {
-        if let PeerChannel::Inbox(0) = self.channels[to as usize] {
-            self.channels[to as usize] = self.claim_ring(to);
-        }
-        let doorbell = &self.arena.control(to).doorbell;
-        match self.channels[to as usize] {
-            PeerChannel::Announcing { writer, ring } => {
-                let announcement = RecordHeader { slot: ring, ..RecordHeader::default() };
-                if self.inbox_writer(to).push(self.rank | SWITCH_TO_RING, announcement, &[], doorbell) {
-                    self.channels[to as usize] = PeerChannel::Ring(writer);
-                    return self.try_send(to, head, body);
-                }
-            }
-            PeerChannel::Inbox(left) => {
-                if self.inbox_writer(to).push(self.rank, head, body, doorbell) {
-                    self.channels[to as usize] = PeerChannel::Inbox(left - 1);
-                    return true;
-                }
-            }
-            PeerChannel::Ring(_) => unreachable!("rings are served by try_send"),
-        }
-        self.record_blocked_send(to, body.len());
-        false
-    }
-
-    fn claim_ring(&mut self, to: u32) -> PeerChannel {
-        let rings = self.arena.layout().rings;
-        let one_more = |claimed| (claimed < rings).then_some(claimed + 1);
-        let claimed_rings = &self.arena.control(to).claimed_rings;
-        let Ok(ring) = claimed_rings.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more) else {
-            // Rings are never released: do not try again for a long time.
-            return PeerChannel::Inbox(u32::MAX);
-        };
-        let (header, memory) = self.arena.ring(to, ring);
-        self.writers.push((&self.arena.control(to).doorbell, RingWriter::new(header, memory)));
-        PeerChannel::Announcing { writer: self.writers.len() as u32 - 1, ring }
-    }
-
-    fn record_blocked_send(&mut self, to: u32, body: usize) {
-        match self.blocked_sends.iter_mut().find(|(peer, _)| *peer == to) {
-            Some((_, least)) => *least = body.min(*least),
-            None => self.blocked_sends.push((to, body)),
-        }
-    }
-
-    /// Frees the record that `poll` returned last.
-    #[inline]
-    fn free_held_record(&mut self) {
-        match std::mem::replace(&mut self.held_record, HeldRecord::Nothing) {
-            HeldRecord::Nothing => {}
-            HeldRecord::Ring(i) => {
-                let (writer, reader) = &mut self.readers[i];
-                reader.free(writer);
-            }
-            HeldRecord::Inbox => {
-                if self.inbox.free() {
-                    self.arena.notify_all();
-                }
-            }
-        }
-    }
-
-    /// Index of a ring that has a record.
-    #[inline]
-    fn ready_ring(&mut self) -> Option<usize> {
-        // The ring that had a record last is likely to have more.
-        if let Some((_, reader)) = self.readers.get_mut(self.last_ready_ring)
-            && reader.is_ready()
-        {
-            return Some(self.last_ready_ring);
-        }
-        self.last_ready_ring = self.find_ready_ring()?;
-        Some(self.last_ready_ring)
-    }
-
-    fn find_ready_ring(&mut self) -> Option<usize> {
-        let n = self.readers.len();
-        let after = (self.last_ready_ring + 1).min(n);
-        (after..n).chain(0..after.min(n)).find(|i| self.readers[*i].1.is_ready())
-    }
-
-    /// Consumes the engine's announcements, up to the first record for the endpoint.
-    #[inline]
-    fn peek_inbox(&mut self) -> InboxItem {
-        if self.inbox.is_ready() { self.process_inbox_item() } else { InboxItem::Nothing }
-    }
-
-    #[cold]
-    fn process_inbox_item(&mut self) -> InboxItem {
-        let (prefix, _) = self.inbox.next().expect("it is ready");
-        if prefix.from & SWITCH_TO_RING == 0 {
-            self.inbox.put_back();
-            return InboxItem::Record;
-        }
-        let (header, memory) = self.arena.ring(self.rank, prefix.head.slot);
-        let doorbell = &self.arena.control(prefix.from & !SWITCH_TO_RING).doorbell;
-        self.readers.push((doorbell, RingReader::new(header, memory)));
-        self.held_record = HeldRecord::Inbox;
-        self.free_held_record();
-        InboxItem::NewRing
-    }
-
-    fn recv_from_inbox(&mut self) -> Option<FabricEvent<'_>> {
-        self.held_record = HeldRecord::Inbox;
-        let (prefix, body) = self.inbox.next()?;
-        Some(FabricEvent::Record { from: prefix.from, head: prefix.head, body })
-    }
-
-    /// Polls for events other than records: acknowledgements, barriers, large messages.
-    fn poll_completions(&mut self, all_read: bool) -> Option<FabricEvent<'static>> {
-        if let Some(slot) = self.arena.control(self.rank).take_ack() {
-            return Some(match self.bulk.complete_push(slot) {
-                Some(span) => FabricEvent::BulkSent { slot, span },
-                None => FabricEvent::Acked { slot },
-            });
-        }
-        let Self { pending_barriers, arena, inbox, .. } = self;
-        if let Some(i) = pending_barriers.iter_mut().position(|barrier| barrier.is_drained(arena, inbox)) {
-            let barrier = pending_barriers.swap_remove(i);
-            return Some(FabricEvent::BarrierCompleted { cell: barrier.cell, bits: barrier.traffic_summary(arena) });
-        }
-        if self.bulk.is_idle() { None } else { self.bulk.progress(&self.arena, all_read) }
     }
 
     /// Whether a poll, or a send that was blocked, would progress now. Evaluated after this rank has set its doorbell.

@@ -31,12 +31,9 @@ mod signals;
 mod supervisor;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 
 pub use outcome::{JobOutcome, RankExit, signal_name};
-
-use crate::Arena;
-use job::Job;
 
 /// A program to run as the ranks of one world on this machine.
 ///
@@ -147,28 +144,5 @@ impl Launch {
             label: LabelMode::default(),
             unbuffered: false,
         }
-    }
-
-    /// Starts the ranks and returns when all have ended.
-    ///
-    /// The job continues while ranks exit with status 0. The first that fails, or SIGINT, SIGTERM or SIGHUP to this
-    /// process, ends it: the others have a moment to exit by themselves, then they get SIGTERM, then SIGKILL, all
-    /// within two seconds. Processes that a rank started end with the job, whatever session they are in.
-    ///
-    /// During the call this process handles these signals (those that it does not ignore) and SIGTSTP; afterwards their
-    /// previous actions are restored.
-    pub fn run(&self) -> Result<JobOutcome, LaunchError> {
-        if self.ranks == 0 {
-            return Err(LaunchError::NoRanks);
-        }
-        // What this process has printed so far belongs before what the ranks print. If the flush fails, the ranks'
-        // output may still be written.
-        let _ = io::stdout().flush();
-        let arena = Arena::create_for_processes(self.ranks)
-            .map_err(LaunchError::system("create the shared memory of the ranks"))?;
-        let mut job = Job::new(self, &arena)?;
-        job.start()?;
-        job.wait()?;
-        job.finish()
     }
 }

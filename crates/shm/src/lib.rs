@@ -54,8 +54,6 @@ pub use engine::Shm;
 pub use join::{ARENA_VAR, RANK_VAR, SIZE_VAR, join_launched};
 
 #[cfg(all(test, loom))]
-mod key_models;
-#[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod process_tests;

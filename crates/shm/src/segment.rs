@@ -6,6 +6,8 @@
 //! line that it has just fetched for writing. An exchange of a word takes 50 to 70 ns, against 140 ns with a line for
 //! each rank.
 
+mod layout;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,76 +19,7 @@ use crate::doorbell::Doorbell;
 use crate::peer_access::PeerAccess;
 use crate::primitive::{FenceMode, prefetch_for_write};
 use crate::slot_rounds::{LARGE_SLOTS, SlotFlags, SlotRounds};
-
-/// Sizes and offsets of the parts of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentLayout {
-    ranks: u32,
-    /// The number of rounds that have a flag and a page of their own.
-    depth: u64,
-    /// Bytes from one flag to the next, and from a flag to the data between them.
-    stride: usize,
-    header_bytes: usize,
-    page_bytes: usize,
-    large_slot_bytes: usize,
-}
-
-impl SegmentLayout {
-    /// The layout for a number of ranks; none for more than 64.
-    pub(crate) fn for_ranks(ranks: u32) -> Option<Self> {
-        let layout = |depth, stride, header_bytes| Self {
-            ranks,
-            depth,
-            stride,
-            header_bytes,
-            page_bytes: 4 << 10,
-            large_slot_bytes: 64 << 10,
-        };
-        match ranks {
-            2 => Some(layout(2, 16, 8)),
-            // A cache line for each rank: with four ranks to a line, so that fewer would move, eight ranks on two cores
-            // took 5 to 10% longer for most operations.
-            1..=64 => Some(layout(16, 64, 16)),
-            _ => None,
-        }
-    }
-
-    /// The index of a round among the `depth` rounds. The depth is a power of two: a division would cost as much as
-    /// everything else that reading a flag takes.
-    #[inline]
-    fn slot_index(&self, round: u64) -> usize {
-        (round & (self.depth - 1)) as usize
-    }
-
-    #[inline]
-    fn flag_offset(&self, rank: u32, round: u64) -> usize {
-        (self.slot_index(round) * self.ranks as usize + rank as usize) * self.stride
-    }
-
-    fn page_offset(&self, rank: u32, round: u64) -> usize {
-        let words = (self.depth as usize * self.ranks as usize * self.stride).next_multiple_of(4096);
-        words + (rank as usize * self.depth as usize + self.slot_index(round)) * self.page_bytes
-    }
-
-    fn large_slot_offset(&self, rank: u32, index: u64) -> usize {
-        self.page_offset(self.ranks, 0)
-            + (rank as usize * LARGE_SLOTS as usize + index as usize) * self.large_slot_bytes
-    }
-
-    /// The size of the segment.
-    pub(crate) fn bytes(&self) -> usize {
-        self.large_slot_offset(self.ranks, 0)
-    }
-
-    #[inline]
-    fn capacity(&self, class: SlotClass) -> usize {
-        match class {
-            SlotClass::Line => self.stride - self.header_bytes,
-            SlotClass::Page => self.page_bytes,
-            SlotClass::Large => self.large_slot_bytes,
-        }
-    }
-}
+pub(crate) use layout::SegmentLayout;
 
 /// A rank's view of the segment.
 pub(crate) struct ShmSegment {

@@ -9,7 +9,6 @@ use treepie_model::{CostParams, PaperMachine};
 use treepie_topology::Network;
 
 use crate::error::{Error, Result, at_most, bandwidth, not_negative, positive};
-use crate::network::link_routes::RouteTable;
 use crate::noise::Noise;
 
 /// Routing between the leaves of a Clos network.
@@ -221,21 +220,6 @@ impl Settings {
                 Ok(())
             }
             CostModel::Clusters(clusters) => clusters.check(),
-        }
-    }
-
-    /// As [`check`](Self::check); also refuses ranks and links that the network does not have.
-    pub fn check_on(&self, network: &Network) -> Result<()> {
-        self.check()?;
-        let ranks = network.ranks();
-        let ranks_in_noise = self.noise.slow_ranks.iter().chain(&self.noise.failures).map(|(rank, _)| *rank);
-        if let Some(rank) = ranks_in_noise.into_iter().find(|rank| *rank >= ranks) {
-            return Err(Error::InvalidRank { rank, ranks });
-        }
-        match &self.costs {
-            _ if self.noise.slow_links.is_empty() => Ok(()),
-            CostModel::Links(links) => RouteTable::new(links, network, &self.noise, false).map(drop),
-            _ => Err(Error::SlowLinksUnsupported),
         }
     }
 }

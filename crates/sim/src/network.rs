@@ -5,6 +5,7 @@ pub(crate) mod flows;
 pub(crate) mod link_routes;
 pub(crate) mod links;
 pub(crate) mod loggp;
+mod receive_gap;
 
 use treepie_topology::{Network, NetworkKind};
 
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::machine::MemoryUsage;
 use crate::noise::Noise;
 use clusters::ClusterNet;
+use link_routes::RouteTable;
 use links::LinkNet;
 use loggp::LogGpNet;
 
@@ -62,28 +64,19 @@ impl NetworkModel {
     }
 }
 
-/// Receive gap: a rank's network interface admits one message after the other.
-#[derive(Debug)]
-pub(crate) struct ReceiveGap {
-    /// When the last message of each rank was admitted, plus 1; 0 if there was none.
-    last: Vec<u64>,
-}
-
-impl ReceiveGap {
-    pub(crate) fn new(ranks: u32) -> Self {
-        Self { last: vec![0; ranks as usize] }
-    }
-
-    /// When a message that arrives now is admitted, at least `interval` after the one before.
-    #[inline]
-    pub(crate) fn admit(&mut self, rank: u32, now: u64, interval: u64) -> u64 {
-        let last = &mut self.last[rank as usize];
-        let admitted = if *last == 0 { now } else { now.max(*last - 1 + interval) };
-        *last = admitted + 1;
-        admitted
-    }
-
-    pub(crate) fn memory(&self) -> usize {
-        self.last.capacity() * 8
+impl Settings {
+    /// As [`check`](Self::check); also refuses ranks and links that the network does not have.
+    pub fn check_on(&self, network: &Network) -> Result<()> {
+        self.check()?;
+        let ranks = network.ranks();
+        let ranks_in_noise = self.noise.slow_ranks.iter().chain(&self.noise.failures).map(|(rank, _)| *rank);
+        if let Some(rank) = ranks_in_noise.into_iter().find(|rank| *rank >= ranks) {
+            return Err(Error::InvalidRank { rank, ranks });
+        }
+        match &self.costs {
+            _ if self.noise.slow_links.is_empty() => Ok(()),
+            CostModel::Links(links) => RouteTable::new(links, network, &self.noise, false).map(drop),
+            _ => Err(Error::SlowLinksUnsupported),
+        }
     }
 }

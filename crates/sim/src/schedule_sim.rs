@@ -1,99 +1,33 @@
 //! Simulates a schedule on a machine, every message as events, without data.
 //!
-//! A rank takes a few words: its position in its phase, and for each open lane the round and its pending operations.
-//! The operations of a round are emitted when it begins, into memory that all ranks share, and not stored; so a million
-//! ranks fit into memory.
+//! A rank takes a few words: its [`Cursor`](treepie_schedule::Cursor), which tells what rounds can start, and for each
+//! open lane the pending operations of its round. The operations of a round are emitted when it begins, into memory
+//! that all ranks share, and not stored; so a million ranks fit into memory.
 //!
-//! A round begins when the previous round of its lane has ended. Its operations start in the listed order: sends begin,
-//! receives are posted, copies and reductions take the CPU. The k-th message of a pair in a lane matches the k-th
-//! receive there. A received message is combined, if at all, after its receive completes. The round ends when all its
-//! operations have completed.
+//! The operations of a round start in the listed order: sends begin, receives are posted, copies and reductions take
+//! the CPU. The k-th message of a pair in a lane matches the k-th receive there. A received message is combined, if at
+//! all, after its receive completes. The round ends when all its operations have completed.
 
 mod lengths;
 mod matching;
-mod rank;
 mod round;
+mod sim_result;
 mod simulator;
+mod workload;
 
-use treepie_schedule::{BlockLayouts, Schedule};
+use treepie_schedule::Schedule;
 use treepie_topology::Network;
 
 use crate::costs::Settings;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::symmetric::SymmetryGroup;
-use crate::time::{Time, to_micros};
 use crate::trace::SimTrace;
 
 pub(crate) use lengths::PartLengths;
+pub use sim_result::SimResult;
 use simulator::ScheduleSimulator;
-
-/// Block sizes. A message must be as long as the receive that it matches.
-#[derive(Clone, Debug)]
-pub enum BlockSizes {
-    /// The same layouts for all ranks.
-    Shared(BlockLayouts),
-    /// Layouts of each rank.
-    PerRank(Vec<BlockLayouts>),
-}
-
-impl BlockSizes {
-    /// The layouts of a rank.
-    #[inline]
-    pub fn layouts(&self, rank: u32) -> &BlockLayouts {
-        match self {
-            BlockSizes::Shared(layouts) => layouts,
-            BlockSizes::PerRank(layouts) => &layouts[rank as usize],
-        }
-    }
-}
-
-/// What to simulate: a schedule with its block sizes.
-#[derive(Clone, Copy)]
-pub struct Workload<'a> {
-    /// The schedule.
-    pub schedule: &'a dyn Schedule,
-    /// Its block sizes in elements.
-    pub sizes: &'a BlockSizes,
-    /// Bytes per element.
-    pub element: u64,
-}
-
-/// Result of a simulated schedule.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SimResult {
-    /// When the last rank completed.
-    pub makespan: Time,
-    /// When the first rank completed.
-    pub first_completion: Time,
-    /// Messages of all ranks.
-    pub messages: u64,
-    /// Bytes of all messages.
-    pub bytes: u64,
-    /// Three per message: sent, arrived, received.
-    pub events: u64,
-    /// Processed entries of the event queue.
-    pub processed_events: u64,
-    /// The link with the most bytes relative to its capacity, and its bytes, where links are simulated.
-    pub busiest_link: Option<(u32, u64)>,
-    /// Maximum number of messages in flight.
-    pub max_in_flight: u64,
-    /// Bytes of memory in use, without the schedule, the trace, and the sequence numbers of in-order delivery.
-    pub memory: usize,
-    /// Part of it for ranks and their lanes.
-    pub memory_ranks: usize,
-    /// Part of it for links.
-    pub memory_links: usize,
-    /// Part of it for messages in flight.
-    pub memory_in_flight: usize,
-}
-
-impl SimResult {
-    /// The makespan in microseconds.
-    pub fn micros(&self) -> f64 {
-        to_micros(self.makespan)
-    }
-}
+pub use workload::{BlockSizes, Workload};
 
 /// Simulates a schedule.
 pub fn simulate_schedule(workload: Workload<'_>, network: &Network, settings: &Settings) -> Result<SimResult> {
@@ -148,11 +82,5 @@ fn build_machine(workload: Workload<'_>, network: &Network, settings: &Settings)
 
 /// The maximum number of concurrent lanes of a phase: the ports that a rank drives.
 pub(crate) fn max_concurrent_lanes(schedule: &dyn Schedule) -> u32 {
-    (0..schedule.phases())
-        .map(|phase| {
-            let shape = schedule.phase(phase);
-            shape.lanes.min(shape.window.max(1))
-        })
-        .max()
-        .unwrap_or(0)
+    (0..schedule.phases()).map(|phase| schedule.phase(phase).max_open_lanes()).max().unwrap_or(0)
 }

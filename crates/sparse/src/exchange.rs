@@ -12,12 +12,9 @@ use treepie_comm::{Comm, Request, object};
 use treepie_model::LogGP;
 
 use crate::choose::{ProtocolCosts, choose};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Received, sort_dedup};
 use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
 use crate::traffic_summary::TrafficSummary;
-
-/// The received messages, each with its source.
-pub type Received<T> = Vec<(Rank, Vec<T>)>;
 
 /// Dynamic sparse data exchange: every rank knows its destinations, no rank knows its sources.
 ///
@@ -264,6 +261,10 @@ impl SparseExchange for Comm {
     }
 
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern> {
-        Pattern::discover(self, destinations)
+        let destinations = sort_dedup(destinations);
+        let empty = destinations.iter().map(|to| (*to, Vec::<u8>::new()));
+        let sources = self.exchange(empty)?.into_iter().map(|(from, _)| from).collect();
+        // Its messages must not match receives of the program.
+        Ok(Pattern::new(self.dup()?, destinations, sources))
     }
 }

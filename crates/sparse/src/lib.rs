@@ -28,10 +28,10 @@ mod protocols;
 mod tags;
 mod traffic_summary;
 
-pub use exchange::{Received, SparseExchange, chosen_protocol};
+pub use exchange::{SparseExchange, chosen_protocol};
 pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
-pub use pattern::Pattern;
+pub use pattern::{Pattern, Received};
 pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
 pub use traffic_summary::TrafficSummary;
 pub use treepie_comm::protocol::ReactorCapabilities;

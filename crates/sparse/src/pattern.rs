@@ -3,7 +3,8 @@
 use treepie_base::{Error, Pod, Rank, Result, Sum};
 use treepie_comm::{Comm, Request, wait_all};
 
-use crate::exchange::{Received, SparseExchange};
+/// The received messages, each with its source.
+pub type Received<T> = Vec<(Rank, Vec<T>)>;
 
 /// The destinations and sources of this rank.
 ///
@@ -18,12 +19,8 @@ pub struct Pattern {
 const TAG: u32 = 0;
 
 impl Pattern {
-    pub(crate) fn discover(comm: &Comm, destinations: impl IntoIterator<Item = Rank>) -> Result<Self> {
-        let destinations = sort_dedup(destinations);
-        let empty = destinations.iter().map(|to| (*to, Vec::<u8>::new()));
-        let sources = comm.exchange(empty)?.into_iter().map(|(from, _)| from).collect();
-        // Its messages must not match receives of the program.
-        Ok(Self { comm: comm.dup()?, destinations, sources })
+    pub(crate) fn new(comm: Comm, destinations: Vec<Rank>, sources: Vec<Rank>) -> Self {
+        Self { comm, destinations, sources }
     }
 
     /// The destinations of this rank, sorted.
@@ -81,7 +78,7 @@ impl Pattern {
 }
 
 /// Sorted and without duplicates.
-fn sort_dedup(ranks: impl IntoIterator<Item = Rank>) -> Vec<Rank> {
+pub(crate) fn sort_dedup(ranks: impl IntoIterator<Item = Rank>) -> Vec<Rank> {
     let mut ranks: Vec<Rank> = ranks.into_iter().collect();
     ranks.sort_unstable();
     ranks.dedup();

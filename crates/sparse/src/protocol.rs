@@ -8,8 +8,6 @@ use treepie_base::{Bytes, Error};
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_fabric::Reactor;
 
-use crate::protocol_tagged::ProtocolTagged;
-use crate::protocols::{Crystal, Nbx, NbxAllChannels, NbxOrderedBarrier, Pcx, Pex, Rsx};
 use crate::traffic_summary::TrafficSummary;
 
 /// A sparse exchange protocol.
@@ -53,27 +51,6 @@ impl ExchangeProtocol {
     pub fn missing_capability(self, capabilities: ReactorCapabilities) -> Option<&'static str> {
         (self == ExchangeProtocol::NbxOrderedBarrier && !capabilities.barrier_flushes)
             .then_some("a barrier ordered behind all messages")
-    }
-
-    /// Starts the protocol on one rank with these messages.
-    pub fn begin(
-        self,
-        position: RingPosition,
-        capabilities: ReactorCapabilities,
-        messages: Vec<(u32, Bytes)>,
-    ) -> Box<dyn ExchangeReactor> {
-        let buffers = ExchangeBuffers::new(position, messages);
-        match self {
-            ExchangeProtocol::Pex => Box::new(ProtocolTagged::new(self, Pex::new(position, buffers))),
-            ExchangeProtocol::Pcx => Box::new(ProtocolTagged::new(self, Pcx::new(position, buffers))),
-            ExchangeProtocol::Rsx => Box::new(ProtocolTagged::new(self, Rsx::new(position, capabilities, buffers))),
-            ExchangeProtocol::Nbx => Box::new(ProtocolTagged::new(self, Nbx::new(position, capabilities, buffers))),
-            ExchangeProtocol::NbxOrderedBarrier => Box::new(ProtocolTagged::new(self, NbxOrderedBarrier::new(buffers))),
-            ExchangeProtocol::NbxAllChannels => {
-                Box::new(ProtocolTagged::new(self, NbxAllChannels::new(position, buffers)))
-            }
-            ExchangeProtocol::Crystal => Box::new(ProtocolTagged::new(self, Crystal::new(position, buffers))),
-        }
     }
 }
 

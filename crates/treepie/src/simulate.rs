@@ -1,5 +1,7 @@
 //! Programs in virtual time, on a simulated machine.
 
+use std::rc::Rc;
+
 use treepie_base::all_ok;
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
@@ -51,11 +53,10 @@ pub fn simulate_with<T>(
     // The simulated network overrides that of the environment.
     crate::environment::check(None)?;
     crate::environment::warn();
-    // Collective algorithms are selected for the network, as with `Comm::with_network`.
-    let network_text = network.to_string();
+    let shared_network = Rc::new(network.clone());
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric);
-        run_rank(world.with_network(&network_text).unwrap_or(world), &body)
+        run_rank(world.on_network(shared_network.clone()).expect("the network has the ranks of its world"), &body)
     });
     let simulated = simulated.map_err(|error| Error::Engine(error.to_string()))?;
     // A rank that the settings let fail has no result.

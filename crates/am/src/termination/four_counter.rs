@@ -9,6 +9,7 @@
 //! of the first wave no message was in flight, and all had been handled.
 
 use super::{AllreduceWave, RankReport, WaveOutcome};
+use crate::injected_fault::{FaultInjection, InjectedFault};
 
 /// The detector on one rank.
 pub(crate) struct FourCounterDetector {
@@ -16,13 +17,17 @@ pub(crate) struct FourCounterDetector {
     /// Sent and received in the previous wave.
     previous: Option<(u64, u64)>,
     outcome: Option<WaveOutcome>,
-    /// Injected fault: concludes termination from one wave.
-    pub(crate) skip_second_wave: bool,
+    pub(crate) faults: FaultInjection,
 }
 
 impl FourCounterDetector {
     pub(crate) fn new(rank: u32, ranks: u32) -> Self {
-        Self { allreduce: AllreduceWave::new(rank, ranks), previous: None, outcome: None, skip_second_wave: false }
+        Self {
+            allreduce: AllreduceWave::new(rank, ranks),
+            previous: None,
+            outcome: None,
+            faults: FaultInjection::default(),
+        }
     }
 
     pub(super) fn begin(&mut self) {
@@ -61,7 +66,8 @@ impl FourCounterDetector {
         let Some([sent, received, deferred, sum]) = self.allreduce.poll_sum() else { return };
         let counters = (sent, received);
         // The first sender sends before its report, so if no rank had sent then, none will.
-        let quiet = sent == received && (sent == 0 || self.previous == Some(counters) || self.skip_second_wave);
+        let is_second = self.previous == Some(counters) || self.faults.is(InjectedFault::SingleWave);
+        let quiet = sent == received && (sent == 0 || is_second);
         self.previous = Some(counters);
         if quiet {
             // The first wave of the next round must not match the numbers of this one by chance.

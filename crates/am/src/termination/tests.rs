@@ -3,6 +3,7 @@
 use treepie_sim::noise::SplitMix64;
 
 use super::*;
+use crate::InjectedFault;
 
 /// The detector under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl DetectorKind {
         match self {
             DetectorKind::FourCounter | DetectorKind::SingleWave => {
                 let mut four_counter = FourCounterDetector::new(rank, ranks);
-                four_counter.skip_second_wave = self == DetectorKind::SingleWave;
+                four_counter.faults.fault = (self == DetectorKind::SingleWave).then_some(InjectedFault::SingleWave);
                 TerminationDetector::FourCounter(four_counter)
             }
             DetectorKind::Synchronous | DetectorKind::Unacknowledged => {

@@ -14,7 +14,13 @@ const LOCAL: &[(&str, &[&str])] = &[
     ("they read local state", &["Comm::translate_rank", "Cartesian::coords", "Window::len", "Request::cancel"]),
     (
         "they create a handle, or read the environment",
-        &["Comm::with_algorithm", "Comm::with_network", "check_environment", "treepie::requested_engine"],
+        &[
+            "Comm::with_algorithm",
+            "Comm::with_network",
+            "Comm::on_network",
+            "check_environment",
+            "treepie::requested_engine",
+        ],
     ),
     ("they convert objects to bytes and back", &["encode", "decode"]),
     (

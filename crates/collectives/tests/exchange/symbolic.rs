@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use treepie_schedule::cursor::StartedRound;
 use treepie_schedule::{
-    BlockLayout, BlockLayouts, BlockRange, Buf, BufferMap, Cursor, OperandSide, Schedule, ScheduleOp,
+    BlockLayout, BlockLayouts, BlockRange, Buf, BufferMap, OperandSide, Schedule, ScheduleOp, ScheduleReader,
 };
 
 /// Executes the schedule on hashes of expression trees: an operand, or the ordered combination of two. Returns the
@@ -44,14 +44,15 @@ pub(crate) fn symbolic_results(schedule: &dyn Schedule, elements: usize) -> Vec<
             memory
         })
         .collect();
-    let mut cursors: Vec<Cursor> = (0..schedule.ranks()).map(|rank| Cursor::new(schedule, rank)).collect();
+    let mut readers: Vec<ScheduleReader> =
+        (0..schedule.ranks()).map(|rank| ScheduleReader::new(schedule, rank)).collect();
     // Running rounds, and messages in flight by phase, lane, sender and receiver.
     let mut running: Vec<(u32, StartedRound, Vec<ScheduleOp>)> = Vec::new();
     let mut messages: HashMap<(u32, u32, u32, u32), VecDeque<Vec<u64>>> = HashMap::new();
     loop {
         for rank in 0..schedule.ranks() {
-            while let Some(started) = cursors[rank as usize].start_round(schedule) {
-                let ops = cursors[rank as usize].ops(started.slot).to_vec();
+            while let Some(started) = readers[rank as usize].start_round(schedule) {
+                let ops = readers[rank as usize].ops(started.slot).to_vec();
                 for op in &ops {
                     if let ScheduleOp::Send { to, part } = *op {
                         let data = read(&memories[rank as usize], rank, part);
@@ -89,7 +90,7 @@ pub(crate) fn symbolic_results(schedule: &dyn Schedule, elements: usize) -> Vec<
                 }
             }
         }
-        cursors[rank as usize].finish_round(started.slot);
+        readers[rank as usize].finish_round(started.slot);
     }
     assert!(running.is_empty(), "deadlock");
     memories.into_iter().map(|mut memory| memory.swap_remove(1)).collect()

@@ -12,9 +12,8 @@ use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
 use super::candidates::candidates;
-use super::cost::{Candidate, SlotCapacities, Transport, TransportCosts};
+use super::cost::{Candidate, SharedTransport, SlotCapacities, Transport, TransportCosts};
 use super::on_network;
-use super::segment_schedule::SharedTransport;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::comm::Comm;
 use crate::members::Members;
@@ -29,7 +28,7 @@ pub(crate) struct AlgorithmChoice {
     /// Ids of algorithms to use for their operations.
     ids: Vec<String>,
     /// The network of the ranks, if one was set.
-    network: Option<Network>,
+    network: Option<Rc<Network>>,
     /// Selector that replaces the cost model.
     selector: Option<Rc<dyn AlgorithmSelector>>,
     /// Whether ranks compare their calls.
@@ -110,11 +109,6 @@ fn parse_list(text: &str) -> Vec<String> {
     })
 }
 
-pub(crate) fn log_choices() -> bool {
-    static LOG: OnceLock<bool> = OnceLock::new();
-    *LOG.get_or_init(|| environment::log_choices().unwrap_or(false))
-}
-
 impl Comm {
     /// A handle of the same communicator whose collective operations use this algorithm, for example `allgather/ring`,
     /// for its operation. `treepie algorithms` lists the ids. An unknown id is refused here, an algorithm that is not
@@ -129,9 +123,21 @@ impl Comm {
     /// A handle of the same communicator whose collective operations assume this network: a short description, for
     /// example `torus:4x4`, or the path of a TOML file. All ranks of a call must use the same network.
     pub fn with_network(&self, network: &str) -> Result<Comm> {
-        let network = Network::load(network).and_then(|network| network.for_ranks(self.size() as u32));
+        let network = Network::load(network).map_err(|error| Error::Algorithm(error.to_string()))?;
+        self.on_network(Rc::new(network))
+    }
+
+    /// As [`with_network`](Self::with_network), for a network that is at hand.
+    pub fn on_network(&self, network: Rc<Network>) -> Result<Comm> {
+        let ranks = self.size() as u32;
+        let network = if network.ranks() == ranks {
+            network
+        } else {
+            let sized = Rc::unwrap_or_clone(network).for_ranks(ranks);
+            Rc::new(sized.map_err(|error| Error::Algorithm(error.to_string()))?)
+        };
         let mut choice = self.collectives.choice.clone();
-        choice.network = Some(network.map_err(|error| Error::Algorithm(error.to_string()))?);
+        choice.network = Some(network);
         Ok(self.with_choice(choice))
     }
 
@@ -163,7 +169,7 @@ impl Comm {
     pub(crate) fn network_and_rank(&self) -> Result<(Network, u32)> {
         let rank = self.rank() as u32;
         if let Some(network) = &self.collectives.choice.network {
-            return Ok((network.clone(), rank));
+            return Ok((Network::clone(network), rank));
         }
         let ranks = self.endpoint().size();
         Ok((network_from_environment(ranks)?, self.endpoint().rank()))
@@ -207,7 +213,7 @@ impl Comm {
             }
             None => self.cheapest(&request, bytes, slots),
         };
-        if log_choices() && self.rank() == 0 {
+        if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
         }

@@ -7,8 +7,6 @@
 
 use treepie_fabric::SlotClass;
 
-use super::segment_schedule::SharedTransport;
-
 /// Costs on an engine, in seconds; the same on all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransportCosts {
@@ -87,6 +85,17 @@ pub(crate) enum Transport {
     PointToPoint,
     /// Through slots of the shared segment.
     SharedSegment(SharedTransport),
+}
+
+/// How data gets to its readers through the shared segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedTransport {
+    /// Through slots, as a whole.
+    CopyInCopyOut,
+    /// Through slots, in chunks. Only for algorithms whose ranks do not modify what they send in the same round.
+    PipelinedCopyInCopyOut,
+    /// Read directly from the sender's memory. For the same algorithms.
+    SingleCopy,
 }
 
 impl std::fmt::Display for Transport {

@@ -1,4 +1,4 @@
-//! Executes a schedule on one rank: the cursor tells which rounds may start, their operations become sends and receives
+//! Executes a schedule on one rank: the reader tells which rounds may start, their operations become sends and receives
 //! of the endpoint, and a round ends when all of them are complete.
 //!
 //! The tag of a message encodes the collective of the communicator, the phase and the lane. Within a lane, messages
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use treepie_base::{Bytes, Error, Region, Result, Span};
 use treepie_fabric::{AbortReason, Address, Endpoint, OpId, RecvTarget, Select, Started, Task, operation_tag};
-use treepie_schedule::{BlockRange, Buf, Cursor, OperandSide, ScheduleOp};
+use treepie_schedule::{BlockRange, Buf, OperandSide, ScheduleOp, ScheduleReader};
 
 use super::call::Fold;
 use super::job::{CollectiveBuffers, CollectiveJob, INSTANCE_MASK};
@@ -25,7 +25,7 @@ pub(crate) struct Execution<'a> {
     instance: u32,
     buffers: CollectiveBuffers,
     temporaries: Vec<Region>,
-    cursor: Cursor,
+    reader: ScheduleReader,
     rounds: Vec<ActiveRound>,
     /// Completed rounds, reused for their memory.
     spare: Vec<ActiveRound>,
@@ -89,9 +89,9 @@ impl<'a> Execution<'a> {
                 tmp => take_scratch(&mut scratch, buffer_map.buffer_len(Buf::Tmp(tmp)) * job.element, job.align),
             });
         }
-        let cursor = Cursor::new(&*job.schedule, job.rank);
+        let reader = ScheduleReader::new(&*job.schedule, job.rank);
         let (rounds, spare) = (Vec::new(), Vec::new());
-        Self { job, fold, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
+        Self { job, fold, instance: 0, buffers, temporaries, reader, rounds, spare, staging: scratch, list: Vec::new() }
     }
 
     /// Reserves memory for the maximum number of concurrent rounds, and of operations in a round.
@@ -120,7 +120,7 @@ impl<'a> Execution<'a> {
     /// Restarts the schedule with this instance number.
     pub(crate) fn start(&mut self, instance: u32) {
         self.instance = instance;
-        self.cursor.restart(&*self.job.schedule);
+        self.reader.restart(&*self.job.schedule);
     }
 
     pub(crate) fn buffers(&self) -> &CollectiveBuffers {
@@ -180,13 +180,13 @@ impl<'a> Execution<'a> {
     }
 
     fn begin_round(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
-        let started = self.cursor.start_round(&*self.job.schedule)?;
+        let started = self.reader.start_round(&*self.job.schedule)?;
         let tag = self.job.tag(self.instance, started.phase, started.lane);
         let mut round = self.spare.pop().unwrap_or_default();
         (round.slot, round.left) = (started.slot, 0);
-        let count = self.cursor.ops(started.slot).len();
+        let count = self.reader.ops(started.slot).len();
         for i in 0..count {
-            let op = self.cursor.ops(started.slot)[i];
+            let op = self.reader.ops(started.slot)[i];
             if let Err(error) = self.issue(op, tag, &mut round, endpoint) {
                 self.rounds.push(round);
                 return Some(Err(error));
@@ -355,7 +355,7 @@ impl<'a> Execution<'a> {
                 }
             }
         }
-        self.cursor.finish_round(round.slot);
+        self.reader.finish_round(round.slot);
         self.spare.push(round);
     }
 
@@ -377,7 +377,7 @@ impl<'a> Execution<'a> {
             self.poll_rounds(endpoint)?;
             endpoint.check_mismatch(self.job.context, operation_tag(self.instance), self.job.call)?;
             let Some(started) = self.begin_round(endpoint) else {
-                return Ok(self.rounds.is_empty() && self.cursor.is_done(&*self.job.schedule));
+                return Ok(self.rounds.is_empty() && self.reader.is_done(&*self.job.schedule));
             };
             started?;
             while let Some(started) = self.begin_round(endpoint) {

@@ -10,7 +10,7 @@ use treepie_fabric::{EXPOSED_ADDRESS_BYTES, SlotClass};
 use treepie_schedule::{BlockRange, BufferMap, OperandSide, Operation, RoundList, ScheduleOp};
 
 use super::compiled_schedule::{ChunkedSteps, CompiledSchedule, MAX_STEPS};
-use super::cost::SlotCapacities;
+use super::cost::{SharedTransport, SlotCapacities};
 use super::dead_copies::eliminate_dead_copies;
 use super::job::CollectiveJob;
 use super::steps::{BufferRange, MAX_ALIGN, RangeResolver, Step, contiguous_range};
@@ -81,17 +81,6 @@ impl CompiledSchedule {
         );
         Some(Self::from_steps(job, &resolver, steps, chunked_steps))
     }
-}
-
-/// How data gets to its readers through the shared segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SharedTransport {
-    /// Through slots, as a whole.
-    CopyInCopyOut,
-    /// Through slots, in chunks. Only for algorithms whose ranks do not modify what they send in the same round.
-    PipelinedCopyInCopyOut,
-    /// Read directly from the sender's memory. For the same algorithms.
-    SingleCopy,
 }
 
 /// A round of all ranks.

@@ -1,6 +1,6 @@
 //! Arguments of an algorithm id, as the registry parses them.
 
-use super::trees::TreeLayer;
+use super::tree_layer::TreeLayer;
 
 /// Values of the arguments, with the registry's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,8 +5,9 @@ use treepie_topology::Torus;
 
 use super::buckets::BucketRings;
 use super::folded::{folded_doubling, folded_halving};
+use super::formula_input::FormulaInput;
 use super::network_shape::{NetworkShape, line_congestion};
-use super::{FormulaInput, trees};
+use super::trees;
 use crate::CostTerms;
 
 pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {

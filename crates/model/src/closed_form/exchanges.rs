@@ -4,8 +4,8 @@ use treepie_schedule::Operation;
 
 use super::cores::alternating_congestion;
 use super::folded::max_folded_messages;
-use super::network_shape::NetworkShape;
-use super::{FormulaInput, ceil_lg};
+use super::formula_input::FormulaInput;
+use super::network_shape::{NetworkShape, ceil_lg};
 use crate::CostTerms;
 use crate::randomaccess::{grid_messages, grid_volume};
 

@@ -2,8 +2,6 @@
 
 use treepie_topology::{Network, NetworkKind, Torus};
 
-use super::ceil_lg;
-
 /// The shape of a network, as formulas distinguish it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NetworkShape<'a> {
@@ -101,4 +99,9 @@ impl<'a> NetworkShape<'a> {
 pub(super) fn line_congestion(size: u32, wraps: bool, bit: u32) -> f64 {
     let hops = 1u32 << bit;
     if wraps && 2 * hops == size { (f64::from(size) / 4.0).max(1.0) } else { f64::from(hops) }
+}
+
+/// ceil(lg n).
+pub(super) fn ceil_lg(number: u32) -> f64 {
+    f64::from(number.next_power_of_two().trailing_zeros())
 }

@@ -2,7 +2,7 @@
 //! 2.2]
 
 use super::PiecewiseLinear;
-use super::measure::MeasureConfig;
+use super::measure_config::MeasureConfig;
 use crate::Result;
 
 /// A size, its measured value, and the half width of its confidence interval.

@@ -10,10 +10,10 @@
 //! lines across them would be wrong on both sides.
 
 use super::curve::{Point, can_bisect, deviates, fit_curve};
+use super::measure_config::MeasureConfig;
 use super::samples::Samples;
 use super::{PLogP, RoundTrip};
-use crate::Error;
-use crate::error::{not_negative, positive};
+use crate::error::not_negative;
 
 /// Two processes that exchange messages, seen from the one that measures. Times are microseconds.
 pub trait Probe {
@@ -30,60 +30,6 @@ pub trait Probe {
     /// The second round trip: an empty message; wait until the reply has arrived; then receive its `bytes`. Returns the
     /// time of the receive.
     fn delayed_recv(&mut self, bytes: u64, wait: f64) -> Result<f64, Self::Error>;
-}
-
-/// Convergence criteria of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MeasureConfig {
-    /// epsilon: relative tolerance.
-    pub tolerance: f64,
-    /// k_m: sizes are at least 2^0 to 2^k_m.
-    pub min_power: u32,
-    /// While gaps are not linear, sizes grow up to this power of two.
-    pub max_power: u32,
-    /// Sizes that differ by at most this, or by the tolerance, are not bisected.
-    pub min_size_step: u64,
-    /// Minimum number of round trips of each size.
-    pub min_trips: u32,
-    /// Maximum number of round trips of small messages.
-    pub max_trips: u32,
-    /// Maximum number of round trips of large messages.
-    pub max_large_trips: u32,
-    /// Size from which messages are large. The paper does not say.
-    pub large_bytes: u64,
-    /// Maximum number of messages in a row.
-    pub max_messages: u64,
-}
-
-impl Default for MeasureConfig {
-    /// The paper's criteria, with at least five trips, large messages from 64 KiB on, and an end to doubling.
-    fn default() -> Self {
-        Self {
-            tolerance: 0.01,
-            min_power: 18,
-            max_power: 26,
-            min_size_step: 32,
-            min_trips: 5,
-            max_trips: 60,
-            max_large_trips: 15,
-            large_bytes: 65_536,
-            max_messages: 1 << 20,
-        }
-    }
-}
-
-impl MeasureConfig {
-    /// Refuses criteria by which nothing can be measured.
-    pub fn validated(self) -> crate::Result<Self> {
-        positive("the tolerance", self.tolerance)?;
-        positive("the number of first round trips", self.min_trips.into())?;
-        positive("the number of round trips", self.max_trips.min(self.max_large_trips).into())?;
-        let (what, value) = ("the largest power of two", self.min_power.max(self.max_power));
-        if value > 40 {
-            return Err(Error::Parameter { what, value: value.into(), needs: "at most 40" });
-        }
-        Ok(self)
-    }
 }
 
 /// g(0), and how it was found.

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use treepie_model::CostParams;
-use treepie_schedule::{BlockLayouts, BufferMap, Cursor, Schedule, ScheduleOp};
+use treepie_schedule::{BlockLayouts, BufferMap, Schedule, ScheduleOp, ScheduleReader};
 
 struct Send {
     to: u32,
@@ -17,7 +17,7 @@ struct Send {
 }
 
 struct Rank {
-    cursor: Cursor,
+    reader: ScheduleReader,
     sends: VecDeque<Send>,
     out_free: f64,
     in_free: f64,
@@ -32,7 +32,7 @@ struct Rank {
 /// Simulates a schedule. Returns when the last rank completes.
 pub(crate) fn simulate(schedule: &dyn Schedule, layouts: &BlockLayouts, params: &CostParams) -> f64 {
     let new = |rank| Rank {
-        cursor: Cursor::new(schedule, rank),
+        reader: ScheduleReader::new(schedule, rank),
         sends: VecDeque::new(),
         out_free: 0.0,
         in_free: 0.0,
@@ -71,7 +71,7 @@ pub(crate) fn simulate(schedule: &dyn Schedule, layouts: &BlockLayouts, params: 
         }
     }
     for (number, rank) in ranks.iter().enumerate() {
-        assert!(rank.cursor.is_done(schedule), "rank {number} waits forever");
+        assert!(rank.reader.is_done(schedule), "rank {number} waits forever");
     }
     ranks.iter().map(|rank| rank.now).fold(0.0, f64::max)
 }
@@ -88,13 +88,13 @@ fn advance(rank: &mut Rank, number: u32, schedule: &dyn Schedule, layouts: &Bloc
         for slot in &ended {
             let (_, time) = rank.rounds.remove(slot).expect("it was there");
             rank.now = rank.now.max(time);
-            rank.cursor.finish_round(*slot);
+            rank.reader.finish_round(*slot);
         }
-        let Some(begun) = rank.cursor.start_round(schedule) else { break };
+        let Some(begun) = rank.reader.start_round(schedule) else { break };
         let buffers = BufferMap { schedule, layouts, rank: number };
         let (channel, slot) = ((begun.phase, begun.lane), begun.slot);
         let (mut left, mut last) = (0, rank.now);
-        for op in rank.cursor.ops(slot) {
+        for op in rank.reader.ops(slot) {
             match *op {
                 ScheduleOp::Send { to, part } => {
                     left += 1;

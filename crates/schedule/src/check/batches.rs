@@ -1,6 +1,6 @@
 //! Whether a schedule is independent of the batches in which rounds are emitted.
 
-use super::{ScheduleError, ScheduleLocation};
+use super::error::{ScheduleError, ScheduleLocation};
 use crate::op::RoundList;
 use crate::schedule::Schedule;
 

@@ -1,6 +1,6 @@
 //! The memory needed for received operands.
 
-use super::ScheduleLocation;
+use super::error::ScheduleLocation;
 use crate::schedule::Schedule;
 
 /// Elements of operands that a rank has received but not yet combined.
@@ -31,7 +31,7 @@ impl Staging {
     /// The peak: lanes that may be open together may all be in their largest round.
     pub(super) fn peak(&mut self, schedule: &dyn Schedule) -> usize {
         if !self.lanes.is_empty() {
-            let window = (schedule.phase(self.phase).window.max(1) as usize).min(self.lanes.len());
+            let window = self.lanes.len().min(schedule.phase(self.phase).max_open_lanes() as usize);
             let sums = self.lanes.windows(window).map(|lanes| lanes.iter().sum());
             self.peak = self.peak.max(sums.max().unwrap_or(0));
         }

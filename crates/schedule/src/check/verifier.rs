@@ -4,15 +4,37 @@ mod verdict;
 
 use super::batches::check_batch_invariance;
 use super::contract;
+use super::error::{ScheduleError, ScheduleLocation};
 use super::memory::{Access, ElementRange, Memory, out_of_bounds_block};
 use super::op_access::{OpAccess, block_of, buf_name, describe, op_access};
 use super::staging::Staging;
 use super::value::{CombineError, Contributions, RankSet, SymbolicValue};
-use super::{CheckOptions, CheckReport, ScheduleError, ScheduleLocation};
-use crate::cursor::{Cursor, StartedRound};
+use crate::cursor::StartedRound;
 use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::{BlockRange, Buf, OperandSide, ScheduleOp};
+use crate::reader::ScheduleReader;
 use crate::schedule::Schedule;
+
+/// Options of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Buffers alias where the operation's in-place form lets them.
+    pub in_place: bool,
+}
+
+/// Properties of a correct schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Contributions are combined in rank order, so the operator need not commute.
+    pub rank_ordered: bool,
+    /// For an allreduce: all ranks combine each element in the same order, so rounding gives identical results. True
+    /// for other operations.
+    pub identical_results: bool,
+    /// Messages of all ranks.
+    pub messages: u64,
+    /// The maximum number of elements of received operands that a rank has to buffer.
+    pub staging: usize,
+}
 
 /// A range of a vector of its round.
 type Span = (u32, u32);
@@ -45,8 +67,8 @@ struct ActiveRound {
 struct RankState {
     layouts: BlockLayouts,
     memory: Memory,
-    cursor: Cursor,
-    /// Indexed by the cursor's slots.
+    reader: ScheduleReader,
+    /// Indexed by the slots of lanes.
     active: Vec<ActiveRound>,
     /// The last started phase with several lanes.
     phase: Option<u32>,
@@ -88,9 +110,9 @@ impl<'a> Verifier<'a> {
             let buffer_map = BufferMap { schedule, layouts: &layouts, rank };
             let mut memory = Memory::new(buffer_map, options.in_place);
             contract::initial_values(buffer_map, |buf, at, value| memory.set(buf, at, value));
-            let cursor = Cursor::new(schedule, rank);
+            let reader = ScheduleReader::new(schedule, rank);
             let (known_arrived, staging) = (RankSet::single(rank), Staging::default());
-            RankState { layouts, memory, cursor, active: Vec::new(), phase: None, known_arrived, staging }
+            RankState { layouts, memory, reader, active: Vec::new(), phase: None, known_arrived, staging }
         });
         Self {
             schedule,
@@ -105,7 +127,7 @@ impl<'a> Verifier<'a> {
     pub(crate) fn verify(mut self) -> Result<CheckReport, ScheduleError> {
         check_batch_invariance(self.schedule)?;
         while let Some(rank) = self.ready.pop() {
-            while let Some(started) = self.ranks[rank as usize].cursor.start_round(self.schedule) {
+            while let Some(started) = self.ranks[rank as usize].reader.start_round(self.schedule) {
                 self.begin_round(rank, started)?;
             }
         }
@@ -123,7 +145,7 @@ impl<'a> Verifier<'a> {
         let StartedRound { slot, phase, lane, round } = started;
         let at = ScheduleLocation { rank, phase, lane, round };
         let ranks = self.schedule.ranks();
-        let RankState { layouts, memory, cursor, active, phase: lanes_phase, known_arrived, .. } =
+        let RankState { layouts, memory, reader, active, phase: lanes_phase, known_arrived, .. } =
             &mut self.ranks[rank as usize];
         let buffer_map = BufferMap { schedule: self.schedule, layouts, rank };
         if active.len() <= slot as usize {
@@ -153,7 +175,7 @@ impl<'a> Verifier<'a> {
                 block: block_of(buffer_map, part, k),
             })
         };
-        for &op in cursor.ops(slot) {
+        for &op in reader.ops(slot) {
             let OpAccess { peer, reads, writes, combines } = op_access(op);
             if let Some(peer) = peer.filter(|peer| *peer >= ranks || *peer == rank) {
                 return Err(ScheduleError::InvalidPeer { at, peer, ranks });
@@ -267,7 +289,7 @@ impl<'a> Verifier<'a> {
 
     /// Ends a round whose operations are all done: performs its writes.
     fn end_round(&mut self, rank: u32, slot: u32) -> Result<(), ScheduleError> {
-        let RankState { layouts, memory, cursor, active, known_arrived, staging, .. } = &mut self.ranks[rank as usize];
+        let RankState { layouts, memory, reader, active, known_arrived, staging, .. } = &mut self.ranks[rank as usize];
         let buffer_map = BufferMap { schedule: self.schedule, layouts, rank };
         let this = &mut active[slot as usize];
         let mut staged = 0;
@@ -290,7 +312,7 @@ impl<'a> Verifier<'a> {
         staging.add(self.schedule, this.at, staged);
         *known_arrived = known_arrived.union(this.newly_arrived);
         this.running = false;
-        cursor.finish_round(slot);
+        reader.finish_round(slot);
         self.ready.push(rank);
         Ok(())
     }

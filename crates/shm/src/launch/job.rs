@@ -1,7 +1,7 @@
 //! A running job: starts its ranks, handles their exits, and shuts them down.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,31 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 const FORK_TIME: Duration = Duration::from_millis(50);
 /// Signals that come together are one press of Ctrl-C: some wrappers send it to the process and to its group.
 const SIGINT_DEBOUNCE: Duration = Duration::from_millis(100);
+
+impl Launch {
+    /// Starts the ranks and returns when all have ended.
+    ///
+    /// The job continues while ranks exit with status 0. The first that fails, or SIGINT, SIGTERM or SIGHUP to this
+    /// process, ends it: the others have a moment to exit by themselves, then they get SIGTERM, then SIGKILL, all
+    /// within two seconds. Processes that a rank started end with the job, whatever session they are in.
+    ///
+    /// During the call this process handles these signals (those that it does not ignore) and SIGTSTP; afterwards their
+    /// previous actions are restored.
+    pub fn run(&self) -> Result<JobOutcome, LaunchError> {
+        if self.ranks == 0 {
+            return Err(LaunchError::NoRanks);
+        }
+        // What this process has printed so far belongs before what the ranks print. If the flush fails, the ranks'
+        // output may still be written.
+        let _ = io::stdout().flush();
+        let arena = Arena::create_for_processes(self.ranks)
+            .map_err(LaunchError::system("create the shared memory of the ranks"))?;
+        let mut job = Job::new(self, &arena)?;
+        job.start()?;
+        job.wait()?;
+        job.finish()
+    }
+}
 
 /// A job and its ranks. Dropping it ends all of them.
 pub(super) struct Job<'a> {

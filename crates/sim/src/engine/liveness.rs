@@ -3,12 +3,6 @@
 use treepie_fabric::Liveness;
 
 use super::world::{HaltReason, InboxEvent, KillState, Payload, SimWorld, WaitState};
-use crate::time::{MICROSECOND, Time};
-
-/// Finalized ranks are published together: when no other event is left, and otherwise after this interval, then after
-/// twice that, and so on. No rank waits for them unless there is an error, and notifying all ranks of each of them
-/// would cost the square of their number each time.
-pub(super) const PUBLISH_INTERVAL: Time = (1000.0 * MICROSECOND) as Time;
 
 impl SimWorld {
     pub(super) fn complete_in_flight(&mut self, from: u32) {
@@ -176,7 +170,9 @@ mod tests {
     use super::*;
     use crate::costs::LogGP;
     use crate::engine::Options;
+    use crate::engine::world::PUBLISH_INTERVAL;
     use crate::machine::Machine;
+    use crate::time::Time;
 
     #[test]
     fn finalized_ranks_are_published_together() {

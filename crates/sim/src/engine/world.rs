@@ -9,11 +9,10 @@ use treepie_base::Span;
 use treepie_fabric::{Liveness, RecordHeader};
 use treepie_topology::TieBreak;
 
-use super::Options;
 use super::bulk::BulkTransfers;
-use super::liveness::PUBLISH_INTERVAL;
+use super::options::Options;
 use crate::machine::{Machine, SimEvent, SimEventKind, SimMessage};
-use crate::time::{Time, from_micros, from_picos};
+use crate::time::{MICROSECOND, Time, from_micros, from_picos};
 
 /// Channels: the records of a pair of ranks are in order; bulk data has another channel.
 const RECORDS: u32 = 0;
@@ -24,6 +23,11 @@ const BARRIER_DONE: u64 = 1 << 63;
 
 /// Flag of the wakeup tokens of acks. Below it are the sender to notify (high word) and its slot (low word).
 const ACKED: u64 = 1 << 62;
+
+/// Finalized ranks are published together: when no other event is left, and otherwise after this interval, then after
+/// twice that, and so on. No rank waits for them unless there is an error, and notifying all ranks of each of them
+/// would cost the square of their number each time.
+pub(super) const PUBLISH_INTERVAL: Time = (1000.0 * MICROSECOND) as Time;
 
 /// An event in a rank's inbox.
 pub(super) enum InboxEvent {

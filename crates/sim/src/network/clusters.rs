@@ -21,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use treepie_base::memory::with_capacity;
 use treepie_topology::Network;
 
-use super::ReceiveGap;
+use super::receive_gap::ReceiveGap;
 use crate::costs::{ClusterCosts, PLogP, WAN_LINKS};
 use crate::error::{Error, Result};
 use crate::machine::MemoryUsage;

@@ -14,7 +14,7 @@
 //!
 //! m = 0 counts as m = 1.
 
-use super::ReceiveGap;
+use super::receive_gap::ReceiveGap;
 use crate::costs::LogGP;
 use crate::time::{MICROSECOND, Time, from_micros, from_picos};
 

@@ -2,7 +2,7 @@
 
 use treepie_schedule::{BlockRange, BufferMap};
 
-use super::{BlockSizes, Workload};
+use super::workload::{BlockSizes, Workload};
 
 pub(crate) struct PartLengths {
     /// Recently measured parts, direct-mapped; empty if ranks have different layouts.

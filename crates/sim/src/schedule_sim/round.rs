@@ -2,22 +2,22 @@
 
 use std::collections::hash_map::Entry;
 
+use treepie_schedule::cursor::StartedRound;
 use treepie_schedule::{BlockRange, ScheduleOp};
 
 use super::matching::{PostedRecv, SimMatchKey};
-use super::rank::LaneState;
-use super::simulator::{COMBINE, PHASE_RELEASED, ScheduleSimulator};
+use super::simulator::{ActiveRound, COMBINE, PHASE_RELEASED, ScheduleSimulator};
 use crate::machine::SimMessage;
 use crate::time::Time;
 
 impl ScheduleSimulator<'_> {
-    /// Begins the current round of a lane.
-    pub(super) fn begin_round(&mut self, slot: u32) {
+    /// Begins a round, and ends it if it takes no time.
+    pub(super) fn begin_round(&mut self, rank: u32, started: StartedRound) {
         let now = self.machine.now();
-        let LaneState { rank, lane, round, .. } = self.lanes[slot];
-        let phase = self.ranks[rank as usize].phase;
-        let shape = &self.phases[phase as usize];
-        let (channel, tie) = (shape.first + lane, shape.tie(lane));
+        let StartedRound { slot, phase, lane, round } = started;
+        self.lanes[slot].rank = rank;
+        let state = &self.phases[phase as usize];
+        let (channel, tie) = (state.first + lane, state.tie(lane));
         let mut ops = std::mem::take(&mut self.ops);
         ops.clear();
         self.workload.schedule.emit(rank, phase, lane, round..round + 1, &mut ops);
@@ -56,8 +56,15 @@ impl ScheduleSimulator<'_> {
             }
         }
         self.ops = ops;
-        let entry = &mut self.lanes[slot];
-        (entry.known_completion, entry.pending) = (known, pending);
+        self.lanes[slot] = ActiveRound { rank, pending, known_completion: known };
+        if pending > 0 {
+            return;
+        }
+        if known > now {
+            self.machine.schedule_wakeup(known, rank, u64::from(slot));
+        } else {
+            self.ranks[rank as usize].finish_round(&mut self.lanes, slot);
+        }
     }
 
     /// Notes a lane's request for the CPU, if it takes time: other ranks than the representative may get it in another
@@ -67,7 +74,7 @@ impl ScheduleSimulator<'_> {
         if let Some(ties) = &mut self.ties
             && takes_time
         {
-            ties.has_tie |= ties.cpu.request(self.machine.now(), ties.event, (self.lanes[slot].lane, bytes));
+            ties.has_tie |= ties.cpu.request(self.machine.now(), ties.event, (self.lanes.number(slot), bytes));
         }
     }
 
@@ -116,7 +123,7 @@ impl ScheduleSimulator<'_> {
         let rank = self.lanes[slot].rank;
         let combines = combine && bytes > 0 && !self.machine.is_combine_free();
         if let Some(ties) = &mut self.ties {
-            let request = (self.lanes[slot].lane, if combines { bytes } else { 0 });
+            let request = (self.lanes.number(slot), if combines { bytes } else { 0 });
             let instant = if self.machine.has_links() { &mut ties.recv } else { &mut ties.cpu };
             ties.has_tie |= instant.request(now, ties.event, request) && self.machine.is_recv_order_significant();
         }
@@ -151,15 +158,15 @@ impl ScheduleSimulator<'_> {
     /// Completes a pending operation of a round, now or at a known time.
     #[inline]
     pub(super) fn complete_op(&mut self, slot: u32, at: Time) {
-        let lane = &mut self.lanes[slot];
-        lane.known_completion = lane.known_completion.max(at);
-        lane.pending -= 1;
-        if lane.pending > 0 {
+        let active = &mut self.lanes[slot];
+        active.known_completion = active.known_completion.max(at);
+        active.pending -= 1;
+        let ActiveRound { rank, pending, known_completion } = *active;
+        if pending > 0 {
             return;
         }
-        if lane.known_completion > self.machine.now() {
-            let (known, rank) = (lane.known_completion, lane.rank);
-            self.machine.schedule_wakeup(known, rank, u64::from(slot));
+        if known_completion > self.machine.now() {
+            self.machine.schedule_wakeup(known_completion, rank, u64::from(slot));
             return;
         }
         self.end_round(slot)
@@ -167,12 +174,7 @@ impl ScheduleSimulator<'_> {
 
     fn end_round(&mut self, slot: u32) {
         let rank = self.lanes[slot].rank;
-        let open = self.ranks[rank as usize].open;
-        self.lanes[slot].round += 1;
-        self.run_lane(slot);
-        // Only a closed lane lets others open, or the phase end.
-        if self.ranks[rank as usize].open < open {
-            self.advance(rank);
-        }
+        self.ranks[rank as usize].finish_round(&mut self.lanes, slot);
+        self.advance(rank);
     }
 }

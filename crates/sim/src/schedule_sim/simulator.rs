@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use treepie_schedule::{Phase, PhaseEnd, RoundList};
+use treepie_schedule::{Cursor, OpenLanes, PhaseEnd, RoundList};
 use treepie_topology::TieBreak;
 
+use super::lengths::PartLengths;
 use super::matching::{MatchTable, SimMatchKey};
-use super::rank::{LaneState, RankState};
-use super::{PartLengths, SimResult, Workload};
+use super::sim_result::SimResult;
+use super::workload::Workload;
 use crate::error::{Error, Result};
 use crate::machine::{Machine, MemoryUsage, SimEvent, SimEventKind};
-use crate::slab::{NIL, Slab};
+use crate::slab::Slab;
 use crate::symmetric::{OrderTies, SymmetryGroup};
 use crate::time::{MAX_TIME, Time, to_micros};
 
@@ -22,7 +23,7 @@ pub(super) const COMBINE: u64 = 1 << 63;
 /// State of a phase, common to all ranks.
 #[derive(Debug)]
 pub(super) struct PhaseState {
-    phase: Phase,
+    end: PhaseEnd,
     /// Index of its first lane among the lanes of all phases.
     pub(super) first: u32,
     /// Tie break of each lane; a single one if all are equal.
@@ -37,6 +38,16 @@ impl PhaseState {
     }
 }
 
+/// The running round of an open lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ActiveRound {
+    pub(super) rank: u32,
+    /// Operations whose completion is not known in advance: receives, and sends on shared links.
+    pub(super) pending: u32,
+    /// Latest known completion of the other operations.
+    pub(super) known_completion: Time,
+}
+
 pub(super) struct ScheduleSimulator<'a> {
     pub(super) workload: Workload<'a>,
     pub(super) machine: Machine,
@@ -45,8 +56,9 @@ pub(super) struct ScheduleSimulator<'a> {
     /// Requests that might have come in another order, then.
     pub(super) ties: Option<OrderTies>,
     pub(super) phases: Vec<PhaseState>,
-    pub(super) ranks: Vec<RankState>,
-    pub(super) lanes: Slab<LaneState>,
+    pub(super) ranks: Vec<Cursor>,
+    /// The open lanes of all ranks.
+    pub(super) lanes: OpenLanes<ActiveRound>,
     pub(super) match_table: MatchTable,
     /// Lane and bytes of received messages to combine.
     pub(super) pending_combines: Slab<(u32, u64)>,
@@ -68,22 +80,22 @@ impl<'a> ScheduleSimulator<'a> {
         let schedule = workload.schedule;
         let simulated = if symmetry.is_some() { 1 } else { schedule.ranks() };
         let mut first = 0;
-        let shape = |number| {
+        let state = |number| {
             let phase = schedule.phase(number);
             let mut ties: Vec<TieBreak> =
                 (0..phase.lanes.max(1)).map(|lane| schedule.tie_break(number, lane)).collect();
             if ties.windows(2).all(|two| two[0] == two[1]) {
                 ties.truncate(1);
             }
-            let shape = PhaseState { phase, first, ties, arrived: 0 };
+            let state = PhaseState { end: phase.end, first, ties, arrived: 0 };
             first += phase.lanes;
-            shape
+            state
         };
         Self {
             workload,
-            phases: (0..schedule.phases()).map(shape).collect(),
-            ranks: vec![RankState { phase: 0, opened: 0, open: 0, head: NIL }; simulated as usize],
-            lanes: Slab::new(),
+            phases: (0..schedule.phases()).map(state).collect(),
+            ranks: (0..simulated).map(|rank| Cursor::new(schedule, rank)).collect(),
+            lanes: OpenLanes::new(),
             match_table: MatchTable::new(simulated),
             pending_combines: Slab::new(),
             part_lengths: PartLengths::new(workload.sizes),
@@ -140,7 +152,7 @@ impl<'a> ScheduleSimulator<'a> {
                 SimEventKind::Wakeup { token } => self.on_wakeup(time, rank, token),
                 SimEventKind::Failed => {
                     let is_new = self.failed.iter().all(|(failed, _)| *failed != rank);
-                    if is_new && (self.ranks[rank as usize].phase as usize) < self.phases.len() {
+                    if is_new && !self.ranks[rank as usize].is_done(self.workload.schedule) {
                         self.failed.push((rank, time));
                     }
                 }
@@ -160,7 +172,7 @@ impl<'a> ScheduleSimulator<'a> {
         let totals = self.machine.totals();
         let MemoryUsage { ranks, links, in_flight } = self.machine.memory();
         let ranks =
-            ranks + self.ranks.capacity() * size_of::<RankState>() + self.lanes.memory() + self.match_table.memory();
+            ranks + self.ranks.capacity() * size_of::<Cursor>() + self.lanes.memory() + self.match_table.memory();
         let in_flight = in_flight + self.pending_combines.memory() + self.peers.capacity() * size_of::<u32>();
         let result = SimResult {
             makespan: self.makespan,
@@ -191,34 +203,28 @@ impl<'a> ScheduleSimulator<'a> {
                 waiting: left - num_failed,
             };
         }
-        let waits = |rank: &RankState| (rank.phase as usize) < self.phases.len();
+        let waits = |cursor: &Cursor| !cursor.is_done(self.workload.schedule);
         let rank = self.ranks.iter().position(waits).unwrap_or(0) as u32;
-        Error::ScheduleDeadlock { waiting: left, rank, phase: self.ranks[rank as usize].phase }
+        Error::ScheduleDeadlock { waiting: left, rank, phase: self.ranks[rank as usize].phase() }
     }
 
-    /// Opens the lanes that may open on a rank, and enters the next phase when a phase has ended there.
+    /// Begins the rounds that can start on a rank, and enters the next phase when a phase has ended there.
     pub(super) fn advance(&mut self, rank: u32) {
+        let schedule = self.workload.schedule;
         loop {
-            let RankState { phase, opened, open, .. } = self.ranks[rank as usize];
-            let Some(shape) = self.phases.get_mut(phase as usize) else { return };
-            if opened < shape.phase.lanes {
-                if !self.may_open(rank) {
-                    return;
-                }
-                self.open_lane(rank, phase, opened);
+            let cursor = &mut self.ranks[rank as usize];
+            if let Some(started) = cursor.start_round_of_phase(schedule, &mut self.lanes) {
+                self.begin_round(rank, started);
                 continue;
             }
-            if open > 0 {
+            if !cursor.has_ended_phase(schedule) {
                 return;
             }
-            if shape.phase.end == PhaseEnd::Global {
-                // `opened` beyond the number of lanes marks a rank that has arrived.
-                if opened > shape.phase.lanes {
-                    return;
-                }
-                self.ranks[rank as usize].opened += 1;
-                shape.arrived += 1;
-                if shape.arrived as usize == self.ranks.len() {
+            let phase = cursor.phase();
+            let state = &mut self.phases[phase as usize];
+            if state.end == PhaseEnd::Global {
+                state.arrived += 1;
+                if state.arrived as usize == self.ranks.len() {
                     self.release(phase);
                 }
                 return;
@@ -231,95 +237,19 @@ impl<'a> ScheduleSimulator<'a> {
     fn release(&mut self, phase: u32) {
         let at = self.machine.now() + self.machine.barrier_time();
         for rank in 0..self.ranks.len() as u32 {
-            debug_assert_eq!(self.ranks[rank as usize].phase, phase);
+            debug_assert_eq!(self.ranks[rank as usize].phase(), phase);
             self.machine.schedule_wakeup(at, rank, PHASE_RELEASED);
         }
     }
 
     pub(super) fn enter_next_phase(&mut self, rank: u32) {
-        let entry = &mut self.ranks[rank as usize];
-        entry.phase += 1;
-        (entry.opened, entry.open, entry.head) = (0, 0, NIL);
-        if entry.phase as usize == self.phases.len() {
+        let cursor = &mut self.ranks[rank as usize];
+        cursor.enter_next_phase(self.workload.schedule);
+        if cursor.is_done(self.workload.schedule) {
             let now = self.machine.now();
             self.done += 1;
             self.first_completion = self.first_completion.min(now);
             self.makespan = self.makespan.max(now);
         }
-    }
-
-    /// Whether the window lets the next lane open: all lanes but the last `window` before it have closed.
-    fn may_open(&self, rank: u32) -> bool {
-        let RankState { phase, opened, head, .. } = self.ranks[rank as usize];
-        let Phase { lanes, window, .. } = self.phases[phase as usize].phase;
-        if window >= lanes {
-            return true;
-        }
-        let mut lowest = opened;
-        let mut slot = head;
-        while slot != NIL {
-            lowest = lowest.min(self.lanes[slot].lane);
-            slot = self.lanes[slot].next;
-        }
-        opened - lowest < window.max(1)
-    }
-
-    fn open_lane(&mut self, rank: u32, phase: u32, lane: u32) {
-        let rounds = self.workload.schedule.rounds(rank, phase, lane);
-        let entry = &mut self.ranks[rank as usize];
-        entry.opened += 1;
-        if rounds == 0 {
-            return;
-        }
-        entry.open += 1;
-        let slot = self.lanes.insert(LaneState {
-            rank,
-            lane,
-            round: 0,
-            rounds,
-            pending: 0,
-            next: entry.head,
-            known_completion: 0,
-        });
-        entry.head = slot;
-        self.run_lane(slot)
-    }
-
-    /// Begins rounds of a lane until one is pending, or closes the lane after the last.
-    pub(super) fn run_lane(&mut self, slot: u32) {
-        let now = self.machine.now();
-        loop {
-            let LaneState { round, rounds, .. } = self.lanes[slot];
-            if round == rounds {
-                self.close(slot);
-                return;
-            }
-            self.begin_round(slot);
-            let LaneState { pending, known_completion, .. } = self.lanes[slot];
-            if pending > 0 {
-                return;
-            }
-            if known_completion > now {
-                self.machine.schedule_wakeup(known_completion, self.lanes[slot].rank, u64::from(slot));
-                return;
-            }
-            self.lanes[slot].round += 1;
-        }
-    }
-
-    fn close(&mut self, slot: u32) {
-        let LaneState { rank, next, .. } = self.lanes[slot];
-        let entry = &mut self.ranks[rank as usize];
-        entry.open -= 1;
-        if entry.head == slot {
-            entry.head = next;
-        } else {
-            let mut prev = entry.head;
-            while self.lanes[prev].next != slot {
-                prev = self.lanes[prev].next;
-            }
-            self.lanes[prev].next = next;
-        }
-        self.lanes.remove(slot);
     }
 }

@@ -1,4 +1,5 @@
-//! Models of keys: deregistered memory is neither read nor written by ranks that hold its key.
+//! Models of keys and claims: deregistered memory is neither read nor written by ranks that hold its key, and each chunk
+//! is copied once.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -139,4 +140,32 @@ fn memory_of_an_aborted_transfer_is_freed_when_no_chunk_is_written() {
 #[should_panic(expected = "Causality violation")]
 fn without_waiting_memory_is_freed_under_a_chunk() {
     a_transfer_is_aborted(false);
+}
+
+#[test]
+fn each_chunk_is_copied_once_and_a_late_sender_claims_none() {
+    loom::model(|| {
+        let claim: &'static Claim = Box::leak(Box::new(Claim::new()));
+        let copies: &'static [AtomicU32; 2] = Box::leak(Box::new([AtomicU32::new(0), AtomicU32::new(0)]));
+        let anything = MemoryRegion { base: 0, len: 0, peer: 0 };
+        let old = claim.open(anything);
+        let generation = claim.open(anything);
+        let copy = move |generation| {
+            while let Some(chunk) = claim.claim_next(generation, 2) {
+                copies[chunk as usize].store(copies[chunk as usize].load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                claim.complete_chunk();
+            }
+        };
+        let sender = thread::spawn(move || {
+            copy(old);
+            copy(generation);
+        });
+        copy(generation);
+        while claim.completed_chunks() < 2 {
+            thread::yield_now();
+        }
+        // The receiver sees what the sender wrote, as it has seen the completion.
+        assert!(copies.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        sender.join().unwrap();
+    });
 }
