@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
-use treepie_comm::protocol::{ReactorCapabilities, log_choice};
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition, log_choice};
 use treepie_comm::{Comm, Request, object};
 use treepie_model::LogGP;
 
 use crate::choose::{ProtocolCosts, choose};
 use crate::pattern::Pattern;
-use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 use crate::traffic_summary::TrafficSummary;
 
 /// The received messages, each with its source.

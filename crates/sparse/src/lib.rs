@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 pub mod choose;
-mod dissemination_barrier;
 mod exchange;
 mod exchange_sequence;
 mod microbenchmark;
@@ -25,6 +24,7 @@ mod pattern;
 mod protocol;
 mod protocol_tagged;
 mod protocols;
+mod summary_barrier;
 mod tags;
 mod traffic_summary;
 
@@ -32,6 +32,6 @@ pub use exchange::{Received, SparseExchange, chosen_protocol};
 pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::Pattern;
-pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 pub use traffic_summary::TrafficSummary;
-pub use treepie_comm::protocol::ReactorCapabilities;
+pub use treepie_comm::protocol::{ReactorCapabilities, RingPosition};

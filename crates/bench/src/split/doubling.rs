@@ -62,12 +62,12 @@ impl EmulatedDoubling {
         };
         let mut cost = Cost::default();
         let mut doubling = cost.time(|| BruckAllgather::new(0, self.ranks, mode, table, [0, 0]));
-        while let Some((_, step, bytes)) = doubling.poll_transmit() {
+        while let Some((to, step, bytes)) = doubling.poll_transmit() {
             cost.add_message(bytes.as_slice().len());
             comm.send(bytes.as_slice(), 1, TAG)?;
             drop(bytes);
             let (received, _) = comm.recv_vec::<SplitEntry>(1, TAG)?;
-            cost.time(|| doubling.on_message(1 << step, step, Bytes::from(received)))?;
+            cost.time(|| doubling.on_message(self.ranks - to, step, Bytes::from(received)))?;
         }
         let (table, _) = doubling.finish();
         ensure!(table.len() == (self.ranks * self.entries_per_rank) as usize, "entries were lost");

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::ReactorCapabilities;
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::dissemination_barrier::DisseminationBarrier;
-use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor};
+use crate::summary_barrier::SummaryBarrier;
 use crate::tags::MessageKind;
 use crate::traffic_summary::TrafficSummary;
 
@@ -20,7 +20,7 @@ pub(crate) struct Nbx {
     buffers: ExchangeBuffers,
     /// Synchronous sends that have not completed.
     unacknowledged: usize,
-    barrier: DisseminationBarrier,
+    barrier: SummaryBarrier,
 }
 
 impl Nbx {
@@ -28,7 +28,7 @@ impl Nbx {
         let mut this = Self {
             unacknowledged: buffers.outgoing.len(),
             buffers,
-            barrier: DisseminationBarrier::new(position, capabilities.barrier),
+            barrier: SummaryBarrier::new(position, capabilities.barrier),
         };
         this.begin_barrier_if_done();
         this
@@ -48,10 +48,10 @@ impl Reactor for Nbx {
         data.or_else(|| self.barrier.poll_transmit())
     }
 
-    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match MessageKind::decode(tag) {
             (MessageKind::Data, _) => self.buffers.receive(from, bytes),
-            (MessageKind::Barrier, round) => self.barrier.on_message(round, &bytes)?,
+            (MessageKind::Barrier, round) => self.barrier.on_message(now, from, round, bytes)?,
             _ => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())
