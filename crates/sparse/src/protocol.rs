@@ -9,7 +9,7 @@ use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::Reactor;
 
 use crate::protocol_tagged::ProtocolTagged;
-use crate::protocols::{Crystal, Nbx, NbxAllChannels, NbxOrderedBarrier, Pcx, Pex, Rsx};
+use crate::protocols::{Crystal, Nbx, NbxAllChannels, Pcx, Pex, Rsx};
 use crate::traffic_summary::TrafficSummary;
 
 /// A sparse exchange protocol.
@@ -68,7 +68,9 @@ impl ExchangeProtocol {
             ExchangeProtocol::Pcx => Box::new(ProtocolTagged::new(self, Pcx::new(position, buffers))),
             ExchangeProtocol::Rsx => Box::new(ProtocolTagged::new(self, Rsx::new(position, capabilities, buffers))),
             ExchangeProtocol::Nbx => Box::new(ProtocolTagged::new(self, Nbx::new(position, capabilities, buffers))),
-            ExchangeProtocol::NbxOrderedBarrier => Box::new(ProtocolTagged::new(self, NbxOrderedBarrier::new(buffers))),
+            ExchangeProtocol::NbxOrderedBarrier => {
+                Box::new(ProtocolTagged::new(self, Nbx::with_ordered_barrier(position, buffers)))
+            }
             ExchangeProtocol::NbxAllChannels => {
                 Box::new(ProtocolTagged::new(self, NbxAllChannels::new(position, buffers)))
             }

@@ -3,7 +3,6 @@
 mod crystal;
 mod nbx;
 mod nbx_all_channels;
-mod nbx_ordered_barrier;
 mod pcx;
 mod pex;
 mod rsx;
@@ -11,7 +10,6 @@ mod rsx;
 pub(crate) use crystal::Crystal;
 pub(crate) use nbx::Nbx;
 pub(crate) use nbx_all_channels::NbxAllChannels;
-pub(crate) use nbx_ordered_barrier::NbxOrderedBarrier;
 pub(crate) use pcx::Pcx;
 pub(crate) use pex::Pex;
 pub(crate) use rsx::Rsx;

@@ -37,7 +37,7 @@ impl SummaryBarrier {
     pub(crate) fn begin(&mut self, summary: TrafficSummary) {
         match self {
             Self::Messages(dissemination) if !dissemination.has_begun() => {
-                *dissemination.value_mut() = summary;
+                dissemination.value = summary;
                 dissemination.begin();
             }
             Self::Waiting => *self = Self::Begun(summary),
@@ -55,7 +55,7 @@ impl SummaryBarrier {
     /// The summary over all ranks, once the barrier is complete.
     pub(crate) fn summary(&self) -> TrafficSummary {
         match self {
-            Self::Messages(dissemination) => *dissemination.value(),
+            Self::Messages(dissemination) => dissemination.value,
             Self::Complete(summary) => *summary,
             _ => TrafficSummary::default(),
         }

@@ -57,7 +57,7 @@ impl AllreduceWave {
     pub(crate) fn begin(&mut self, words: WaveWords) {
         debug_assert!(!self.has_begun());
         let wave = &mut self.waves[self.current];
-        *wave.value_mut() = PartialSums::new(wave.position().ranks, words);
+        wave.value = PartialSums::new(wave.position.ranks, words);
         wave.begin();
     }
 
@@ -80,7 +80,7 @@ impl AllreduceWave {
         }
         wave.reset();
         self.current = 1 - self.current;
-        let PartialSums { ranks, window, rest } = *wave.value();
+        let PartialSums { ranks, window, rest } = wave.value;
         Some(if ranks.is_power_of_two() { window } else { rest })
     }
 }

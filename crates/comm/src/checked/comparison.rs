@@ -122,7 +122,7 @@ impl CallComparison {
     /// The messages to all other ranks if this rank ends before it has received all rounds.
     pub(crate) fn departure_messages(&self) -> impl Iterator<Item = Transmit> + use<> {
         let bytes = KnownCalls { first: self.own.clone(), other: self.departed.clone() }.to_bytes();
-        let RingPosition { rank, ranks } = self.calls.position();
+        let RingPosition { rank, ranks } = self.calls.position;
         let others = (0..ranks).filter(move |to| *to != rank);
         others.map(move |to| Transmit::new(to, DEPARTURE_TAG, bytes.clone()))
     }
@@ -136,13 +136,13 @@ impl CallComparison {
     pub(crate) fn refuse(&mut self) {
         debug_assert!(!self.calls.has_begun());
         self.own.call = bounded(format!("{}, which is refused there", self.own.call));
-        self.calls.value_mut().first = self.own.clone();
+        self.calls.value.first = self.own.clone();
     }
 
     /// Two ranks with different calls, once it is complete: the lowest rank, and the lowest that differs from it.
     pub(crate) fn difference(&self) -> Option<[RankCall; 2]> {
         debug_assert!(self.is_done());
-        let KnownCalls { first, other } = self.calls.value().clone();
+        let KnownCalls { first, other } = self.calls.value.clone();
         other.map(|other| [first, other]).or_else(|| {
             let mut both = [self.own.clone(), self.departed.clone()?];
             both.sort_unstable_by_key(|rank_call| rank_call.rank);

@@ -88,7 +88,7 @@ impl Reactor for Pcx {
 
     fn is_done(&self) -> bool {
         let is_complete = self.census.is_done() && self.buffers.outgoing.is_empty();
-        is_complete && self.buffers.num_received == u64::from(self.census.value().counts[0])
+        is_complete && self.buffers.num_received == u64::from(self.census.value.counts[0])
     }
 }
 
@@ -98,10 +98,10 @@ impl ExchangeReactor for Pcx {
     }
 
     fn traffic_summary(&self) -> TrafficSummary {
-        self.census.value().summary
+        self.census.value.summary
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.census.value().counts.capacity() * size_of::<u32>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.census.value.counts.capacity() * size_of::<u32>()
     }
 }

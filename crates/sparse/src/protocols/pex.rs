@@ -100,20 +100,20 @@ impl Pex {
 
     /// The index of the size of a rank, once the sizes are known.
     fn index_of(&self, rank: u32) -> usize {
-        let position = self.sizes.position();
+        let position = self.sizes.position;
         (position.ranks - position.distance_to(rank)) as usize
     }
 
     /// The sizes are known: subtracts the messages received before.
     fn count_early(&mut self) -> Result<()> {
-        self.missing = self.sizes.value().sizes.iter().map(|size| size >> BYTE_BITS).sum();
+        self.missing = self.sizes.value.sizes.iter().map(|size| size >> BYTE_BITS).sum();
         std::mem::take(&mut self.uncounted).into_iter().try_for_each(|(from, bytes)| self.count_received(from, bytes))
     }
 
     /// Subtracts a received message from the expected size.
     fn count_received(&mut self, from: u32, bytes: u64) -> Result<()> {
         let index = self.index_of(from);
-        let size = &mut self.sizes.value_mut().sizes[index];
+        let size = &mut self.sizes.value.sizes[index];
         let left = size.checked_sub(ONE).map(|left| with_bytes(left, bytes, false));
         let Some(left) = left.filter(|left| *left == 0 || *left >= ONE) else {
             return Err(Error::LengthMismatch { got: bytes, expected: *size % ONE });
@@ -156,8 +156,8 @@ impl Reactor for Pex {
         match self.sizes.dependency_on(rank) {
             PeerDependency::Required => PeerDependency::Required,
             _ if !self.sizes.is_combined() => PeerDependency::Possible,
-            _ if rank == self.sizes.position().rank => PeerDependency::Nothing,
-            _ if self.sizes.value().sizes[self.index_of(rank)] != 0 => PeerDependency::Required,
+            _ if rank == self.sizes.position.rank => PeerDependency::Nothing,
+            _ if self.sizes.value.sizes[self.index_of(rank)] != 0 => PeerDependency::Required,
             _ => PeerDependency::Nothing,
         }
     }
@@ -173,11 +173,11 @@ impl ExchangeReactor for Pex {
     }
 
     fn traffic_summary(&self) -> TrafficSummary {
-        self.sizes.value().summary
+        self.sizes.value.summary
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.sizes.value().sizes.capacity() * size_of::<u64>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.sizes.value.sizes.capacity() * size_of::<u64>()
     }
 }
 
