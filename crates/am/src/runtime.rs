@@ -172,8 +172,7 @@ impl<S> RuntimeState<S> {
         let (index, has_destination, round) = match tag_kind(tag) {
             TagKind::Data { index, has_destination, round } => (index, has_destination, round),
             TagKind::Wave { tag } => {
-                let words: Vec<u64> = body.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
-                self.detector.on_message(tag, &words);
+                self.detector.on_message(from, tag, Bytes::copy_of(body, align_of::<u64>()))?;
                 self.poll_detector();
                 return Ok(());
             }
@@ -301,9 +300,9 @@ impl<S> Reactor for EpochReactor<'_, S> {
             let transmit = Transmit::new(to, buffer.tag, Bytes::from(buffer.data));
             return Some(if detector.is_synchronous() { transmit.synchronous() } else { transmit });
         }
-        let (to, tag, words) = detector.poll_transmit()?;
+        let transmit = detector.poll_transmit()?;
         self.runtime.poll_detector();
-        Some(Transmit::new(to, wave_tag(tag), Bytes::from(words)))
+        Some(Transmit { tag: wave_tag(transmit.tag), ..transmit })
     }
 
     fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {

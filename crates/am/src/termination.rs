@@ -17,6 +17,9 @@ mod four_counter;
 #[cfg(test)]
 mod tests;
 
+use treepie_base::{Bytes, Result};
+use treepie_fabric::Transmit;
+
 pub(crate) use allreduce_wave::AllreduceWave;
 pub(crate) use consensus::ConsensusDetector;
 pub(crate) use four_counter::FourCounterDetector;
@@ -71,8 +74,8 @@ impl TerminationDetector {
         }
     }
 
-    /// The next wave message to send: destination, tag and words.
-    pub(crate) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
+    /// The next wave message to send.
+    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
         match self {
             Self::FourCounter(detector) => detector.poll_transmit(),
             Self::Consensus(detector) => detector.poll_transmit(),
@@ -80,10 +83,10 @@ impl TerminationDetector {
     }
 
     /// Processes a wave message.
-    pub(crate) fn on_message(&mut self, tag: u32, words: &[u64]) {
+    pub(crate) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match self {
-            Self::FourCounter(detector) => detector.on_message(tag, words),
-            Self::Consensus(detector) => detector.on_message(tag, words),
+            Self::FourCounter(detector) => detector.on_message(from, tag, bytes),
+            Self::Consensus(detector) => detector.on_message(from, tag, bytes),
         }
     }
 

@@ -1,11 +1,9 @@
-//! All-to-all algorithms. Linear and pairwise also support unequal counts (alltoallv).
+//! All-to-all algorithms. Pairwise also supports unequal counts (alltoallv), as the linear one does (`exchange`).
 
 pub mod bruck;
 pub mod grid;
-pub mod linear;
 pub mod pairwise;
 
 pub use bruck::Bruck;
 pub use grid::{Grid, balanced_factors};
-pub use linear::Linear;
 pub use pairwise::Pairwise;

@@ -13,6 +13,7 @@ pub mod allgather_cores;
 pub mod alltoall;
 pub mod barrier;
 pub mod exchange;
+mod fold;
 pub mod from_allgather;
 pub mod registry;
 pub mod rooted;

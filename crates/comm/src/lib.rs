@@ -9,6 +9,7 @@ mod comm;
 mod create_group;
 mod digest;
 mod dims;
+mod dissemination;
 mod dist_graph;
 mod members;
 mod message;

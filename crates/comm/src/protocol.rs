@@ -11,6 +11,7 @@ use treepie_fabric::{AbortReason, Reactor};
 
 pub use crate::collective::store_and_forward::{ForwardingScheme, StoreAndForward};
 use crate::comm::Comm;
+pub use crate::dissemination::{Disseminated, Dissemination, RingPosition};
 pub use crate::protocol_run::ProtocolRun;
 use crate::reactor_task::{EngineServices, ReactorTask};
 use crate::request::{Finish, Request};

@@ -7,13 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
-use treepie_comm::protocol::{ReactorCapabilities, log_choice};
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition, log_choice};
 use treepie_comm::{Comm, Request, object};
 use treepie_model::LogGP;
 
 use crate::choose::{ProtocolCosts, choose};
 use crate::pattern::{Pattern, Received, sort_dedup};
-use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 use crate::traffic_summary::TrafficSummary;
 
 /// Dynamic sparse data exchange: every rank knows its destinations, no rank knows its sources.

@@ -10,14 +10,13 @@
 //! | `pattern` | static neighbourhoods |
 //! | `protocol`, `protocol_tagged`, `tags` | the interface of a protocol; tags that identify the protocol |
 //! | `protocols/` | PEX, PCX, RSX, NBX and its variants, the crystal router |
-//! | `dissemination_barrier` | the final barrier, by messages or by the engine |
+//! | `summary_barrier` | the final barrier, by messages or by the engine |
 //! | `traffic_summary`, `choose` | what all ranks learn about an exchange; protocol selection |
 //! | `exchange_sequence` | consecutive exchanges, for the simulator |
 //! | `microbenchmark` | the paper's microbenchmark: random neighbours |
 #![forbid(unsafe_code)]
 
 pub mod choose;
-mod dissemination_barrier;
 mod exchange;
 mod exchange_sequence;
 mod microbenchmark;
@@ -25,6 +24,7 @@ mod pattern;
 mod protocol;
 mod protocol_tagged;
 mod protocols;
+mod summary_barrier;
 mod tags;
 mod traffic_summary;
 
@@ -32,6 +32,6 @@ pub use exchange::{SparseExchange, chosen_protocol};
 pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::{Pattern, Received};
-pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 pub use traffic_summary::TrafficSummary;
-pub use treepie_comm::protocol::ReactorCapabilities;
+pub use treepie_comm::protocol::{ReactorCapabilities, RingPosition};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use treepie_base::{Bytes, Error};
-use treepie_comm::protocol::ReactorCapabilities;
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::Reactor;
 
 use crate::traffic_summary::TrafficSummary;
@@ -66,37 +66,6 @@ impl FromStr for ExchangeProtocol {
     fn from_str(id: &str) -> Result<Self, Error> {
         let found = ExchangeProtocol::ALL.into_iter().find(|protocol| protocol.id() == id);
         found.ok_or_else(|| Error::Algorithm(format!("there is no exchange protocol `{id}`")))
-    }
-}
-
-/// A rank and the number of ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingPosition {
-    /// This rank.
-    pub rank: u32,
-    /// P.
-    pub ranks: u32,
-}
-
-impl RingPosition {
-    /// The rank `distance` ahead on the ring of ranks.
-    pub(crate) fn ahead(self, distance: u32) -> u32 {
-        (self.rank + distance) % self.ranks
-    }
-
-    /// The rank `distance` behind.
-    pub(crate) fn behind(self, distance: u32) -> u32 {
-        (self.rank + self.ranks - distance) % self.ranks
-    }
-
-    /// The distance ahead to a rank.
-    pub(crate) fn distance_to(self, rank: u32) -> u32 {
-        (rank + self.ranks - self.rank) % self.ranks
-    }
-
-    /// ceil(lg P).
-    pub(crate) fn rounds(self) -> u32 {
-        self.ranks.next_power_of_two().ilog2()
     }
 }
 

@@ -3,20 +3,18 @@
 mod crystal;
 mod nbx;
 mod nbx_all_channels;
-mod nbx_ordered_barrier;
 mod pcx;
 mod pex;
 mod rsx;
 
 use treepie_base::Bytes;
-use treepie_comm::protocol::ReactorCapabilities;
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 
-use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 use crate::protocol_tagged::ProtocolTagged;
 use crystal::Crystal;
 use nbx::Nbx;
 use nbx_all_channels::NbxAllChannels;
-use nbx_ordered_barrier::NbxOrderedBarrier;
 use pcx::Pcx;
 use pex::Pex;
 use rsx::Rsx;
@@ -35,7 +33,9 @@ impl ExchangeProtocol {
             ExchangeProtocol::Pcx => Box::new(ProtocolTagged::new(self, Pcx::new(position, buffers))),
             ExchangeProtocol::Rsx => Box::new(ProtocolTagged::new(self, Rsx::new(position, capabilities, buffers))),
             ExchangeProtocol::Nbx => Box::new(ProtocolTagged::new(self, Nbx::new(position, capabilities, buffers))),
-            ExchangeProtocol::NbxOrderedBarrier => Box::new(ProtocolTagged::new(self, NbxOrderedBarrier::new(buffers))),
+            ExchangeProtocol::NbxOrderedBarrier => {
+                Box::new(ProtocolTagged::new(self, Nbx::with_ordered_barrier(position, buffers)))
+            }
             ExchangeProtocol::NbxAllChannels => {
                 Box::new(ProtocolTagged::new(self, NbxAllChannels::new(position, buffers)))
             }

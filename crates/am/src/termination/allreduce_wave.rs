@@ -2,128 +2,124 @@
 //!
 //! Cost: ceil(log2 P) messages per rank, one after the other.   Any P.
 //!
-//! After round k rank i has the sum of the window of 2^k ranks from i on, and receives that of the next 2^k from rank
-//! i + 2^k. If P is not a power of two, the windows of its set bits are added: each message also carries the sum of P mod
-//! 2^k ranks. A sum must not count a rank twice, so plain dissemination does not suffice.
+//! A [dissemination](treepie_comm::protocol::Dissemination): before round k rank i has the sum of the window of 2^k ranks
+//! up to i, and receives that of the 2^k before them. If P is not a power of two, the windows of its set bits are added:
+//! each message also carries the sum of P mod 2^k ranks. A sum must not count a rank twice, so one window does not
+//! suffice.
 //!
 //! A rank that has the sum of a wave may start the next one before others have it. It cannot complete that without
 //! them, so buffers for two waves suffice.
 
-/// The number of words summed.
-pub(crate) const WORDS: usize = 4;
+use std::time::Duration;
+
+use treepie_base::{Bytes, Result};
+use treepie_comm::protocol::{Disseminated, Dissemination, RingPosition};
+use treepie_fabric::{Reactor, Transmit};
 
 /// The words of a wave, or their sums.
-pub(crate) type WaveWords = [u64; WORDS];
+pub(crate) type WaveWords = [u64; 4];
 
 /// Bits of a tag for the round of a wave; the next bit is the parity of the wave.
 const ROUND_BITS: u32 = 6;
 
 /// The allreduce waves of one rank.
 pub(crate) struct AllreduceWave {
-    rank: u32,
-    ranks: u32,
-    /// Completed waves.
-    wave: u32,
-    /// The current wave, if this rank has joined it.
-    active: Option<ActiveWave>,
-    /// Received messages of this wave and the next, by round.
-    received: [Vec<Option<[WaveWords; 2]>>; 2],
-    /// The message to send: destination, tag and words.
-    outgoing: Option<(u32, u32, Vec<u64>)>,
-}
-
-struct ActiveWave {
-    round: u32,
-    /// The sum of 2^round ranks from this one on.
-    window: WaveWords,
-    /// The sum of the first P mod 2^round of them.
-    rest: WaveWords,
+    /// Parity of the current wave.
+    current: usize,
+    /// The current wave and the next, by parity.
+    waves: [Dissemination<PartialSums>; 2],
 }
 
 impl AllreduceWave {
     pub(crate) fn new(rank: u32, ranks: u32) -> Self {
-        let rounds = ranks.next_power_of_two().ilog2() as usize;
-        let received = || vec![None; rounds];
-        Self { rank, ranks, wave: 0, active: None, received: [received(), received()], outgoing: None }
+        let wave = || Dissemination::new(RingPosition { rank, ranks }, PartialSums::new(ranks, WaveWords::default()));
+        Self { current: 0, waves: [wave(), wave()] }
     }
 
     /// Resets to the first wave.
     pub(crate) fn reset(&mut self) {
-        (self.wave, self.active, self.outgoing) = (0, None, None);
-        self.received.iter_mut().for_each(|received| received.fill(None));
+        self.current = 0;
+        self.waves.iter_mut().for_each(Dissemination::reset);
     }
 
     /// Whether this rank has joined the current wave.
     pub(crate) fn has_begun(&self) -> bool {
-        self.active.is_some()
+        self.waves[self.current].has_begun()
     }
 
     /// Whether a message of a rank is needed for the current wave. All are until this rank has joined: no rank can have
     /// the sum before.
     pub(crate) fn needs(&self, rank: u32) -> bool {
-        let Some(active) = &self.active else { return true };
-        let received = &self.received[self.wave as usize % 2];
-        (active.round..received.len() as u32)
-            .any(|round| received[round as usize].is_none() && (self.rank + (1 << round)) % self.ranks == rank)
+        !self.has_begun() || self.waves[self.current].expects(rank)
     }
 
     /// Joins the wave with these words.
     pub(crate) fn begin(&mut self, words: WaveWords) {
         debug_assert!(!self.has_begun());
-        self.active = Some(ActiveWave { round: 0, window: words, rest: [0; WORDS] });
-        self.send_partial_sum();
+        let wave = &mut self.waves[self.current];
+        wave.value = PartialSums::new(wave.position.ranks, words);
+        wave.begin();
     }
 
     /// The next message.
-    pub(crate) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
-        self.outgoing.take()
+    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
+        let transmit = self.waves[self.current].poll_transmit()?;
+        Some(Transmit { tag: (self.current as u32) << ROUND_BITS | transmit.tag, ..transmit })
     }
 
-    pub(crate) fn on_message(&mut self, tag: u32, words: &[u64]) {
+    pub(crate) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let (round, wave) = (tag & ((1 << ROUND_BITS) - 1), tag >> ROUND_BITS);
-        let (window, rest) = words.split_at(WORDS.min(words.len()));
-        let partial_sums = [window, rest].map(|part| part.try_into().unwrap_or_default());
-        if let Some(entry) = self.received[wave as usize % 2].get_mut(round as usize) {
-            *entry = Some(partial_sums);
-        }
+        self.waves[wave as usize % 2].on_message(Duration::ZERO, from, round, bytes)
     }
 
-    /// Queues the message of this round, to the rank 2^round behind.
-    fn send_partial_sum(&mut self) {
-        let Some(ActiveWave { round, window, rest }) = &self.active else { return };
-        if self.received[0].len() as u32 > *round {
-            let to = (self.rank + self.ranks - (1 << round) % self.ranks) % self.ranks;
-            let tag = (self.wave % 2) << ROUND_BITS | round;
-            self.outgoing = Some((to, tag, [*window, *rest].concat()));
-        }
-    }
-
-    /// The sums over all ranks, once, if complete. Queues at most one message at a time.
+    /// The sums over all ranks, once, if complete.
     pub(crate) fn poll_sum(&mut self) -> Option<WaveWords> {
-        let rounds = self.received[0].len() as u32;
-        while self.outgoing.is_none() {
-            let active = self.active.as_mut()?;
-            if active.round == rounds {
-                let sum = if self.ranks.is_power_of_two() { active.window } else { active.rest };
-                self.active = None;
-                self.received[self.wave as usize % 2].fill(None);
-                self.wave += 1;
-                return Some(sum);
-            }
-            let [window, rest] = self.received[self.wave as usize % 2][active.round as usize]?;
-            if self.ranks >> active.round & 1 == 1 {
-                // This window, followed by the sum of the lower bits from the rank behind it.
-                active.rest = add(active.window, rest);
-            }
-            active.window = add(active.window, window);
-            active.round += 1;
-            self.send_partial_sum();
+        let wave = &mut self.waves[self.current];
+        if !wave.is_done() {
+            return None;
         }
-        None
+        wave.reset();
+        self.current = 1 - self.current;
+        let PartialSums { ranks, window, rest } = wave.value;
+        Some(if ranks.is_power_of_two() { window } else { rest })
     }
 }
 
-pub(super) fn add(a: WaveWords, b: WaveWords) -> WaveWords {
+/// The sums of the window of a rank, and of the last P mod 2^round ranks of it.
+#[derive(Clone, Copy)]
+struct PartialSums {
+    ranks: u32,
+    window: WaveWords,
+    rest: WaveWords,
+}
+
+impl PartialSums {
+    fn new(ranks: u32, window: WaveWords) -> Self {
+        Self { ranks, window, rest: WaveWords::default() }
+    }
+}
+
+impl Disseminated for PartialSums {
+    type Message = [WaveWords; 2];
+
+    fn encode(&mut self, _round: u32) -> Bytes {
+        Bytes::from([self.window, self.rest].concat())
+    }
+
+    fn decode(&self, _round: u32, bytes: Bytes) -> Option<[WaveWords; 2]> {
+        bytemuck::try_pod_read_unaligned(bytes.as_slice()).ok()
+    }
+
+    fn combine(&mut self, round: u32, [window, rest]: [WaveWords; 2]) {
+        if self.ranks >> round & 1 == 1 {
+            // This window, preceded by the sum of the lower bits from the rank before it.
+            self.rest = add(self.window, rest);
+        }
+        self.window = add(self.window, window);
+    }
+}
+
+fn add(a: WaveWords, b: WaveWords) -> WaveWords {
     std::array::from_fn(|i| a[i].wrapping_add(b[i]))
 }
 
@@ -135,7 +131,7 @@ mod tests {
     fn sums(ranks: u32, waves: u32, mut seed: u64) -> Vec<Vec<WaveWords>> {
         let mut all: Vec<AllreduceWave> = (0..ranks).map(|rank| AllreduceWave::new(rank, ranks)).collect();
         let mut results = vec![Vec::new(); ranks as usize];
-        let mut in_flight: Vec<(u32, u32, Vec<u64>)> = Vec::new();
+        let mut in_flight: Vec<(u32, Transmit)> = Vec::new();
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize
@@ -147,13 +143,13 @@ mod tests {
                 let wave = results[rank].len() as u64;
                 wave_of_rank.begin([1, rank as u64, wave, rank as u64 * wave]);
             }
-            in_flight.extend(wave_of_rank.poll_transmit());
+            in_flight.extend(wave_of_rank.poll_transmit().map(|transmit| (rank as u32, transmit)));
             if let Some(sum) = wave_of_rank.poll_sum() {
                 results[rank].push(sum);
             }
             if !in_flight.is_empty() {
-                let (to, tag, words) = in_flight.swap_remove(next() % in_flight.len());
-                all[to as usize].on_message(tag, &words);
+                let (from, Transmit { to, tag, bytes, .. }) = in_flight.swap_remove(next() % in_flight.len());
+                all[to as usize].on_message(from, tag, bytes).unwrap();
             }
         }
         results

@@ -12,6 +12,9 @@
 //! an ordered barrier (`barrier_flushes`), neither acknowledgements nor wave messages are needed. That barrier combines
 //! bits only, so the sum takes a separate wave at the end, if any rank has added to it.
 
+use treepie_base::{Bytes, Result};
+use treepie_fabric::Transmit;
+
 use super::{AllreduceWave, RankReport, WaveOutcome};
 
 /// A rank has sent since its previous arrival.
@@ -80,15 +83,16 @@ impl ConsensusDetector {
         }
     }
 
-    pub(super) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
+    pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
         let message = self.allreduce.poll_transmit();
         self.check_wave();
         message
     }
 
-    pub(super) fn on_message(&mut self, tag: u32, words: &[u64]) {
-        self.allreduce.on_message(tag, words);
+    pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        self.allreduce.on_message(from, tag, bytes)?;
         self.check_wave();
+        Ok(())
     }
 
     /// The bits for the engine's barrier, once.

@@ -8,6 +8,9 @@
 //! nothing. If a second wave has the same numbers, no rank has sent or received between its two reports. So at the end
 //! of the first wave no message was in flight, and all had been handled.
 
+use treepie_base::{Bytes, Result};
+use treepie_fabric::Transmit;
+
 use super::{AllreduceWave, RankReport, WaveOutcome};
 use crate::injected_fault::{FaultInjection, InjectedFault};
 
@@ -43,15 +46,16 @@ impl FourCounterDetector {
         }
     }
 
-    pub(super) fn poll_transmit(&mut self) -> Option<(u32, u32, Vec<u64>)> {
+    pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
         let message = self.allreduce.poll_transmit();
         self.check_wave();
         message
     }
 
-    pub(super) fn on_message(&mut self, tag: u32, words: &[u64]) {
-        self.allreduce.on_message(tag, words);
+    pub(super) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+        self.allreduce.on_message(from, tag, bytes)?;
         self.check_wave();
+        Ok(())
     }
 
     pub(super) fn poll_outcome(&mut self) -> Option<WaveOutcome> {

@@ -1,5 +1,7 @@
 //! Detectors alone: simulated ranks are counters, and messages are delivered in random order.
 
+use std::result::Result;
+
 use treepie_sim::noise::SplitMix64;
 
 use super::*;
@@ -53,8 +55,8 @@ enum InFlight {
     /// The acknowledgement of a message.
     Ack,
     Wave {
-        tag: u32,
-        words: Vec<u64>,
+        from: u32,
+        transmit: Transmit,
     },
 }
 
@@ -176,7 +178,9 @@ impl World {
                 self.take(at, message);
             }
             InFlight::Ack => self.ranks[at].unacknowledged -= 1,
-            InFlight::Wave { tag, words } => self.ranks[at].detector.on_message(tag, &words),
+            InFlight::Wave { from, transmit: Transmit { tag, bytes, .. } } => {
+                self.ranks[at].detector.on_message(from, tag, bytes).expect("it is a message of a wave");
+            }
         }
     }
 
@@ -225,9 +229,9 @@ impl World {
                 }
             }
         }
-        while let Some((to, tag, words)) = self.ranks[at].detector.poll_transmit() {
+        while let Some(transmit) = self.ranks[at].detector.poll_transmit() {
             self.ranks[at].waves += 1;
-            self.in_flight[to as usize].push(InFlight::Wave { tag, words });
+            self.in_flight[transmit.to as usize].push(InFlight::Wave { from: at as u32, transmit });
         }
         self.arrive(at);
         self.check_outcome(at)

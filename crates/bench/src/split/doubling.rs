@@ -4,10 +4,14 @@
 //! A partner sends the same number of entries as it receives, in the correct order, with different keys. It computes
 //! while the first rank waits, so neither disturbs the other.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use treepie::Comm;
 use treepie_base::Bytes;
-use treepie_comm::split::{BruckAllgather, CombineMode, PhaseReactor, SplitEntry};
+use treepie_comm::protocol::RingPosition;
+use treepie_comm::split::{BruckAllgather, CombineMode, SplitEntry};
+use treepie_fabric::{Reactor, Transmit};
 use treepie_sim::noise::SplitMix64;
 
 use super::cost::Cost;
@@ -61,15 +65,16 @@ impl EmulatedDoubling {
             }
         };
         let mut cost = Cost::default();
-        let mut doubling = cost.time(|| BruckAllgather::new(0, self.ranks, mode, table, [0, 0]));
-        while let Some((_, step, bytes)) = doubling.poll_transmit() {
+        let position = RingPosition { rank: 0, ranks: self.ranks };
+        let mut doubling = cost.time(|| BruckAllgather::begin(position, mode, table, [0, 0]));
+        while let Some(Transmit { to, tag, bytes, .. }) = doubling.poll_transmit() {
             cost.add_message(bytes.as_slice().len());
             comm.send(bytes.as_slice(), 1, TAG)?;
             drop(bytes);
             let (received, _) = comm.recv_vec::<SplitEntry>(1, TAG)?;
-            cost.time(|| doubling.on_message(1 << step, step, Bytes::from(received)))?;
+            cost.time(|| doubling.on_message(Duration::ZERO, self.ranks - to, tag, Bytes::from(received)))?;
         }
-        let (table, _) = doubling.finish();
+        let (table, _) = doubling.value.finish();
         ensure!(table.len() == (self.ranks * self.entries_per_rank) as usize, "entries were lost");
         let mut after = Cost::default();
         let table = after.time(|| then(table));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use treepie::{Comm, Result};
 use treepie_base::Bytes;
-use treepie_comm::split::{ParallelSort, PhaseReactor, SortProgress, SplitEntry, SplitterOptions};
+use treepie_comm::split::{ParallelSort, SortProgress, SplitEntry, SplitterOptions};
 use treepie_fabric::{PeerDependency, Reactor, Transmit};
 use treepie_sim::noise::SplitMix64;
 
@@ -72,10 +72,10 @@ struct TimedSort<'a> {
 }
 
 impl TimedSort<'_> {
-    fn deliver(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn deliver(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cost = Cost::default();
-        let result = cost.time(|| self.sorting.on_message(from, tag, bytes));
+        let result = cost.time(|| self.sorting.on_message(now, from, tag, bytes));
         // The call that ends a phase also starts the next: it copies all runs, or merges them.
         self.costs[self.sorting.progress() as usize] += cost;
         result
@@ -84,21 +84,21 @@ impl TimedSort<'_> {
 
 impl Reactor for TimedSort<'_> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let (to, tag, bytes) = self.sorting.poll_transmit()?;
-        let phase = if tag == ParallelSort::RUN { SortProgress::Exchange } else { SortProgress::Splitters };
-        self.costs[phase as usize].add_message(bytes.as_slice().len());
-        Some(Transmit::new(to, tag, bytes))
+        let transmit = self.sorting.poll_transmit()?;
+        let phase = if transmit.tag == ParallelSort::RUN { SortProgress::Exchange } else { SortProgress::Splitters };
+        self.costs[phase as usize].add_message(transmit.bytes.as_slice().len());
+        Some(transmit)
     }
 
-    fn on_message(&mut self, _: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         if self.sorting.progress() == SortProgress::Splitters && tag == ParallelSort::RUN {
             self.early_runs.push((from, tag, bytes));
             return Ok(());
         }
-        self.deliver(from, tag, bytes)?;
+        self.deliver(now, from, tag, bytes)?;
         if self.sorting.progress() > SortProgress::Splitters {
             for (from, tag, bytes) in std::mem::take(&mut self.early_runs) {
-                self.deliver(from, tag, bytes)?;
+                self.deliver(now, from, tag, bytes)?;
             }
         }
         Ok(())
@@ -106,7 +106,10 @@ impl Reactor for TimedSort<'_> {
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
         let is_early = self.early_runs.iter().any(|(from, ..)| *from == rank);
-        if self.sorting.expects(rank) && !is_early { PeerDependency::Required } else { PeerDependency::Possible }
+        match self.sorting.dependency_on(rank) {
+            PeerDependency::Required if !is_early => PeerDependency::Required,
+            _ => PeerDependency::Possible,
+        }
     }
 
     fn is_done(&self) -> bool {

@@ -53,7 +53,6 @@ const LOCAL: &[(&str, &[&str])] = &[
             "Comm::begin_protocol",
             "Comm::begin_untagged",
             "ProtocolRun::step",
-            "PhaseReactor::on_message",
             "SplitAlgorithm::parse",
         ],
     ),

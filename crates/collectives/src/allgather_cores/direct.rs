@@ -17,17 +17,26 @@ pub struct Direct {
 impl Direct {
     /// All other ranks in send order: each rank begins with a different one. In reverse it is the order in which
     /// messages arrive.
-    pub(crate) fn peers(self, rank: u32) -> impl DoubleEndedIterator<Item = u32> {
+    fn peers(self, rank: u32) -> impl DoubleEndedIterator<Item = u32> {
         (rank + 1..self.ranks).chain(0..rank)
+    }
+
+    /// Appends a send to each other rank, and a receive from it.
+    pub(crate) fn emit_exchange(
+        self,
+        rank: u32,
+        given: impl Fn(u32) -> BlockRange,
+        result: impl Fn(u32) -> BlockRange,
+        into: &mut RoundList,
+    ) {
+        self.peers(rank).rev().for_each(|from| into.push(ScheduleOp::Recv { from, part: result(from) }));
+        self.peers(rank).for_each(|to| into.push(ScheduleOp::Send { to, part: given(to) }));
     }
 
     /// Appends the sends of a rank's block of `given` to all others, and the receives of theirs into `result`.
     pub(crate) fn emit_allgather(self, rank: u32, given: Buf, result: Buf, into: &mut RoundList) {
-        let part = BlockRange::new(given, rank, 1);
-        self.peers(rank)
-            .rev()
-            .for_each(|from| into.push(ScheduleOp::Recv { from, part: BlockRange::new(result, from, 1) }));
-        self.peers(rank).for_each(|to| into.push(ScheduleOp::Send { to, part }));
+        let own = BlockRange::new(given, rank, 1);
+        self.emit_exchange(rank, |_| own, |from| BlockRange::new(result, from, 1), into);
     }
 
     /// Appends the mirror image: sends the others' blocks of `given` to them, and combines their contributions to the

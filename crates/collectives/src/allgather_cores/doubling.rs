@@ -4,9 +4,9 @@
 //! nearest first (distance doubling) the longest messages go farthest; with the farthest first (distance halving) they
 //! go to neighbours. On a torus, distance halving uses the Morton order of the nodes.   Any P.   [thesis 3.3.1, 3.4.1]
 //!
-//! The ranks have positions in an order. If P is not a power of two, V = 2^ceil(lg P) virtual ranks are folded onto
-//! them: the first F = V - P positions have two consecutive virtual ranks each, of which the second initially has no
-//! block. The fold preserves the order, so intervals stay intervals, and the exchange between the two needs no message.
+//! The ranks have positions in an order. If P is not a power of two, V = 2^ceil(lg P) virtual ranks are
+//! folded (`fold.rs`) onto them: the second of a pair initially has no block, and the exchange between the two needs
+//! no message.
 //!
 //! After s stages of distance halving a virtual rank has the blocks of those with the same lg V - s low bits: a range
 //! in the bit-reversed order of virtual ranks, which is this core's view. After s stages of distance doubling it is a
@@ -15,6 +15,8 @@
 use std::ops::Range;
 
 use treepie_schedule::{AllgatherCore, BlockRange, BlockRun, Buf, RoundList, ScheduleOp};
+
+use crate::fold::Fold;
 
 /// Which partners come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,7 @@ pub struct Doubling {
     position_of: Vec<u32>,
     /// lg of the number of virtual ranks.
     stages: u32,
-    /// The number of ranks with two virtual ranks.
-    folded: u32,
+    fold: Fold,
     /// The number of blocks before each position of the view.
     blocks_before: Vec<u32>,
     /// Whether the blocks are shuffled to the order of the view; otherwise each rank owns its block.
@@ -50,12 +51,12 @@ impl Doubling {
         let stages = ranks.next_power_of_two().trailing_zeros();
         let mut position_of = vec![0; order.len()];
         order.iter().zip(0..).for_each(|(rank, at)| position_of[*rank as usize] = at);
-        let folded = (1 << stages) - ranks;
-        let mut core = Self { distance, order, position_of, stages, folded, blocks_before: Vec::new(), shuffled };
+        let fold = Fold::of_virtual_ranks(ranks);
+        let mut core = Self { distance, order, position_of, stages, fold, blocks_before: Vec::new(), shuffled };
         let mut count = 0;
         core.blocks_before.push(0);
         for position in 0..1 << stages {
-            count += u32::from(!core.is_second_vrank(core.vrank_at(position)));
+            count += u32::from(!fold.is_second(core.vrank_at(position)));
             core.blocks_before.push(count);
         }
         core
@@ -75,20 +76,6 @@ impl Doubling {
         }
     }
 
-    /// Whether a virtual rank is the second of its rank, which initially has no block.
-    fn is_second_vrank(&self, vrank: u32) -> bool {
-        vrank < 2 * self.folded && vrank % 2 == 1
-    }
-
-    /// The position of the rank of a virtual rank.
-    fn position_of_vrank(&self, vrank: u32) -> u32 {
-        if vrank < 2 * self.folded { vrank / 2 } else { vrank - self.folded }
-    }
-
-    fn first_vrank(&self, position: u32) -> u32 {
-        if position < self.folded { 2 * position } else { position + self.folded }
-    }
-
     /// The blocks of a virtual rank before a stage, as a range of the view.
     fn blocks_of(&self, vrank: u32, stage: u32) -> (u32, u32) {
         let lo = match self.distance {
@@ -101,13 +88,13 @@ impl Doubling {
     /// The block at a position of the view, if its virtual rank has one.
     fn block_at(&self, position: u32) -> Option<u32> {
         let vrank = self.vrank_at(position);
-        if self.is_second_vrank(vrank) {
+        if self.fold.is_second(vrank) {
             return None;
         }
         Some(if self.shuffled {
             self.blocks_before[position as usize]
         } else {
-            self.order[self.position_of_vrank(vrank) as usize]
+            self.order[self.fold.folded(vrank) as usize]
         })
     }
 
@@ -121,14 +108,14 @@ impl Doubling {
             Distance::Halving => self.stages - 1 - stage,
         };
         let partner = vrank ^ 1 << bit;
-        let (position, other) = (self.position_of_vrank(vrank), self.position_of_vrank(partner));
+        let (position, other) = (self.fold.folded(vrank), self.fold.folded(partner));
         if position == other {
             return;
         }
         let peer = self.order[other as usize];
         // In distance doubling both virtual ranks of a rank have the same blocks after the first stage: only one
         // receives.
-        let receives = |vrank: u32| self.distance == Distance::Halving || !self.is_second_vrank(vrank);
+        let receives = |vrank: u32| self.distance == Distance::Halving || !self.fold.is_second(vrank);
         let (local, remote) = (self.blocks_of(vrank, stage), self.blocks_of(partner, stage));
         if receives(partner) && !self.is_empty(local) {
             into.push(ScheduleOp::Send { to: peer, part: BlockRange::in_view(Buf::Out, 1, local.0, local.1) });
@@ -145,7 +132,7 @@ impl AllgatherCore for Doubling {
     }
 
     fn initial_blocks(&self, rank: u32, each: &mut dyn FnMut(u32, u32)) {
-        let vrank = self.first_vrank(self.position_of[rank as usize]);
+        let vrank = self.fold.first(self.position_of[rank as usize]);
         each(self.block_at(self.vrank_at(vrank)).expect("the first virtual rank of a rank has a block"), 0);
     }
 
@@ -155,7 +142,7 @@ impl AllgatherCore for Doubling {
         }
         // The position of the block: `block` others are before it.
         let position = self.blocks_before.partition_point(|before| *before <= block) as u32 - 1;
-        self.order[self.position_of_vrank(self.vrank_at(position)) as usize]
+        self.order[self.fold.folded(self.vrank_at(position)) as usize]
     }
 
     fn rounds(&self, _rank: u32, _phase: u32, _lane: u32) -> u32 {
@@ -164,10 +151,10 @@ impl AllgatherCore for Doubling {
 
     fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
         let position = self.position_of[rank as usize];
-        let first = self.first_vrank(position);
+        let first = self.fold.first(position);
         for stage in rounds {
             self.exchange(first, stage, into);
-            if position < self.folded {
+            if position < self.fold.pairs {
                 self.exchange(first + 1, stage, into);
             }
             into.end_round();

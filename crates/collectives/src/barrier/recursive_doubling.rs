@@ -1,30 +1,26 @@
 //! Recursive-doubling barrier: in stage k each rank exchanges empty messages with the rank that differs in bit k.
 //!
 //! Cost: alpha lg P if P is a power of two; otherwise there are ceil(lg P) stages, and in some of them a rank has two
-//! partners.   Any P: 2^ceil(lg P) virtual ranks are folded onto the ranks, the first of which have two consecutive
-//! virtual ranks each.   [bidirectional exchange, thesis 3.2.1]
+//! partners.   Any P: 2^ceil(lg P) virtual ranks are folded (`fold.rs`) onto the ranks.
+//! [bidirectional exchange, thesis 3.2.1]
 
 use std::ops::Range;
 
 use treepie_schedule::{BlockRange, Operation, RoundList, Schedule, ScheduleOp};
 
+use crate::fold::Fold;
+
 /// A barrier by recursive doubling.
 #[derive(Clone, Copy, Debug)]
 pub struct RecursiveDoubling {
     ranks: u32,
-    /// The number of ranks with two virtual ranks.
-    folded: u32,
+    fold: Fold,
 }
 
 impl RecursiveDoubling {
     /// Over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
-        Self { ranks, folded: ranks.next_power_of_two() - ranks }
-    }
-
-    /// The rank of a virtual rank.
-    fn rank_of_vrank(&self, vrank: u32) -> u32 {
-        if vrank < 2 * self.folded { vrank / 2 } else { vrank - self.folded }
+        Self { ranks, fold: Fold::of_virtual_ranks(ranks) }
     }
 }
 
@@ -46,11 +42,11 @@ impl Schedule for RecursiveDoubling {
     }
 
     fn emit(&self, rank: u32, _phase: u32, _lane: u32, rounds: Range<u32>, into: &mut RoundList) {
-        let is_folded = rank < self.folded;
-        let vrank = if is_folded { 2 * rank } else { rank + self.folded };
+        let vrank = self.fold.first(rank);
         for stage in rounds {
-            let first = self.rank_of_vrank(vrank ^ 1 << stage);
-            let second = if is_folded { self.rank_of_vrank((vrank + 1) ^ 1 << stage) } else { first };
+            let partner = |vrank: u32| self.fold.folded(vrank ^ 1 << stage);
+            let first = partner(vrank);
+            let second = if rank < self.fold.pairs { partner(vrank + 1) } else { first };
             // Two ranks with two virtual ranks each exchange only one message.
             let both = [Some(first), (second != first).then_some(second)];
             for peer in both.into_iter().flatten().filter(|peer| *peer != rank) {

@@ -6,9 +6,9 @@
 //! lg P alpha + p n delta and 2 lg P alpha + (9/4 - 3/(2p)) n delta.   Any P; powers of two for alternating dimensions.
 //! [thesis 3.2.1]
 //!
-//! If P is not a power of two, the first ranks are folded: of each pair of neighbours one sends its vector to the
-//! other, and receives the result at the end. Nearest partners come first, so a rank has always reduced an interval of
-//! ranks. Both partners combine operands in the same order, so their results are identical.
+//! If P is not a power of two, the ranks are folded (`fold.rs`): the second of a pair sends its vector to the first,
+//! and receives the result at the end. Nearest partners come first, so a rank has always reduced an interval of ranks.
+//! Both partners combine operands in the same order, so their results are identical.
 //!
 //! Alternating dimensions are not rank-ordered. There halvings begin with the nearest partner, and the exchange with
 //! the farthest. Stages over more than one hop stay within a class (X first or Y first), so all ranks that exchange a
@@ -21,14 +21,14 @@ use std::ops::Range;
 use treepie_schedule::{BlockRange, Buf, OperandSide, Operation, RoundList, Schedule, ScheduleOp};
 
 use crate::allgather_cores::bits::StageBits;
+use crate::fold::Fold;
 
 /// Recursive halving, a bidirectional exchange of the remaining part, and recursive doubling.
 #[derive(Clone, Debug)]
 pub struct HalvingExchange {
     bits: StageBits,
     halvings: u32,
-    /// The number of folded pairs of neighbours.
-    folded: u32,
+    fold: Fold,
     /// Whether the exchange begins with the nearest partners.
     nearest_first: bool,
 }
@@ -47,8 +47,8 @@ impl HalvingExchange {
     /// With `halvings` halvings, at most lg P. In rank order.
     pub fn new(ranks: u32, halvings: u32) -> Self {
         let stages = ranks.ilog2();
-        let folded = ranks - (1 << stages);
-        Self { bits: StageBits::plain(stages), halvings: halvings.min(stages), folded, nearest_first: true }
+        let fold = Fold::of_ranks(ranks);
+        Self { bits: StageBits::plain(stages), halvings: halvings.min(stages), fold, nearest_first: true }
     }
 
     /// On a torus or mesh with the first of `dims` fastest, where half of the ranks take the dimensions in another
@@ -56,16 +56,12 @@ impl HalvingExchange {
     pub fn alternating(dims: &[u32], halvings: u32) -> Option<Self> {
         let bits = StageBits::grid(dims)?;
         let halvings = halvings.min(bits.len());
-        Some(Self { bits, halvings, folded: 0, nearest_first: false })
+        Some(Self { bits, halvings, fold: Fold::NONE, nearest_first: false })
     }
 
     /// The virtual rank; `None` if the rank is folded onto its neighbour.
     fn virtual_rank(&self, rank: u32) -> Option<u32> {
-        if rank >= 2 * self.folded { Some(rank - self.folded) } else { rank.is_multiple_of(2).then_some(rank / 2) }
-    }
-
-    fn rank_of_vrank(&self, vrank: u32) -> u32 {
-        if vrank < self.folded { 2 * vrank } else { vrank + self.folded }
+        (!self.fold.is_second(rank)).then(|| self.fold.folded(rank))
     }
 
     fn whole(&self, buf: Buf) -> BlockRange {
@@ -114,7 +110,7 @@ impl HalvingExchange {
                 Some(exchange) if self.nearest_first => exchanges - 1 - exchange,
                 Some(exchange) => exchange,
             };
-            let peer = self.rank_of_vrank(self.bits.partner(vrank, stage));
+            let peer = self.fold.first(self.bits.partner(vrank, stage));
             let side = OperandSide::of_peer(peer, rank);
             if exchange.is_none() {
                 let (local, remote) = self.parts(position, round + 1);
@@ -133,7 +129,7 @@ impl HalvingExchange {
     fn emit_allgather(&self, vrank: u32, rounds: Range<u32>, into: &mut RoundList) {
         let position = self.position(vrank);
         for round in rounds {
-            let peer = self.rank_of_vrank(self.bits.partner(vrank, self.bits.len() - self.halvings + round));
+            let peer = self.fold.first(self.bits.partner(vrank, self.bits.len() - self.halvings + round));
             let (local, remote) = self.parts(position, self.halvings - round);
             into.push(ScheduleOp::Send { to: peer, part: local });
             into.push(ScheduleOp::Recv { from: peer, part: remote });
@@ -148,7 +144,7 @@ impl Schedule for HalvingExchange {
     }
 
     fn ranks(&self) -> u32 {
-        (1 << self.bits.len()) + self.folded
+        (1 << self.bits.len()) + self.fold.pairs
     }
 
     fn blocks(&self) -> u32 {
@@ -164,7 +160,7 @@ impl Schedule for HalvingExchange {
     }
 
     fn rounds(&self, rank: u32, phase: u32, _lane: u32) -> u32 {
-        let folded = u32::from(rank < 2 * self.folded);
+        let folded = u32::from(self.fold.folded(rank) < self.fold.pairs);
         match (phase, self.virtual_rank(rank)) {
             (LOAD, Some(_)) => 1 + folded,
             (LOAD, None) => 1,

@@ -3,10 +3,7 @@
 use super::{Algorithm, NetworkRequirement, Parameter, Requirements};
 use crate::alltoall::{self, Grid, balanced_factors};
 use crate::barrier::{Dissemination, RecursiveDoubling};
-use crate::exchange::{
-    AllgatherLinear, AllgatherReduce, BucketFan, FanInFanOut, HalvingExchange, ReduceScatterLinear,
-    ReduceScatterPairwise,
-};
+use crate::exchange::{BucketFan, FanInFanOut, HalvingExchange, Linear, ReduceScatterPairwise};
 use crate::scan::{self, ScanKind};
 
 pub(super) fn algorithms() -> Vec<Algorithm> {
@@ -14,14 +11,14 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
     let mut all = barriers();
     all.extend([
         Algorithm::new("allgather/linear", any, &[], ("(P-1)(alpha + n beta), one round", "linear exchange"), |spec| {
-            Ok(Box::new(AllgatherLinear::new(spec.ranks)))
+            Ok(Box::new(Linear::new(spec.operation, spec.ranks)))
         }),
         Algorithm::new(
             "reduce_scatter/linear",
             any,
             &[],
             ("(P-1)(alpha + n beta), one round; memory for P-1 blocks", "linear exchange"),
-            |spec| Ok(Box::new(ReduceScatterLinear::new(spec.ranks))),
+            |spec| Ok(Box::new(Linear::new(spec.operation, spec.ranks))),
         ),
         Algorithm::new("reduce_scatter/pairwise", any, &[], ("(P-1)(alpha + n beta)", "thesis 3.2.2"), |spec| {
             Ok(Box::new(ReduceScatterPairwise::new(spec.ranks)))
@@ -84,7 +81,7 @@ fn allreduces() -> Vec<Algorithm> {
             any,
             &[],
             ("(P-1)(alpha + n beta), one round; memory for P vectors", "linear exchange"),
-            |spec| Ok(Box::new(AllgatherReduce::new(spec.ranks))),
+            |spec| Ok(Box::new(Linear::new(spec.operation, spec.ranks))),
         ),
         Algorithm::new(
             "allreduce/recursive_doubling",
@@ -144,7 +141,7 @@ fn alltoalls() -> Vec<Algorithm> {
             any,
             &[],
             ("(P-1)(alpha + n/P beta), one round", "linear exchange"),
-            |spec| Ok(Box::new(alltoall::Linear::new(spec.ranks))),
+            |spec| Ok(Box::new(Linear::new(spec.operation, spec.ranks))),
         ),
         Algorithm::new("alltoall/pairwise", any, &[], ("(P-1)(alpha + n/P beta)", "pairwise exchange"), |spec| {
             Ok(Box::new(alltoall::Pairwise::new(spec.ranks)))

@@ -4,10 +4,10 @@ use treepie_collectives::allgather_cores::{
     Alternating, Bruck, Bucket, Direct, bucket_k, buckets, distance_doubling, distance_halving, hamiltonian,
     hamiltonian_lanes, hybrid, orders, torus_reordered,
 };
-use treepie_collectives::exchange::{AllgatherLinear, ReduceScatterLinear, ReduceScatterPairwise};
+use treepie_collectives::exchange::{Linear, ReduceScatterPairwise};
 use treepie_collectives::from_allgather::{Allgather, Allreduce, ReduceScatter};
-use treepie_schedule::AllgatherCore;
 use treepie_schedule::count::count;
+use treepie_schedule::{AllgatherCore, Operation};
 use treepie_topology::Network;
 
 use super::{network, prove, uniform};
@@ -120,8 +120,8 @@ fn cores_on_irregular_partitions() {
 fn reduce_scatters_and_allgathers_without_cores() {
     for ranks in 1..=33u32 {
         assert!(prove(&ReduceScatterPairwise::new(ranks), "pairwise", true));
-        assert!(prove(&ReduceScatterLinear::new(ranks), "linear", true));
-        prove(&AllgatherLinear::new(ranks), "linear allgather", true);
+        assert!(prove(&Linear::new(Operation::ReduceScatter, ranks), "linear", true));
+        prove(&Linear::new(Operation::Allgather, ranks), "linear allgather", true);
     }
 }
 

@@ -1,10 +1,10 @@
 //! Allreduces: checks, the order of combination, and costs on meshes.
 
 use treepie_collectives::allgather_cores::{Alternating, Bucket, buckets, distance_halving, hybrid, torus_reordered};
-use treepie_collectives::exchange::{AllgatherReduce, BucketFan, FanInFanOut, HalvingExchange};
+use treepie_collectives::exchange::{BucketFan, FanInFanOut, HalvingExchange, Linear};
 use treepie_collectives::from_allgather::Allreduce;
-use treepie_schedule::Schedule;
 use treepie_schedule::count::count;
+use treepie_schedule::{Operation, Schedule};
 
 use super::symbolic::symbolic_results;
 use super::{network, prove, vector};
@@ -17,7 +17,7 @@ fn allreduces_for_any_number_of_ranks() {
             assert!(prove(&schedule, &format!("{halvings} halvings"), true), "{ranks} ranks, {halvings} halvings");
         }
         assert!(prove(&FanInFanOut::new(ranks), "fan", true));
-        assert!(prove(&AllgatherReduce::new(ranks), "allgather_reduce", true));
+        assert!(prove(&Linear::new(Operation::Allreduce, ranks), "linear", true));
         for columns in (1..=ranks).filter(|columns| ranks % columns == 0) {
             prove(&BucketFan::new(columns, ranks / columns), &format!("buckets and fan in {columns} columns"), true);
         }
@@ -45,7 +45,7 @@ fn all_ranks_combine_in_the_same_order() {
     for ranks in 1..=20u32 {
         (0..=ranks.ilog2()).for_each(|halvings| same(&HalvingExchange::new(ranks, halvings), "halving and exchange"));
         same(&FanInFanOut::new(ranks), "fan");
-        same(&AllgatherReduce::new(ranks), "allgather_reduce");
+        same(&Linear::new(Operation::Allreduce, ranks), "linear");
         same(&Allreduce::new(distance_halving(ranks, true)), "rabenseifner");
         same(&BucketFan::new(ranks, 3), "buckets and fan");
     }

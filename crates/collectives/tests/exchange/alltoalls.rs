@@ -1,9 +1,10 @@
 //! All-to-alls: checks for equal and unequal counts, and the costs of store-and-forward.
 
-use treepie_collectives::alltoall::{Bruck, Grid, Linear, Pairwise, balanced_factors};
+use treepie_collectives::alltoall::{Bruck, Grid, Pairwise, balanced_factors};
+use treepie_collectives::exchange::Linear;
 use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::count::count;
-use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, RoundList, Schedule, ScheduleOp};
+use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, Operation, RoundList, Schedule, ScheduleOp};
 use treepie_topology::Network;
 
 use super::{prove, uniform};
@@ -11,7 +12,7 @@ use super::{prove, uniform};
 #[test]
 fn alltoalls_for_any_number_of_ranks() {
     for ranks in 1..=33u32 {
-        prove(&Linear::new(ranks), "linear", false);
+        prove(&Linear::new(Operation::Alltoall, ranks), "linear", false);
         prove(&Pairwise::new(ranks), "pairwise", false);
         prove(&Bruck::new(ranks), "bruck", false);
         for dimensions in 1..=5 {
@@ -37,7 +38,7 @@ fn alltoalls_of_unequal_counts() {
             input: BlockLayout::from_counts(&counts[rank as usize]),
             output: BlockLayout::from_counts(&counts.iter().map(|of| of[rank as usize]).collect::<Vec<_>>()),
         };
-        check(&Linear::new(ranks), &layouts, CheckOptions::default())
+        check(&Linear::new(Operation::Alltoall, ranks), &layouts, CheckOptions::default())
             .unwrap_or_else(|fault| panic!("{ranks}: {fault}"));
         check(&Pairwise::new(ranks), &layouts, CheckOptions::default())
             .unwrap_or_else(|fault| panic!("{ranks}: {fault}"));

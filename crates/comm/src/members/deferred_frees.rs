@@ -13,6 +13,7 @@ use treepie_fabric::{Address, CallSignature, Endpoint, OpId, RecvTarget, Select,
 
 use super::Members;
 use super::shared_table::MappedTable;
+use crate::dissemination::RingPosition;
 
 /// Something to free later.
 pub(crate) enum DeferredFree {
@@ -80,19 +81,16 @@ struct ReleaseBarrier {
 }
 
 impl ReleaseBarrier {
-    fn rank(&self, distance: i64) -> u32 {
-        (i64::from(self.rank) + distance).rem_euclid(self.parent.ranks().into()) as u32
-    }
-
     /// Whether all ranks have arrived.
     fn advance(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
-        while 1 << self.step < i64::from(self.parent.ranks()) {
+        let position = RingPosition { rank: self.rank, ranks: self.parent.ranks() };
+        while self.step < position.rounds() {
             let distance = 1 << self.step;
             let id = match self.receive {
                 Some(id) => id,
                 None => {
-                    let to = self.parent.world_rank(self.rank(distance), endpoint)?;
-                    let from = self.parent.world_rank(self.rank(-distance), endpoint)?;
+                    let to = self.parent.world_rank(position.ahead(distance), endpoint)?;
+                    let from = self.parent.world_rank(position.behind(distance), endpoint)?;
                     let (context, tag, call) = (self.window, self.step.into(), CallSignature::NONE);
                     let address = Address { context, to, tag, synchronous: false, call };
                     if let Started::Pending(send) = endpoint.isend(address, empty())? {

@@ -8,12 +8,13 @@
 //! known, and merged as they arrive. [Solomonik and Kale; thesis 2.3.3]
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use treepie_base::{Bytes, Pod, Result};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
 use super::entry::SplitEntry;
 use super::merge::{IncrementalMerge, merge_all};
-use super::phase_reactor::{PhaseMessage, PhaseReactor};
 use super::record::{read, read_all, refused, write};
 use super::splitter::{PivotResult, Proposal, SplitterOwner, SplitterSearch};
 
@@ -75,7 +76,7 @@ pub struct ParallelSort {
     runs: Vec<Option<Vec<SplitEntry>>>,
     merging: IncrementalMerge,
     rows: Option<Vec<SplitEntry>>,
-    outgoing: VecDeque<PhaseMessage>,
+    outgoing: VecDeque<Transmit>,
     /// Messages of this rank to itself.
     self_messages: VecDeque<(SortTag, Bytes)>,
     work: u64,
@@ -123,7 +124,7 @@ impl ParallelSort {
         if to == self.index {
             self.self_messages.push_back((tag, bytes));
         } else {
-            self.outgoing.push_back((to, tag as u32, bytes));
+            self.outgoing.push_back(Transmit::new(to, tag as u32, bytes));
         }
     }
 
@@ -226,19 +227,20 @@ impl ParallelSort {
     }
 }
 
-impl PhaseReactor for ParallelSort {
-    fn poll_transmit(&mut self) -> Option<PhaseMessage> {
+impl Reactor for ParallelSort {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outgoing.pop_front()
     }
 
-    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         let tag = *TAGS.get(tag as usize).ok_or_else(|| refused(bytes.as_slice().len(), 0))?;
         self.handle(from, tag, bytes)?;
         self.deliver_self_messages()
     }
 
-    fn expects(&self, from: u32) -> bool {
-        self.runs[from as usize].is_none() || self.splitter_index(from).is_none()
+    fn dependency_on(&self, from: u32) -> PeerDependency {
+        let is_missing = self.runs[from as usize].is_none() || self.splitter_index(from).is_none();
+        if is_missing { PeerDependency::Required } else { PeerDependency::Nothing }
     }
 
     /// Others may need this rank for splitters until they have their runs.

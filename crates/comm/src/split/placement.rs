@@ -8,13 +8,14 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use treepie_base::{Bytes, Result};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
 use super::affine_ranks::AffineRanks;
 use super::entry::{Piggyback, SplitEntry, elementwise_max};
-use super::phase_reactor::{PhaseMessage, PhaseReactor};
 use super::record::{read, refused, write};
 
 /// The run of one color at an end of a part.
@@ -106,7 +107,7 @@ pub(super) struct PlacementLookup {
     requests: Vec<Option<LookupRequest>>,
     reply: Option<LookupReply>,
     has_replied: bool,
-    outgoing: VecDeque<PhaseMessage>,
+    outgoing: VecDeque<Transmit>,
 }
 
 impl PlacementLookup {
@@ -132,7 +133,7 @@ impl PlacementLookup {
         for i in 1..=receivers {
             let to = (index + i) % receivers;
             if to != index {
-                this.outgoing.push_back((to, REQUEST_TAG, write(&request)));
+                this.outgoing.push_back(Transmit::new(to, REQUEST_TAG, write(&request)));
             }
         }
         this.send_replies();
@@ -166,7 +167,7 @@ impl PlacementLookup {
                 if index == self.index {
                     self.reply = Some(reply);
                 } else {
-                    self.outgoing.push_back((index, REPLY_TAG, write(&reply)));
+                    self.outgoing.push_back(Transmit::new(index, REPLY_TAG, write(&reply)));
                 }
             }
         }
@@ -229,12 +230,12 @@ impl PlacementLookup {
     }
 }
 
-impl PhaseReactor for PlacementLookup {
-    fn poll_transmit(&mut self) -> Option<PhaseMessage> {
+impl Reactor for PlacementLookup {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outgoing.pop_front()
     }
 
-    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match tag {
             REQUEST_TAG => self.requests[from as usize] = Some(read(&bytes)?),
             REPLY_TAG => self.reply = Some(read(&bytes)?),
@@ -244,8 +245,9 @@ impl PhaseReactor for PlacementLookup {
         Ok(())
     }
 
-    fn expects(&self, from: u32) -> bool {
-        self.requests[from as usize].is_none()
+    fn dependency_on(&self, from: u32) -> PeerDependency {
+        let is_missing = self.requests[from as usize].is_none();
+        if is_missing { PeerDependency::Required } else { PeerDependency::Nothing }
     }
 
     fn is_done(&self) -> bool {

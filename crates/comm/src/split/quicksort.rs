@@ -9,12 +9,13 @@
 //! each subtree goes down, from which each rank knows the destination of its entry.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use treepie_base::{Bytes, Result};
+use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
 use super::entry::SplitEntry;
-use super::phase_reactor::{PhaseMessage, PhaseReactor};
 use super::record::{read, refused, write};
 
 /// The kind of a message.
@@ -95,7 +96,7 @@ pub(super) struct Quicksort {
     number: u32,
     level: LevelState,
     unexpected: Vec<(u32, u32, QuicksortRecord)>,
-    outgoing: VecDeque<PhaseMessage>,
+    outgoing: VecDeque<Transmit>,
     work: u64,
 }
 
@@ -125,7 +126,7 @@ impl Quicksort {
 
     fn send(&mut self, to: u32, tag: QuicksortTag, record: QuicksortRecord) {
         let tag = (self.number % LEVELS) << TAG_BITS | tag as u32;
-        self.outgoing.push_back((to, tag, write(&record)));
+        self.outgoing.push_back(Transmit::new(to, tag, write(&record)));
     }
 
     fn handle(&mut self, from: u32, tag: u32, record: QuicksortRecord) -> Result<()> {
@@ -253,12 +254,12 @@ impl Quicksort {
     }
 }
 
-impl PhaseReactor for Quicksort {
-    fn poll_transmit(&mut self) -> Option<PhaseMessage> {
+impl Reactor for Quicksort {
+    fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outgoing.pop_front()
     }
 
-    fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         self.unexpected.push((from, tag, read(&bytes)?));
         while let Some(index) = self.unexpected.iter().position(|(_, tag, _)| tag >> TAG_BITS == self.number % LEVELS)
             && !self.is_complete()
@@ -269,15 +270,14 @@ impl PhaseReactor for Quicksort {
         Ok(())
     }
 
-    fn expects(&self, from: u32) -> bool {
-        if self.is_complete() || self.level.has_sent {
-            return false;
-        }
+    fn dependency_on(&self, from: u32) -> PeerDependency {
         let LevelState { left, right, count_left, count_right, .. } = self.level;
         let missing = |child: Option<u32>, has_arrived: bool| child == Some(from) && !has_arrived;
-        missing(self.node.left, left.is_some() && count_left.is_some())
+        let is_missing = missing(self.node.left, left.is_some() && count_left.is_some())
             || missing(self.node.right, right.is_some() && count_right.is_some())
-            || self.node.parent == Some(from)
+            || self.node.parent == Some(from);
+        let waits = !self.is_complete() && !self.level.has_sent && is_missing;
+        if waits { PeerDependency::Required } else { PeerDependency::Nothing }
     }
 
     fn is_done(&self) -> bool {

@@ -21,22 +21,22 @@ use super::blocks::{SorterBlocks, SorterGroup};
 use super::bruck_allgather::{BruckAllgather, CombineMode};
 use super::entry::{Piggyback, SplitEntry, elementwise_max};
 use super::parallel_sort::{ParallelSort, SortProgress, SplitterOptions};
-use super::phase_reactor::PhaseReactor;
 use super::placement::{LookupResult, PlacementLookup, SplitPlacement};
 use super::quicksort::Quicksort;
 use super::record::{read_all, refused};
 use super::split_result::{RankTable, SplitPhase, SplitPhaseCost, SplitResult};
+use crate::dissemination::{Dissemination, RingPosition};
 
 /// The stage of a rank.
 enum SplitStage {
     /// Waits for the entry of its follower.
     Leading,
-    Collecting(BruckAllgather),
+    Collecting(Dissemination<BruckAllgather>),
     Sorting(ParallelSort),
     Quicksort(Quicksort),
-    Gathering(BruckAllgather),
+    Gathering(Dissemination<BruckAllgather>),
     Finding(PlacementLookup),
-    Copying(BruckAllgather),
+    Copying(Dissemination<BruckAllgather>),
     /// Waits for the table of its leader.
     Following,
     Done,
@@ -67,7 +67,7 @@ impl SplitStage {
     }
 
     /// The reactor of the current phase, if it is a phase of several ranks.
-    fn phase_reactor(&self) -> Option<&dyn PhaseReactor> {
+    fn phase_reactor(&self) -> Option<&dyn Reactor> {
         match self {
             SplitStage::Collecting(reactor) | SplitStage::Gathering(reactor) | SplitStage::Copying(reactor) => {
                 Some(reactor)
@@ -79,7 +79,7 @@ impl SplitStage {
         }
     }
 
-    fn phase_reactor_mut(&mut self) -> Option<&mut dyn PhaseReactor> {
+    fn phase_reactor_mut(&mut self) -> Option<&mut dyn Reactor> {
         match self {
             SplitStage::Collecting(reactor) | SplitStage::Gathering(reactor) | SplitStage::Copying(reactor) => {
                 Some(reactor)
@@ -178,8 +178,8 @@ impl SplitProtocol {
             SplitAlgorithm::AllgatherSort => CombineMode::Append { counts: vec![1; size as usize] },
             _ => CombineMode::Merge { first },
         };
-        self.stage =
-            SplitStage::Collecting(BruckAllgather::new(self.rank - first, size, combine_mode, table, self.piggyback));
+        let position = RingPosition { rank: self.rank - first, ranks: size };
+        self.stage = SplitStage::Collecting(BruckAllgather::begin(position, combine_mode, table, self.piggyback));
     }
 
     /// The sorters of a block collect its entries.
@@ -210,9 +210,8 @@ impl SplitProtocol {
     fn gather(&mut self, row: SplitEntry) {
         let block = self.blocks.block(self.blocks.block_of(self.rank));
         let combine_mode = CombineMode::Append { counts: vec![1; block.len()] };
-        let allgather =
-            BruckAllgather::new(self.rank - block.start, block.len() as u32, combine_mode, vec![row], self.piggyback);
-        self.stage = SplitStage::Gathering(allgather);
+        let position = RingPosition { rank: self.rank - block.start, ranks: block.len() as u32 };
+        self.stage = SplitStage::Gathering(BruckAllgather::begin(position, combine_mode, vec![row], self.piggyback));
     }
 
     fn find(&mut self, rows: Vec<SplitEntry>) {
@@ -251,10 +250,10 @@ impl SplitProtocol {
 
     /// Takes the messages and the work of the current phase.
     fn drain(&mut self) {
-        while let Some((to, tag, bytes)) = self.stage.phase_reactor_mut().and_then(PhaseReactor::poll_transmit) {
-            self.send(self.rank_of(to), self.stage.number(), tag, bytes);
+        while let Some(message) = self.stage.phase_reactor_mut().and_then(Reactor::poll_transmit) {
+            self.send(self.rank_of(message.to), self.stage.number(), message.tag, message.bytes);
         }
-        let work = self.stage.phase_reactor_mut().map_or(0, PhaseReactor::take_work);
+        let work = self.stage.phase_reactor_mut().map_or(0, Reactor::take_work);
         let phase = self.stage.phase();
         self.count(phase, work);
         let is_complete = matches!(self.stage, SplitStage::Done);
@@ -273,7 +272,7 @@ impl SplitProtocol {
         loop {
             self.drain();
             let number = self.stage.number();
-            if self.stage.phase_reactor().is_some_and(PhaseReactor::is_done) {
+            if self.stage.phase_reactor().is_some_and(Reactor::is_done) {
                 self.advance();
             } else if let Some(index) = self.unexpected.iter().position(|(_, tag, _)| *tag >> STAGE_SHIFT == number) {
                 let (from, tag, bytes) = self.unexpected.remove(index);
@@ -288,7 +287,7 @@ impl SplitProtocol {
     fn advance(&mut self) {
         match std::mem::replace(&mut self.stage, SplitStage::Done) {
             SplitStage::Collecting(collect) => {
-                let (table, piggyback) = collect.finish();
+                let (table, piggyback) = collect.value.finish();
                 self.piggyback = piggyback;
                 self.max_entries = self.max_entries.max(table.len());
                 if self.algorithm.sorters().is_some() { self.sort(table) } else { self.finish_whole(table) }
@@ -296,13 +295,13 @@ impl SplitProtocol {
             SplitStage::Sorting(sort) => self.find(sort.finish()),
             SplitStage::Quicksort(quicksort) => self.gather(quicksort.finish()),
             SplitStage::Gathering(gather) => {
-                let (rows, piggyback) = gather.finish();
+                let (rows, piggyback) = gather.value.finish();
                 self.piggyback = piggyback;
                 // Followers hold no rows.
                 self.find(if self.index < self.group.holders() { rows } else { Vec::new() });
             }
             SplitStage::Finding(lookup) => self.finish_finding(lookup.finish()),
-            SplitStage::Copying(copy) => self.finish_copying(copy.finish().0),
+            SplitStage::Copying(copy) => self.finish_copying(copy.value.finish().0),
             SplitStage::Leading | SplitStage::Following | SplitStage::Done => {
                 unreachable!("these are not completed by a phase")
             }
@@ -321,7 +320,8 @@ impl SplitProtocol {
         } else if self.index < holders {
             let counts = starts.windows(2).map(|two| two[1] - two[0]).collect();
             let combine_mode = CombineMode::Append { counts };
-            self.stage = SplitStage::Copying(BruckAllgather::new(self.index, holders, combine_mode, rows, piggyback));
+            let position = RingPosition { rank: self.index, ranks: holders };
+            self.stage = SplitStage::Copying(BruckAllgather::begin(position, combine_mode, rows, piggyback));
         } else {
             self.stage = SplitStage::Following;
         }
@@ -377,9 +377,9 @@ impl SplitProtocol {
                 self.keep(table);
             }
             _ => {
-                let index = self.index_of(from);
+                let (now, index) = (self.now, self.index_of(from));
                 let (Some(reactor), Some(index)) = (self.stage.phase_reactor_mut(), index) else { return Err(unknown) };
-                reactor.on_message(index, tag, bytes)?;
+                reactor.on_message(now, index, tag, bytes)?;
             }
         }
         Ok(())
@@ -408,7 +408,7 @@ impl SplitProtocol {
                 .stage
                 .phase_reactor()
                 .zip(self.index_of(rank))
-                .is_some_and(|(reactor, index)| reactor.expects(index)),
+                .is_some_and(|(reactor, index)| reactor.dependency_on(index) == PeerDependency::Required),
         }
     }
 }

@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use treepie_base::{Bytes, Region, Result};
-use treepie_comm::protocol::{ForwardingScheme, StoreAndForward};
+use treepie_comm::protocol::{ForwardingScheme, RingPosition, StoreAndForward};
 use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor};
 use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.

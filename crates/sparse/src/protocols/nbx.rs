@@ -3,39 +3,48 @@
 //!
 //! Cost: T_BC(P) + T_DT, and L + k o for the acknowledgements.   Memory: constant.   Any P.
 //! [NBX paper 3.4, algorithm 2; consistency condition 4]
+//!
+//! If the engine has an ordered barrier, which no message overtakes, standard sends suffice: a rank enters when it has
+//! sent all of its messages, and when the barrier completes all of them are at their receivers. [consistency condition 1]
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::ReactorCapabilities;
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::dissemination_barrier::DisseminationBarrier;
-use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor};
+use crate::summary_barrier::SummaryBarrier;
 use crate::tags::MessageKind;
 use crate::traffic_summary::TrafficSummary;
 
 /// The exchange on one rank.
 pub(crate) struct Nbx {
     buffers: ExchangeBuffers,
+    synchronous: bool,
     /// Synchronous sends that have not completed.
     unacknowledged: usize,
-    barrier: DisseminationBarrier,
+    barrier: SummaryBarrier,
 }
 
 impl Nbx {
     pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
-        let mut this = Self {
-            unacknowledged: buffers.outgoing.len(),
-            buffers,
-            barrier: DisseminationBarrier::new(position, capabilities.barrier),
-        };
+        Self::with_barrier(SummaryBarrier::new(position, capabilities.barrier), true, buffers)
+    }
+
+    /// With the engine's ordered barrier.
+    pub(crate) fn with_ordered_barrier(position: RingPosition, buffers: ExchangeBuffers) -> Self {
+        Self::with_barrier(SummaryBarrier::new(position, true), false, buffers)
+    }
+
+    fn with_barrier(barrier: SummaryBarrier, synchronous: bool, buffers: ExchangeBuffers) -> Self {
+        let mut this = Self { buffers, synchronous, unacknowledged: 0, barrier };
         this.begin_barrier_if_done();
         this
     }
 
     fn begin_barrier_if_done(&mut self) {
-        if self.unacknowledged == 0 {
+        if self.unacknowledged == 0 && self.buffers.outgoing.is_empty() {
             self.barrier.begin(self.buffers.summary);
         }
     }
@@ -43,15 +52,16 @@ impl Nbx {
 
 impl Reactor for Nbx {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        let data = self.buffers.outgoing.pop_front();
-        let data = data.map(|(to, bytes)| Transmit::new(to, MessageKind::Data.tag(0), bytes).synchronous());
-        data.or_else(|| self.barrier.poll_transmit())
+        let Some((to, bytes)) = self.buffers.outgoing.pop_front() else { return self.barrier.poll_transmit() };
+        self.unacknowledged += usize::from(self.synchronous);
+        self.begin_barrier_if_done();
+        Some(Transmit { synchronous: self.synchronous, ..Transmit::new(to, MessageKind::Data.tag(0), bytes) })
     }
 
-    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match MessageKind::decode(tag) {
             (MessageKind::Data, _) => self.buffers.receive(from, bytes),
-            (MessageKind::Barrier, round) => self.barrier.on_message(round, &bytes)?,
+            (MessageKind::Barrier, round) => self.barrier.on_message(now, from, round, bytes)?,
             _ => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())

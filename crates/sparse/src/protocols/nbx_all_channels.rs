@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
+use treepie_comm::protocol::RingPosition;
 use treepie_fabric::{PeerDependency, Reactor, Transmit};
 
-use crate::dissemination_barrier::decode_word;
-use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor};
+use crate::summary_barrier::decode_word;
 use crate::tags::{MessageKind, NUMBER_BITS};
 use crate::traffic_summary::{PACKED_BITS, TrafficSummary};
 
@@ -120,7 +121,10 @@ impl Reactor for NbxAllChannels {
                 }
                 self.add_received(from, u64::from(count > 0), (count < MAX_COUNT_IN_TAG).then_some(count.into()))
             }
-            (MessageKind::Count, _) => self.add_received(from, 0, Some(decode_word(&bytes)?)),
+            (MessageKind::Count, _) => {
+                let count = decode_word(&bytes).ok_or(Error::CollectiveOrderMismatch { rank: from as usize })?;
+                self.add_received(from, 0, Some(count))
+            }
             _ => Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
     }

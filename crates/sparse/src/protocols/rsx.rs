@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::ReactorCapabilities;
+use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::dissemination_barrier::DisseminationBarrier;
-use crate::protocol::{ExchangeBuffers, ExchangeReactor, RingPosition};
+use crate::protocol::{ExchangeBuffers, ExchangeReactor};
+use crate::summary_barrier::SummaryBarrier;
 use crate::tags::MessageKind;
 use crate::traffic_summary::TrafficSummary;
 
@@ -25,14 +25,14 @@ pub(crate) struct Rsx {
     announced: usize,
     /// Synchronous increments that have not completed.
     unacknowledged: usize,
-    fence: DisseminationBarrier,
+    fence: SummaryBarrier,
     /// Messages announced to this rank.
     counter: u64,
 }
 
 impl Rsx {
     pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
-        let fence = DisseminationBarrier::new(position, capabilities.barrier);
+        let fence = SummaryBarrier::new(position, capabilities.barrier);
         let mut this = Self {
             buffers,
             uses_engine_counters: capabilities.counters,
@@ -74,11 +74,11 @@ impl Reactor for Rsx {
         self.fence.poll_transmit()
     }
 
-    fn on_message(&mut self, _now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
+    fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match MessageKind::decode(tag) {
             (MessageKind::Data, _) => self.buffers.receive(from, bytes),
             (MessageKind::Count, _) => self.counter += 1,
-            (MessageKind::Barrier, round) => self.fence.on_message(round, &bytes)?,
+            (MessageKind::Barrier, round) => self.fence.on_message(now, from, round, bytes)?,
             (MessageKind::Meta, _) => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())

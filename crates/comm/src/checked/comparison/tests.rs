@@ -58,7 +58,7 @@ fn messages_of_other_operations_are_refused() {
             Err(Error::CollectiveOrderMismatch { rank: 1 })
         );
     }
-    let good = CallComparison::new(1, 2, "dup".to_owned()).known.to_bytes();
+    let good = CallComparison::new(1, 2, "dup".to_owned()).calls.value.to_bytes();
     let mut comparison = CallComparison::new(0, 2, "dup".to_owned());
     assert!(comparison.on_message(Duration::ZERO, 1, 1, Bytes::from(good.clone())).is_err(), "no such round");
     assert!(comparison.on_message(Duration::ZERO, 1, 0, Bytes::from(good)).is_ok());

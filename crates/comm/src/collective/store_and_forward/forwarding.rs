@@ -13,6 +13,8 @@ use std::ops::Range;
 
 use treepie_collectives::alltoall::balanced_factors;
 
+use crate::dissemination::RingPosition;
+
 /// How items are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardingScheme {
@@ -39,9 +41,9 @@ pub(super) struct ForwardingStage {
 enum Parts {
     /// Contiguous parts, in order.
     Ranges(Vec<Range<u32>>),
-    /// Two parts: ranks whose distance from this rank lacks this power of two, and those whose distance has it.
-    /// `lower`: the lower powers, which earlier stages have cleared from all distances.
-    Distances { rank: u32, ranks: u32, power: u32, lower: u32 },
+    /// Two parts: ranks whose distance from this rank lacks this power of two, and those whose distance has it. Earlier
+    /// stages have cleared the lower powers from all distances.
+    Distances { position: RingPosition, power: u32 },
 }
 
 impl ForwardingStage {
@@ -58,7 +60,7 @@ impl ForwardingStage {
     pub(super) fn part_of(&self, to: u32) -> usize {
         match &self.parts {
             Parts::Ranges(parts) => parts.partition_point(|part| part.end <= to),
-            Parts::Distances { rank, ranks, power, .. } => usize::from(distance(*rank, to, *ranks) & power != 0),
+            Parts::Distances { position, power } => usize::from(position.distance_to(to) & power != 0),
         }
     }
 
@@ -66,16 +68,11 @@ impl ForwardingStage {
     pub(super) fn accepts(&self, to: u32) -> bool {
         match &self.parts {
             Parts::Ranges(parts) => parts[self.own_part].contains(&to),
-            Parts::Distances { rank, ranks, power, lower } => {
-                to < *ranks && distance(*rank, to, *ranks) & (power | lower) == 0
+            Parts::Distances { position, power } => {
+                to < position.ranks && position.distance_to(to) & (2 * power - 1) == 0
             }
         }
     }
-}
-
-/// Distance around the ring of all ranks.
-fn distance(from: u32, to: u32, ranks: u32) -> u32 {
-    (to + ranks - from) % ranks
 }
 
 /// The stages of a rank.
@@ -83,17 +80,18 @@ pub(super) fn stages(rank: u32, ranks: u32, scheme: ForwardingScheme) -> Vec<For
     match scheme {
         ForwardingScheme::Grid(dimensions) => on_grid(rank, ranks, dimensions),
         ForwardingScheme::Bruck => {
-            (0..ranks.next_power_of_two().ilog2()).map(|bit| around_ring(rank, ranks, 1 << bit)).collect()
+            let position = RingPosition { rank, ranks };
+            (0..position.rounds()).map(|round| around_ring(position, 1 << round)).collect()
         }
     }
 }
 
-fn around_ring(rank: u32, ranks: u32, power: u32) -> ForwardingStage {
+fn around_ring(position: RingPosition, power: u32) -> ForwardingStage {
     ForwardingStage {
-        parts: Parts::Distances { rank, ranks, power, lower: power - 1 },
-        receivers: vec![rank, (rank + power) % ranks],
+        parts: Parts::Distances { position, power },
+        receivers: vec![position.rank, position.ahead(power)],
         own_part: 0,
-        sources: vec![(rank + ranks - power) % ranks],
+        sources: vec![position.behind(power)],
     }
 }
 
