@@ -1,7 +1,5 @@
 //! Records that have arrived.
 
-use treepie_base::copy_short as copy;
-
 use super::{Action, EndpointState, envelope};
 use crate::abort::AbortReason;
 use crate::bins::MatchKey;
