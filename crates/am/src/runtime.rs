@@ -77,7 +77,8 @@ impl<S> ActiveMessages<S> {
         MemoryStatistics { peak_queued_bytes: self.runtime.context.sends.outgoing.peak, throttled: self.throttled }
     }
 
-    /// Writes the trace of this rank in the format of Chrome and Perfetto. Empty without [`Builder::trace`].
+    /// Writes the trace of this rank in the format of Chrome and Perfetto. Empty without
+    /// [`Builder::trace`](crate::Builder::trace).
     pub fn write_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let names = &self.runtime.handlers.names;
         match &self.runtime.context.sends.trace {
