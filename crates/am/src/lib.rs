@@ -58,6 +58,6 @@ pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environme
 pub use context::Context;
 pub use epoch::Epoch;
 pub use port::{Call, MessageType, Parcel, Port, Target};
-pub use runtime::ActiveMessages;
+pub use runtime::{ActiveMessages, PROTOCOLS};
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
 pub use termination::Detector;

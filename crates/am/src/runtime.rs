@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
-use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, PeerDependency, ProtocolFamily, Reactor, Transmit};
 
 use crate::builder::{Builder, InjectedFault};
 use crate::config::Style;
@@ -354,6 +354,11 @@ impl Drop for PanicReporter<'_> {
     }
 }
 
+const EPOCH: &str = "an epoch of active messages";
+
+/// The protocols of this crate.
+pub static PROTOCOLS: ProtocolFamily = ProtocolFamily { place: 2, protocols: &[(EPOCH, "")] };
+
 /// An active epoch as a reactor.
 pub(crate) struct EpochReactor<'a, S> {
     pub(crate) runtime: &'a mut RuntimeState<S>,
@@ -417,7 +422,7 @@ impl<S> Reactor for EpochReactor<'_, S> {
     }
 
     fn name(&self) -> &'static str {
-        "an epoch of active messages"
+        EPOCH
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
