@@ -62,6 +62,6 @@ pub use epoch::Epoch;
 pub use injected_fault::InjectedFault;
 pub use owner_messages::{OwnerContext, OwnerMessages, run, run_objects};
 pub use port::{Call, MessageType, Parcel, Port, Target};
-pub use runtime::ActiveMessages;
+pub use runtime::{ActiveMessages, PROTOCOLS};
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
 pub use termination::Detector;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
-use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, PeerDependency, ProtocolFamily, Reactor, Transmit};
 
 use crate::config::Style;
 use crate::context::Context;
@@ -287,6 +287,11 @@ impl<S> RuntimeState<S> {
     }
 }
 
+const EPOCH: &str = "an epoch of active messages";
+
+/// The protocols of this crate.
+pub static PROTOCOLS: ProtocolFamily = ProtocolFamily { place: 2, protocols: &[(EPOCH, "")] };
+
 /// An active epoch as a reactor.
 pub(crate) struct EpochReactor<'a, S> {
     pub(crate) runtime: &'a mut RuntimeState<S>,
@@ -349,7 +354,7 @@ impl<S> Reactor for EpochReactor<'_, S> {
     }
 
     fn name(&self) -> &'static str {
-        "an epoch of active messages"
+        EPOCH
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use study::{Barrier, Study, StudyResult};
-use treepie_comm::protocol::PROTOCOLS;
 use treepie_model::machines::PaperMachine;
+use treepie_sparse::PROTOCOLS;
 
 use super::statistics::{interquartile_range, median};
 use super::table::format_number;
@@ -61,7 +61,7 @@ pub(crate) struct BfsBench {
 impl BfsBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         for id in &self.protocols {
-            let is_known = id.starts_with("exchange/") && PROTOCOLS.iter().any(|(known, _)| known == id);
+            let is_known = PROTOCOLS.protocols.iter().any(|(known, _)| known == id);
             ensure!(is_known, "there is no protocol `{id}`: `treepie algorithms exchange` lists them");
         }
         if let Some(machine) = self.machine {

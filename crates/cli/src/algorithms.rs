@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use treepie_collectives::registry::{self, CollectiveSpec};
-use treepie_comm::protocol::PROTOCOLS;
+use treepie_comm::protocol::ProtocolFamily;
 use treepie_schedule::Operation;
 
 use treepie_bench::diagnostics::did_you_mean;
@@ -13,11 +13,13 @@ use treepie_bench::network;
 /// Families of protocols, named like operations.
 const FAMILIES: [&str; 2] = ["exchange", "split"];
 
-/// Prints the protocols of one family, or all.
-fn print_protocols(family: Option<&str>) {
-    let is_of = |id: &str| family.is_none_or(|family| id.split('/').next() == Some(family));
-    for (id, what) in PROTOCOLS.iter().filter(|(id, _)| is_of(id)) {
-        say!("{id:<36} {what}");
+/// Prints the protocols of these families.
+fn print_protocols(families: &[&str]) {
+    for family in families {
+        let is_of = |id: &str| id.split_once('/').is_some_and(|(first, _)| first == *family);
+        for (id, what) in ProtocolFamily::all_protocols().filter(|(id, _)| is_of(id)) {
+            say!("{id:<36} {what}");
+        }
     }
 }
 
@@ -36,7 +38,7 @@ impl Algorithms {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if let Some(family) = FAMILIES.into_iter().find(|family| self.operation.as_deref() == Some(family)) {
             ensure!(self.network.is_none(), "{family} protocols apply to every network; omit --network");
-            print_protocols(Some(family));
+            print_protocols(&[family]);
             return Ok(ExitCode::SUCCESS);
         }
         let named = |operation: &Operation| self.operation.as_deref().is_none_or(|name| name == operation.name());
@@ -54,7 +56,7 @@ impl Algorithms {
             registry::text(self.operation.as_deref()).lines().for_each(|line| say!("{line}"));
             if self.operation.is_none() {
                 say!("");
-                print_protocols(None);
+                print_protocols(&FAMILIES);
             }
             return Ok(ExitCode::SUCCESS);
         };

@@ -12,6 +12,7 @@ use treepie_schedule::Operation;
 
 use crate::collective::{AlgorithmChoice, Collectives};
 use crate::members::{DeferredFrees, Members};
+use crate::protocol::PROTOCOLS;
 
 /// A communicator: a group of ranks with its own context. A message sent on one communicator is received on that one
 /// only.
@@ -92,6 +93,7 @@ pub(crate) struct CommInner {
 impl Comm {
     /// The communicator of all ranks of an engine.
     pub fn world(fabric: Box<dyn Fabric>) -> Self {
+        PROTOCOLS.register();
         let endpoint = Endpoint::new(fabric);
         let (rank, ranks) = (endpoint.rank() as Rank, endpoint.size());
         let members = Rc::new(Members::All { ranks });

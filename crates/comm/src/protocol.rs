@@ -1,5 +1,5 @@
-//! Protocols, for crates above this one: state machines ([`Reactor`]) that each run as one collective operation. Their
-//! ids are listed here, so that handles and the environment can name them.
+//! Protocols, for crates above this one: state machines ([`Reactor`]) that each run as one collective operation. A crate
+//! declares its own ([`ProtocolFamily`]), so that errors, handles and the environment can name them.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use treepie_base::{Error, Result, environment};
+pub use treepie_fabric::ProtocolFamily;
 use treepie_fabric::{AbortReason, Reactor};
 
 pub use crate::collective::store_and_forward::{ForwardingScheme, StoreAndForward};
@@ -17,36 +18,33 @@ use crate::reactor_task::{EngineServices, ReactorTask};
 use crate::request::{Finish, Request};
 use crate::split::SplitAlgorithm;
 
-/// The protocols that [`Comm::with_algorithm`] and `TREEPIE_ALGORITHM` can name: id and description.
-pub const PROTOCOLS: &[(&str, &str)] = &[
-    ("exchange/auto", "the cheapest of these, estimated from previous exchanges"),
-    ("exchange/pex", "sizes for all ranks by an all-to-all, then the data"),
-    ("exchange/pcx", "message counts by a reduce-scatter of ones, then the data"),
-    ("exchange/rsx", "message counts by remote counters and a fence, then the data"),
-    ("exchange/nbx", "synchronous sends and a nonblocking barrier"),
-    ("exchange/nbx:condition=1", "the same with standard sends, if a barrier completes after all messages"),
-    ("exchange/nbx:condition=2", "the same with a barrier over all channels, which is part of the messages"),
-    ("exchange/crystal", "store and forward over powers of two with aggregated messages"),
-    ("split/auto", "the cheapest of these for this number of ranks"),
-    ("split/allgather_sort", "allgather of all colors and keys, then a local sort"),
-    ("split/merge", "allgather of all colors and keys, merged after each step"),
-    ("split/parallel_sort", "a parallel sort with exact splitters, then an allgather of the table; :sorters=P"),
-    ("split/distributed", "the same sort with a shared table; :sorters=P"),
-    ("split/overlapped", "approximate splitters, sending and merging overlapped; a shared table; :sorters=P"),
-    ("split/quick", "a quicksort with one entry per rank; a shared table; :sorters=P ranks share it"),
-];
+/// The protocols of this crate.
+pub static PROTOCOLS: ProtocolFamily = ProtocolFamily {
+    place: 0,
+    protocols: &[
+        ("a comparison of calls in checked mode", ""),
+        ("an exchange by store and forward", ""),
+        ("split/auto", "the cheapest of these for this number of ranks"),
+        ("split/allgather_sort", "allgather of all colors and keys, then a local sort"),
+        ("split/merge", "allgather of all colors and keys, merged after each step"),
+        ("split/parallel_sort", "a parallel sort with exact splitters, then an allgather of the table; :sorters=P"),
+        ("split/distributed", "the same sort with a shared table; :sorters=P"),
+        ("split/overlapped", "approximate splitters, sending and merging overlapped; a shared table; :sorters=P"),
+        ("split/quick", "a quicksort with one entry per rank; a shared table; :sorters=P ranks share it"),
+    ],
+};
 
-/// Refuses an unknown protocol id; `None` if the id is not of a protocol family.
+/// Refuses an unknown protocol id; `None` if no registered protocol has an id that begins like it.
 pub(crate) fn check_name(id: &str) -> Option<Result<()>> {
-    let family = |id: &str| id.split('/').next().map(str::to_owned);
-    if !PROTOCOLS.iter().any(|(known, _)| family(known) == family(id)) {
-        return None;
-    }
+    PROTOCOLS.register();
     if id.starts_with("split/") && id != "split/auto" {
         return Some(SplitAlgorithm::parse(id, 1).map(drop));
     }
-    let known: Vec<&str> =
-        PROTOCOLS.iter().map(|(known, _)| *known).filter(|known| family(known) == family(id)).collect();
+    let known = || ProtocolFamily::all_protocols().map(|(known, _)| known);
+    let known: Vec<&str> = known().filter(|known| known.split('/').next() == id.split('/').next()).collect();
+    if known.is_empty() {
+        return None;
+    }
     if known.contains(&id) {
         return Some(Ok(()));
     }

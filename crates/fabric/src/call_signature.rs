@@ -3,16 +3,19 @@
 
 use treepie_base::Error;
 
+use crate::protocol_family::ProtocolFamily;
+
 /// The signature of the collective call that a message belongs to; [`NONE`](Self::NONE) for point-to-point messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallSignature {
-    /// The operation: its index in [`NAMES`], below 2^[`OPERATION_BITS`](Self::OPERATION_BITS).
+    /// The operation: its index in [`NAMES`], or the number of a protocol, below
+    /// 2^[`OPERATION_BITS`](Self::OPERATION_BITS).
     pub(crate) operation: u8,
     /// The root and the number of bytes: see [`CallSignature::new`].
     pub(crate) size: u32,
 }
 
-/// Names of operations. The index of a name is its number, so new names go to the end.
+/// Names of collective operations; those of protocols follow ([`ProtocolFamily`]).
 const NAMES: &[&str] = &[
     "no collective operation",
     "barrier",
@@ -27,25 +30,10 @@ const NAMES: &[&str] = &[
     "scan",
     "exscan",
     "any",
-    "an epoch of active messages",
-    "a comparison of calls in checked mode",
-    "an exchange by store and forward",
-    "exchange/pex",
-    "exchange/pcx",
-    "exchange/rsx",
-    "exchange/nbx",
-    "exchange/nbx:condition=1",
-    "exchange/nbx:condition=2",
-    "exchange/crystal",
-    "split/merge",
-    "split/parallel_sort",
-    "split/distributed",
-    "split/overlapped",
-    "split/quick",
     "a collective operation on 8 KiB or more",
 ];
 
-/// The name of operations not in [`NAMES`].
+/// The name of operations that are not known.
 const OTHER: &str = "another protocol";
 
 /// Bits of [`CallSignature::size`] for the root. Larger roots are compared modulo 2^7.
@@ -75,8 +63,8 @@ impl CallSignature {
     /// The signature of a protocol, without a number of bytes. All unknown names share one signature.
     pub fn from_name(name: &str) -> Self {
         let last = (1 << Self::OPERATION_BITS) - 1;
-        let operation = NAMES.iter().position(|known| *known == name).unwrap_or(last) as u8;
-        Self { operation, size: 0 }
+        let number = NAMES.iter().position(|known| *known == name).or_else(|| ProtocolFamily::number_of(name));
+        Self { operation: number.unwrap_or(last) as u8, size: 0 }
     }
 
     /// Whether the message belongs to a collective operation.
@@ -87,7 +75,8 @@ impl CallSignature {
 
     /// A description for error messages.
     fn describe(self) -> String {
-        let name = NAMES.get(usize::from(self.operation)).copied().unwrap_or(OTHER);
+        let number = usize::from(self.operation);
+        let name = NAMES.get(number).copied().or_else(|| ProtocolFamily::name_of(number)).unwrap_or(OTHER);
         let (root, bytes) = (self.size >> BYTES_BITS, self.size & ((1 << BYTES_BITS) - 1));
         let bytes = match bytes {
             UNKNOWN => "blocks of different lengths".to_owned(),
@@ -140,10 +129,11 @@ fn unpack(packed: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol_family::FAMILY_SIZE;
 
     #[test]
     fn names_fit_and_differ() {
-        assert!(NAMES.len() < 1 << CallSignature::OPERATION_BITS);
+        assert!(NAMES.len() <= FAMILY_SIZE);
         let mut names = NAMES.to_vec();
         names.sort_unstable();
         names.dedup();

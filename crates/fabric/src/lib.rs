@@ -13,7 +13,7 @@
 //! | `tasks`, `ready_tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
 //! | `barrier`, `shared_segment` | nonblocking barriers on engine counters; collectives in a shared segment |
 //! | `abort` | aborted operations: messages that no rank will receive or send |
-//! | `mismatch`, `call_signature` | detection of mismatched collective calls |
+//! | `mismatch`, `call_signature`, `protocol_family` | detection of mismatched collective calls |
 //! | `failure`, `liveness` | failure detection; the table of lost ranks |
 //! | `finalize` | finalization; the end of scopes with borrowed memory |
 //!
@@ -38,6 +38,7 @@ mod mismatch;
 mod op;
 mod probe;
 mod progress;
+mod protocol_family;
 mod protocol_queues;
 mod reactor;
 mod ready_tasks;
@@ -64,6 +65,7 @@ pub use engine::{
     SharedMemory,
 };
 pub use op::{Address, Completion, Envelope, RecvTarget, Select, Started};
+pub use protocol_family::ProtocolFamily;
 pub use protocol_queues::{GROUP_TAG_BIT, PROTOCOL_TAG_BIT, ProtocolInstance, SUBTAG_BITS, operation_tag};
 pub use reactor::{BarrierResult, PeerDependency, Reactor, Transmit};
 pub use receive::MatchedUnexpected;

@@ -13,7 +13,7 @@ use treepie_model::LogGP;
 
 use crate::choose::{ProtocolCosts, choose};
 use crate::pattern::{Pattern, Received, sort_dedup};
-use crate::protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
+use crate::protocol::{AUTO, ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
 use crate::traffic_summary::TrafficSummary;
 
 /// Dynamic sparse data exchange: every rank knows its destinations, no rank knows its sources.
@@ -146,8 +146,6 @@ fn select_protocol(comm: &Comm, capabilities: ReactorCapabilities) -> Result<Exc
 pub fn chosen_protocol(comm: &Comm) -> Option<ExchangeProtocol> {
     comm.attribute::<ExchangeHistory>().last_protocol.get()
 }
-
-const AUTO: &str = "exchange/auto";
 
 /// Parameters of a typical cluster: without a measurement only their ratios matter.
 const DEFAULT_NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };

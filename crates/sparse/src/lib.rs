@@ -32,6 +32,6 @@ pub use exchange::{SparseExchange, chosen_protocol};
 pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::{Pattern, Received};
-pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
+pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, PROTOCOLS};
 pub use traffic_summary::TrafficSummary;
 pub use treepie_comm::protocol::{ReactorCapabilities, RingPosition};

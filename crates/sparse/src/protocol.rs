@@ -5,10 +5,27 @@ use std::fmt;
 use std::str::FromStr;
 
 use treepie_base::{Bytes, Error};
-use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
+use treepie_comm::protocol::{ProtocolFamily, ReactorCapabilities, RingPosition};
 use treepie_fabric::Reactor;
 
 use crate::traffic_summary::TrafficSummary;
+
+pub(crate) const AUTO: &str = "exchange/auto";
+
+/// The protocols of this crate: the choice among them, and each in the order of [`ExchangeProtocol`].
+pub static PROTOCOLS: ProtocolFamily = ProtocolFamily {
+    place: 1,
+    protocols: &[
+        (AUTO, "the cheapest of these, estimated from previous exchanges"),
+        ("exchange/pex", "sizes for all ranks by an all-to-all, then the data"),
+        ("exchange/pcx", "message counts by a reduce-scatter of ones, then the data"),
+        ("exchange/rsx", "message counts by remote counters and a fence, then the data"),
+        ("exchange/nbx", "synchronous sends and a nonblocking barrier"),
+        ("exchange/nbx:condition=1", "the same with standard sends, if a barrier completes after all messages"),
+        ("exchange/nbx:condition=2", "the same with a barrier over all channels, which is part of the messages"),
+        ("exchange/crystal", "store and forward over powers of two with aggregated messages"),
+    ],
+};
 
 /// A sparse exchange protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,15 +53,7 @@ impl ExchangeProtocol {
 
     /// The id, such as `exchange/nbx`.
     pub fn id(self) -> &'static str {
-        match self {
-            ExchangeProtocol::Pex => "exchange/pex",
-            ExchangeProtocol::Pcx => "exchange/pcx",
-            ExchangeProtocol::Rsx => "exchange/rsx",
-            ExchangeProtocol::Nbx => "exchange/nbx",
-            ExchangeProtocol::NbxOrderedBarrier => "exchange/nbx:condition=1",
-            ExchangeProtocol::NbxAllChannels => "exchange/nbx:condition=2",
-            ExchangeProtocol::Crystal => "exchange/crystal",
-        }
+        PROTOCOLS.protocols[1 + self as usize].0
     }
 
     /// The capability that the protocol needs and the engine lacks, if any.
@@ -126,15 +135,13 @@ impl ExchangeBuffers {
 
 #[cfg(test)]
 mod tests {
-    use treepie_comm::protocol::PROTOCOLS;
-
     use super::*;
 
     #[test]
     fn ids_match_the_registered_protocols() {
-        let ids = PROTOCOLS.iter().map(|(id, _)| *id);
-        let known = ids.filter(|id| id.starts_with("exchange/") && *id != "exchange/auto");
-        assert_eq!(known.collect::<Vec<_>>(), ExchangeProtocol::ALL.map(ExchangeProtocol::id));
+        let ids = PROTOCOLS.protocols.iter().map(|(id, _)| *id).filter(|id| *id != AUTO);
+        assert!(ids.eq(ExchangeProtocol::ALL.map(ExchangeProtocol::id)));
         ExchangeProtocol::ALL.into_iter().for_each(|protocol| assert_eq!(protocol.id().parse(), Ok(protocol)));
+        assert_eq!(ExchangeProtocol::NbxAllChannels.id(), "exchange/nbx:condition=2");
     }
 }

@@ -8,6 +8,9 @@ use treepie_comm::Network;
 
 /// Rejects variables with invalid values. If `ranks` is given, the network must have that number of ranks.
 pub fn check(ranks: Option<u32>) -> Result<()> {
+    // The names of protocols, which `TREEPIE_ALGORITHM` and messages of other ranks may have.
+    treepie_sparse::PROTOCOLS.register();
+    treepie_am::PROTOCOLS.register();
     treepie_comm::check_environment(ranks)?;
     treepie_am::check_environment()?;
     requested_engine().map(drop)
@@ -55,5 +58,24 @@ pub fn requested_engine() -> Result<Option<RequestedEngine>> {
             Ok(Some(RequestedEngine::Simulator(network)).filter(|_| !launched))
         }
         _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use treepie_comm::protocol::ProtocolFamily;
+
+    use super::*;
+
+    /// Registration panics if two crates have chosen the same place.
+    #[test]
+    fn protocols_of_all_crates_have_places_and_names_of_their_own() {
+        check(None).unwrap();
+        let _world = treepie_comm::Comm::world(Box::new(treepie_fabric::Singleton::new()));
+        let mut names: Vec<&str> = ProtocolFamily::all_protocols().map(|(name, _)| name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), count), (18, 18), "{names:?}");
     }
 }

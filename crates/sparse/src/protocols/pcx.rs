@@ -19,17 +19,17 @@ use crate::traffic_summary::TrafficSummary;
 /// The exchange on one rank.
 pub(crate) struct Pcx {
     buffers: ExchangeBuffers,
-    census: Dissemination<Census>,
+    table: Dissemination<CountTable>,
 }
 
 /// The reduce-scatter.
-struct Census {
+struct CountTable {
     /// Partial message counts by distance.
     counts: Vec<u32>,
     summary: TrafficSummary,
 }
 
-impl Disseminated for Census {
+impl Disseminated for CountTable {
     type Message = Bytes;
 
     /// The summary, and the counts.
@@ -58,37 +58,37 @@ impl Pcx {
         for (to, _) in &buffers.outgoing {
             counts[position.distance_to(*to) as usize] += 1;
         }
-        let census = Dissemination::new(position, Census { counts, summary: buffers.summary }).begun();
-        Self { buffers, census }
+        let table = Dissemination::new(position, CountTable { counts, summary: buffers.summary }).begun();
+        Self { buffers, table }
     }
 }
 
 impl Reactor for Pcx {
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        if let Some(transmit) = self.census.poll_transmit() {
+        if let Some(transmit) = self.table.poll_transmit() {
             return Some(Transmit { tag: MessageKind::Meta.tag(transmit.tag), ..transmit });
         }
         // Data follows the last round of counts; it does not wait for incoming counts.
-        let (to, bytes) = if self.census.is_sent() { self.buffers.outgoing.pop_front()? } else { return None };
+        let (to, bytes) = if self.table.is_sent() { self.buffers.outgoing.pop_front()? } else { return None };
         Some(Transmit::new(to, MessageKind::Data.tag(0), bytes))
     }
 
     fn on_message(&mut self, now: Duration, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match MessageKind::decode(tag) {
             (MessageKind::Data, _) => self.buffers.receive(from, bytes),
-            (MessageKind::Meta, round) => self.census.on_message(now, from, round, bytes)?,
+            (MessageKind::Meta, round) => self.table.on_message(now, from, round, bytes)?,
             _ => return Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
         Ok(())
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
-        if self.census.expects(rank) { PeerDependency::Required } else { PeerDependency::Possible }
+        if self.table.expects(rank) { PeerDependency::Required } else { PeerDependency::Possible }
     }
 
     fn is_done(&self) -> bool {
-        let is_complete = self.census.is_done() && self.buffers.outgoing.is_empty();
-        is_complete && self.buffers.num_received == u64::from(self.census.value.counts[0])
+        let is_complete = self.table.is_done() && self.buffers.outgoing.is_empty();
+        is_complete && self.buffers.num_received == u64::from(self.table.value.counts[0])
     }
 }
 
@@ -98,10 +98,10 @@ impl ExchangeReactor for Pcx {
     }
 
     fn traffic_summary(&self) -> TrafficSummary {
-        self.census.value.summary
+        self.table.value.summary
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.census.value.counts.capacity() * size_of::<u32>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.table.value.counts.capacity() * size_of::<u32>()
     }
 }
