@@ -11,8 +11,7 @@ use treepie_sim::costs::LinkCosts;
 use treepie_sim::{BlockSizes, Settings, SimResult, Workload, simulate_schedule};
 use treepie_topology::Network;
 
-use super::statistics::{interquartile_range, median};
-use super::table::format_number;
+use crate::harness::table::format_number;
 use crate::machine;
 use crate::record::{Better, Record, Records};
 
@@ -93,7 +92,7 @@ const CASES: [Case; 4] = [
 
 impl SimBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         say!("The simulator on one core of {}", machine::describe());
         say!("  Three events per message: start, arrival, receive. doubling uses LogGP (Intrepid); buckets share");
         say!("  the links of a torus (alpha and delta of bgp). Memory is that of a rank and its lanes, without links");
@@ -102,7 +101,7 @@ impl SimBench {
         say!("{:<28} {:>5} {:>9} {:>8}  {}", "case", "unit", "treepie", "spread", "target");
         let mut report = |record: Record, target: Option<f64>| {
             print(&record, target);
-            records.as_mut().map_or(Ok(()), |records| records.write(&record))
+            records.write(&record)
         };
         for case in &CASES {
             let [rate, memory] = self.measure(case)?;
@@ -112,10 +111,9 @@ impl SimBench {
         if let Some(peak) = machine::peak_memory() {
             let ranks =
                 CASES.iter().filter_map(|case| case.network.parse::<Network>().ok()).map(|network| network.ranks());
-            let case = "sim/peak_memory".to_owned();
-            let peak =
-                Measurement { value: peak as f64 / 1e6, unit: "MB", better: Better::Low, samples: 1, spread: 0.0 };
-            report(record(case, ranks.max().unwrap_or(0), peak), Some(TARGET_PEAK_MEGABYTES))?;
+            let (case, ranks) = ("sim/peak_memory".to_owned(), ranks.max().unwrap_or(0));
+            let peak = Record::measured(case, "sim", ranks, &[peak as f64 / 1e6], ("MB", Better::Low));
+            report(peak, Some(TARGET_PEAK_MEGABYTES))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -135,43 +133,12 @@ impl SimBench {
         }
         let result = last.expect("at least one run");
         let bytes_per_rank = result.memory_ranks as f64 / f64::from(network.ranks());
-        let rate = Measurement {
-            value: median(&rates),
-            unit: "M/s",
-            better: Better::High,
-            samples: rates.len(),
-            spread: interquartile_range(&rates),
-        };
-        let memory = Measurement { value: bytes_per_rank, unit: "B", better: Better::Low, samples: 1, spread: 0.0 };
-        let ranks = network.ranks();
-        Ok([record(case.name.to_owned(), ranks, rate), record(format!("{}/memory", case.name), ranks, memory)])
-    }
-}
-
-/// A figure.
-struct Measurement {
-    value: f64,
-    unit: &'static str,
-    better: Better,
-    samples: usize,
-    spread: f64,
-}
-
-fn record(case: String, ranks: u32, measured: Measurement) -> Record {
-    let Measurement { value, unit, better, samples, spread } = measured;
-    Record {
-        case,
-        engine: "sim".to_owned(),
-        ranks,
-        value,
-        unit: unit.to_owned(),
-        better,
-        statistic: "median".to_owned(),
-        spread,
-        samples,
-        machine: machine::describe(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against: None,
+        let (case, ranks) = (case.name.to_owned(), network.ranks());
+        let memory = format!("{case}/memory");
+        Ok([
+            Record::measured(case, "sim", ranks, &rates, ("M/s", Better::High)),
+            Record::measured(memory, "sim", ranks, &[bytes_per_rank], ("B", Better::Low)),
+        ])
     }
 }
 

@@ -1,6 +1,6 @@
 //! One graph, searched from the same roots with each protocol: the same program on real and on simulated ranks.
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use treepie::graph::generate::Balanced;
 use treepie::graph::{self, BuildOptions, Graph, bfs};
 use treepie::simulate::{Options, simulate_with};
@@ -8,6 +8,7 @@ use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
+use crate::harness::launch::on_threads;
 use crate::parameters;
 
 /// The barrier of simulated ranks.
@@ -55,9 +56,8 @@ const STACK_BYTES: usize = 1 << 20;
 
 impl Study<'_> {
     pub(super) fn run(&self) -> anyhow::Result<StudyResult> {
-        let body = |world: Comm| self.search(&world);
         let result = match self.simulated {
-            None => treepie::launch(self.ranks as usize, body)?.into_iter().next(),
+            None => on_threads(self.ranks as usize, |world| Ok(self.search(&world)?))?.into_iter().next(),
             Some((machine, barrier)) => {
                 let network = Network::flat(self.ranks);
                 let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
@@ -66,10 +66,11 @@ impl Study<'_> {
                     Barrier::Messages => 0.0,
                 };
                 let options = Options { stack_size: STACK_BYTES, ..Options::default() };
-                simulate_with(&network, &settings, &options, body)?.into_results().into_iter().next()
+                let ran = simulate_with(&network, &settings, &options, |world| self.search(&world))?;
+                ran.into_results().into_iter().next().transpose()?
             }
         };
-        result.context("there is a rank 0")?.map_err(|error| anyhow!(error))
+        result.context("there is a rank 0")
     }
 
     /// The body of each rank. Rank 0 has the result.

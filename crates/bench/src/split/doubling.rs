@@ -12,6 +12,7 @@ use treepie_sim::noise::SplitMix64;
 
 use super::cost::Cost;
 use super::tables;
+use crate::harness::launch::on_threads;
 
 /// An emulated doubling; all ranks have the same number of entries.
 #[derive(Clone, Copy)]
@@ -37,11 +38,10 @@ const TAG: u32 = 1;
 impl EmulatedDoubling {
     /// The cost on a rank, and that of `then` on the table.
     pub(super) fn run(self, then: impl Fn(Vec<SplitEntry>) -> Vec<SplitEntry> + Sync) -> anyhow::Result<[Cost; 2]> {
-        let ends = treepie::launch(2, |comm| match comm.rank() {
+        let ends = on_threads(2, |comm| match comm.rank() {
             0 => self.run_measured(&comm, &then),
             _ => self.emulate_partners(&comm).map(|()| Default::default()),
         })?;
-        let ends = ends.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         Ok(ends[0])
     }
 
