@@ -10,12 +10,13 @@ use treepie_base::{Error, Rank, Result, fingerprint};
 use treepie_comm::Comm;
 
 use crate::agreement;
-use crate::call::{self, ContinuationId};
+use crate::call;
 use crate::config::Config;
-use crate::context::Context;
+use crate::context::{Context, ContinuationId};
 use crate::handler::{self, Handler};
 use crate::parcel;
 use crate::port::{Call, MessageType, Parcel, Port, Target};
+use crate::prefetching;
 use crate::reduction::{DirectMappedCaches, ReductionCache};
 use crate::runtime::{ActiveMessages, RuntimeState};
 use crate::spawn;
@@ -71,8 +72,15 @@ pub enum InjectedFault {
 /// Default bytes of queued sends above which bodies are throttled.
 const DEFAULT_MEMORY_LIMIT: usize = 4 << 20;
 
+impl<S> ActiveMessages<S> {
+    /// Starts a registration.
+    pub fn builder(comm: &Comm) -> Builder<S> {
+        Builder::new(comm)
+    }
+}
+
 impl<S> Builder<S> {
-    pub(crate) fn new(comm: &Comm) -> Self {
+    fn new(comm: &Comm) -> Self {
         Self {
             comm: comm.clone(),
             types: Vec::new(),
@@ -160,7 +168,7 @@ impl<S> Builder<S> {
         address: impl for<'s> Fn(&'s S, &M) -> &'s T + 'static,
         handle: impl FnMut(&mut S, &mut Context<S>, M) + 'static,
     ) {
-        self.set_handler(port.into().index, handler::prefetching_handler(address, handle));
+        self.set_handler(port.into().index, prefetching::prefetching_handler(address, handle));
     }
 
     /// Handles all messages of a buffer in one call, in no particular order.
@@ -382,9 +390,9 @@ impl<S> Builder<S> {
             // The engine's clock starts with each rank; all ranks leave a barrier at about the same time.
             self.comm.barrier()?;
             trace.begin_at(self.comm.now());
-            context.trace = Some(trace);
+            context.sends.trace = Some(trace);
         }
-        context.skip_cache_flush = self.injected_fault == Some(InjectedFault::UnflushedCaches);
+        context.sends.skip_cache_flush = self.injected_fault == Some(InjectedFault::UnflushedCaches);
         let capabilities = self.comm.capabilities();
         let has_ordered_barrier = capabilities.barrier && capabilities.barrier_flushes;
         let mut detector = match self.detector {

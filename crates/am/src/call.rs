@@ -8,7 +8,7 @@
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use treepie_base::{Rank, prefetch};
 
-use crate::context::Context;
+use crate::context::{Context, ContinuationId};
 use crate::handler::{Handler, batch_handler};
 use crate::port::Call;
 use crate::prefetching::{Prefetching, WithPrefetch};
@@ -63,52 +63,12 @@ impl<S> Context<S> {
             first.copy_from_slice(bytes_of(a));
             second.copy_from_slice(bytes_of(b));
         };
-        if let Some(buffer) = self.channels[index].buffers.fast_path(to)
+        if let Some(buffer) = self.sends.channels[index].buffers.fast_path(to)
             && buffer.try_push_with(size_of::<A>() + size_of::<B>(), write)
         {
             return;
         }
-        concat_bytes(a, b, |bytes| self.send_bytes(index, to, bytes));
-    }
-}
-
-/// The number of a closure that waits for a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(transparent)]
-pub struct ContinuationId(u32);
-
-type Continuation<S> = Box<dyn FnOnce(&mut S, &mut Context<S>, &[u8])>;
-
-/// Closures that wait for replies.
-pub(crate) struct Continuations<S> {
-    waiting: Vec<Option<Continuation<S>>>,
-    free: Vec<u32>,
-}
-
-impl<S> Default for Continuations<S> {
-    fn default() -> Self {
-        Self { waiting: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<S> Continuations<S> {
-    fn insert(&mut self, then: Continuation<S>) -> ContinuationId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.waiting.push(None);
-            self.waiting.len() as u32 - 1
-        });
-        self.waiting[id as usize] = Some(then);
-        ContinuationId(id)
-    }
-
-    pub(crate) fn take(&mut self, ContinuationId(id): ContinuationId) -> Option<Continuation<S>> {
-        let then = self.waiting.get_mut(id as usize)?.take();
-        self.free.push(id);
-        then
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        concat_bytes(a, b, |bytes| self.sends.send_bytes(index, to, bytes));
     }
 }
 

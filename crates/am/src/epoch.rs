@@ -10,6 +10,7 @@ use crate::builder::InjectedFault;
 use crate::context::Context;
 use crate::interleaving::{CATCH_UP, CHUNK};
 use crate::runtime::{ActiveMessages, EpochReactor};
+use crate::send_path::SendPath;
 use crate::statistics::EpochStatistics;
 
 /// An epoch during its body.
@@ -63,6 +64,37 @@ const MAX_IDLE_POLLS: u32 = 2000;
 /// Alignment of messages that are not read in place.
 const ALIGN: usize = 16;
 
+impl<S> ActiveMessages<S> {
+    /// Runs an epoch that calls the body for each item and handles received messages between items. When it returns,
+    /// every message sent in it on any rank, by bodies or handlers, has been handled. Returns the sum over all ranks of
+    /// the values passed to [`Context::add_to_sum`].
+    ///
+    /// A collective operation; a rank may have no items. Bodies and handlers must not use the communicator.
+    ///
+    /// One item should not send very much: messages stay in memory until the next poll.
+    pub fn epoch_for<I>(
+        &mut self,
+        state: &mut S,
+        items: impl IntoIterator<Item = I>,
+        mut body: impl FnMut(&mut Context<S>, &mut S, I),
+    ) -> Result<u64> {
+        let mut epoch = Epoch::begin(self, state)?;
+        let mut items = items.into_iter();
+        while epoch.run_items(&mut items, &mut body) {
+            epoch.poll()?;
+        }
+        epoch.finish()
+    }
+
+    /// Runs an epoch with a single body, which calls [`Epoch::progress`] to make progress. Otherwise like
+    /// [`epoch_for`](Self::epoch_for).
+    pub fn epoch(&mut self, state: &mut S, body: impl FnOnce(&mut Epoch<'_, S>) -> Result<()>) -> Result<u64> {
+        let mut epoch = Epoch::begin(self, state)?;
+        body(&mut epoch)?;
+        epoch.finish()
+    }
+}
+
 impl PollPacing {
     /// Updates the pacing at a poll. Returns whether to flush buffers.
     fn on_poll(&mut self, now: Duration) -> bool {
@@ -86,10 +118,10 @@ impl<'a, S> Epoch<'a, S> {
         *num_epochs += 1;
         let name = name.take();
         let (now, is_simulated) = (comm.now(), comm.engine() == "sim");
-        if let Some(trace) = &mut runtime.context.trace {
+        if let Some(trace) = &mut runtime.context.sends.trace {
             trace.sync_clock(now, !is_simulated);
         }
-        let is_recorded = name.is_some() || runtime.context.trace.is_some();
+        let is_recorded = name.is_some() || runtime.context.sends.trace.is_some();
         let record = is_recorded.then(|| (name.unwrap_or_else(|| num_epochs.to_string()), now));
         let untagged = runtime.injected_fault == Some(InjectedFault::UntaggedEpochs);
         let reactor = EpochReactor { runtime, state };
@@ -154,20 +186,20 @@ impl<'a, S> Epoch<'a, S> {
         let max_items = self.pace.items_per_poll;
         let EpochReactor { runtime, state } = self.run.reactor();
         let (runtime, state) = (&mut **runtime, &mut **state);
-        let chunk = if runtime.interleaved.is_some() { max_items.min(CHUNK) } else { max_items };
-        runtime.context.needs_progress = false;
+        let chunk = if runtime.interleaving.is_active() { max_items.min(CHUNK) } else { max_items };
+        runtime.context.sends.needs_progress = false;
         for done in 0..max_items / chunk {
             for at in 0..chunk {
                 let Some(item) = items.next() else { return false };
                 body(&mut runtime.context, state, item);
-                if runtime.context.needs_progress {
+                if runtime.context.sends.needs_progress {
                     self.pace.is_long = done > 0 || at >= CHUNK;
                     runtime.interleave(state);
                     return true;
                 }
             }
             runtime.interleave(state);
-            if runtime.context.local_queue.len() >= CATCH_UP {
+            if runtime.context.sends.local_queue.len() >= CATCH_UP {
                 runtime.interleave(state);
             }
         }
@@ -178,16 +210,16 @@ impl<'a, S> Epoch<'a, S> {
     /// Handles the local queue; polls the engine if there is something to send or the last poll was too long ago.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let EpochReactor { runtime, state } = self.run.reactor();
-        runtime.may_interleave = self.pace.items_per_poll >= MIN_INTERLEAVED_ITEMS && self.pace.is_long;
-        let Context { local_queue, outgoing, .. } = &runtime.context;
-        let is_local = !local_queue.is_empty() && runtime.interleaved.is_none() && outgoing.pending_buffers == 0;
+        runtime.interleaving.is_allowed = self.pace.items_per_poll >= MIN_INTERLEAVED_ITEMS && self.pace.is_long;
+        let SendPath { local_queue, outgoing, .. } = &runtime.context.sends;
+        let is_local = !local_queue.is_empty() && !runtime.interleaving.is_active() && outgoing.pending_buffers == 0;
         if is_local && outgoing.queued_bytes() <= self.memory_limit && self.pace.local_passes < MAX_LOCAL_PASSES {
             self.pace.local_passes += 1;
             runtime.handle_local(state, false);
             return Ok(());
         }
         let now = self.comm.now();
-        runtime.context.clock.update(Some(now));
+        runtime.context.sends.clock.update(Some(now));
         let flushes = self.pace.on_poll(now);
         if !self.step(false)? && flushes && self.run.reactor().runtime.on_idle(false) {
             self.step(false)?;
@@ -197,7 +229,7 @@ impl<'a, S> Epoch<'a, S> {
 
     /// Bytes queued for slow neighbours or for this rank itself.
     fn queued_bytes(&mut self) -> usize {
-        self.run.reactor().runtime.context.outgoing.queued_bytes()
+        self.run.reactor().runtime.context.sends.outgoing.queued_bytes()
     }
 
     #[inline]
@@ -209,7 +241,7 @@ impl<'a, S> Epoch<'a, S> {
     fn throttle(&mut self) -> Result<()> {
         *self.throttled += 1;
         // There are no items between which messages could be handled.
-        self.run.reactor().runtime.may_interleave = false;
+        self.run.reactor().runtime.interleaving.is_allowed = false;
         let mut idle_polls = 0;
         while self.queued_bytes() > self.memory_limit / 2 && idle_polls < MAX_IDLE_POLLS {
             let before = self.queued_bytes();
@@ -234,7 +266,7 @@ impl<'a, S> Epoch<'a, S> {
         self.charge_if_simulated();
         let received = self.run.step();
         let EpochReactor { runtime, state } = self.run.reactor();
-        let send_error = || runtime.context.error.clone();
+        let send_error = || runtime.context.sends.error.clone();
         if let Some(error) = self.failed.clone().or_else(|| received.as_ref().err().cloned()).or_else(send_error) {
             self.failed = Some(error.clone());
             return Err(error);
@@ -247,13 +279,13 @@ impl<'a, S> Epoch<'a, S> {
     #[inline]
     fn charge_if_simulated(&mut self) {
         if self.is_simulated {
-            self.comm.account_work(self.run.reactor().runtime.context.take_work());
+            self.comm.account_work(self.run.reactor().runtime.context.sends.take_work());
         }
     }
 
     #[cold]
     fn sync_trace_clock(&mut self) {
-        if let Some(trace) = &mut self.run.reactor().runtime.context.trace {
+        if let Some(trace) = &mut self.run.reactor().runtime.context.sends.trace {
             trace.sync_clock(self.comm.now(), !self.is_simulated);
         }
     }
@@ -261,9 +293,9 @@ impl<'a, S> Epoch<'a, S> {
     /// Waits until every message of all ranks has been handled.
     pub(crate) fn finish(mut self) -> Result<u64> {
         let runtime = &mut self.run.reactor().runtime;
-        runtime.may_interleave = false;
-        runtime.context.clock.update(None);
-        if runtime.context.is_idle() {
+        runtime.interleaving.is_allowed = false;
+        runtime.context.sends.clock.update(None);
+        if runtime.context.sends.is_idle() {
             // Reporting at once saves a third of the time of an empty epoch.
             runtime.on_idle(true);
         }
@@ -285,7 +317,7 @@ impl<'a, S> Epoch<'a, S> {
         let EpochReactor { runtime, .. } = run.into_reactor();
         if let Some((name, begun)) = record {
             EpochStatistics::record(epoch_statistics, &name, comm.now().saturating_sub(begun));
-            if let Some(trace) = &mut runtime.context.trace {
+            if let Some(trace) = &mut runtime.context.sends.trace {
                 trace.record_epoch(name, begun);
             }
         }

@@ -3,15 +3,11 @@
 //! There is one dynamic call per buffer, or per chunk if messages are interleaved with the body; the closure is inlined
 //! into the loop over the messages. Messages are read in place, in the engine's memory.
 
-use std::marker::PhantomData;
-
 use bytemuck::Pod;
-use treepie_base::{Rank, prefetch};
+use treepie_base::Rank;
 
-use crate::context::{Context, split_u32};
-use crate::interleaving::InterleavedBuffer;
-use crate::prefetching::{Prefetching, WithPrefetch};
-use crate::type_channel::Frame;
+use crate::context::Context;
+use crate::type_channel::{Frame, split_u32};
 
 /// The handler of one message type.
 pub(crate) trait HandleBatch<S> {
@@ -84,6 +80,60 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// A buffer that is handled between items of the body.
+pub(crate) struct InterleavedBuffer {
+    /// Its message type.
+    pub(crate) index: usize,
+    /// Its source.
+    pub(crate) from: u32,
+    /// Each message is preceded by its source.
+    pub(crate) has_origin: bool,
+    pub(crate) storage: Vec<u8>,
+    /// Bytes already handled.
+    pub(crate) handled: usize,
+}
+
+/// The handlers of all message types, by index.
+pub(crate) struct Handlers<S> {
+    handlers: Vec<Handler<S>>,
+    rank: Rank,
+    /// The names of the message types.
+    pub(crate) names: Vec<String>,
+}
+
+impl<S> Handlers<S> {
+    pub(crate) fn new(handlers: Vec<Handler<S>>, context: &Context<S>) -> Self {
+        let names = context.sends.channels.iter().map(|channel| channel.statistics.name.clone()).collect();
+        Self { handlers, rank: context.rank(), names }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.handlers.len()
+    }
+
+    /// Calls a handler. If it panics, prints which one it was.
+    #[inline(always)]
+    pub(crate) fn call<R>(&mut self, index: usize, call: impl FnOnce(&mut dyn HandleBatch<S>) -> R) -> R {
+        let reporter = PanicReporter { rank: self.rank, names: &self.names, index };
+        let result = call(&mut *self.handlers[index]);
+        std::mem::forget(reporter);
+        result
+    }
+}
+
+/// Prints which handler panicked, when dropped during unwinding. Forgotten otherwise.
+struct PanicReporter<'a> {
+    rank: Rank,
+    names: &'a [String],
+    index: usize,
+}
+
+impl Drop for PanicReporter<'_> {
+    fn drop(&mut self) {
+        eprintln!("treepie: rank {}: the handler of `{}` panicked", self.rank, self.names[self.index]);
+    }
+}
+
 /// A handler of one message.
 pub(crate) fn message_handler<S, M, F>(mut handle: F) -> Handler<S>
 where
@@ -96,43 +146,6 @@ where
             messages.len() as u64
         })
     })
-}
-
-/// A handler of one message that prefetches.
-pub(crate) fn prefetching_handler<S, M, A, T, F>(address: A, handle: F) -> Handler<S>
-where
-    M: Pod,
-    T: ?Sized,
-    A: for<'s> Fn(&'s S, &M) -> &'s T + 'static,
-    F: FnMut(&mut S, &mut Context<S>, M) + 'static,
-{
-    let prefetch_message = move |state: &S, message: &M| prefetch(address(state, message));
-    Box::new(WithPrefetch(PrefetchMessage { prefetch: prefetch_message, handle, message: PhantomData }))
-}
-
-struct PrefetchMessage<A, F, M> {
-    prefetch: A,
-    handle: F,
-    message: PhantomData<M>,
-}
-
-impl<S, M, A, F> Prefetching<S> for PrefetchMessage<A, F, M>
-where
-    M: Pod,
-    A: Fn(&S, &M),
-    F: FnMut(&mut S, &mut Context<S>, M),
-{
-    const SIZE: usize = size_of::<M>();
-
-    #[inline(always)]
-    fn prefetch(&self, state: &S, message: &[u8]) {
-        (self.prefetch)(state, &bytemuck::pod_read_unaligned(message));
-    }
-
-    #[inline(always)]
-    fn handle(&mut self, state: &mut S, context: &mut Context<S>, _: Rank, message: &[u8]) {
-        (self.handle)(state, context, bytemuck::pod_read_unaligned(message));
-    }
 }
 
 /// A handler of all messages of a buffer.

@@ -6,9 +6,9 @@
 //!
 //! This pays only if a chunk has little overhead: work per buffer is done where a buffer begins or ends.
 
-use crate::context::LocalBuffer;
-use crate::handler::Batch;
-use crate::runtime::{PanicReporter, RuntimeState};
+use crate::context::Context;
+use crate::handler::{Batch, Handlers, InterleavedBuffer};
+use crate::send_path::{LocalBuffer, SendPath};
 
 /// Messages per chunk. The out-of-order window of a core is about five hundred instructions: it must reach the
 /// prefetches of the next chunk while this one waits for memory. With eight the gain is a fourth less.
@@ -20,29 +20,29 @@ pub(crate) const CATCH_UP: usize = 2;
 /// Queued buffers from which on whole buffers are handled.
 const MAX_INTERLEAVED_BACKLOG: usize = 12;
 
-/// A buffer that is handled between items of the body.
-pub(crate) struct InterleavedBuffer {
-    /// Its message type.
-    pub(crate) index: usize,
-    /// Its source.
-    pub(crate) from: u32,
-    /// Each message is preceded by its source.
-    pub(crate) has_origin: bool,
-    pub(crate) storage: Vec<u8>,
-    /// Bytes already handled.
-    pub(crate) handled: usize,
+/// The buffer that is handled between items of the body, if any.
+#[derive(Default)]
+pub(crate) struct Interleaving {
+    /// Buffers may be interleaved: there are enough items, and they are short.
+    pub(crate) is_allowed: bool,
+    buffer: Option<InterleavedBuffer>,
 }
 
-impl<S> RuntimeState<S> {
+impl Interleaving {
+    /// Whether a buffer is being interleaved.
+    pub(crate) fn is_active(&self) -> bool {
+        self.buffer.is_some()
+    }
+
     /// Starts to interleave the first buffer of the local queue, if allowed and none is interleaved. Returns whether
     /// one is.
-    pub(crate) fn begin_interleaving(&mut self, state: &S) -> bool {
-        let local_queue = &mut self.context.local_queue;
-        if !self.may_interleave || local_queue.len() >= MAX_INTERLEAVED_BACKLOG {
+    pub(crate) fn begin<S>(&mut self, handlers: &mut Handlers<S>, sends: &mut SendPath, state: &S) -> bool {
+        let local_queue = &mut sends.local_queue;
+        if !self.is_allowed || local_queue.len() >= MAX_INTERLEAVED_BACKLOG {
             return false;
         }
-        if self.interleaved.is_none()
-            && let Some(channel) = local_queue.front().map(|first| &mut self.context.channels[first.index])
+        if self.buffer.is_none()
+            && let Some(channel) = local_queue.front().map(|first| &mut sends.channels[first.index])
             && channel.can_interleave
             // A timed buffer is handled as a whole.
             && !channel.stopwatch.is_due()
@@ -51,40 +51,37 @@ impl<S> RuntimeState<S> {
             channel.stopwatch.begin();
             storage.truncate(used);
             let has_origin = channel.frame.has_origin();
-            let reporter = PanicReporter { names: &self.names, index };
-            self.handlers[index].begin_prefetch(state, Batch { body: &storage, from, has_origin });
-            std::mem::forget(reporter);
-            self.interleaved = Some(InterleavedBuffer { index, from, has_origin, storage, handled: 0 });
+            let batch = Batch { body: &storage, from, has_origin };
+            handlers.call(index, |handler| handler.begin_prefetch(state, batch));
+            self.buffer = Some(InterleavedBuffer { index, from, has_origin, storage, handled: 0 });
         }
-        self.interleaved.is_some()
+        self.buffer.is_some()
     }
 
-    /// Handles a chunk of the interleaved buffer.
+    /// Handles a chunk of the buffer.
     #[inline(always)]
-    pub(crate) fn interleave(&mut self, state: &mut S) {
-        let Self { interleaved: Some(buffer), context, handlers, names, .. } = self else { return };
-        let reporter = PanicReporter { names, index: buffer.index };
-        handlers[buffer.index].interleave(state, context, buffer);
-        std::mem::forget(reporter);
+    pub(crate) fn step<S>(&mut self, handlers: &mut Handlers<S>, context: &mut Context<S>, state: &mut S) {
+        let Some(buffer) = &mut self.buffer else { return };
+        handlers.call(buffer.index, |handler| handler.interleave(state, context, buffer));
         if buffer.handled >= buffer.storage.len() {
-            self.end_interleaving(state);
+            self.end(handlers, &mut context.sends, state);
         }
     }
 
     #[cold]
-    fn end_interleaving(&mut self, state: &S) {
-        if let Some(InterleavedBuffer { index, storage, .. }) = self.interleaved.take() {
-            let channel = &mut self.context.channels[index];
+    fn end<S>(&mut self, handlers: &mut Handlers<S>, sends: &mut SendPath, state: &S) {
+        if let Some(InterleavedBuffer { index, storage, .. }) = self.buffer.take() {
+            let channel = &mut sends.channels[index];
             channel.statistics.handled += channel.frame.messages_in(storage.len(), false);
-            self.context.outgoing.remove_local(storage.len());
-            self.context.recycle(storage);
+            sends.outgoing.remove_local(storage.len());
+            sends.recycle(storage);
         }
-        self.begin_interleaving(state);
+        self.begin(handlers, sends, state);
     }
 
     /// Stops interleaving. Returns the rest of the buffer, to be handled as a whole.
-    pub(crate) fn stop_interleaving(&mut self) -> Option<LocalBuffer> {
-        let InterleavedBuffer { index, from, storage, handled, .. } = self.interleaved.take()?;
+    pub(crate) fn stop(&mut self) -> Option<LocalBuffer> {
+        let InterleavedBuffer { index, from, storage, handled, .. } = self.buffer.take()?;
         let used = storage.len();
         Some(LocalBuffer { index, from, storage, used, handled })
     }

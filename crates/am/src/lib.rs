@@ -16,8 +16,9 @@
 //! | file | what |
 //! |---|---|
 //! | `builder`, `port`, `config`, `agreement` | registration; handles; configuration; check that all ranks agree |
+//! | `owner_messages` | the short form: one message type, one owner map, one handler |
 //! | `runtime`, `epoch` | the runtime as a reactor; epochs |
-//! | `context`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
+//! | `context`, `send_path`, `type_channel`, `coalescing`, `outgoing`, `tag` | the send path |
 //! | `handler`, `call`, `parcel`, `spawn` | kinds of messages and handlers |
 //! | `prefetching`, `interleaving` | handlers that prefetch; handling between items of the body |
 //! | `routing/` | rook, grid, hypercube, clusters |
@@ -37,12 +38,14 @@ mod epoch;
 mod handler;
 mod interleaving;
 mod outgoing;
+mod owner_messages;
 mod parcel;
 mod port;
 mod prefetching;
 mod reduction;
 mod routing;
 mod runtime;
+mod send_path;
 mod spawn;
 mod statistics;
 mod tag;
@@ -53,10 +56,10 @@ mod type_channel;
 pub use builder::Builder;
 #[doc(hidden)]
 pub use builder::InjectedFault;
-pub use call::ContinuationId;
 pub use config::{Coalescing, Config, Reductions, Routing, Style, check_environment};
-pub use context::Context;
+pub use context::{Context, ContinuationId};
 pub use epoch::Epoch;
+pub use owner_messages::{OwnerContext, OwnerMessages, run, run_objects};
 pub use port::{Call, MessageType, Parcel, Port, Target};
 pub use runtime::ActiveMessages;
 pub use statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};

@@ -7,9 +7,11 @@ use serde::de::DeserializeOwned;
 use treepie_base::{Error, Rank};
 
 use crate::coalescing::MAX_BUFFER_BYTES;
-use crate::context::{Context, split_u32};
+use crate::context::Context;
 use crate::handler::{Batch, Handler, batch_handler};
 use crate::port::Parcel;
+use crate::send_path::SendPath;
+use crate::type_channel::split_u32;
 
 /// Maximum bytes of the header of a message.
 const MAX_HEADER_LEN: usize = 12;
@@ -17,6 +19,12 @@ const MAX_HEADER_LEN: usize = 12;
 impl<S> Context<S> {
     /// Sends a variable-length message. One that is longer than a buffer is sent alone.
     pub fn send_parcel<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
+        self.sends.send_parcel(parcel, to, message);
+    }
+}
+
+impl SendPath {
+    pub(crate) fn send_parcel<T: Serialize>(&mut self, parcel: Parcel<T>, to: Rank, message: &T) {
         match postcard::to_stdvec(message) {
             Ok(mut bytes) if fits(bytes.len()) => self.send_bytes(parcel.index, to, &mut bytes),
             Ok(bytes) => self.refuse_parcel(parcel.index, format_args!("it has {} bytes", bytes.len())),
@@ -65,7 +73,7 @@ where
                 Ok(message) => handle(state, context, message),
                 Err(error) => {
                     let error = format!("a message of type `{name}` from rank {from} cannot be deserialized: {error}");
-                    context.error.get_or_insert(Error::Algorithm(error));
+                    context.sends.error.get_or_insert(Error::Algorithm(error));
                 }
             }
         }

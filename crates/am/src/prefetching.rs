@@ -1,10 +1,14 @@
 //! Handlers that prefetch the memory they access, some messages ahead.
 
-use treepie_base::Rank;
+use std::marker::PhantomData;
 
-use crate::context::{Context, split_u32};
-use crate::handler::{Batch, HandleBatch};
-use crate::interleaving::{CHUNK, InterleavedBuffer};
+use bytemuck::Pod;
+use treepie_base::{Rank, prefetch};
+
+use crate::context::Context;
+use crate::handler::{Batch, HandleBatch, Handler, InterleavedBuffer};
+use crate::interleaving::CHUNK;
+use crate::type_channel::split_u32;
 
 /// Prefetch distance in messages: about the number of accesses that memory serves within its latency. With 32 a single
 /// rank handles a fifth less.
@@ -127,6 +131,43 @@ impl<T> WithPrefetch<T> {
             Some((origin, message)) if has_origin => self.0.handle(state, context, origin as Rank, message),
             _ => self.0.handle(state, context, from as Rank, message),
         }
+    }
+}
+
+/// A handler of one message that prefetches.
+pub(crate) fn prefetching_handler<S, M, A, T, F>(address: A, handle: F) -> Handler<S>
+where
+    M: Pod,
+    T: ?Sized,
+    A: for<'s> Fn(&'s S, &M) -> &'s T + 'static,
+    F: FnMut(&mut S, &mut Context<S>, M) + 'static,
+{
+    let prefetch_message = move |state: &S, message: &M| prefetch(address(state, message));
+    Box::new(WithPrefetch(PrefetchMessage { prefetch: prefetch_message, handle, message: PhantomData }))
+}
+
+struct PrefetchMessage<A, F, M> {
+    prefetch: A,
+    handle: F,
+    message: PhantomData<M>,
+}
+
+impl<S, M, A, F> Prefetching<S> for PrefetchMessage<A, F, M>
+where
+    M: Pod,
+    A: Fn(&S, &M),
+    F: FnMut(&mut S, &mut Context<S>, M),
+{
+    const SIZE: usize = size_of::<M>();
+
+    #[inline(always)]
+    fn prefetch(&self, state: &S, message: &[u8]) {
+        (self.prefetch)(state, &bytemuck::pod_read_unaligned(message));
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, state: &mut S, context: &mut Context<S>, _: Rank, message: &[u8]) {
+        (self.handle)(state, context, bytemuck::pod_read_unaligned(message));
     }
 }
 

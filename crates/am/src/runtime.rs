@@ -8,12 +8,12 @@ use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
-use crate::builder::{Builder, InjectedFault};
+use crate::builder::InjectedFault;
 use crate::config::Style;
-use crate::context::{Context, LocalBuffer};
-use crate::epoch::Epoch;
-use crate::handler::{Batch, Handler};
-use crate::interleaving::InterleavedBuffer;
+use crate::context::Context;
+use crate::handler::{Batch, Handler, Handlers};
+use crate::interleaving::Interleaving;
+use crate::send_path::LocalBuffer;
 use crate::statistics::{EpochStatistics, MemoryStatistics, TypeStatistics};
 use crate::tag::{TagKind, tag_kind, wave_tag};
 use crate::termination::{RankReport, TerminationDetector, WaveOutcome};
@@ -53,11 +53,6 @@ pub struct ActiveMessages<S> {
 }
 
 impl<S> ActiveMessages<S> {
-    /// Starts a registration.
-    pub fn builder(comm: &Comm) -> Builder<S> {
-        Builder::new(comm)
-    }
-
     pub(crate) fn new(comm: Comm, runtime: RuntimeState<S>, memory_limit: usize) -> Self {
         Self { comm, runtime, memory_limit, throttled: 0, name: None, num_epochs: 0, epoch_statistics: Vec::new() }
     }
@@ -68,38 +63,9 @@ impl<S> ActiveMessages<S> {
         self
     }
 
-    /// Runs an epoch that calls the body for each item and handles received messages between items. When it returns,
-    /// every message sent in it on any rank, by bodies or handlers, has been handled. Returns the sum over all ranks of
-    /// the values passed to [`Context::add_to_sum`].
-    ///
-    /// A collective operation; a rank may have no items. Bodies and handlers must not use the communicator.
-    ///
-    /// One item should not send very much: messages stay in memory until the next poll.
-    pub fn epoch_for<I>(
-        &mut self,
-        state: &mut S,
-        items: impl IntoIterator<Item = I>,
-        mut body: impl FnMut(&mut Context<S>, &mut S, I),
-    ) -> Result<u64> {
-        let mut epoch = Epoch::begin(self, state)?;
-        let mut items = items.into_iter();
-        while epoch.run_items(&mut items, &mut body) {
-            epoch.poll()?;
-        }
-        epoch.finish()
-    }
-
-    /// Runs an epoch with a single body, which calls [`Epoch::progress`] to make progress. Otherwise like
-    /// [`epoch_for`](Self::epoch_for).
-    pub fn epoch(&mut self, state: &mut S, body: impl FnOnce(&mut Epoch<'_, S>) -> Result<()>) -> Result<u64> {
-        let mut epoch = Epoch::begin(self, state)?;
-        body(&mut epoch)?;
-        epoch.finish()
-    }
-
     /// Statistics of messages so far, by type.
     pub fn statistics(&self) -> Vec<TypeStatistics> {
-        self.runtime.context.channels.iter().map(|channel| channel.statistics()).collect()
+        self.runtime.context.sends.channels.iter().map(|channel| channel.statistics()).collect()
     }
 
     /// Times of named or traced epochs, by name.
@@ -109,13 +75,13 @@ impl<S> ActiveMessages<S> {
 
     /// Memory statistics of queued sends.
     pub fn memory_statistics(&self) -> MemoryStatistics {
-        MemoryStatistics { peak_queued_bytes: self.runtime.context.outgoing.peak, throttled: self.throttled }
+        MemoryStatistics { peak_queued_bytes: self.runtime.context.sends.outgoing.peak, throttled: self.throttled }
     }
 
     /// Writes the trace of this rank in the format of Chrome and Perfetto. Empty without [`Builder::trace`].
     pub fn write_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let names = &self.runtime.names.types;
-        match &self.runtime.context.trace {
+        let names = &self.runtime.handlers.names;
+        match &self.runtime.context.sends.trace {
             Some(trace) => trace.write(path.as_ref(), names),
             None => crate::trace::Trace::new(self.comm.rank() as u32).write(path.as_ref(), names),
         }
@@ -124,8 +90,7 @@ impl<S> ActiveMessages<S> {
 
 /// The runtime without the communicator.
 pub(crate) struct RuntimeState<S> {
-    pub(crate) handlers: Vec<Handler<S>>,
-    pub(crate) names: HandlerNames,
+    pub(crate) handlers: Handlers<S>,
     pub(crate) context: Context<S>,
     detector: TerminationDetector,
     /// Buffers sent and received in this epoch.
@@ -135,10 +100,7 @@ pub(crate) struct RuntimeState<S> {
     pub(crate) final_sum: Option<u64>,
     /// The deferred messages are to be handled.
     round_is_over: bool,
-    /// Buffers may be interleaved with the body: there are enough items, and they are short.
-    pub(crate) may_interleave: bool,
-    /// The buffer that is being interleaved.
-    pub(crate) interleaved: Option<InterleavedBuffer>,
+    pub(crate) interleaving: Interleaving,
     /// Buffers of the next round, from ranks that know before this one that this round is over: source, tag and body.
     /// Handled or forwarded now, they would cause sends in a round that is over for other ranks.
     early: Vec<(u32, u32, Vec<u8>)>,
@@ -158,24 +120,19 @@ impl<S> RuntimeState<S> {
         injected_fault: Option<InjectedFault>,
     ) -> Self {
         // A trace shows whole buffers.
-        let is_traced = context.trace.is_some();
-        for (channel, handler) in context.channels.iter_mut().zip(&handlers) {
+        let is_traced = context.sends.trace.is_some();
+        for (channel, handler) in context.sends.channels.iter_mut().zip(&handlers) {
             channel.can_interleave = handler.can_interleave() && channel.style == Style::Am && !is_traced;
         }
         Self {
-            handlers,
-            names: HandlerNames {
-                rank: context.rank(),
-                types: context.channels.iter().map(|channel| channel.statistics.name.clone()).collect(),
-            },
+            handlers: Handlers::new(handlers, &context),
             context,
             detector,
             sent: 0,
             received: 0,
             final_sum: None,
             round_is_over: false,
-            may_interleave: false,
-            interleaved: None,
+            interleaving: Interleaving::default(),
             early: Vec::new(),
             injected_fault,
             uncounted_sends: 0,
@@ -187,12 +144,12 @@ impl<S> RuntimeState<S> {
         self.detector.begin();
         let ended = self.final_sum.take().is_some();
         (self.sent, self.received, self.round_is_over, self.uncounted_sends) = (0, 0, false, 0);
-        self.may_interleave = false;
-        self.context.clock.update(None);
-        (self.context.sum, self.context.round, self.context.error) = (0, 0, None);
+        self.interleaving.is_allowed = false;
+        self.context.sends.clock.update(None);
+        (self.context.sends.sum, self.context.sends.round, self.context.sends.error) = (0, 0, None);
         if !ended {
             self.early.clear();
-            self.interleaved = None;
+            self.interleaving = Interleaving::default();
             self.context.clear();
         }
     }
@@ -200,20 +157,24 @@ impl<S> RuntimeState<S> {
     /// Handles a buffer of messages that are all for this rank.
     fn dispatch(&mut self, state: &mut S, index: usize, batch: Batch<'_>) {
         let context = &mut self.context;
-        let reporter = PanicReporter { names: &self.names, index };
-        let channel = &mut context.channels[index];
+        let channel = &mut context.sends.channels[index];
         let begun = channel.stopwatch.begin().then(Instant::now);
-        let traced = context.trace.as_ref().map(|trace| trace.now());
-        let handled = self.handlers[index].run(state, context, batch);
-        std::mem::forget(reporter);
-        let channel = &mut context.channels[index];
+        let traced = context.sends.trace.as_ref().map(|trace| trace.now());
+        let handled = self.handlers.call(index, |handler| handler.run(state, context, batch));
+        let channel = &mut context.sends.channels[index];
         channel.statistics.handled += handled;
         if let Some(begun) = begun {
             channel.stopwatch.took(begun.elapsed(), handled);
         }
-        if let (Some(trace), Some(begun)) = (&mut context.trace, traced) {
+        if let (Some(trace), Some(begun)) = (&mut context.sends.trace, traced) {
             trace.record_handled(index, batch.from, handled, begun);
         }
+    }
+
+    /// Handles a chunk of the interleaved buffer, if there is one.
+    #[inline(always)]
+    pub(crate) fn interleave(&mut self, state: &mut S) {
+        self.interleaving.step(&mut self.handlers, &mut self.context, state);
     }
 
     /// Processes a received buffer.
@@ -231,19 +192,19 @@ impl<S> RuntimeState<S> {
             // Another collective operation than an epoch of these types.
             return Err(Error::CollectiveOrderMismatch { rank: from as usize });
         }
-        if round != self.context.round {
+        if round != self.context.sends.round {
             self.early.push((from, tag, body.to_vec()));
             return Ok(());
         }
         self.received += 1;
         if has_destination {
-            self.context.forward(index, body);
-        } else if self.context.channels[index].style == Style::Bsp {
-            self.context.channels[index].defer(from, body.to_vec());
-        } else if self.may_interleave && self.context.channels[index].can_interleave {
-            self.context.enqueue_local(index, from, body);
+            self.context.sends.forward(index, body);
+        } else if self.context.sends.channels[index].style == Style::Bsp {
+            self.context.sends.channels[index].defer(from, body.to_vec());
+        } else if self.interleaving.is_allowed && self.context.sends.channels[index].can_interleave {
+            self.context.sends.enqueue_local(index, from, body);
         } else {
-            let batch = Batch::new(body, from, self.context.channels[index].frame);
+            let batch = Batch::new(body, from, self.context.sends.channels[index].frame);
             self.dispatch(state, index, batch);
         }
         Ok(())
@@ -258,23 +219,23 @@ impl<S> RuntimeState<S> {
             any = true;
         }
         for _ in 0..LOCAL_BUFFERS_PER_POLL {
-            if !all && self.begin_interleaving(state) {
+            if !all && self.interleaving.begin(&mut self.handlers, &mut self.context.sends, state) {
                 break;
             }
             let Some(LocalBuffer { index, from, mut storage, used, handled, .. }) = self.next_local(all) else {
                 break;
             };
             any = true;
-            self.context.outgoing.remove_local(used);
-            if self.context.channels[index].style == Style::Bsp {
+            self.context.sends.outgoing.remove_local(used);
+            if self.context.sends.channels[index].style == Style::Bsp {
                 storage.truncate(used);
-                self.context.channels[index].defer(from, storage);
+                self.context.sends.channels[index].defer(from, storage);
             } else {
-                let batch = Batch::new(&storage[handled..used], from, self.context.channels[index].frame);
+                let batch = Batch::new(&storage[handled..used], from, self.context.sends.channels[index].frame);
                 self.dispatch(state, index, batch);
-                let channel = &mut self.context.channels[index];
+                let channel = &mut self.context.sends.channels[index];
                 channel.statistics.handled += channel.frame.messages_in(handled, false);
-                self.context.recycle(storage);
+                self.context.sends.recycle(storage);
             }
         }
         any
@@ -282,22 +243,22 @@ impl<S> RuntimeState<S> {
 
     /// The next local buffer.
     fn next_local(&mut self, all: bool) -> Option<LocalBuffer> {
-        if self.interleaved.is_some() {
-            return self.stop_interleaving();
+        if self.interleaving.is_active() {
+            return self.interleaving.stop();
         }
-        if self.context.local_queue.is_empty() && all {
-            self.context.flush_local();
+        if self.context.sends.local_queue.is_empty() && all {
+            self.context.sends.flush_local();
         }
-        self.context.local_queue.pop_front()
+        self.context.sends.local_queue.pop_front()
     }
 
     /// Handles the messages of the round that is over; sends from now on belong to the next round.
     fn begin_round(&mut self, state: &mut S) {
-        self.context.round = 1 - self.context.round;
+        self.context.sends.round = 1 - self.context.sends.round;
         for index in 0..self.handlers.len() {
-            for (from, body) in self.context.channels[index].take_deferred() {
-                self.dispatch(state, index, Batch::new(&body, from, self.context.channels[index].frame));
-                self.context.recycle(body);
+            for (from, body) in self.context.sends.channels[index].take_deferred() {
+                self.dispatch(state, index, Batch::new(&body, from, self.context.sends.channels[index].frame));
+                self.context.sends.recycle(body);
             }
         }
         for (from, tag, body) in std::mem::take(&mut self.early) {
@@ -308,16 +269,16 @@ impl<S> RuntimeState<S> {
     /// Called when the rank is idle: flushes the buffers. If they were empty, the body is over and the rank is passive,
     /// reports to the detector. Returns whether there is something to send.
     pub(crate) fn on_idle(&mut self, body_is_over: bool) -> bool {
-        if self.context.flush() {
+        if self.context.sends.flush() {
             return true;
         }
         let waits = self.round_is_over || self.final_sum.is_some();
-        if !body_is_over || waits || !self.context.is_passive() || self.interleaved.is_some() {
+        if !body_is_over || waits || !self.context.sends.is_passive() || self.interleaving.is_active() {
             return false;
         }
-        let deferred = self.context.channels.iter().map(|channel| channel.deferred.len() as u64).sum();
+        let deferred = self.context.sends.channels.iter().map(|channel| channel.deferred.len() as u64).sum();
         let Self { sent, received, .. } = *self;
-        self.detector.report(RankReport { sent, received, deferred, sum: self.context.sum });
+        self.detector.report(RankReport { sent, received, deferred, sum: self.context.sends.sum });
         self.sent += std::mem::take(&mut self.uncounted_sends);
         self.poll_detector();
         false
@@ -330,28 +291,9 @@ impl<S> RuntimeState<S> {
             Some(WaveOutcome::Terminated(sum)) => self.final_sum = Some(sum),
             Some(WaveOutcome::NextRound) => self.round_is_over = true,
         }
-        if let Some(trace) = &mut self.context.trace {
+        if let Some(trace) = &mut self.context.sends.trace {
             trace.record_wave();
         }
-    }
-}
-
-/// Names for the message about a handler that panics.
-pub(crate) struct HandlerNames {
-    rank: usize,
-    types: Vec<String>,
-}
-
-/// Prints which handler panicked, when dropped during unwinding. Callers forget it otherwise.
-pub(crate) struct PanicReporter<'a> {
-    pub(crate) names: &'a HandlerNames,
-    pub(crate) index: usize,
-}
-
-impl Drop for PanicReporter<'_> {
-    fn drop(&mut self) {
-        let HandlerNames { rank, types } = self.names;
-        eprintln!("treepie: rank {rank}: the handler of `{}` panicked", types[self.index]);
     }
 }
 
@@ -364,7 +306,7 @@ pub(crate) struct EpochReactor<'a, S> {
 impl<S> Reactor for EpochReactor<'_, S> {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         let RuntimeState { context, detector, sent, uncounted_sends, injected_fault, .. } = &mut *self.runtime;
-        if let Some((to, buffer)) = context.outgoing.pop() {
+        if let Some((to, buffer)) = context.sends.outgoing.pop() {
             let count = if *injected_fault == Some(InjectedFault::LateSendCount) { uncounted_sends } else { sent };
             *count += 1;
             let transmit = Transmit::new(to, buffer.tag, Bytes::from(buffer.data));
@@ -392,9 +334,9 @@ impl<S> Reactor for EpochReactor<'_, S> {
             return;
         }
         let context = &mut self.runtime.context;
-        context.outgoing.on_sent(to);
+        context.sends.outgoing.on_sent(to);
         if let Some(memory) = memory.and_then(|memory| memory.into_vec::<u8>().ok()) {
-            context.recycle(memory);
+            context.sends.recycle(memory);
         }
     }
 

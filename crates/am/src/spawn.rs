@@ -29,11 +29,11 @@ impl<S: 'static> Context<S> {
     pub fn spawn<D: Pod>(&mut self, to: Rank, data: D, run: fn(&mut S, &mut Context<S>, D)) {
         let Some(index) = self.spawn_type else {
             let error = Error::Algorithm("spawn needs `Builder::allow_spawn` before the start".to_owned());
-            self.error.get_or_insert(error);
+            self.sends.error.get_or_insert(error);
             return;
         };
         let mut bytes = [bytes_of(&RemoteFn::new(run)), bytes_of(&data)].concat();
-        self.send_bytes(index, to, &mut bytes);
+        self.sends.send_bytes(index, to, &mut bytes);
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn spawn_handler<S: 'static>() -> Handler<S> {
                 .is_some_and(|(code, data)| pod_read_unaligned::<RemoteFn>(code).call(state, context, data));
             if !ran {
                 let error = format!("rank {from} spawned a closure that this executable does not have");
-                context.error.get_or_insert(Error::Algorithm(error));
+                context.sends.error.get_or_insert(Error::Algorithm(error));
             }
         }
         count

@@ -45,6 +45,12 @@ impl Frame {
     }
 }
 
+/// Splits off the first word.
+pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (word, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_ne_bytes(*word), rest))
+}
+
 /// The use of caches.
 pub(crate) enum CacheMode {
     Off,

@@ -144,6 +144,9 @@ pub enum Error {
     /// The engine could not be started or has failed.
     #[error("{0}")]
     Engine(String),
+    /// An error of the program, or of a crate above the communicator: its text.
+    #[error("{0}")]
+    Program(String),
     /// The error of one of several ranks, where all results are collected.
     #[error("rank {rank}: {error}")]
     Rank {
@@ -155,6 +158,25 @@ pub enum Error {
 }
 
 crate::debug_by_display!(Error);
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Program(error.to_string())
+    }
+}
+
+impl From<String> for Error {
+    fn from(text: String) -> Self {
+        Self::Program(text)
+    }
+}
+
+impl From<&str> for Error {
+    fn from(text: &str) -> Self {
+        Self::Program(text.to_owned())
+    }
+}
+
 /// The value of an environment variable that is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}={value}: {reason}")]

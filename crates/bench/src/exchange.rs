@@ -9,7 +9,7 @@ mod task;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 pub(crate) use rank::Exchanges;
 use scaling::ExchangeScaling;
 use task::{MessageSpec, Neighbours, ProtocolChoice};
@@ -141,7 +141,7 @@ impl ExchangeBench {
         if self.comparison.fabric == Engine::Mpi {
             return Ok(ReactorCapabilities::default());
         }
-        on_threads(1, |world| Ok(world.capabilities()))?.pop().context("a world of one rank")
+        Ok(on_threads(1, |world| Ok(world.capabilities()))?.swap_remove(0))
     }
 }
 

@@ -45,6 +45,7 @@ use clap::ValueEnum;
 
 pub use harness::case::Case;
 pub use harness::figure::Measure;
+pub use harness::launch::{on_threads, program_error};
 pub use harness::output::parse;
 pub use harness::rank::RankArguments;
 pub use harness::table::format_number;

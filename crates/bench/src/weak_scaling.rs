@@ -10,14 +10,14 @@ mod style;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use kernel::{Kernel, KernelResult};
 use style::Style;
-use treepie::simulate::{Options, simulate_with};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
 use crate::bytes::Bytes;
+use crate::harness::launch::on_simulated_ranks;
 use crate::harness::table::format_number;
 use crate::parameters;
 use crate::record::{Record, Records};
@@ -57,9 +57,6 @@ pub(crate) struct WeakScaling {
 /// Vertices of a rank in the paper, as a power of two.
 const PAPER_SCALE: u32 = 19;
 
-/// Bytes of a simulated rank's stack.
-const STACK_BYTES: usize = 1 << 20;
-
 impl WeakScaling {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         ensure!(self.work.is_finite() && self.work >= 0.0, "--work must be 0 or more microseconds");
@@ -92,19 +89,13 @@ impl WeakScaling {
         let network = torus(ranks)?;
         let mut settings = parameters::settings(Some(PaperMachine::Bgp), &network)?;
         settings.work_unit_time = self.work;
-        let options = Options { stack_size: STACK_BYTES, ..Options::default() };
         let vertices = self.vertices(kernel);
         let shrink_bits = PAPER_SCALE - self.scale;
-        let body = |world| {
-            kernel.run(
-                &world,
-                vertices,
-                styles.iter().map(|style| style.am_config(&self.config, kernel.cache_entries() >> shrink_bits)),
-            )
-        };
-        let simulated = simulate_with(&network, &settings, &options, body)?;
-        let first = simulated.into_results().into_iter().next().context("there is a rank 0")?;
-        first.map_err(|error| anyhow!(error))
+        on_simulated_ranks(&network, &settings, |world| {
+            let configs =
+                styles.iter().map(|style| style.am_config(&self.config, kernel.cache_entries() >> shrink_bits));
+            Ok(kernel.run(world, vertices, configs).map_err(treepie::Error::from)?)
+        })
     }
 
     fn print_header(&self) {

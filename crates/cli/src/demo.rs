@@ -25,7 +25,7 @@ use treepie_bench::machine;
 use treepie_bench::mpi::{INSTALL_HINT, Launcher};
 use treepie_bench::p2p::{Pattern, ping_pong, stream};
 use treepie_bench::record::{Better, Record, Records};
-use treepie_bench::{Measure, format_number, parse};
+use treepie_bench::{Measure, format_number, on_threads, parse, program_error};
 
 /// Ranks of each world, except in [`speed`].
 const RANKS: u32 = 4;
@@ -133,8 +133,7 @@ impl Report {
 }
 
 fn threads(report: &mut Report) -> anyhow::Result<()> {
-    let done = treepie::launch(RANKS as usize, |world| checks::run(&world))?;
-    done.into_iter().collect::<anyhow::Result<()>>()?;
+    on_threads(RANKS, checks::run)?;
     report.ok("threads", "threads", RANKS, &checks::summary(RANKS, "threads"))
 }
 
@@ -174,8 +173,7 @@ fn under_each_mpi(report: &mut Report) -> anyhow::Result<()> {
 }
 
 fn lost_ranks(report: &mut Report) -> anyhow::Result<()> {
-    let done = treepie::launch(RANKS as usize, |world| failures::run(&world))?;
-    let failed: usize = done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.into_iter().sum();
+    let failed: usize = on_threads(RANKS, failures::run)?.into_iter().sum();
     let detail =
         format!("one of {RANKS} threads leaves; {failed} calls of the others fail, and none succeeds or hangs");
     report.ok("losses", "threads", RANKS, &detail)
@@ -183,9 +181,8 @@ fn lost_ranks(report: &mut Report) -> anyhow::Result<()> {
 
 fn splits(report: &mut Report) -> anyhow::Result<()> {
     const RANKS: u32 = 8;
-    let done = treepie::launch(RANKS as usize, |world| communicators::run(&world))?;
     let communicators::CommunicatorsResult { algorithms, hits, lookups } =
-        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+        on_threads(RANKS, communicators::run)?.swap_remove(0);
     let detail = format!(
         "{RANKS} threads, {algorithms} split algorithms; a table distributed over 4, {hits} of {lookups} lookups cached"
     );
@@ -193,16 +190,14 @@ fn splits(report: &mut Report) -> anyhow::Result<()> {
 }
 
 fn sparse_exchange(report: &mut Report) -> anyhow::Result<()> {
-    let done = treepie::launch(RANKS as usize, |world| exchange::run(&world))?;
-    let done = done.into_iter().collect::<anyhow::Result<Vec<usize>>>()?;
-    let detail = format!("{RANKS} threads send to arbitrary subsets, with each of {} protocols", done[0]);
+    let protocols = on_threads(RANKS, exchange::run)?[0];
+    let detail = format!("{RANKS} threads send to arbitrary subsets, with each of {protocols} protocols");
     report.ok("exchange", "threads", RANKS, &detail)
 }
 
 fn active_messages(report: &mut Report) -> anyhow::Result<()> {
-    let done = treepie::launch(RANKS as usize, |world| active::run(&world))?;
     let active::ActiveMessagesResult { updates, configurations, handlers } =
-        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+        on_threads(RANKS, active::run)?.swap_remove(0);
     let detail = format!(
         "{RANKS} threads: {updates} random updates in each of {configurations} configurations; a tree of {handlers} handlers; replies"
     );
@@ -210,9 +205,7 @@ fn active_messages(report: &mut Report) -> anyhow::Result<()> {
 }
 
 fn graphs(report: &mut Report) -> anyhow::Result<()> {
-    let done = treepie::launch(RANKS as usize, |world| graph::run(&world))?;
-    let graph::GraphResult { vertices, edges, reached, components } =
-        done.into_iter().collect::<anyhow::Result<Vec<_>>>()?.swap_remove(0);
+    let graph::GraphResult { vertices, edges, reached, components } = on_threads(RANKS, graph::run)?.swap_remove(0);
     let detail = format!(
         "{RANKS} threads: {vertices} vertices, {edges} edges; BFS reaches {reached}, {components} components; verified"
     );
@@ -223,9 +216,7 @@ fn graphs(report: &mut Report) -> anyhow::Result<()> {
 fn simulated(report: &mut Report) -> anyhow::Result<()> {
     let machine = LinkCosts::new(6.29, 1.0 / 375.0).into();
     let torus = Network::torus(&[2, 2, 4], &[true; 3])?;
-    let run = treepie::simulate(&torus, &machine, |world| checks::run(&world))?;
-    let micros = run.micros();
-    run.into_results().into_iter().collect::<anyhow::Result<()>>()?;
+    let micros = treepie::simulate(&torus, &machine, |world| checks::run(&world).map_err(program_error))?.micros();
     let what = format!("ranks of a simulated torus, {} virtual us", format_number(micros));
     report.ok("simulated", "sim", torus.ranks(), &checks::summary(torus.ranks(), &what))?;
 

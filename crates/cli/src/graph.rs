@@ -14,8 +14,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use treepie::am::{Config, Detector};
-use treepie::graph::pagerank::PageRankOptions;
+use treepie::graph::bfs::BfsMethod;
+use treepie::graph::components::ComponentMethod;
+use treepie::graph::pagerank::{PageRankMethod, PageRankOptions};
 use treepie::graph::{AmConfig, Error, OutputFormat, agree};
 use treepie::{Comm, Max};
 use treepie_shm::launch::{LabelMode, Launch};
@@ -117,19 +120,14 @@ impl Kernel {
     }
 
     /// The variants; the first is the default.
-    fn methods(self) -> &'static [Method] {
-        match self {
-            Self::Bfs => &[Method::Direction, Method::Messages, Method::Exchange],
-            Self::Cc => &[Method::Sampling, Method::Search, Method::Hooking],
-            Self::Pagerank => &[Method::Pull, Method::Push],
-            Self::Sssp | Self::Reach | Self::Scc | Self::Bc => &[],
-        }
+    fn methods(self) -> Vec<Method> {
+        METHODS.into_iter().filter(|method| method.kernel() == self).collect()
     }
 
     /// Whether this method supports vertices whose arcs are split over several ranks.
     fn supports_split_vertices(self, method: Option<Method>) -> bool {
         match self {
-            Self::Bfs => method == Some(Method::Messages),
+            Self::Bfs => method == Some(Method::Bfs(BfsMethod::ActiveMessages)),
             Self::Sssp | Self::Pagerank | Self::Reach => true,
             Self::Cc | Self::Scc | Self::Bc => false,
         }
@@ -140,24 +138,64 @@ impl Kernel {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// A method of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// bfs: direction-optimizing, top-down or bottom-up steps
-    Direction,
-    /// bfs: one active message per edge of the frontier
-    Messages,
-    /// bfs: one sparse exchange per level, with the protocol of TREEPIE_ALGORITHM
-    Exchange,
-    /// cc: neighbor sampling first (Afforest)
-    Sampling,
-    /// cc: the giant component by one search, the others by hooking
-    Search,
-    /// cc: hooking and pointer jumping (Shiloach and Vishkin)
-    Hooking,
-    /// pagerank: each vertex sums the contributions of its in-neighbors
-    Pull,
-    /// pagerank: one active message per edge
-    Push,
+    Bfs(BfsMethod),
+    Components(ComponentMethod),
+    PageRank(PageRankMethod),
+}
+
+/// All methods, by algorithm.
+const METHODS: [Method; 8] = [
+    Method::Bfs(BfsMethod::DirectionOptimizing),
+    Method::Bfs(BfsMethod::ActiveMessages),
+    Method::Bfs(BfsMethod::SparseExchange),
+    Method::Components(ComponentMethod::Sampling),
+    Method::Components(ComponentMethod::Search),
+    Method::Components(ComponentMethod::Hooking),
+    Method::PageRank(PageRankMethod::Pull),
+    Method::PageRank(PageRankMethod::Push),
+];
+
+impl Method {
+    fn kernel(self) -> Kernel {
+        match self {
+            Self::Bfs(_) => Kernel::Bfs,
+            Self::Components(_) => Kernel::Cc,
+            Self::PageRank(_) => Kernel::Pagerank,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bfs(method) => method.name(),
+            Self::Components(method) => method.name(),
+            Self::PageRank(method) => method.name(),
+        }
+    }
+}
+
+impl ValueEnum for Method {
+    fn value_variants<'a>() -> &'a [Self] {
+        &METHODS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Bfs(BfsMethod::DirectionOptimizing) => "bfs: direction-optimizing, top-down or bottom-up steps",
+            Self::Bfs(BfsMethod::ActiveMessages) => "bfs: one active message per edge of the frontier",
+            Self::Bfs(BfsMethod::SparseExchange) => {
+                "bfs: one sparse exchange per level, with the protocol of TREEPIE_ALGORITHM"
+            }
+            Self::Components(ComponentMethod::Sampling) => "cc: neighbor sampling first (Afforest)",
+            Self::Components(ComponentMethod::Search) => "cc: the giant component by one search, the others by hooking",
+            Self::Components(ComponentMethod::Hooking) => "cc: hooking and pointer jumping (Shiloach and Vishkin)",
+            Self::PageRank(PageRankMethod::Pull) => "pagerank: each vertex sums the contributions of its in-neighbors",
+            Self::PageRank(PageRankMethod::Push) => "pagerank: one active message per edge",
+        };
+        Some(PossibleValue::new(self.name()).help(help))
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -194,14 +232,13 @@ impl GraphCommand {
     /// Checks the options, as far as this is possible without the graph.
     fn check(&self) -> anyhow::Result<()> {
         let (kernel, methods) = (self.kernel.name(), self.kernel.methods());
-        let name = |method: &Method| method.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         if let Some(method) = self.method.filter(|method| !methods.contains(method)) {
-            let known = methods.iter().map(name).collect::<Vec<_>>().join(", ");
-            ensure!(!methods.is_empty(), "{kernel} has only one method; `{}` is not a method of it", name(&method));
-            bail!("the methods of {kernel} are {known}, not `{}`", name(&method));
+            let known = methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", ");
+            ensure!(!methods.is_empty(), "{kernel} has only one method; `{}` is not a method of it", method.name());
+            bail!("the methods of {kernel} are {known}, not `{}`", method.name());
         }
         if self.input.split.is_some() && !self.kernel.supports_split_vertices(self.method()) {
-            let by = self.method.map_or_else(String::new, |method| format!(" by {}", name(&method)));
+            let by = self.method.map_or_else(String::new, |method| format!(" by {}", method.name()));
             bail!("{kernel}{by} does not support split vertices: build the graph without --split");
         }
         ensure!(self.kernel.has_roots() || self.root.is_empty() && self.roots.is_none(), "{kernel} has no roots");
@@ -235,10 +272,12 @@ impl GraphCommand {
 
     /// Options of PageRank.
     fn pagerank_options(&self) -> PageRankOptions {
+        let defaults = PageRankOptions::default();
         PageRankOptions {
-            damping: self.damping.unwrap_or(0.85),
-            tolerance: self.tolerance.unwrap_or(1e-4),
-            max_iterations: self.iterations.unwrap_or(100),
+            damping: self.damping.unwrap_or(defaults.damping),
+            tolerance: self.tolerance.unwrap_or(defaults.tolerance),
+            max_iterations: self.iterations.unwrap_or(defaults.max_iterations),
+            ..defaults
         }
     }
 
@@ -254,8 +293,8 @@ impl GraphCommand {
     }
 
     fn method(&self) -> Option<Method> {
-        let can = |method: &&Method| self.input.split.is_none() || self.kernel.supports_split_vertices(Some(**method));
-        self.method.or(self.kernel.methods().iter().find(can).copied())
+        let can = |method: &Method| self.input.split.is_none() || self.kernel.supports_split_vertices(Some(*method));
+        self.method.or(self.kernel.methods().into_iter().find(can))
     }
 
     /// Opens the files: the local part, which may fail on one rank only.

@@ -16,8 +16,12 @@ fn main() -> treepie::Result<()> {
         [_, role, fault] if role == "rank" => rank_main(fault),
         // Other arguments are the test runner's; there is nothing to select here.
         _ => {
-            let tests: [(&str, fn()); 8] = [
+            let tests: [(&str, fn()); 9] = [
                 ("an_error_of_main_is_one_line_with_the_rank", an_error_of_main_is_one_line_with_the_rank),
+                (
+                    "a_rank_that_returns_an_error_waits_for_no_receiver",
+                    a_rank_that_returns_an_error_waits_for_no_receiver,
+                ),
                 ("errors_of_all_ranks_are_whole_lines", errors_of_all_ranks_are_whole_lines),
                 ("the_rank_that_left_first_is_named", the_rank_that_left_first_is_named),
                 ("panics_exits_and_aborts_are_named", panics_exits_and_aborts_are_named),
@@ -37,6 +41,15 @@ fn main() -> treepie::Result<()> {
 
 /// Rank 1 injects the fault; the others wait for it.
 fn rank_main(fault: &str) -> treepie::Result<()> {
+    if fault == "pending" {
+        return treepie::main(|world| {
+            if world.rank() != 1 {
+                return world.recv(&mut [0u8], treepie::ANY_SOURCE, 1).map(drop);
+            }
+            let _pending = world.isend(vec![0u8; 10_000_000], 0, 0)?;
+            Err(Error::Cancelled)
+        });
+    }
     let world = treepie::init()?;
     if fault == "all" {
         world.send(&[0u64], (world.rank() + 1) % world.size(), 0)?;
@@ -92,6 +105,13 @@ fn an_error_of_main_is_one_line_with_the_rank() {
     assert_eq!(stderr.iter().filter(others).count() + 2, stderr.len(), "{stderr:?}");
 }
 
+fn a_rank_that_returns_an_error_waits_for_no_receiver() {
+    let (status, stderr) = job(3, "pending");
+    assert_eq!(status, Some(1), "{stderr:?}");
+    assert!(stderr.contains(&"Error: rank 1: the receive was cancelled".to_owned()), "{stderr:?}");
+    assert!(stderr.last().unwrap().starts_with("treepie: rank 1 exited with status 1"), "{stderr:?}");
+}
+
 fn errors_of_all_ranks_are_whole_lines() {
     for _ in 0..5 {
         let (_, mut stderr) = job(8, "all");
@@ -141,14 +161,13 @@ fn errors_of_other_crates_print_their_text() {
 }
 
 fn threads_name_the_rank_that_failed() {
-    let results = treepie::launch(3, |world| match world.rank() {
+    let error = treepie::launch(3, |world| match world.rank() {
         1 => Err(Error::Truncated { got: 8, room: 4 }),
         _ => world.recv(&mut [0u32], 1, 0).map(drop),
     });
-    let error = treepie::all_ok(results.unwrap()).unwrap_err();
-    assert_eq!(format!("{error:?}"), format!("rank 1: {TRUNCATED}"));
+    assert_eq!(format!("{:?}", error.unwrap_err()), format!("rank 1: {TRUNCATED}"));
     // Errors on a thread that is a rank name the rank.
-    let stderr = treepie::launch(2, |_| format!("{:?}", Error::Cancelled)).unwrap();
+    let stderr = treepie::launch(2, |_| Ok(format!("{:?}", Error::Cancelled))).unwrap();
     assert_eq!(stderr, ["rank 0: the receive was cancelled", "rank 1: the receive was cancelled"]);
 }
 

@@ -21,6 +21,8 @@ mod mpi;
 mod sim;
 #[path = "cli/split.rs"]
 mod split;
+#[path = "cli/tasks.rs"]
+mod tasks;
 
 fn treepie(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));
@@ -307,10 +309,10 @@ fn the_examples_run_alone_and_as_ranks() {
     let examples_and_output = [
         ("messages", "rank 0: the token went around"),
         ("counters", "as they should"),
-        ("particles", "rank 0: all 1000 particles are there"),
         ("grid", "rank 0: the heat of all cells is still 256"),
+        ("histogram", "rank 0: 100000 samples"),
         ("active", "rank 0: 10000 vertices in 8 components"),
-        ("graph", "18728 components, of which the largest has 46803 vertices"),
+        ("graph", "rank 0: 65536 vertices, 18728 components"),
     ];
     for (name, expected) in examples_and_output {
         let example = examples.join(name);
@@ -322,15 +324,6 @@ fn the_examples_run_alone_and_as_ranks() {
         assert!(alone.contains(expected), "{alone}");
         let ranks = succeeds(run(&["run", "-n", "4", example.to_str().unwrap()]));
         assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");
-        // This one has a command line of its own, and calls treepie::init.
-        if name == "graph" {
-            for engine in ENGINES_IN_ONE_PROCESS {
-                let output = run(&["run", engine[0], engine[1], example.to_str().unwrap()]);
-                assert!(err(&output).contains("treepie::init makes this process one rank"), "{}", err(&output));
-                assert!(!output.status.success());
-            }
-            continue;
-        }
         for engine in ENGINES_IN_ONE_PROCESS {
             let output = run(&["run", engine[0], engine[1], example.to_str().unwrap()]);
             let simulated = err(&output).contains("4 ranks of torus:2x2: ");
@@ -338,5 +331,15 @@ fn the_examples_run_alone_and_as_ranks() {
             let ranks = succeeds(output);
             assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");
         }
+    }
+}
+
+#[test]
+fn a_program_that_joins_as_one_rank_is_refused_as_several() {
+    let program = env!("CARGO_BIN_EXE_treepie");
+    for engine in ENGINES_IN_ONE_PROCESS {
+        let output = run(&["run", engine[0], engine[1], program, "demo-rank"]);
+        assert!(err(&output).contains("treepie::init makes this process one rank"), "{}", err(&output));
+        assert!(!output.status.success());
     }
 }

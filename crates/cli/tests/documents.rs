@@ -28,6 +28,24 @@ fn the_program_of_the_readme_is_the_example() {
     assert_eq!(listing, &example[start..]);
 }
 
+/// The programs of the book's tasks are the examples, and are not longer than those beside them.
+#[test]
+fn the_tasks_of_the_book_are_the_examples() {
+    let book = text("docs/tasks.md");
+    let listings: Vec<&str> = book.split("```").skip(1).step_by(2).filter(|block| !block.starts_with("sh\n")).collect();
+    let examples = ["heat", "sample_sort", "word_count", "particles", "bfs"];
+    assert_eq!(listings.len(), 2 * examples.len());
+    let lines = |program: &str| program.lines().skip(1).filter(|line| !line.trim().is_empty()).count();
+    for (name, pair) in examples.iter().zip(listings.chunks(2)) {
+        let example = text(&format!("examples/{name}.rs"));
+        let start = example.find("\nuse ").expect("a program") + 1;
+        assert_eq!(pair[0].strip_prefix("rust,no_run\n"), Some(&example[start..]), "{name}");
+        let (ours, theirs) = (lines(pair[0]), lines(pair[1]));
+        assert!(ours <= theirs, "{name}: {ours} and {theirs} lines");
+        assert!(book.contains(&format!("| {ours} | {theirs} (")), "{name}: {ours} and {theirs} lines in the table");
+    }
+}
+
 /// Names of Treepie's environment variables in a text. A bare prefix is not a name.
 fn names(text: &str) -> BTreeSet<String> {
     let word = |rest: &str| rest.chars().take_while(|letter| letter.is_ascii_uppercase() || *letter == '_').collect();
@@ -107,8 +125,8 @@ fn every_limit_names_tests_that_exist() {
 #[test]
 fn worlds_begin() {
     let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
-    let simulated = treepie::simulate(&treepie::Network::flat(1), &machine.into(), |world| world.size());
-    let results = [treepie::init().map(drop), treepie::launch(1, |_| ()).map(drop), simulated.map(drop)];
+    let simulated = treepie::simulate(&treepie::Network::flat(1), &machine.into(), |world| Ok(world.size()));
+    let results = [treepie::init().map(drop), treepie::launch(1, |_| Ok(())).map(drop), simulated.map(drop)];
     assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
 }
 
@@ -140,8 +158,7 @@ fn simulated_ranks_know_their_network() {
     let machine = treepie::simulate::LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
     let simulated =
         treepie::simulate(&network, &machine.into(), |world| Ok(world.split_type(SplitType::Cluster, 0)?.size()));
-    let sizes: treepie::Result<Vec<usize>> = simulated.unwrap().into_results().into_iter().collect();
-    assert_eq!(sizes, Ok(vec![2, 2, 4, 4, 4, 4]));
+    assert_eq!(simulated.unwrap().into_results(), [2, 2, 4, 4, 4, 4]);
 }
 
 /// As `docs/messages.md` states.
@@ -156,6 +173,5 @@ fn a_receive_dropped_in_a_scope_is_waited_for() {
         }
         Ok(got[0])
     });
-    let got: treepie::Result<Vec<u64>> = got.unwrap().into_iter().collect();
     assert_eq!(got, Ok(vec![7, 0]));
 }

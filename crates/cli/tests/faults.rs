@@ -362,13 +362,15 @@ fn threads(fault: &str, wait: &str) -> Result<Duration, String> {
                     fail_in_an_exchange(&world, wait, || fail(fault));
                 }
                 if wait == EPOCHS {
-                    return epochs(&world, fault).expect("all take part");
+                    epochs(&world, fault).expect("all take part");
+                    return Ok(());
                 }
                 fail(fault);
-                return;
+                return Ok(());
             }
             let outcome = wait_for_victim(&world, wait);
             outcomes.lock().expect("not poisoned").push(outcome);
+            Ok(())
         })
     });
     std::panic::set_hook(quiet);

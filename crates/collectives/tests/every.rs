@@ -2,12 +2,10 @@
 //!
 //! The default run samples roots and lengths for larger numbers of ranks; `TREEPIE_LONG=1` takes all.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::mutant::{Mutation, mutant, operations};
-use common::{Lengths, NETWORKS, long, network, operation};
+use crate::common::mutant::{Mutation, mutant, operations};
+use crate::common::{Lengths, NETWORKS, long, network, operation};
 use treepie_collectives::registry::{self, Algorithm, AlgorithmError, CollectiveSpec};
 use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::{RoundList, Schedule};
@@ -218,7 +216,7 @@ fn mutations_are_detected() {
 }
 
 /// The time to generate an operation, for each algorithm at 1024 ranks, in batches of eight rounds:
-/// `cargo test --release -p treepie-collectives --test every -- --ignored --nocapture generation`.
+/// `cargo test --release -p treepie-collectives --test tests -- --ignored --nocapture every::generation`.
 ///
 /// The minimum of several passes counts. Each pass runs all algorithms, so that a temporary load on the machine does
 /// not affect all runs of one algorithm.
@@ -309,7 +307,7 @@ mod the_table {
         assert!(
             written == now,
             "src/registry/algorithms.md is out of date; to regenerate it: \
-             TREEPIE_REGENERATE=1 cargo test -p treepie-collectives --test every the_table"
+             TREEPIE_REGENERATE=1 cargo test -p treepie-collectives --test tests the_table"
         );
         let text = registry::text(Some("scan"));
         let lines: Vec<&str> = text.lines().collect();

@@ -3,9 +3,7 @@
 //! The thesis charges the shuffle by bisection bandwidth. Counted on the links of its routes it costs more; here it is
 //! counted separately from the core, and printed or asserted.
 
-mod common;
-
-use common::{long, network};
+use crate::common::{long, network};
 use treepie_collectives::allgather_cores::{
     self, Bucket, Doubling, Parallel, bucket_k, buckets, distance_doubling, distance_halving, hybrid, torus_reordered,
 };

@@ -1,10 +1,8 @@
 //! Tree operations, barriers, scans, and rooted operations by allgather cores.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::mutant::{Mutation, mutant, operations, with_faults};
+use crate::common::mutant::{Mutation, mutant, operations, with_faults};
 use treepie_collectives::allgather_cores::{Bruck, Bucket, Distance, Doubling, Parallel};
 use treepie_collectives::barrier::{Dissemination, RecursiveDoubling, TreeBarrier};
 use treepie_collectives::rooted::{GatherBcast, ReduceScatterGather, ScatterAllgather};

@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use treepie_base::{Bytes, Result};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
-use treepie_schedule::Operation;
 
 use crate::Or;
-use crate::collective::{BlockCounts, CollectiveCall, NO_REDUCE_FN};
 use crate::comm::Comm;
 use crate::request::{Finish, Request};
 
@@ -28,7 +26,7 @@ impl Comm {
         let central = if self.owns_segment() { None } else { self.central_barrier() };
         match central {
             Some(request) => request.wait(),
-            None => self.run_call(&barrier(), &[], &mut [], NO_REDUCE_FN),
+            None => self.run(self.barrier_call(), &[], &mut []),
         }
     }
 
@@ -36,7 +34,7 @@ impl Comm {
     pub fn ibarrier(&self) -> Result<Request<'static, ()>> {
         match self.central_barrier() {
             Some(request) => Ok(request),
-            None => self.start_without_data(&barrier()),
+            None => self.start_barrier(),
         }
     }
 
@@ -99,8 +97,4 @@ impl Reactor for AnyReactor {
     fn is_done(&self) -> bool {
         self.any.is_some()
     }
-}
-
-fn barrier() -> CollectiveCall<'static> {
-    CollectiveCall::of::<u8>(Operation::Barrier, BlockCounts::Vector(0))
 }

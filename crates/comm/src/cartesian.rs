@@ -4,7 +4,7 @@
 
 use std::ops::Deref;
 
-use treepie_base::{Error, Rank, Result};
+use treepie_base::{Error, Pod, Rank, Result, Tag};
 
 use crate::comm::Comm;
 use crate::split::group_digest;
@@ -110,6 +110,28 @@ impl Cartesian {
             self.rank_at(&at)
         };
         (towards(own.checked_sub(by)), towards(own.checked_add(by)))
+    }
+
+    /// [`sendrecv`](Comm::sendrecv) with the ranks of a [`shift`](Self::shift): sends `data` by `by` ranks along a
+    /// dimension, and receives into `into` from as far on the other side. Beyond an edge (`MPI_PROC_NULL`) nothing is
+    /// sent; without a source, `into` stays as it is. Returns whether something was received.
+    ///
+    /// # Panics
+    /// If there is no such dimension.
+    pub fn sendrecv_shift<T: Pod>(
+        &self,
+        data: &[T],
+        into: &mut [T],
+        dimension: usize,
+        by: isize,
+        tag: Tag,
+    ) -> Result<bool> {
+        match self.shift(dimension, by) {
+            (Some(source), Some(destination)) => self.sendrecv(data, destination, tag, into, source, tag).map(|_| true),
+            (Some(source), None) => self.recv(into, source, tag).map(|_| true),
+            (None, Some(destination)) => self.send(data, destination, tag).map(|()| false),
+            (None, None) => Ok(false),
+        }
     }
 
     /// The nearest neighbors: for each dimension the rank before and the rank after, `None` beyond an edge. In a

@@ -1,11 +1,12 @@
 //! Collective operations.
 //!
-//! A call becomes a [`CollectiveCall`]: the operation, the block counts, the element type. An algorithm is selected for
-//! it from what all ranks know, and its schedule is executed: a short one by [`compiled_schedule`], all others by
-//! [`executor`]. The plan of a call is cached for the next call like it.
+//! Each operation is described once, in [`operations`]: a [`CollectiveCall`] has the operation, the block counts and the
+//! element type. The public methods of [`blocking`], [`nonblocking`], [`scoped`] and [`persistent`] run descriptions.
+//! An algorithm is selected for a call from what all ranks know, and its schedule is executed: a short one by
+//! [`compiled_schedule`], all others by [`executor`]. The plan of a call is cached for the next call like it.
 
 mod blocking;
-mod call_description;
+mod call;
 mod candidates;
 pub(crate) mod choose;
 pub(crate) mod compiled_schedule;
@@ -15,8 +16,10 @@ pub(crate) mod executor;
 pub(crate) mod job;
 mod nonblocking;
 mod on_network;
+mod operations;
 mod persistent;
 mod plan;
+mod scoped;
 mod segment_schedule;
 mod selector;
 mod steps;
@@ -25,81 +28,21 @@ pub(crate) mod store_and_forward;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
-use treepie_base::{Error, Region, Result, borrow_scope};
-use treepie_schedule::{BlockLayout, BlockLayouts, Buf, Operation, Schedule};
+use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
+use treepie_schedule::{Buf, Schedule};
 use treepie_topology::Network;
 
 use crate::comm::Comm;
-pub(crate) use call_description::CallMode;
+use call::{CallMode, CollectiveCall, Fold, ReduceFn};
+pub(crate) use call::{ReduceBytes, TypedCall};
 pub(crate) use choose::AlgorithmChoice;
 use executor::Execution;
-use job::{BufferAliasing, CollectiveBuffers, CollectiveJob, RcReduceFn};
+use job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
 use plan::Plans;
 
 pub use choose::check_environment;
 pub use persistent::PersistentCollective;
 pub use selector::{AlgorithmSelector, SelectionQuery};
-
-/// A collective call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CollectiveCall<'a> {
-    pub(crate) operation: Operation,
-    pub(crate) counts: BlockCounts<'a>,
-    /// Size and alignment of an element, in bytes.
-    pub(crate) element: usize,
-    pub(crate) align: usize,
-    /// Whether the operator is commutative.
-    pub(crate) commutative: bool,
-    /// Whether input and output are one buffer.
-    pub(crate) in_place: bool,
-    /// Whether the program called the in-place form; otherwise in place is an implementation choice.
-    pub(crate) user_in_place: bool,
-}
-
-/// The block lengths of a call, in elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum BlockCounts<'a> {
-    /// A block of this length for each rank.
-    Uniform(usize),
-    /// A vector of this length, which the algorithm partitions as it likes.
-    Vector(usize),
-    /// One count for each rank; all ranks know the list.
-    PerRank(&'a [usize]),
-    /// Counts of the input and output blocks. Each rank knows only its part of them, so no choice may depend on them.
-    LocalOnly(&'a [usize], &'a [usize]),
-}
-
-impl<'a> BlockCounts<'a> {
-    fn layouts(&self, blocks: u32) -> BlockLayouts {
-        match self {
-            BlockCounts::Uniform(each) => BlockLayouts::symmetric(BlockLayout::uniform(*each, blocks)),
-            BlockCounts::Vector(total) => BlockLayouts::symmetric(BlockLayout::Even { total: *total, blocks }),
-            BlockCounts::PerRank(counts) => BlockLayouts::symmetric(BlockLayout::from_counts(counts)),
-            BlockCounts::LocalOnly(input, output) => {
-                BlockLayouts { input: BlockLayout::from_counts(input), output: BlockLayout::from_counts(output) }
-            }
-        }
-    }
-
-    /// Elements of all blocks, if all ranks know that.
-    pub(crate) fn total(&self, ranks: u32) -> Option<usize> {
-        match self {
-            BlockCounts::Uniform(each) => Some(each * ranks as usize),
-            BlockCounts::Vector(total) => Some(*total),
-            BlockCounts::PerRank(counts) => Some(counts.iter().sum()),
-            BlockCounts::LocalOnly(..) => None,
-        }
-    }
-
-    /// What distinguishes two calls of one operation.
-    fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
-        match *self {
-            BlockCounts::Uniform(elements) | BlockCounts::Vector(elements) => (elements, &[], &[]),
-            BlockCounts::PerRank(counts) => (usize::MAX, counts, &[]),
-            BlockCounts::LocalOnly(input, output) => (usize::MAX, input, output),
-        }
-    }
-}
 
 /// The state that a communicator handle has for collective operations.
 #[derive(Default)]
@@ -120,13 +63,6 @@ impl Collectives {
     }
 }
 
-/// Reduces the second slice into the first; the flag is set if the second is the left operand.
-pub(crate) type ReduceFn = dyn Fn(&mut [u8], &[u8], bool);
-
-/// For operations without a reduction.
-pub(crate) const NO_REDUCE_FN: Option<NoReduceFn> = None;
-pub(crate) type NoReduceFn = fn(&mut [u8], &[u8], bool);
-
 impl Comm {
     /// Takes the instance number of the next collective operation of this communicator.
     pub(crate) fn next_instance(&self) -> u32 {
@@ -136,55 +72,58 @@ impl Comm {
         instance
     }
 
-    fn job(&self, call: &CollectiveCall<'_>, fold: Option<RcReduceFn>) -> Result<CollectiveJob> {
-        Ok(self.job_by(call, fold, self.schedule_for(call, None)?.0))
-    }
-
-    /// The job of the operation with this instance number. If the sizes of input and output are wrong, the call is
-    /// refused and the other ranks are notified.
-    fn checked_job(
-        &self,
-        number: u32,
-        call: &CollectiveCall<'_>,
-        fold: Option<RcReduceFn>,
-        given: (usize, usize),
-    ) -> Result<CollectiveJob> {
-        let job = self.job(call, fold).and_then(|job| check_lengths(call, &job, given.0, given.1).map(|()| job));
+    /// The job of the operation with this instance number. If the sizes of input and output, in bytes, are wrong, the
+    /// call is refused and the other ranks are notified.
+    fn checked_job(&self, number: u32, call: &CollectiveCall<'_>, given: (usize, usize)) -> Result<CollectiveJob> {
+        let job = self.schedule_for(call, None).and_then(|(schedule, _)| {
+            let job = self.job(call, schedule);
+            let required = self.required_sizes(call, &job);
+            if given == required { Ok(job) } else { Err(wrong_length(call.element, required, given)) }
+        });
         self.abort_if_refused(number, job)
     }
 
-    fn job_by(
-        &self,
-        call: &CollectiveCall<'_>,
-        fold: Option<RcReduceFn>,
-        schedule: Arc<dyn Schedule>,
-    ) -> CollectiveJob {
+    fn job(&self, call: &CollectiveCall<'_>, schedule: Arc<dyn Schedule>) -> CollectiveJob {
         CollectiveJob {
             call: call.signature(self.size() as u32),
             layouts: call.counts.layouts(schedule.blocks()),
             schedule,
             element: call.element,
             align: call.align,
-            fold,
             rank: self.rank() as u32,
             context: self.collective_context(),
             members: self.inner.members.clone(),
         }
     }
 
-    /// Runs a reduction that may overwrite its input.
-    fn run_overwriting(
-        &self,
-        call: &CollectiveCall<'_>,
-        input: &mut [u8],
-        output: &mut [u8],
-        fold: RcReduceFn,
-    ) -> Result<()> {
+    /// Sizes of this rank's input and output in bytes, if these are two buffers.
+    fn buffer_sizes(&self, call: &CollectiveCall<'_>) -> (usize, usize) {
+        let (input, output) = call.lengths(self.rank() as u32, self.size() as u32);
+        (input * call.element, output * call.element)
+    }
+
+    /// Required sizes of input and output, in bytes. If one buffer has both, it is passed as the output.
+    fn required_sizes(&self, call: &CollectiveCall<'_>, job: &CollectiveJob) -> (usize, usize) {
+        let (input, output) = self.buffer_sizes(call);
+        let scheduled = |buf| job.buffer_map().buffer_len(buf) * call.element;
+        debug_assert_eq!((input, output), (scheduled(Buf::In), scheduled(Buf::Out)), "of {:?}", call.operation);
+        let is_shared = call.in_place && job.aliasing() != BufferAliasing::Disjoint;
+        if is_shared { (0, input.max(output)) } else { (input, output) }
+    }
+
+    /// Runs a reduce-scatter that overwrites its input, and copies this rank's block to the beginning of `data`.
+    fn run_overwriting(&self, call: &CollectiveCall<'_>, data: &mut [u8], fold: Option<&ReduceFn>) -> Result<()> {
         let announced = self.announce(|| self.describe(call, CallMode::Blocking));
         let instance = self.next_instance();
-        let job = self.checked_job(instance, call, Some(fold), (input.len(), output.len()))?;
+        let (_, len) = self.buffer_sizes(call);
+        let job = self.checked_job(instance, call, (data.len(), len))?;
         announced.wait_for_agreement()?;
-        self.run_job(job, instance, false, InputBuffer::Overwrite(input), output)
+        // The beginning of the input is still needed while the block is computed.
+        let mut block = Bytes::zeroed(len, call.align);
+        let input = InputBuffer::Overwrite(data);
+        self.run_job(job, instance, call.in_place, (input, block.as_mut_slice()), fold)?;
+        data[..len].copy_from_slice(block.as_slice());
+        Ok(())
     }
 
     fn run_job(
@@ -192,8 +131,8 @@ impl Comm {
         job: CollectiveJob,
         instance: u32,
         in_place: bool,
-        input: InputBuffer<'_>,
-        output: &mut [u8],
+        (input, output): (InputBuffer<'_>, &mut [u8]),
+        fold: Option<&ReduceFn>,
     ) -> Result<()> {
         borrow_scope(
             |lending, _| {
@@ -208,7 +147,7 @@ impl Comm {
                     }
                 };
                 let scratch = self.collectives.scratch.take();
-                let mut execution = Execution::new(job, buffers, scratch);
+                let mut execution = Execution::new(job, fold.map(Fold::Borrowed), buffers, scratch);
                 execution.start(instance);
                 let result = self.endpoint().run_task(&mut execution);
                 self.collectives.scratch.replace(execution.into_scratch());
@@ -226,26 +165,9 @@ enum InputBuffer<'a> {
     Overwrite(&'a mut [u8]),
 }
 
-/// Required sizes of input and output, in bytes.
-fn required_sizes(call: &CollectiveCall<'_>, job: &CollectiveJob) -> (usize, usize) {
-    let size = |buf| job.buffer_map().buffer_len(buf) * call.element;
-    // In place, the larger of the two buffers is passed as the output.
-    match job.aliasing() {
-        BufferAliasing::InputInOutput(_) if call.in_place => (0, size(Buf::Out)),
-        BufferAliasing::OutputInInput(_) if call.in_place => (0, size(Buf::In)),
-        _ => (size(Buf::In), size(Buf::Out)),
-    }
-}
-
-fn wrong_length(element: usize, required: (usize, usize), input: usize, output: usize) -> Error {
+fn wrong_length(element: usize, required: (usize, usize), (input, output): (usize, usize)) -> Error {
     let element = element.max(1);
     let (what, got, expected) =
         if input == required.0 { ("the output", output, required.1) } else { ("the input", input, required.0) };
     Error::BadLength { what, got: got / element, expected: expected / element }
-}
-
-/// Refuses buffers of the wrong length.
-fn check_lengths(call: &CollectiveCall<'_>, job: &CollectiveJob, input: usize, output: usize) -> Result<()> {
-    let required = required_sizes(call, job);
-    if (input, output) == required { Ok(()) } else { Err(wrong_length(call.element, required, input, output)) }
 }

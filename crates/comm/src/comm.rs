@@ -17,8 +17,8 @@ use crate::members::{DeferredFrees, Members};
 /// only.
 ///
 /// A `Comm` is a handle; a clone of it is the same communicator. [`dup`](Comm::dup) creates another one with the same
-/// ranks. It belongs to the thread of its rank. When the last handle of the last communicator is dropped, the rank
-/// finalizes; the remaining requests then only report an error.
+/// ranks. It belongs to the thread of its rank. The rank finalizes when the function of its world returns or, without
+/// one, when the last handle of the last communicator is dropped; the remaining requests then only report an error.
 #[derive(Clone)]
 pub struct Comm {
     pub(crate) inner: Rc<CommInner>,
@@ -41,20 +41,30 @@ impl Drop for World {
     }
 }
 
-/// Finalizes the rank when dropped, even if handles of its communicators are leaked or still in use. The caller of the
-/// rank's function holds one, so that peers learn of the end of a rank that never drops its world.
+/// Keeps the rank from finalizing, and finalizes it when dropped, even if handles of its communicators are leaked or
+/// still in use. The caller of the rank's function holds one: whether the rank has failed is known when that returns.
 pub struct Finalizer {
-    endpoint: Rc<RefCell<Endpoint>>,
-    deferred_frees: Rc<DeferredFrees>,
+    world: Rc<World>,
+}
+
+impl Finalizer {
+    /// Finalizes this rank as one that has failed: its program returned an error.
+    pub fn fail(self, error: &Error) {
+        self.end(|endpoint| endpoint.fail(error));
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Endpoint)) {
+        // A rank that unwound in the middle of an operation cannot continue it.
+        if let Ok(mut endpoint) = self.world.endpoint.try_borrow_mut() {
+            self.world.deferred_frees.run_frees(&mut endpoint, false);
+            end(&mut endpoint);
+        }
+    }
 }
 
 impl Drop for Finalizer {
     fn drop(&mut self) {
-        // A rank that unwound in the middle of an operation cannot continue it.
-        if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
-            self.deferred_frees.run_frees(&mut endpoint, false);
-            endpoint.finalize();
-        }
+        self.end(Endpoint::finalize);
     }
 }
 
@@ -90,10 +100,10 @@ impl Comm {
         if checked::is_enabled_by_environment() { world.checked() } else { world }
     }
 
-    /// Finalizes this rank when dropped, even if handles remain.
+    /// Finalizes this rank when dropped, and not before.
     #[doc(hidden)]
     pub fn finalizer(&self) -> Finalizer {
-        Finalizer { endpoint: self.world.endpoint.clone(), deferred_frees: self.world.deferred_frees.clone() }
+        Finalizer { world: self.world.clone() }
     }
 
     fn with_context(world: &Rc<World>, context: u32, rank: Rank, members: Rc<Members>) -> Self {

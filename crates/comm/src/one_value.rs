@@ -2,6 +2,7 @@
 
 use treepie_base::{Error, Pod, Rank, Reduction, Result, Source, Status, Tag, TagMatch};
 
+use crate::collective::{ReduceBytes, TypedCall};
 use crate::comm::Comm;
 
 impl Comm {
@@ -24,6 +25,13 @@ impl Comm {
         Ok((value[0], status))
     }
 
+    /// Runs a call whose output is one value.
+    fn run_to_one<T: Pod, F: ReduceBytes>(&self, call: Result<TypedCall<'_, T, F>>, input: &[T]) -> Result<T> {
+        let mut value = [T::zeroed()];
+        self.run(call, input, &mut value)?;
+        Ok(value[0])
+    }
+
     /// Like [`bcast`](Self::bcast), of one value: returns the root's. The values of other ranks do not matter.
     pub fn bcast_one<T: Pod>(&self, value: T, root: Rank) -> Result<T> {
         let mut value = [value];
@@ -34,37 +42,31 @@ impl Comm {
     /// Like [`scatter`](Self::scatter), of one value for each rank: returns `values[rank]` of the root. Non-root ranks
     /// pass an empty slice.
     pub fn scatter_one<T: Pod>(&self, values: &[T], root: Rank) -> Result<T> {
-        let mut value = [T::zeroed()];
-        self.scatter(values, &mut value, root)?;
-        Ok(value[0])
+        self.run_to_one(self.scatter_call(1, root), values)
     }
 
     /// Like [`gather`](Self::gather), of one value of each rank: returns all values, by rank, on the root, and `None`
     /// elsewhere.
     pub fn gather_one<T: Pod>(&self, value: T, root: Rank) -> Result<Option<Vec<T>>> {
-        let is_root = self.rank() == root;
-        let mut all = vec![T::zeroed(); if is_root { self.size() } else { 0 }];
-        self.gather(&[value], &mut all, root)?;
-        Ok(is_root.then_some(all))
+        let all = self.run_to_vec(self.gather_call(1, root), &[value])?;
+        Ok((self.rank() == root).then_some(all))
     }
 
     /// Like [`allgather`](Self::allgather), of one value of each rank: returns all values, by rank.
     pub fn allgather_one<T: Pod>(&self, value: T) -> Result<Vec<T>> {
-        self.allgather(&[value])
+        self.run_to_vec(self.allgather_call(1), &[value])
     }
 
     /// Like [`alltoall`](Self::alltoall), of one value for each rank: returns what each rank has for this one.
     pub fn alltoall_one<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
-        let mut all = vec![T::zeroed(); self.size()];
-        self.alltoall(values, &mut all)?;
-        Ok(all)
+        self.run_to_vec(self.alltoall_call(1), values)
     }
 
     /// Like [`reduce`](Self::reduce), of one value of each rank: returns the reduction on the root, and `None` elsewhere.
     pub fn reduce_one<T: Pod>(&self, value: T, op: impl Reduction<T>, root: Rank) -> Result<Option<T>> {
         let is_root = self.rank() == root;
         let mut into = [T::zeroed()];
-        self.reduce(&[value], &mut into[..usize::from(is_root)], op, root)?;
+        self.run(self.reduce_call(1, op, root), &[value], &mut into[..usize::from(is_root)])?;
         Ok(is_root.then_some(into[0]))
     }
 
@@ -77,23 +79,18 @@ impl Comm {
     /// # treepie_comm::Result::Ok(())
     /// ```
     pub fn allreduce_one<T: Pod>(&self, value: T, op: impl Reduction<T>) -> Result<T> {
-        let mut into = [T::zeroed()];
-        self.allreduce_into(&[value], &mut into, op)?;
-        Ok(into[0])
+        self.run_to_one(self.allreduce_call(1, op), &[value])
     }
 
     /// Like [`scan`](Self::scan), of one value of each rank: returns the reduction over ranks up to this one.
     pub fn scan_one<T: Pod>(&self, value: T, op: impl Reduction<T>) -> Result<T> {
-        let mut into = [T::zeroed()];
-        self.scan(&[value], &mut into, op)?;
-        Ok(into[0])
+        self.run_to_one(self.scan_call(1, op), &[value])
     }
 
     /// Like [`exscan`](Self::exscan), of one value of each rank: returns the reduction over the ranks before this one,
     /// and `None` on rank 0.
     pub fn exscan_one<T: Pod>(&self, value: T, op: impl Reduction<T>) -> Result<Option<T>> {
-        let mut into = [T::zeroed()];
-        self.exscan(&[value], &mut into, op)?;
-        Ok((self.rank() > 0).then_some(into[0]))
+        let before = self.run_to_one(self.exscan_call(1, op), &[value])?;
+        Ok((self.rank() > 0).then_some(before))
     }
 }

@@ -32,7 +32,10 @@ impl Comm {
 
     /// Receives a message of any length.
     pub fn recv_vec<T: Pod>(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<(Vec<T>, Status)> {
-        self.irecv_vec(from, tag)?.wait()
+        let select = self.select(from, tag)?;
+        let (envelope, bytes) = self.endpoint().recv_alloc(select, align_of::<T>())?;
+        let status = check_whole_elements::<T>(self.status(envelope)?)?;
+        Ok((bytes.into_vec().expect("the length was checked"), status))
     }
 
     /// Sends `data` and receives into `into` concurrently, so that ranks can exchange in pairs or rings.

@@ -9,6 +9,7 @@ mod deep;
 mod epochs;
 mod floods;
 mod message_kinds;
+mod owner_messages;
 mod refused;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -52,6 +53,15 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("active/bodies-that-fail", 1, refused::body).of_world(),
     Case::new("active/handlers-that-panic", 1, refused::panics),
     Case::new("active/handlers-that-panic-in-the-world", 1, refused::panics).of_world(),
+    Case::new("active/one-type/a-histogram", 1, owner_messages::histogram),
+    Case::new("active/one-type/a-histogram-in-the-world", 1, owner_messages::histogram).of_world(),
+    Case::new("active/one-type/a-map-of-words", 1, owner_messages::word_count),
+    Case::new("active/one-type/handlers-that-send", 1, owner_messages::handlers_that_send),
+    Case::new("active/one-type/handlers-that-send-in-the-world", 1, owner_messages::handlers_that_send).of_world(),
+    Case::new("active/one-type/several-epochs", 1, owner_messages::levels),
+    Case::new("active/one-type/an-owner-that-does-not-exist", 1, owner_messages::missing_owner),
+    Case::new("active/one-type/handlers-that-panic", 1, owner_messages::panics),
+    Case::new("active/one-type/types-that-differ", 2, owner_messages::mismatch),
 ];
 
 /// Messages that a rank has received or must receive: their number and the sum of their values.

@@ -8,6 +8,7 @@ mod building;
 mod deep;
 mod files;
 mod golden;
+mod methods;
 mod oracle;
 mod properties;
 mod split;
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("graphs/bad-edges-are-refused", 1, building::refused),
     Case::new("graphs/saved-and-loaded-on-fewer-ranks", 1, files::saved),
     Case::new("graphs/partition-files", 1, files::partitioned),
+    Case::new("graphs/methods", 1, methods::methods),
     Case::new("graphs/searches", 1, algorithms::searches),
     Case::new("graphs/shortest-paths", 1, algorithms::shortest_paths),
     Case::new("graphs/components", 1, algorithms::components),

@@ -89,19 +89,13 @@ fn run(world: World, parts: bool, filter: Option<&str>) -> Result<bool, Box<dyn 
             run_in(&world, parts, filter).map_err(Into::into)
         }
         World::Threads(ranks) => {
-            let passed = treepie::launch(ranks, |world| run_in(&world, parts, filter))?;
-            Ok(passed.into_iter().collect::<treepie::Result<Vec<bool>>>()?.into_iter().all(|passed| passed))
+            Ok(treepie::launch(ranks, |world| run_in(&world, parts, filter))?.into_iter().all(|passed| passed))
         }
         World::Simulated(network) => {
             let run_it = |world: treepie::Comm| run_in(&world, parts, filter);
             let simulated = treepie::simulate(&network, &settings(&network), run_it)?;
             println!("{} messages in {:.0} simulated us", simulated.messages, simulated.micros());
-            Ok(simulated
-                .into_results()
-                .into_iter()
-                .collect::<treepie::Result<Vec<bool>>>()?
-                .into_iter()
-                .all(|passed| passed))
+            Ok(simulated.into_results().into_iter().all(|passed| passed))
         }
         World::Processes(ranks) => {
             let mut launch = Launch::new(ranks, std::env::current_exe()?);

@@ -12,7 +12,11 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("short-forms/messages-of-one-value", 1, messages_of_one_value),
     Case::new("short-forms/objects-as-messages", 1, messages_of_objects),
     Case::new("short-forms/objects-of-all-ranks", 1, collective_objects),
+    Case::new("short-forms/short-and-long-objects", 1, short_and_long_objects),
+    Case::new("short-forms/objects-that-are-missing", 1, missing_objects),
     Case::new("short-forms/exchanged-objects", 1, exchanged_objects),
+    Case::new("short-forms/items-by-owner", 1, items_by_owner),
+    Case::new("short-forms/shifts", 1, shifts),
     Case::new("short-forms/objects-that-cannot-be-serialized", 1, unserializable),
 ];
 
@@ -89,7 +93,47 @@ fn collective_objects(comm: &Comm) -> Outcome {
         let is_root = me == root;
         check_eq!(comm.bcast_object(is_root.then(|| person(me)), root)?, person(root), "bcast from {root}");
         check_eq!(comm.gather_objects(&person(me), root)?, is_root.then(|| all.clone()), "gather to {root}");
+        check_eq!(comm.scatter_objects(if is_root { &all } else { &[] }, root)?, person(me), "scatter from {root}");
     }
+    Ok(())
+}
+
+/// Objects that travel with their lengths, others that need a second operation, and both in one call.
+fn short_and_long_objects(comm: &Comm) -> Outcome {
+    let (me, size, root) = (comm.rank(), comm.size(), comm.size() - 1);
+    let is_root = me == root;
+    // 502 bytes and their length in two are the longest object in its head.
+    for len in [0, 1, 400, 500, 501, 502, 503, 504, 511, 512, 513, 1000, 5000, 300_000] {
+        for every in [1, 2, size] {
+            let text = |rank: usize| "x".repeat(if rank.is_multiple_of(every) { len } else { rank });
+            let all: Vec<String> = (0..size).map(text).collect();
+            let what = format!("{len} bytes of one in {every} ranks");
+            check_eq!(comm.allgather_objects(&text(me))?, all, "allgather, {what}");
+            check_eq!(comm.gather_objects(&text(me), root)?, is_root.then(|| all.clone()), "gather, {what}");
+            check_eq!(comm.scatter_objects(if is_root { &all } else { &[] }, root)?, text(me), "scatter, {what}");
+            check_eq!(comm.bcast_object(is_root.then(|| text(0)), root)?, text(0), "bcast, {what}");
+        }
+    }
+    Ok(())
+}
+
+/// Refused on one rank; the others learn of it, and all go on.
+fn missing_objects(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    for given in [0, size - 1, size + 1] {
+        let objects = vec![person(3); if me == 0 { given } else { 0 }];
+        let result = comm.scatter_objects(&objects, 0).map(drop);
+        if me == 0 {
+            let refusal = Error::BadLength { what: "the list of objects", got: given, expected: size };
+            check_eq!(result, Err(refusal), "scatter of {given} objects on the root");
+        } else {
+            check!(matches!(result, Err(Error::Aborted { .. })), "scatter of {given} objects: {result:?}");
+        }
+        check_eq!(comm.allreduce_one(1, Sum)?, size as i32, "the operation after a scatter of {given} objects");
+    }
+    let no_root = comm.gather_objects(&person(me), size).map(drop);
+    check_eq!(no_root, Err(Error::BadRank { rank: size, size }), "gather to a rank that does not exist");
+    check_eq!(comm.allreduce_one(1, Sum)?, size as i32, "the operation after a gather to no rank");
     Ok(())
 }
 
@@ -101,6 +145,38 @@ fn exchanged_objects(comm: &Comm) -> Outcome {
     let got = comm.exchange_objects(destinations.map(|to| (to, (person(me), to))))?;
     let expected: Vec<_> = (0..size).filter(|from| is_sent(*from, me)).map(|from| (from, (person(from), me))).collect();
     check_eq!(got, expected, "objects by source");
+    Ok(())
+}
+
+fn items_by_owner(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank(), comm.size());
+    // Item i of a rank belongs to rank i modulo all; the highest rank has none.
+    let items = |rank: usize| if rank + 1 == size && size > 1 { 0..0 } else { 0..3 * size + rank };
+    let got = comm.exchange_by_owner(items(me).map(|i| [me, i]), |[_, i]| i % size)?;
+    let all = (0..size).flat_map(|from| items(from).map(move |i| [from, i]));
+    check_eq!(got, all.filter(|[_, i]| i % size == me).collect::<Vec<_>>(), "items by source");
+    let nowhere = comm.exchange_by_owner([1u8], |_| if me == 0 { size } else { 0 }).map(drop);
+    if me == 0 {
+        check_eq!(nowhere, Err(Error::BadRank { rank: size, size }), "an owner that does not exist");
+    } else {
+        check!(nowhere.is_err(), "the owner of another rank does not exist: {nowhere:?}");
+    }
+    Ok(())
+}
+
+fn shifts(comm: &Comm) -> Outcome {
+    let (me, size) = (comm.rank() as isize, comm.size() as isize);
+    for periodic in [false, true] {
+        let line = comm.cart_create(&[comm.size()], &[periodic])?.expect("all ranks are in it");
+        for by in [-2, -1, 0, 1, 2, size] {
+            let mut got = [-1, -1];
+            let received = line.sendrecv_shift(&[me, 7], &mut got, 0, by, 5)?;
+            let source = if periodic { Some((me - by).rem_euclid(size)) } else { Some(me - by) };
+            let source = source.filter(|source| (0..size).contains(source));
+            check_eq!(received, source.is_some(), "a shift by {by}, periodic: {periodic}");
+            check_eq!(got, source.map_or([-1, -1], |source| [source, 7]), "a shift by {by}, periodic: {periodic}");
+        }
+    }
     Ok(())
 }
 
@@ -133,6 +209,8 @@ fn unserializable(comm: &Comm) -> Outcome {
     };
     check("bcast", comm.bcast_object((me == failing).then(object), failing).map(drop))?;
     check("gather", comm.gather_objects(&object(), 0).map(drop))?;
+    let objects: Vec<Fragile> = (0..if me == failing { size } else { 0 }).map(|_| object()).collect();
+    check("scatter", comm.scatter_objects(&objects, failing).map(drop))?;
     check("allgather", comm.allgather_objects(&object()).map(drop))?;
     check("exchange", comm.exchange_objects([(failing, object())]).map(drop))?;
     let missing = comm.bcast_object::<Person>(None, failing).map(drop);

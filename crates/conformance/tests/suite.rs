@@ -32,8 +32,8 @@ fn every_rank_learns_who_failed_and_goes_on() {
         Case::new("c", 9, passes),
         Case::new("d", 1, passes),
     ];
-    let summaries =
-        treepie::launch(5, |world| run(&world, &cases, treepie_base::hang_limit())).expect("threads can be started");
+    let summaries = treepie::launch(5, |world| Ok(run(&world, &cases, treepie_base::hang_limit())))
+        .expect("threads can be started");
     for summary in summaries {
         let Verdict::Failed(failures) = &summary.entries[1].verdict else { panic!("{summary}") };
         let ranks: Vec<&str> = failures.iter().filter_map(|line| line.split(':').next()).collect();
@@ -54,7 +54,7 @@ fn a_filter_has_several_words() {
 #[test]
 fn no_rank_hangs_after_another_failed() {
     let cases = [Case::new("a", 2, leaves_rank_0_alone)];
-    let run_it = || treepie::launch(3, |world| run(&world, &cases, Duration::from_millis(10)));
+    let run_it = || treepie::launch(3, |world| Ok(run(&world, &cases, Duration::from_millis(10))));
     assert!(std::panic::catch_unwind(run_it).is_err());
 }
 
@@ -66,7 +66,7 @@ fn a_rank_that_is_refused_and_leaves_does_not_hide_why() {
             let results = treepie::launch(ranks, |world| {
                 let comm = world.checked();
                 let root = if comm.rank() == 1 { ranks } else { 0 };
-                comm.bcast(&mut [0u64], root)
+                Ok(comm.bcast(&mut [0u64], root))
             });
             for (rank, result) in results.expect("threads can be started").into_iter().enumerate() {
                 let error = result.expect_err("no rank gets through");
@@ -92,8 +92,7 @@ fn there_are_enough_cases_and_each_has_its_own_name() {
 /// The sums of each rank, on the world and on a dup.
 fn launch(ranks: usize, late: Rank) -> Vec<(Vec<Sums>, Vec<Sums>)> {
     let run = |world: Comm| Ok((sums(&world, late)?, sums(&world.dup()?, late)?));
-    let all = treepie::launch(ranks, run).expect("threads can be started");
-    all.into_iter().collect::<treepie::Result<_>>().expect("all operations succeed")
+    treepie::launch(ranks, run).expect("all operations succeed")
 }
 
 #[test]
@@ -120,9 +119,9 @@ fn the_first_long_call_of_a_world_may_be_by_messages() {
     for world in 0..200 {
         let results = treepie::launch(3, |world| {
             let ring = world.with_algorithm("allgather/ring")?;
-            treepie::Result::Ok(ring.allgather(&vec![world.rank() as u64; 8192])?.len())
+            Ok(ring.allgather(&vec![world.rank() as u64; 8192])?.len())
         });
-        assert_eq!(results, Ok(vec![Ok(3 * 8192); 3]), "world {world}");
+        assert_eq!(results, Ok(vec![3 * 8192; 3]), "world {world}");
     }
 }
 
@@ -158,7 +157,7 @@ fn an_operator_may_panic_in_the_first_long_call_of_a_world() {
             let _ = world.allreduce(&[1u8], treepie::Sum);
             world.allreduce(&[me, 1], treepie::Sum)
         });
-        assert_eq!(results, Ok(vec![Ok(vec![3, 3]); 3]), "world {number}");
+        assert_eq!(results, Ok(vec![vec![3, 3]; 3]), "world {number}");
     }
 }
 
@@ -177,6 +176,6 @@ fn an_operator_may_panic_before_a_rank_arrives_at_a_barrier() {
             let _ = catch_unwind(AssertUnwindSafe(|| request.wait()));
             if me == 0 { world.recv_vec::<u8>(1, 3).map(drop) } else { world.send(&[0u8], 0, 3) }
         });
-        assert_eq!(results, Ok(vec![Ok(()); 2]), "world {number}");
+        assert_eq!(results, Ok(vec![(); 2]), "world {number}");
     }
 }

@@ -198,9 +198,7 @@ impl EndpointState {
             && blocking.outcome.is_none()
             && blocking.key.matches(key)
         {
-            let is_mismatch = blocking.call != call;
-            if !is_mismatch && let Some(into) = blocking.into.get_mut(..body.len()) {
-                copy(into, body);
+            if blocking.call == call && blocking.copy(body) {
                 blocking.outcome = Some(RecvOutcome::Received(envelope(key, call, body.len() as u64)));
                 self.complete_eager(key.source, body.len(), ack_to);
                 return;
@@ -255,7 +253,7 @@ impl EndpointState {
             && blocking.outcome.is_none()
             && blocking.key.matches(key)
         {
-            if blocking.call == call && rts.bytes <= blocking.into.len() as u64 {
+            if blocking.call == call && blocking.fits(rts.bytes) {
                 blocking.outcome = Some(RecvOutcome::Rts(envelope(key, call, rts.bytes), rts));
                 return;
             }

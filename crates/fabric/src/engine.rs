@@ -200,7 +200,8 @@ pub trait Fabric {
     fn is_finalized(&mut self) -> bool;
 
     /// Announces that this rank has failed and does nothing more; an engine that cannot announce it aborts the job.
-    fn announce_failure(&mut self);
+    /// The program returned `error`; without one, it panicked.
+    fn announce_failure(&mut self, error: Option<&Error>);
 
     /// Acknowledges operation `slot` of rank `to`, even when the channel to it is full. Returns false if the engine
     /// does not support this slot; the endpoint then sends a record.

@@ -15,10 +15,24 @@ impl Endpoint {
             return;
         }
         if std::thread::panicking() || !self.fabric.is_current_rank() {
-            self.finalize_after_failure()
+            self.finalize_after_failure(None)
         } else {
             self.finalize_gracefully()
         }
+        self.drop_engine();
+    }
+
+    /// Finalizes this rank as one that has failed, since its program returned an error: it may be in the middle of what
+    /// peers wait for, so these get [`Error::PeerLost`], also where they receive from any source.
+    pub fn fail(&mut self, error: &Error) {
+        if std::mem::replace(&mut self.finalized, true) {
+            return;
+        }
+        self.finalize_after_failure(Some(error));
+        self.drop_engine();
+    }
+
+    fn drop_engine(&mut self) {
         self.fabric = Box::new(crate::singleton::FinalizedFabric { rank: self.state.rank, size: self.size() });
         // Handles may outlive the engine: a wait checks liveness again, and finds all peers finalized.
         self.seen_liveness_epoch = None;
@@ -28,7 +42,7 @@ impl Endpoint {
     pub fn settle(&mut self, reason: impl Into<SettleReason>) {
         let SettleReason { scope, panicked } = reason.into();
         if panicked && !self.state.finalizing {
-            self.fabric.announce_failure();
+            self.fabric.announce_failure(None);
             self.reject_all();
             self.settle_backoff = Backoff::default();
         }
@@ -139,8 +153,8 @@ impl Endpoint {
     }
 
     /// Terminates at once. Peers may still read registered send buffers, so that memory is leaked.
-    fn finalize_after_failure(&mut self) {
-        self.fabric.announce_failure();
+    fn finalize_after_failure(&mut self, error: Option<&Error>) {
+        self.fabric.announce_failure(error);
         let ids: Vec<OpId> = self.state.ops.iter().map(|(id, _)| id).collect();
         for id in ids {
             std::mem::forget(self.state.ops.get_mut(id).and_then(|op| op.span.take()));

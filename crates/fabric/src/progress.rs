@@ -20,11 +20,11 @@ impl Endpoint {
     /// Makes progress: handles pending events. Returns whether there were any.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        self.progress_for(&mut None)
+        self.progress_for(None)
     }
 
     #[inline]
-    pub(crate) fn progress_for(&mut self, blocking: &mut Option<BlockingRecv<'_>>) -> bool {
+    pub(crate) fn progress_for(&mut self, mut blocking: Option<&mut BlockingRecv<'_>>) -> bool {
         let mut any = self.begin_progress();
         let mut is_idle = false;
         for _ in 0..BATCH {
@@ -33,7 +33,7 @@ impl Endpoint {
                 break;
             };
             any = true;
-            Self::handle_event(&mut self.state, event, blocking.as_mut());
+            Self::handle_event(&mut self.state, event, blocking.as_deref_mut());
             if !self.state.actions.is_empty() {
                 self.run_actions();
             }

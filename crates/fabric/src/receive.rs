@@ -36,7 +36,10 @@ pub(crate) struct BlockingRecv<'a> {
     pub(crate) key: MatchKey,
     /// The call that the message must belong to.
     pub(crate) call: CallSignature,
-    pub(crate) into: &'a mut [u8],
+    into: &'a mut [u8],
+    /// If messages of any length are received, the alignment of the memory that longer ones than `into` get.
+    align: Option<usize>,
+    allocated: Option<Bytes>,
     pub(crate) outcome: Option<RecvOutcome>,
 }
 
@@ -53,7 +56,37 @@ pub(crate) enum RecvOutcome {
     Rts(Envelope, Rts),
 }
 
-impl BlockingRecv<'_> {
+impl<'a> BlockingRecv<'a> {
+    fn new(select: Select, into: &'a mut [u8], align: Option<usize>) -> Self {
+        Self { key: select.key(), call: select.call, into, align, allocated: None, outcome: None }
+    }
+
+    /// Whether a message of this length can be received.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        bytes <= self.into.len() as u64 || self.align.is_some()
+    }
+
+    /// The memory for a message that fits.
+    fn memory(&mut self, bytes: u64) -> &mut [u8] {
+        match self.align {
+            Some(align) if bytes > self.into.len() as u64 => {
+                self.allocated.insert(Bytes::zeroed(bytes as usize, align)).as_mut_slice()
+            }
+            _ => &mut self.into[..bytes as usize],
+        }
+    }
+
+    /// Copies a message from the engine's memory, if it fits.
+    #[inline]
+    pub(crate) fn copy(&mut self, body: &[u8]) -> bool {
+        if let Some(into) = self.into.get_mut(..body.len()) {
+            copy_short(into, body);
+            return true;
+        }
+        self.allocated = self.align.map(|align| Bytes::copy_of(body, align));
+        self.allocated.is_some()
+    }
+
     /// Why the receive fails on a message that it matches.
     #[cold]
     pub(crate) fn rejection(&self, message: MatchKey, call: CallSignature, bytes: u64) -> RecvOutcome {
@@ -102,38 +135,51 @@ impl Endpoint {
     /// Blocking receive into `into`.
     #[inline]
     pub fn recv(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
-        let key = select.key();
-        if !self.state.unexpected.is_empty() && self.state.unexpected.find(key).is_some() {
-            return self.recv_unexpected(select, into);
+        self.recv_blocking(&mut BlockingRecv::new(select, into, None))
+    }
+
+    /// Blocking receive of a message of any length into newly allocated memory.
+    pub fn recv_alloc(&mut self, select: Select, align: usize) -> Result<(Envelope, Bytes)> {
+        let mut blocking = BlockingRecv::new(select, &mut [], Some(align));
+        let envelope = self.recv_blocking(&mut blocking)?;
+        Ok((envelope, blocking.allocated.unwrap_or_else(|| Bytes::zeroed(0, align))))
+    }
+
+    #[inline]
+    fn recv_blocking(&mut self, blocking: &mut BlockingRecv<'_>) -> Result<Envelope> {
+        let (key, call) = (blocking.key, blocking.call);
+        if !self.state.unexpected.is_empty()
+            && let Some(found) = self.state.unexpected.find(key)
+        {
+            return self.recv_unexpected(found, blocking);
         }
         let mut backoff = Backoff::default();
-        let mut blocking = Some(BlockingRecv { key, call: select.call, into, outcome: None });
         loop {
-            let any = self.progress_for(&mut blocking);
-            let outcome = blocking.as_mut().and_then(|blocking| blocking.outcome.take());
-            match outcome {
+            let any = self.progress_for(Some(blocking));
+            match blocking.outcome.take() {
                 Some(RecvOutcome::Received(envelope)) => return Ok(envelope),
                 Some(RecvOutcome::Truncated { bytes }) => {
-                    let room = blocking.expect("set above").into.len() as u64;
-                    return Err(Error::Truncated { got: bytes, room });
+                    return Err(Error::Truncated { got: bytes, room: blocking.into.len() as u64 });
                 }
-                Some(RecvOutcome::Mismatch { source, call }) => {
-                    return Err(self.mismatch_error(select.call, call, source));
+                Some(RecvOutcome::Mismatch { source, call: other }) => {
+                    return Err(self.mismatch_error(call, other, source));
                 }
                 Some(RecvOutcome::Rts(envelope, rts)) => {
-                    return self.recv_rendezvous(envelope, rts, blocking.expect("set above").into);
+                    return self.recv_rendezvous(envelope, rts, blocking.memory(rts.bytes));
                 }
                 None if any => {
                     backoff.reset();
                     // A task may have waited meanwhile; messages queued then must not be overtaken.
-                    if std::mem::take(&mut self.recheck_unexpected) && self.state.unexpected.find(key).is_some() {
-                        return self.recv_unexpected(select, blocking.expect("set above").into);
+                    if std::mem::take(&mut self.recheck_unexpected)
+                        && let Some(found) = self.state.unexpected.find(key)
+                    {
+                        return self.recv_unexpected(found, blocking);
                     }
                     self.check_aborted(key)?;
                 }
                 None => {
                     self.check_self_deadlock(key)?;
-                    self.state.mismatches.set_awaited(key, select.call);
+                    self.state.mismatches.set_awaited(key, call);
                     self.backoff(&mut backoff, WaitReason::Op(OpKind::Receive, key));
                     let lost = self.lost_source(key);
                     if lost.is_some() {
@@ -141,11 +187,11 @@ impl Endpoint {
                         while self.progress() {}
                     }
                     // The failure check may have queued messages that this receive matches.
-                    if self.state.unexpected.find(key).is_some() {
-                        return self.recv_unexpected(select, blocking.expect("set above").into);
+                    if let Some(found) = self.state.unexpected.find(key) {
+                        return self.recv_unexpected(found, blocking);
                     }
                     self.check_aborted(key)?;
-                    self.check_mismatch(key.context, key.tag, select.call)?;
+                    self.check_mismatch(key.context, key.tag, call)?;
                     if let Some(lost) = lost {
                         return Err(Error::PeerLost { rank: lost as usize });
                     }
@@ -158,19 +204,19 @@ impl Endpoint {
         self.state.aborts.peer_abort_error(key).map_or(Ok(()), Err)
     }
 
-    /// Receives an unexpected message.
+    /// Receives an unexpected message that matches.
     #[cold]
-    fn recv_unexpected(&mut self, select: Select, into: &mut [u8]) -> Result<Envelope> {
-        let id = self.state.unexpected.find(select.key()).expect("the caller has found it");
-        let message = self.state.unexpected.get(id);
-        let (got, room) = (message.bytes(), into.len() as u64);
-        if message.call != select.call {
-            return Err(self.mismatch_error(select.call, message.call, message.key.source));
+    fn recv_unexpected(&mut self, found: OpId, blocking: &mut BlockingRecv<'_>) -> Result<Envelope> {
+        let message = self.state.unexpected.get(found);
+        let got = message.bytes();
+        if message.call != blocking.call {
+            return Err(self.mismatch_error(blocking.call, message.call, message.key.source));
         }
-        if got > room {
-            return Err(Error::Truncated { got, room });
+        if !blocking.fits(got) {
+            return Err(Error::Truncated { got, room: blocking.into.len() as u64 });
         }
-        let message = self.state.unexpected.take(id);
+        let into = blocking.memory(got);
+        let message = self.state.unexpected.take(found);
         self.report_unexpected_bytes();
         self.mrecv(MatchedUnexpected(message), into).map_err(|rejected| self.requeue_rejected(rejected))
     }

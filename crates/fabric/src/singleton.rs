@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use treepie_base::Error;
+
 use crate::engine::{Fabric, FabricEvent, Liveness, RecordHeader};
 
 /// The engine of a world with one rank.
@@ -59,7 +61,7 @@ impl Fabric for Singleton {
         true
     }
 
-    fn announce_failure(&mut self) {}
+    fn announce_failure(&mut self, _: Option<&Error>) {}
 }
 
 /// The engine of a rank that has finalized: reports all peers as finalized.
@@ -107,7 +109,7 @@ impl Fabric for FinalizedFabric {
         true
     }
 
-    fn announce_failure(&mut self) {}
+    fn announce_failure(&mut self, _: Option<&Error>) {}
 
     fn liveness(&self, rank: u32) -> Liveness {
         if rank == self.rank { Liveness::Alive } else { Liveness::Finalized }

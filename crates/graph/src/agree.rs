@@ -2,7 +2,7 @@
 
 use treepie_comm::Comm;
 
-use crate::{Error, Result};
+use crate::{EdgeWeight, Error, Graph, Result};
 
 /// Returns this rank's result, unless some rank has an error: then all return the error of the lowest such rank. All
 /// ranks call it.
@@ -18,5 +18,12 @@ pub fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
     match outcome {
         Err(error) if comm.rank() == first => Err(error),
         _ => Err(Error::Input(String::from_utf8_lossy(&message).into_owned())),
+    }
+}
+
+impl<W: EdgeWeight> Graph<W> {
+    /// Refuses a result if some rank has found a fault in it. All ranks call it, and get the same error.
+    pub(crate) fn refuse(&self, fault: Option<String>) -> Result<()> {
+        agree(self.comm(), fault.map_or(Ok(()), |what| Err(Error::Verification(what))))
     }
 }

@@ -25,23 +25,60 @@ mod dag_traversal;
 mod metric;
 mod verify;
 
+use std::borrow::Borrow;
+
 use treepie_base::memory::{collected, zeroed};
-use treepie_comm::Comm;
 
 use crate::agree::agree;
 use crate::csr::VALUES_PURPOSE;
-use crate::csr::{CsrEdge, Weight};
-use crate::{AmConfig, AmTraffic, Error, Graph, Result};
+use crate::sssp::SsspOptions;
+use crate::{AmConfig, AmTraffic, EdgeWeight, Error, Graph, PropertyMap, Result, Weight};
 
 use dag_traversal::{DagTraversal, Direction};
 
 pub use metric::{HopMetric, PathMetric, WeightedMetric};
 pub use verify::verify;
 
+impl<W: EdgeWeight> Graph<W> {
+    /// Betweenness scores from the shortest paths, in hops, from these sources, given by external ids. All ranks call
+    /// it with the same sources.
+    pub fn betweenness(&self, sources: impl IntoIterator<Item = impl Borrow<u64>>) -> Result<PropertyMap<'_, f64, W>> {
+        self.betweenness_with(sources, &AmConfig::default())
+    }
+
+    /// The same with a configuration of active messages.
+    pub fn betweenness_with(
+        &self,
+        sources: impl IntoIterator<Item = impl Borrow<u64>>,
+        config: &AmConfig,
+    ) -> Result<PropertyMap<'_, f64, W>> {
+        Betweenness::new(HopMetric::new(self, config)?, config)?.run_all(sources)
+    }
+}
+
+impl<W: Weight> Graph<W> {
+    /// Betweenness scores from the shortest paths, by weights, from these sources, given by external ids. All ranks
+    /// call it with the same sources.
+    pub fn weighted_betweenness(
+        &self,
+        sources: impl IntoIterator<Item = impl Borrow<u64>>,
+    ) -> Result<PropertyMap<'_, f64, W>> {
+        self.weighted_betweenness_with(sources, &SsspOptions::default())
+    }
+
+    /// The same with options of the searches for shortest paths.
+    pub fn weighted_betweenness_with(
+        &self,
+        sources: impl IntoIterator<Item = impl Borrow<u64>>,
+        options: &SsspOptions,
+    ) -> Result<PropertyMap<'_, f64, W>> {
+        Betweenness::new(WeightedMetric::new(self, options)?, &options.config)?.run_all(sources)
+    }
+}
+
 /// Betweenness scores, accumulated source by source.
 pub struct Betweenness<'g, M: PathMetric<'g>> {
-    comm: Comm,
-    graph: &'g Graph<M::Edge>,
+    graph: &'g Graph<M::Weight>,
     metric: M,
     traversal: DagTraversal<'g, M>,
     /// The sum of the dependencies of each local vertex.
@@ -50,16 +87,21 @@ pub struct Betweenness<'g, M: PathMetric<'g>> {
 
 impl<'g, M: PathMetric<'g>> Betweenness<'g, M> {
     /// Prepares the scores of the graph of a metric. All ranks call it.
-    pub fn new(comm: &Comm, metric: M, config: &AmConfig) -> Result<Self> {
+    pub fn new(metric: M, config: &AmConfig) -> Result<Self> {
         let graph = metric.graph();
-        let traversal = DagTraversal::new(comm, graph, config)?;
-        Ok(Self {
-            comm: comm.clone(),
-            graph,
-            metric,
-            traversal,
-            dependencies: zeroed(graph.num_local(), VALUES_PURPOSE)?,
-        })
+        let traversal = DagTraversal::new(graph, config)?;
+        Ok(Self { graph, metric, traversal, dependencies: zeroed(graph.num_local(), VALUES_PURPOSE)? })
+    }
+
+    /// The scores from sources given by external ids.
+    fn run_all(
+        mut self,
+        sources: impl IntoIterator<Item = impl Borrow<u64>>,
+    ) -> Result<PropertyMap<'g, f64, M::Weight>> {
+        for source in sources {
+            self.run(self.graph.find_vertex(*source.borrow())?)?;
+        }
+        self.scores()
     }
 
     /// Adds the shortest paths from a source given by global id. Returns the number of reached vertices, the source
@@ -68,7 +110,7 @@ impl<'g, M: PathMetric<'g>> Betweenness<'g, M> {
         self.graph.check_root(source)?;
         let distances = self.metric.shortest_paths(source)?;
         let reached = self.traversal.set_distances(&distances)?;
-        let paths = count_shortest_paths(&self.comm, self.graph, &mut self.traversal, source)?;
+        let paths = count_shortest_paths(self.graph, &mut self.traversal, source)?;
         // A vertex sends (1 + dependency) / paths, and its dependency is its paths times the sum that it receives.
         let initial = paths.iter().map(|paths| if *paths > 0.0 { 1.0 / paths } else { 0.0 });
         let received = self.traversal.run(Direction::Backward, collected(initial, VALUES_PURPOSE)?)?;
@@ -84,9 +126,10 @@ impl<'g, M: PathMetric<'g>> Betweenness<'g, M> {
     }
 
     /// The score of each local vertex, from the sources so far.
-    pub fn scores(&self) -> Vec<f64> {
+    pub fn scores(&self) -> Result<PropertyMap<'g, f64, M::Weight>> {
         let multiplicity = pair_multiplicity(self.graph);
-        self.dependencies.iter().map(|sum| sum / multiplicity).collect()
+        let scores = self.dependencies.iter().map(|sum| sum / multiplicity);
+        PropertyMap::new(self.graph, collected(scores, VALUES_PURPOSE)?)
     }
 
     /// The message statistics of the traversals of this rank so far.
@@ -97,8 +140,7 @@ impl<'g, M: PathMetric<'g>> Betweenness<'g, M> {
 
 /// The number of shortest paths from the source to each local vertex.
 fn count_shortest_paths<'g, M: PathMetric<'g>>(
-    comm: &Comm,
-    graph: &Graph<M::Edge>,
+    graph: &Graph<M::Weight>,
     traversal: &mut DagTraversal<'g, M>,
     source: u64,
 ) -> Result<Vec<f64>> {
@@ -112,12 +154,12 @@ fn count_shortest_paths<'g, M: PathMetric<'g>>(
         paths[local_index] = 1.0;
     }
     let too_many = || Error::Input(format!("there are more than {:e} shortest paths to one vertex", f64::MAX));
-    agree(comm, if paths.iter().all(|paths| paths.is_finite()) { Ok(()) } else { Err(too_many()) })?;
+    agree(graph.comm(), if paths.iter().all(|paths| paths.is_finite()) { Ok(()) } else { Err(too_many()) })?;
     Ok(paths)
 }
 
 /// How often the paths between two vertices are counted if all vertices are sources.
-fn pair_multiplicity<A: CsrEdge>(graph: &Graph<A>) -> f64 {
+fn pair_multiplicity<W: EdgeWeight>(graph: &Graph<W>) -> f64 {
     if graph.is_symmetric() { 2.0 } else { 1.0 }
 }
 

@@ -13,18 +13,17 @@ use treepie_base::{Rank, trim_heap};
 use treepie_comm::{Comm, Max, Sum};
 
 use crate::agree::agree;
-use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE, Weight, coo_to_csr};
+use crate::csr::{CooEdge, Csr, CsrEdge, ROWS_PURPOSE, coo_to_csr};
 use crate::graph::Graph;
 use crate::hash::hash_words;
 use crate::hubs::{self, Hubs};
 use crate::{
-    Bitmap, Distribution, Edge, EdgeSource, Error, GhostPolicy, LocalView, Orientation, Result, VertexLayout,
-    WeightKind,
+    Bitmap, Distribution, Edge, EdgeFiles, EdgeSource, EdgeWeight, Error, GhostPolicy, LocalView, Orientation, Result,
+    VertexLayout, WeightKind, directory, partition,
 };
-use crate::{directory, partition};
 
 /// How a graph is built from edges.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// Each edge becomes two arcs, one in each direction, even if its source is directed.
     pub symmetrize: bool,
@@ -41,13 +40,28 @@ pub struct BuildOptions {
     pub partition_file: Option<PathBuf>,
     /// Which remote vertices each rank holds values of.
     pub ghost_policy: GhostPolicy,
-    /// Directed graphs also store in-edges.
+    /// Directed graphs also store in-edges, which some algorithms need.
     pub store_in_edges: bool,
-    /// Weights are stored as `u32` instead of `f32`.
-    pub integer_weights: bool,
     /// The degree from which the out-edges of a vertex are distributed over ranks ([`Hubs`](crate::Hubs)); in-edges are
     /// not.
     pub hub_degree: Option<u64>,
+}
+
+impl Default for BuildOptions {
+    /// All edges as they are, in blocks, with in-edges.
+    fn default() -> Self {
+        Self {
+            symmetrize: false,
+            directed: false,
+            dedupe: false,
+            drop_self_loops: false,
+            distribution: Distribution::default(),
+            partition_file: None,
+            ghost_policy: GhostPolicy::default(),
+            store_in_edges: true,
+            hub_degree: None,
+        }
+    }
 }
 
 impl BuildOptions {
@@ -65,16 +79,15 @@ impl BuildOptions {
     pub fn makes_symmetric(&self, edges: Orientation) -> bool {
         self.directions(edges).1
     }
+}
 
-    /// The bits of a weight.
-    fn weight_bits(&self, weight: f64) -> Result<u32> {
-        let (bits, kind) = if self.integer_weights {
-            (u32::from_f64(weight), "a whole number from 0 to 2^32-1")
-        } else {
-            (f32::from_f64(weight).map(Weight::bits), "a non-negative number")
-        };
-        bits.ok_or_else(|| Error::Input(format!("a weight is {weight}, not {kind}")))
-    }
+/// The bits of a weight of an edge.
+fn weight_bits<W: EdgeWeight>(weight: f64) -> Result<u32> {
+    W::from_f64(weight).map(W::bits).ok_or_else(|| {
+        let integer = W::KIND == WeightKind::Integer;
+        let kind = if integer { "a whole number from 0 to 2^32-1" } else { "a non-negative number" };
+        Error::Input(format!("a weight is {weight}, not {kind}"))
+    })
 }
 
 /// Arcs received by the rank that owns their rows.
@@ -90,9 +103,43 @@ const MAX_LOCAL_VERTICES: u64 = u32::MAX as u64 - 64;
 /// External ids are assumed to have gaps if the largest is more than this times the number of edges.
 const SPARSE_ID_FACTOR: u64 = 8;
 
-impl<A: CsrEdge> Graph<A> {
-    /// Builds a graph from an edge source. All ranks call it.
+impl Graph {
+    /// Reads a graph from a file, in the format of its extension. Weights are ignored. All ranks call it.
+    ///
+    /// ```no_run
+    /// # fn largest(world: &treepie_comm::Comm) -> treepie_graph::Result<u64> {
+    /// use treepie_graph::Graph;
+    ///
+    /// let graph = Graph::read(world, "friends.metis")?;
+    /// # Ok(graph.components()?.summary()?.largest)
+    /// # }
+    /// ```
+    pub fn read(comm: &Comm, file: impl AsRef<Path>) -> Result<Self> {
+        Self::read_with(comm, file, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    pub fn read_with(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
+        Self::read_weighted(comm, file, options)
+    }
+
+    /// Builds a graph from an edge source, without weights. All ranks call it.
     pub fn build(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+        Self::build_weighted(comm, edges, options)
+    }
+}
+
+impl<W: EdgeWeight> Graph<W> {
+    /// Reads a graph with weights from a file, in the format of its extension; `Graph::<f32>::read_weighted`. All ranks
+    /// call it.
+    pub fn read_weighted(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
+        // A file may be missing on some hosts only.
+        let files = agree(comm, EdgeFiles::open(&[file.as_ref().to_owned()], None))?;
+        Self::build_weighted(comm, &files, options)
+    }
+
+    /// Builds a graph with weights from an edge source; `Graph::<u32>::build_weighted`. All ranks call it.
+    pub fn build_weighted(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
         match edges.num_vertices() {
             _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {
@@ -153,9 +200,9 @@ impl<A: CsrEdge> Graph<A> {
         let local = first..first + rows as u64;
         let sort = |coo| coo_to_csr(coo, rows, local.clone(), options.dedupe);
         let (mut out_edges, in_edges) = if sorted_input::is_applicable(edges, options) {
-            (sorted_input::read_csr::<A>(comm, local.clone(), edges, options)?, None)
+            (sorted_input::read_csr::<W>(comm, local.clone(), edges, options)?, None)
         } else {
-            let state = exchange_edges::<A>(comm, &layout, edges, options, global_id)?;
+            let state = exchange_edges::<W>(comm, &layout, edges, options, global_id)?;
             let sorted = sort(state.out_edges)
                 .and_then(|out_edges| Ok((out_edges, store_in_edges.then(|| sort(state.in_edges)).transpose()?)));
             agree(comm, sorted.map_err(Error::from))?
@@ -168,14 +215,15 @@ impl<A: CsrEdge> Graph<A> {
             ghost_ids.dedup();
             ghost_ids
         })?;
-        let compress = |(offsets, coo): (Vec<u64>, Vec<CooEdge>)| -> Result<Csr<A>> {
+        let compress = |(offsets, coo): (Vec<u64>, Vec<CooEdge>)| -> Result<Csr<W>> {
             let local_degrees = |row: usize| {
                 let arcs = &coo[offsets[row] as usize..offsets[row + 1] as usize];
                 arcs.partition_point(|arc| local.contains(&arc.target)) as u32
             };
             let local_degrees = collected((0..offsets.len() - 1).map(local_degrees), ROWS_PURPOSE)?;
-            let arc = |arc: &CooEdge| {
-                A::new(view.index_of(layout.owner(arc.target)).expect("all targets are in the view"), arc.weight_bits)
+            let arc = |arc: &CooEdge| CsrEdge {
+                target: view.index_of(layout.owner(arc.target)).expect("all targets are in the view"),
+                weight: W::from_bits(arc.weight_bits),
             };
             let arcs = coo.iter().map(arc).collect();
             Ok(Csr::new(offsets, local_degrees, arcs))
@@ -184,7 +232,7 @@ impl<A: CsrEdge> Graph<A> {
             .and_then(|out_edges| Ok((out_edges, in_edges.map(compress).transpose()?, compress(delegates)?)));
         let (out_edges, in_edges, delegates) = agree(comm, compressed)?;
         let hubs = Hubs::new(hub_list, delegates);
-        let num_arcs = comm.allreduce(&[out_edges.num_arcs() + hubs.delegates().num_arcs()], Sum)?[0];
+        let num_arcs = comm.allreduce_one(out_edges.num_arcs() + hubs.delegates().num_arcs(), Sum)?;
         // COO arcs took several times the memory of the CSR. Ranks of one process share a heap, so one of them trims
         // it.
         match comm.engine() {
@@ -192,7 +240,7 @@ impl<A: CsrEdge> Graph<A> {
             "threads" if comm.rank() > 0 => {}
             _ => trim_heap(),
         }
-        Ok(Self::new(layout, view, out_edges, in_edges, hubs, symmetric, num_arcs))
+        Ok(Self::new(comm.clone(), layout, view, out_edges, in_edges, hubs, symmetric, num_arcs))
     }
 }
 
@@ -219,7 +267,7 @@ fn check_memory(comm: &Comm, layout: &VertexLayout) -> Result<()> {
 }
 
 /// Sends the arcs of all edges to the owners of their rows. All ranks call it.
-fn exchange_edges<A: CsrEdge>(
+fn exchange_edges<W: EdgeWeight>(
     comm: &Comm,
     layout: &VertexLayout,
     edges: &dyn EdgeSource,
@@ -240,7 +288,7 @@ fn exchange_edges<A: CsrEdge>(
         if from == to && options.drop_self_loops {
             return Ok(());
         }
-        let bits = if A::WEIGHTED { options.weight_bits(edge.weight)? } else { 0 };
+        let bits = weight_bits::<W>(edge.weight)?;
         let mut arc = |port: Port<CooEdge>, from: u64, to: u64| {
             let (rank, row) = layout.owner(from);
             epoch.context().send(port, rank, CooEdge { target: to, row, weight_bits: bits });
@@ -330,7 +378,7 @@ impl BufferedEdges {
             comm,
             outcome.and_then(|()| source.read_vertex_ids(rank, ranks, &mut |some| vertex_ids.extend_from_slice(some))),
         )?;
-        let count = comm.allreduce(&[edges.len() as u64], Sum)?[0];
+        let count = comm.allreduce_one(edges.len() as u64, Sum)?;
         agree(comm, source.check_edge_count(count))?;
         Ok((Self { edges, vertex_ids, orientation: source.orientation(), weights: source.weights() }, count))
     }
@@ -347,7 +395,7 @@ impl BufferedEdges {
     /// call it.
     fn count_if_contiguous(&self, comm: &Comm, edges: u64) -> Result<Option<u64>> {
         let bound = self.iter_external_ids().max().map_or(0, |most| most.saturating_add(1));
-        let bound = comm.allreduce(&[bound], Max)?[0];
+        let bound = comm.allreduce_one(bound, Max)?;
         if bound / SPARSE_ID_FACTOR > edges.max(1024) {
             return Ok(None);
         }
@@ -360,7 +408,7 @@ impl BufferedEdges {
         am.epoch_for(&mut present, self.iter_external_ids(), |cx, _, external_id| {
             cx.send(port, (external_id / block) as Rank, external_id % block)
         })?;
-        let distinct = comm.allreduce(&[present.count_ones()], Sum)?[0];
+        let distinct = comm.allreduce_one(present.count_ones(), Sum)?;
         Ok((distinct == bound).then_some(bound))
     }
 }

@@ -8,162 +8,14 @@ use treepie_base::memory::{collected, zeroed};
 pub(crate) const ROWS_PURPOSE: &str = "a row for each vertex of a rank";
 pub(crate) const VALUES_PURPOSE: &str = "a value for each vertex";
 
-/// An arc in a row: its target, as an index into the rank's [`LocalView`](crate::LocalView), and its weight if it has
+/// An arc in a row: its target, as an index into the rank's [`LocalView`](crate::LocalView), and its weight, if it has
 /// one.
-pub trait CsrEdge: Pod {
-    /// Whether it has a weight.
-    const WEIGHTED: bool;
-
-    /// An arc to an index of the view, with these bits of its weight.
-    fn new(target: u32, weight_bits: u32) -> Self;
-
-    /// Its target, an index into the view.
-    fn target(self) -> u32;
-
-    /// The bits of its weight, or 0 if it has none.
-    fn weight_bits(self) -> u32;
-}
-
-impl CsrEdge for u32 {
-    const WEIGHTED: bool = false;
-
-    #[inline]
-    fn new(target: u32, _: u32) -> Self {
-        target
-    }
-
-    #[inline]
-    fn target(self) -> u32 {
-        self
-    }
-
-    #[inline]
-    fn weight_bits(self) -> u32 {
-        0
-    }
-}
-
-/// An arc with a weight of 32 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct WeightedEdge {
-    target: u32,
-    weight_bits: u32,
-}
-
-impl CsrEdge for WeightedEdge {
-    const WEIGHTED: bool = true;
-
-    #[inline]
-    fn new(target: u32, weight_bits: u32) -> Self {
-        Self { target, weight_bits }
-    }
-
-    #[inline]
-    fn target(self) -> u32 {
-        self.target
-    }
-
-    #[inline]
-    fn weight_bits(self) -> u32 {
-        self.weight_bits
-    }
-}
-
-impl WeightedEdge {
-    /// Its weight, of the type that the graph was built with.
-    #[inline]
-    pub fn weight<W: Weight>(self) -> W {
-        W::from_bits(self.weight_bits)
-    }
-}
-
-/// The type of weights and of distances.
-pub trait Weight: Pod + PartialOrd + std::fmt::Display + std::fmt::Debug + 'static {
-    /// The length of the empty path.
-    const ZERO: Self;
-    /// The distance of unreachable vertices.
-    const INFINITY: Self;
-    /// The largest finite distance.
-    const MAX_FINITE: f64;
-
-    /// From the bits stored with an arc.
-    fn from_bits(bits: u32) -> Self;
-
-    /// The bits stored with an arc. They compare like the weights.
-    fn bits(self) -> u32;
-
-    /// `None` if it is not a weight of this type.
-    fn from_f64(weight: f64) -> Option<Self>;
-
-    /// Converts to `f64`.
-    fn as_f64(self) -> f64;
-
-    /// The length of a path extended by an arc. At most [`INFINITY`](Self::INFINITY).
-    fn add(self, arc: Self) -> Self;
-}
-
-impl Weight for f32 {
-    const ZERO: Self = 0.0;
-    const INFINITY: Self = f32::INFINITY;
-    const MAX_FINITE: f64 = f32::MAX as f64;
-
-    #[inline]
-    fn from_bits(bits: u32) -> Self {
-        f32::from_bits(bits)
-    }
-
-    #[inline]
-    fn bits(self) -> u32 {
-        self.to_bits()
-    }
-
-    fn from_f64(weight: f64) -> Option<Self> {
-        let rounded = weight as f32;
-        // Without the sign of a zero, whose bits would compare greater than all others.
-        (rounded.is_finite() && rounded >= 0.0).then_some(rounded.abs())
-    }
-
-    #[inline]
-    fn as_f64(self) -> f64 {
-        self.into()
-    }
-
-    #[inline]
-    fn add(self, arc: Self) -> Self {
-        self + arc
-    }
-}
-
-impl Weight for u32 {
-    const ZERO: Self = 0;
-    const INFINITY: Self = u32::MAX;
-    const MAX_FINITE: f64 = (u32::MAX - 1) as f64;
-
-    #[inline]
-    fn from_bits(bits: u32) -> Self {
-        bits
-    }
-
-    #[inline]
-    fn bits(self) -> u32 {
-        self
-    }
-
-    fn from_f64(weight: f64) -> Option<Self> {
-        let integer = weight as u32;
-        (f64::from(integer) == weight).then_some(integer)
-    }
-
-    #[inline]
-    fn as_f64(self) -> f64 {
-        self.into()
-    }
-
-    #[inline]
-    fn add(self, arc: Self) -> Self {
-        self.saturating_add(arc)
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsrEdge<W> {
+    /// The target, an index into the view.
+    pub target: u32,
+    /// The weight.
+    pub weight: W,
 }
 
 /// An arc in coordinate form (COO): its row, its target as a global id, and the bits of its weight.
@@ -223,16 +75,16 @@ pub(crate) fn coo_to_csr(
 
 /// The adjacency of a rank's local vertices, in CSR form.
 #[derive(Clone, Debug, Default)]
-pub struct Csr<A> {
+pub struct Csr<W> {
     /// The first arc of each row, then the number of arcs.
     offsets: Vec<u64>,
     /// The number of arcs of each row with local targets. They come first.
     local_degrees: Vec<u32>,
-    arcs: Vec<A>,
+    arcs: Vec<CsrEdge<W>>,
 }
 
-impl<A: CsrEdge> Csr<A> {
-    pub(crate) fn new(offsets: Vec<u64>, local_degrees: Vec<u32>, arcs: Vec<A>) -> Self {
+impl<W> Csr<W> {
+    pub(crate) fn new(offsets: Vec<u64>, local_degrees: Vec<u32>, arcs: Vec<CsrEdge<W>>) -> Self {
         Self { offsets, local_degrees, arcs }
     }
 
@@ -248,13 +100,13 @@ impl<A: CsrEdge> Csr<A> {
 
     /// All arcs of a row.
     #[inline]
-    pub fn row(&self, row: usize) -> &[A] {
+    pub fn row(&self, row: usize) -> &[CsrEdge<W>] {
         &self.arcs[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
     /// The arcs of a row with local targets, and those with remote targets.
     #[inline]
-    pub fn local_and_remote(&self, row: usize) -> (&[A], &[A]) {
+    pub fn local_and_remote(&self, row: usize) -> (&[CsrEdge<W>], &[CsrEdge<W>]) {
         self.row(row).split_at(self.local_degrees[row] as usize)
     }
 
@@ -265,7 +117,7 @@ impl<A: CsrEdge> Csr<A> {
     }
 
     /// The arcs of all rows.
-    pub(crate) fn edges(&self) -> &[A] {
+    pub(crate) fn edges(&self) -> &[CsrEdge<W>] {
         &self.arcs
     }
 
@@ -295,13 +147,5 @@ mod tests {
         assert_eq!(offsets, [0, 3, 3, 5]);
         assert_eq!(sorted[1], arc(0, 9, 3));
         assert_eq!(sorted.iter().map(|arc| arc.target).collect::<Vec<_>>(), [4, 9, 2, 5, 1]);
-    }
-
-    #[test]
-    fn weights_are_exact_or_refused() {
-        assert_eq!(<u32 as Weight>::from_f64(4_294_967_295.0), Some(u32::MAX));
-        assert_eq!([-1.0, 0.5, 4_294_967_296.0, f64::NAN].map(<u32 as Weight>::from_f64), [None; 4]);
-        assert_eq!(<f32 as Weight>::from_f64(-0.0).map(Weight::bits), Some(0));
-        assert_eq!([-1.0, f64::INFINITY, f64::NAN, 1e300].map(<f32 as Weight>::from_f64), [None; 4]);
     }
 }

@@ -39,3 +39,12 @@ pub enum Error {
 }
 
 treepie_base::debug_by_display!(Error);
+
+impl From<Error> for treepie_base::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Comm(error) => error,
+            other => Self::Program(other.to_string()),
+        }
+    }
+}

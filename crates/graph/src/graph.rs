@@ -1,36 +1,50 @@
 //! A distributed graph, as stored on one rank.
 
-use treepie_base::Rank;
+use treepie_base::memory::zeroed;
+use treepie_base::{Pod, Rank};
 use treepie_comm::{Comm, Max};
 
-use crate::csr::{Csr, CsrEdge};
+use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::hubs::Hubs;
-use crate::{Error, LocalView, Result, VertexLayout};
+use crate::{Bitmap, EdgeWeight, Error, LocalView, Result, VertexLayout};
 
-/// A distributed graph: the adjacency of this rank's local vertices, and its ghosts.
+/// A distributed graph: the adjacency of this rank's local vertices, and its ghosts. `W` is the type of weights, `f32`
+/// or `u32`; `()` if there are none.
+///
+/// It keeps its communicator, so it does not outlive the function of its rank. Vertices have the external ids of the
+/// input; on its owner a vertex has a local index from 0 to `num_local() - 1`.
 #[derive(Debug)]
-pub struct Graph<A = u32> {
+pub struct Graph<W = ()> {
+    comm: Comm,
     layout: VertexLayout,
     view: LocalView,
-    out_edges: Csr<A>,
+    out_edges: Csr<W>,
     /// In-edges, if the graph is directed and was built with them.
-    in_edges: Option<Csr<A>>,
-    hubs: Hubs<A>,
+    in_edges: Option<Csr<W>>,
+    hubs: Hubs<W>,
     symmetric: bool,
     num_arcs: u64,
 }
 
-impl<A: CsrEdge> Graph<A> {
+impl<W: EdgeWeight> Graph<W> {
+    #[allow(clippy::too_many_arguments, reason = "each is a field")]
     pub(crate) fn new(
+        comm: Comm,
         layout: VertexLayout,
         view: LocalView,
-        out_edges: Csr<A>,
-        in_edges: Option<Csr<A>>,
-        hubs: Hubs<A>,
+        out_edges: Csr<W>,
+        in_edges: Option<Csr<W>>,
+        hubs: Hubs<W>,
         symmetric: bool,
         num_arcs: u64,
     ) -> Self {
-        Self { layout, view, out_edges, in_edges, hubs, symmetric, num_arcs }
+        Self { comm, layout, view, out_edges, in_edges, hubs, symmetric, num_arcs }
+    }
+
+    /// The communicator of the ranks that it is distributed over.
+    #[inline]
+    pub fn comm(&self) -> &Comm {
+        &self.comm
     }
 
     /// The assignment of vertices to ranks.
@@ -65,13 +79,13 @@ impl<A: CsrEdge> Graph<A> {
 
     /// The out-edges of local vertices; of [hubs](Self::hubs) only those to local vertices.
     #[inline]
-    pub fn out_edges(&self) -> &Csr<A> {
+    pub fn out_edges(&self) -> &Csr<W> {
         &self.out_edges
     }
 
     /// Vertices whose arcs are distributed over ranks, and this rank's delegates of them.
     #[inline]
-    pub fn hubs(&self) -> &Hubs<A> {
+    pub fn hubs(&self) -> &Hubs<W> {
         &self.hubs
     }
 
@@ -83,19 +97,19 @@ impl<A: CsrEdge> Graph<A> {
 
     /// The in-edges of local vertices, if the graph has them: rows list the sources.
     #[inline]
-    pub fn in_edges(&self) -> Option<&Csr<A>> {
+    pub fn in_edges(&self) -> Option<&Csr<W>> {
         if self.symmetric { Some(&self.out_edges).filter(|_| self.hubs.is_empty()) } else { self.in_edges.as_ref() }
     }
 
     /// The in-edges of local vertices, for algorithms that need all in-edges and all out-edges.
-    pub(crate) fn require_in_edges(&self, what: &str) -> Result<&Csr<A>> {
+    pub(crate) fn require_in_edges(&self, what: &str) -> Result<&Csr<W>> {
         self.require_unsplit_rows(what)?;
         self.require_in_edges_or_delegates(what)
     }
 
     /// The in-edges for algorithms that support delegates: in a symmetric graph, the arcs to a hub are stored where the
     /// arcs from it are.
-    pub(crate) fn require_in_edges_or_delegates(&self, what: &str) -> Result<&Csr<A>> {
+    pub(crate) fn require_in_edges_or_delegates(&self, what: &str) -> Result<&Csr<W>> {
         let missing = || Error::Input(format!("{what} needs a graph that was built with in-edges"));
         let in_edges = if self.symmetric { Some(&self.out_edges) } else { self.in_edges.as_ref() };
         in_edges.ok_or_else(missing)
@@ -114,19 +128,20 @@ impl<A: CsrEdge> Graph<A> {
     }
 
     /// All arcs stored on this rank.
-    pub(crate) fn local_arcs(&self) -> impl Iterator<Item = &A> {
+    pub(crate) fn local_arcs(&self) -> impl Iterator<Item = &CsrEdge<W>> {
         self.out_edges.edges().iter().chain(self.hubs.delegates().edges())
     }
 
     /// All arcs stored on this rank, by source: its global id, its value, and its arcs. `value` gives the values of
-    /// local vertices by local index; `hubs` has those of hubs, from [`Hubs::allgather`].
+    /// local vertices by local index; `hubs` has those of hubs, from `allgather_hubs`.
     pub(crate) fn local_rows<'a, T: Copy>(
         &'a self,
         value: impl Fn(usize) -> T + 'a,
         hubs: &'a [T],
-    ) -> impl Iterator<Item = (u64, T, &'a [A])> {
-        let first = self.layout.first_global_id(self.layout.rank());
-        let rows = (0..self.num_local())
+    ) -> impl Iterator<Item = (u64, T, &'a [CsrEdge<W>])> {
+        let first = self.first_global_id();
+        let rows = self
+            .local_vertices()
             .map(move |local_index| (first + local_index as u64, value(local_index), self.out_edges.row(local_index)));
         let delegates = (0..)
             .zip(hubs)
@@ -135,9 +150,9 @@ impl<A: CsrEdge> Graph<A> {
     }
 
     /// The global id of the vertex with an external id. All ranks call it.
-    pub fn find_vertex(&self, comm: &Comm, external_id: u64) -> Result<u64> {
+    pub fn find_vertex(&self, external_id: u64) -> Result<u64> {
         let found = self.layout.global_id(external_id).map_or(0, |global_id| global_id + 1);
-        let found = if self.layout.has_contiguous_ids() { found } else { comm.allreduce(&[found], Max)?[0] };
+        let found = if self.layout.has_contiguous_ids() { found } else { self.comm.allreduce_one(found, Max)? };
         let vertices = self.num_vertices();
         found
             .checked_sub(1)
@@ -163,10 +178,45 @@ impl<A: CsrEdge> Graph<A> {
         (rank == self.layout.rank()).then_some(local_index as usize)
     }
 
+    /// The external id of a local vertex.
+    #[inline]
+    pub fn external_id(&self, local_index: usize) -> u64 {
+        self.layout.external_id(local_index)
+    }
+
+    /// The global id of the first local vertex.
+    #[inline]
+    pub(crate) fn first_global_id(&self) -> u64 {
+        self.layout.first_global_id(self.layout.rank())
+    }
+
+    /// Updates values of the vertices of the view: those of remote vertices from their owners. All ranks call it.
+    pub fn update_ghosts<T: Pod>(&self, values: &mut [T]) -> Result<()> {
+        self.view.update_ghosts(&self.comm, values)
+    }
+
+    /// Updates a bit for each vertex of the view: those of remote vertices from their owners. All ranks call it.
+    pub fn update_ghost_bits(&self, bits: &mut Bitmap) -> Result<()> {
+        self.view.update_ghost_bits(&self.comm, bits)
+    }
+
+    /// The values of all vertices of the view, from those of local vertices. All ranks call it.
+    pub fn with_ghosts<T: Pod>(&self, local: impl Iterator<Item = T>) -> Result<Vec<T>> {
+        let mut values = zeroed(self.view.len(), VALUES_PURPOSE)?;
+        values[self.view.local_range()].iter_mut().zip(local).for_each(|(slot, value)| *slot = value);
+        self.update_ghosts(&mut values)?;
+        Ok(values)
+    }
+
+    /// A value of each hub, by its index; `value` gives those of local vertices. All ranks call it.
+    pub fn allgather_hubs<T: Pod>(&self, value: impl Fn(usize) -> T) -> Result<Vec<T>> {
+        self.hubs.allgather(&self.comm, value)
+    }
+
     /// The out-degree of a local vertex without self-loops.
     pub fn degree_without_self_loops(&self, local_index: usize) -> u64 {
         let index = (self.view.local_range().start + local_index) as u32;
-        let loops = self.out_edges.local_and_remote(local_index).0.iter().filter(|arc| arc.target() == index).count();
+        let loops = self.out_edges.local_and_remote(local_index).0.iter().filter(|arc| arc.target == index).count();
         self.degree(local_index) - loops as u64
     }
 

@@ -13,19 +13,18 @@ use treepie_base::memory::filled;
 use treepie_base::{Pod, Rank};
 use treepie_comm::Comm;
 
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{CooEdge, Csr, CsrEdge, coo_to_csr};
-use crate::{Bitmap, Error, Result, VertexLayout};
+use crate::csr::{CooEdge, Csr, CsrEdge, VALUES_PURPOSE, coo_to_csr};
+use crate::{Bitmap, EdgeWeight, Error, Result, VertexLayout};
 
 /// A hub takes 20 bytes on every rank. If more vertices reach the hub degree, hubs are not what causes the imbalance.
 const MAX_HUBS: usize = 1 << 16;
 
 /// The hubs of a graph, and a rank's delegates of them.
 #[derive(Debug)]
-pub struct Hubs<A> {
+pub struct Hubs<W> {
     hubs: HubList,
     /// The arcs from each remote hub to local vertices.
-    delegates: Csr<A>,
+    delegates: Csr<W>,
 }
 
 /// A local hub.
@@ -54,8 +53,8 @@ pub(crate) struct HubList {
     is_hub: Bitmap,
 }
 
-impl<A: CsrEdge> Hubs<A> {
-    pub(crate) fn new(hubs: HubList, delegates: Csr<A>) -> Self {
+impl<W: EdgeWeight> Hubs<W> {
+    pub(crate) fn new(hubs: HubList, delegates: Csr<W>) -> Self {
         Self { hubs, delegates }
     }
 
@@ -77,12 +76,12 @@ impl<A: CsrEdge> Hubs<A> {
 
     /// This rank's delegate of a hub: its arcs to local vertices. Empty for local hubs, whose rows have these arcs.
     #[inline]
-    pub fn delegate_edges(&self, index: u32) -> &[A] {
+    pub fn delegate_edges(&self, index: u32) -> &[CsrEdge<W>] {
         self.delegates.row(index as usize)
     }
 
     /// This rank's delegates of all hubs.
-    pub(crate) fn delegates(&self) -> &Csr<A> {
+    pub(crate) fn delegates(&self) -> &Csr<W> {
         &self.delegates
     }
 
@@ -113,7 +112,7 @@ impl<A: CsrEdge> Hubs<A> {
     }
 
     /// A value of each hub; `value` gives those of local vertices. All ranks call it.
-    pub fn allgather<T: Pod>(&self, comm: &Comm, value: impl Fn(usize) -> T) -> Result<Vec<T>> {
+    pub(crate) fn allgather<T: Pod>(&self, comm: &Comm, value: impl Fn(usize) -> T) -> Result<Vec<T>> {
         if self.is_empty() {
             return Ok(Vec::new());
         }

@@ -2,7 +2,8 @@
 //!
 //! Edges come from an [`EdgeSource`]: files or a generator. [`Graph::build`] gives each rank the adjacency of its local
 //! vertices as a [`Csr`], whose targets are indices into the rank's [`LocalView`] (local vertices and ghosts). Each
-//! algorithm is one module.
+//! algorithm is one module and a method of [`Graph`]: `graph.bfs(root)`, or `graph.bfs_with(root, &options)`. Its result
+//! has a value of each vertex as a [`PropertyMap`].
 #![forbid(unsafe_code)]
 
 mod agree;
@@ -11,7 +12,7 @@ pub mod betweenness;
 pub mod bfs;
 mod bitmap;
 mod build;
-mod component_summary;
+mod component_labels;
 pub mod components;
 mod csr;
 mod directory;
@@ -25,32 +26,35 @@ mod hash;
 mod hash_permutation;
 mod hubs;
 mod local_view;
+mod neighbours;
 pub mod pagerank;
 mod partition;
 pub mod patterns;
-pub mod property_map;
+mod property_map;
 pub mod reach;
 mod read;
 pub mod scc;
 pub mod sssp;
-mod top_k;
 mod vertex_id;
 mod vertex_layout;
+mod weight;
 mod write;
 
 pub use agree::agree;
 pub use am_config::{AmConfig, AmTraffic};
 pub use bitmap::Bitmap;
 pub use build::BuildOptions;
-pub use csr::{Csr, CsrEdge, Weight, WeightedEdge};
+pub use csr::{Csr, CsrEdge};
 pub use edge::{Edge, EdgeSource, Orientation, WeightKind, block_range};
 pub use error::{Error, Result};
 pub use generate::Generator;
 pub use graph::{Graph, GraphMemory};
 pub use hubs::{Hub, Hubs};
 pub use local_view::{GhostPolicy, LocalView};
+pub use neighbours::Neighbour;
+pub use property_map::{PropertyMap, PropertyReads, PropertyUpdates};
 pub use read::{EdgeFiles, InputFormat};
-pub use top_k::top_k;
 pub use vertex_id::VertexId;
 pub use vertex_layout::{Distribution, VertexLayout};
+pub use weight::{EdgeWeight, Weight};
 pub use write::{Column, OutputFormat, Values, write};

@@ -188,7 +188,7 @@ impl LocalView {
     }
 
     /// Updates the values of remote vertices from their owners. All ranks call it.
-    pub fn update_ghosts<T: Pod>(&self, comm: &Comm, values: &mut [T]) -> Result<()> {
+    pub(crate) fn update_ghosts<T: Pod>(&self, comm: &Comm, values: &mut [T]) -> Result<()> {
         match &self.kind {
             ViewKind::Replicated { .. } => Ok(comm.allgather_in_place(values)?),
             ViewKind::Ghosts(ghosts) => {
@@ -208,7 +208,7 @@ impl LocalView {
     }
 
     /// Updates a bit for each remote vertex from its owner. All ranks call it.
-    pub fn update_ghost_bits(&self, comm: &Comm, bits: &mut Bitmap) -> Result<()> {
+    pub(crate) fn update_ghost_bits(&self, comm: &Comm, bits: &mut Bitmap) -> Result<()> {
         match &self.kind {
             ViewKind::Replicated { .. } => Ok(comm.allgather_in_place(bits.words_mut())?),
             ViewKind::Ghosts(ghosts) => {

@@ -11,22 +11,22 @@
 //! sends at most one message to each remote vertex.
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
-use crate::agree::agree;
+use crate::bfs::active_messages::AmBfs;
 use crate::csr::CsrEdge;
 use crate::patterns::traversal::{self, Traversal};
-use crate::{AmConfig, AmTraffic, Bitmap, Error, Graph, Result, bfs};
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result, bfs};
 
 /// A reachability search, reusable for any number of source sets.
-pub struct Reachability<'g, A: CsrEdge> {
-    graph: &'g Graph<A>,
-    am: ActiveMessages<ReachState<'g, A>>,
-    state: ReachState<'g, A>,
+pub struct Reachability<'g, W: EdgeWeight> {
+    graph: &'g Graph<W>,
+    am: ActiveMessages<ReachState<'g, W>>,
+    state: ReachState<'g, W>,
 }
 
-struct ReachState<'g, A> {
-    graph: &'g Graph<A>,
+struct ReachState<'g, W> {
+    graph: &'g Graph<W>,
     /// Local vertices that are reached.
     visited: Bitmap,
     /// Remote vertices, by index of the view, that a message was sent to.
@@ -36,7 +36,7 @@ struct ReachState<'g, A> {
     hub: Port<u32>,
 }
 
-impl<A: CsrEdge> ReachState<'_, A> {
+impl<W: EdgeWeight> ReachState<'_, W> {
     #[inline]
     fn explore(&mut self, vertex: u32) {
         if self.visited.insert(vertex as usize) {
@@ -45,13 +45,13 @@ impl<A: CsrEdge> ReachState<'_, A> {
     }
 
     #[inline(always)]
-    fn explore_local(&mut self, arcs: &[A]) {
+    fn explore_local(&mut self, arcs: &[CsrEdge<W>]) {
         let local_start = self.graph.view().local_range().start as u32;
-        arcs.iter().for_each(|arc| self.explore(arc.target() - local_start));
+        arcs.iter().for_each(|arc| self.explore(arc.target - local_start));
     }
 }
 
-impl<A: CsrEdge> Traversal for ReachState<'_, A> {
+impl<W: EdgeWeight> Traversal for ReachState<'_, W> {
     fn worklist(&mut self) -> &mut Vec<u32> {
         &mut self.worklist
     }
@@ -62,25 +62,25 @@ impl<A: CsrEdge> Traversal for ReachState<'_, A> {
         self.explore_local(local);
         graph.hubs().notify_delegates(cx, self.hub, vertex, |index| index);
         for arc in remote {
-            if self.notified.insert(arc.target() as usize) {
-                let (rank, local_index) = graph.view().owner(arc.target());
+            if self.notified.insert(arc.target as usize) {
+                let (rank, local_index) = graph.view().owner(arc.target);
                 cx.send(self.explore, rank, local_index);
             }
         }
     }
 }
 
-impl<'g, A: CsrEdge> Reachability<'g, A> {
+impl<'g, W: EdgeWeight> Reachability<'g, W> {
     /// Prepares a search. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
-        let mut build = ActiveMessages::<ReachState<'g, A>>::builder(comm);
+    pub fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
+        let mut build = ActiveMessages::<ReachState<'g, W>>::builder(graph.comm());
         let explore = build.port::<u32>("explore");
-        build.on(explore, |state: &mut ReachState<'g, A>, cx, vertex| {
+        build.on(explore, |state: &mut ReachState<'g, W>, cx, vertex| {
             state.explore(vertex);
             state.drain(cx);
         });
         let hub = build.port::<u32>("hub");
-        build.on(hub, |state: &mut ReachState<'g, A>, cx, hub| {
+        build.on(hub, |state: &mut ReachState<'g, W>, cx, hub| {
             state.explore_local(state.graph.hubs().delegate_edges(hub));
             state.drain(cx);
         });
@@ -111,10 +111,10 @@ impl<'g, A: CsrEdge> Reachability<'g, A> {
 }
 
 /// The number of reached vertices, and of their arcs without self-loops. All ranks call it.
-pub fn count_reached<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, visited: &Bitmap) -> Result<(u64, u64)> {
+pub fn count_reached<W: EdgeWeight>(graph: &Graph<W>, visited: &Bitmap) -> Result<(u64, u64)> {
     let arcs = visited.iter().map(|local_index| graph.degree_without_self_loops(local_index)).sum();
     let mut counts = [visited.count_ones(), arcs];
-    comm.allreduce_in_place(&mut counts, Sum)?;
+    graph.comm().allreduce_in_place(&mut counts, Sum)?;
     Ok(counts.into())
 }
 
@@ -122,38 +122,28 @@ pub fn count_reached<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, visited: &Bitmap
 ///
 /// Sources are reached, and so is the target of each arc of a reached vertex. A breadth-first search shows that nothing
 /// else is reached.
-pub fn verify<A: CsrEdge>(
-    comm: &Comm,
-    graph: &Graph<A>,
-    sources: &[u64],
-    visited: &Bitmap,
-    config: &AmConfig,
-) -> Result<()> {
+pub fn verify<W: EdgeWeight>(graph: &Graph<W>, sources: &[u64], visited: &Bitmap, config: &AmConfig) -> Result<()> {
     let (view, layout) = (graph.view(), graph.layout());
     let mut seen = Bitmap::try_new(view.len())?;
     visited.iter().for_each(|local_index| seen.set(view.local_range().start + local_index));
-    view.update_ghost_bits(comm, &mut seen)?;
+    graph.update_ghost_bits(&mut seen)?;
     let is_visited = |local_index| u8::from(visited.contains(local_index));
-    let hubs = graph.hubs().allgather(comm, is_visited)?;
-    let first = layout.first_global_id(layout.rank());
+    let hubs = graph.allgather_hubs(is_visited)?;
     let missed = sources
         .iter()
         .find(|source| graph.local_index(**source).is_some_and(|local_index| !visited.contains(local_index)));
-    let mut fault = missed.map(|source| Error::Verification(format!("the source {source} is not reached")));
+    let mut fault = missed.map(|source| format!("the source {source} is not reached"));
     for (from, _, row) in graph.local_rows(is_visited, &hubs).filter(|(_, is_visited, _)| *is_visited > 0) {
-        if let Some(arc) = row.iter().find(|arc| !seen.contains(arc.target() as usize)) {
-            let to = view.global_id(layout, arc.target());
-            fault
-                .get_or_insert(Error::Verification(format!("vertex {from} is reached, but its neighbour {to} is not")));
+        if let Some(arc) = row.iter().find(|arc| !seen.contains(arc.target as usize)) {
+            let to = view.global_id(layout, arc.target);
+            fault.get_or_insert_with(|| format!("vertex {from} is reached, but its neighbour {to} is not"));
         }
     }
-    agree(comm, fault.map_or(Ok(()), Err))?;
+    graph.refuse(fault)?;
 
-    let mut search = bfs::active_messages::AmBfs::<A, u64>::new(comm, graph, config)?;
+    let mut search = AmBfs::<W, u64>::new(graph, config)?;
     let labels = search.run_from(sources)?;
     let is_reached = |local_index: usize| labels[local_index].level != bfs::UNREACHED;
-    let wrong = (0..graph.num_local()).find(|local_index| is_reached(*local_index) != visited.contains(*local_index));
-    let wrong = wrong
-        .map(|local_index| Error::Verification(format!("vertex {} cannot be reached", first + local_index as u64)));
-    agree(comm, wrong.map_or(Ok(()), Err))
+    let wrong = graph.local_vertices().find(|vertex| is_reached(*vertex) != visited.contains(*vertex));
+    graph.refuse(wrong.map(|vertex| format!("vertex {} cannot be reached", graph.first_global_id() + vertex as u64)))
 }

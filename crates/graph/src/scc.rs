@@ -21,29 +21,26 @@ mod colour;
 mod pivot;
 mod reach;
 mod trim;
-mod verify;
+pub(crate) mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{collected, filled, with_capacity, zeroed};
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{Csr, CsrEdge};
+use crate::components::ComponentLabels;
+use crate::csr::{Csr, VALUES_PURPOSE};
 use crate::patterns::traversal::Traversal;
 use crate::vertex_id::VertexId;
-use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
-
-pub use verify::verify;
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
 
 /// The global id of no vertex.
 const NO_VERTEX: u64 = u64::MAX;
 
 /// A search for strongly connected components.
-pub struct SccSearch<'g, A: CsrEdge> {
-    comm: Comm,
-    graph: &'g Graph<A>,
-    am: ActiveMessages<SccState<'g, A>>,
-    state: SccState<'g, A>,
+pub struct SccSearch<'g, W: EdgeWeight> {
+    graph: &'g Graph<W>,
+    am: ActiveMessages<SccState<'g, W>>,
+    state: SccState<'g, W>,
 }
 
 /// The direction in which arcs are followed.
@@ -72,10 +69,10 @@ enum SccPhase {
     Reach(Direction),
 }
 
-struct SccState<'g, A: CsrEdge> {
-    graph: &'g Graph<A>,
+struct SccState<'g, W: EdgeWeight> {
+    graph: &'g Graph<W>,
     /// Out-edges and in-edges.
-    edges: [&'g Csr<A>; 2],
+    edges: [&'g Csr<W>; 2],
     ports: Ports,
     /// The global id of the first local vertex.
     first: u64,
@@ -133,7 +130,7 @@ impl LastSent {
     }
 }
 
-impl<A: CsrEdge> SccState<'_, A> {
+impl<W: EdgeWeight> SccState<'_, W> {
     fn local_start(&self) -> usize {
         self.graph.view().local_range().start
     }
@@ -163,7 +160,7 @@ impl<A: CsrEdge> SccState<'_, A> {
     }
 }
 
-impl<A: CsrEdge> Traversal for SccState<'_, A> {
+impl<W: EdgeWeight> Traversal for SccState<'_, W> {
     fn worklist(&mut self) -> &mut Vec<u32> {
         &mut self.worklist
     }
@@ -177,11 +174,11 @@ impl<A: CsrEdge> Traversal for SccState<'_, A> {
     }
 }
 
-impl<'g, A: CsrEdge> SccSearch<'g, A> {
+impl<'g, W: EdgeWeight> SccSearch<'g, W> {
     /// Prepares a search in a graph with in-edges. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
+    pub fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
         let edges = [graph.out_edges(), graph.require_in_edges("strongly connected components")?];
-        let mut build = ActiveMessages::<SccState<'g, A>>::builder(comm);
+        let mut build = ActiveMessages::<SccState<'g, W>>::builder(graph.comm());
         let ports = Ports {
             decrement: trim::register(&mut build),
             colour: colour::register(&mut build),
@@ -193,7 +190,7 @@ impl<'g, A: CsrEdge> SccSearch<'g, A> {
             graph,
             edges,
             ports,
-            first: graph.layout().first_global_id(graph.layout().rank()),
+            first: graph.first_global_id(),
             phase: SccPhase::Trim,
             // Fallible, since a file may declare any number of isolated vertices.
             worklist: with_capacity(graph.num_local(), VALUES_PURPOSE)?,
@@ -205,7 +202,7 @@ impl<'g, A: CsrEdge> SccSearch<'g, A> {
             reached: Bitmap::try_new(graph.num_local())?,
             last_sent: LastSent { colours: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
         };
-        Ok(Self { comm: comm.clone(), graph, am, state })
+        Ok(Self { graph, am, state })
     }
 
     /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colours. All ranks
@@ -213,11 +210,11 @@ impl<'g, A: CsrEdge> SccSearch<'g, A> {
     pub fn run(&mut self) -> Result<u32> {
         self.state.labels.fill(NO_VERTEX);
         self.state.settled.clear();
-        self.state.remaining = collected((0..self.graph.num_local()).map(|vertex| vertex as u32), VALUES_PURPOSE)?;
+        self.state.remaining = collected(self.graph.local_vertices().map(|vertex| vertex as u32), VALUES_PURPOSE)?;
         let mut rounds = 0;
         loop {
             self.trim()?;
-            if self.comm.allreduce(&[self.state.remaining.len() as u64], Sum)?[0] == 0 {
+            if self.graph.comm().allreduce_one(self.state.remaining.len() as u64, Sum)? == 0 {
                 return Ok(rounds);
             }
             match rounds {
@@ -226,7 +223,7 @@ impl<'g, A: CsrEdge> SccSearch<'g, A> {
                 _ => self.colour(Direction::BOTH[rounds as usize % 2])?,
             }
             rounds += 1;
-            self.graph.view().update_ghost_bits(&self.comm, &mut self.state.settled)?;
+            self.graph.update_ghost_bits(&mut self.state.settled)?;
         }
     }
 
@@ -235,8 +232,28 @@ impl<'g, A: CsrEdge> SccSearch<'g, A> {
         &self.state.labels
     }
 
+    /// The components found last.
+    pub fn into_components(self) -> Result<ComponentLabels<'g, W>> {
+        let traffic = self.traffic();
+        ComponentLabels::strongly_connected(self.graph, self.state.labels, traffic)
+    }
+
     /// The message statistics of this rank so far.
     pub fn traffic(&self) -> AmTraffic {
         AmTraffic::from_am(&self.am)
+    }
+}
+
+impl<W: EdgeWeight> Graph<W> {
+    /// The strongly connected components of a graph with in-edges. All ranks call it.
+    pub fn scc(&self) -> Result<ComponentLabels<'_, W>> {
+        self.scc_with(&AmConfig::default())
+    }
+
+    /// The same with a configuration of active messages.
+    pub fn scc_with(&self, config: &AmConfig) -> Result<ComponentLabels<'_, W>> {
+        let mut search = SccSearch::new(self, config)?;
+        search.run()?;
+        search.into_components()
     }
 }

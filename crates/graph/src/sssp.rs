@@ -10,24 +10,47 @@
 //! Distances do not depend on the order of relaxations, even with rounded sums: rounding is monotonic. Cost: one epoch
 //! and one allreduce per nonempty bucket.
 
+mod result;
 mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_base::memory::filled;
+use treepie_base::memory::{collected, filled};
 use treepie_base::prefetch;
-use treepie_comm::{Comm, Max, Sum};
+use treepie_comm::{Max, Sum};
 
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{CsrEdge, Weight, WeightedEdge};
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
 use crate::patterns::buckets::{self, Buckets, LabelCorrecting};
-use crate::{AmConfig, AmTraffic, Error, Graph, Result};
+use crate::{AmConfig, AmTraffic, Error, Graph, PropertyMap, Result, Weight};
 
-pub use verify::verify;
+pub use result::{SsspResult, SsspSummary};
+
+/// Options of shortest paths.
+#[derive(Clone, Debug, Default)]
+pub struct SsspOptions {
+    /// The width of a bucket; `None` chooses one.
+    pub delta: Option<f64>,
+    /// How active messages are sent.
+    pub config: AmConfig,
+}
+
+impl<W: Weight> Graph<W> {
+    /// Shortest paths from a root given by external id. All ranks call it.
+    pub fn sssp(&self, root: u64) -> Result<SsspResult<'_, W>> {
+        self.sssp_with(root, &SsspOptions::default())
+    }
+
+    /// The same with options.
+    pub fn sssp_with(&self, root: u64, options: &SsspOptions) -> Result<SsspResult<'_, W>> {
+        let root = self.find_vertex(root)?;
+        let mut search = DeltaStepping::new(self, options)?;
+        search.run(root)?;
+        Ok(SsspResult::new(root, search.distances()?))
+    }
+}
 
 /// A search, reusable for any number of roots.
 pub struct DeltaStepping<'g, W: Weight> {
-    comm: Comm,
-    graph: &'g Graph<WeightedEdge>,
+    graph: &'g Graph<W>,
     am: ActiveMessages<DeltaSteppingState<'g, W>>,
     state: DeltaSteppingState<'g, W>,
     /// The width of a bucket.
@@ -37,7 +60,7 @@ pub struct DeltaStepping<'g, W: Weight> {
 }
 
 struct DeltaSteppingState<'g, W: Weight> {
-    graph: &'g Graph<WeightedEdge>,
+    graph: &'g Graph<W>,
     relax: Port<[u32; 2]>,
     hub: Port<[u32; 2]>,
     /// Of local vertices: the tentative distance, and the distance at which arcs were relaxed last.
@@ -72,10 +95,10 @@ impl<W: Weight> DeltaSteppingState<'_, W> {
 
     /// Relaxes arcs to local vertices from a source at a distance.
     #[inline(always)]
-    fn relax_local(&mut self, arcs: &[WeightedEdge], distance: W) {
+    fn relax_local(&mut self, arcs: &[CsrEdge<W>], distance: W) {
         let local_start = self.graph.view().local_range().start as u32;
         for arc in arcs {
-            self.relax(arc.target() - local_start, distance.add(arc.weight()));
+            self.relax(arc.target - local_start, distance.add(arc.weight));
         }
     }
 }
@@ -98,10 +121,10 @@ impl<W: Weight> LabelCorrecting for DeltaSteppingState<'_, W> {
         self.relax_local(local, distance);
         graph.hubs().notify_delegates(cx, self.hub, vertex, |hub| [hub, distance.bits()]);
         for arc in remote {
-            let (distance, sent) = (distance.add(arc.weight()), &mut self.sent_distances[arc.target() as usize]);
+            let (distance, sent) = (distance.add(arc.weight), &mut self.sent_distances[arc.target as usize]);
             if distance < *sent {
                 *sent = distance;
-                let (rank, local_index) = graph.view().owner(arc.target());
+                let (rank, local_index) = graph.view().owner(arc.target);
                 cx.send(self.relax, rank, [local_index, distance.bits()]);
             }
         }
@@ -109,14 +132,13 @@ impl<W: Weight> LabelCorrecting for DeltaSteppingState<'_, W> {
 }
 
 impl<'g, W: Weight> DeltaStepping<'g, W> {
-    /// Prepares a search in a graph with weights of type `W`. `delta` is the bucket width; `None` chooses one. All
-    /// ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<WeightedEdge>, delta: Option<f64>, config: &AmConfig) -> Result<Self> {
-        let delta = match delta {
+    /// Prepares a search. All ranks call it.
+    pub fn new(graph: &'g Graph<W>, options: &SsspOptions) -> Result<Self> {
+        let delta = match options.delta {
             Some(delta) => delta,
-            None => choose_delta::<W>(comm, graph)?,
+            None => choose_delta(graph)?,
         };
-        let mut build = ActiveMessages::<DeltaSteppingState<'g, W>>::builder(comm);
+        let mut build = ActiveMessages::<DeltaSteppingState<'g, W>>::builder(graph.comm());
         let relax = build.port::<[u32; 2]>("relax");
         build.on_batch(relax, |state: &mut DeltaSteppingState<'g, W>, cx, messages| {
             messages.iter().take(PREFETCH_DISTANCE).for_each(|[vertex, _]| prefetch(&state.labels[*vertex as usize]));
@@ -139,7 +161,7 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
         for port in [relax, hub] {
             build.combine(port, |m: &[u32; 2]| m[0].into(), |least: &mut [u32; 2], m| least[1] = least[1].min(m[1]));
         }
-        let am = config.start(build)?;
+        let am = options.config.start(build)?;
         let state = DeltaSteppingState {
             graph,
             relax,
@@ -153,9 +175,9 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
             buckets: Buckets::default(),
             inverse_delta: 1.0 / delta,
         };
-        let weights = graph.local_arcs().map(|arc| arc.weight::<W>().as_f64());
+        let weights = graph.local_arcs().map(|arc| arc.weight.as_f64());
         let max_weight = weights.fold(0.0, f64::max);
-        Ok(Self { comm: comm.clone(), graph, am, state, delta, max_weight })
+        Ok(Self { graph, am, state, delta, max_weight })
     }
 
     /// The width of a bucket.
@@ -172,7 +194,7 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
         if let Some(local_index) = self.graph.local_index(root) {
             self.state.relax(local_index as u32, W::ZERO);
         }
-        let buckets = buckets::process_buckets(&self.comm, &mut self.am, &mut self.state)?;
+        let buckets = buckets::process_buckets(self.graph.comm(), &mut self.am, &mut self.state)?;
         self.check_overflow()?;
         Ok(buckets)
     }
@@ -180,19 +202,21 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
     /// Refuses paths whose length overflows the weight type: their ends would seem unreachable.
     fn check_overflow(&self) -> Result<()> {
         let distance = |local_index: usize| self.state.labels[local_index].distance;
-        let hubs = self.graph.hubs().allgather(&self.comm, distance)?;
-        let reached = (0..self.graph.num_local())
+        let hubs = self.graph.allgather_hubs(distance)?;
+        let reached = self
+            .graph
+            .local_vertices()
             .map(distance)
             .chain(hubs.iter().copied())
             .filter(|distance| *distance < W::INFINITY);
         let max_distance = reached.map(W::as_f64).fold(0.0, f64::max);
         // Mostly distances are far from overflow, and the scan is not needed.
         let may_overflow = 2.0 * max_distance.max(self.max_weight) > W::MAX_FINITE;
-        let overflows = |(_, distance, row): (u64, W, &[WeightedEdge])| {
-            distance < W::INFINITY && row.iter().any(|arc| distance.add(arc.weight()) >= W::INFINITY)
+        let overflows = |(_, distance, row): (u64, W, &[CsrEdge<W>])| {
+            distance < W::INFINITY && row.iter().any(|arc| distance.add(arc.weight) >= W::INFINITY)
         };
         let is_overflowing = may_overflow && self.graph.local_rows(distance, &hubs).any(overflows);
-        if self.comm.allreduce(&[u32::from(is_overflowing)], Max)?[0] > 0 {
+        if self.graph.comm().allreduce_one(u32::from(is_overflowing), Max)? > 0 {
             return Err(Error::Input(format!("there are paths that are too long, of more than {}", W::MAX_FINITE)));
         }
         Ok(())
@@ -204,8 +228,9 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
     }
 
     /// The distance of each local vertex; [`Weight::INFINITY`] if it is unreachable.
-    pub fn distances(&self) -> Vec<W> {
-        self.state.labels.iter().map(|label| label.distance).collect()
+    pub fn distances(&self) -> Result<PropertyMap<'g, W, W>> {
+        let distances = self.state.labels.iter().map(|label| label.distance);
+        PropertyMap::new(self.graph, collected(distances, VALUES_PURPOSE)?)
     }
 
     /// The message statistics of this rank so far.
@@ -214,41 +239,13 @@ impl<'g, W: Weight> DeltaStepping<'g, W> {
     }
 }
 
-/// The summary of a search.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SsspSummary {
-    /// The number of reached vertices.
-    pub reached: u64,
-    /// The greatest distance.
-    pub max_distance: f64,
-    /// The sum of all distances.
-    pub sum_distances: f64,
-    /// The number of arcs of reached vertices, without self-loops.
-    pub num_arcs: u64,
-}
-
-/// Summarizes the distances of a search. All ranks call it.
-pub fn summarize<W: Weight>(comm: &Comm, graph: &Graph<WeightedEdge>, distances: &[W]) -> Result<SsspSummary> {
-    let reached = || distances.iter().enumerate().filter(|(_, distance)| **distance < W::INFINITY);
-    let mut counts = [
-        reached().count() as u64,
-        reached().map(|(local_index, _)| graph.degree_without_self_loops(local_index)).sum(),
-    ];
-    comm.allreduce_in_place(&mut counts, Sum)?;
-    let max_distance = reached().map(|(_, distance)| distance.as_f64()).fold(0.0, f64::max);
-    let max_distance = comm.allreduce(&[max_distance], Max)?[0];
-    let sum_distances: f64 = reached().map(|(_, distance)| distance.as_f64()).sum();
-    let sum_distances = comm.allreduce(&[sum_distances], Sum)?[0];
-    Ok(SsspSummary { reached: counts[0], max_distance, sum_distances, num_arcs: counts[1] })
-}
-
 /// Chooses the bucket width from the mean weight and the mean degree. With high degrees, paths are short: a narrow
 /// bucket has enough vertices, and in a wide one most vertices are relaxed several times. With low degrees, as in road
 /// networks, paths are long and narrow buckets are nearly empty. The cube lies between what was best for degrees of 2.5
 /// and of 30.
-fn choose_delta<W: Weight>(comm: &Comm, graph: &Graph<WeightedEdge>) -> Result<f64> {
-    let sum: f64 = graph.local_arcs().map(|arc| arc.weight::<W>().as_f64()).sum();
-    let sum = comm.allreduce(&[sum], Sum)?[0];
+fn choose_delta<W: Weight>(graph: &Graph<W>) -> Result<f64> {
+    let sum: f64 = graph.local_arcs().map(|arc| arc.weight.as_f64()).sum();
+    let sum = graph.comm().allreduce_one(sum, Sum)?;
     let arcs = graph.num_arcs().max(1) as f64;
     let (mean, degree) = (sum / arcs, arcs / graph.num_vertices().max(1) as f64);
     let delta = mean * (REFERENCE_DEGREE / degree.max(1.0)).powi(3).clamp(MIN_RELATIVE_DELTA, MAX_RELATIVE_DELTA);

@@ -7,10 +7,12 @@
 use peak_alloc::PeakAlloc;
 use treepie_comm::Comm;
 use treepie_graph::betweenness::{Betweenness, HopMetric};
-use treepie_graph::components::{hooking, sampling, search};
+use treepie_graph::bfs::{BfsMethod, BfsOptions, BfsSearch};
+use treepie_graph::components::{ComponentMethod, ComponentOptions};
 use treepie_graph::generate::Balanced;
 use treepie_graph::pagerank::{PageRankOptions, pull::PullPageRank, push::PushPageRank};
-use treepie_graph::{AmConfig, BuildOptions, Graph, Result, WeightedEdge, bfs, reach, scc, sssp};
+use treepie_graph::sssp::{DeltaStepping, SsspOptions};
+use treepie_graph::{AmConfig, BuildOptions, Graph, Result, reach, scc};
 use treepie_sim::costs::LogGP;
 use treepie_sim::engine::{Options, run};
 use treepie_topology::Network;
@@ -48,7 +50,7 @@ fn measure_needs(comm: &Comm) -> Result<(MemoryNeeds, [f64; 2])> {
     let balanced = Balanced::new(comm.size() as u64, VERTICES, DEGREE / VERTICES as f64, REMOTE)?;
     let options = BuildOptions { symmetrize: true, ..BuildOptions::default() };
     let config = AmConfig::default();
-    let graph = Graph::<u32>::build(comm, &balanced, &options)?;
+    let graph = Graph::build(comm, &balanced, &options)?;
     let memory = graph.memory_usage();
     let pagerank_options = PageRankOptions { max_iterations: 3, ..PageRankOptions::default() };
     let mut all = MemoryNeeds::new();
@@ -56,23 +58,26 @@ fn measure_needs(comm: &Comm) -> Result<(MemoryNeeds, [f64; 2])> {
         all.push((name, peak_during(comm, body)?));
         Ok(())
     };
-    one("bfs direction", &mut || {
-        bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(comm, &graph, &config)?.run(5).map(drop)
-    })?;
-    one("bfs messages", &mut || bfs::active_messages::AmBfs::<u32, u32>::new(comm, &graph, &config)?.run(5).map(drop))?;
-    one("bfs exchange", &mut || {
-        bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(comm, &graph).run(5).map(drop)
-    })?;
-    one("reach", &mut || reach::Reachability::new(comm, &graph, &config)?.run(&[5]).map(drop))?;
-    one("cc hooking", &mut || hooking::run(comm, &graph, &config).map(drop))?;
-    one("cc search", &mut || search::run(comm, &graph, &config).map(drop))?;
-    one("cc sampling", &mut || sampling::run(comm, &graph, &config).map(drop))?;
-    one("pagerank pull", &mut || PullPageRank::new(comm, &graph)?.run(&pagerank_options).map(drop))?;
-    one("pagerank push", &mut || PushPageRank::new(comm, &graph, &config)?.run(&pagerank_options).map(drop))?;
-    one("scc", &mut || scc::SccSearch::new(comm, &graph, &config)?.run().map(drop))?;
-    one("bc", &mut || Betweenness::new(comm, HopMetric::new(comm, &graph, &config)?, &config)?.run(5).map(drop))?;
-    let weighted = Graph::<WeightedEdge>::build(comm, &balanced, &options)?;
-    one("sssp", &mut || sssp::DeltaStepping::<f32>::new(comm, &weighted, None, &config)?.run(5).map(drop))?;
+    let bfs = |method: BfsMethod| {
+        let options = BfsOptions { method: Some(method), ..BfsOptions::default() };
+        BfsSearch::<(), u32>::new(&graph, &options)?.run(5).map(drop)
+    };
+    let components = |method: ComponentMethod| {
+        graph.components_with(&ComponentOptions { method, ..ComponentOptions::default() }).map(drop)
+    };
+    one("bfs direction", &mut || bfs(BfsMethod::DirectionOptimizing))?;
+    one("bfs messages", &mut || bfs(BfsMethod::ActiveMessages))?;
+    one("bfs exchange", &mut || bfs(BfsMethod::SparseExchange))?;
+    one("reach", &mut || reach::Reachability::new(&graph, &config)?.run(&[5]).map(drop))?;
+    one("cc hooking", &mut || components(ComponentMethod::Hooking))?;
+    one("cc search", &mut || components(ComponentMethod::Search))?;
+    one("cc sampling", &mut || components(ComponentMethod::Sampling))?;
+    one("pagerank pull", &mut || PullPageRank::new(&graph)?.run(&pagerank_options).map(drop))?;
+    one("pagerank push", &mut || PushPageRank::new(&graph, &config)?.run(&pagerank_options).map(drop))?;
+    one("scc", &mut || scc::SccSearch::new(&graph, &config)?.run().map(drop))?;
+    one("bc", &mut || Betweenness::new(HopMetric::new(&graph, &config)?, &config)?.run(5).map(drop))?;
+    let weighted = Graph::<f32>::build_weighted(comm, &balanced, &options)?;
+    one("sssp", &mut || DeltaStepping::new(&weighted, &SsspOptions::default())?.run(5).map(drop))?;
     Ok((all, [memory.csr, memory.overhead].map(|bytes| bytes as f64 / VERTICES as f64)))
 }
 

@@ -1,10 +1,8 @@
 //! Formulas against counts of the schedules, and those of trees against ranks with one port, over many P, networks and
 //! variants of all registered algorithms.
 
-mod common;
-
-use common::one_port::simulate;
-use common::{counted, layouts, network, operation, schedule};
+use crate::common::one_port::simulate;
+use crate::common::{counted, layouts, network, operation, schedule};
 use treepie_collectives::registry::{self, Algorithm};
 use treepie_model::{CostParams, CostTerms, closed_form};
 use treepie_schedule::Operation;

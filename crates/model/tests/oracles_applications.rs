@@ -7,11 +7,9 @@
 //! Not here: B09, B16 and B18 to B20 are measurements, and are data below where a row compares with them. The model has
 //! no caches, so it cannot show that rates fall beyond a look-ahead of 8192 (B16). B22 needs random numbers.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{counted, near, network, schedule, within};
+use crate::common::{counted, near, network, schedule, within};
 use treepie_model::closed_form;
 use treepie_model::machines::PaperMachine;
 use treepie_model::randomaccess::{self, PartitionMessage, RandomAccess, efficiency};

@@ -4,9 +4,7 @@
 //! Not here: E08, E34 and E35 are about which rank has which block when, and are counted there. E36, E39, E41 and E42
 //! are measurements of machines. Which algorithm is faster in the figures is in `oracles_figures.rs`, with E37.
 
-mod common;
-
-use common::{near, network, operation, within};
+use crate::common::{near, network, operation, within};
 use treepie_model::machines::PaperMachine;
 use treepie_model::{CostTerms, closed_form};
 use treepie_topology::Network;

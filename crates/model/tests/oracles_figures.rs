@@ -8,9 +8,7 @@
 //! Not here: the native algorithms (E39, E42), which use another network; reordering in memory (figure 3.8), which
 //! costs nothing in the model.
 
-mod common;
-
-use common::{network, operation};
+use crate::common::{network, operation};
 use treepie_model::closed_form;
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
@@ -117,7 +115,7 @@ fn figures_3_9_and_3_12_meshes() {
         for (text, buckets) in [("torus:32x16x16,wrap=ynn", 4), ("torus:32x32x16,wrap=yyn", 5)] {
             let network = network(text);
             let chosen = format!("{operation}/bucket_k");
-            let ports = closed_form::terms(&chosen, common::operation(&chosen, 0), &network, 1.0);
+            let ports = closed_form::terms(&chosen, crate::common::operation(&chosen, 0), &network, 1.0);
             assert_eq!(ports.unwrap().ports, buckets, "figure 3.9 on {text}");
             assert_decreasing("3.9", &[&chosen, &id(3)], &network, 32768.0);
         }

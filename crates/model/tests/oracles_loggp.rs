@@ -12,9 +12,7 @@
 //! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is asserted by `graph`, A26 and A27 are
 //! measurements.
 
-mod common;
-
-use common::{near, within};
+use crate::common::{near, within};
 use treepie_model::loggp::{BarrierModel, DsdeExchange, DsdeProtocol, Handshake, LogGP};
 use treepie_model::machines::PaperMachine;
 

@@ -4,9 +4,7 @@
 //! noise does not cause extra sizes or knees, and that both protocol changes that the paper shows are found. C24 is a
 //! measurement: the link here jumps where the paper's did, by synthetic amounts.
 
-mod common;
-
-use common::{near, within};
+use crate::common::{near, within};
 use treepie_model::Error;
 use treepie_model::plogp::{MeasureConfig, PLogPMeasurement, Probe, measure};
 

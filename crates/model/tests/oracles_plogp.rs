@@ -3,9 +3,7 @@
 //! Not here: C01 to C05 are times of a simulation with a gateway's window, and belong to the simulator; C10 to C12 and
 //! C24 are in `oracles_measurement.rs`, C19 is in `oracles_pipelines.rs`; C23 is a measurement.
 
-mod common;
-
-use common::{near, within};
+use crate::common::{near, within};
 use treepie_model::machines::{PaperMachine, myrinet, simulated_wan};
 use treepie_model::plogp::{
     ClusterSizes, GatewayLink, PLogP, PLogPLink, PiecewiseLinear, PipelineCost, RoundTrip, allgather_cost, gather_cost,

@@ -4,9 +4,7 @@
 //! sorting rank is what the thesis calls merging in place; that sorting in parallel and copying the table to all is 2.7
 //! times faster than that (D38) is not in the model. D01 to D30 are data below; D31 only adds them up.
 
-mod common;
-
-use common::{near, within};
+use crate::common::{near, within};
 use treepie_model::split::{self, SplitCosts};
 
 const SORTING: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use treepie_base::Span;
+use treepie_base::{Error, Span};
 use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, RecordHeader};
 
 use crate::bulk::Bulk;
@@ -21,6 +21,8 @@ use crate::shim::{MpiRequest, Shim, WorldInfo};
 
 /// The exit status of a job in which a rank failed; that of a Rust program that panics.
 const EXIT_PANIC: i32 = 101;
+/// That of a Rust program whose `main` returns an error.
+const EXIT_ERROR: i32 = 1;
 
 /// The fabric of one rank, an MPI process.
 pub(crate) struct MpiFabric {
@@ -159,8 +161,15 @@ impl Fabric for MpiFabric {
         matches!(self.stage, DepartureStage::Departed)
     }
 
-    fn announce_failure(&mut self) {
-        self.abort("panicked", EXIT_PANIC);
+    fn announce_failure(&mut self, error: Option<&Error>) {
+        match error {
+            None => self.abort("panicked", EXIT_PANIC),
+            // MPI ends this process at once: `main` does not print the error any more.
+            Some(error) => {
+                eprintln!("Error: {error:?}");
+                self.abort("returned an error", EXIT_ERROR)
+            }
+        }
     }
 
     fn bulk_recv(&mut self, from: u32, _key: u64, slot: u32, span: Span) -> Result<Option<BulkDescriptor>, BulkError> {

@@ -1,8 +1,6 @@
 //! The GOAL and JSON dumps of small schedules.
 
-mod table;
-
-use table::{Table, copy, input, out, recv, recv_reduce, send, uniform};
+use crate::table::{Table, copy, input, out, recv, recv_reduce, send, uniform};
 use treepie_schedule::dump::{write_goal, write_json};
 use treepie_schedule::{BlockRange, OperandSide, Operation, Phase};
 

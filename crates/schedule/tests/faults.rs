@@ -1,9 +1,7 @@
 //! Fault injection for the checker: hand-written correct schedules, a fault in each, and the error that names its rank
 //! and block.
 
-mod table;
-
-use table::{Lane, Table, copy, input, out, recv, recv_reduce, scratch, send, uniform};
+use crate::table::{Lane, Table, copy, input, out, recv, recv_reduce, scratch, send, uniform};
 use treepie_schedule::check::{CheckOptions, CheckReport, ScheduleError, check};
 use treepie_schedule::{BlockLayout, BlockLayouts, BlockRange, Buf, OperandSide, Operation, Phase, ScheduleOp};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use treepie_base::{Result, Span};
+use treepie_base::{Error, Result, Span};
 use treepie_fabric::{
     BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader, SharedHeap,
 };
@@ -393,7 +393,7 @@ impl Fabric for Shm {
         true
     }
 
-    fn announce_failure(&mut self) {
+    fn announce_failure(&mut self, _: Option<&Error>) {
         self.is_departing = true;
         self.arena.report(self.rank, Liveness::Failing);
     }
@@ -506,7 +506,8 @@ fn full_fence() -> bool {
 impl Drop for Shm {
     fn drop(&mut self) {
         self.free_held_record();
-        let life = if std::thread::panicking() { Liveness::Failed } else { Liveness::Finalized };
+        let failed = std::thread::panicking() || self.arena.has_failed(self.rank);
+        let life = if failed { Liveness::Failed } else { Liveness::Finalized };
         self.arena.report(self.rank, life);
     }
 }

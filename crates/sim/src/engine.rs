@@ -109,6 +109,15 @@ impl<R> ProgramResult<R> {
         to_micros(self.makespan)
     }
 
+    /// The same with other results.
+    pub fn try_map_results<T, E>(
+        self,
+        map: impl FnOnce(Vec<Option<R>>) -> std::result::Result<Vec<Option<T>>, E>,
+    ) -> std::result::Result<ProgramResult<T>, E> {
+        let Self { results, end_times, makespan, messages, bytes, trace } = self;
+        Ok(ProgramResult { results: map(results)?, end_times, makespan, messages, bytes, trace })
+    }
+
     /// The ranks that failed.
     pub fn failed_ranks(&self) -> Vec<u32> {
         let failed = self.results.iter().enumerate().filter(|(_, result)| result.is_none());

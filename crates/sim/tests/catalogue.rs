@@ -1,8 +1,6 @@
 //! Every registered algorithm completes on every kind of network, and sends the counted messages and bytes.
 
-mod common;
-
-use common::{is_long_run, links, loggp, network, operation, uniform, wide_area};
+use crate::common::{is_long_run, links, loggp, network, operation, uniform, wide_area};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::count::count;
 use treepie_sim::costs::{LinkCosts, Routing};

@@ -1,8 +1,6 @@
 //! The levels agree where they should: events, lockstep rounds, and counts.
 
-mod common;
-
-use common::{build, links, loggp, network, simulate_id, uniform, wide_area};
+use crate::common::{build, links, loggp, network, simulate_id, uniform, wide_area};
 use treepie_sim::costs::{LinkCosts, Routing};
 use treepie_sim::noise::Noise;
 use treepie_sim::{Error, Settings, Workload, lockstep_cost, simulate_schedule, symmetric};

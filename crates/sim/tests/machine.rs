@@ -1,8 +1,6 @@
 //! Guarantees of a machine: order, sharing, ports, windows, and noise.
 
-mod common;
-
-use common::{build, links, loggp, network, simulate_id, uniform, wide_area};
+use crate::common::{build, links, loggp, network, simulate_id, uniform, wide_area};
 use treepie_sim::costs::{LinkCosts, LogGP, Routing};
 use treepie_sim::noise::Noise;
 use treepie_sim::schedule_sim::simulate_schedule_traced;

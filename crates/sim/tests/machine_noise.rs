@@ -1,8 +1,6 @@
 //! Slow and failed ranks, message by message.
 
-mod common;
-
-use common::{build, network, simulate_id, uniform, wide_area};
+use crate::common::{build, network, simulate_id, uniform, wide_area};
 use treepie_sim::costs::{LinkCosts, LogGP};
 use treepie_sim::noise::Noise;
 use treepie_sim::{Error, Machine, Settings, SimEventKind, SimMessage, Workload, lockstep_cost, simulate_schedule};
@@ -53,7 +51,7 @@ fn the_root_of_a_broadcast_fails() {
     let sizes = uniform(&*schedule, 8);
     let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
     let noise = Noise { failures: vec![(0, 11.0)], ..Noise::default() };
-    for settings in [common::loggp(), LinkCosts::new(2.87, 0.0001).into()] {
+    for settings in [crate::common::loggp(), LinkCosts::new(2.87, 0.0001).into()] {
         let error = simulate_schedule(workload, &flat, &Settings { noise: noise.clone(), ..settings }).unwrap_err();
         // It begins four sends; on links it has started three.
         assert!(matches!(error, Error::RankFailed { rank: 0, others: 0, waiting: 95 | 96, .. }), "{error:?}");

@@ -1,10 +1,8 @@
 //! Message matching, and the order of sends.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{links, loggp, network, operation, uniform, wide_area};
+use crate::common::{links, loggp, network, operation, uniform, wide_area};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::{BlockLayout, BlockLayouts, BlockRange, Buf, Operation, Phase, RoundList, Schedule, ScheduleOp};
 use treepie_sim::costs::LinkCosts;

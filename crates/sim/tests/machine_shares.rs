@@ -1,8 +1,6 @@
 //! Link shares against a simple reference: the rates of all flows from scratch at each step, in floating point.
 
-mod common;
-
-use common::network;
+use crate::common::network;
 use treepie_sim::costs::LinkCosts;
 use treepie_sim::noise::SplitMix64;
 use treepie_sim::{Machine, SimEventKind, SimMessage, Time};

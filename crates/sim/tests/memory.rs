@@ -1,10 +1,8 @@
 //! Memory: of the simulator per rank, and of simulated ranks.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{build, links, loggp, network, simulate_id, uniform};
+use crate::common::{build, links, loggp, network, simulate_id, uniform};
 use treepie_schedule::{Operation, RoundList, Schedule, ScheduleOp};
 use treepie_sim::noise::Noise;
 use treepie_sim::{Error, Settings, SimResult, Workload, simulate_schedule};

@@ -4,9 +4,7 @@
 //! one of the two. E15 and E16 are reproduced in lockstep rounds: the thesis starts all six buckets of a stage before
 //! it waits for any.
 
-mod common;
-
-use common::{build, network, simulate_id, uniform, wide_area};
+use crate::common::{build, network, simulate_id, uniform, wide_area};
 use treepie_sim::costs::{LinkCosts, LogGP};
 use treepie_sim::{Machine, Settings, SimEventKind, SimMessage, Workload, lockstep_cost, symmetric, time};
 use treepie_topology::{Network, TieBreak};

@@ -6,9 +6,7 @@
 //! within 1.5%, not within 0.5% as by the formula. By events six buckets are faster with short vectors, as a start-up
 //! overlaps another lane's transfer, and E23's crossover would be at some 520 bytes.
 
-mod common;
-
-use common::{build, network, simulate_id, uniform};
+use crate::common::{build, network, simulate_id, uniform};
 use treepie_model::PaperMachine as Paper;
 use treepie_sim::{Settings, Workload, lockstep_cost, symmetric};
 use treepie_topology::Network;

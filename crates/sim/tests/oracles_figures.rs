@@ -5,9 +5,7 @@
 //! Tori of 32,768 nodes are left to the formulas and to lockstep rounds; here are 512 and 4,096. Not here: the native
 //! algorithms (E39, E42), which use another network, and reordering in memory (figure 3.8).
 
-mod common;
-
-use common::{build, network, simulate_id};
+use crate::common::{build, network, simulate_id};
 use treepie_model::PaperMachine as Paper;
 use treepie_schedule::{BlockLayout, BlockLayouts, RoundList, ScheduleOp};
 use treepie_sim::costs::LinkCosts;
@@ -197,7 +195,7 @@ fn e08_stages_of_the_reordered_doubling_in_time() {
     let hops = [4.0, 4.0, 4.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0];
     let congestion = [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0];
     for round in 0..9u32 {
-        let messages = messages(&*schedule, &common::uniform(&*schedule, 1), (1, 0, round));
+        let messages = messages(&*schedule, &crate::common::uniform(&*schedule, 1), (1, 0, round));
         let size = f64::from(1u32 << round);
         assert!(messages.len() == 512 && messages.iter().all(|(_, _, bytes)| *bytes == 1 << round), "E08: size");
         let single = stage(&network, LinkCosts::new(0.0, 1.0), &messages[..1]);
@@ -218,7 +216,7 @@ fn e35_blocks_go_to_the_rank_with_permuted_bits() {
     let mut expected: Vec<(u32, u32, u64)> =
         (0..512).map(|rank| (source_of(rank), rank, 1)).filter(|(from, to, _)| from != to).collect();
     expected.sort_unstable();
-    assert_eq!(messages(&*schedule, &common::uniform(&*schedule, 1), (0, 0, 0)), expected, "E35");
+    assert_eq!(messages(&*schedule, &crate::common::uniform(&*schedule, 1), (0, 0, 0)), expected, "E35");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Exchanges by events in LogGP: rows A11 to A13 of the NBX paper, B13 to B15 of the RandomAccess paper.
 
-mod common;
-
-use common::{loggp, simulate_id};
+use crate::common::{loggp, simulate_id};
 use treepie_model::PaperMachine as Paper;
 use treepie_sim::SimResult;
 use treepie_topology::Network;

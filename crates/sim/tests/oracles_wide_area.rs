@@ -6,9 +6,7 @@
 //! into the window of a gateway (64 KiB). With one rank in each cluster they gain nothing before. So they begin to
 //! matter a factor of two or more above what was measured: the window of the real gateways is not known.
 
-mod common;
-
-use common::{network, simulate_id};
+use crate::common::{network, simulate_id};
 use treepie_model::PaperMachine as Paper;
 use treepie_model::machines::myrinet;
 use treepie_model::plogp;

@@ -1,8 +1,6 @@
 //! Simulating one representative rank gives the same result as simulating all, where it applies.
 
-mod common;
-
-use common::{build, links, loggp, network, operation, simulate_id, uniform};
+use crate::common::{build, links, loggp, network, operation, simulate_id, uniform};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::{BlockLayout, BlockLayouts};
 use treepie_sim::costs::{LinkCosts, LogGP};

@@ -1,6 +1,7 @@
 //! Sparse exchanges on communicators.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use serde::Serialize;
@@ -59,6 +60,17 @@ pub trait SparseExchange {
         &self,
         messages: impl IntoIterator<Item = (Rank, T)>,
     ) -> Result<Vec<(Rank, T)>>;
+
+    /// Sends each item to the rank that `owner` says, all of one rank in one message, and returns the items for this
+    /// rank: sorted by source, those of one source in their order there.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange).
+    fn exchange_by_owner<T: Pod>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        owner: impl Fn(&T) -> Rank,
+    ) -> Result<Vec<T>>;
 
     /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbours.
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern>;
@@ -234,6 +246,21 @@ impl SparseExchange for Comm {
         let encoded = messages.into_iter().map(|(to, message)| Ok((to, object::encode(&message)?)));
         let received: Received<u8> = take_received(run(self, encoded, |_| {})?.buffers())?;
         received.into_iter().map(|(from, bytes)| Ok((from, object::decode(&bytes)?))).collect()
+    }
+
+    fn exchange_by_owner<T: Pod>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        owner: impl Fn(&T) -> Rank,
+    ) -> Result<Vec<T>> {
+        // Lazily: the items and the owner map are user code, which may panic, and then the exchange is aborted.
+        let messages = std::iter::once_with(|| {
+            let mut by_owner = BTreeMap::<Rank, Vec<T>>::new();
+            items.into_iter().for_each(|item| by_owner.entry(owner(&item)).or_default().push(item));
+            by_owner
+        });
+        let received = self.exchange(messages.flatten())?;
+        Ok(received.into_iter().flat_map(|(_, items)| items).collect())
     }
 
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern> {

@@ -1,9 +1,7 @@
 //! Protocol memory of a rank without messages, as the protocols report it: an entry per rank for PEX and PCX, constant
 //! for RSX and NBX, proportional to the lg P steps for the crystal router.   [NBX paper, section 3; oracle A24]
 
-mod common;
-
-use common::{is_long_run, microbenchmark};
+use crate::common::{is_long_run, microbenchmark};
 use treepie_model::PaperMachine;
 use treepie_sparse::{ExchangeProtocol, ReactorCapabilities, RingPosition};
 

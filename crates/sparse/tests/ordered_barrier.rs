@@ -1,12 +1,10 @@
 //! NBX on an engine with an ordered barrier, which the simulator does not have: all ranks run in one thread, and a seed
 //! selects the next event. There is no clock: all orders of events that are allowed occur.
 
-mod common;
-
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Plan, begin_with, first_failure, make_reactors, seeds};
+use crate::common::{Plan, begin_with, first_failure, make_reactors, seeds};
 use treepie_base::Bytes;
 use treepie_fabric::{BarrierResult, Reactor, Transmit};
 use treepie_sim::noise::SplitMix64;

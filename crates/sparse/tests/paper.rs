@@ -13,9 +13,7 @@
 //! 188 + 32 + 15 for NBX. The rest of the measured difference must come from effects outside LogGP: four ranks per network
 //! interface, congestion on the torus, and the collectives of the MPI library.
 
-mod common;
-
-use common::{is_long_run, microbenchmark};
+use crate::common::{is_long_run, microbenchmark};
 use treepie_model::PaperMachine;
 use treepie_sparse::ExchangeProtocol;
 use treepie_sparse::ExchangeProtocol::{Crystal, Nbx, Pcx, Pex, Rsx};

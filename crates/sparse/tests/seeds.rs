@@ -1,14 +1,12 @@
 //! Protocols in the simulator; each seed draws protocol, ranks, patterns, delays and slow ranks. No message is lost,
 //! duplicated or delivered in another round, and every exchange completes. The same check finds two injected faults.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Plan, begin_with, first_failure, make_reactors, seeds};
+use crate::common::{Plan, begin_with, first_failure, make_reactors, seeds};
 use treepie_base::Bytes;
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 use treepie_sim::costs::{Handshake, LogGP};

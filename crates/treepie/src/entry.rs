@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use treepie_base::{Error, Result, all_ok};
+use treepie_base::{Error, Result};
 use treepie_comm::{Comm, Network};
 use treepie_sim::Settings;
 
@@ -10,8 +10,8 @@ use crate::environment::{self, RequestedEngine};
 use crate::simulate::{Options, simulate_with};
 use crate::start::run_rank;
 
-/// Runs `body` on every rank of the engine that the environment asks for, and returns the error that began a failure, as
-/// [`all_ok`](crate::all_ok) does:
+/// Runs `body` on every rank of the engine that the environment asks for. Ranks of which one returns an error end, as
+/// with [`launch`](crate::launch).
 ///
 /// | started by | ranks |
 /// |---|---|
@@ -38,7 +38,7 @@ use crate::start::run_rank;
 pub fn main(body: impl Fn(Comm) -> Result<()> + Sync) -> Result<()> {
     match environment::requested_engine()? {
         None => run_rank(crate::init()?, body),
-        Some(RequestedEngine::Threads(ranks)) => all_ok(crate::launch(ranks, body)?).map(drop),
+        Some(RequestedEngine::Threads(ranks)) => crate::launch(ranks, body).map(drop),
         Some(RequestedEngine::Simulator(network)) => run_simulated(&network, body),
     }
 }
@@ -53,7 +53,6 @@ fn run_simulated(network: &Network, body: impl Fn(Comm) -> Result<()>) -> Result
     let options = Options { stack_size: stack_size(network.ranks()), ..Options::default() };
     let simulated = simulate_with(network, &settings, &options, body)?;
     let (micros, messages) = (simulated.micros(), simulated.messages);
-    all_ok(simulated.into_results())?;
     // The program's own output is complete without it.
     let _ = writeln!(
         std::io::stderr(),

@@ -43,17 +43,18 @@ mod elements {
 
 pub use treepie_am as am;
 pub use treepie_am::ActiveMessages;
-pub use treepie_base::{HugeArray, all_ok};
+pub use treepie_base::HugeArray;
 pub use treepie_graph as graph;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
 
 /// The items most programs need: `use treepie::prelude::*`.
 pub mod prelude {
     pub use crate::am::{Context, Port};
+    pub use crate::graph::Graph;
     pub use crate::{
         ANY_SOURCE, ANY_TAG, ActiveMessages, And, Cartesian, Comm, DistGraph, HugeArray, MatchedMessage, Max, MaxLoc,
         Min, MinLoc, Or, Pattern, PersistentCollective, Pod, Prod, Rank, Reduction, Request, RequestSet, Scope, Source,
-        SparseExchange, SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, Zeroable, commutative,
+        SparseExchange, SplitType, Status, Sum, Tag, TagMatch, ValueLoc, Window, Xor, Zeroable, am, commutative,
         dims_create, wait_all, wait_any, wait_some,
     };
 }
@@ -67,6 +68,8 @@ mod book {
     struct GettingStarted;
     #[doc = include_str!("../docs/your-project.md")]
     struct YourProject;
+    #[doc = include_str!("../docs/tasks.md")]
+    struct Tasks;
     #[doc = include_str!("../docs/messages.md")]
     struct Messages;
     #[doc = include_str!("../docs/windows.md")]

@@ -1,7 +1,10 @@
 //! Programs in virtual time, on a simulated machine.
 
+use treepie_base::all_ok;
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
+
+use crate::start::run_rank;
 
 pub use treepie_sim::costs::{
     ClusterCosts, CostModel, Handshake, LinkCosts, LogGP, PLogP, PiecewiseLinear, Routing, Settings, WanLink,
@@ -15,8 +18,8 @@ pub use treepie_sim::trace::SimTrace;
 /// ([`Comm::compute`]). The world knows its network ([`Comm::with_network`]), so algorithms are selected for it. The
 /// same settings give the same run.
 ///
-/// If a rank panics, the others get [`Error::PeerLost`] where they wait for it, and the panic resumes here when all
-/// have ended. A deadlock is an error that names the waiting ranks.
+/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it; when all have ended,
+/// the error is returned with its rank, or the panic resumes here. A deadlock is an error that names the waiting ranks.
 ///
 /// ```
 /// use treepie::simulate::LogGP;
@@ -24,23 +27,27 @@ pub use treepie_sim::trace::SimTrace;
 ///
 /// let machine = LogGP { latency: 4.0, overhead: 1.0, gap: 2.0, per_byte: 0.001 };
 /// let simulated = treepie::simulate(&Network::flat(1000), &machine.into(), |world| {
-///     world.allreduce(&[world.rank() as u64], Sum)
+///     world.allreduce_one(world.rank(), Sum)
 /// })?;
 /// println!("{} messages in {} us", simulated.messages, simulated.micros());
-/// assert!(simulated.into_results().iter().all(|sum| *sum == Ok(vec![499_500])));
+/// assert!(simulated.into_results().iter().all(|sum| *sum == 499_500));
 /// # treepie::Result::Ok(())
 /// ```
-pub fn simulate<R>(network: &Network, settings: &Settings, body: impl Fn(Comm) -> R) -> Result<ProgramResult<R>> {
+pub fn simulate<T>(
+    network: &Network,
+    settings: &Settings,
+    body: impl Fn(Comm) -> Result<T>,
+) -> Result<ProgramResult<T>> {
     simulate_with(network, settings, &Options::default(), body)
 }
 
 /// [`simulate`] with options: stack size, cost of a poll, trace.
-pub fn simulate_with<R>(
+pub fn simulate_with<T>(
     network: &Network,
     settings: &Settings,
     options: &Options,
-    body: impl Fn(Comm) -> R,
-) -> Result<ProgramResult<R>> {
+    body: impl Fn(Comm) -> Result<T>,
+) -> Result<ProgramResult<T>> {
     // The simulated network overrides that of the environment.
     crate::environment::check(None)?;
     crate::environment::warn();
@@ -48,8 +55,9 @@ pub fn simulate_with<R>(
     let network_text = network.to_string();
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric);
-        // The engine finalizes a rank whose function has returned, even if handles live on.
-        body(world.with_network(&network_text).unwrap_or(world))
+        run_rank(world.with_network(&network_text).unwrap_or(world), &body)
     });
-    simulated.map_err(|error| Error::Engine(error.to_string()))
+    let simulated = simulated.map_err(|error| Error::Engine(error.to_string()))?;
+    // A rank that the settings let fail has no result.
+    simulated.try_map_results(|results| all_ok(results.into_iter().map(Option::transpose)))
 }

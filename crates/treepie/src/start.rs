@@ -1,8 +1,9 @@
 //! Starting a world: [`init`] joins the one of the launcher, [`launch`] runs ranks as threads.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use treepie_base::{Error, Result, report};
+use treepie_base::{Error, Result, all_ok, report};
 use treepie_comm::Comm;
 use treepie_fabric::{Fabric, Singleton};
 use treepie_shm::{Arena, Shm};
@@ -45,28 +46,41 @@ fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
 }
 
 /// Runs a rank's function and finalizes the rank when it has returned or panicked: a handle that the function leaked,
-/// or stored where it is dropped late, does not block the peers.
-pub(crate) fn run_rank<R>(world: Comm, body: impl FnOnce(Comm) -> R) -> R {
-    let _finalizer = world.finalizer();
-    body(world)
+/// or stored where it is dropped late, does not block the peers. A rank whose function returns an error has failed.
+pub(crate) fn run_rank<T>(world: Comm, body: impl FnOnce(Comm) -> Result<T>) -> Result<T> {
+    let finalizer = world.finalizer();
+    let result = body(world);
+    if let Err(error) = &result {
+        finalizer.fail(error);
+    }
+    result
 }
 
 /// Runs `body` on `ranks` ranks that are threads of this process, each with a handle of the world, and returns their
-/// results by rank; [`all_ok`](crate::all_ok) combines these into one. If a rank panics, the others get
-/// [`Error::PeerLost`] where they wait for it, and the panic resumes here when all have ended. A rank leaves the world
-/// when it drops its last handle, at the latest when `body` returns.
+/// values by rank. A rank leaves the world when `body` returns, whatever becomes of its handles.
+///
+/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it. When all have ended,
+/// the panic resumes here, or the error is returned with its rank ([`Error::Rank`]): that of the first rank that did not
+/// fail in consequence of another. A program that wants each rank's own result returns it as a value,
+/// `Ok(operation())`.
 ///
 /// ```
 /// let sums = treepie::launch(3, |world| {
 ///     let next = (world.rank() + 1) % 3;
-///     world.send(&[world.rank()], next, 0)?;
-///     let (got, _) = world.recv_vec::<usize>(treepie::ANY_SOURCE, 0)?;
-///     treepie::Result::Ok(got[0] + world.rank())
+///     world.send_one(world.rank(), next, 0)?;
+///     let (got, _) = world.recv_one::<usize>(treepie::ANY_SOURCE, 0)?;
+///     Ok(got + world.rank())
 /// })?;
-/// assert_eq!(sums, [Ok(2), Ok(1), Ok(3)]);
+/// assert_eq!(sums, [2, 1, 3]);
+///
+/// let failed = treepie::launch(3, |world| match world.rank() {
+///     1 => Err("no data".into()),
+///     _ => world.barrier(),
+/// });
+/// assert_eq!(failed.unwrap_err().to_string(), "rank 1: no data");
 /// # treepie::Result::Ok(())
 /// ```
-pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<Vec<R>> {
+pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) -> Result<Vec<T>> {
     let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| Error::Engine(format!("a world cannot have {ranks} ranks")))?;
     environment::check(Some(size))?;
@@ -92,14 +106,8 @@ pub fn launch<R: Send>(ranks: usize, body: impl Fn(Comm) -> R + Sync) -> Result<
                 }
             }
         }
-        let results: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
-        let mut values = Vec::with_capacity(ranks);
-        for result in results {
-            match result {
-                Ok(value) => values.push(value),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(values)
+        // All of them, before the first panic resumes.
+        let ended: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
+        all_ok(ended.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))))
     })
 }

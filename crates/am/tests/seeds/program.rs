@@ -13,8 +13,8 @@ use treepie_sim::engine::{self, Options};
 use treepie_sim::noise::SplitMix64;
 use treepie_topology::Network;
 
-use crate::account::Account;
-use crate::case::{Case, Form, MessageKind};
+use super::account::Account;
+use super::case::{Case, Form, MessageKind};
 
 /// The content of a message.
 #[derive(Clone, Copy, Debug, Pod, Zeroable, Serialize, Deserialize)]

@@ -159,7 +159,7 @@ mod tests {
     use crate::harness::testing::measured;
 
     /// Measures them and returns the output and the counters.
-    fn counted(ranks: usize, texts: &[&str]) -> (String, Vec<MessageCounters>) {
+    fn counted(ranks: u32, texts: &[&str]) -> (String, Vec<MessageCounters>) {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let printed = measured::<AmPrograms>(ranks, &texts);
         let counters = texts.iter().map(|text| MessageCounters::parse(&printed, text).unwrap()).collect();
@@ -176,7 +176,7 @@ mod tests {
             // All have sent the same, or there would be an error.
             let sent: Vec<&str> = output::find(&printed, "sent", "update:64:1000:2").unwrap().collect();
             assert!(sent.len() == 1 && sent[0].parse::<u64>().unwrap() > 0, "{sent:?}");
-            assert!(counters.iter().all(|counters| counters.sent == 3 * 1000 * ranks as u64));
+            assert!(counters.iter().all(|counters| counters.sent == 3 * 1000 * u64::from(ranks)));
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn programs_that_send_different_data_are_found() {
         let error = on_threads(1, |world| {
             let cases = ["one", "touch"].map(|program| format!("update:64:1000:2@{program}").parse().unwrap());
-            let mut programs = AmPrograms::new(&world, &cases)?;
+            let mut programs = AmPrograms::new(world, &cases)?;
             programs.prepare(&cases)?;
             programs.sent = vec![1, 2];
             Ok(programs.describe(&cases).unwrap_err().to_string())

@@ -1,14 +1,13 @@
 //! One graph, searched from the same roots with each protocol: the same program on real and on simulated ranks.
 
-use anyhow::Context;
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch};
 use treepie::graph::generate::Balanced;
-use treepie::graph::{self, BuildOptions, Graph, bfs};
-use treepie::simulate::{Options, simulate_with};
+use treepie::graph::{self, BuildOptions, Graph};
 use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
-use crate::harness::launch::on_threads;
+use crate::harness::launch::{on_simulated_ranks, on_threads};
 use crate::parameters;
 
 /// The barrier of simulated ranks.
@@ -51,39 +50,29 @@ pub(super) struct StudyResult {
     pub(super) levels: usize,
 }
 
-/// Bytes of a simulated rank's stack.
-const STACK_BYTES: usize = 1 << 20;
-
 impl Study<'_> {
     pub(super) fn run(&self) -> anyhow::Result<StudyResult> {
-        let result = match self.simulated {
-            None => on_threads(self.ranks as usize, |world| Ok(self.search(&world)?))?.into_iter().next(),
-            Some((machine, barrier)) => {
-                let network = Network::flat(self.ranks);
-                let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
-                settings.barrier_time = match barrier {
-                    Barrier::Hardware => machine.hardware_barrier().unwrap_or(1.0),
-                    Barrier::Messages => 0.0,
-                };
-                let options = Options { stack_size: STACK_BYTES, ..Options::default() };
-                let ran = simulate_with(&network, &settings, &options, |world| self.search(&world))?;
-                ran.into_results().into_iter().next().transpose()?
-            }
+        let body = |world: &Comm| Ok(self.search(world).map_err(treepie::Error::from)?);
+        let Some((machine, barrier)) = self.simulated else { return Ok(on_threads(self.ranks, body)?.swap_remove(0)) };
+        let network = Network::flat(self.ranks);
+        let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
+        settings.barrier_time = match barrier {
+            Barrier::Hardware => machine.hardware_barrier().unwrap_or(1.0),
+            Barrier::Messages => 0.0,
         };
-        result.context("there is a rank 0")
+        on_simulated_ranks(&network, &settings, body)
     }
 
     /// The body of each rank. Rank 0 has the result.
     fn search(&self, world: &Comm) -> graph::Result<StudyResult> {
         let probability = (self.degree as f64 / self.vertices as f64).min(1.0);
         let balanced = Balanced::new(self.ranks.into(), self.vertices, probability, self.remote)?;
-        let graph: Graph = Graph::build(world, &balanced, &BuildOptions::default())?;
-        let worlds =
-            self.protocols.iter().map(|id| world.with_algorithm(id)).collect::<treepie::Result<Vec<Comm>>>()?;
-        let mut searches: Vec<_> = worlds
-            .iter()
-            .map(|world| bfs::sparse_exchange::SparseExchangeBfs::<u32, u64>::new(world, &graph))
-            .collect();
+        let graph = Graph::build(world, &balanced, &BuildOptions::default())?;
+        let search = |id: &String| {
+            let (method, protocol) = (Some(BfsMethod::SparseExchange), Some(id.clone()));
+            BfsSearch::<(), u64>::new(&graph, &BfsOptions { method, protocol, ..BfsOptions::default() })
+        };
+        let mut searches = self.protocols.iter().map(search).collect::<graph::Result<Vec<_>>>()?;
         let mut result = StudyResult { seconds: vec![Vec::new(); searches.len()], levels: 0 };
         // The first turn is a warm-up, which a simulation does not need.
         let first = u64::from(self.simulated.is_some());
@@ -96,7 +85,7 @@ impl Study<'_> {
                 let start = world.now();
                 let labels = search.run(root)?;
                 let time = world.allreduce(&[(world.now() - start).as_secs_f64()], Max)?[0];
-                let summary = bfs::summarize(world, &graph, labels)?;
+                let summary = BfsResult::new(&graph, root, labels)?.summary()?;
                 if first_summary.get_or_insert_with(|| summary.clone()) != &summary {
                     return Err(graph::Error::Verification(format!("protocols find different levels from {root}")));
                 }

@@ -217,7 +217,7 @@ mod tests {
     fn an_old_or_wrong_result_is_found() {
         let failures = on_threads(2, |world| {
             let cases = ["apart:allgather:24:1:1".parse().unwrap()];
-            let mut calls = Calls::new(&world, &cases)?;
+            let mut calls = Calls::new(world, &cases)?;
             calls.prepare(&cases)?;
             calls.run_operation(Operation::Allgather)?;
             calls.check(Operation::Allgather)?;

@@ -190,7 +190,7 @@ mod tests {
         for (ranks, neighbours) in [(2, [0, 1]), (5, [1, 4])] {
             let cases: Vec<ExchangeCase> = texts(neighbours).iter().map(|text| text.parse().unwrap()).collect();
             let used = on_threads(ranks, |world| {
-                let mut exchanges = Exchanges::new(&world, &cases)?;
+                let mut exchanges = Exchanges::new(world, &cases)?;
                 let mut used = Vec::new();
                 for case in &cases {
                     exchanges.prepare(std::slice::from_ref(case))?;
@@ -210,7 +210,7 @@ mod tests {
     fn wrong_results_are_found() {
         let found = on_threads(3, |world| {
             let cases = ["1:2:1-64:2:1@exchange/nbx".parse().unwrap()];
-            let mut rank = Exchanges::new(&world, &cases)?;
+            let mut rank = Exchanges::new(world, &cases)?;
             rank.prepare(&cases)?;
             let before = rank.message(0, 1, 2, 64).to_vec();
             rank.batch(&cases[0], 0, 0)?;

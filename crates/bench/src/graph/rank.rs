@@ -6,9 +6,11 @@ use std::io::{BufRead, stdin};
 
 use anyhow::{Context, bail};
 use treepie::Comm;
+use treepie::graph::bfs::{self, BfsOptions, BfsSearch};
 use treepie::graph::generate::Kronecker;
 use treepie::graph::pagerank::{PageRankOptions, pull::PullPageRank};
-use treepie::graph::{AmConfig, BuildOptions, CsrEdge, Graph, WeightedEdge, bfs, components::sampling, sssp};
+use treepie::graph::sssp::{DeltaStepping, SsspOptions};
+use treepie::graph::{BuildOptions, EdgeWeight, Graph};
 
 use super::serial::{self, SerialCsr};
 use crate::harness::rank::time_slowest;
@@ -51,13 +53,13 @@ impl GraphRank {
         Ok(std::process::ExitCode::SUCCESS)
     }
 
-    fn build<A: CsrEdge>(&self, world: &Comm) -> anyhow::Result<Graph<A>> {
+    fn build<W: EdgeWeight>(&self, world: &Comm) -> anyhow::Result<Graph<W>> {
         let options = BuildOptions { drop_self_loops: true, dedupe: true, ..BuildOptions::default() };
-        Ok(Graph::build(world, &Kronecker::new(self.scale, Kronecker::EDGE_FACTOR)?, &options)?)
+        Ok(Graph::build_weighted(world, &Kronecker::new(self.scale, Kronecker::EDGE_FACTOR)?, &options)?)
     }
 
     fn unweighted(&self, world: &Comm, kernel: &str) -> anyhow::Result<WorkerCommand> {
-        let graph = self.build::<u32>(world)?;
+        let graph = self.build::<()>(world)?;
         let options = PageRankOptions::default();
         if self.serial {
             let graph = SerialCsr::new(graph);
@@ -77,11 +79,9 @@ impl GraphRank {
                 }),
             };
         }
-        let config = AmConfig::default();
         match kernel {
             "bfs" => {
-                let mut search =
-                    bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(world, &graph, &config)?;
+                let mut search = BfsSearch::<(), u32>::new(&graph, &BfsOptions::default())?;
                 serve(world, |root| {
                     let labels = search.run(root)?;
                     Ok(labels.iter().filter(|label| label.level != bfs::UNREACHED).count() as u64)
@@ -89,11 +89,11 @@ impl GraphRank {
             }
             "cc" => serve(world, |_| {
                 let first = graph.layout().first_global_id(graph.layout().rank());
-                let components = sampling::run(world, &graph, &config)?;
-                Ok((first..).zip(components.labels).filter(|(vertex, label)| vertex == label).count() as u64)
+                let labels = graph.components()?.labels.into_local();
+                Ok((first..).zip(labels).filter(|(vertex, label)| vertex == label).count() as u64)
             }),
             _ => {
-                let mut pagerank = PullPageRank::new(world, &graph)?;
+                let mut pagerank = PullPageRank::new(&graph)?;
                 serve(world, |_| {
                     let iterations = pagerank.run(&options)?.iterations;
                     Ok(if world.rank() == 0 { iterations.into() } else { 0 })
@@ -103,8 +103,8 @@ impl GraphRank {
     }
 
     fn sssp(&self, world: &Comm) -> anyhow::Result<WorkerCommand> {
-        let graph = self.build::<WeightedEdge>(world)?;
-        let search = || sssp::DeltaStepping::<f32>::new(world, &graph, self.delta, &AmConfig::default());
+        let graph = self.build::<f32>(world)?;
+        let search = || DeltaStepping::new(&graph, &SsspOptions { delta: self.delta, ..SsspOptions::default() });
         if self.serial {
             let delta = search()?.delta();
             let graph = SerialCsr::new(graph);

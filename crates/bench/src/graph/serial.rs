@@ -5,17 +5,17 @@ pub(super) mod components;
 pub(super) mod pagerank;
 pub(super) mod sssp;
 
-use treepie::graph::{CsrEdge, Graph, WeightedEdge};
+use treepie::graph::{CsrEdge, EdgeWeight, Graph};
 
 /// CSR of a whole graph.
-pub(super) struct SerialCsr<A> {
+pub(super) struct SerialCsr<W = ()> {
     offsets: Vec<u64>,
-    arcs: Vec<A>,
+    arcs: Vec<CsrEdge<W>>,
 }
 
-impl<A: CsrEdge> SerialCsr<A> {
+impl<W: EdgeWeight> SerialCsr<W> {
     /// From a graph on one rank, where local indices are global ids.
-    pub(super) fn new(graph: Graph<A>) -> Self {
+    pub(super) fn new(graph: Graph<W>) -> Self {
         let csr = graph.out_edges();
         let mut offsets = vec![0];
         let mut arcs = Vec::with_capacity(csr.num_arcs() as usize);
@@ -31,7 +31,7 @@ impl<A: CsrEdge> SerialCsr<A> {
     }
 
     #[inline]
-    fn row(&self, vertex: usize) -> &[A] {
+    fn row(&self, vertex: usize) -> &[CsrEdge<W>] {
         &self.arcs[self.offsets[vertex] as usize..self.offsets[vertex + 1] as usize]
     }
 
@@ -40,6 +40,3 @@ impl<A: CsrEdge> SerialCsr<A> {
         self.offsets[vertex + 1] - self.offsets[vertex]
     }
 }
-
-/// CSR with weights.
-pub(super) type SerialWeightedCsr = SerialCsr<WeightedEdge>;

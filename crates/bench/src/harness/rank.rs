@@ -62,7 +62,7 @@ impl<T: Display + FromStr + PartialEq + Send + Sync> Text for T {}
 pub struct RankArguments {
     /// Launch a world of this number of threads instead of joining one.
     #[arg(long, value_name = "P")]
-    threads: Option<usize>,
+    threads: Option<u32>,
     /// Use this algorithm for its operation.
     #[arg(long, value_name = "ID")]
     algorithm: Option<String>,
@@ -74,11 +74,8 @@ impl RankArguments {
     pub(crate) fn run<B: Benchmark>(&self) -> anyhow::Result<ExitCode> {
         let cases: Vec<CaseOf<B>> = parse_cases(&self.cases)?;
         on_ranks(self.threads, |world| {
-            let world = match &self.algorithm {
-                Some(id) => world.with_algorithm(id)?,
-                None => world,
-            };
-            let measured = measure::<B>(&world, &cases)?;
+            let selected = self.algorithm.as_ref().map(|id| world.with_algorithm(id)).transpose()?;
+            let measured = measure::<B>(selected.as_ref().unwrap_or(world), &cases)?;
             if world.rank() == 0 { output::print(world.engine(), &self.cases, &measured) } else { Ok(()) }
         })?;
         Ok(ExitCode::SUCCESS)
@@ -229,10 +226,10 @@ mod tests {
             std::thread::sleep(LONG_CASE / 4);
             Ok(1.0)
         };
-        let times = on_threads(2, |comm| repeat(&comm, 9, 1, slow)).unwrap();
+        let times = on_threads(2, |comm| repeat(comm, 9, 1, slow)).unwrap();
         assert!((MIN_BATCHES..9).contains(&times[0].len()), "{times:?}");
         assert!(times[1].is_empty());
-        let quick = on_threads(3, |comm| repeat(&comm, 4, 1, || Ok(2.0))).unwrap();
+        let quick = on_threads(3, |comm| repeat(comm, 4, 1, || Ok(2.0))).unwrap();
         assert_eq!(quick[0].len(), 4);
     }
 

@@ -5,9 +5,9 @@ use super::output;
 use super::rank::{Benchmark, CaseOf, measure, parse_cases};
 
 /// Measures these cases on threads. Every batch must have taken time on rank 0, whose output is returned.
-pub(crate) fn measured<B: Benchmark>(ranks: usize, texts: &[String]) -> String {
+pub(crate) fn measured<B: Benchmark>(ranks: u32, texts: &[String]) -> String {
     let cases: Vec<CaseOf<B>> = parse_cases(texts).unwrap();
-    let all = on_threads(ranks, |world| measure::<B>(&world, &cases)).unwrap();
+    let all = on_threads(ranks, |world| measure::<B>(world, &cases)).unwrap();
     assert_eq!(all[0].times.len(), cases.len());
     for (case, times) in cases.iter().zip(&all[0].times) {
         assert_eq!(times.len(), case.batches, "{case}");

@@ -39,8 +39,8 @@ impl EmulatedDoubling {
     /// The cost on a rank, and that of `then` on the table.
     pub(super) fn run(self, then: impl Fn(Vec<SplitEntry>) -> Vec<SplitEntry> + Sync) -> anyhow::Result<[Cost; 2]> {
         let ends = on_threads(2, |comm| match comm.rank() {
-            0 => self.run_measured(&comm, &then),
-            _ => self.emulate_partners(&comm).map(|()| Default::default()),
+            0 => self.run_measured(comm, &then),
+            _ => self.emulate_partners(comm).map(|()| Default::default()),
         })?;
         Ok(ends[0])
     }

@@ -40,7 +40,7 @@ struct LookupTimes {
 
 /// Measures on threads of this machine.
 pub(super) fn run(records: &mut Records) -> anyhow::Result<()> {
-    let all = on_threads(RANKS as usize, |world| measure(&world))?;
+    let all = on_threads(RANKS, measure)?;
     let first = all[0];
     let sum = |of: fn(&LookupTimes) -> (u64, u64)| {
         all.iter().map(of).fold((0, 0), |(hits, misses), (more, others)| (hits + more, misses + others))

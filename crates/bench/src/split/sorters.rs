@@ -30,7 +30,7 @@ pub(super) struct SortCost {
 /// Sorts `entries` entries on `sorters` ranks.
 pub(super) fn sort(entries: u32, sorters: u32, seed: u64, model: &HockneyModel) -> anyhow::Result<SortCost> {
     let turn = Mutex::new(());
-    let ranks = on_threads(sorters as usize, |comm| sort_on_rank(&comm, entries, seed, &turn))?;
+    let ranks = on_threads(sorters, |comm| sort_on_rank(comm, entries, seed, &turn))?;
     let mut phases = [Cost::default(); 3];
     for (costs, _) in &ranks {
         phases.iter_mut().zip(costs).for_each(|(phase, cost)| *phase += *cost);

@@ -2,11 +2,12 @@
 
 use clap::builder::PossibleValue;
 use treepie::Comm;
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsSearch};
+use treepie::graph::components::{ComponentMethod, ComponentOptions};
 use treepie::graph::generate::{ErdosRenyi, Kronecker};
 use treepie::graph::pagerank::{PageRankOptions, push::PushPageRank};
-use treepie::graph::{
-    AmConfig, AmTraffic, BuildOptions, CsrEdge, EdgeSource, Graph, Result, WeightedEdge, bfs, components, sssp,
-};
+use treepie::graph::sssp::{DeltaStepping, SsspOptions};
+use treepie::graph::{AmConfig, AmTraffic, BuildOptions, EdgeSource, EdgeWeight, Graph, Result};
 
 use crate::harness::rank::time_slowest;
 
@@ -85,34 +86,33 @@ impl Kernel {
         match self {
             Self::Bfs => {
                 let kronecker = kronecker()?;
-                let graph = build::<u32>(world, &kronecker)?;
+                let graph = build::<()>(world, &kronecker)?;
                 let root = root(world, &graph, kronecker)?;
                 let run = |config: AmConfig| {
-                    let mut search = bfs::active_messages::AmBfs::<u32, u32>::new(world, &graph, &config)?;
+                    let method = Some(BfsMethod::ActiveMessages);
+                    let options = BfsOptions { method, config, ..BfsOptions::default() };
+                    let mut search = BfsSearch::<(), u32>::new(&graph, &options)?;
                     time(world, || search.run(root).map(drop))?.with_traffic(world, search.traffic())
                 };
                 configs.map(run).collect()
             }
             Self::Sssp => {
                 let kronecker = kronecker()?;
-                let graph = build::<WeightedEdge>(world, &kronecker)?;
+                let graph = build::<f32>(world, &kronecker)?;
                 let root = root(world, &graph, kronecker)?;
                 let run = |config: AmConfig| {
-                    let mut search = sssp::DeltaStepping::<f32>::new(world, &graph, None, &config)?;
+                    let mut search = DeltaStepping::new(&graph, &SsspOptions { delta: None, config })?;
                     time(world, || search.run(root).map(drop))?.with_traffic(world, search.traffic())
                 };
                 configs.map(run).collect()
             }
             Self::Hooking | Self::SearchAndHooking => {
-                let graph = build::<u32>(world, &ErdosRenyi::with_degree(all, 2.0)?)?;
+                let graph = build::<()>(world, &ErdosRenyi::with_degree(all, 2.0)?)?;
+                let method = if self == Self::Hooking { ComponentMethod::Hooking } else { ComponentMethod::Search };
                 let run = |config: AmConfig| {
-                    let mut traffic = AmTraffic::default();
+                    let (options, mut traffic) = (ComponentOptions { method, config }, AmTraffic::default());
                     let ran = time(world, || {
-                        let components = match self {
-                            Self::Hooking => components::hooking::run(world, &graph, &config)?,
-                            _ => components::search::run(world, &graph, &config)?,
-                        };
-                        traffic = components.traffic;
+                        traffic = graph.components_with(&options)?.traffic;
                         Ok(())
                     })?;
                     ran.with_traffic(world, traffic)
@@ -120,11 +120,11 @@ impl Kernel {
                 configs.map(run).collect()
             }
             Self::Pagerank => {
-                let graph = build::<u32>(world, &kronecker()?)?;
+                let graph = build::<()>(world, &kronecker()?)?;
                 let options =
                     PageRankOptions { tolerance: 0.0, max_iterations: ITERATIONS, ..PageRankOptions::default() };
                 let run = |config: AmConfig| {
-                    let mut pagerank = PushPageRank::new(world, &graph, &config)?;
+                    let mut pagerank = PushPageRank::new(&graph, &config)?;
                     let ran =
                         time(world, || pagerank.run(&options).map(drop))?.with_traffic(world, pagerank.traffic())?;
                     Ok(KernelResult { seconds: ran.seconds / f64::from(ITERATIONS), ..ran })
@@ -148,12 +148,12 @@ fn time(world: &Comm, run: impl FnOnce() -> Result<()>) -> Result<Elapsed> {
     Ok(Elapsed(time_slowest(world, run)?.1))
 }
 
-fn build<A: CsrEdge>(world: &Comm, edges: &dyn EdgeSource) -> Result<Graph<A>> {
-    Graph::build(world, edges, &BuildOptions { drop_self_loops: true, ..BuildOptions::default() })
+fn build<W: EdgeWeight>(world: &Comm, edges: &dyn EdgeSource) -> Result<Graph<W>> {
+    Graph::build_weighted(world, edges, &BuildOptions { drop_self_loops: true, ..BuildOptions::default() })
 }
 
 /// The first sampled vertex with an edge.
-fn root<A: CsrEdge>(world: &Comm, graph: &Graph<A>, kronecker: Kronecker) -> Result<u64> {
+fn root<W: EdgeWeight>(world: &Comm, graph: &Graph<W>, kronecker: Kronecker) -> Result<u64> {
     for drawing in 0..1000 {
         let root = kronecker.search_key_candidate(drawing);
         if world.any(graph.local_index(root).is_some_and(|local| graph.out_edges().degree(local) > 0))? {

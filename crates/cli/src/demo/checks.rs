@@ -1,7 +1,7 @@
 //! Point-to-point, one-sided and collective operations of the demo; the receivers check the data.
 
 use anyhow::{Context, ensure};
-use treepie::{ANY_SOURCE, ANY_TAG, Comm, Max, Sum, wait_all};
+use treepie::{ANY_SOURCE, ANY_TAG, Comm, Max, SparseExchange, Sum, wait_all};
 
 type Check = fn(&Comm) -> anyhow::Result<()>;
 
@@ -12,6 +12,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("shared counter", counter),
     ("barriers", barrier),
     ("collectives", collectives),
+    ("objects", objects),
 ];
 
 /// The checks of [`run`], for the report.
@@ -140,5 +141,17 @@ fn barrier(world: &Comm) -> anyhow::Result<()> {
         ensure!(count >= round * world.size() as u64, "left a barrier that only {count} have entered");
     }
     arrived.free()?;
+    Ok(())
+}
+
+/// The short forms: one value, objects of any type, items that go to their owners.
+fn objects(comm: &Comm) -> anyhow::Result<()> {
+    let (rank, size) = (comm.rank(), comm.size());
+    ensure!(comm.allreduce_one(rank, Max)? == size - 1, "the largest rank");
+    let name = |rank: usize| format!("{rank}").repeat(rank + 1);
+    let names: Vec<String> = comm.allgather_objects(&name(rank))?;
+    ensure!(names == (0..size).map(name).collect::<Vec<_>>(), "texts of all ranks: {names:?}");
+    let got = comm.exchange_by_owner(0..2 * size, |item| item % size)?;
+    ensure!(got == [rank, rank + size].repeat(size), "items of this rank: {got:?}");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use treepie::Comm;
 use treepie::graph::generate::Kronecker;
-use treepie::graph::{AmConfig, BuildOptions, Graph, bfs, components};
+use treepie::graph::{AmConfig, BuildOptions, Graph};
 
 pub(super) struct GraphResult {
     pub(super) vertices: u64,
@@ -20,16 +20,14 @@ const LEVELS: [u64; 5] = [1, 33, 1940, 1361, 16];
 pub(super) fn run(world: &Comm) -> anyhow::Result<GraphResult> {
     let config = AmConfig::default();
     let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
-    let graph = Graph::<u32>::build(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
-    let root = graph.find_vertex(world, ROOT)?;
-    let mut search = bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(world, &graph, &config)?;
-    let labels = search.run(root)?;
-    bfs::verify(world, &graph, root, labels, &config)?;
-    let summary = bfs::summarize(world, &graph, labels)?;
+    let graph = Graph::build(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
+    let bfs = graph.bfs(ROOT)?;
+    bfs.verify(&config)?;
+    let summary = bfs.summary()?;
     ensure!(summary.level_sizes == LEVELS, "levels of {:?} vertices instead of {LEVELS:?}", summary.level_sizes);
-    let labels = components::sampling::run(world, &graph, &config)?.labels;
-    components::verify(world, &graph, &labels, &config)?;
-    let components = components::summarize(world, &graph, &labels)?;
+    let components = graph.components()?;
+    components.verify(&config)?;
+    let components = components.summary()?;
     ensure!(
         components.largest == summary.reached,
         "a component of {} vertices, of which {} are reached",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure};
 use treepie::Comm;
 use treepie::graph::{
-    BuildOptions, CsrEdge, Distribution, EdgeFiles, EdgeSource, Generator, GhostPolicy, Graph, InputFormat,
-    Orientation, WeightKind, WeightedEdge,
+    BuildOptions, Distribution, EdgeFiles, EdgeSource, EdgeWeight, Generator, GhostPolicy, Graph, InputFormat,
+    Orientation, WeightKind,
 };
 
 /// Graph input.
@@ -155,7 +155,6 @@ impl Input {
             partition_file: self.partition.clone(),
             ghost_policy: if self.ghosts { GhostPolicy::Ghosts } else { GhostPolicy::Auto },
             store_in_edges: in_edges,
-            integer_weights: source.edges.weights() == WeightKind::Integer,
             hub_degree: self.split,
         };
         let is_directed = match source.edges.orientation() {
@@ -172,16 +171,16 @@ impl Input {
     }
 
     /// Builds the graph. Collective.
-    pub(super) fn build<A: CsrEdge>(
+    pub(super) fn build<W: EdgeWeight>(
         &self,
         world: &Comm,
         source: &Source,
         (options, words): &(BuildOptions, String),
-    ) -> anyhow::Result<(Graph<A>, GraphFacts)> {
+    ) -> anyhow::Result<(Graph<W>, GraphFacts)> {
         let start = world.now();
-        let graph = Graph::build(world, &*source.edges, options)?;
+        let graph = Graph::build_weighted(world, &*source.edges, options)?;
         let build_seconds = (world.now() - start).as_secs_f64();
-        let saved = self.save.as_ref().map(|file| self.save(world, source, options, &graph, file)).transpose()?;
+        let saved = self.save.as_ref().map(|file| save(source, options, &graph, file)).transpose()?;
         let memory = graph.memory_usage();
         let distribution = match &self.partition {
             Some(file) => format!("partition {}", file.display()),
@@ -206,27 +205,23 @@ impl Input {
         };
         Ok((graph, facts))
     }
+}
 
-    /// Saves a graph. If the source has weights that the algorithm does not need, or vertices are split, it is built
-    /// again with weights and unsplit. Collective.
-    fn save<A: CsrEdge>(
-        &self,
-        world: &Comm,
-        source: &Source,
-        options: &BuildOptions,
-        graph: &Graph<A>,
-        file: &Path,
-    ) -> anyhow::Result<(String, f64)> {
-        let start = world.now();
-        let weights = source.edges.weights();
-        let unsplit = BuildOptions { hub_degree: None, store_in_edges: false, ..options.clone() };
-        if weights != WeightKind::None && !A::WEIGHTED {
-            Graph::<WeightedEdge>::build(world, &*source.edges, &unsplit)?.save(world, file, weights)?;
-        } else if !graph.hubs().is_empty() {
-            Graph::<A>::build(world, &*source.edges, &unsplit)?.save(world, file, weights)?;
-        } else {
-            graph.save(world, file, weights)?;
-        }
-        Ok((file.display().to_string(), (world.now() - start).as_secs_f64()))
+/// Saves a graph. If it does not have the weights of the source, or vertices are split, it is built again. Collective.
+fn save<W: EdgeWeight>(
+    source: &Source,
+    options: &BuildOptions,
+    graph: &Graph<W>,
+    file: &Path,
+) -> anyhow::Result<(String, f64)> {
+    let (world, weights) = (graph.comm(), source.edges.weights());
+    let start = world.now();
+    let unsplit = BuildOptions { hub_degree: None, store_in_edges: false, ..options.clone() };
+    match weights {
+        _ if weights == W::KIND && graph.hubs().is_empty() => graph.save(file)?,
+        WeightKind::None => Graph::build(world, &*source.edges, &unsplit)?.save(file)?,
+        WeightKind::Integer => Graph::<u32>::build_weighted(world, &*source.edges, &unsplit)?.save(file)?,
+        WeightKind::Real => Graph::<f32>::build_weighted(world, &*source.edges, &unsplit)?.save(file)?,
     }
+    Ok((file.display().to_string(), (world.now() - start).as_secs_f64()))
 }

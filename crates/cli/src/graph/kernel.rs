@@ -4,12 +4,14 @@ use std::cell::Cell;
 
 use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
-use treepie::graph::bfs::{self, Label};
-use treepie::graph::components::{self, hooking, sampling, search};
-use treepie::graph::pagerank::{self, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch, UNREACHED};
+use treepie::graph::components::{self, ComponentLabels, ComponentOptions};
+use treepie::graph::pagerank::{PageRankMethod, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::scc::SccSearch;
+use treepie::graph::sssp::{DeltaStepping, SsspOptions, SsspResult};
 use treepie::graph::{
-    AmConfig, AmTraffic, Column, CsrEdge, Graph, Result, Values, VertexId, Weight, WeightKind, WeightedEdge, reach,
-    scc, sssp, top_k,
+    AmConfig, AmTraffic, BuildOptions, Column, EdgeWeight, Graph, PropertyMap, Result, Values, VertexId, Weight,
+    WeightKind, reach,
 };
 use treepie::{Comm, Max};
 use treepie_base::memory;
@@ -45,7 +47,7 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
     let task = KernelTask { options, world, am_config: options.am_config()?, source, memory_before, peak_memory };
     let weighted = options.kernel == Kernel::Sssp || options.kernel == Kernel::Bc && options.weighted;
     let in_edges = match options.kernel {
-        Kernel::Bfs => options.method() == Some(Method::Direction),
+        Kernel::Bfs => options.method() == Some(Method::Bfs(BfsMethod::DirectionOptimizing)),
         Kernel::Pagerank | Kernel::Scc | Kernel::Bc => true,
         Kernel::Sssp | Kernel::Cc | Kernel::Reach => false,
     };
@@ -54,34 +56,24 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
     if options.kernel == Kernel::Cc && !build.0.makes_symmetric(task.source.edges.orientation()) {
         return Err(components::directed_graph_error().into());
     }
-    let (outcome, facts, vertex_ids) = if weighted {
-        let (graph, facts) = options.input.build::<WeightedEdge>(world, &task.source, &build)?;
-        let is_integer = task.source.edges.weights() == WeightKind::Integer;
-        let outcome = match (options.kernel, is_integer) {
-            (Kernel::Bc, true) => {
-                task.betweenness(&graph, || WeightedMetric::<u32>::new(world, &graph, options.delta, &task.am_config))?
-            }
-            (Kernel::Bc, false) => {
-                task.betweenness(&graph, || WeightedMetric::<f32>::new(world, &graph, options.delta, &task.am_config))?
-            }
-            (_, true) => task.sssp::<u32>(&graph)?,
-            (_, false) => task.sssp::<f32>(&graph)?,
-        };
-        (outcome, facts, vertex_ids(&graph)?)
-    } else {
-        let (graph, facts): (_, GraphFacts) = options.input.build::<u32>(world, &task.source, &build)?;
+    let (outcome, facts, vertex_ids) = if !weighted {
+        let (graph, facts) = options.input.build::<()>(world, &task.source, &build)?;
         let outcome = match options.kernel {
             Kernel::Bfs if graph.num_vertices() < u64::from(u32::MAX) => task.bfs::<u32>(&graph)?,
             Kernel::Bfs => task.bfs::<u64>(&graph)?,
             Kernel::Cc => task.components(&graph)?,
             Kernel::Pagerank => task.pagerank(&graph)?,
             Kernel::Scc => task.strong_components(&graph)?,
-            Kernel::Bc => task.betweenness(&graph, || HopMetric::new(world, &graph, &task.am_config))?,
+            Kernel::Bc => task.betweenness(&graph, || HopMetric::new(&graph, &task.am_config))?,
             Kernel::Reach | Kernel::Sssp => task.reach(&graph)?,
         };
         (outcome, facts, vertex_ids(&graph)?)
+    } else if task.source.edges.weights() == WeightKind::Integer {
+        task.weighted::<u32>(&build)?
+    } else {
+        task.weighted::<f32>(&build)?
     };
-    let method = options.method().map_or_else(String::new, |method| format!("{method:?}").to_lowercase());
+    let method = options.method().map_or_else(String::new, |method| method.name().to_owned());
     let KernelOutcome { runs, verified, traffic, column } = outcome;
     let traffic = traffic.allreduce(world)?;
     let peak_bytes = world.allreduce(&[task.peak_memory.get()], Max)?[0];
@@ -99,42 +91,41 @@ pub(super) fn run_kernel(options: &GraphCommand, world: &Comm, source: Source) -
     })
 }
 
-fn vertex_ids<A: CsrEdge>(graph: &Graph<A>) -> treepie::Result<Vec<u64>> {
-    memory::collected((0..graph.num_local()).map(|local| graph.layout().external_id(local)), "the vertex ids")
+fn vertex_ids<W: EdgeWeight>(graph: &Graph<W>) -> treepie::Result<Vec<u64>> {
+    memory::collected(graph.local_vertices().map(|local| graph.external_id(local)), "the vertex ids")
+}
+
+/// The highest scores. Collective.
+fn top_scores<W: EdgeWeight>(scores: &PropertyMap<'_, f64, W>) -> Result<Vec<Value>> {
+    Ok(scores.top_k(10)?.into_iter().map(|(id, score)| json!([id, score])).collect())
 }
 
 /// Fails early if there is no memory for the results: isolated vertices may exist only as a count. The memory is freed
 /// at once.
-fn check_result_memory<A: CsrEdge>(graph: &Graph<A>) -> treepie::Result<()> {
+fn check_result_memory<W: EdgeWeight>(graph: &Graph<W>) -> treepie::Result<()> {
     memory::with_capacity::<[u64; 3]>(graph.num_local(), "the result of each vertex").map(drop)
 }
 
-/// A variant of breadth-first search.
-enum BfsVariant<'g, I: VertexId> {
-    Direction(bfs::direction_optimizing::DirectionOptimizingBfs<'g, u32, I>),
-    Messages(bfs::active_messages::AmBfs<'g, u32, I>),
-    Exchange(bfs::sparse_exchange::SparseExchangeBfs<'g, u32, I>),
-}
-
-impl<I: VertexId> BfsVariant<'_, I> {
-    fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
-        match self {
-            Self::Direction(search) => search.run(root),
-            Self::Messages(search) => search.run(root),
-            Self::Exchange(search) => search.run(root),
-        }
-    }
-
-    fn traffic(&self) -> AmTraffic {
-        match self {
-            Self::Direction(search) => search.traffic(),
-            Self::Messages(search) => search.traffic(),
-            Self::Exchange(_) => AmTraffic::default(),
-        }
-    }
-}
-
 impl KernelTask<'_> {
+    /// Builds a graph with weights and runs an algorithm that uses them. Collective.
+    fn weighted<W: Weight>(
+        &self,
+        build: &(BuildOptions, String),
+    ) -> anyhow::Result<(KernelOutcome, GraphFacts, Vec<u64>)> {
+        let (graph, facts) = self.options.input.build::<W>(self.world, &self.source, build)?;
+        let outcome = if self.options.kernel == Kernel::Bc {
+            self.betweenness(&graph, || WeightedMetric::new(&graph, &self.sssp_options()))?
+        } else {
+            self.sssp(&graph)?
+        };
+        let vertex_ids = vertex_ids(&graph)?;
+        Ok((outcome, facts, vertex_ids))
+    }
+
+    fn sssp_options(&self) -> SsspOptions {
+        SsspOptions { delta: self.options.delta, config: self.am_config.clone() }
+    }
+
     /// Runs something and returns the time of the slowest rank.
     fn time<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
         self.world.barrier()?;
@@ -163,56 +154,54 @@ impl KernelTask<'_> {
     }
 
     /// The roots, by global id.
-    fn roots<A: CsrEdge>(&self, graph: &Graph<A>) -> anyhow::Result<Vec<u64>> {
+    fn roots<W: EdgeWeight>(&self, graph: &Graph<W>) -> anyhow::Result<Vec<u64>> {
         let count = self.options.roots.unwrap_or(if self.options.graph500 { GRAPH500_ROOTS } else { 1 });
-        roots(self.world, graph, &self.source, &self.options.root, count)
+        roots(graph, &self.source, &self.options.root, count)
     }
 
     /// The external id of a vertex. Collective.
-    fn vertex_id<A: CsrEdge>(&self, graph: &Graph<A>, vertex: u64) -> Result<u64> {
-        let id = graph.local_index(vertex).map_or(0, |local| graph.layout().external_id(local));
-        Ok(self.world.allreduce(&[id], Max)?[0])
+    fn vertex_id<W: EdgeWeight>(&self, graph: &Graph<W>, vertex: u64) -> Result<u64> {
+        let id = graph.local_index(vertex).map_or(0, |local| graph.external_id(local));
+        Ok(self.world.allreduce_one(id, Max)?)
     }
 
     fn bfs<I: VertexId>(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
+        let config = self.am_config.clone();
         let (mut runs, mut verified, mut levels) = (Vec::new(), Vec::new(), Vec::new());
-        let mut search: BfsVariant<I> = match self.options.method() {
-            Some(Method::Messages) => BfsVariant::Messages(bfs::active_messages::AmBfs::new(world, graph, config)?),
-            Some(Method::Exchange) => BfsVariant::Exchange(bfs::sparse_exchange::SparseExchangeBfs::new(world, graph)),
-            _ => BfsVariant::Direction(bfs::direction_optimizing::DirectionOptimizingBfs::new(world, graph, config)?),
-        };
+        let method = if let Some(Method::Bfs(method)) = self.options.method() { Some(method) } else { None };
+        let mut search = BfsSearch::<(), I>::new(graph, &BfsOptions { method, config, ..BfsOptions::default() })?;
         for root in self.roots(graph)? {
             let (labels, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
-            self.verify(&mut verified, || bfs::verify(world, graph, root, labels, config))?;
-            let summary = bfs::summarize(world, graph, labels)?;
-            levels = labels.iter().map(|label| label.level).collect();
+            let result = BfsResult::new(graph, root, labels)?;
+            self.verify(&mut verified, || result.verify(&self.am_config))?;
+            let summary = result.summary()?;
+            levels = result.levels.into_local();
             let result = json!({"reached": summary.reached, "level_sizes": summary.level_sizes});
             let edges = self.edges(graph, summary.num_arcs);
             runs.push(KernelRun { root: Some(self.vertex_id(graph, root)?), seconds, edges, result });
         }
         // Unreached vertices have level -1.
-        let levels = levels.into_iter().map(|level| if level == bfs::UNREACHED { -1 } else { i64::from(level) });
+        let levels = levels.into_iter().map(|level| if level == UNREACHED { -1 } else { i64::from(level) });
         let column = Column { name: "level".to_owned(), values: Values::I64(levels.collect()) };
         Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
     }
 
     /// The number of edges for a number of arcs.
-    fn edges<A: CsrEdge>(&self, graph: &Graph<A>, arcs: u64) -> u64 {
+    fn edges<W: EdgeWeight>(&self, graph: &Graph<W>, arcs: u64) -> u64 {
         if graph.is_symmetric() { arcs / 2 } else { arcs }
     }
 
-    fn sssp<W: Weight>(&self, graph: &Graph<WeightedEdge>) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
+    fn sssp<W: Weight>(&self, graph: &Graph<W>) -> anyhow::Result<KernelOutcome> {
         let (mut runs, mut verified, mut distances) = (Vec::new(), Vec::new(), Vec::new());
-        let mut search = sssp::DeltaStepping::<W>::new(world, graph, self.options.delta, config)?;
+        let mut search = DeltaStepping::new(graph, &self.sssp_options())?;
         for root in self.roots(graph)? {
             let (buckets, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
-            distances = search.distances();
-            self.verify(&mut verified, || sssp::verify(world, graph, root, &distances, config))?;
-            let summary = sssp::summarize(world, graph, &distances)?;
+            let found = SsspResult::new(root, search.distances()?);
+            self.verify(&mut verified, || found.verify(&self.am_config))?;
+            let summary = found.summary()?;
+            distances = found.distances.into_local();
             let result = json!({
                 "reached": summary.reached, "max": summary.max_distance, "sum": summary.sum_distances,
                 "delta": search.delta(), "buckets": buckets,
@@ -227,103 +216,86 @@ impl KernelTask<'_> {
     }
 
     fn reach(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
-        let mut search = reach::Reachability::new(world, graph, config)?;
+        let mut search = reach::Reachability::new(graph, &self.am_config)?;
         let roots = self.roots(graph)?;
         let (visited, seconds) = self.measure(|| Ok(search.run(&roots)?.clone()))?;
         let mut verified = Vec::new();
-        self.verify(&mut verified, || reach::verify(world, graph, &roots, &visited, config))?;
-        let (reached, arcs) = reach::count_reached(world, graph, &visited)?;
+        self.verify(&mut verified, || reach::verify(graph, &roots, &visited, &self.am_config))?;
+        let (reached, arcs) = reach::count_reached(graph, &visited)?;
         let root = roots.first().map(|root| self.vertex_id(graph, *root)).transpose()?;
         let run = KernelRun { root, seconds, edges: self.edges(graph, arcs), result: json!({"reached": reached}) };
         check_result_memory(graph)?;
-        let reached = (0..graph.num_local()).map(|local| u32::from(visited.contains(local))).collect();
+        let reached = graph.local_vertices().map(|local| u32::from(visited.contains(local))).collect();
         let column = Column { name: "reached".to_owned(), values: Values::U32(reached) };
         Ok(KernelOutcome { runs: vec![run], verified, traffic: search.traffic(), column })
     }
 
-    /// The labels as external ids, if they are written to a file. Collective.
-    fn label_ids(&self, graph: &Graph, labels: &[u64]) -> Result<Vec<u64>> {
-        if self.options.output.is_none() {
-            return Ok(Vec::new());
-        }
-        components::external_labels(self.world, graph, labels, &self.am_config)
+    fn components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let method = if let Some(Method::Components(method)) = self.options.method() { method } else { <_>::default() };
+        let options = ComponentOptions { method, config: self.am_config.clone() };
+        let (components, seconds) = self.measure(|| graph.components_with(&options))?;
+        self.component_outcome(&components, seconds)
     }
 
-    fn components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
-        let (components, seconds) = self.measure(|| match self.options.method() {
-            Some(Method::Hooking) => hooking::run(world, graph, config),
-            Some(Method::Search) => search::run(world, graph, config),
-            _ => sampling::run(world, graph, config),
-        })?;
+    fn strong_components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
+        let mut search = SccSearch::new(graph, &self.am_config)?;
+        let (_, seconds) = self.measure(|| search.run())?;
+        self.component_outcome(&search.into_components()?, seconds)
+    }
+
+    fn component_outcome(&self, components: &ComponentLabels<'_>, seconds: f64) -> anyhow::Result<KernelOutcome> {
         let mut verified = Vec::new();
-        self.verify(&mut verified, || components::verify(world, graph, &components.labels, config))?;
-        let summary = components::summarize(world, graph, &components.labels)?;
+        self.verify(&mut verified, || components.verify(&self.am_config))?;
+        let summary = components.summary()?;
         let result = json!({"components": summary.components, "largest": summary.largest});
-        let labels = self.label_ids(graph, &components.labels)?;
+        // External ids, if they are written to a file.
+        let labels = match self.options.output {
+            Some(_) => components.external_labels(&self.am_config)?.into_local(),
+            None => Vec::new(),
+        };
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
         let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
         Ok(KernelOutcome { runs, verified, traffic: components.traffic, column })
     }
 
-    fn strong_components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
-        let mut search = scc::SccSearch::new(world, graph, config)?;
-        let (_, seconds) = self.measure(|| search.run())?;
-        let mut verified = Vec::new();
-        self.verify(&mut verified, || scc::verify(world, graph, search.labels(), config))?;
-        let summary = components::summarize(world, graph, search.labels())?;
-        let result = json!({"components": summary.components, "largest": summary.largest});
-        let labels = self.label_ids(graph, search.labels())?;
-        let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
-        let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
-        Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
-    }
-
     /// Betweenness from all vertices, unless roots are given.
     fn betweenness<'g, M: PathMetric<'g>>(
         &self,
-        graph: &Graph<M::Edge>,
+        graph: &Graph<M::Weight>,
         metric: impl Fn() -> Result<M>,
     ) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
+        let config = &self.am_config;
         let is_all = self.options.root.is_empty() && self.options.roots.is_none();
         let chosen = if is_all { Vec::new() } else { self.roots(graph)? };
         let all = if is_all { 0..graph.num_vertices() } else { 0..0 };
         let sources = all.chain(chosen);
-        let mut search = Betweenness::new(world, metric()?, config)?;
+        let mut search = Betweenness::new(metric()?, config)?;
         let ((), seconds) = self.measure(|| sources.clone().try_for_each(|source| search.run(source).map(|_| ())))?;
         check_result_memory(graph)?;
-        let scores = search.scores();
+        let scores = search.scores()?;
         let mut verified = Vec::new();
-        self.verify(&mut verified, || betweenness::verify(world, &mut metric()?, sources.clone(), &scores, config))?;
-        let top = top_k(world, graph, &scores, 10)?;
-        let top: Vec<Value> = top.into_iter().map(|(id, score)| json!([id, score])).collect();
-        let result = json!({"sources": sources.count(), "top": top});
-        let column = Column { name: "betweenness".to_owned(), values: Values::F64(scores) };
+        self.verify(&mut verified, || betweenness::verify(&mut metric()?, sources.clone(), &scores, config))?;
+        let result = json!({"sources": sources.count(), "top": top_scores(&scores)?});
+        let column = Column { name: "betweenness".to_owned(), values: Values::F64(scores.into_local()) };
         let runs = vec![KernelRun { root: None, seconds, edges: 0, result }];
         Ok(KernelOutcome { runs, verified, traffic: search.traffic(), column })
     }
 
     fn pagerank(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let (world, config) = (self.world, &self.am_config);
         let options = self.options.pagerank_options();
-        let (ranking, seconds, traffic) = if self.options.method() == Some(Method::Push) {
-            let mut pagerank = PushPageRank::new(world, graph, config)?;
+        let (ranking, seconds, traffic) = if self.options.method() == Some(Method::PageRank(PageRankMethod::Push)) {
+            let mut pagerank = PushPageRank::new(graph, &self.am_config)?;
             let (ranking, seconds) = self.measure(|| pagerank.run(&options))?;
             (ranking, seconds, pagerank.traffic())
         } else {
-            let mut pagerank = PullPageRank::new(world, graph)?;
+            let mut pagerank = PullPageRank::new(graph)?;
             let (ranking, seconds) = self.measure(|| pagerank.run(&options))?;
             (ranking, seconds, AmTraffic::default())
         };
         let mut verified = Vec::new();
-        self.verify(&mut verified, || pagerank::verify(world, graph, &ranking, &options))?;
-        let top = top_k(world, graph, &ranking.scores, 10)?;
-        let top: Vec<Value> = top.into_iter().map(|(id, score)| json!([id, score])).collect();
-        let result = json!({"iterations": ranking.iterations, "top": top});
-        let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores) };
+        self.verify(&mut verified, || ranking.verify(&options))?;
+        let result = json!({"iterations": ranking.iterations, "top": top_scores(&ranking.scores)?});
+        let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores.into_local()) };
         Ok(KernelOutcome { runs: vec![KernelRun { root: None, seconds, edges: 0, result }], verified, traffic, column })
     }
 }

@@ -3,21 +3,20 @@
 use std::collections::HashSet;
 
 use anyhow::ensure;
-use treepie::graph::{CsrEdge, Graph};
-use treepie::{Comm, Max, Sum};
+use treepie::graph::{EdgeWeight, Graph};
+use treepie::{Max, Sum};
 
 use super::input::Source;
 
 /// The global ids of the roots: those `requested`, or `count` random ones. Collective.
-pub(super) fn roots<A: CsrEdge>(
-    world: &Comm,
-    graph: &Graph<A>,
+pub(super) fn roots<W: EdgeWeight>(
+    graph: &Graph<W>,
     source: &Source,
     requested: &[u64],
     count: u32,
 ) -> anyhow::Result<Vec<u64>> {
     if !requested.is_empty() {
-        return Ok(requested.iter().map(|id| graph.find_vertex(world, *id)).collect::<Result<_, _>>()?);
+        return Ok(requested.iter().map(|id| graph.find_vertex(*id)).collect::<Result<_, _>>()?);
     }
     let (vertices, count) = (graph.num_vertices(), count as usize);
     ensure!(vertices > 0, "the graph has no vertices");
@@ -28,11 +27,11 @@ pub(super) fn roots<A: CsrEdge>(
     for first in (0..tries).step_by(batch as usize) {
         let drawn: Vec<u64> =
             (first..(first + batch).min(tries)).map(|drawing| draw_root(graph, source, drawing)).collect();
-        let drawn = internal_ids(world, graph, drawn)?;
+        let drawn = internal_ids(graph, drawn)?;
         let degree =
             |vertex: &u64| graph.local_index(*vertex).map_or(0, |local| graph.degree_without_self_loops(local));
         let degrees: Vec<u64> = drawn.iter().map(degree).collect();
-        let degrees = world.allreduce(&degrees, Sum)?;
+        let degrees = graph.comm().allreduce(&degrees, Sum)?;
         for (vertex, degree) in drawn.into_iter().zip(degrees) {
             if degree > 0 && roots.len() < count && seen.insert(vertex) {
                 roots.push(vertex);
@@ -46,7 +45,7 @@ pub(super) fn roots<A: CsrEdge>(
     Ok(roots)
 }
 
-fn draw_root<A: CsrEdge>(graph: &Graph<A>, source: &Source, drawing: u64) -> u64 {
+fn draw_root<W: EdgeWeight>(graph: &Graph<W>, source: &Source, drawing: u64) -> u64 {
     match &source.kronecker {
         Some(kronecker) => kronecker.search_key_candidate(drawing),
         None => {
@@ -60,8 +59,8 @@ fn draw_root<A: CsrEdge>(graph: &Graph<A>, source: &Source, drawing: u64) -> u64
 
 /// The global ids of vertices with these external ids. An id that no vertex has is itself used as a global id.
 /// Collective.
-fn internal_ids<A: CsrEdge>(world: &Comm, graph: &Graph<A>, ids: Vec<u64>) -> anyhow::Result<Vec<u64>> {
+fn internal_ids<W: EdgeWeight>(graph: &Graph<W>, ids: Vec<u64>) -> anyhow::Result<Vec<u64>> {
     let local: Vec<u64> = ids.iter().map(|id| graph.layout().global_id(*id).map_or(0, |vertex| vertex + 1)).collect();
-    let found = if graph.layout().has_contiguous_ids() { local } else { world.allreduce(&local, Max)? };
+    let found = if graph.layout().has_contiguous_ids() { local } else { graph.comm().allreduce(&local, Max)? };
     Ok(ids.into_iter().zip(found).map(|(id, found)| found.checked_sub(1).unwrap_or(id)).collect())
 }

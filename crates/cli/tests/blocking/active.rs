@@ -1,6 +1,6 @@
 //! Active messages.
 
-use treepie::am::{ActiveMessages, Detector, Port};
+use treepie::am::{self, ActiveMessages, Detector, OwnerMessages, Port};
 use treepie::{Comm, Result};
 
 use crate::table::{Call, Outcome, RANKS, Trial};
@@ -21,6 +21,25 @@ pub(crate) const CALLS: &[Call] = &[
                 Ok(())
             })
         })
+    }),
+    Call::new(&["run"], |t| {
+        t.fails(|| am::run(t.world, &mut 0, 0..100, |i| *i as usize % RANKS, |sum, _, i: u32| *sum += i))
+    }),
+    Call::new(&["run_objects"], |t| {
+        let texts = || (0..10).map(|i| i.to_string());
+        t.fails(|| am::run_objects(t.world, &mut (), texts(), |text| text.len() % RANKS, |_, _, _| ()))
+    }),
+    Call::new(&["OwnerMessages::start"], |t| {
+        t.fails(|| OwnerMessages::start(t.world, &mut (), |i: &u32| *i as usize, |_, _, _| ()).map(drop))
+    }),
+    Call::new(&["OwnerMessages::start_objects"], |t| {
+        t.fails(|| OwnerMessages::start_objects(t.world, &mut (), |text: &String| text.len(), |_, _, _| ()).map(drop))
+    }),
+    Call::new(&["OwnerMessages::epoch"], |t| {
+        let mut count = 0;
+        let mut am =
+            OwnerMessages::start(t.world, &mut count, |i| *i as usize % RANKS, |count, _, _: u32| *count += 1)?;
+        t.fails(|| am.epoch(0..100))
     }),
 ];
 

@@ -1,6 +1,6 @@
 //! Collective operations: blocking, in place, nonblocking, in a scope, and persistent.
 
-use treepie::{Comm, PersistentCollective, Pod, Result, Sum};
+use treepie::{Comm, Error, PersistentCollective, Pod, Result, Sum};
 
 use crate::running::yield_turn;
 use crate::table::{Call, Outcome, RANKS, Trial, VICTIM};
@@ -68,6 +68,13 @@ pub(crate) const CALLS: &[Call] = &[
     plain!("Comm::bcast_object", OTHERS, |w, _d, _i| w.bcast_object::<String>(None, VICTIM)),
     plain!("Comm::gather_objects", OTHERS, |w, _d, _i| w.gather_objects(&"object".to_owned(), 0)),
     plain!("Comm::allgather_objects", OTHERS, |w, _d, _i| w.allgather_objects(&"object".to_owned())),
+    plain!("Comm::scatter_objects", OTHERS, |w, _d, _i| w.scatter_objects::<String>(&[], VICTIM)),
+    Call::new(&["Comm::allgather_objects, lost between its operations"], |t| {
+        between_operations(t, OTHERS, |w, text| w.allgather_objects(text).map(drop))
+    }),
+    Call::new(&["Comm::gather_objects, lost between its operations"], |t| {
+        between_operations(t, ROOT, |w, text| w.gather_objects(text, 0).map(drop))
+    }),
     plain!("Comm::bcast", OTHERS, |w, _d, i| w.bcast(i, VICTIM)),
     plain!("Comm::scatter", OTHERS, |w, _d, i| w.scatter(&[], &mut i[..N], VICTIM)),
     plain!("Comm::scatterv", OTHERS, |w, _d, i| w.scatterv(&[], &COUNTS, &mut i[..N], VICTIM)),
@@ -200,6 +207,24 @@ fn persistent<T: Pod>(t: &Trial<'_>, ranks: &[usize], init: fn(&Comm) -> Result<
         },
         |()| true,
     )
+}
+
+/// A call of objects whose second operation the victim does not reach: in the first one it announces a long object.
+fn between_operations(t: &Trial<'_>, ranks: &[usize], call: fn(&Comm, &String) -> Result<()>) -> Outcome {
+    if t.rank() == VICTIM {
+        let mut head = [0u8; 512];
+        head[..8].copy_from_slice(&1000u64.to_le_bytes());
+        t.world.allgather(&head)?;
+    }
+    let (text, mut is_first) = ("x".repeat(1000), true);
+    let call = || {
+        let result = call(t.world, &text);
+        // Otherwise what the victim called was not the first operation.
+        let is_loss = matches!(result, Ok(()) | Err(Error::PeerLost { .. } | Error::Aborted { .. }));
+        assert!(!std::mem::take(&mut is_first) || is_loss, "{result:?}");
+        result
+    };
+    t.fails_on(ranks, call, |()| true)
 }
 
 fn rooted_in_a_scope(t: &Trial<'_>) -> Outcome {

@@ -21,6 +21,10 @@ pub(crate) const CALLS: &[Call] = &[
         let grid = t.world.cart_create(&[3, 1], &[true, false])?.expect("all ranks are in it");
         t.fails(|| grid.sub(&[true, false]))
     }),
+    Call::new(&["Cartesian::sendrecv_shift"], |t| {
+        let grid = t.world.cart_create(&[3], &[true])?.expect("all ranks are in it");
+        t.fails(|| grid.sendrecv_shift(&[1u8], &mut [0], 0, 1, 0).and(grid.sendrecv_shift(&[1u8], &mut [0], 0, -1, 0)))
+    }),
     Call::new(&["Comm::dist_graph_create"], |t| t.fails(|| t.world.dist_graph_create(&[0, 1, 2]))),
     Call::new(&["Comm::dist_graph_create_adjacent"], |t| {
         t.fails(|| t.world.dist_graph_create_adjacent(&[0, 1, 2], &[0, 1, 2]))

@@ -84,6 +84,7 @@ pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<
                             treepie::launch(RANKS, |world| {
                                 let outcomes = epochs(&world, detector, failing, stays).expect("all take part");
                                 all.lock().expect("not poisoned").push(outcomes);
+                                Ok(())
                             })
                         })?;
                         judge(&all.into_inner().expect("all have ended"), stays)
@@ -98,6 +99,7 @@ pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<
                             treepie::simulate(&Network::flat(RANKS as u32), &settings, |world| {
                                 let outcomes = epochs(&world, detector, failing, stays).expect("all take part");
                                 all.lock().expect("not poisoned").push(outcomes);
+                                Ok(())
                             })
                         })?;
                         if let Some(Err(error)) = simulated {

@@ -19,6 +19,9 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["SparseExchange::exchange_objects"], |t| {
         t.fails(|| t.world.exchange_objects((0..RANKS).map(|to| (to, "object".to_owned()))))
     }),
+    Call::new(&["SparseExchange::exchange_by_owner"], |t| {
+        t.fails(|| t.world.exchange_by_owner(0..RANKS, |item| *item))
+    }),
     Call::new(&["SparseExchange::pattern"], |t| t.fails(|| t.world.pattern(0..RANKS))),
     Call::new(&["Pattern::is_unchanged"], |t| {
         let pattern = t.world.pattern(0..RANKS)?;

@@ -1,105 +1,102 @@
 //! Graphs: loading, algorithms and their verifiers.
 
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
-use treepie::graph::components::{hooking, sampling, search};
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsSearch};
+use treepie::graph::components::{ComponentMethod, ComponentOptions};
 use treepie::graph::generate::ErdosRenyi;
-use treepie::graph::pagerank::{self, PageRankOptions, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::pagerank::{PageRankOptions, pull::PullPageRank, push::PushPageRank};
 use treepie::graph::patterns::fixpoint;
-use treepie::graph::{
-    AmConfig, AmTraffic, Bitmap, BuildOptions, Error, Graph, Result, WeightKind, WeightedEdge, agree, bfs, components,
-    reach, scc, sssp, top_k,
-};
+use treepie::graph::scc::SccSearch;
+use treepie::graph::sssp::{DeltaStepping, SsspOptions};
+use treepie::graph::{AmConfig, AmTraffic, Bitmap, BuildOptions, Error, Graph, PropertyMap, Result, agree, reach};
 
 use crate::table::{Call, Outcome, Trial};
 
 pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::agree::agree"], |t| t.fails(|| agree(t.world, Ok::<_, Error>(())))),
-    Call::new(&["graph::build::Graph::build"], |t| t.fails(|| built(t))).sample(),
+    Call::new(&["graph::build::Graph::build", "graph::build::Graph::build_weighted"], |t| t.fails(|| built(t)))
+        .sample(),
+    Call::new(
+        &["graph::build::Graph::read", "graph::build::Graph::read_with", "graph::build::Graph::read_weighted"],
+        |t| {
+            let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/tests/samples/good/general.mtx");
+            t.fails(|| Graph::read(t.world, file).map(drop))
+        },
+    ),
     Call::new(&["graph::graph::Graph::find_vertex"], |t| {
         let graph = built(t)?;
         // Where external ids equal vertex numbers, no peer is asked.
-        t.may_fail(|| graph.find_vertex(t.world, 3), |number| *number == 3)
+        t.may_fail(|| graph.find_vertex(3), |number| *number == 3)
     }),
     Call::new(&["graph::graph_file::save::Graph::save"], |t| {
         let graph = built(t)?;
         let path = std::env::temp_dir().join(format!("treepie-blocking-{}.tpg", std::process::id()));
-        t.fails(|| graph.save(t.world, &path, WeightKind::None))?;
+        t.fails(|| graph.save(&path))?;
         assert!(!path.exists(), "half a graph was saved");
         Ok(())
     }),
-    Call::new(&["graph::local_view::LocalView::update_ghosts"], |t| {
+    Call::new(&["graph::graph::Graph::update_ghosts", "graph::graph::Graph::with_ghosts"], |t| {
         let graph = built(t)?;
-        let mut values = vec![0u32; graph.view().len()];
-        t.fails(|| graph.view().update_ghosts(t.world, &mut values))
+        t.fails(|| graph.with_ghosts(graph.local_vertices()))
     }),
-    Call::new(&["graph::local_view::LocalView::update_ghost_bits"], |t| {
+    Call::new(&["graph::graph::Graph::update_ghost_bits"], |t| {
         let graph = built(t)?;
         let mut bits = Bitmap::new(graph.view().len());
-        t.fails(|| graph.view().update_ghost_bits(t.world, &mut bits))
+        t.fails(|| graph.update_ghost_bits(&mut bits))
     }),
-    Call::new(&["graph::hubs::Hubs::allgather"], |t| {
-        let options = BuildOptions { hub_degree: Some(4), ..options() };
-        let graph = Graph::<u32>::build(t.world, &edges(), &options)?;
-        t.fails(|| graph.hubs().allgather(t.world, |vertex| vertex as u64))
+    Call::new(&["graph::graph::Graph::allgather_hubs"], |t| {
+        let options = BuildOptions { hub_degree: Some(4), ..BuildOptions::default() };
+        let graph = Graph::build(t.world, &edges(), &options)?;
+        t.fails(|| graph.allgather_hubs(|vertex| vertex as u64))
     }),
     Call::new(&["graph::am_config::AmConfig::start"], |t| {
         t.fails(|| AmConfig::default().start(treepie::ActiveMessages::<()>::builder(t.world)))
     }),
     Call::new(&["graph::am_config::AmTraffic::allreduce"], |t| t.fails(|| AmTraffic::default().allreduce(t.world))),
-    Call::new(&["graph::top_k::top_k"], |t| {
+    Call::new(&["graph::property_map::PropertyMap::top_k"], |t| {
         let graph = built(t)?;
-        t.fails(|| top_k(t.world, &graph, &vec![0.5; graph.num_local()], 3))
+        let scores = PropertyMap::new(&graph, vec![0.5; graph.num_local()])?;
+        t.fails(|| scores.top_k(3))
+    }),
+    Call::new(&["graph::property_map::PropertyMap::get"], |t| {
+        let graph = built(t)?;
+        let map = PropertyMap::new(&graph, vec![7u32; graph.num_local()])?;
+        // The owner's part of a broadcast may be over before the fault.
+        t.may_fail(|| map.get(3), |value| *value == 7)
     }),
     Call::new(&["graph::patterns::fixpoint::iterate"], |t| t.fails(|| fixpoint::iterate(t.world, 0.1, 5, |_| Ok(0.0)))),
-    Call::new(
-        &[
-            "graph::bfs::direction_optimizing::DirectionOptimizingBfs::new",
-            "graph::bfs::direction_optimizing::DirectionOptimizingBfs::run",
-        ],
-        |t| {
-            let graph = built(t)?;
-            let mut search = bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(
-                t.world,
-                &graph,
-                &AmConfig::default(),
-            )?;
-            t.fails(|| search.run(0).map(drop))
-        },
-    )
+    Call::new(&["graph::bfs::BfsSearch::new", "graph::bfs::BfsSearch::run"], |t| {
+        search(t, BfsMethod::DirectionOptimizing)
+    })
     .sample(),
     Call::new(
         &[
-            "graph::bfs::active_messages::AmBfs::new",
-            "graph::bfs::active_messages::AmBfs::run",
-            "graph::bfs::active_messages::AmBfs::run_from",
+            "graph::bfs::BfsSearch::run, by active messages",
             "graph::patterns::traversal::traverse",
             "graph::patterns::wavefront::expand",
         ],
+        |t| search(t, BfsMethod::ActiveMessages),
+    ),
+    Call::new(&["graph::bfs::BfsSearch::run, by sparse exchange"], |t| search(t, BfsMethod::SparseExchange)),
+    Call::new(&["graph::bfs::Graph::bfs", "graph::bfs::Graph::bfs_with"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.bfs(0).map(drop))
+    }),
+    Call::new(
+        &[
+            "graph::bfs::result::BfsResult::verify",
+            "graph::bfs::result::BfsResult::summary",
+            "graph::bfs::result::BfsResult::level_sizes",
+        ],
         |t| {
             let graph = built(t)?;
-            let mut search = bfs::active_messages::AmBfs::<u32, u32>::new(t.world, &graph, &AmConfig::default())?;
-            t.fails(|| search.run(0).map(drop))
+            let result = graph.bfs(0)?;
+            t.fails(|| each_fails(result.verify(&AmConfig::default()), result.level_sizes()))
         },
     ),
-    Call::new(&["graph::bfs::sparse_exchange::SparseExchangeBfs::run"], |t| {
-        let graph = built(t)?;
-        let mut search = bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(t.world, &graph);
-        t.fails(|| search.run(0).map(drop))
-    }),
-    Call::new(&["graph::bfs::verify::verify", "graph::bfs::summarize"], |t| {
-        let graph = built(t)?;
-        let mut search = bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(t.world, &graph);
-        let labels = search.run(0)?.to_vec();
-        t.fails(|| {
-            each_fails(
-                bfs::verify(t.world, &graph, 0, &labels, &AmConfig::default()),
-                bfs::summarize(t.world, &graph, &labels),
-            )
-        })
-    }),
     Call::new(&["graph::reach::Reachability::new", "graph::reach::Reachability::run"], |t| {
         let graph = built(t)?;
-        let mut search = reach::Reachability::new(t.world, &graph, &AmConfig::default())?;
+        let mut search = reach::Reachability::new(&graph, &AmConfig::default())?;
         t.fails(|| search.run(&[0]).map(drop))
     }),
     Call::new(&["graph::reach::verify", "graph::reach::count_reached"], |t| {
@@ -107,8 +104,8 @@ pub(crate) const CALLS: &[Call] = &[
         let visited = Bitmap::new(graph.num_local());
         t.fails(|| {
             each_fails(
-                reach::verify(t.world, &graph, &[0], &visited, &AmConfig::default()),
-                reach::count_reached(t.world, &graph, &visited),
+                reach::verify(&graph, &[0], &visited, &AmConfig::default()),
+                reach::count_reached(&graph, &visited),
             )
         })
     }),
@@ -120,73 +117,79 @@ pub(crate) const CALLS: &[Call] = &[
         ],
         |t| {
             let graph = weighted(t)?;
-            let mut search = sssp::DeltaStepping::<f32>::new(t.world, &graph, None, &AmConfig::default())?;
+            let mut search = DeltaStepping::new(&graph, &SsspOptions::default())?;
             t.fails(|| search.run(0))
         },
     ),
-    Call::new(&["graph::sssp::verify::verify", "graph::sssp::summarize"], |t| {
+    Call::new(&["graph::sssp::Graph::sssp", "graph::sssp::Graph::sssp_with"], |t| {
         let graph = weighted(t)?;
-        let mut search = sssp::DeltaStepping::<f32>::new(t.world, &graph, None, &AmConfig::default())?;
-        search.run(0)?;
-        let distances = search.distances().to_vec();
-        t.fails(|| {
-            each_fails(
-                sssp::verify(t.world, &graph, 0, &distances, &AmConfig::default()),
-                sssp::summarize(t.world, &graph, &distances),
-            )
-        })
+        t.fails(|| graph.sssp(0).map(drop))
     }),
-    Call::new(&["graph::components::search::run"], |t| component(t, search::run)),
-    Call::new(&["graph::components::hooking::run", "graph::patterns::coarsening::PointerJumping::compress"], |t| {
-        component(t, hooking::run)
+    Call::new(&["graph::sssp::result::SsspResult::verify", "graph::sssp::result::SsspResult::summary"], |t| {
+        let graph = weighted(t)?;
+        let result = graph.sssp(0)?;
+        t.fails(|| each_fails(result.verify(&AmConfig::default()), result.summary()))
     }),
-    Call::new(&["graph::components::sampling::run"], |t| component(t, sampling::run)),
+    Call::new(&["graph::components::Graph::components", "graph::components::Graph::components_with"], |t| {
+        component(t, ComponentMethod::Sampling)
+    }),
+    Call::new(&["graph::components::Graph::components_with, by a search"], |t| component(t, ComponentMethod::Search)),
     Call::new(
         &[
-            "graph::components::verify::verify",
-            "graph::components::external_labels",
-            "graph::component_summary::summarize",
+            "graph::components::Graph::components_with, by hooking",
+            "graph::patterns::coarsening::PointerJumping::compress",
+        ],
+        |t| component(t, ComponentMethod::Hooking),
+    ),
+    Call::new(
+        &[
+            "graph::component_labels::ComponentLabels::verify",
+            "graph::component_labels::ComponentLabels::external_labels",
+            "graph::component_labels::ComponentLabels::summary",
         ],
         |t| {
             let graph = built(t)?;
-            let labels = sampling::run(t.world, &graph, &AmConfig::default())?.labels;
+            let components = graph.components()?;
             t.fails(|| {
                 each_fails(
-                    components::verify(t.world, &graph, &labels, &AmConfig::default()),
-                    each_fails(
-                        components::external_labels(t.world, &graph, &labels, &AmConfig::default()),
-                        components::summarize(t.world, &graph, &labels),
-                    ),
+                    components.verify(&AmConfig::default()),
+                    each_fails(components.external_labels(&AmConfig::default()), components.summary()),
                 )
             })
         },
     ),
     Call::new(&["graph::scc::SccSearch::new", "graph::scc::SccSearch::run"], |t| {
         let graph = built(t)?;
-        let mut search = scc::SccSearch::new(t.world, &graph, &AmConfig::default())?;
+        let mut search = SccSearch::new(&graph, &AmConfig::default())?;
         t.fails(|| search.run())
     }),
-    Call::new(&["graph::scc::verify::verify"], |t| {
+    Call::new(&["graph::scc::Graph::scc", "graph::scc::Graph::scc_with"], |t| {
         let graph = built(t)?;
-        let mut search = scc::SccSearch::new(t.world, &graph, &AmConfig::default())?;
-        search.run()?;
-        let labels = search.labels().to_vec();
-        t.fails(|| scc::verify(t.world, &graph, &labels, &AmConfig::default()))
+        t.fails(|| graph.scc().map(drop))
+    }),
+    Call::new(&["graph::component_labels::ComponentLabels::verify, strongly connected"], |t| {
+        let graph = built(t)?;
+        let components = graph.scc()?;
+        t.fails(|| components.verify(&AmConfig::default()))
     }),
     Call::new(&["graph::pagerank::pull::PullPageRank::new", "graph::pagerank::pull::PullPageRank::run"], |t| {
         let graph = built(t)?;
-        let mut pagerank = PullPageRank::new(t.world, &graph)?;
-        t.fails(|| pagerank.run(&PageRankOptions::default()))
+        let mut pagerank = PullPageRank::new(&graph)?;
+        t.fails(|| pagerank.run(&PageRankOptions::default()).map(drop))
     }),
     Call::new(&["graph::pagerank::push::PushPageRank::new", "graph::pagerank::push::PushPageRank::run"], |t| {
         let graph = built(t)?;
-        let mut pagerank = PushPageRank::new(t.world, &graph, &AmConfig::default())?;
-        t.fails(|| pagerank.run(&PageRankOptions::default()))
+        let mut pagerank = PushPageRank::new(&graph, &AmConfig::default())?;
+        t.fails(|| pagerank.run(&PageRankOptions::default()).map(drop))
     }),
-    Call::new(&["graph::pagerank::verify"], |t| {
+    Call::new(&["graph::pagerank::Graph::pagerank", "graph::pagerank::Graph::pagerank_with"], |t| {
         let graph = built(t)?;
-        let ranking = PullPageRank::new(t.world, &graph)?.run(&PageRankOptions::default())?;
-        t.fails(|| pagerank::verify(t.world, &graph, &ranking, &PageRankOptions::default()))
+        t.fails(|| graph.pagerank().map(drop))
+    }),
+    Call::new(&["graph::pagerank::PageRankResult::verify"], |t| {
+        let graph = built(t)?;
+        let ranking = graph.pagerank()?;
+        t.fails(|| ranking.verify(&PageRankOptions::default()))
     }),
     Call::new(
         &[
@@ -197,9 +200,20 @@ pub(crate) const CALLS: &[Call] = &[
         ],
         |t| {
             let graph = built(t)?;
-            let metric = HopMetric::new(t.world, &graph, &AmConfig::default())?;
-            let mut betweenness = Betweenness::new(t.world, metric, &AmConfig::default())?;
+            let metric = HopMetric::new(&graph, &AmConfig::default())?;
+            let mut betweenness = Betweenness::new(metric, &AmConfig::default())?;
             t.fails(|| betweenness.run(0))
+        },
+    ),
+    Call::new(&["graph::betweenness::Graph::betweenness", "graph::betweenness::Graph::betweenness_with"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.betweenness([0]).map(drop))
+    }),
+    Call::new(
+        &["graph::betweenness::Graph::weighted_betweenness", "graph::betweenness::Graph::weighted_betweenness_with"],
+        |t| {
+            let graph = weighted(t)?;
+            t.fails(|| graph.weighted_betweenness([0]).map(drop))
         },
     ),
     Call::new(
@@ -210,12 +224,12 @@ pub(crate) const CALLS: &[Call] = &[
         ],
         |t| {
             let graph = weighted(t)?;
-            let mut metric = WeightedMetric::<f32>::new(t.world, &graph, None, &AmConfig::default())?;
-            let scores = vec![0.0; graph.num_local()];
+            let mut metric = WeightedMetric::new(&graph, &SsspOptions::default())?;
+            let scores = PropertyMap::new(&graph, vec![0.0; graph.num_local()])?;
             t.fails(|| {
                 each_fails(
-                    metric.shortest_paths_verified(t.world, 0, &AmConfig::default()),
-                    betweenness::verify(t.world, &mut metric, [0], &scores, &AmConfig::default()),
+                    metric.shortest_paths_verified(0, &AmConfig::default()),
+                    betweenness::verify(&mut metric, [0], &scores, &AmConfig::default()),
                 )
             })
         },
@@ -234,22 +248,23 @@ fn edges() -> ErdosRenyi {
     ErdosRenyi::with_degree(200, 6.0).expect("valid parameters")
 }
 
-fn options() -> BuildOptions {
-    BuildOptions { store_in_edges: true, ..BuildOptions::default() }
-}
-
 fn built(t: &Trial<'_>) -> Result<Graph> {
-    Graph::build(t.world, &edges(), &options())
+    Graph::build(t.world, &edges(), &BuildOptions::default())
 }
 
-fn weighted(t: &Trial<'_>) -> Result<Graph<WeightedEdge>> {
-    Graph::build(t.world, &edges(), &options())
+fn weighted(t: &Trial<'_>) -> Result<Graph<f32>> {
+    Graph::build_weighted(t.world, &edges(), &BuildOptions::default())
 }
 
-fn component(
-    t: &Trial<'_>,
-    run: fn(&treepie::Comm, &Graph, &AmConfig) -> Result<components::ComponentLabels>,
-) -> Outcome {
+fn search(t: &Trial<'_>, method: BfsMethod) -> Outcome {
     let graph = built(t)?;
-    t.fails(|| run(t.world, &graph, &AmConfig::default()))
+    let options = BfsOptions { method: Some(method), ..BfsOptions::default() };
+    let mut search = BfsSearch::<(), u32>::new(&graph, &options)?;
+    t.fails(|| search.run(0).map(drop))
+}
+
+fn component(t: &Trial<'_>, method: ComponentMethod) -> Outcome {
+    let graph = built(t)?;
+    let options = ComponentOptions { method, ..ComponentOptions::default() };
+    t.fails(|| graph.components_with(&options).map(drop))
 }

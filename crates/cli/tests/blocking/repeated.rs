@@ -96,6 +96,7 @@ pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<
                         treepie::launch(RANKS, |world| {
                             let called = calls(&world, operation, fault, before);
                             outcomes.lock().expect("not poisoned").extend(called);
+                            Ok(())
                         })
                     })?;
                     judge(&outcomes.into_inner().expect("all have ended"), fault, before)
@@ -111,6 +112,7 @@ pub(crate) fn all(run: &mut impl FnMut(String, &dyn Fn() -> std::result::Result<
                         treepie::simulate(&Network::flat(RANKS as u32), &settings, |world| {
                             let called = calls(&world, operation, fault, before);
                             outcomes.lock().expect("not poisoned").extend(called);
+                            Ok(())
                         })
                     })?;
                     if let Some(Err(error)) = simulated {

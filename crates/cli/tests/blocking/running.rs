@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use treepie::simulate::{LogGP, Noise, Settings};
-use treepie::{Comm, Error, Network};
+use treepie::{Comm, Network};
 use treepie_base::{HangGuard, hang_limit, hang_message};
 
 use crate::table::{Call, Outcome, RANKS, Stop, Trial, VICTIM, table};
+
+/// The text of panics and errors that are injected.
+const FAULT: &str = "the fault that this test is about";
 
 /// What happens to the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +35,7 @@ impl Fault {
                 let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
                 unreachable!("still running after {kill:?}");
             }
-            Self::Panics => panic!("the fault that this test is about"),
+            Self::Panics => panic!("{FAULT}"),
             Self::Leaves | Self::ReturnsErr => {}
         }
     }
@@ -70,7 +73,7 @@ pub(crate) fn rank_main(fault: &str, name: &str) -> ExitCode {
         Ok(()) => println!("rank {} done", world.rank()),
         // As if `main` returned it.
         Err(Stop::Left) if fault == Fault::ReturnsErr => {
-            return treepie::Result::<()>::Err(Error::Algorithm("the fault that this test is about".into())).report();
+            return treepie::Result::<()>::Err(FAULT.into()).report();
         }
         Err(Stop::Left) => {}
         Err(Stop::Wrong(why)) => println!("rank {} WRONG {why}", world.rank()),
@@ -82,10 +85,14 @@ pub(crate) fn rank_main(fault: &str, name: &str) -> ExitCode {
 struct Failures(Mutex<Vec<String>>);
 
 impl Failures {
-    fn record(&self, outcome: Outcome) {
-        if let Err(Stop::Wrong(why)) = outcome {
-            self.0.lock().expect("not poisoned").push(why);
+    /// What the rank returns.
+    fn record(&self, fault: Fault, outcome: Outcome) -> treepie::Result<()> {
+        match outcome {
+            Err(Stop::Left) if fault == Fault::ReturnsErr => return Err(FAULT.into()),
+            Err(Stop::Wrong(why)) => self.0.lock().expect("not poisoned").push(why),
+            _ => {}
         }
+        Ok(())
     }
 
     fn verdict(self) -> Result<(), String> {
@@ -105,7 +112,7 @@ pub(crate) fn with_expected_panic<R>(run: impl FnOnce() -> R) -> Result<Option<R
     let recorded = other.clone();
     std::panic::set_hook(Box::new(move |info| {
         let text = info.to_string();
-        if !text.contains("the fault that this test is about") {
+        if !text.contains(FAULT) {
             recorded.lock().expect("only this locks it").get_or_insert(text);
         }
     }));
@@ -117,13 +124,22 @@ pub(crate) fn with_expected_panic<R>(run: impl FnOnce() -> R) -> Result<Option<R
     }
 }
 
+/// Of ranks in one process, an injected error is returned with its rank, and nothing else fails.
+fn check_error<T>(fault: Fault, run: Option<treepie::Result<T>>) -> Result<(), String> {
+    let expected = (fault == Fault::ReturnsErr).then(|| format!("rank {VICTIM}: {FAULT}"));
+    match run.map(|run| run.err().map(|error| error.to_string())) {
+        // It panicked.
+        None => Ok(()),
+        Some(error) if error == expected => Ok(()),
+        Some(error) => Err(format!("the world ended with {error:?} instead of {expected:?}")),
+    }
+}
+
 pub(crate) fn threads(fault: Fault, call: &Call) -> Result<(), String> {
     let failures = Failures(Mutex::default());
     let launched =
-        with_expected_panic(|| treepie::launch(RANKS, |world| failures.record(run_call(&world, fault, call))))?;
-    if let Some(Err(error)) = launched {
-        return Err(format!("the launch failed: {error}"));
-    }
+        with_expected_panic(|| treepie::launch(RANKS, |world| failures.record(fault, run_call(&world, fault, call))))?;
+    check_error(fault, launched)?;
     failures.verdict()
 }
 
@@ -155,11 +171,9 @@ fn simulate(fault: Fault, call: &Call) -> Result<(), String> {
     for barrier in [0.0, 3.0] {
         let failures = Failures(Mutex::default());
         let settings = Settings { barrier_time: barrier, ..settings(7) };
-        let body = |world: Comm| failures.record(run_call(&world, fault, call));
+        let body = |world: Comm| failures.record(fault, run_call(&world, fault, call));
         let simulated = with_expected_panic(|| treepie::simulate(&Network::flat(RANKS as u32), &settings, body))?;
-        if let Some(Err(error)) = simulated {
-            return Err(format!("the simulation failed: {error}"));
-        }
+        check_error(fault, simulated)?;
         failures.verdict()?;
     }
     Ok(())

@@ -10,12 +10,12 @@ use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
+use super::call::{BlockCounts, CollectiveCall};
 use super::candidates::candidates;
 use super::cost::{Candidate, SlotCapacities, Transport, TransportCosts};
 use super::on_network;
 use super::segment_schedule::SharedTransport;
 use super::selector::{AlgorithmSelector, SelectionQuery};
-use super::{BlockCounts, CollectiveCall};
 use crate::comm::Comm;
 use crate::members::Members;
 use crate::protocol;

@@ -15,8 +15,7 @@ use treepie_fabric::{
 };
 use treepie_schedule::{OperandSide, Operation, RoundList, ScheduleOp};
 
-use super::ReduceFn;
-use super::call_description::signature;
+use super::call::{ReduceFn, signature};
 use super::job::{CollectiveJob, INSTANCE_MASK};
 use super::steps::{MAX_ALIGN, RangeResolver, Step, StepBuffers};
 use crate::members::Members;

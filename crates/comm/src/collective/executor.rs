@@ -14,11 +14,14 @@ use treepie_base::{Bytes, Error, Region, Result, Span};
 use treepie_fabric::{AbortReason, Address, Endpoint, OpId, RecvTarget, Select, Started, Task, operation_tag};
 use treepie_schedule::{BlockRange, Buf, Cursor, OperandSide, ScheduleOp};
 
+use super::call::Fold;
 use super::job::{CollectiveBuffers, CollectiveJob, INSTANCE_MASK};
+use super::nonblocking::OutputTask;
 
 /// A collective operation of one rank, in progress or ready to start.
-pub(crate) struct Execution {
+pub(crate) struct Execution<'a> {
     job: CollectiveJob,
+    fold: Option<Fold<'a>>,
     instance: u32,
     buffers: CollectiveBuffers,
     temporaries: Vec<Region>,
@@ -70,9 +73,14 @@ fn take_scratch(scratch: &mut Vec<Region>, bytes: usize, align: usize) -> Region
     }
 }
 
-impl Execution {
+impl<'a> Execution<'a> {
     /// `scratch` is memory that it may use.
-    pub(crate) fn new(job: CollectiveJob, buffers: CollectiveBuffers, mut scratch: Vec<Region>) -> Self {
+    pub(crate) fn new(
+        job: CollectiveJob,
+        fold: Option<Fold<'a>>,
+        buffers: CollectiveBuffers,
+        mut scratch: Vec<Region>,
+    ) -> Self {
         let buffer_map = job.buffer_map();
         let mut temporaries = Vec::new();
         for tmp in 0..job.schedule.scratch_buffers() {
@@ -83,7 +91,7 @@ impl Execution {
         }
         let cursor = Cursor::new(&*job.schedule, job.rank);
         let (rounds, spare) = (Vec::new(), Vec::new());
-        Self { job, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
+        Self { job, fold, instance: 0, buffers, temporaries, cursor, rounds, spare, staging: scratch, list: Vec::new() }
     }
 
     /// Reserves memory for the maximum number of concurrent rounds, and of operations in a round.
@@ -122,11 +130,6 @@ impl Execution {
     /// Whether no operation uses its memory any more; aborted ones may for a while.
     pub(crate) fn is_unique(&self) -> bool {
         self.temporaries.iter().chain([&self.buffers.input, &self.buffers.output]).all(Region::is_unique)
-    }
-
-    /// Takes the output, which becomes empty.
-    pub(crate) fn take_output(&mut self) -> Region {
-        std::mem::replace(&mut self.buffers.output, Region::from(Bytes::zeroed(0, 1)))
     }
 
     fn region(&self, buf: Buf) -> &Region {
@@ -337,7 +340,7 @@ impl Execution {
                     self.staging.push(staged);
                 }
                 AfterRound::Reduce(part, staged, side) => {
-                    let fold = self.job.fold.as_ref().expect("a reduction has an operator");
+                    let fold = self.fold.as_deref().expect("a reduction has an operator");
                     let region = self.region(part.buf);
                     let mut at = 0;
                     self.ranges(part, |range| {
@@ -384,7 +387,7 @@ impl Execution {
     }
 }
 
-impl Task for Execution {
+impl Task for Execution<'_> {
     fn step(&mut self, endpoint: &mut Endpoint) -> Option<Result<()>> {
         match self.advance(endpoint) {
             Ok(false) => None,
@@ -398,5 +401,11 @@ impl Task for Execution {
 
     fn abort(&mut self, endpoint: &mut Endpoint) {
         self.abort_with(endpoint, AbortReason::Unspecified);
+    }
+}
+
+impl OutputTask for Execution<'_> {
+    fn take_output(&mut self) -> Region {
+        std::mem::replace(&mut self.buffers.output, Region::from(Bytes::zeroed(0, 1)))
     }
 }

@@ -13,10 +13,7 @@ use treepie_schedule::{
 
 use crate::members::Members;
 
-/// Reduces the second slice into the first; the flag is set if the second is the left operand.
-pub(crate) type RcReduceFn = Rc<super::ReduceFn>;
-
-/// A collective operation without its buffers.
+/// A collective operation without its buffers and its operator.
 #[derive(Clone)]
 pub(crate) struct CollectiveJob {
     pub(crate) schedule: Arc<dyn Schedule>,
@@ -24,7 +21,6 @@ pub(crate) struct CollectiveJob {
     /// Size and alignment of an element, in bytes.
     pub(crate) element: usize,
     pub(crate) align: usize,
-    pub(crate) fold: Option<RcReduceFn>,
     pub(crate) rank: u32,
     pub(crate) context: u32,
     pub(crate) members: Rc<Members>,

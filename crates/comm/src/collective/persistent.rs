@@ -12,9 +12,9 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use treepie_base::{Bytes, Pod, Region, Result};
 use treepie_fabric::OpId;
 
+use super::call::{CallMode, CollectiveCall, Fold, ReduceBytes, TypedCall};
 use super::executor::Execution;
-use super::job::{CollectiveBuffers, CollectiveJob, RcReduceFn};
-use super::{CallMode, CollectiveCall};
+use super::job::{CollectiveBuffers, CollectiveJob};
 use crate::comm::Comm;
 use cached_schedule::CachedSchedule;
 
@@ -29,7 +29,7 @@ use cached_schedule::CachedSchedule;
 /// for it.
 pub struct PersistentCollective<T> {
     comm: Comm,
-    execution: Rc<RefCell<Execution>>,
+    execution: Rc<RefCell<Execution<'static>>>,
     active: Option<OpId>,
     /// Description of the call, in checked mode.
     call: String,
@@ -38,17 +38,31 @@ pub struct PersistentCollective<T> {
     elements: PhantomData<T>,
 }
 
-impl<T: Pod> PersistentCollective<T> {
-    fn new(comm: &Comm, call: &CollectiveCall<'_>, fold: Option<RcReduceFn>) -> Result<Self> {
-        let (job, input, output) = comm.persistent_job(call, fold)?;
-        let region = |elements| Region::from(Bytes::from(vec![T::zeroed(); elements]));
+impl Comm {
+    /// The execution of a persistent operation.
+    fn persistent_execution(
+        &self,
+        call: &CollectiveCall<'_>,
+        fold: Option<Fold<'static>>,
+    ) -> Result<Rc<RefCell<Execution<'static>>>> {
+        let job = self.job(call, self.schedule_for(call, None)?.0);
         let schedule = CachedSchedule::new(job.schedule.clone(), job.rank);
         let (rounds, ops) = schedule.max_rounds_and_ops();
         let job = CollectiveJob { schedule: Arc::new(schedule), ..job };
-        let execution = Execution::new(job, CollectiveBuffers::new(region(input), region(output)), Vec::new());
-        let execution = Rc::new(RefCell::new(execution));
-        execution.borrow_mut().reserve(rounds, ops);
-        let call = if comm.is_checked() { comm.describe(call, CallMode::Persistent) } else { String::new() };
+        let region = |bytes| Region::from(Bytes::zeroed(bytes, call.align));
+        let (input, output) = self.buffer_sizes(call);
+        let buffers = CollectiveBuffers::new(region(input), region(output));
+        let mut execution = Execution::new(job, fold, buffers, Vec::new());
+        execution.reserve(rounds, ops);
+        Ok(Rc::new(RefCell::new(execution)))
+    }
+}
+
+impl<T: Pod> PersistentCollective<T> {
+    fn new<F: ReduceBytes>(comm: &Comm, call: TypedCall<'_, T, F>) -> Result<Self> {
+        let (call, fold) = (call.call, call.into_fold());
+        let execution = comm.persistent_execution(&call, fold)?;
+        let call = if comm.is_checked() { comm.describe(&call, CallMode::Persistent) } else { String::new() };
         Ok(Self { comm: comm.clone(), execution, active: None, call, failed: false, elements: PhantomData })
     }
 
@@ -97,7 +111,9 @@ impl<T: Pod> PersistentCollective<T> {
     /// Starts the operation (`MPI_Start`). Panics if it is active.
     pub fn start(&mut self) {
         self.assert_inactive("starts");
-        self.active = Some(self.comm.start_persistent(&self.execution, &self.call));
+        let announced = self.comm.announce(|| self.call.clone());
+        let instance = self.comm.next_instance();
+        self.active = Some(self.comm.begin(announced, &self.execution, instance, None));
     }
 
     /// Waits for completion; returns at once if the operation is inactive. After an error, waits until no peer uses its

@@ -2,19 +2,19 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::rc::Rc;
 
 use treepie_base::Result;
 use treepie_fabric::{self as fabric, AbortReason, Endpoint, SlotClass};
 use treepie_schedule::Operation;
 
+use super::call::{CallMode, CollectiveCall, ReduceFn};
 use super::compiled_schedule::{
     AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
     with_instance_number, write,
 };
 use super::cost::{SlotCapacities, Transport};
-use super::job::{CollectiveJob, RcReduceFn};
-use super::{CallMode, CollectiveCall, InputBuffer, ReduceFn, required_sizes, wrong_length};
+use super::job::CollectiveJob;
+use super::{InputBuffer, wrong_length};
 use crate::comm::Comm;
 
 /// The plan of a call.
@@ -111,16 +111,16 @@ const MIN_SINGLE_COPY: usize = 8 << 10;
 
 impl Comm {
     /// Runs a blocking collective operation on borrowed buffers.
-    pub(crate) fn run_call<F>(
+    pub(crate) fn run_call(
         &self,
         call: &CollectiveCall<'_>,
         input: &[u8],
         output: &mut [u8],
-        fold: Option<F>,
-    ) -> Result<()>
-    where
-        F: Fn(&mut [u8], &[u8], bool) + 'static,
-    {
+        fold: Option<&ReduceFn>,
+    ) -> Result<()> {
+        if let Some(forwarding) = self.forwarding(call)? {
+            return self.run_forwarding(call, forwarding, input, output);
+        }
         let announced = self.announce(|| self.describe(call, CallMode::Blocking));
         // Taken first: a rank whose call is refused must not fall behind the others.
         let mut instance = Instance { context: self.collective_context(), number: self.next_instance() };
@@ -133,17 +133,16 @@ impl Comm {
         let plan = plans.find(call).expect("the plan was just inserted");
         let given = (input.len(), output.len());
         if given != (plan.input, plan.output) {
-            let refusal = wrong_length(call.element, (plan.input, plan.output), given.0, given.1);
+            let refusal = wrong_length(call.element, (plan.input, plan.output), given);
             return self.abort_if_refused(instance.number, Err(refusal));
         }
         announced.wait_for_agreement()?;
         if let Some(compiled) = &mut plan.compiled {
-            let fold = fold.as_ref().map(|fold| fold as &ReduceFn);
             return compiled.run(&mut self.endpoint(), instance, input, output, fold);
         }
-        let job = CollectiveJob { fold: fold.map(|fold| Rc::new(fold) as RcReduceFn), ..plan.job.clone() };
+        let job = plan.job.clone();
         drop(plans);
-        self.run_job(job, instance.number, call.in_place, InputBuffer::Read(input), output)
+        self.run_job(job, instance.number, call.in_place, (InputBuffer::Read(input), output), fold)
     }
 
     /// Plans a call. An agreement of the ranks takes the instance number in `instance`, which then gets the next one.
@@ -151,8 +150,8 @@ impl Comm {
     fn plan(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Plan> {
         let slots = self.slot_capacities(call, instance)?;
         let (schedule, transport) = self.schedule_for(call, slots.as_ref())?;
-        let job = self.job_by(call, None, schedule);
-        let (input, output) = required_sizes(call, &job);
+        let job = self.job(call, schedule);
+        let (input, output) = self.required_sizes(call, &job);
         let compiled = match (transport, &slots) {
             (Transport::SharedSegment(transport), Some(slots)) => {
                 CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport)

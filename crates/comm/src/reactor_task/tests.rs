@@ -71,7 +71,7 @@ impl Fabric for Port {
         true
     }
 
-    fn announce_failure(&mut self) {}
+    fn announce_failure(&mut self, _: Option<&Error>) {}
 
     fn liveness_epoch(&self) -> u32 {
         u32::from(self.wire.borrow().lost)

@@ -20,7 +20,7 @@ fn start(comm: &Comm, more: impl FnOnce(&mut Builder<Tally>)) -> Result<Active> 
 }
 
 /// The last rank, the first and one in between.
-fn ends(comm: &Comm) -> Vec<Rank> {
+pub(super) fn ends(comm: &Comm) -> Vec<Rank> {
     let mut ends = vec![comm.size() - 1, 0, comm.size() / 2];
     ends.dedup();
     ends.truncate(comm.size());
@@ -168,7 +168,7 @@ pub(super) fn registrations(comm: &Comm) -> Outcome {
 }
 
 /// Checks that the bad rank got its error and the others got `Aborted`.
-fn check_refused(comm: &Comm, bad: Rank, result: Result<u64>, want: &Error) -> Outcome {
+pub(super) fn check_refused(comm: &Comm, bad: Rank, result: Result<u64>, want: &Error) -> Outcome {
     if comm.rank() == bad {
         check_eq!(result.as_ref().err(), Some(want), "the error of the bad rank");
     } else {

@@ -1,10 +1,11 @@
 //! Every algorithm gives the result of a plain serial one, and its verifier accepts it.
 
 use treepie::Comm;
-use treepie::graph::bfs::{self, Label, UNREACHED};
-use treepie::graph::components::{self, hooking, sampling, search};
-use treepie::graph::pagerank::{self, PageRankOptions, PageRankResult, pull::PullPageRank, push::PushPageRank};
-use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, VertexId, Weight, WeightedEdge, reach, sssp, top_k};
+use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch, UNREACHED};
+use treepie::graph::components::{ComponentLabels, ComponentMethod, ComponentOptions};
+use treepie::graph::pagerank::{PageRankOptions, PageRankResult, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::sssp::{DeltaStepping, SsspOptions, SsspResult};
+use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, VertexId, Weight, reach};
 
 use super::{RandomGraph, am_config, build_options, oracle, seeds};
 use crate::check::{Failure, Outcome, check, check_eq};
@@ -18,28 +19,28 @@ pub(super) fn searches(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let graph = Graph::build(comm, &input, &options)?;
         let arcs = input.arcs(&options);
         let during = |failure: Failure| failure.context(format!("seed {seed}, {config:?}"));
         for id in [0, graph.num_vertices() / 2].into_iter().filter(|id| *id < graph.num_vertices()) {
-            let root = graph.find_vertex(comm, id)?;
+            let root = graph.find_vertex(id)?;
             let expected = oracle::levels(&arcs, &[id]);
             if seed.is_multiple_of(2) {
-                check_each_bfs::<u32>(comm, &graph, root, &expected, &config, &arcs).map_err(during)?;
+                check_each_bfs::<u32>(&graph, root, &expected, &config, &arcs).map_err(during)?;
             } else {
-                check_each_bfs::<u64>(comm, &graph, root, &expected, &config, &arcs).map_err(during)?;
+                check_each_bfs::<u64>(&graph, root, &expected, &config, &arcs).map_err(during)?;
             }
-            let sources = [root, graph.find_vertex(comm, graph.num_vertices() - 1)?];
+            let sources = [root, graph.find_vertex(graph.num_vertices() - 1)?];
             let expected = oracle::levels(&arcs, &[id, graph.num_vertices() - 1]);
-            let mut search = reach::Reachability::new(comm, &graph, &config)?;
+            let mut search = reach::Reachability::new(&graph, &config)?;
             let visited = search.run(&sources)?;
-            for local in 0..graph.num_local() {
-                let id = graph.layout().external_id(local) as usize;
+            for local in graph.local_vertices() {
+                let id = graph.external_id(local) as usize;
                 check_eq!(visited.contains(local), expected[id].is_some(), "whether {id} is reached, seed {seed}");
             }
-            reach::verify(comm, &graph, &sources, visited, &config).map_err(Failure::from).map_err(during)?;
+            reach::verify(&graph, &sources, visited, &config).map_err(Failure::from).map_err(during)?;
             check_eq!(
-                reach::count_reached(comm, &graph, visited)?.0,
+                reach::count_reached(&graph, visited)?.0,
                 expected.iter().flatten().count() as u64,
                 "reached, seed {seed}"
             );
@@ -49,20 +50,18 @@ pub(super) fn searches(comm: &Comm) -> Outcome {
 }
 
 fn check_each_bfs<I: VertexId>(
-    comm: &Comm,
     graph: &Graph,
     root: u64,
     expected: &[Option<u32>],
     config: &AmConfig,
     arcs: &oracle::Arcs,
 ) -> Outcome {
-    let check = |labels: &[Label<I>], how: &str| -> Outcome {
-        for (local, label) in labels.iter().enumerate() {
-            let id = graph.layout().external_id(local) as usize;
-            check_eq!(label.level, expected[id].unwrap_or(UNREACHED), "level of {id} by {how}");
+    let check = |result: BfsResult<'_>, how: &str| -> Outcome {
+        for (id, level) in result.levels.iter() {
+            check_eq!(*level, expected[id as usize].unwrap_or(UNREACHED), "level of {id} by {how}");
         }
-        bfs::verify(comm, graph, root, labels, config)?;
-        let summary = bfs::summarize(comm, graph, labels)?;
+        result.verify(config)?;
+        let summary = result.summary()?;
         check_eq!(summary.reached, expected.iter().flatten().count() as u64, "reached by {how}");
         let of_level = |level: usize| expected.iter().flatten().filter(|at| **at as usize == level).count() as u64;
         let sizes: Vec<u64> = (0..summary.level_sizes.len()).map(of_level).collect();
@@ -72,11 +71,13 @@ fn check_each_bfs<I: VertexId>(
         check_eq!(summary.num_arcs, reached.map(|(of, _)| others(of)).sum::<u64>(), "arcs by {how}");
         Ok(())
     };
-    let mut search = bfs::direction_optimizing::DirectionOptimizingBfs::<u32, I>::new(comm, graph, config)?;
-    check(search.run(root)?, "direction-optimizing")?;
-    check(search.run(root)?, "direction-optimizing again")?;
-    check(bfs::active_messages::AmBfs::<u32, I>::new(comm, graph, config)?.run(root)?, "active messages")?;
-    check(bfs::sparse_exchange::SparseExchangeBfs::<u32, I>::new(comm, graph).run(root)?, "sparse exchanges")
+    for method in BfsMethod::ALL {
+        let options = BfsOptions { method: Some(method), config: config.clone(), ..BfsOptions::default() };
+        let mut search = BfsSearch::<(), I>::new(graph, &options)?;
+        check(BfsResult::new(graph, root, search.run(root)?)?, method.name())?;
+        check(BfsResult::new(graph, root, search.run(root)?)?, &format!("{} again", method.name()))?;
+    }
+    Ok(())
 }
 
 pub(super) fn shortest_paths(comm: &Comm) -> Outcome {
@@ -94,29 +95,28 @@ pub(super) fn shortest_paths(comm: &Comm) -> Outcome {
 
 fn shortest_paths_with_weight<W: Weight>(comm: &Comm, seed: u64, add: impl Fn(f64, f64) -> f64) -> Outcome {
     let (mut input, config) = (random_graph(seed), am_config(seed));
-    let options = BuildOptions { integer_weights: seed % 2 == 1, ..build_options(seed) };
+    let options = build_options(seed);
     let arcs = input.arcs(&options);
     if seed.is_multiple_of(2) {
         input.edges.iter_mut().for_each(|edge| edge.weight /= 7.0);
     }
-    let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+    let graph = Graph::<W>::build_weighted(comm, &input, &options)?;
     if graph.num_vertices() == 0 {
         return Ok(());
     }
     let delta = [None, Some(0.01), Some(1.0), Some(5.0), Some(1e9)][(seed % 5) as usize];
-    let mut search = sssp::DeltaStepping::<W>::new(comm, &graph, delta, &config)?;
+    let mut search = DeltaStepping::new(&graph, &SsspOptions { delta, config: config.clone() })?;
     for id in [graph.num_vertices() - 1, graph.num_vertices() / 3] {
-        let root = graph.find_vertex(comm, id)?;
+        let root = graph.find_vertex(id)?;
         let expected = oracle::distances(&arcs, id, &add);
         search.run(root)?;
-        let distances = search.distances();
-        for (local, distance) in distances.iter().enumerate() {
-            let id = graph.layout().external_id(local) as usize;
+        let result = SsspResult::new(root, search.distances()?);
+        for (id, distance) in result.distances.iter() {
             let distance = if *distance < W::INFINITY { distance.as_f64() } else { f64::INFINITY };
-            check_eq!(distance, expected[id], "distance to {id}, seed {seed}, delta {delta:?}");
+            check_eq!(distance, expected[id as usize], "distance to {id}, seed {seed}, delta {delta:?}");
         }
-        sssp::verify(comm, &graph, root, &distances, &config)?;
-        let summary = sssp::summarize(comm, &graph, &distances)?;
+        result.verify(&config)?;
+        let summary = result.summary()?;
         let finite = || expected.iter().filter(|distance| distance.is_finite());
         check_eq!(summary.reached, finite().count() as u64, "reached, seed {seed}");
         check_eq!(summary.max_distance, finite().copied().fold(0.0, f64::max), "the largest distance, seed {seed}");
@@ -131,7 +131,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (RandomGraph::new(seed, Orientation::Undirected), am_config(seed));
         let options = build_options(seed);
-        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let graph = Graph::build(comm, &input, &options)?;
         let expected = oracle::components(&input.arcs(&options));
         // Labels are the least global id of a component, which need not be that of its least external id.
         let mut least = vec![u64::MAX; expected.len()];
@@ -139,27 +139,27 @@ pub(super) fn components(comm: &Comm) -> Outcome {
             let global = graph.layout().global_id(id as u64).expect("a vertex id");
             least[expected[id] as usize] = least[expected[id] as usize].min(global);
         }
-        let check = |labels: Vec<u64>, how: &str| -> Outcome {
-            for (local, label) in labels.iter().enumerate() {
-                let id = graph.layout().external_id(local) as usize;
-                check_eq!(*label, least[expected[id] as usize], "label of {id} by {how}, seed {seed}, {config:?}");
+        let check = |components: ComponentLabels<'_>, how: ComponentMethod| -> Outcome {
+            for (id, label) in components.labels.iter() {
+                let expected = least[expected[id as usize] as usize];
+                check_eq!(*label, expected, "label of {id} by {how:?}, seed {seed}, {config:?}");
             }
-            components::verify(comm, &graph, &labels, &config)?;
-            let summary = components::summarize(comm, &graph, &labels)?;
+            components.verify(&config)?;
+            let summary = components.summary()?;
             let sizes =
                 (0..expected.len() as u64).map(|root| expected.iter().filter(|label| **label == root).count() as u64);
             let sizes: Vec<u64> = sizes.filter(|size| *size > 0).collect();
-            check_eq!(summary.components, sizes.len() as u64, "components by {how}, seed {seed}");
-            check_eq!(summary.largest, sizes.into_iter().max().unwrap_or(0), "the largest by {how}, seed {seed}");
+            check_eq!(summary.components, sizes.len() as u64, "components by {how:?}, seed {seed}");
+            check_eq!(summary.largest, sizes.into_iter().max().unwrap_or(0), "the largest by {how:?}, seed {seed}");
             Ok(())
         };
-        check(hooking::run(comm, &graph, &config)?.labels, "hooking")?;
-        check(search::run(comm, &graph, &config)?.labels, "a search and hooking")?;
-        check(sampling::run(comm, &graph, &config)?.labels, "sampling")?;
+        for method in ComponentMethod::ALL {
+            check(graph.components_with(&ComponentOptions { method, config: config.clone() })?, method)?;
+        }
     }
     let directed = RandomGraph::new(5, Orientation::Directed);
-    let graph = Graph::<u32>::build(comm, &directed, &BuildOptions::default())?;
-    check!(sampling::run(comm, &graph, &AmConfig::default()).is_err(), "a directed graph is refused");
+    let graph = Graph::build(comm, &directed, &BuildOptions::default())?;
+    check!(graph.components().is_err(), "a directed graph is refused");
     Ok(())
 }
 
@@ -167,7 +167,7 @@ pub(super) fn pagerank_scores(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let graph = Graph::build(comm, &input, &options)?;
         if graph.num_vertices() == 0 {
             continue;
         }
@@ -177,21 +177,21 @@ pub(super) fn pagerank_scores(comm: &Comm) -> Outcome {
             max_iterations: 30,
             ..PageRankOptions::default()
         };
-        let check = |ranking: &PageRankResult, how: &str| -> Outcome {
+        let check = |ranking: &PageRankResult<'_>, how: &str| -> Outcome {
             let expected = oracle::pagerank(&arcs, limits.damping, ranking.iterations);
-            for (local, score) in ranking.scores.iter().enumerate() {
-                let id = graph.layout().external_id(local) as usize;
-                let near = (score - expected[id]).abs() <= 1e-5 * expected[id];
-                check!(near, "the score of {id} is {score}, not {}, by {how}, seed {seed}", expected[id]);
+            for (id, score) in ranking.scores.iter() {
+                let expected = expected[id as usize];
+                let near = (score - expected).abs() <= 1e-5 * expected;
+                check!(near, "the score of {id} is {score}, not {expected}, by {how}, seed {seed}");
             }
-            pagerank::verify(comm, &graph, ranking, &limits)?;
-            let top = top_k(comm, &graph, &ranking.scores, 10)?;
+            ranking.verify(&limits)?;
+            let top = ranking.scores.top_k(10)?;
             check_eq!(top.len(), expected.len().min(10), "top scores, seed {seed}");
             check!(top.is_sorted_by(|left, right| left.1 >= right.1), "top scores are not sorted, seed {seed}");
             Ok(())
         };
-        let pulled = PullPageRank::new(comm, &graph)?.run(&limits)?;
-        let pushed = PushPageRank::new(comm, &graph, &config)?.run(&limits)?;
+        let pulled = PullPageRank::new(&graph)?.run(&limits)?;
+        let pushed = PushPageRank::new(&graph, &config)?.run(&limits)?;
         check(&pulled, "pulling")?;
         check(&pushed, "pushing")?;
         if seed % 2 == 1 {

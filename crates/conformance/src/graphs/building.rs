@@ -2,7 +2,7 @@
 
 use treepie::Comm;
 use treepie::graph::{
-    BuildOptions, Csr, CsrEdge, Edge, EdgeSource, Error, Graph, LocalView, Orientation, VertexLayout, WeightedEdge,
+    BuildOptions, Csr, CsrEdge, Edge, EdgeSource, EdgeWeight, Error, Graph, Orientation, VertexLayout,
 };
 
 use super::{RandomGraph, build_options, seeds};
@@ -16,11 +16,10 @@ pub(super) fn shapes(comm: &Comm) -> Outcome {
             symmetrize: seed % 7 == 0,
             directed: seed % 7 == 1,
             store_in_edges: true,
-            integer_weights: true,
             ..build_options(seed)
         };
         let during = |failure: Failure| failure.context(format!("seed {seed}, {options:?}"));
-        let graph = Graph::<WeightedEdge>::build(comm, &input, &options).map_err(Failure::from).map_err(during)?;
+        let graph = Graph::<u32>::build_weighted(comm, &input, &options).map_err(Failure::from).map_err(during)?;
         let expected = input.arcs(&options);
         check_eq!(graph.num_vertices(), expected.len() as u64, "vertices, seed {seed}");
         check_eq!(graph.num_arcs(), expected.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs, seed {seed}");
@@ -28,41 +27,31 @@ pub(super) fn shapes(comm: &Comm) -> Outcome {
         for (from, row) in (0..).zip(&expected) {
             row.iter().for_each(|(to, weight)| into[*to as usize].push((from, *weight)));
         }
-        let ids = visible_vertex_ids(comm, &graph)?;
-        for local in 0..graph.num_local() {
-            let id = graph.layout().external_id(local) as usize;
+        let ids = visible_vertex_ids(&graph)?;
+        for local in graph.local_vertices() {
+            let id = graph.external_id(local) as usize;
             check_rows(&graph, graph.out_edges(), local, &expected[id], &ids).map_err(during)?;
             let in_edges = graph.in_edges().expect("in-edges are stored");
             check_rows(&graph, in_edges, local, &into[id], &ids).map_err(during)?;
             check_eq!(
-                graph.find_vertex(comm, id as u64).ok().and_then(|global| graph.local_index(global)),
+                graph.find_vertex(id as u64).ok().and_then(|global| graph.local_index(global)),
                 Some(local),
                 "{id}"
             );
         }
-        check!(graph.find_vertex(comm, expected.len() as u64).is_err(), "a vertex id past the last, seed {seed}");
+        check!(graph.find_vertex(expected.len() as u64).is_err(), "a vertex id past the last, seed {seed}");
     }
     Ok(())
 }
 
 /// The external id of each vertex of the local view, ghosts included.
-fn visible_vertex_ids<A: CsrEdge>(comm: &Comm, graph: &Graph<A>) -> Outcome<Vec<u64>> {
-    let view: &LocalView = graph.view();
-    let mut ids = vec![u64::MAX; view.len()];
-    view.local_range().enumerate().for_each(|(local, index)| ids[index] = graph.layout().external_id(local));
-    view.update_ghosts(comm, &mut ids)?;
-    Ok(ids)
+fn visible_vertex_ids<W: EdgeWeight>(graph: &Graph<W>) -> Outcome<Vec<u64>> {
+    Ok(graph.with_ghosts(graph.local_vertices().map(|local| graph.external_id(local)))?)
 }
 
-fn check_rows(
-    graph: &Graph<WeightedEdge>,
-    rows: &Csr<WeightedEdge>,
-    local: usize,
-    expected: &[(u64, f64)],
-    ids: &[u64],
-) -> Outcome {
+fn check_rows(graph: &Graph<u32>, rows: &Csr<u32>, local: usize, expected: &[(u64, f64)], ids: &[u64]) -> Outcome {
     let layout: &VertexLayout = graph.layout();
-    let arc = |arc: &WeightedEdge| (ids[arc.target() as usize], f64::from(arc.weight::<u32>()));
+    let arc = |arc: &CsrEdge<u32>| (ids[arc.target as usize], f64::from(arc.weight));
     let mut row: Vec<_> = rows.row(local).iter().map(arc).collect();
     row.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
     let mut expected = expected.to_vec();
@@ -70,14 +59,14 @@ fn check_rows(
     check_eq!(row, expected, "arcs of {}", layout.external_id(local));
     let (near, remote) = rows.local_and_remote(local);
     let local_range = graph.view().local_range();
-    let is_near = |arc: &WeightedEdge| local_range.contains(&(arc.target() as usize));
+    let is_near = |arc: &CsrEdge<u32>| local_range.contains(&(arc.target as usize));
     check!(
         near.iter().all(is_near) && !remote.iter().any(is_near),
         "arcs to local vertices come first, of {}",
         layout.external_id(local)
     );
     for arc in remote {
-        let (rank, at) = graph.view().owner(arc.target());
+        let (rank, at) = graph.view().owner(arc.target);
         let global = layout.first_global_id(rank) + u64::from(at);
         check_eq!(layout.owner(global), (rank, at), "an owner");
         check!(rank != layout.rank(), "a remote arc to a local vertex");
@@ -102,25 +91,25 @@ pub(super) fn sparse_ids(comm: &Comm) -> Outcome {
         if ids.is_empty() {
             continue;
         }
-        let graph = Graph::<u32>::build(comm, &input, &BuildOptions::default())?;
+        let graph = Graph::build(comm, &input, &BuildOptions::default())?;
         check_eq!(graph.num_vertices(), ids.len() as u64, "vertices, seed {seed}");
-        let seen = visible_vertex_ids(comm, &graph)?;
+        let seen = visible_vertex_ids(&graph)?;
         let original = |id: u64| (0..).find(|dense| spread(*dense) == id).expect("an id of the graph");
-        for local in 0..graph.num_local() {
-            let id = graph.layout().external_id(local);
+        for local in graph.local_vertices() {
+            let id = graph.external_id(local);
             let mut row: Vec<u64> =
-                graph.out_edges().row(local).iter().map(|arc| original(seen[*arc as usize])).collect();
+                graph.neighbours(local).map(|neighbour| original(seen[neighbour.index()])).collect();
             row.sort_unstable();
             let expected = &mut expected[original(id) as usize];
             expected.sort_by_key(|arc| arc.0);
             check_eq!(row, expected.iter().map(|arc| arc.0).collect::<Vec<_>>(), "arcs of {id}, seed {seed}");
         }
         for id in ids {
-            let global = graph.find_vertex(comm, id)?;
-            let is_here = graph.local_index(global).map(|local| graph.layout().external_id(local));
+            let global = graph.find_vertex(id)?;
+            let is_here = graph.local_index(global).map(|local| graph.external_id(local));
             check!(is_here.is_none_or(|found| found == id), "{id} is found at {is_here:?}");
         }
-        check!(graph.find_vertex(comm, 12_345_678).is_err(), "an unknown vertex id");
+        check!(graph.find_vertex(12_345_678).is_err(), "an unknown vertex id");
     }
     Ok(())
 }
@@ -132,17 +121,17 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
         edges[61] = bad;
         RandomGraph { vertices: 10, edges, is_vertex_count_known: true, orientation: Orientation::Directed }
     };
-    let integer = BuildOptions { integer_weights: true, ..BuildOptions::default() };
-    let error_of =
-        |input: &dyn EdgeSource, options: &BuildOptions| match Graph::<WeightedEdge>::build(comm, input, options) {
+    fn error_of<W: EdgeWeight>(comm: &Comm, input: &dyn EdgeSource) -> String {
+        match Graph::<W>::build_weighted(comm, input, &BuildOptions::default()) {
             Err(Error::Input(what)) => what,
             other => format!("{:?}", other.map(|graph| graph.num_arcs())),
-        };
-    let outside = error_of(&edges(Edge::new(3, 10)), &BuildOptions::default());
+        }
+    }
+    let outside = error_of::<f32>(comm, &edges(Edge::new(3, 10)));
     check_eq!(outside, "vertex 10 of an edge is not below the number of vertices, 10", "an endpoint out of range");
-    let negative = error_of(&edges(Edge { weight: -1.0, ..Edge::new(1, 2) }), &BuildOptions::default());
+    let negative = error_of::<f32>(comm, &edges(Edge { weight: -1.0, ..Edge::new(1, 2) }));
     check_eq!(negative, "a weight is -1, not a non-negative number", "a negative weight");
-    let fraction = error_of(&edges(Edge { weight: 0.5, ..Edge::new(1, 2) }), &integer);
+    let fraction = error_of::<u32>(comm, &edges(Edge { weight: 0.5, ..Edge::new(1, 2) }));
     check_eq!(fraction, "a weight is 0.5, not a whole number from 0 to 2^32-1", "a weight that is not an integer");
     Ok(())
 }

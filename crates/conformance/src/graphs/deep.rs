@@ -2,7 +2,8 @@
 
 use treepie::Comm;
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
-use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, Result, WeightedEdge, components, scc};
+use treepie::graph::sssp::SsspOptions;
+use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, Result};
 
 use super::{RandomGraph, am_config, build_options, oracle, seeds};
 use crate::check::{Outcome, check, check_eq};
@@ -12,7 +13,7 @@ const MAX_VERTICES: u64 = 70;
 
 fn random_graph(seed: u64) -> Option<(RandomGraph, BuildOptions)> {
     let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-    let options = BuildOptions { store_in_edges: true, integer_weights: true, ..build_options(seed) };
+    let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
     Some((RandomGraph::new(seed, orientation), options))
         .filter(|(input, _)| (1..MAX_VERTICES).contains(&input.num_vertices()))
 }
@@ -20,20 +21,18 @@ fn random_graph(seed: u64) -> Option<(RandomGraph, BuildOptions)> {
 pub(super) fn strong_components(comm: &Comm) -> Outcome {
     for (seed, (input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
         let config = am_config(seed);
-        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let graph = Graph::build(comm, &input, &options)?;
         let expected =
             oracle::strong_components(&input.arcs(&options), |id| graph.layout().global_id(id).expect("a vertex id"));
-        let mut search = scc::SccSearch::new(comm, &graph, &config)?;
-        search.run()?;
-        for (local, label) in search.labels().iter().enumerate() {
-            let id = graph.layout().external_id(local) as usize;
-            check_eq!(*label, expected[id], "label of {id}, seed {seed}, {config:?}");
+        let components = graph.scc_with(&config)?;
+        for (id, label) in components.labels.iter() {
+            check_eq!(*label, expected[id as usize], "label of {id}, seed {seed}, {config:?}");
         }
-        scc::verify(comm, &graph, search.labels(), &config)?;
+        components.verify(&config)?;
         let mut ids = expected.clone();
         ids.sort_unstable();
         ids.dedup();
-        check_eq!(components::summarize(comm, &graph, search.labels())?.components, ids.len() as u64, "seed {seed}");
+        check_eq!(components.summary()?.components, ids.len() as u64, "seed {seed}");
     }
     Ok(())
 }
@@ -42,20 +41,20 @@ pub(super) fn betweenness_centrality(comm: &Comm) -> Outcome {
     for (seed, (mut input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
         let config = am_config(seed);
         if seed.is_multiple_of(2) {
-            let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
-            let measure = || WeightedMetric::<u32>::new(comm, &graph, None, &config);
-            scores(comm, &input.arcs(&options), seed, &config, measure)?;
+            let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
+            let sssp = SsspOptions { config: config.clone(), ..SsspOptions::default() };
+            let measure = || WeightedMetric::new(&graph, &sssp);
+            scores(&input.arcs(&options), seed, &config, measure)?;
         } else {
             input.edges.iter_mut().for_each(|edge| edge.weight = 1.0);
-            let graph = Graph::<u32>::build(comm, &input, &options)?;
-            scores(comm, &input.arcs(&options), seed, &config, || HopMetric::new(comm, &graph, &config))?;
+            let graph = Graph::build(comm, &input, &options)?;
+            scores(&input.arcs(&options), seed, &config, || HopMetric::new(&graph, &config))?;
         }
     }
     Ok(())
 }
 
 fn scores<'g, M: PathMetric<'g>>(
-    comm: &Comm,
     arcs: &oracle::Arcs,
     seed: u64,
     config: &AmConfig,
@@ -65,19 +64,18 @@ fn scores<'g, M: PathMetric<'g>>(
     let ids = [0, arcs.len() as u64 / 2, arcs.len() as u64 - 1];
     let global = |id: &u64| graph.layout().global_id(*id).expect("a vertex id");
     let sources: Vec<u64> = ids.iter().map(global).collect();
-    let mut search = Betweenness::new(comm, measure()?, config)?;
+    let mut search = Betweenness::new(measure()?, config)?;
     for source in &sources {
         search.run(*source)?;
     }
     let expected = oracle::betweenness(arcs, &ids);
     let divisor = if graph.is_symmetric() { 2.0 } else { 1.0 };
-    let scores = search.scores();
-    for (local, score) in scores.iter().enumerate() {
-        let id = graph.layout().external_id(local) as usize;
-        let expected = expected[id] / divisor;
+    let scores = search.scores()?;
+    for (id, score) in scores.iter() {
+        let expected = expected[id as usize] / divisor;
         let is_near = (score - expected).abs() <= 1e-9 * expected.max(1.0);
         check!(is_near, "the score of {id} is {score}, not {expected}, seed {seed}, {config:?}");
     }
-    betweenness::verify(comm, &mut measure()?, sources.iter().copied(), &scores, config)?;
+    betweenness::verify(&mut measure()?, sources.iter().copied(), &scores, config)?;
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use treepie::Comm;
-use treepie::graph::bfs::{UNREACHED, direction_optimizing};
-use treepie::graph::{
-    BuildOptions, EdgeFiles, EdgeSource, Graph, Orientation, WeightKind, WeightedEdge, components, sssp,
-};
+use treepie::graph::bfs::{BfsOptions, UNREACHED};
+use treepie::graph::components::ComponentOptions;
+use treepie::graph::sssp::SsspOptions;
+use treepie::graph::{BuildOptions, EdgeFiles, EdgeSource, Graph, Orientation, WeightKind};
 
 use super::{RandomGraph, am_config, build_options, fewer_seeds, oracle};
 use crate::check::{Failure, Outcome, check, check_eq};
@@ -41,10 +41,7 @@ impl Drop for SharedFile {
 
 fn random_graph(seed: u64) -> (RandomGraph, BuildOptions) {
     let orientation = [Orientation::Directed, Orientation::Undirected][(seed / 3 % 2) as usize];
-    (
-        RandomGraph::new(seed, orientation),
-        BuildOptions { store_in_edges: true, integer_weights: true, ..build_options(seed) },
-    )
+    (RandomGraph::new(seed, orientation), BuildOptions { store_in_edges: true, ..build_options(seed) })
 }
 
 pub(super) fn saved(comm: &Comm) -> Outcome {
@@ -52,14 +49,13 @@ pub(super) fn saved(comm: &Comm) -> Outcome {
     for seed in fewer_seeds(comm, 16) {
         let (input, options) = random_graph(seed);
         let arcs = input.arcs(&options);
-        let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
-        graph.save(comm, &file.path, WeightKind::Integer)?;
-        check_distances(comm, &graph, &arcs, seed)?;
+        let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
+        graph.save(&file.path)?;
+        check_distances(&graph, &arcs, seed)?;
         // Half of the ranks load it with other build options.
         let is_reader = comm.rank().is_multiple_of(2);
         if let Some(readers) = comm.split(is_reader.then_some(0), 0)? {
-            let again =
-                BuildOptions { store_in_edges: true, integer_weights: true, ..super::build_options(seed / 2 + 1) };
+            let again = BuildOptions { store_in_edges: true, ..super::build_options(seed / 2 + 1) };
             let again = BuildOptions { dedupe: false, drop_self_loops: false, ..again };
             let during = |failure: Failure| failure.context(format!("seed {seed}, read with {again:?}"));
             check_reload(&readers, &file.path, &again, &arcs, &graph, seed).map_err(during)?;
@@ -74,39 +70,40 @@ fn check_reload(
     file: &Path,
     options: &BuildOptions,
     arcs: &oracle::Arcs,
-    before: &Graph<WeightedEdge>,
+    before: &Graph<u32>,
     seed: u64,
 ) -> Outcome {
     let files = EdgeFiles::open(&[file.to_owned()], None)?;
     check_eq!(files.weights(), WeightKind::Integer, "weights");
-    let graph = Graph::<WeightedEdge>::build(comm, &files, options)?;
+    let graph = Graph::<u32>::build_weighted(comm, &files, options)?;
     check_eq!(
         (graph.num_vertices(), graph.num_arcs()),
         (before.num_vertices(), before.num_arcs()),
         "vertices and arcs"
     );
     check_eq!(graph.is_symmetric(), before.is_symmetric(), "whether the graph is symmetric");
-    check_distances(comm, &graph, arcs, seed)
+    let read = Graph::read(comm, file)?;
+    check_eq!((read.num_vertices(), read.num_arcs()), (graph.num_vertices(), graph.num_arcs()), "without weights");
+    let read = Graph::<u32>::read_weighted(comm, file, options)?;
+    check_distances(&read, arcs, seed)?;
+    check!(Graph::read(comm, file.with_extension("missing.tpg")).is_err(), "a file that does not exist");
+    check_distances(&graph, arcs, seed)
 }
 
 /// Checks BFS levels and shortest distances from two vertices.
-fn check_distances(comm: &Comm, graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, seed: u64) -> Outcome {
+fn check_distances(graph: &Graph<u32>, arcs: &oracle::Arcs, seed: u64) -> Outcome {
     let config = am_config(seed);
     for id in [0, arcs.len() as u64 / 2].into_iter().filter(|id| *id < arcs.len() as u64) {
-        let root = graph.find_vertex(comm, id)?;
         let levels = oracle::levels(arcs, &[id]);
-        let mut search = direction_optimizing::DirectionOptimizingBfs::<WeightedEdge, u64>::new(comm, graph, &config)?;
-        for (local, label) in search.run(root)?.iter().enumerate() {
-            let to = graph.layout().external_id(local) as usize;
-            check_eq!(label.level, levels[to].unwrap_or(UNREACHED), "level of {to} from {id}, seed {seed}");
+        let bfs = graph.bfs_with(id, &BfsOptions { config: config.clone(), ..BfsOptions::default() })?;
+        for (to, level) in bfs.levels.iter() {
+            check_eq!(*level, levels[to as usize].unwrap_or(UNREACHED), "level of {to} from {id}, seed {seed}");
         }
         let expected = oracle::distances(arcs, id, |distance, weight| distance + weight);
-        let mut search = sssp::DeltaStepping::<u32>::new(comm, graph, None, &config)?;
-        search.run(root)?;
-        for (local, distance) in search.distances().into_iter().enumerate() {
-            let to = graph.layout().external_id(local) as usize;
-            let distance = if distance < u32::MAX { f64::from(distance) } else { f64::INFINITY };
-            check_eq!(distance, expected[to], "distance to {to} from {id}, seed {seed}");
+        let sssp = graph.sssp_with(id, &SsspOptions { config: config.clone(), ..SsspOptions::default() })?;
+        for (to, distance) in sssp.distances.iter() {
+            let distance = if *distance < u32::MAX { f64::from(*distance) } else { f64::INFINITY };
+            check_eq!(distance, expected[to as usize], "distance to {to} from {id}, seed {seed}");
         }
     }
     Ok(())
@@ -126,19 +123,20 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
         }
         comm.barrier()?;
         let options = BuildOptions { partition_file: Some(file.path.clone()), ..options };
-        let graph = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+        let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
         check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices, seed {seed}");
-        for local in 0..graph.num_local() {
-            let id = graph.layout().external_id(local) as usize;
+        for local in graph.local_vertices() {
+            let id = graph.external_id(local) as usize;
             check_eq!(part(id) % comm.size() as u64, comm.rank() as u64, "the owner of {id}, seed {seed}");
         }
-        check_distances(comm, &graph, &arcs, seed)?;
+        check_distances(&graph, &arcs, seed)?;
         if graph.is_symmetric() {
-            let plain = Graph::<u32>::build(comm, &input, &options)?;
-            let labels = components::sampling::run(comm, &plain, &am_config(seed))?.labels;
+            let plain = Graph::build(comm, &input, &options)?;
+            let options = ComponentOptions { config: am_config(seed), ..ComponentOptions::default() };
+            let components = plain.components_with(&options)?;
             let expected = oracle::components(&arcs);
             let roots = (0..).zip(&expected).filter(|(id, root): &(u64, &u64)| id == *root).count() as u64;
-            check_eq!(components::summarize(comm, &plain, &labels)?.components, roots, "components, seed {seed}");
+            check_eq!(components.summary()?.components, roots, "components, seed {seed}");
         }
         comm.barrier()?;
     }
@@ -149,8 +147,7 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
     }
     comm.barrier()?;
     let options = BuildOptions { partition_file: Some(file.path.clone()), ..BuildOptions::default() };
-    let refused =
-        Graph::<u32>::build(comm, &few, &options).map(|graph| graph.num_arcs()).map_err(|error| error.to_string());
+    let refused = Graph::build(comm, &few, &options).map(|graph| graph.num_arcs()).map_err(|error| error.to_string());
     check!(refused.as_ref().is_err_and(|error| error.contains(":4: `x` is no part")), "a bad line: {refused:?}");
     Ok(())
 }

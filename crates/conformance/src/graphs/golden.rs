@@ -4,9 +4,10 @@
 //! rounded, since rounding is monotonic.
 
 use treepie::Comm;
-use treepie::graph::bfs::{self, direction_optimizing, sparse_exchange};
+use treepie::graph::bfs::{BfsMethod, BfsOptions};
 use treepie::graph::generate::Kronecker;
-use treepie::graph::{AmConfig, BuildOptions, Graph, WeightedEdge, sssp};
+use treepie::graph::sssp::SsspOptions;
+use treepie::graph::{AmConfig, BuildOptions, Graph};
 
 use super::is_long_run;
 use crate::check::{Outcome, check, check_eq};
@@ -110,7 +111,7 @@ pub(super) fn matches_reference(comm: &Comm) -> Outcome {
     let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
     for (scale, keys) in ROOTS.into_iter().filter(|(scale, _)| *scale <= max_scale(comm)) {
         let source = Kronecker::new(scale, Kronecker::EDGE_FACTOR)?;
-        let graph = Graph::<WeightedEdge>::build(comm, &source, &options)?;
+        let graph = Graph::<f32>::build_weighted(comm, &source, &options)?;
         let has_arcs = |id: u64| {
             let global = graph.layout().global_id(id).expect("a vertex id");
             let local_degree = graph.local_index(global).map_or(0, |local| graph.out_edges().degree(local));
@@ -120,26 +121,24 @@ pub(super) fn matches_reference(comm: &Comm) -> Outcome {
         for style in ["style=am", "style=bsp"] {
             let config = AmConfig { config: Some(style.parse()?), ..AmConfig::default() };
             for golden in GOLDEN.iter().filter(|golden| golden.scale == scale) {
-                check_golden(comm, &graph, golden, &config)?;
+                check_golden(&graph, golden, &config)?;
             }
         }
     }
     Ok(())
 }
 
-fn check_golden(comm: &Comm, graph: &Graph<WeightedEdge>, golden: &Golden, config: &AmConfig) -> Outcome {
+fn check_golden(graph: &Graph<f32>, golden: &Golden, config: &AmConfig) -> Outcome {
     let Golden { scale, root, edges, reached, levels, longest, sum } = golden;
     let what = format!("scale {scale} from {root}");
-    let mut search = direction_optimizing::DirectionOptimizingBfs::<WeightedEdge, u32>::new(comm, graph, config)?;
-    let mut exchange_search = sparse_exchange::SparseExchangeBfs::<WeightedEdge, u32>::new(comm, graph);
-    for labels in [search.run(*root)?, exchange_search.run(*root)?] {
-        let summary = bfs::summarize(comm, graph, labels)?;
+    for method in [BfsMethod::DirectionOptimizing, BfsMethod::SparseExchange] {
+        let options = BfsOptions { method: Some(method), config: config.clone(), ..BfsOptions::default() };
+        let summary = graph.bfs_with(*root, &options)?.summary()?;
         check_eq!((summary.reached, summary.num_arcs / 2), (*reached, *edges), "reached, {what}");
         check_eq!(summary.level_sizes, *levels, "levels, {what}");
     }
-    let mut search = sssp::DeltaStepping::<f32>::new(comm, graph, None, config)?;
-    search.run(*root)?;
-    let summary = sssp::summarize(comm, graph, &search.distances())?;
+    let options = SsspOptions { config: config.clone(), ..SsspOptions::default() };
+    let summary = graph.sssp_with(*root, &options)?.summary()?;
     check_eq!(summary.reached, *reached, "reached by delta-stepping, {what}");
     check_eq!(summary.max_distance as f32, *longest, "the largest distance, {what}");
     check!(

@@ -2,8 +2,7 @@
 
 use treepie::Comm;
 use treepie::am::ActiveMessages;
-use treepie::graph::property_map::{PropertyReads, PropertyUpdates};
-use treepie::graph::{Graph, Orientation};
+use treepie::graph::{Graph, Orientation, PropertyReads, PropertyUpdates};
 
 use super::{RandomGraph, am_config, build_options, seeds};
 use crate::check::{Outcome, check_eq};
@@ -20,7 +19,7 @@ struct PropertyState {
 pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
     for seed in seeds(comm).take(12) {
         let (input, options) = (RandomGraph::new(seed, Orientation::Directed), build_options(seed));
-        let graph = Graph::<u32>::build(comm, &input, &options)?;
+        let graph = Graph::build(comm, &input, &options)?;
         let mut build = ActiveMessages::<PropertyState>::builder(comm);
         let sums = PropertyUpdates::register(
             &mut build,
@@ -46,17 +45,17 @@ pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
         let mut am = am_config(seed).start(build)?;
         let num_local = graph.num_local();
         let mut state = PropertyState {
-            ids: (0..num_local).map(|local| graph.layout().external_id(local)).collect(),
+            ids: graph.local_vertices().map(|local| graph.external_id(local)).collect(),
             sums: vec![0; num_local],
             least: vec![u32::MAX; num_local],
             got: vec![0; num_local],
         };
         am.epoch_for(&mut state, 0..num_local, |cx, state, vertex| {
-            for arc in graph.out_edges().row(vertex) {
+            for neighbour in graph.neighbours(vertex) {
                 let id = state.ids[vertex];
-                sums.send(cx, graph.view(), *arc, id + 1);
-                least.send(cx, graph.view(), *arc, id as u32);
-                ids.get(cx, graph.view(), *arc, vertex as u32);
+                sums.send(cx, neighbour, id + 1);
+                least.send(cx, neighbour, id as u32);
+                ids.get(cx, neighbour, vertex as u32);
             }
         })?;
         let arcs = input.arcs(&options);

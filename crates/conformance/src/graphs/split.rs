@@ -2,11 +2,13 @@
 
 use treepie::Comm;
 use treepie::graph::betweenness::HopMetric;
-use treepie::graph::bfs::{self, Label, UNREACHED};
-use treepie::graph::components::{self, hooking, sampling, search};
-use treepie::graph::pagerank::{self, PageRankOptions, PageRankResult, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::bfs::{BfsMethod, BfsOptions, UNREACHED};
+use treepie::graph::components::{ComponentMethod, ComponentOptions};
+use treepie::graph::pagerank::{PageRankOptions, PageRankResult, pull::PullPageRank, push::PushPageRank};
+use treepie::graph::scc::SccSearch;
+use treepie::graph::sssp::{DeltaStepping, SsspOptions, SsspResult};
 use treepie::graph::{
-    AmConfig, Bitmap, BuildOptions, CsrEdge, Edge, Error, Graph, Orientation, Result, WeightedEdge, reach, scc, sssp,
+    AmConfig, Bitmap, BuildOptions, CsrEdge, Edge, Error, Graph, Orientation, PropertyMap, Result, Weight, reach,
 };
 
 use super::{RandomGraph, am_config, build_options, fewer_seeds, oracle};
@@ -33,19 +35,18 @@ pub(super) fn same(comm: &Comm) -> Outcome {
     for seed in fewer_seeds(comm, 24) {
         let input = random_graph(seed);
         for hub_degree in HUB_DEGREES {
-            let options =
-                BuildOptions { store_in_edges: true, integer_weights: true, hub_degree, ..build_options(seed) };
-            let graph = Graph::<u32>::build(comm, &input, &options)?;
-            let weighted = Graph::<WeightedEdge>::build(comm, &input, &options)?;
+            let options = BuildOptions { store_in_edges: true, hub_degree, ..build_options(seed) };
+            let graph = Graph::build(comm, &input, &options)?;
+            let weighted = Graph::<u32>::build_weighted(comm, &input, &options)?;
             let arcs = input.arcs(&options);
             // Both styles.
             for config in [am_config(seed), am_config(seed + 1)] {
                 let during = |failure: Failure| failure.context(format!("seed {seed}, {options:?}, {config:?}"));
                 check_rows(&weighted, &arcs, hub_degree).map_err(during)?;
                 if graph.num_vertices() > 0 {
-                    searches(comm, &graph, &arcs, &config).map_err(during)?;
-                    shortest_paths(comm, &weighted, &arcs, &config, seed).map_err(during)?;
-                    pagerank_scores(comm, &graph, &arcs, &config).map_err(during)?;
+                    searches(&graph, &arcs, &config).map_err(during)?;
+                    shortest_paths(&weighted, &arcs, &config, seed).map_err(during)?;
+                    pagerank_scores(&graph, &arcs, &config).map_err(during)?;
                 }
             }
         }
@@ -54,7 +55,7 @@ pub(super) fn same(comm: &Comm) -> Outcome {
 }
 
 /// Checks that each arc is stored on the right rank, and only there.
-fn check_rows(graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, hub_degree: Option<u64>) -> Outcome {
+fn check_rows(graph: &Graph<u32>, arcs: &oracle::Arcs, hub_degree: Option<u64>) -> Outcome {
     let (layout, hubs, local_range) = (graph.layout(), graph.hubs(), graph.view().local_range());
     let owner = |id: usize| layout.owner(layout.global_id(id as u64).expect("a vertex id")).0;
     let is_local = |id: &usize| owner(*id) == layout.rank();
@@ -62,9 +63,8 @@ fn check_rows(graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, hub_degree: Opti
         row.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
         row
     };
-    let to_external = |arc: &WeightedEdge| {
-        (layout.external_id(arc.target() as usize - local_range.start), f64::from(arc.weight::<u32>()))
-    };
+    let to_external =
+        |arc: &CsrEdge<u32>| (graph.external_id(arc.target as usize - local_range.start), f64::from(arc.weight));
     check_eq!(graph.num_arcs(), arcs.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs");
     let is_hub = |id: &usize| {
         let has_remote = arcs[*id].iter().any(|(to, _)| owner(*to as usize) != owner(*id));
@@ -79,8 +79,8 @@ fn check_rows(graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, hub_degree: Opti
         let delegated = hubs.delegate_edges(index).iter().map(to_external).collect();
         check_eq!(sorted(delegated), sorted(arcs_here.copied().collect()), "the delegate arcs of {id}");
     }
-    for local in 0..graph.num_local() {
-        let id = layout.external_id(local) as usize;
+    for local in graph.local_vertices() {
+        let id = graph.external_id(local) as usize;
         check_eq!(graph.degree(local), arcs[id].len() as u64, "the degree of {id}");
         let loops = arcs[id].iter().filter(|(to, _)| *to == id as u64).count();
         check_eq!(
@@ -99,70 +99,62 @@ fn check_rows(graph: &Graph<WeightedEdge>, arcs: &oracle::Arcs, hub_degree: Opti
     Ok(())
 }
 
-fn searches(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
-    let layout = graph.layout();
+fn searches(graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
+    let options = BfsOptions { config: config.clone(), ..BfsOptions::default() };
     for id in [0, graph.num_vertices() - 1] {
-        let root = graph.find_vertex(comm, id)?;
+        let root = graph.find_vertex(id)?;
         let expected = oracle::levels(arcs, &[id]);
-        let mut search = bfs::active_messages::AmBfs::<u32, u64>::new(comm, graph, config)?;
-        let labels = search.run(root)?;
-        let mut reachability = reach::Reachability::new(comm, graph, config)?;
+        let messages = BfsOptions { method: Some(BfsMethod::ActiveMessages), ..options.clone() };
+        let result = graph.bfs_with(id, &messages)?;
+        let mut reachability = reach::Reachability::new(graph, config)?;
         let visited = reachability.run(&[root])?;
-        for (local, label) in labels.iter().enumerate() {
-            let id = layout.external_id(local) as usize;
-            check_eq!(label.level, expected[id].unwrap_or(UNREACHED), "level of {id}");
+        for local in graph.local_vertices() {
+            let id = graph.external_id(local) as usize;
+            check_eq!(result.levels[local], expected[id].unwrap_or(UNREACHED), "level of {id}");
             check_eq!(visited.contains(local), expected[id].is_some(), "whether {id} is reached");
         }
-        bfs::verify(comm, graph, root, labels, config)?;
-        reach::verify(comm, graph, &[root], visited, config)?;
+        result.verify(config)?;
+        reach::verify(graph, &[root], visited, config)?;
         let reached = (0..).zip(arcs).zip(&expected).filter(|(_, level)| level.is_some());
         let others = |(from, row): (u64, &Vec<(u64, f64)>)| row.iter().filter(|arc| arc.0 != from).count() as u64;
         let traversed: u64 = reached.map(|(of, _)| others(of)).sum();
         let count = expected.iter().flatten().count() as u64;
-        let summary = bfs::summarize(comm, graph, labels)?;
+        let summary = result.summary()?;
         check_eq!((summary.reached, summary.num_arcs), (count, traversed), "the summary of a search");
-        check_eq!(reach::count_reached(comm, graph, visited)?, (count, traversed), "reached vertices and arcs");
+        check_eq!(reach::count_reached(graph, visited)?, (count, traversed), "reached vertices and arcs");
     }
     Ok(())
 }
 
-fn shortest_paths(
-    comm: &Comm,
-    graph: &Graph<WeightedEdge>,
-    arcs: &oracle::Arcs,
-    config: &AmConfig,
-    seed: u64,
-) -> Outcome {
+fn shortest_paths(graph: &Graph<u32>, arcs: &oracle::Arcs, config: &AmConfig, seed: u64) -> Outcome {
     let delta = [None, Some(0.01), Some(3.0), Some(1e9)][(seed / 2 % 4) as usize];
-    let mut search = sssp::DeltaStepping::<u32>::new(comm, graph, delta, config)?;
+    let mut search = DeltaStepping::new(graph, &SsspOptions { delta, config: config.clone() })?;
     for id in [graph.num_vertices() - 1, 0] {
-        let root = graph.find_vertex(comm, id)?;
+        let root = graph.find_vertex(id)?;
         let expected = oracle::distances(arcs, id, |distance, weight| distance + weight);
         search.run(root)?;
-        let distances = search.distances();
-        for (local, distance) in distances.iter().enumerate() {
-            let id = graph.layout().external_id(local) as usize;
+        let result = SsspResult::new(root, search.distances()?);
+        for (id, distance) in result.distances.iter() {
             let distance = if *distance < u32::MAX { f64::from(*distance) } else { f64::INFINITY };
-            check_eq!(distance, expected[id], "distance to {id}, delta {delta:?}");
+            check_eq!(distance, expected[id as usize], "distance to {id}, delta {delta:?}");
         }
-        sssp::verify(comm, graph, root, &distances, config)?;
+        result.verify(config)?;
     }
     Ok(())
 }
 
-fn pagerank_scores(comm: &Comm, graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
+fn pagerank_scores(graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
     let limits = PageRankOptions { tolerance: 0.0, max_iterations: 8, ..PageRankOptions::default() };
     let expected = oracle::pagerank(arcs, limits.damping, limits.max_iterations);
-    let check = |ranking: &PageRankResult, how: &str| -> Outcome {
-        for (local, score) in ranking.scores.iter().enumerate() {
-            let id = graph.layout().external_id(local) as usize;
-            let is_near = (score - expected[id]).abs() < 1e-6;
-            check!(is_near, "{id} has {score}, not {}, by {how}", expected[id]);
+    let check = |ranking: &PageRankResult<'_>, how: &str| -> Outcome {
+        for (id, score) in ranking.scores.iter() {
+            let is_near = (score - expected[id as usize]).abs() < 1e-6;
+            check!(is_near, "{id} has {score}, not {}, by {how}", expected[id as usize]);
         }
-        Ok(pagerank::verify(comm, graph, ranking, &limits)?)
+        Ok(ranking.verify(&limits)?)
     };
-    check(&PushPageRank::new(comm, graph, config)?.run(&limits)?, "pushing")?;
-    check(&PullPageRank::new(comm, graph)?.run(&limits)?, "pulling")
+    check(&PushPageRank::new(graph, config)?.run(&limits)?, "pushing")?;
+    check(&PullPageRank::new(graph)?.run(&limits)?, "pulling")
 }
 
 /// Algorithms that need whole rows refuse hubs on all ranks. Verifiers of the others see delegate arcs too.
@@ -174,49 +166,45 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     let config = AmConfig::default();
     let options = BuildOptions { hub_degree: Some(5), ..BuildOptions::default() };
     let star = star(64, Orientation::Undirected);
-    let graph = Graph::<u32>::build(comm, &star, &options)?;
+    let graph = Graph::build(comm, &star, &options)?;
     check!(!graph.hubs().is_empty() && graph.in_edges().is_none(), "the graph has no hubs");
     let refuses = |what: &str, outcome: Result<()>| -> Outcome {
         let named = matches!(&outcome, Err(Error::Input(text)) if text.contains("unsplit rows"));
         check!(named, "{what}: {outcome:?}");
         Ok(())
     };
-    let direction = bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u32>::new(comm, &graph, &config);
-    refuses("direction-optimizing", direction.map(|_| ()))?;
-    refuses(
-        "sparse exchanges",
-        bfs::sparse_exchange::SparseExchangeBfs::<u32, u32>::new(comm, &graph).run(0).map(|_| ()),
-    )?;
-    refuses("hooking", hooking::run(comm, &graph, &config).map(|_| ()))?;
-    refuses("a search and hooking", search::run(comm, &graph, &config).map(|_| ()))?;
-    refuses("sampling", sampling::run(comm, &graph, &config).map(|_| ()))?;
-    refuses("components", components::verify(comm, &graph, &vec![0; graph.num_local()], &config))?;
-    refuses("strong components", scc::SccSearch::new(comm, &graph, &config).map(|_| ()))?;
-    refuses("betweenness", HopMetric::new(comm, &graph, &config).map(|_| ()))?;
-    let options = BuildOptions { integer_weights: true, ..options };
-    too_long(comm, &options, &config)?;
-    wrong(comm, &graph, &Graph::build(comm, &star, &options)?, &config)
+    for method in [BfsMethod::DirectionOptimizing, BfsMethod::SparseExchange] {
+        let options = BfsOptions { method: Some(method), ..BfsOptions::default() };
+        refuses(&format!("bfs by {method:?}"), graph.bfs_with(0, &options).map(|_| ()))?;
+    }
+    for method in ComponentMethod::ALL {
+        let options = ComponentOptions { method, ..ComponentOptions::default() };
+        refuses(&format!("components by {method:?}"), graph.components_with(&options).map(|_| ()))?;
+    }
+    let unsplit = Graph::build(comm, &star, &BuildOptions::default())?;
+    let mut components = unsplit.components()?;
+    components.labels = PropertyMap::new(&graph, vec![0; graph.num_local()])?;
+    refuses("components", components.verify(&config))?;
+    refuses("strong components", SccSearch::new(&graph, &config).map(|_| ()))?;
+    refuses("betweenness", HopMetric::new(&graph, &config).map(|_| ()))?;
+    too_long::<u32>(comm, 4e9, &options)?;
+    too_long::<f32>(comm, 3e38, &options)?;
+    wrong(&graph, &Graph::build_weighted(comm, &star, &options)?, &config)
 }
 
 /// Distances that overflow; only ranks with delegate arcs of the hub see it.
-fn too_long(comm: &Comm, options: &BuildOptions, config: &AmConfig) -> Outcome {
+fn too_long<W: Weight>(comm: &Comm, weight: f64, options: &BuildOptions) -> Outcome {
     let ends = [(1, 0), (0, 59), (0, 60), (0, 61), (0, 62), (0, 63)];
-    for (weight, integer_weights) in [(4e9, true), (3e38, false)] {
-        let edges = ends.map(|(from, to)| Edge { from, to, weight }).to_vec();
-        let input =
-            RandomGraph { vertices: 64, edges, is_vertex_count_known: true, orientation: Orientation::Directed };
-        let graph = Graph::<WeightedEdge>::build(comm, &input, &BuildOptions { integer_weights, ..options.clone() })?;
-        let outcome = match integer_weights {
-            true => sssp::DeltaStepping::<u32>::new(comm, &graph, None, config)?.run(1),
-            false => sssp::DeltaStepping::<f32>::new(comm, &graph, None, config)?.run(1),
-        };
-        check!(outcome.as_ref().is_err_and(|error| error.to_string().contains("too long")), "{outcome:?}");
-    }
+    let edges = ends.map(|(from, to)| Edge { from, to, weight }).to_vec();
+    let input = RandomGraph { vertices: 64, edges, is_vertex_count_known: true, orientation: Orientation::Directed };
+    let graph = Graph::<W>::build_weighted(comm, &input, options)?;
+    let outcome = graph.sssp(1).map(|_| ());
+    check!(outcome.as_ref().is_err_and(|error| error.to_string().contains("too long")), "{outcome:?}");
     Ok(())
 }
 
 /// Verifiers reject a wrong result of the star's last leaf, which another rank owns than the hub.
-fn wrong(comm: &Comm, graph: &Graph, weighted: &Graph<WeightedEdge>, config: &AmConfig) -> Outcome {
+fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
     let finds = |what: &str, outcome: Result<()>| -> Outcome {
         // Ranks that did not see it themselves get its text.
         let is_found = outcome.as_ref().is_err_and(|error| error.to_string().starts_with("wrong result"));
@@ -224,41 +212,39 @@ fn wrong(comm: &Comm, graph: &Graph, weighted: &Graph<WeightedEdge>, config: &Am
         Ok(())
     };
     let (root, leaf) = (0, graph.num_vertices() - 1);
-    let labels = bfs::active_messages::AmBfs::<u32, u64>::new(comm, graph, config)?.run(root)?.to_vec();
+    let result = graph.bfs(root)?;
     let cases = [
-        ("a leaf that was not reached", Label { parent: u64::MAX, level: UNREACHED }),
-        ("a leaf that is too far", Label { parent: root, level: 2 }),
-        ("a parent that is no neighbour", Label { parent: 2, level: 1 }),
+        ("a leaf that was not reached", u64::MAX, UNREACHED),
+        ("a leaf that is too far", root, 2),
+        ("a parent that is no neighbour", 2, 1),
     ];
-    for (what, label) in cases {
-        let mut labels = labels.clone();
+    for (what, parent, level) in cases {
+        let mut result = result.clone();
         if let Some(local) = graph.local_index(leaf) {
-            labels[local] = label;
+            (result.parents[local], result.levels[local]) = (parent, level);
         }
-        finds(what, bfs::verify(comm, graph, root, &labels, config))?;
+        finds(what, result.verify(config))?;
     }
     let mut visited = Bitmap::new(graph.num_local());
-    (0..graph.num_local()).filter(|local| Some(*local) != graph.local_index(leaf)).for_each(|local| visited.set(local));
-    let outcome = reach::verify(comm, graph, &[root], &visited, config);
+    graph.local_vertices().filter(|local| Some(*local) != graph.local_index(leaf)).for_each(|local| visited.set(local));
+    let outcome = reach::verify(graph, &[root], &visited, config);
     let is_seen = outcome.as_ref().is_err_and(|error| error.to_string().ends_with("its neighbour 63 is not"));
     check!(is_seen, "a leaf that was not reached: {outcome:?}");
-    let mut search = sssp::DeltaStepping::<u32>::new(comm, weighted, None, config)?;
-    search.run(root)?;
-    let expected = search.distances();
+    let expected = weighted.sssp(root)?;
     // There is a path of length 2 over another leaf, but it is not a shortest one.
     for (what, leaf, distance) in [("too far", leaf, 2), ("too near", leaf, 0), ("not the shortest", 54, 2)] {
-        let mut distances = expected.clone();
+        let mut result = expected.clone();
         if let Some(local) = weighted.local_index(leaf) {
-            check_eq!(std::mem::replace(&mut distances[local], distance), 1, "the distance to {leaf}");
+            check_eq!(std::mem::replace(&mut result.distances[local], distance), 1, "the distance to {leaf}");
         }
-        finds(what, sssp::verify(comm, weighted, root, &distances, config))?;
+        finds(what, result.verify(config))?;
     }
     let limits = PageRankOptions::default();
-    let mut ranking = PushPageRank::new(comm, graph, config)?.run(&limits)?;
+    let mut ranking = PushPageRank::new(graph, config)?.run(&limits)?;
     for (global, by) in [(root, -0.01), (leaf, 0.01)] {
         if let Some(local) = graph.local_index(global) {
             ranking.scores[local] += by;
         }
     }
-    finds("scores", pagerank::verify(comm, graph, &ranking, &limits))
+    finds("scores", ranking.verify(&limits))
 }

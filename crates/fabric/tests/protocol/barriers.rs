@@ -41,7 +41,7 @@ impl Caller {
         } else {
             // Finalizes, in order or after a failure.
             if rng.chance(30) {
-                endpoint.fabric().announce_failure();
+                endpoint.fabric().announce_failure(None);
             }
             self.endpoint = None;
         }

@@ -349,6 +349,43 @@ fn a_flood_of_immediate_receives_starves_no_operation() {
     }
 }
 
+/// A blocking receive of a message of any length allocates what it needs. It takes the oldest message that no older
+/// receive matches, whether that is in the channel or was queued, eager or by rendezvous.
+#[test]
+fn messages_of_any_length_get_new_memory() {
+    for is_queued in [false, true] {
+        // The receiver alone copies.
+        let (mut a, mut b) = pair(NetCapabilities { bulk: true, ack_slots: 512, capacity: 100, ..PLAIN });
+        let lengths = [(5, 0), (6, 1), (5, 16), (6, 1000), (5, 1024), (6, 1025), (5, 20_000), (5, 3)];
+        let content = |len: usize| vec![len as u8 + 1; len];
+        for (tag, len) in lengths {
+            let started = a.isend(Address { tag, ..to(1, false) }, Span::from(Bytes::from(content(len)))).unwrap();
+            if let Started::Pending(id) = started {
+                a.abandon(id);
+            }
+        }
+        if is_queued {
+            while b.progress() {}
+        }
+        let any = Select { source: None, tag: None, ..from(0) };
+        let older = b.irecv(Select { tag: Some(6), ..any }, RecvTarget::Allocate { align: 1 });
+        for (select, len) in [(Select { tag: Some(6), ..any }, 1000), (any, 0), (any, 16), (from(0), 1024)] {
+            assert_eq!(received(&mut b, select), content(len), "{len} bytes, queued: {is_queued}");
+        }
+        assert_eq!(b.wait(older).unwrap().envelope.bytes, 1);
+        for len in [1025, 20_000, 3] {
+            assert_eq!(received(&mut b, any), content(len), "{len} bytes, queued: {is_queued}");
+        }
+    }
+}
+
+/// A message of any length.
+fn received(endpoint: &mut Endpoint, select: Select) -> Vec<u8> {
+    let (envelope, bytes) = endpoint.recv_alloc(select, 8).unwrap();
+    assert_eq!((envelope.bytes, bytes.as_slice().as_ptr().addr() % 8), (bytes.as_slice().len() as u64, 0));
+    bytes.as_slice().to_vec()
+}
+
 #[test]
 fn sends_to_a_finalizing_rank_fail() {
     let (mut a, mut b) = pair(PLAIN);

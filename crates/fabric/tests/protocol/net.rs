@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
-use treepie_base::Span;
+use treepie_base::{Error, Span};
 use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, Liveness, RecordHeader};
 
 pub(crate) struct Rng(pub(crate) Xoshiro256PlusPlus);
@@ -198,7 +198,7 @@ impl Fabric for Port {
         true
     }
 
-    fn announce_failure(&mut self) {
+    fn announce_failure(&mut self, _: Option<&Error>) {
         self.net.borrow_mut().set_liveness(self.rank, Liveness::Failing);
     }
 

@@ -8,13 +8,12 @@
 use bytemuck::{Pod, Zeroable};
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{filled, zeroed};
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
 use super::{PathMetric, is_tight};
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{Csr, CsrEdge, Weight};
+use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::patterns::traversal::{self, Traversal};
-use crate::{AmConfig, AmTraffic, Error, Graph, Result};
+use crate::{AmConfig, AmTraffic, Error, Graph, Result, Weight};
 
 /// The direction of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +35,13 @@ struct Contribution {
 
 /// Traversals of the shortest-path DAGs of any number of sources.
 pub(super) struct DagTraversal<'g, M: PathMetric<'g>> {
-    comm: Comm,
     am: ActiveMessages<DagTraversalState<'g, M>>,
     state: DagTraversalState<'g, M>,
 }
 
 struct DagTraversalState<'g, M: PathMetric<'g>> {
-    graph: &'g Graph<M::Edge>,
-    in_edges: &'g Csr<M::Edge>,
+    graph: &'g Graph<M::Weight>,
+    in_edges: &'g Csr<M::Weight>,
     contribution: Port<Contribution>,
     direction: Direction,
     /// By index of the view.
@@ -57,14 +55,14 @@ struct DagTraversalState<'g, M: PathMetric<'g>> {
 
 impl<'g, M: PathMetric<'g>> DagTraversalState<'g, M> {
     /// The arcs of local vertices in a direction.
-    fn csr(&self, direction: Direction) -> &'g Csr<M::Edge> {
+    fn csr(&self, direction: Direction) -> &'g Csr<M::Weight> {
         if direction == Direction::Forward { self.graph.out_edges() } else { self.in_edges }
     }
 
     /// Whether an arc in a direction, of a local vertex at distance `here`, is tight.
     #[inline(always)]
-    fn is_tight(&self, direction: Direction, here: M::Distance, arc: &M::Edge) -> bool {
-        let (there, length) = (self.distances[arc.target() as usize], M::edge_length(*arc));
+    fn is_tight(&self, direction: Direction, here: M::Distance, arc: &CsrEdge<M::Weight>) -> bool {
+        let (there, length) = (self.distances[arc.target as usize], M::edge_length(*arc));
         match direction {
             Direction::Forward => is_tight(here, length, there),
             Direction::Backward => is_tight(there, length, here),
@@ -84,7 +82,7 @@ impl<'g, M: PathMetric<'g>> DagTraversalState<'g, M> {
     fn count_pending(&mut self) {
         let opposite = if self.direction == Direction::Forward { Direction::Backward } else { Direction::Forward };
         let local_start = self.graph.view().local_range().start;
-        for vertex in 0..self.graph.num_local() {
+        for vertex in self.graph.local_vertices() {
             let here = self.distances[local_start + vertex];
             let arcs = self.csr(opposite).row(vertex).iter();
             self.pending[vertex] = arcs.filter(|arc| self.is_tight(opposite, here, arc)).count() as u32;
@@ -108,12 +106,12 @@ impl<'g, M: PathMetric<'g>> Traversal for DagTraversalState<'g, M> {
         let (local, remote) = self.csr(direction).local_and_remote(vertex as usize);
         for arc in local {
             if self.is_tight(direction, here, arc) {
-                self.accumulate(Contribution { value, vertex: arc.target() - local_start, arcs: 1 });
+                self.accumulate(Contribution { value, vertex: arc.target - local_start, arcs: 1 });
             }
         }
         for arc in remote {
             if self.is_tight(direction, here, arc) {
-                let (rank, vertex) = view.owner(arc.target());
+                let (rank, vertex) = view.owner(arc.target);
                 cx.send(self.contribution, rank, Contribution { value, vertex, arcs: 1 });
             }
         }
@@ -121,9 +119,9 @@ impl<'g, M: PathMetric<'g>> Traversal for DagTraversalState<'g, M> {
 }
 
 impl<'g, M: PathMetric<'g>> DagTraversal<'g, M> {
-    pub(super) fn new(comm: &Comm, graph: &'g Graph<M::Edge>, config: &AmConfig) -> Result<Self> {
+    pub(super) fn new(graph: &'g Graph<M::Weight>, config: &AmConfig) -> Result<Self> {
         let in_edges = graph.require_in_edges("betweenness")?;
-        let mut build = ActiveMessages::<DagTraversalState<'g, M>>::builder(comm);
+        let mut build = ActiveMessages::<DagTraversalState<'g, M>>::builder(graph.comm());
         let contribution = build.port::<Contribution>("part");
         build.on(contribution, |state: &mut DagTraversalState<'g, M>, cx, contribution| {
             state.accumulate(contribution);
@@ -149,7 +147,7 @@ impl<'g, M: PathMetric<'g>> DagTraversal<'g, M> {
             accumulated: Vec::new(),
             worklist: Vec::new(),
         };
-        Ok(Self { comm: comm.clone(), am, state })
+        Ok(Self { am, state })
     }
 
     /// Sets the distances of local vertices. Returns the number of reached vertices on all ranks. All ranks call it.
@@ -158,20 +156,20 @@ impl<'g, M: PathMetric<'g>> DagTraversal<'g, M> {
         let view = state.graph.view();
         let local = view.local_range();
         state.distances[local.clone()].copy_from_slice(distances);
-        view.update_ghosts(&self.comm, &mut state.distances)?;
+        state.graph.update_ghosts(&mut state.distances)?;
         let (mut reached, mut lost) = (0u64, 0u64);
         for (vertex, here) in distances.iter().enumerate().filter(|(_, distance)| **distance < M::Distance::INFINITY) {
             reached += 1;
             // A weight that is lost in rounding could close a cycle of tight arcs, like a weight of zero.
-            let is_lost = |arc: &&M::Edge| {
-                let target = arc.target() as usize;
+            let is_lost = |arc: &&CsrEdge<M::Weight>| {
+                let target = arc.target as usize;
                 target != local.start + vertex
                     && state.distances[target] <= *here
                     && here.add(M::edge_length(**arc)) == state.distances[target]
             };
             lost += state.graph.out_edges().row(vertex).iter().filter(is_lost).count() as u64;
         }
-        let sums = self.comm.allreduce(&[reached, lost], Sum)?;
+        let sums = state.graph.comm().allreduce(&[reached, lost], Sum)?;
         if sums[1] > 0 {
             let lost = sums[1];
             return Err(Error::Input(format!(

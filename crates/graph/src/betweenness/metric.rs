@@ -1,57 +1,60 @@
 //! Path metrics: the length of a path in hops, or by weights.
 
 use treepie_base::memory::collected;
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
 use crate::agree::agree;
-use crate::csr::{CsrEdge, VALUES_PURPOSE, Weight, WeightedEdge};
+use crate::bfs::BfsResult;
+use crate::bfs::direction_optimizing::DirectionOptimizingBfs;
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
 use crate::hash::hash_words;
-use crate::{AmConfig, Error, Graph, Result, bfs, sssp};
+use crate::sssp::{DeltaStepping, SsspOptions, SsspResult};
+use crate::{AmConfig, EdgeWeight, Error, Graph, Result, Weight};
 
 /// The length of arcs, and a shortest-path search.
 pub trait PathMetric<'g> {
-    /// The type of the graph's arcs.
-    type Edge: CsrEdge;
+    /// The type of the graph's weights.
+    type Weight: EdgeWeight;
     /// The type of distances.
     type Distance: Weight;
 
     /// The graph.
-    fn graph(&self) -> &'g Graph<Self::Edge>;
+    fn graph(&self) -> &'g Graph<Self::Weight>;
 
     /// The length of an arc, which is positive.
-    fn edge_length(arc: Self::Edge) -> Self::Distance;
+    fn edge_length(arc: CsrEdge<Self::Weight>) -> Self::Distance;
 
     /// The distances of local vertices from a source given by global id; [`Weight::INFINITY`] if unreachable. All ranks
     /// call it.
     fn shortest_paths(&mut self, source: u64) -> Result<Vec<Self::Distance>>;
 
     /// The distances, verified. All ranks call it, and get the same error.
-    fn shortest_paths_verified(&mut self, comm: &Comm, source: u64, config: &AmConfig) -> Result<Vec<Self::Distance>>;
+    fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<Self::Distance>>;
 }
 
 /// Path length in hops: the number of arcs.
-pub struct HopMetric<'g, A: CsrEdge> {
-    graph: &'g Graph<A>,
-    search: bfs::direction_optimizing::DirectionOptimizingBfs<'g, A, u64>,
+pub struct HopMetric<'g, W: EdgeWeight> {
+    graph: &'g Graph<W>,
+    search: DirectionOptimizingBfs<'g, W, u64>,
 }
 
-impl<'g, A: CsrEdge> HopMetric<'g, A> {
+impl<'g, W: EdgeWeight> HopMetric<'g, W> {
     /// Prepares searches in a graph with in-edges. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
-        Ok(Self { graph, search: bfs::direction_optimizing::DirectionOptimizingBfs::new(comm, graph, config)? })
+    pub fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
+        Ok(Self { graph, search: DirectionOptimizingBfs::new(graph, config)? })
     }
 }
 
-impl<'g, A: CsrEdge> PathMetric<'g> for HopMetric<'g, A> {
-    type Edge = A;
+impl<'g, W: EdgeWeight> PathMetric<'g> for HopMetric<'g, W> {
+    type Weight = W;
     type Distance = u32;
 
-    fn graph(&self) -> &'g Graph<A> {
+    fn graph(&self) -> &'g Graph<W> {
         self.graph
     }
 
     #[inline(always)]
-    fn edge_length(_: A) -> u32 {
+    fn edge_length(_: CsrEdge<W>) -> u32 {
         1
     }
 
@@ -59,78 +62,78 @@ impl<'g, A: CsrEdge> PathMetric<'g> for HopMetric<'g, A> {
         Ok(collected(self.search.run(source)?.iter().map(|label| label.level), VALUES_PURPOSE)?)
     }
 
-    fn shortest_paths_verified(&mut self, comm: &Comm, source: u64, config: &AmConfig) -> Result<Vec<u32>> {
-        let labels = self.search.run(source)?;
-        bfs::verify(comm, self.graph, source, labels, config)?;
-        Ok(collected(labels.iter().map(|label| label.level), VALUES_PURPOSE)?)
+    fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<u32>> {
+        let result = BfsResult::new(self.graph, source, self.search.run(source)?)?;
+        result.verify(config)?;
+        Ok(result.levels.into_local())
     }
 }
 
 /// Path length by weights: their sum.
 pub struct WeightedMetric<'g, W: Weight> {
-    graph: &'g Graph<WeightedEdge>,
-    search: sssp::DeltaStepping<'g, W>,
+    graph: &'g Graph<W>,
+    search: DeltaStepping<'g, W>,
 }
 
 impl<'g, W: Weight> WeightedMetric<'g, W> {
-    /// Prepares searches in a graph with positive weights of type `W`. `delta` is the bucket width of delta-stepping;
-    /// `None` chooses one. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<WeightedEdge>, delta: Option<f64>, config: &AmConfig) -> Result<Self> {
+    /// Prepares searches in a graph with positive weights. All ranks call it.
+    pub fn new(graph: &'g Graph<W>, options: &SsspOptions) -> Result<Self> {
         graph.require_unsplit_rows("betweenness")?;
-        agree(comm, check_positive_weights::<W>(graph))?;
-        if graph.is_symmetric() && comm.allreduce(&[asymmetry_digest(graph)], Sum)?[0] != 0 {
+        agree(graph.comm(), check_positive_weights(graph))?;
+        if graph.is_symmetric() && graph.comm().allreduce_one(asymmetry_digest(graph), Sum)? != 0 {
             let differ = "betweenness in a symmetric graph needs arcs that weigh the same in both directions";
             return Err(Error::Input(differ.to_owned()));
         }
-        Ok(Self { graph, search: sssp::DeltaStepping::new(comm, graph, delta, config)? })
+        Ok(Self { graph, search: DeltaStepping::new(graph, options)? })
     }
 }
 
 impl<'g, W: Weight> PathMetric<'g> for WeightedMetric<'g, W> {
-    type Edge = WeightedEdge;
+    type Weight = W;
     type Distance = W;
 
-    fn graph(&self) -> &'g Graph<WeightedEdge> {
+    fn graph(&self) -> &'g Graph<W> {
         self.graph
     }
 
     #[inline(always)]
-    fn edge_length(arc: WeightedEdge) -> W {
-        arc.weight()
+    fn edge_length(arc: CsrEdge<W>) -> W {
+        arc.weight
     }
 
     fn shortest_paths(&mut self, source: u64) -> Result<Vec<W>> {
         self.search.run(source)?;
-        Ok(self.search.distances())
+        Ok(self.search.distances()?.into_local())
     }
 
-    fn shortest_paths_verified(&mut self, comm: &Comm, source: u64, config: &AmConfig) -> Result<Vec<W>> {
-        let distances = self.shortest_paths(source)?;
-        sssp::verify(comm, self.graph, source, &distances, config)?;
-        Ok(distances)
+    fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<W>> {
+        self.search.run(source)?;
+        let result = SsspResult::new(source, self.search.distances()?);
+        result.verify(config)?;
+        Ok(result.distances.into_local())
     }
 }
 
 /// Refuses weights of zero: tight arcs could form cycles.
-fn check_positive_weights<W: Weight>(graph: &Graph<WeightedEdge>) -> Result<()> {
-    let is_zero =
-        |local_index: &usize| graph.out_edges().row(*local_index).iter().any(|arc| arc.weight::<W>() == W::ZERO);
-    let Some(local_index) = (0..graph.num_local()).find(is_zero) else { return Ok(()) };
-    let external_id = graph.layout().external_id(local_index);
+fn check_positive_weights<W: Weight>(graph: &Graph<W>) -> Result<()> {
+    let is_zero = |local_index: &usize| graph.out_edges().row(*local_index).iter().any(|arc| arc.weight == W::ZERO);
+    let Some(local_index) = graph.local_vertices().find(is_zero) else { return Ok(()) };
+    let external_id = graph.external_id(local_index);
     Err(Error::Input(format!(
         "betweenness needs weights above zero, and an arc from vertex {external_id} weighs nothing"
     )))
 }
 
 /// A hash whose sum over all ranks is zero if each arc has a reverse arc of the same weight, and hardly ever otherwise.
-fn asymmetry_digest(graph: &Graph<WeightedEdge>) -> u64 {
+fn asymmetry_digest<W: Weight>(graph: &Graph<W>) -> u64 {
     let (view, layout) = (graph.view(), graph.layout());
-    let first = layout.first_global_id(layout.rank());
-    let arcs = (0..graph.num_local())
+    let first = graph.first_global_id();
+    let arcs = graph
+        .local_vertices()
         .flat_map(|local_index| graph.out_edges().row(local_index).iter().map(move |arc| (local_index, arc)));
     arcs.fold(0, |sum, (local_index, arc)| {
-        let (from, to) = (first + local_index as u64, view.global_id(layout, arc.target()));
-        let bits = arc.weight::<u32>().into();
+        let (from, to) = (first + local_index as u64, view.global_id(layout, arc.target));
+        let bits = arc.weight.bits().into();
         sum.wrapping_add(hash_words([from, to, bits])).wrapping_sub(hash_words([to, from, bits]))
     })
 }

@@ -12,38 +12,36 @@
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
-use treepie_comm::Comm;
 
 use super::{Label, UNREACHED};
-use crate::csr::CsrEdge;
 use crate::csr::VALUES_PURPOSE;
 use crate::patterns::wavefront::{self, Frontier, HasFrontier};
 use crate::vertex_id::VertexId;
-use crate::{AmConfig, AmTraffic, Graph, Result};
+use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, Result};
 
 /// A search, reusable for any number of roots.
-pub struct AmBfs<'g, A: CsrEdge, I: VertexId> {
-    graph: &'g Graph<A>,
-    am: ActiveMessages<AmBfsState<'g, A, I>>,
-    state: AmBfsState<'g, A, I>,
+pub(crate) struct AmBfs<'g, W: EdgeWeight, I: VertexId> {
+    graph: &'g Graph<W>,
+    am: ActiveMessages<AmBfsState<'g, W, I>>,
+    state: AmBfsState<'g, W, I>,
     explore: Port<I::Message>,
     hub: Port<u32>,
 }
 
-struct AmBfsState<'g, A, I> {
-    graph: &'g Graph<A>,
+struct AmBfsState<'g, W, I> {
+    graph: &'g Graph<W>,
     labels: Vec<Label<I>>,
     level: u32,
     frontier: Frontier,
 }
 
-impl<A, I> HasFrontier for AmBfsState<'_, A, I> {
+impl<W, I> HasFrontier for AmBfsState<'_, W, I> {
     fn frontier(&mut self) -> &mut Frontier {
         &mut self.frontier
     }
 }
 
-impl<A: CsrEdge, I: VertexId> AmBfsState<'_, A, I> {
+impl<W: EdgeWeight, I: VertexId> AmBfsState<'_, W, I> {
     fn explore(&mut self, cx: &mut Context<Self>, vertex: u32, parent: I) {
         let label = &mut self.labels[vertex as usize];
         if label.level == UNREACHED {
@@ -57,18 +55,18 @@ impl<A: CsrEdge, I: VertexId> AmBfsState<'_, A, I> {
     fn expand_delegate(&mut self, cx: &mut Context<Self>, hub: u32) {
         let (graph, local_start) = (self.graph, self.graph.view().local_range().start as u32);
         let parent = I::from_u64(graph.hubs().global_id(hub));
-        graph.hubs().delegate_edges(hub).iter().for_each(|arc| self.explore(cx, arc.target() - local_start, parent));
+        graph.hubs().delegate_edges(hub).iter().for_each(|arc| self.explore(cx, arc.target - local_start, parent));
     }
 }
 
-impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
+impl<'g, W: EdgeWeight, I: VertexId> AmBfs<'g, W, I> {
     /// Prepares a search. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
-        let mut build = ActiveMessages::<AmBfsState<'g, A, I>>::builder(comm);
+    pub(crate) fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
+        let mut build = ActiveMessages::<AmBfsState<'g, W, I>>::builder(graph.comm());
         let explore = build.port::<I::Message>("explore");
         build.on_prefetch(
             explore,
-            |state: &AmBfsState<'g, A, I>, message: &I::Message| &state.labels[I::from_message(*message).0 as usize],
+            |state: &AmBfsState<'g, W, I>, message: &I::Message| &state.labels[I::from_message(*message).0 as usize],
             |state, cx, message| {
                 let (vertex, parent) = I::from_message(message);
                 state.explore(cx, vertex, parent);
@@ -76,7 +74,7 @@ impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
         );
         build.dedup_by_key(explore, |message: &I::Message| I::from_message(*message).0.into());
         let hub = build.port::<u32>("hub");
-        build.on(hub, |state: &mut AmBfsState<'g, A, I>, cx, hub| state.expand_delegate(cx, hub));
+        build.on(hub, |state: &mut AmBfsState<'g, W, I>, cx, hub| state.expand_delegate(cx, hub));
         let am = config.start(build)?;
         let state = AmBfsState {
             graph,
@@ -88,12 +86,12 @@ impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
     }
 
     /// Searches from a root given by global id. All ranks call it.
-    pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+    pub(crate) fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
         self.run_from(&[root])
     }
 
     /// Searches from several roots at once, given by global ids. All ranks call it with the same roots.
-    pub fn run_from(&mut self, roots: &[u64]) -> Result<&[Label<I>]> {
+    pub(crate) fn run_from(&mut self, roots: &[u64]) -> Result<&[Label<I>]> {
         roots.iter().try_for_each(|root| self.graph.check_root(*root))?;
         let (graph, explore, hub) = (self.graph, self.explore, self.hub);
         self.state.labels.fill(Label::NONE);
@@ -105,7 +103,7 @@ impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
             }
         }
         let layout = graph.layout();
-        let (first, local_start) = (layout.first_global_id(layout.rank()), graph.view().local_range().start as u32);
+        let (first, local_start) = (graph.first_global_id(), graph.view().local_range().start as u32);
         wavefront::expand(
             &mut self.am,
             &mut self.state,
@@ -116,9 +114,9 @@ impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
                 let (local, remote) = graph.out_edges().local_and_remote(vertex as usize);
                 local
                     .iter()
-                    .for_each(|arc| cx.send(explore, layout.rank(), parent.to_message(arc.target() - local_start)));
+                    .for_each(|arc| cx.send(explore, layout.rank(), parent.to_message(arc.target - local_start)));
                 for arc in remote {
-                    let (rank, local_index) = graph.view().owner(arc.target());
+                    let (rank, local_index) = graph.view().owner(arc.target);
                     cx.send(explore, rank, parent.to_message(local_index));
                 }
                 graph.hubs().notify_delegates(cx, hub, vertex, |index| index);
@@ -128,7 +126,7 @@ impl<'g, A: CsrEdge, I: VertexId> AmBfs<'g, A, I> {
     }
 
     /// The message statistics of this rank so far.
-    pub fn traffic(&self) -> AmTraffic {
+    pub(crate) fn traffic(&self) -> AmTraffic {
         AmTraffic::from_am(&self.am)
     }
 }

@@ -11,14 +11,13 @@
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
 use super::{Label, UNREACHED};
 use crate::bitmap::iter_ones;
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{Csr, CsrEdge};
+use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::vertex_id::VertexId;
-use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
 
 /// Switch to bottom-up when the frontier has more than 1/ALPHA of the unexplored arcs.
 const ALPHA: u64 = 15;
@@ -29,12 +28,11 @@ const BETA: u64 = 18;
 const CHUNK_EDGES: usize = 1024;
 
 /// A search, reusable for any number of roots.
-pub struct DirectionOptimizingBfs<'g, A: CsrEdge, I: VertexId> {
-    comm: Comm,
-    graph: &'g Graph<A>,
-    in_edges: &'g Csr<A>,
-    am: ActiveMessages<DirectionOptimizingState<'g, A, I>>,
-    state: DirectionOptimizingState<'g, A, I>,
+pub(crate) struct DirectionOptimizingBfs<'g, W: EdgeWeight, I: VertexId> {
+    graph: &'g Graph<W>,
+    in_edges: &'g Csr<W>,
+    am: ActiveMessages<DirectionOptimizingState<'g, W, I>>,
+    state: DirectionOptimizingState<'g, W, I>,
     reach: Port<I::Message>,
     frontier: Bitmap,
     next_frontier: Bitmap,
@@ -44,8 +42,8 @@ pub struct DirectionOptimizingBfs<'g, A: CsrEdge, I: VertexId> {
     unvisited: Bitmap,
 }
 
-struct DirectionOptimizingState<'g, A: CsrEdge, I: VertexId> {
-    graph: &'g Graph<A>,
+struct DirectionOptimizingState<'g, W: EdgeWeight, I: VertexId> {
+    graph: &'g Graph<W>,
     labels: Vec<Label<I>>,
     /// The level being visited.
     level: u32,
@@ -55,7 +53,7 @@ struct DirectionOptimizingState<'g, A: CsrEdge, I: VertexId> {
     visited_ghosts: Bitmap,
 }
 
-impl<A: CsrEdge, I: VertexId> DirectionOptimizingState<'_, A, I> {
+impl<W: EdgeWeight, I: VertexId> DirectionOptimizingState<'_, W, I> {
     /// Visits a local vertex. Its degree, stored in place of the parent until then, is added to the epoch's sum.
     #[inline(always)]
     fn visit(&mut self, cx: &mut Context<Self>, local_index: u32, parent: I) {
@@ -69,32 +67,38 @@ impl<A: CsrEdge, I: VertexId> DirectionOptimizingState<'_, A, I> {
 
     /// Follows some arcs of a vertex of the frontier.
     #[inline(always)]
-    fn expand_edges(&mut self, cx: &mut Context<Self>, port: Port<I::Message>, vertex: u32, local: &[A], remote: &[A]) {
+    fn expand_edges(
+        &mut self,
+        cx: &mut Context<Self>,
+        port: Port<I::Message>,
+        vertex: u32,
+        local: &[CsrEdge<W>],
+        remote: &[CsrEdge<W>],
+    ) {
         let view = self.graph.view();
-        let layout = self.graph.layout();
-        let parent = I::from_u64(layout.first_global_id(layout.rank()) + u64::from(vertex));
+        let parent = I::from_u64(self.graph.first_global_id() + u64::from(vertex));
         let local_start = view.local_range().start as u32;
         for arc in local {
-            self.visit(cx, arc.target() - local_start, parent);
+            self.visit(cx, arc.target - local_start, parent);
         }
         for arc in remote {
-            if self.visited_ghosts.insert(arc.target() as usize) {
-                let (rank, local_index) = view.owner(arc.target());
+            if self.visited_ghosts.insert(arc.target as usize) {
+                let (rank, local_index) = view.owner(arc.target);
                 cx.send(port, rank, parent.to_message(local_index));
             }
         }
     }
 }
 
-impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
+impl<'g, W: EdgeWeight, I: VertexId> DirectionOptimizingBfs<'g, W, I> {
     /// Prepares a search in a graph with in-edges. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
+    pub(crate) fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
         let in_edges = graph.require_in_edges("direction-optimizing BFS")?;
-        let mut build = ActiveMessages::<DirectionOptimizingState<'g, A, I>>::builder(comm);
+        let mut build = ActiveMessages::<DirectionOptimizingState<'g, W, I>>::builder(graph.comm());
         let reach = build.port::<I::Message>("reach");
         build.on_prefetch(
             reach,
-            |state: &DirectionOptimizingState<'g, A, I>, message: &I::Message| {
+            |state: &DirectionOptimizingState<'g, W, I>, message: &I::Message| {
                 &state.labels[I::from_message(*message).0 as usize]
             },
             |state, cx, message| {
@@ -113,26 +117,16 @@ impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
         };
         let (frontier, next_frontier) = (Bitmap::try_new(len)?, Bitmap::try_new(len)?);
         let mut has_in_edges = Bitmap::try_new(graph.num_local())?;
-        (0..graph.num_local())
+        graph
+            .local_vertices()
             .filter(|local_index| in_edges.degree(*local_index) > 0)
             .for_each(|local_index| has_in_edges.set(local_index));
         let unvisited = has_in_edges.clone();
-        Ok(Self {
-            comm: comm.clone(),
-            graph,
-            in_edges,
-            am,
-            state,
-            reach,
-            frontier,
-            next_frontier,
-            has_in_edges,
-            unvisited,
-        })
+        Ok(Self { graph, in_edges, am, state, reach, frontier, next_frontier, has_in_edges, unvisited })
     }
 
     /// Searches from a root given by global id. All ranks call it.
-    pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+    pub(crate) fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
         self.graph.check_root(root)?;
         let out_edges = self.graph.out_edges();
         for (local_index, label) in self.state.labels.iter_mut().enumerate() {
@@ -148,7 +142,7 @@ impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
             self.state.labels[local_index] = Label { parent: I::from_u64(root), level: 0 };
             self.state.queue.push(local_index as u32);
         }
-        frontier_arcs = self.comm.allreduce(&[frontier_arcs], Sum)?[0];
+        frontier_arcs = self.graph.comm().allreduce_one(frontier_arcs, Sum)?;
         let mut unexplored = self.graph.num_arcs();
         while frontier_arcs > 0 {
             if frontier_arcs > unexplored / ALPHA {
@@ -162,7 +156,7 @@ impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
     }
 
     /// The message statistics of this rank so far.
-    pub fn traffic(&self) -> AmTraffic {
+    pub(crate) fn traffic(&self) -> AmTraffic {
         AmTraffic::from_am(&self.am)
     }
 
@@ -187,13 +181,13 @@ impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
         self.frontier.clear();
         let queue = std::mem::take(&mut self.state.queue);
         queue.iter().for_each(|local_index| self.frontier.set(local.start + *local_index as usize));
-        self.graph.view().update_ghost_bits(&self.comm, &mut self.frontier)?;
-        let mut found = self.comm.allreduce(&[queue.len() as u64], Sum)?[0];
+        self.graph.update_ghost_bits(&mut self.frontier)?;
+        let mut found = self.graph.comm().allreduce_one(queue.len() as u64, Sum)?;
         loop {
             let before = found;
             let found_local = self.bottom_up_step();
-            found = self.comm.allreduce(&[found_local], Sum)?[0];
-            self.graph.view().update_ghost_bits(&self.comm, &mut self.next_frontier)?;
+            found = self.graph.comm().allreduce_one(found_local, Sum)?;
+            self.graph.update_ghost_bits(&mut self.next_frontier)?;
             std::mem::swap(&mut self.frontier, &mut self.next_frontier);
             let visited = self.state.visited_ghosts.words_mut().iter_mut();
             visited.zip(self.frontier.words()).for_each(|(visited, frontier)| *visited |= frontier);
@@ -220,9 +214,9 @@ impl<'g, A: CsrEdge, I: VertexId> DirectionOptimizingBfs<'g, A, I> {
                 let local_index = 64 * at + bit;
                 let label = &mut self.state.labels[local_index];
                 if label.level == UNREACHED {
-                    let in_frontier = |arc: &&A| self.frontier.contains(arc.target() as usize);
+                    let in_frontier = |arc: &&CsrEdge<W>| self.frontier.contains(arc.target as usize);
                     let Some(arc) = self.in_edges.row(local_index).iter().find(in_frontier) else { continue };
-                    let parent = I::from_u64(view.global_id(layout, arc.target()));
+                    let parent = I::from_u64(view.global_id(layout, arc.target));
                     *label = Label { parent, level: self.state.level };
                     self.next_frontier.set(local_start + local_index);
                     found += 1;

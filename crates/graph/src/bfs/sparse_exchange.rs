@@ -11,41 +11,41 @@
 //! ```
 //!
 //! Cost: one sparse exchange and one allreduce per level; duplicates to a vertex are removed before they are sent. The
-//! exchange protocol is chosen on the communicator: `comm.using("exchange/nbx")`.
+//! exchange protocol is that of the graph's communicator, or chosen for the search.
 
-use bytemuck::Pod;
 use treepie_base::Rank;
 use treepie_base::memory::filled;
 use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
 use super::{Label, UNREACHED};
-use crate::csr::{CsrEdge, VALUES_PURPOSE};
+use crate::csr::VALUES_PURPOSE;
 use crate::vertex_id::VertexId;
-use crate::{Graph, Result};
+use crate::{EdgeWeight, Graph, Result};
 
 /// A search, reusable for any number of roots.
-pub struct SparseExchangeBfs<'g, A: CsrEdge, I: VertexId> {
+pub(super) struct SparseExchangeBfs<'g, W: EdgeWeight, I: VertexId> {
     comm: Comm,
-    graph: &'g Graph<A>,
+    graph: &'g Graph<W>,
     labels: Vec<Label<I>>,
 }
 
-impl<'g, A: CsrEdge, I: VertexId> SparseExchangeBfs<'g, A, I>
-where
-    I::Message: Pod,
-{
-    /// Prepares a search.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Self {
-        Self { comm: comm.clone(), graph, labels: Vec::new() }
+impl<'g, W: EdgeWeight, I: VertexId> SparseExchangeBfs<'g, W, I> {
+    /// Prepares a search with an exchange protocol; `None`: that of the graph's communicator.
+    pub(super) fn new(graph: &'g Graph<W>, protocol: Option<&str>) -> Result<Self> {
+        let comm = match protocol {
+            Some(id) => graph.comm().with_algorithm(id)?,
+            None => graph.comm().clone(),
+        };
+        Ok(Self { comm, graph, labels: Vec::new() })
     }
 
     /// Searches from a root given by global id. All ranks call it.
-    pub fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
+    pub(super) fn run(&mut self, root: u64) -> Result<&[Label<I>]> {
         self.graph.require_unsplit_rows("BFS by sparse exchange")?;
         self.graph.check_root(root)?;
         let graph = self.graph;
-        let (layout, view) = (graph.layout(), graph.view());
+        let view = graph.view();
         if self.labels.is_empty() {
             self.labels = filled(Label::NONE, graph.num_local(), VALUES_PURPOSE)?;
         }
@@ -55,7 +55,7 @@ where
             self.labels[local_index] = Label { parent: I::from_u64(root), level: 0 };
             queue.push(local_index as u32);
         }
-        let (first, local_start) = (layout.first_global_id(layout.rank()), view.local_range().start as u32);
+        let (first, local_start) = (graph.first_global_id(), view.local_range().start as u32);
         let mut level = 0;
         loop {
             level += 1;
@@ -66,9 +66,9 @@ where
                 let (local, remote) = graph.out_edges().local_and_remote(vertex as usize);
                 local
                     .iter()
-                    .for_each(|arc| visit(&mut self.labels, &mut next, arc.target() - local_start, parent, level));
+                    .for_each(|arc| visit(&mut self.labels, &mut next, arc.target - local_start, parent, level));
                 outgoing.extend(remote.iter().map(|arc| {
-                    let (rank, local_index) = view.owner(arc.target());
+                    let (rank, local_index) = view.owner(arc.target);
                     (rank, parent.to_message(local_index))
                 }));
             }

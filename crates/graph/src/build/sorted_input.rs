@@ -5,10 +5,10 @@ use std::ops::Range;
 use treepie_base::memory::zeroed;
 use treepie_comm::Comm;
 
-use super::BuildOptions;
+use super::{BuildOptions, weight_bits};
 use crate::agree::agree;
-use crate::csr::{CooEdge, CsrEdge, ROWS_PURPOSE};
-use crate::{Distribution, Edge, EdgeSource, Error, Result};
+use crate::csr::{CooEdge, ROWS_PURPOSE};
+use crate::{Distribution, Edge, EdgeSource, EdgeWeight, Error, Result};
 
 /// Whether rows can be read directly: edges are sorted, external ids are global ids, and each edge is one arc of its
 /// row.
@@ -19,7 +19,7 @@ pub(super) fn is_applicable(edges: &dyn EdgeSource, options: &BuildOptions) -> b
 }
 
 /// Reads the rows of local vertices, with local targets first, as `coo_to_csr` sorts them. All ranks call it.
-pub(super) fn read_csr<A: CsrEdge>(
+pub(super) fn read_csr<W: EdgeWeight>(
     comm: &Comm,
     local: Range<u64>,
     edges: &dyn EdgeSource,
@@ -38,10 +38,9 @@ pub(super) fn read_csr<A: CsrEdge>(
         let is_dropped = options.drop_self_loops && edge.from == edge.to || options.dedupe && last == Some(endpoints);
         last = Some(endpoints);
         if !is_dropped {
-            let bits = if A::WEIGHTED { options.weight_bits(edge.weight)? } else { 0 };
             let row = (edge.from - local.start) as u32;
             offsets[row as usize + 1] += 1;
-            arcs.push(CooEdge { target: edge.to, row, weight_bits: bits });
+            arcs.push(CooEdge { target: edge.to, row, weight_bits: weight_bits::<W>(edge.weight)? });
         }
         Ok(())
     };

@@ -8,18 +8,17 @@
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
-use treepie_comm::Comm;
 
 use super::{ComponentLabels, require_symmetric};
-use crate::csr::{CsrEdge, VALUES_PURPOSE};
+use crate::csr::VALUES_PURPOSE;
 use crate::patterns::coarsening::{HasParents, PointerJumping};
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
 
 /// Finds components by hooking and shortcutting. Returns the labels of local vertices. All ranks call it.
-pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Result<ComponentLabels> {
+pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
     require_symmetric(graph)?;
-    run_masked(comm, graph, None, config)
+    run_masked(graph, None, config)
 }
 
 /// A message to a local index: the two halves of a parent's global id.
@@ -34,20 +33,20 @@ fn message_parent([_, low, high]: HookMessage) -> u64 {
     join_u64([low, high])
 }
 
-struct HookingState<'g, A> {
-    graph: &'g Graph<A>,
+struct HookingState<'g, W> {
+    graph: &'g Graph<W>,
     /// Of local vertices, as global ids.
     parents: Vec<u64>,
     hook: Port<HookMessage>,
 }
 
-impl<A> HasParents for HookingState<'_, A> {
+impl<W> HasParents for HookingState<'_, W> {
     fn parents(&mut self) -> &mut [u64] {
         &mut self.parents
     }
 }
 
-impl<A: CsrEdge> HookingState<'_, A> {
+impl<W: EdgeWeight> HookingState<'_, W> {
     fn local_index(&self, global_id: u64) -> Option<usize> {
         self.graph.local_index(global_id)
     }
@@ -55,7 +54,7 @@ impl<A: CsrEdge> HookingState<'_, A> {
     /// Hooks the root of a vertex's tree onto a smaller parent.
     fn hook(&mut self, cx: &mut Context<Self>, vertex: u32, new_parent: u64) {
         let mut local_index = vertex as usize;
-        let first = self.graph.layout().first_global_id(self.graph.layout().rank());
+        let first = self.graph.first_global_id();
         loop {
             let parent = self.parents[local_index];
             if new_parent >= parent {
@@ -79,20 +78,18 @@ impl<A: CsrEdge> HookingState<'_, A> {
 }
 
 /// Finds components without the vertices of a mask, which have a label already and no arcs to the others.
-pub(super) fn run_masked<A: CsrEdge>(
-    comm: &Comm,
-    graph: &Graph<A>,
+pub(super) fn run_masked<'g, W: EdgeWeight>(
+    graph: &'g Graph<W>,
     mask: Option<(&Bitmap, u64)>,
     config: &AmConfig,
-) -> Result<ComponentLabels> {
-    let layout = graph.layout();
-    let first = layout.first_global_id(layout.rank());
+) -> Result<ComponentLabels<'g, W>> {
+    let first = graph.first_global_id();
     let is_masked = |local_index: usize| mask.is_some_and(|(masked, _)| masked.contains(local_index));
-    let mut build = ActiveMessages::<HookingState<'_, A>>::builder(comm);
+    let mut build = ActiveMessages::<HookingState<'_, W>>::builder(graph.comm());
     let hook = build.port::<HookMessage>("hook");
     build.on_prefetch(
         hook,
-        |state: &HookingState<'_, A>, message: &HookMessage| &state.parents[message[0] as usize],
+        |state: &HookingState<'_, W>, message: &HookMessage| &state.parents[message[0] as usize],
         |state, cx, message| state.hook(cx, message[0], message_parent(message)),
     );
     build.combine(
@@ -106,29 +103,29 @@ pub(super) fn run_masked<A: CsrEdge>(
     );
     let jumping = PointerJumping::register(&mut build);
     let mut am = config.start(build)?;
-    let parents = (0..graph.num_local()).map(|local_index| match mask {
+    let parents = graph.local_vertices().map(|local_index| match mask {
         Some((masked, label)) if masked.contains(local_index) => label,
         _ => first + local_index as u64,
     });
     let mut state = HookingState { graph, parents: collected(parents, VALUES_PURPOSE)?, hook };
-    let vertices = || (0..graph.num_local()).filter(|local_index| !is_masked(*local_index));
+    let vertices = || graph.local_vertices().filter(|local_index| !is_masked(*local_index));
     loop {
         let hooked = am.epoch_for(&mut state, vertices(), |cx, state, vertex| {
             let parent = state.parents[vertex];
             let local = graph.view().local_range();
             for arc in graph.out_edges().row(vertex) {
-                let target = arc.target() as usize;
+                let target = arc.target as usize;
                 if local.contains(&target) {
                     state.hook(cx, (target - local.start) as u32, parent);
                 } else {
-                    let (rank, local_index) = graph.view().owner(arc.target());
+                    let (rank, local_index) = graph.view().owner(arc.target);
                     cx.send(hook, rank, hook_message(local_index, parent));
                 }
             }
         })?;
         jumping.compress(&mut am, &mut state, graph, vertices)?;
         if hooked == 0 {
-            return Ok(ComponentLabels { labels: state.parents, traffic: AmTraffic::from_am(&am) });
+            return ComponentLabels::connected(graph, state.parents, AmTraffic::from_am(&am));
         }
     }
 }

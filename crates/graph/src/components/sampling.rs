@@ -12,13 +12,12 @@
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
-use treepie_comm::Comm;
 
 use super::{ComponentLabels, require_symmetric};
-use crate::csr::{CsrEdge, VALUES_PURPOSE};
+use crate::csr::VALUES_PURPOSE;
 use crate::patterns::coarsening::{HasParents, PointerJumping};
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{AmConfig, AmTraffic, Bitmap, Graph, Result};
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
 
 /// The number of sampled arcs of each vertex (`neighbor_rounds` in GAP).
 const NEIGHBOR_ROUNDS: usize = 2;
@@ -29,8 +28,8 @@ const NUM_SAMPLES: usize = 1024;
 /// Two vertices to link: a local index of the destination, and the halves of the other's global id.
 type LinkMessage = [u32; 3];
 
-struct LinkState<'g, A> {
-    graph: &'g Graph<A>,
+struct LinkState<'g, W> {
+    graph: &'g Graph<W>,
     first: u64,
     /// Of local vertices, as global ids: of the same rank at first.
     parents: Vec<u64>,
@@ -39,13 +38,13 @@ struct LinkState<'g, A> {
     link: Port<LinkMessage>,
 }
 
-impl<A> HasParents for LinkState<'_, A> {
+impl<W> HasParents for LinkState<'_, W> {
     fn parents(&mut self) -> &mut [u64] {
         &mut self.parents
     }
 }
 
-impl<A: CsrEdge> LinkState<'_, A> {
+impl<W: EdgeWeight> LinkState<'_, W> {
     /// Links the tree of a local vertex with that of another vertex.
     fn link(&mut self, cx: &mut Context<Self>, mut local_index: usize, mut other: u64) {
         loop {
@@ -127,22 +126,22 @@ impl Forest {
 }
 
 /// Finds components by sampling. Returns the labels of local vertices. All ranks call it.
-pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Result<ComponentLabels> {
+pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
     require_symmetric(graph)?;
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out_edges());
-    let (first, local_start) = (layout.first_global_id(layout.rank()), view.local_range().start);
+    let (first, local_start) = (graph.first_global_id(), view.local_range().start);
     let (mut forest, largest) = link_local(graph)?;
-    if comm.size() == 1 {
+    if layout.num_ranks() == 1 {
         // There are no remote vertices.
         let labels = collected(forest.parents.into_iter().map(u64::from), VALUES_PURPOSE)?;
-        return Ok(ComponentLabels { labels, traffic: AmTraffic::default() });
+        return ComponentLabels::connected(graph, labels, AmTraffic::default());
     }
     let mut bits = Bitmap::try_new(view.len())?;
     // The indices of local vertices begin at a word boundary.
     for (word, parents) in bits.words_mut()[local_start / 64..].iter_mut().zip(forest.parents.chunks(64)) {
         *word = parents.iter().rev().fold(0, |word, parent| word << 1 | u64::from(*parent == largest));
     }
-    view.update_ghost_bits(comm, &mut bits)?;
+    graph.update_ghost_bits(&mut bits)?;
     let bridges = find_bridges(graph, &bits);
     // Arcs that need a message.
     let mut links: Vec<(u32, u64)> = Vec::new();
@@ -150,17 +149,17 @@ pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Resu
         // Each of two ranks finds a bridge; the lower one sends it.
         links.extend(bridge.filter(|_| rank > layout.rank()));
     }
-    let all_linked = bridges.iter().filter(|bridge| bridge.is_some()).count() == comm.size() - 1;
-    for vertex in (0..graph.num_local()).filter(|vertex| !bits.contains(local_start + *vertex)) {
+    let all_linked = bridges.iter().filter(|bridge| bridge.is_some()).count() == layout.num_ranks() - 1;
+    for vertex in graph.local_vertices().filter(|vertex| !bits.contains(local_start + *vertex)) {
         let mut is_linked = false;
         for arc in rows.local_and_remote(vertex).1 {
-            let is_in_largest = bits.contains(arc.target() as usize);
+            let is_in_largest = bits.contains(arc.target as usize);
             // Finding the owner takes a division, and is mostly not needed.
             if is_in_largest && all_linked {
                 is_linked = true;
                 continue;
             }
-            let (rank, local_index) = view.owner(arc.target());
+            let (rank, local_index) = view.owner(arc.target);
             let global_id = layout.first_global_id(rank) + u64::from(local_index);
             if is_in_largest && bridges[rank].is_some() {
                 is_linked = true;
@@ -174,11 +173,11 @@ pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Resu
     }
     forest.compress();
 
-    let mut build = ActiveMessages::<LinkState<'_, A>>::builder(comm);
+    let mut build = ActiveMessages::<LinkState<'_, W>>::builder(graph.comm());
     let port = build.port::<LinkMessage>("join");
     build.on_prefetch(
         port,
-        |state: &LinkState<'_, A>, message: &LinkMessage| &state.parents[message[0] as usize],
+        |state: &LinkState<'_, W>, message: &LinkMessage| &state.parents[message[0] as usize],
         |state, cx, [local_index, low, high]| state.link(cx, local_index as usize, join_u64([low, high])),
     );
     let jumping = PointerJumping::register(&mut build);
@@ -193,22 +192,21 @@ pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Resu
     jumping.compress(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
     let LinkState { parents, .. } = state;
     let labels = collected(forest.parents.iter().map(|root| parents[*root as usize]), VALUES_PURPOSE)?;
-    Ok(ComponentLabels { labels, traffic: AmTraffic::from_am(&am) })
+    ComponentLabels::connected(graph, labels, AmTraffic::from_am(&am))
 }
 
 /// For each rank an arc from the largest local component to that rank's, if there is one: from a local index to a
 /// global id. Since arcs are symmetric, the other rank finds one if this one does.
-fn find_bridges<A: CsrEdge>(graph: &Graph<A>, bits: &Bitmap) -> Vec<Option<(u32, u64)>> {
+fn find_bridges<W: EdgeWeight>(graph: &Graph<W>, bits: &Bitmap) -> Vec<Option<(u32, u64)>> {
     let (layout, view) = (graph.layout(), graph.view());
     let mut bridges = vec![None; layout.num_ranks()];
     let mut missing = layout.num_ranks() - 1;
     for (vertex, _) in view.local_range().enumerate().filter(|(_, index)| bits.contains(*index)) {
-        for arc in
-            graph.out_edges().local_and_remote(vertex).1.iter().filter(|arc| bits.contains(arc.target() as usize))
+        for arc in graph.out_edges().local_and_remote(vertex).1.iter().filter(|arc| bits.contains(arc.target as usize))
         {
-            let bridge = &mut bridges[view.owner(arc.target()).0];
+            let bridge = &mut bridges[view.owner(arc.target).0];
             if bridge.is_none() {
-                *bridge = Some((vertex as u32, view.global_id(layout, arc.target())));
+                *bridge = Some((vertex as u32, view.global_id(layout, arc.target)));
                 missing -= 1;
             }
         }
@@ -220,20 +218,20 @@ fn find_bridges<A: CsrEdge>(graph: &Graph<A>, bits: &Bitmap) -> Vec<Option<(u32,
 }
 
 /// Links local vertices along local arcs. Returns their trees, and the root of the largest.
-fn link_local<A: CsrEdge>(graph: &Graph<A>) -> Result<(Forest, u32)> {
+fn link_local<W: EdgeWeight>(graph: &Graph<W>) -> Result<(Forest, u32)> {
     let (rows, local_start) = (graph.out_edges(), graph.view().local_range().start as u32);
     let mut forest = Forest::new(graph.num_local())?;
-    for vertex in 0..graph.num_local() {
+    for vertex in graph.local_vertices() {
         for arc in rows.local_and_remote(vertex).0.iter().take(NEIGHBOR_ROUNDS) {
-            forest.link(vertex as u32, arc.target() - local_start);
+            forest.link(vertex as u32, arc.target - local_start);
         }
     }
     forest.compress();
     let largest = forest.sample_frequent_root();
-    for vertex in 0..graph.num_local() {
+    for vertex in graph.local_vertices() {
         if forest.parents[vertex] != largest {
             for arc in rows.local_and_remote(vertex).0.iter().skip(NEIGHBOR_ROUNDS) {
-                forest.link(vertex as u32, arc.target() - local_start);
+                forest.link(vertex as u32, arc.target - local_start);
             }
         }
     }

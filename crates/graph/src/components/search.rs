@@ -3,29 +3,29 @@
 //! Most graphs have a giant component. A search from the vertex of highest degree finds it in a single epoch; hooking
 //! finds the rest, which is small.
 
-use treepie_comm::{Comm, MaxLoc, Min, ValueLoc};
+use treepie_comm::{MaxLoc, Min, ValueLoc};
 
 use super::{ComponentLabels, hooking, require_symmetric};
-use crate::csr::CsrEdge;
 use crate::reach::Reachability;
-use crate::{AmConfig, AmTraffic, Graph, Result};
+use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, Result};
 
 /// Finds components by parallel search and hooking. Returns the labels of local vertices. All ranks call it.
-pub fn run<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, config: &AmConfig) -> Result<ComponentLabels> {
+pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
     require_symmetric(graph)?;
     if graph.num_vertices() == 0 {
-        return Ok(ComponentLabels { labels: Vec::new(), traffic: AmTraffic::default() });
+        return ComponentLabels::connected(graph, Vec::new(), AmTraffic::default());
     }
-    let first = graph.layout().first_global_id(graph.layout().rank());
-    let candidates = (0..graph.num_local()).map(|local_index| (graph.out_edges().degree(local_index), local_index));
+    let (comm, first) = (graph.comm(), graph.first_global_id());
+    let candidates = graph.local_vertices().map(|local_index| (graph.out_edges().degree(local_index), local_index));
     let (degree, local_index) =
         candidates.max_by_key(|(degree, local_index)| (*degree, usize::MAX - local_index)).unwrap_or((0, 0));
-    let most = [ValueLoc { value: degree, loc: first + local_index as u64 }];
-    let root = comm.allreduce(&most, MaxLoc)?[0].loc;
-    let mut search = Reachability::new(comm, graph, config)?;
+    let most = ValueLoc { value: degree, loc: first + local_index as u64 };
+    let root = comm.allreduce_one(most, MaxLoc)?.loc;
+    let mut search = Reachability::new(graph, config)?;
     let visited = search.run(&[root])?;
     let least = visited.iter().next().map_or(u64::MAX, |local_index| first + local_index as u64);
-    let least = comm.allreduce(&[least], Min)?[0];
-    let ComponentLabels { labels, traffic } = hooking::run_masked(comm, graph, Some((visited, least)), config)?;
-    Ok(ComponentLabels { labels, traffic: traffic + search.traffic() })
+    let least = comm.allreduce_one(least, Min)?;
+    let mut components = hooking::run_masked(graph, Some((visited, least)), config)?;
+    components.traffic = components.traffic + search.traffic();
+    Ok(components)
 }

@@ -3,30 +3,15 @@
 //! The endpoints of an arc have the same label, so no component has two labels. A label is the least vertex of its
 //! component, and every vertex with that label is reached from it, so no two components share a label.
 
-use treepie_base::memory::zeroed;
-use treepie_comm::Comm;
-
-use crate::agree::agree;
-use crate::csr::CsrEdge;
-use crate::csr::VALUES_PURPOSE;
 use crate::reach::Reachability;
-use crate::{AmConfig, Error, Graph, Result};
+use crate::{AmConfig, EdgeWeight, Graph, Result};
 
 /// Verifies the labels of local vertices. All ranks call it, and get the same error.
-pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config: &AmConfig) -> Result<()> {
+pub(crate) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
     graph.require_unsplit_rows("the verification of components")?;
     let (view, layout) = (graph.view(), graph.layout());
-    let first = layout.first_global_id(layout.rank());
-    let count = labels.len();
-    let count_matches = if count == graph.num_local() {
-        Ok(())
-    } else {
-        Err(Error::Verification(format!("there are {count} labels for {} vertices", graph.num_local())))
-    };
-    agree(comm, count_matches)?;
-    let mut view_labels = zeroed(view.len(), VALUES_PURPOSE)?;
-    view_labels[view.local_range()].copy_from_slice(labels);
-    view.update_ghosts(comm, &mut view_labels)?;
+    let first = graph.first_global_id();
+    let view_labels = graph.with_ghosts(labels.iter().copied())?;
     let mut fault = None;
     for (local_index, label) in labels.iter().enumerate() {
         let global_id = first + local_index as u64;
@@ -34,25 +19,24 @@ pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config:
             fault = Some(format!("vertex {global_id} has the label {label}, which is not the least of its component"));
         }
         if let Some(arc) =
-            graph.out_edges().row(local_index).iter().find(|arc| view_labels[arc.target() as usize] != *label)
+            graph.out_edges().row(local_index).iter().find(|arc| view_labels[arc.target as usize] != *label)
         {
-            let (neighbour, neighbour_label) =
-                (view.global_id(layout, arc.target()), view_labels[arc.target() as usize]);
+            let (neighbour, neighbour_label) = (view.global_id(layout, arc.target), view_labels[arc.target as usize]);
             fault = Some(format!(
                 "vertex {global_id} has the label {label}, and its neighbour {neighbour} has {neighbour_label}"
             ));
         }
     }
-    agree(comm, fault.map_or(Ok(()), |what| Err(Error::Verification(what))))?;
+    graph.refuse(fault)?;
 
     // From all vertices that are their own label, in one search.
-    let mut search = Reachability::new(comm, graph, config)?;
+    let mut search = Reachability::new(graph, config)?;
     let roots = labels.iter().enumerate().filter(|(local_index, label)| **label == first + *local_index as u64);
     let reached = search.run_from_local(roots.map(|(local_index, _)| local_index))?;
-    let lost = (0..graph.num_local()).find(|local_index| !reached.contains(*local_index));
+    let lost = graph.local_vertices().find(|local_index| !reached.contains(*local_index));
     let lost = lost.map(|local_index| {
         let (global_id, label) = (first + local_index as u64, labels[local_index]);
-        Error::Verification(format!("vertex {global_id} has the label {label}, and cannot be reached from there"))
+        format!("vertex {global_id} has the label {label}, and cannot be reached from there")
     });
-    agree(comm, lost.map_or(Ok(()), Err))
+    graph.refuse(lost)
 }

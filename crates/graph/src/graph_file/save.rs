@@ -11,78 +11,62 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use treepie_base::AtomicFile;
-use treepie_base::memory::zeroed;
 use treepie_comm::{Comm, Max, Xor};
 
 use super::{BLOCK_BYTES, GraphFileHeader, Section, checksum, word_checksum};
 use crate::agree::agree;
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{CsrEdge, Weight};
 use crate::hash::hash_words;
-use crate::{BuildOptions, Edge, EdgeSource, Error, Graph, Orientation, Result, WeightKind};
+use crate::{BuildOptions, Edge, EdgeSource, EdgeWeight, Error, Graph, Orientation, Result, WeightKind};
 
-impl<A: CsrEdge> Graph<A> {
-    /// Saves the graph to a file, which [`EdgeFiles`](crate::EdgeFiles) reads on any number of ranks. `weights` is the
-    /// type of its weights; `WeightKind::None` omits them. The file is replaced atomically when all is written, and is
-    /// unchanged if that fails. All ranks call it, and must share the directory.
-    pub fn save(&self, comm: &Comm, file: &Path, weights: WeightKind) -> Result<()> {
-        if weights != WeightKind::None && !A::WEIGHTED {
-            return Err(Error::Input("weights of an unweighted graph cannot be saved".to_owned()));
-        }
+impl<W: EdgeWeight> Graph<W> {
+    /// Saves the graph to a file, which [`read`](Graph::read) loads on any number of ranks. The file is replaced
+    /// atomically when all is written, and is unchanged if that fails. All ranks call it, and must share the directory.
+    pub fn save(&self, file: impl AsRef<Path>) -> Result<()> {
+        let (comm, file) = (self.comm(), file.as_ref());
         self.require_unsplit_rows("saving a graph")?;
-        let layout = self.layout();
-        let local_ids = (0..self.num_local()).map(|local_index| layout.external_id(local_index));
+        let local_ids = self.local_vertices().map(|local_index| self.external_id(local_index));
         let bound = local_ids.clone().max().map_or(0, |max_id| max_id.saturating_add(1));
         let [bound, unordered] = {
-            let is_unordered = local_ids
-                .zip(layout.first_global_id(layout.rank())..)
-                .any(|(external_id, global_id)| external_id != global_id);
+            let is_unordered =
+                local_ids.zip(self.first_global_id()..).any(|(external_id, global_id)| external_id != global_id);
             let maxima = comm.allreduce(&[bound, u64::from(is_unordered)], Max)?;
             [maxima[0], maxima[1]]
         };
         // Ids are distinct, so they are 0 to n-1 unless one is n or more.
         let has_explicit_ids = bound > self.num_vertices();
-        let view_ids = self.view_external_ids(comm)?;
+        let view_ids = self.view_external_ids()?;
         let has_wide_targets = bound > 1 << 32;
         let (vertices, arcs) = (self.num_vertices(), self.num_arcs());
         let header = GraphFileHeader {
             vertices,
             arcs,
-            weights,
+            weights: W::KIND,
             symmetric: self.is_symmetric(),
             has_explicit_ids,
             has_wide_targets,
         };
         if unordered == 0 || has_explicit_ids {
-            return write_file(comm, self, &view_ids, &header, file);
+            return write_file(self, &view_ids, &header, file);
         }
-        let integer_weights = weights == WeightKind::Integer;
-        let options = BuildOptions { integer_weights, ..BuildOptions::default() };
-        let rebuilt = Self::build(comm, &LocalEdges { graph: self, external_ids: &view_ids, weights }, &options)?;
-        let view_ids = rebuilt.view_external_ids(comm)?;
-        write_file(comm, &rebuilt, &view_ids, &header, file)
+        let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
+        let rebuilt = Self::build_weighted(comm, &LocalEdges { graph: self, external_ids: &view_ids }, &options)?;
+        let view_ids = rebuilt.view_external_ids()?;
+        write_file(&rebuilt, &view_ids, &header, file)
     }
 
     /// The external id of the vertex at each index of the view. All ranks call it.
-    fn view_external_ids(&self, comm: &Comm) -> Result<Vec<u64>> {
-        let mut view_ids = zeroed(self.view().len(), VALUES_PURPOSE)?;
-        self.view()
-            .local_range()
-            .enumerate()
-            .for_each(|(local_index, index)| view_ids[index] = self.layout().external_id(local_index));
-        self.view().update_ghosts(comm, &mut view_ids)?;
-        Ok(view_ids)
+    fn view_external_ids(&self) -> Result<Vec<u64>> {
+        self.with_ghosts(self.local_vertices().map(|local_index| self.external_id(local_index)))
     }
 }
 
 /// An edge source of the arcs of a graph: each rank has those of its local vertices.
-struct LocalEdges<'a, A> {
-    graph: &'a Graph<A>,
+struct LocalEdges<'a, W> {
+    graph: &'a Graph<W>,
     external_ids: &'a [u64],
-    weights: WeightKind,
 }
 
-impl<A: CsrEdge> EdgeSource for LocalEdges<'_, A> {
+impl<W: EdgeWeight> EdgeSource for LocalEdges<'_, W> {
     fn num_vertices(&self) -> Option<u64> {
         Some(self.graph.num_vertices())
     }
@@ -92,20 +76,20 @@ impl<A: CsrEdge> EdgeSource for LocalEdges<'_, A> {
     }
 
     fn weights(&self) -> WeightKind {
-        self.weights
+        W::KIND
     }
 
     fn read_part(&self, _: usize, _: usize, sink: &mut dyn FnMut(&[Edge])) -> Result<()> {
         let mut batcher = crate::edge_batcher::EdgeBatcher::new(sink);
-        for row in 0..self.graph.num_local() {
-            let from = self.graph.layout().external_id(row);
+        for row in self.graph.local_vertices() {
+            let from = self.graph.external_id(row);
             for arc in self.graph.out_edges().row(row) {
-                let weight = match self.weights {
+                let weight = match W::KIND {
                     WeightKind::None => 1.0,
-                    WeightKind::Integer => f64::from(arc.weight_bits()),
-                    WeightKind::Real => <f32 as Weight>::from_bits(arc.weight_bits()).as_f64(),
+                    WeightKind::Integer => f64::from(arc.weight.bits()),
+                    WeightKind::Real => f64::from(f32::from_bits(arc.weight.bits())),
                 };
-                batcher.push(Edge { from, to: self.external_ids[arc.target() as usize], weight });
+                batcher.push(Edge { from, to: self.external_ids[arc.target as usize], weight });
             }
         }
         batcher.finish();
@@ -114,14 +98,9 @@ impl<A: CsrEdge> EdgeSource for LocalEdges<'_, A> {
 }
 
 /// Writes a graph to a file atomically. All ranks call it.
-fn write_file<A: CsrEdge>(
-    comm: &Comm,
-    graph: &Graph<A>,
-    view_ids: &[u64],
-    header: &GraphFileHeader,
-    file: &Path,
-) -> Result<()> {
+fn write_file<W: EdgeWeight>(graph: &Graph<W>, view_ids: &[u64], header: &GraphFileHeader, file: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::File { file: file.to_owned(), why: error.to_string() };
+    let comm = graph.comm();
     let is_first = comm.rank() == 0;
     let counts = comm.allgather(&[graph.out_edges().num_arcs()])?;
     let before: u64 = counts[..comm.rank()].iter().sum();
@@ -207,15 +186,15 @@ fn bcast_path(comm: &Comm, path: PathBuf) -> Result<PathBuf> {
 }
 
 /// Writes the rows of this rank; `before` is the number of arcs of lower ranks.
-fn write_rows<A: CsrEdge>(
+fn write_rows<W: EdgeWeight>(
     out: &mut BlockWriter,
-    graph: &Graph<A>,
+    graph: &Graph<W>,
     view_ids: &[u64],
     header: &GraphFileHeader,
     before: u64,
 ) -> io::Result<()> {
     let (layout, rows) = (graph.layout(), graph.out_edges());
-    let first = layout.first_global_id(layout.rank());
+    let first = graph.first_global_id();
     let mut offsets = SectionWriter::new(header, Section::Offsets, first);
     let mut targets = SectionWriter::new(header, Section::Targets, before);
     let mut weights = SectionWriter::new(header, Section::Weights, before);
@@ -229,7 +208,7 @@ fn write_rows<A: CsrEdge>(
             vertex_ids.push(out, layout.external_id(row))?;
         }
         sorted.clear();
-        sorted.extend(rows.row(row).iter().map(|arc| (view_ids[arc.target() as usize], arc.weight_bits())));
+        sorted.extend(rows.row(row).iter().map(|arc| (view_ids[arc.target as usize], arc.weight.bits())));
         // Mostly one or two sorted runs, which this sort detects.
         sorted.sort();
         for (to, bits) in &sorted {

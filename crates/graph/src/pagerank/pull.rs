@@ -2,41 +2,34 @@
 //! Delegated arcs of hubs are summed by an allreduce. Cost: one update of ghosts and two allreduces per iteration.
 
 use treepie_base::memory::{filled, zeroed};
-use treepie_comm::{Comm, Sum};
+use treepie_comm::Sum;
 
 use super::{PageRankOptions, PageRankResult, dangling_mass};
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{Csr, CsrEdge};
+use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::patterns::fixpoint;
-use crate::{Graph, Result};
+use crate::{EdgeWeight, Graph, PropertyMap, Result};
 
 /// A graph, and the contributions of its vertices.
-pub struct PullPageRank<'g, A> {
-    comm: Comm,
-    graph: &'g Graph<A>,
-    in_edges: &'g Csr<A>,
+pub struct PullPageRank<'g, W> {
+    graph: &'g Graph<W>,
+    in_edges: &'g Csr<W>,
     /// By index of the view. `f32`, half the size of scores, as random reads of them take most of the time.
     contributions: Vec<f32>,
     /// 1 / degree of each local vertex; 0 for dangling vertices.
     inverse_degrees: Vec<f32>,
 }
 
-impl<'g, A: CsrEdge> PullPageRank<'g, A> {
+impl<'g, W: EdgeWeight> PullPageRank<'g, W> {
     /// Prepares iterations on a graph with in-edges. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>) -> Result<Self> {
+    pub fn new(graph: &'g Graph<W>) -> Result<Self> {
         let in_edges = graph.require_in_edges_or_delegates("pull PageRank")?;
         let inverse_degree = |local_index: usize| match graph.degree(local_index) {
             0 => 0.0,
             degree => 1.0 / degree as f32,
         };
-        let inverse_degrees = (0..graph.num_local()).map(inverse_degree).collect();
-        Ok(Self {
-            comm: comm.clone(),
-            graph,
-            in_edges,
-            contributions: zeroed(graph.view().len(), VALUES_PURPOSE)?,
-            inverse_degrees,
-        })
+        let inverse_degrees = graph.local_vertices().map(inverse_degree).collect();
+        let contributions = zeroed(graph.view().len(), VALUES_PURPOSE)?;
+        Ok(Self { graph, in_edges, contributions, inverse_degrees })
     }
 
     /// One iteration on the local scores. Returns the sum of their changes. All ranks call it.
@@ -48,8 +41,8 @@ impl<'g, A: CsrEdge> PullPageRank<'g, A> {
             *contribution = *score as f32 * inverse_degree;
             dangling += if *inverse_degree == 0.0 { *score } else { 0.0 };
         }
-        let dangling_share = dangling_mass(&self.comm, graph, dangling)?;
-        graph.view().update_ghosts(&self.comm, &mut self.contributions)?;
+        let dangling_share = dangling_mass(graph, dangling)?;
+        graph.update_ghosts(&mut self.contributions)?;
         let delegated = self.delegate_contributions()?;
         let base = (1.0 - damping) / graph.num_vertices() as f64 + damping * dangling_share;
         let mut change = 0.0;
@@ -73,16 +66,17 @@ impl<'g, A: CsrEdge> PullPageRank<'g, A> {
         let local: Vec<f64> = (0..hubs.len())
             .map(|hub| sum_contributions(hubs.delegate_edges(hub as u32), &self.contributions))
             .collect();
-        Ok(self.comm.allreduce(&local, Sum)?)
+        Ok(self.graph.comm().allreduce(&local, Sum)?)
     }
 
     /// Iterates until convergence. All ranks call it.
-    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult> {
-        let mut scores = filled(1.0 / self.graph.num_vertices() as f64, self.graph.num_local(), VALUES_PURPOSE)?;
-        let comm = self.comm.clone();
-        let convergence = fixpoint::iterate(&comm, options.tolerance, options.max_iterations, |_| {
+    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult<'g, W>> {
+        let graph = self.graph;
+        let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
+        let convergence = fixpoint::iterate(graph.comm(), options.tolerance, options.max_iterations, |_| {
             self.step(&mut scores, options.damping)
         })?;
+        let scores = PropertyMap::new(graph, scores)?;
         Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
     }
 }
@@ -90,8 +84,8 @@ impl<'g, A: CsrEdge> PullPageRank<'g, A> {
 /// The sum of contributions along some arcs. Four partial sums: a single one would be bound by the latency of
 /// additions.
 #[inline]
-fn sum_contributions<A: CsrEdge>(arcs: &[A], contributions: &[f32]) -> f64 {
-    let contribution = |arc: &A| f64::from(contributions[arc.target() as usize]);
+fn sum_contributions<W: EdgeWeight>(arcs: &[CsrEdge<W>], contributions: &[f32]) -> f64 {
+    let contribution = |arc: &CsrEdge<W>| f64::from(contributions[arc.target as usize]);
     let (fours, rest) = arcs.as_chunks::<4>();
     let mut sums = [0.0; 4];
     for four in fours {

@@ -3,14 +3,12 @@
 
 use treepie_am::{ActiveMessages, Port};
 use treepie_base::memory::{filled, zeroed};
-use treepie_comm::Comm;
 
 use super::{PageRankOptions, PageRankResult, dangling_mass};
-use crate::csr::CsrEdge;
-use crate::csr::VALUES_PURPOSE;
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
 use crate::patterns::fixpoint;
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{AmConfig, AmTraffic, Graph, Result};
+use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, PropertyMap, Result};
 
 /// A message to a local index: the two halves of the bits of a contribution.
 type ContributionMessage = [u32; 3];
@@ -25,35 +23,34 @@ fn message_value([_, low, high]: ContributionMessage) -> f64 {
 }
 
 /// A graph, and the messages of contributions.
-pub struct PushPageRank<'g, A> {
-    comm: Comm,
-    graph: &'g Graph<A>,
-    am: ActiveMessages<PushState<'g, A>>,
+pub struct PushPageRank<'g, W> {
+    graph: &'g Graph<W>,
+    am: ActiveMessages<PushState<'g, W>>,
     contribute: Port<ContributionMessage>,
     hub: Port<ContributionMessage>,
 }
 
-struct PushState<'g, A> {
-    graph: &'g Graph<A>,
+struct PushState<'g, W> {
+    graph: &'g Graph<W>,
     /// The contributions received by local vertices.
     incoming: Vec<f64>,
 }
 
-impl<A: CsrEdge> PushState<'_, A> {
-    fn contribute_local(&mut self, arcs: &[A], contribution: f64) {
+impl<W: EdgeWeight> PushState<'_, W> {
+    fn contribute_local(&mut self, arcs: &[CsrEdge<W>], contribution: f64) {
         let local_start = self.graph.view().local_range().start as u32;
-        arcs.iter().for_each(|arc| self.incoming[(arc.target() - local_start) as usize] += contribution);
+        arcs.iter().for_each(|arc| self.incoming[(arc.target - local_start) as usize] += contribution);
     }
 }
 
-impl<'g, A: CsrEdge> PushPageRank<'g, A> {
+impl<'g, W: EdgeWeight> PushPageRank<'g, W> {
     /// Prepares iterations on a graph. All ranks call it.
-    pub fn new(comm: &Comm, graph: &'g Graph<A>, config: &AmConfig) -> Result<Self> {
-        let mut build = ActiveMessages::<PushState<'g, A>>::builder(comm);
+    pub fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
+        let mut build = ActiveMessages::<PushState<'g, W>>::builder(graph.comm());
         let port = build.port::<ContributionMessage>("give");
         build.on_prefetch(
             port,
-            |state: &PushState<'g, A>, message: &ContributionMessage| &state.incoming[message[0] as usize],
+            |state: &PushState<'g, W>, message: &ContributionMessage| &state.incoming[message[0] as usize],
             |state, _, message| state.incoming[message[0] as usize] += message_value(message),
         );
         build.combine(
@@ -64,23 +61,22 @@ impl<'g, A: CsrEdge> PushPageRank<'g, A> {
             },
         );
         let hub = build.port::<ContributionMessage>("hub");
-        build.on(hub, |state: &mut PushState<'g, A>, _, message| {
+        build.on(hub, |state: &mut PushState<'g, W>, _, message| {
             state.contribute_local(state.graph.hubs().delegate_edges(message[0]), message_value(message));
         });
-        Ok(Self { comm: comm.clone(), graph, am: config.start(build)?, contribute: port, hub })
+        Ok(Self { graph, am: config.start(build)?, contribute: port, hub })
     }
 
     /// Iterates until convergence. All ranks call it.
-    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult> {
+    pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult<'g, W>> {
         let (graph, port, hub) = (self.graph, self.contribute, self.hub);
         let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
         let mut state = PushState { graph, incoming: zeroed(scores.len(), VALUES_PURPOSE)? };
-        let comm = self.comm.clone();
-        let convergence = fixpoint::iterate(&comm, options.tolerance, options.max_iterations, |_| {
-            let dangling = (0..graph.num_local()).filter(|vertex| graph.degree(*vertex) == 0);
-            let dangling_share = dangling_mass(&comm, graph, dangling.map(|vertex| scores[vertex]).sum())?;
+        let convergence = fixpoint::iterate(graph.comm(), options.tolerance, options.max_iterations, |_| {
+            let dangling = graph.local_vertices().filter(|vertex| graph.degree(*vertex) == 0);
+            let dangling_share = dangling_mass(graph, dangling.map(|vertex| scores[vertex]).sum())?;
             state.incoming.fill(0.0);
-            self.am.epoch_for(&mut state, 0..graph.num_local(), |cx, state, vertex| {
+            self.am.epoch_for(&mut state, graph.local_vertices(), |cx, state, vertex| {
                 let contribution = scores[vertex] / graph.degree(vertex).max(1) as f64;
                 let (local, remote) = graph.out_edges().local_and_remote(vertex);
                 state.contribute_local(local, contribution);
@@ -88,7 +84,7 @@ impl<'g, A: CsrEdge> PushPageRank<'g, A> {
                     .hubs()
                     .notify_delegates(cx, hub, vertex as u32, |index| contribution_message(index, contribution));
                 for arc in remote {
-                    let (rank, local_index) = graph.view().owner(arc.target());
+                    let (rank, local_index) = graph.view().owner(arc.target);
                     cx.send(port, rank, contribution_message(local_index, contribution));
                 }
             })?;
@@ -100,6 +96,7 @@ impl<'g, A: CsrEdge> PushPageRank<'g, A> {
             }
             Ok(change)
         })?;
+        let scores = PropertyMap::new(graph, scores)?;
         Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
     }
 

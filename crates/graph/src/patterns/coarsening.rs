@@ -6,9 +6,8 @@
 
 use treepie_am::{ActiveMessages, Builder, Call, Context};
 
-use crate::csr::CsrEdge;
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{Graph, Result};
+use crate::{EdgeWeight, Graph, Result};
 
 /// State with the parents of local vertices, as global ids. A parent is never greater than its child.
 pub trait HasParents {
@@ -37,11 +36,11 @@ impl PointerJumping {
     }
 
     /// Shortcuts until the parents of these vertices are roots. All ranks call it.
-    pub fn compress<S: HasParents, A: CsrEdge, V: Iterator<Item = usize>>(
+    pub fn compress<S: HasParents, W: EdgeWeight, V: Iterator<Item = usize>>(
         self,
         am: &mut ActiveMessages<S>,
         state: &mut S,
-        graph: &Graph<A>,
+        graph: &Graph<W>,
         vertices: impl Fn() -> V,
     ) -> Result<()> {
         let changes = |am: &mut ActiveMessages<S>, state: &mut S| {

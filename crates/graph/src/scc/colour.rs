@@ -6,14 +6,13 @@
 use treepie_am::{Builder, Context, Port};
 
 use super::{Direction, SccPhase, SccSearch, SccState};
-use crate::Result;
-use crate::csr::CsrEdge;
 use crate::patterns::traversal::Traversal;
 use crate::vertex_id::VertexId;
+use crate::{EdgeWeight, Result};
 
-pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> Port<<u64 as VertexId>::Message> {
+pub(super) fn register<'g, W: EdgeWeight>(build: &mut Builder<SccState<'g, W>>) -> Port<<u64 as VertexId>::Message> {
     let colour = build.port::<<u64 as VertexId>::Message>("colour");
-    build.on(colour, |state: &mut SccState<'g, A>, cx, message| {
+    build.on(colour, |state: &mut SccState<'g, W>, cx, message| {
         let (vertex, colour) = u64::from_message(message);
         state.colour(vertex, colour);
         state.drain(cx);
@@ -22,7 +21,7 @@ pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> 
     colour
 }
 
-impl<A: CsrEdge> SccState<'_, A> {
+impl<W: EdgeWeight> SccState<'_, W> {
     fn colour(&mut self, vertex: u32, colour: u64) {
         if colour < self.colours[vertex as usize] && !self.is_settled(vertex) {
             self.colours[vertex as usize] = colour;
@@ -35,10 +34,10 @@ impl<A: CsrEdge> SccState<'_, A> {
         let local_start = self.local_start() as u32;
         let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
         for arc in local {
-            self.colour(arc.target() - local_start, colour);
+            self.colour(arc.target - local_start, colour);
         }
         for arc in remote {
-            let target = arc.target();
+            let target = arc.target;
             if !self.settled.contains(target as usize) && self.last_sent.update(target, colour, u64::lt) {
                 let (rank, local_index) = self.graph.view().owner(target);
                 cx.send(self.ports.colour, rank, colour.to_message(local_index));
@@ -51,7 +50,7 @@ impl<A: CsrEdge> SccState<'_, A> {
     }
 }
 
-impl<A: CsrEdge> SccSearch<'_, A> {
+impl<W: EdgeWeight> SccSearch<'_, W> {
     /// Colours each remaining vertex with the least global id that reaches it in a direction, and finds the components
     /// of vertices that are their own colour.
     pub(super) fn colour(&mut self, direction: Direction) -> Result<()> {

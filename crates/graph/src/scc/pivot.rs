@@ -4,10 +4,9 @@ use treepie_base::{MaxLoc, ValueLoc};
 use treepie_comm::Min;
 
 use super::{Direction, NO_VERTEX, SccSearch};
-use crate::Result;
-use crate::csr::CsrEdge;
+use crate::{EdgeWeight, Result};
 
-impl<A: CsrEdge> SccSearch<'_, A> {
+impl<W: EdgeWeight> SccSearch<'_, W> {
     /// Finds the component of the remaining vertex with the greatest product of in-degree and out-degree. There must be
     /// one.
     pub(super) fn pivot(&mut self) -> Result<()> {
@@ -23,7 +22,7 @@ impl<A: CsrEdge> SccSearch<'_, A> {
             .iter()
             .map(degree_product)
             .fold(first, |best, candidate| if candidate.value > best.value { candidate } else { best });
-        let pivot = self.comm.allreduce(&[best], MaxLoc)?[0].loc;
+        let pivot = self.graph.comm().allreduce_one(best, MaxLoc)?.loc;
 
         for vertex in &state.remaining {
             state.colours[*vertex as usize] = pivot;
@@ -37,7 +36,7 @@ impl<A: CsrEdge> SccSearch<'_, A> {
         }
         self.reach(pivots, Direction::Backward)?;
         let least = self.state.reached.iter().next().map_or(NO_VERTEX, |vertex| self.state.global_id(vertex as u32));
-        let least = self.comm.allreduce(&[least], Min)?[0];
+        let least = self.graph.comm().allreduce_one(least, Min)?;
         self.state.settle_reached(|_, _| least);
         Ok(())
     }

@@ -3,14 +3,13 @@
 use treepie_am::{Builder, Context, Port};
 
 use super::{Direction, SccPhase, SccSearch, SccState};
-use crate::Result;
-use crate::csr::CsrEdge;
 use crate::patterns::traversal::{self, Traversal};
 use crate::vertex_id::VertexId;
+use crate::{EdgeWeight, Result};
 
-pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> Port<<u64 as VertexId>::Message> {
+pub(super) fn register<'g, W: EdgeWeight>(build: &mut Builder<SccState<'g, W>>) -> Port<<u64 as VertexId>::Message> {
     let reach = build.port::<<u64 as VertexId>::Message>("reach");
-    build.on(reach, |state: &mut SccState<'g, A>, cx, message| {
+    build.on(reach, |state: &mut SccState<'g, W>, cx, message| {
         let (vertex, colour) = u64::from_message(message);
         state.reach(vertex, colour);
         state.drain(cx);
@@ -18,7 +17,7 @@ pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> 
     reach
 }
 
-impl<A: CsrEdge> SccState<'_, A> {
+impl<W: EdgeWeight> SccState<'_, W> {
     fn reach(&mut self, vertex: u32, colour: u64) {
         if self.colours[vertex as usize] == colour && !self.is_settled(vertex) && self.reached.insert(vertex as usize) {
             self.worklist.push(vertex);
@@ -30,10 +29,10 @@ impl<A: CsrEdge> SccState<'_, A> {
         let local_start = self.local_start() as u32;
         let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
         for arc in local {
-            self.reach(arc.target() - local_start, colour);
+            self.reach(arc.target - local_start, colour);
         }
         for arc in remote {
-            let target = arc.target();
+            let target = arc.target;
             // Only the owner knows the target's colour. With a single colour, each target gets one message.
             if !self.settled.contains(target as usize) && self.last_sent.update(target, colour, u64::ne) {
                 let (rank, local_index) = self.graph.view().owner(target);
@@ -43,7 +42,7 @@ impl<A: CsrEdge> SccState<'_, A> {
     }
 }
 
-impl<A: CsrEdge> SccSearch<'_, A> {
+impl<W: EdgeWeight> SccSearch<'_, W> {
     /// Searches from these local roots, and those of other ranks, each within its colour.
     pub(super) fn reach(&mut self, roots: Vec<u32>, direction: Direction) -> Result<()> {
         let state = &mut self.state;

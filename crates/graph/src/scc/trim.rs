@@ -3,15 +3,15 @@
 use treepie_am::{Builder, Context, Port};
 
 use super::{Direction, SccPhase, SccSearch, SccState};
-use crate::Result;
 use crate::csr::CsrEdge;
 use crate::patterns::traversal::{self, Traversal};
+use crate::{EdgeWeight, Result};
 
-pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> [Port<u32>; 2] {
+pub(super) fn register<'g, W: EdgeWeight>(build: &mut Builder<SccState<'g, W>>) -> [Port<u32>; 2] {
     Direction::BOTH.map(|direction| {
         let port_name = if direction == Direction::Forward { "lose an arc out" } else { "lose an arc in" };
         let decrement = build.port::<u32>(port_name);
-        build.on(decrement, move |state: &mut SccState<'g, A>, cx, vertex| {
+        build.on(decrement, move |state: &mut SccState<'g, W>, cx, vertex| {
             state.decrement_degree(vertex, direction);
             state.drain(cx);
         });
@@ -19,14 +19,14 @@ pub(super) fn register<'g, A: CsrEdge>(build: &mut Builder<SccState<'g, A>>) -> 
     })
 }
 
-impl<A: CsrEdge> SccState<'_, A> {
+impl<W: EdgeWeight> SccState<'_, W> {
     /// Counts the degrees among remaining vertices. Trims vertices of degree zero in a direction.
     fn count_degrees(&mut self) {
         let local_start = self.local_start();
         for vertex in &self.remaining {
             let vertex = *vertex as usize;
-            let is_remaining = |arc: &&A| {
-                arc.target() as usize != local_start + vertex && !self.settled.contains(arc.target() as usize)
+            let is_remaining = |arc: &&CsrEdge<W>| {
+                arc.target as usize != local_start + vertex && !self.settled.contains(arc.target as usize)
             };
             self.degrees[vertex] = self.edges.map(|edges| edges.row(vertex).iter().filter(is_remaining).count() as u32);
         }
@@ -65,16 +65,16 @@ impl<A: CsrEdge> SccState<'_, A> {
         let local_start = self.local_start() as u32;
         let (local, remote) = self.edges[direction as usize].local_and_remote(vertex as usize);
         for arc in local {
-            self.decrement_degree(arc.target() - local_start, opposite);
+            self.decrement_degree(arc.target - local_start, opposite);
         }
-        for arc in remote.iter().filter(|arc| !self.settled.contains(arc.target() as usize)) {
-            let (rank, local_index) = self.graph.view().owner(arc.target());
+        for arc in remote.iter().filter(|arc| !self.settled.contains(arc.target as usize)) {
+            let (rank, local_index) = self.graph.view().owner(arc.target);
             cx.send(self.ports.decrement[opposite as usize], rank, local_index);
         }
     }
 }
 
-impl<A: CsrEdge> SccSearch<'_, A> {
+impl<W: EdgeWeight> SccSearch<'_, W> {
     /// Trims vertices without remaining neighbours in a direction, until there are none.
     pub(super) fn trim(&mut self) -> Result<()> {
         self.state.phase = SccPhase::Trim;

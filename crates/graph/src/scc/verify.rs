@@ -6,20 +6,18 @@
 //! ones.
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_base::memory::{filled, with_capacity, zeroed};
+use treepie_base::memory::{with_capacity, zeroed};
 use treepie_comm::Comm;
 
 use super::Direction;
-use crate::agree::agree;
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{Csr, CsrEdge};
+use crate::csr::{Csr, VALUES_PURPOSE};
 use crate::patterns::traversal::{self, Traversal};
 use crate::vertex_id::VertexId;
-use crate::{AmConfig, Bitmap, Error, Graph, Result};
+use crate::{AmConfig, Bitmap, EdgeWeight, Graph, Result};
 
-struct SccVerifyState<'g, A: CsrEdge> {
-    graph: &'g Graph<A>,
-    edges: &'g Csr<A>,
+struct SccVerifyState<'g, W: EdgeWeight> {
+    graph: &'g Graph<W>,
+    edges: &'g Csr<W>,
     /// By index of the view.
     labels: &'g [u64],
     /// Whether components are being removed: then arcs to other components decrement the in-degrees of their roots.
@@ -34,7 +32,7 @@ struct SccVerifyState<'g, A: CsrEdge> {
     decrement_in_degree: Port<u32>,
 }
 
-impl<A: CsrEdge> SccVerifyState<'_, A> {
+impl<W: EdgeWeight> SccVerifyState<'_, W> {
     fn local_start(&self) -> usize {
         self.graph.view().local_range().start
     }
@@ -55,7 +53,7 @@ impl<A: CsrEdge> SccVerifyState<'_, A> {
 
     /// The local vertices that are roots of components.
     fn roots(&self) -> Result<Vec<u32>> {
-        let first = self.graph.layout().first_global_id(self.graph.layout().rank());
+        let first = self.graph.first_global_id();
         let is_root = |vertex: &u32| self.labels[self.local_start() + *vertex as usize] == first + u64::from(*vertex);
         let mut roots = with_capacity(self.graph.num_local(), VALUES_PURPOSE)?;
         roots.extend((0..self.graph.num_local() as u32).filter(is_root));
@@ -63,7 +61,7 @@ impl<A: CsrEdge> SccVerifyState<'_, A> {
     }
 }
 
-impl<A: CsrEdge> Traversal for SccVerifyState<'_, A> {
+impl<W: EdgeWeight> Traversal for SccVerifyState<'_, W> {
     fn worklist(&mut self) -> &mut Vec<u32> {
         &mut self.worklist
     }
@@ -73,7 +71,7 @@ impl<A: CsrEdge> Traversal for SccVerifyState<'_, A> {
         let local = view.local_range();
         let label = self.labels[local.start + vertex as usize];
         for arc in self.edges.row(vertex as usize) {
-            let target = arc.target() as usize;
+            let target = arc.target as usize;
             if self.labels[target] != label {
                 if self.is_removing {
                     let (rank, local_index) = self.graph.layout().owner(self.labels[target]);
@@ -82,7 +80,7 @@ impl<A: CsrEdge> Traversal for SccVerifyState<'_, A> {
             } else if local.contains(&target) {
                 self.visit((target - local.start) as u32);
             } else if self.reached.insert(target) {
-                let (rank, local_index) = view.owner(arc.target());
+                let (rank, local_index) = view.owner(arc.target);
                 cx.send(self.reach, rank, local_index);
             }
         }
@@ -90,15 +88,16 @@ impl<A: CsrEdge> Traversal for SccVerifyState<'_, A> {
 }
 
 /// Verifies the component labels of a search. All ranks call it, and get the same error.
-pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config: &AmConfig) -> Result<()> {
+pub(crate) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
     let in_edges = graph.require_in_edges("the verification of strongly connected components")?;
-    agree(comm, verify_local(graph, labels))?;
-    let (view, layout) = (graph.view(), graph.layout());
-    let mut view_labels = filled(super::NO_VERTEX, view.len(), VALUES_PURPOSE)?;
-    view_labels[view.local_range()].copy_from_slice(labels);
-    view.update_ghosts(comm, &mut view_labels)?;
+    let (view, layout, first) = (graph.view(), graph.layout(), graph.first_global_id());
+    let too_great = (first..).zip(labels).find(|(global_id, label)| *label > global_id);
+    graph.refuse(too_great.map(|(global_id, label)| {
+        format!("vertex {global_id} is in component {label}, which is not the least global id in it")
+    }))?;
+    let view_labels = graph.with_ghosts(labels.iter().copied())?;
 
-    let (mut am, [reach, decrement_in_degree], add_in_degree) = build_am(comm, config)?;
+    let (mut am, [reach, decrement_in_degree], add_in_degree) = build_am(graph.comm(), config)?;
     let mut state = SccVerifyState {
         graph,
         edges: graph.out_edges(),
@@ -111,12 +110,10 @@ pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config:
         add_in_degree,
         decrement_in_degree,
     };
-    let first = layout.first_global_id(layout.rank());
-    let all_reached = |state: &SccVerifyState<'_, A>, what: &dyn Fn(u64, u64) -> String| {
+    let all_reached = |state: &SccVerifyState<'_, W>, what: &dyn Fn(u64, u64) -> String| {
         let lost =
-            (0..graph.num_local()).find(|local_index| !state.reached.contains(view.local_range().start + *local_index));
-        let lost = lost.map(|local_index| Error::Verification(what(first + local_index as u64, labels[local_index])));
-        agree(comm, lost.map_or(Ok(()), Err))
+            graph.local_vertices().find(|local_index| !state.reached.contains(view.local_range().start + *local_index));
+        graph.refuse(lost.map(|local_index| what(first + local_index as u64, labels[local_index])))
     };
     for direction in Direction::BOTH {
         state.edges = if direction == Direction::Forward { graph.out_edges() } else { in_edges };
@@ -133,9 +130,9 @@ pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config:
         })?;
     }
 
-    am.epoch_for(&mut state, 0..graph.num_local(), |cx, state, local_index| {
+    am.epoch_for(&mut state, graph.local_vertices(), |cx, state, local_index| {
         let others =
-            in_edges.row(local_index).iter().filter(|arc| state.labels[arc.target() as usize] != labels[local_index]);
+            in_edges.row(local_index).iter().filter(|arc| state.labels[arc.target as usize] != labels[local_index]);
         let count = others.count() as u64;
         if count > 0 {
             let (rank, root) = layout.owner(labels[local_index]);
@@ -160,43 +157,25 @@ pub fn verify<A: CsrEdge>(comm: &Comm, graph: &Graph<A>, labels: &[u64], config:
 
 /// The runtime, the ports that take a vertex, and the port that takes a count.
 #[allow(clippy::type_complexity, reason = "it is destructured at once")]
-fn build_am<'g, A: CsrEdge>(
+fn build_am<'g, W: EdgeWeight>(
     comm: &Comm,
     config: &AmConfig,
-) -> Result<(ActiveMessages<SccVerifyState<'g, A>>, [Port<u32>; 2], Port<<u64 as VertexId>::Message>)> {
-    let mut build = ActiveMessages::<SccVerifyState<'g, A>>::builder(comm);
+) -> Result<(ActiveMessages<SccVerifyState<'g, W>>, [Port<u32>; 2], Port<<u64 as VertexId>::Message>)> {
+    let mut build = ActiveMessages::<SccVerifyState<'g, W>>::builder(comm);
     let reach = build.port::<u32>("reach");
-    build.on(reach, |state: &mut SccVerifyState<'g, A>, cx, vertex| {
+    build.on(reach, |state: &mut SccVerifyState<'g, W>, cx, vertex| {
         state.visit(vertex);
         state.drain(cx);
     });
     let decrement_in_degree = build.port::<u32>("leave");
-    build.on(decrement_in_degree, |state: &mut SccVerifyState<'g, A>, cx, vertex| {
+    build.on(decrement_in_degree, |state: &mut SccVerifyState<'g, W>, cx, vertex| {
         state.decrement_in_degree(vertex);
         state.drain(cx);
     });
     let add_in_degree = build.port::<<u64 as VertexId>::Message>("enter");
-    build.on(add_in_degree, |state: &mut SccVerifyState<'g, A>, _, message| {
+    build.on(add_in_degree, |state: &mut SccVerifyState<'g, W>, _, message| {
         let (vertex, count) = u64::from_message(message);
         state.in_degrees[vertex as usize] += count;
     });
     Ok((config.start(build)?, [reach, decrement_in_degree], add_in_degree))
-}
-
-/// The checks that need no communication.
-fn verify_local<A: CsrEdge>(graph: &Graph<A>, labels: &[u64]) -> Result<()> {
-    if labels.len() != graph.num_local() {
-        return Err(Error::Verification(format!(
-            "there are {} component labels for {} vertices",
-            labels.len(),
-            graph.num_local()
-        )));
-    }
-    let first = graph.layout().first_global_id(graph.layout().rank());
-    match (first..).zip(labels).find(|(global_id, label)| *label > global_id) {
-        Some((global_id, label)) => Err(Error::Verification(format!(
-            "vertex {global_id} is in component {label}, which is not the least global id in it"
-        ))),
-        None => Ok(()),
-    }
 }

@@ -4,17 +4,13 @@
 //! the root along tight arcs, whose length is, to the last bit, the difference of the distances of their endpoints.
 
 use treepie_am::{ActiveMessages, Context, Port};
-use treepie_base::memory::filled;
-use treepie_comm::Comm;
 
-use crate::agree::agree;
-use crate::csr::VALUES_PURPOSE;
-use crate::csr::{CsrEdge, Weight, WeightedEdge};
+use crate::csr::CsrEdge;
 use crate::patterns::traversal::{self, Traversal};
-use crate::{AmConfig, Bitmap, Error, Graph, Result};
+use crate::{AmConfig, Bitmap, Graph, Result, Weight};
 
 struct SsspVerifyState<'g, W> {
-    graph: &'g Graph<WeightedEdge>,
+    graph: &'g Graph<W>,
     /// By index of the view.
     distances: &'g [W],
     /// By index of the hub.
@@ -33,16 +29,16 @@ impl<W: Weight> SsspVerifyState<'_, W> {
     }
 
     /// Visits the targets of tight arcs of a vertex at a distance.
-    fn visit_tight_edges(&mut self, cx: &mut Context<Self>, distance: W, arcs: &[WeightedEdge]) {
+    fn visit_tight_edges(&mut self, cx: &mut Context<Self>, distance: W, arcs: &[CsrEdge<W>]) {
         let view = self.graph.view();
         let local = view.local_range();
         for arc in arcs {
-            let target = arc.target() as usize;
-            if self.distances[target] == distance.add(arc.weight()) {
+            let target = arc.target as usize;
+            if self.distances[target] == distance.add(arc.weight) {
                 if local.contains(&target) {
                     self.visit((target - local.start) as u32);
                 } else {
-                    let (rank, local_index) = view.owner(arc.target());
+                    let (rank, local_index) = view.owner(arc.target);
                     cx.send(self.reach, rank, local_index);
                 }
             }
@@ -64,53 +60,35 @@ impl<W: Weight> Traversal for SsspVerifyState<'_, W> {
 }
 
 /// Verifies the distances of a search from a root given by global id. All ranks call it, and get the same error.
-pub fn verify<W: Weight>(
-    comm: &Comm,
-    graph: &Graph<WeightedEdge>,
-    root: u64,
-    distances: &[W],
-    config: &AmConfig,
-) -> Result<()> {
-    let (view, layout) = (graph.view(), graph.layout());
-    let first = layout.first_global_id(layout.rank());
-    let count = distances.len();
-    let count_matches = if count == graph.num_local() {
-        Ok(())
-    } else {
-        Err(Error::Verification(format!("there are {count} distances for {} vertices", graph.num_local())))
-    };
-    agree(comm, count_matches)?;
+pub(super) fn verify<W: Weight>(graph: &Graph<W>, root: u64, distances: &[W], config: &AmConfig) -> Result<()> {
+    let (view, layout, first) = (graph.view(), graph.layout(), graph.first_global_id());
     graph.check_root(root)?;
-    let mut view_distances = filled(W::INFINITY, view.len(), VALUES_PURPOSE)?;
-    view_distances[view.local_range()].copy_from_slice(distances);
-    view.update_ghosts(comm, &mut view_distances)?;
-    let hubs = graph.hubs().allgather(comm, |local_index| distances[local_index])?;
+    let view_distances = graph.with_ghosts(distances.iter().copied())?;
+    let hubs = graph.allgather_hubs(|local_index| distances[local_index])?;
 
-    let mut fault = Ok(());
+    let mut fault = None;
     for (global_id, distance) in (first..).zip(distances) {
         if (global_id == root && *distance != W::ZERO) || *distance < W::ZERO || distance.as_f64().is_nan() {
-            fault = Err(Error::Verification(format!("the distance from {root} to {global_id} is {distance}")));
+            fault = Some(format!("the distance from {root} to {global_id} is {distance}"));
         }
     }
     for (global_id, distance, row) in graph.local_rows(|local_index| distances[local_index], &hubs) {
-        let is_too_long = |arc: &WeightedEdge| distance.add(arc.weight()) >= W::INFINITY;
+        let is_too_long = |arc: &CsrEdge<W>| distance.add(arc.weight) >= W::INFINITY;
         if distance < W::INFINITY && row.iter().any(is_too_long) {
-            fault = Err(Error::Verification(format!(
-                "paths through vertex {global_id} are too long for the type of weights"
-            )));
+            fault = Some(format!("paths through vertex {global_id} are too long for the type of weights"));
         }
-        let makes_shorter = |arc: &&WeightedEdge| view_distances[arc.target() as usize] > distance.add(arc.weight());
+        let makes_shorter = |arc: &&CsrEdge<W>| view_distances[arc.target as usize] > distance.add(arc.weight);
         if let Some(arc) = row.iter().find(makes_shorter) {
-            let (target, other) = (view.global_id(layout, arc.target()), view_distances[arc.target() as usize]);
-            fault = Err(Error::Verification(format!(
+            let (target, other) = (view.global_id(layout, arc.target), view_distances[arc.target as usize]);
+            fault = Some(format!(
                 "vertex {global_id} at {distance} has an arc of {} to {target}, which is at {other} (global ids)",
-                arc.weight::<W>()
-            )));
+                arc.weight
+            ));
         }
     }
-    agree(comm, fault)?;
+    graph.refuse(fault)?;
 
-    let mut build = ActiveMessages::<SsspVerifyState<'_, W>>::builder(comm);
+    let mut build = ActiveMessages::<SsspVerifyState<'_, W>>::builder(graph.comm());
     let reach = build.port::<u32>("reach");
     build.on(reach, |state: &mut SsspVerifyState<'_, W>, cx, vertex| {
         state.visit(vertex);
@@ -136,14 +114,12 @@ pub fn verify<W: Weight>(
         state.visit(local_index as u32);
     }
     traversal::traverse(&mut am, &mut state)?;
-    let lost = (0..graph.num_local())
+    let lost = graph
+        .local_vertices()
         .find(|local_index| state.reached.contains(*local_index) != (distances[*local_index] < W::INFINITY));
     let lost = lost.map(|local_index| {
         let global_id = first + local_index as u64;
-        Error::Verification(format!(
-            "vertex {global_id} is at {}, and no path of that length leads to it",
-            distances[local_index]
-        ))
+        format!("vertex {global_id} is at {}, and no path of that length leads to it", distances[local_index])
     });
-    agree(comm, lost.map_or(Ok(()), Err))
+    graph.refuse(lost)
 }

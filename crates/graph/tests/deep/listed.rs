@@ -88,12 +88,6 @@ impl EdgeList {
     pub(crate) fn build_options(&self, seed: u64) -> BuildOptions {
         let distribution = [Distribution::Block, Distribution::Cyclic, Distribution::Hashed][seed as usize % 3];
         let ghost_policy = if seed.is_multiple_of(2) { GhostPolicy::Replicated } else { GhostPolicy::Ghosts };
-        BuildOptions {
-            distribution,
-            ghost_policy,
-            store_in_edges: true,
-            integer_weights: true,
-            ..BuildOptions::default()
-        }
+        BuildOptions { distribution, ghost_policy, store_in_edges: true, ..BuildOptions::default() }
     }
 }

@@ -9,7 +9,9 @@ use listed::EdgeList;
 use serial::{brandes, tarjan};
 use treepie_comm::Comm;
 use treepie_graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
-use treepie_graph::{AmConfig, BuildOptions, Edge, Error, Graph, Orientation, WeightedEdge, components, scc, top_k};
+use treepie_graph::scc::SccSearch;
+use treepie_graph::sssp::SsspOptions;
+use treepie_graph::{AmConfig, BuildOptions, Edge, EdgeWeight, Error, Graph, Orientation, PropertyMap};
 use worlds::{launch, simulate};
 
 const GRAPHS: u64 = 60;
@@ -20,14 +22,14 @@ fn am_config(text: &str) -> AmConfig {
 }
 
 /// The values of local vertices, from those of all external ids.
-fn local_values<T: Copy>(graph: &Graph<impl treepie_graph::CsrEdge>, all: &[T]) -> Vec<T> {
-    (0..graph.num_local()).map(|local_index| all[graph.layout().external_id(local_index) as usize]).collect()
+fn local_values<T: Copy>(graph: &Graph<impl EdgeWeight>, all: &[T]) -> Vec<T> {
+    graph.local_vertices().map(|vertex| all[graph.external_id(vertex) as usize]).collect()
 }
 
 /// Returns the number of rounds.
 fn check_components(comm: &Comm, list: &EdgeList, seed: u64) -> u32 {
     let mut rounds = 0;
-    let graph = Graph::<u32>::build(comm, list, &list.build_options(seed)).unwrap();
+    let graph = Graph::build(comm, list, &list.build_options(seed)).unwrap();
     let correct = tarjan(&list.adjacency());
     let layout = graph.layout();
     let label = |vertex: usize| {
@@ -38,13 +40,14 @@ fn check_components(comm: &Comm, list: &EdgeList, seed: u64) -> u32 {
     let expected = local_values(&graph, &labels);
     for text in CONFIGS {
         let config = am_config(text);
-        let mut search = scc::SccSearch::new(comm, &graph, &config).unwrap();
+        let mut search = SccSearch::new(&graph, &config).unwrap();
         for _ in 0..2 {
             rounds = search.run().unwrap();
             assert_eq!(search.labels(), expected, "graph {seed}, {text}, rank {} of {}", comm.rank(), comm.size());
         }
-        scc::verify(comm, &graph, search.labels(), &config).unwrap();
-        let found = components::summarize(comm, &graph, search.labels()).unwrap();
+        let components = search.into_components().unwrap();
+        components.verify(&config).unwrap();
+        let found = components.summary().unwrap();
         let size = |label: &u64| labels.iter().filter(|other| *other == label).count() as u64;
         let mut distinct = labels.clone();
         distinct.sort_unstable();
@@ -62,12 +65,7 @@ fn near(left: f64, right: f64) -> bool {
 }
 
 /// Scores from every source, or every third, are correct, and the verifier accepts them.
-fn check_metric<'g, M: PathMetric<'g>>(
-    comm: &Comm,
-    adjacency: &[Vec<(usize, u32)>],
-    seed: u64,
-    metric: impl Fn(&AmConfig) -> M,
-) {
+fn check_metric<'g, M: PathMetric<'g>>(adjacency: &[Vec<(usize, u32)>], seed: u64, metric: impl Fn(&AmConfig) -> M) {
     // Both styles; the first one sometimes with routing and reductions.
     for text in [CONFIGS[if seed.is_multiple_of(3) { 2 } else { 0 }], CONFIGS[1]] {
         let config = am_config(text);
@@ -79,13 +77,14 @@ fn check_metric<'g, M: PathMetric<'g>>(
         }
         let sources: Vec<u64> =
             sources_by_id.map(|external_id| graph.layout().global_id(external_id as u64).unwrap()).collect();
-        let mut search = Betweenness::new(comm, metric(&config), &config).unwrap();
+        let comm = graph.comm();
+        let mut search = Betweenness::new(metric(&config), &config).unwrap();
         sources.iter().for_each(|source| assert!(search.run(*source).unwrap() > 0));
-        let (scores, expected) = (search.scores(), local_values(graph, &correct));
-        let all_near = scores.iter().zip(&expected).all(|(score, correct)| near(*score, *correct));
+        let (scores, expected) = (search.scores().unwrap(), local_values(graph, &correct));
+        let all_near = scores.local().iter().zip(&expected).all(|(score, correct)| near(*score, *correct));
         assert!(all_near, "graph {seed}, {text}, rank {} of {}: {scores:?}, {expected:?}", comm.rank(), comm.size());
-        betweenness::verify(comm, &mut metric(&config), sources.iter().copied(), &scores, &config).unwrap();
-        let top = top_k(comm, graph, &scores, 10).unwrap();
+        betweenness::verify(&mut metric(&config), sources.iter().copied(), &scores, &config).unwrap();
+        let top = scores.top_k(10).unwrap();
         assert_eq!(top.len(), adjacency.len().min(10));
         let mut sorted = correct.clone();
         sorted.sort_unstable_by(|left, right| right.total_cmp(left));
@@ -97,21 +96,19 @@ fn check_metric<'g, M: PathMetric<'g>>(
 }
 
 fn check_betweenness(comm: &Comm, list: &EdgeList, seed: u64) {
-    let options = BuildOptions { integer_weights: seed % 4 < 2, ..list.build_options(seed) };
-    let plain = Graph::<u32>::build(comm, list, &options).unwrap();
-    let weighted = Graph::<WeightedEdge>::build(comm, list, &options).unwrap();
+    let options = list.build_options(seed);
+    let plain = Graph::build(comm, list, &options).unwrap();
     let adjacency = list.adjacency();
     let mut hops = adjacency.clone();
     hops.iter_mut().flatten().for_each(|(_, weight)| *weight = 1);
-    check_metric(comm, &hops, seed, |config| HopMetric::new(comm, &plain, config).unwrap());
-    if options.integer_weights {
-        check_metric(comm, &adjacency, seed, |config| {
-            WeightedMetric::<u32>::new(comm, &weighted, None, config).unwrap()
-        });
+    check_metric(&hops, seed, |config| HopMetric::new(&plain, config).unwrap());
+    let sssp = |config: &AmConfig| SsspOptions { config: config.clone(), ..SsspOptions::default() };
+    if seed % 4 < 2 {
+        let weighted = Graph::<u32>::build_weighted(comm, list, &options).unwrap();
+        check_metric(&adjacency, seed, |config| WeightedMetric::new(&weighted, &sssp(config)).unwrap());
     } else {
-        check_metric(comm, &adjacency, seed, |config| {
-            WeightedMetric::<f32>::new(comm, &weighted, None, config).unwrap()
-        });
+        let weighted = Graph::<f32>::build_weighted(comm, list, &options).unwrap();
+        check_metric(&adjacency, seed, |config| WeightedMetric::new(&weighted, &sssp(config)).unwrap());
     }
 }
 
@@ -159,11 +156,12 @@ fn a_chain_of_components_takes_few_rounds() {
     for list in [EdgeList::directed(2 * CYCLES, forth.clone()), EdgeList::directed(2 * CYCLES, back)] {
         for ranks in [1, 3] {
             let rounds = launch(ranks, |comm| {
-                let graph = Graph::<u32>::build(&comm, &list, &list.build_options(0)).unwrap();
-                let mut search = scc::SccSearch::new(&comm, &graph, &AmConfig::default()).unwrap();
+                let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+                let mut search = SccSearch::new(&graph, &AmConfig::default()).unwrap();
                 let rounds = search.run().unwrap();
-                scc::verify(&comm, &graph, search.labels(), &AmConfig::default()).unwrap();
-                assert_eq!(components::summarize(&comm, &graph, search.labels()).unwrap().components, CYCLES);
+                let components = search.into_components().unwrap();
+                components.verify(&AmConfig::default()).unwrap();
+                assert_eq!(components.summary().unwrap().components, CYCLES);
                 rounds
             });
             assert!(rounds.iter().all(|taken| *taken <= 3), "{rounds:?}");
@@ -177,8 +175,8 @@ fn without_cycles_no_round_is_needed() {
     let arcs = (0..30).flat_map(|from| [(from, from), (from, from / 2), (from, from / 3)]);
     let list = EdgeList::directed(31, arcs);
     launch(3, |comm| {
-        let graph = Graph::<u32>::build(&comm, &list, &list.build_options(2)).unwrap();
-        assert_eq!(scc::SccSearch::new(&comm, &graph, &AmConfig::default()).unwrap().run().unwrap(), 0);
+        let graph = Graph::build(&comm, &list, &list.build_options(2)).unwrap();
+        assert_eq!(SccSearch::new(&graph, &AmConfig::default()).unwrap().run().unwrap(), 0);
     });
 }
 
@@ -200,15 +198,18 @@ fn wrong_components_are_found() {
     ];
     for ranks in 1..=3 {
         launch(ranks, |comm| {
-            let graph = Graph::<u32>::build(&comm, &list, &list.build_options(0)).unwrap();
-            let verify =
-                |labels: &[u64]| scc::verify(&comm, &graph, &local_values(&graph, labels), &AmConfig::default());
+            let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+            let verify = |labels: &[u64]| {
+                let mut components = graph.scc().unwrap();
+                components.labels = PropertyMap::new(&graph, local_values(&graph, labels)).unwrap();
+                components.verify(&AmConfig::default())
+            };
             verify(&correct).unwrap();
             for (labels, why) in wrong {
                 let error = verify(&labels).unwrap_err().to_string();
                 assert!(error.starts_with("wrong result: ") && error.contains(why), "{labels:?}: {error}");
             }
-            assert!(scc::verify(&comm, &graph, &[0; 9], &AmConfig::default()).is_err());
+            assert!(PropertyMap::new(&graph, vec![0; 9]).is_err());
         });
     }
 }
@@ -227,19 +228,14 @@ fn wrong_scores_are_found() {
     assert!(scores[best] > scores[last] + 1.0);
     for ranks in 1..=3 {
         launch(ranks, |comm| {
-            let graph = Graph::<WeightedEdge>::build(&comm, &list, &list.build_options(0)).unwrap();
+            let graph = Graph::<u32>::build_weighted(&comm, &list, &list.build_options(0)).unwrap();
             let sources: Vec<u64> = (0..list.vertices).collect();
             let verify = |change: Change<'_>| {
                 let mut changed = scores.clone();
                 change(&mut changed);
-                let mut metric = WeightedMetric::<u32>::new(&comm, &graph, None, &AmConfig::default()).unwrap();
-                betweenness::verify(
-                    &comm,
-                    &mut metric,
-                    sources.iter().copied(),
-                    &local_values(&graph, &changed),
-                    &AmConfig::default(),
-                )
+                let mut metric = WeightedMetric::new(&graph, &SsspOptions::default()).unwrap();
+                let changed = PropertyMap::new(&graph, local_values(&graph, &changed)).unwrap();
+                betweenness::verify(&mut metric, sources.iter().copied(), &changed, &AmConfig::default())
             };
             verify(&|_| ()).unwrap();
             let changes: [Change<'_>; 6] = [
@@ -270,14 +266,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     let uneven = weighted(&[(0, 1, 1.0), (1, 0, 2.0)], Orientation::Symmetric);
     launch(2, |comm| {
         let config = AmConfig::default();
-        let build = |list: &EdgeList| {
-            let options = BuildOptions { integer_weights: false, ..list.build_options(0) };
-            Graph::<WeightedEdge>::build(&comm, list, &options).unwrap()
-        };
+        let build = |list: &EdgeList| Graph::<f32>::build_weighted(&comm, list, &list.build_options(0)).unwrap();
         let refused = |list: &EdgeList| {
             let graph = build(list);
-            let ran = WeightedMetric::<f32>::new(&comm, &graph, None, &config);
-            let ran = ran.and_then(|metric| Betweenness::new(&comm, metric, &config)?.run(0));
+            let ran = WeightedMetric::new(&graph, &SsspOptions::default());
+            let ran = ran.and_then(|metric| Betweenness::new(metric, &config)?.run(0));
             match ran {
                 Err(Error::Input(text)) => text,
                 other => panic!("{other:?}"),
@@ -288,12 +281,13 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         assert!(refused(&uneven).contains("weigh the same in both directions"));
 
         let graph = build(&weighted(&[(0, 1, 1.0)], Orientation::Directed));
-        let metric = WeightedMetric::<f32>::new(&comm, &graph, None, &config).unwrap();
-        let error = Betweenness::new(&comm, metric, &config).unwrap().run(4).unwrap_err();
+        let metric = WeightedMetric::new(&graph, &SsspOptions::default()).unwrap();
+        let error = Betweenness::new(metric, &config).unwrap().run(4).unwrap_err();
         assert_eq!(error.to_string(), "there is no vertex with the global id 4 among the 4 vertices");
-        let directed = Graph::<u32>::build(&comm, &EdgeList::directed(2, [(0, 1)]), &BuildOptions::default()).unwrap();
-        assert!(matches!(scc::SccSearch::new(&comm, &directed, &config), Err(Error::Input(_))));
-        assert!(matches!(HopMetric::new(&comm, &directed, &config), Err(Error::Input(_))));
+        let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
+        let directed = Graph::build(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
+        assert!(matches!(SccSearch::new(&directed, &config), Err(Error::Input(_))));
+        assert!(matches!(HopMetric::new(&directed, &config), Err(Error::Input(_))));
     });
 }
 
@@ -302,11 +296,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
 fn parallel_edges_are_distinct_shortest_paths() {
     let list = EdgeList::directed(4, [(0, 1), (1, 3), (1, 3), (0, 2), (2, 3), (2, 2), (3, 3)]);
     launch(2, |comm| {
-        let graph = Graph::<u32>::build(&comm, &list, &list.build_options(0)).unwrap();
-        let metric = HopMetric::new(&comm, &graph, &AmConfig::default()).unwrap();
-        let mut search = Betweenness::new(&comm, metric, &AmConfig::default()).unwrap();
+        let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+        let metric = HopMetric::new(&graph, &AmConfig::default()).unwrap();
+        let mut search = Betweenness::new(metric, &AmConfig::default()).unwrap();
         assert_eq!(search.run(0).unwrap(), 4);
-        let top = top_k(&comm, &graph, &search.scores(), 3).unwrap();
+        let top = search.scores().unwrap().top_k(3).unwrap();
         assert_eq!(top.iter().map(|(external_id, _)| *external_id).collect::<Vec<_>>(), [1, 2, 0]);
         assert!(near(top[0].1, 2.0 / 3.0) && near(top[1].1, 1.0 / 3.0) && top[2].1 == 0.0);
     });

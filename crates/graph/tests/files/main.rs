@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use treepie_comm::Comm;
-use treepie_graph::{BuildOptions, CsrEdge, EdgeSource, Graph, WeightedEdge};
+use treepie_graph::{BuildOptions, CsrEdge, EdgeSource, Graph};
 
 /// A temporary directory.
 struct Scratch(PathBuf);
@@ -48,25 +48,19 @@ fn local_adjacency(
     edges: &dyn EdgeSource,
     options: &BuildOptions,
 ) -> treepie_graph::Result<AdjacencyLists> {
-    let graph = Graph::<WeightedEdge>::build(comm, edges, options)?;
-    let mut view_ids = vec![0; graph.view().len()];
-    graph
-        .view()
-        .local_range()
-        .enumerate()
-        .for_each(|(local_index, index)| view_ids[index] = graph.layout().external_id(local_index));
-    graph.view().update_ghosts(comm, &mut view_ids)?;
-    let row = |local_index| {
-        let arcs = graph.out_edges().row(local_index).iter().map(|arc| (view_ids[arc.target() as usize], arc.weight()));
+    let graph = Graph::<u32>::build_weighted(comm, edges, options)?;
+    let ids = graph.with_ghosts(graph.local_vertices().map(|vertex| graph.external_id(vertex)))?;
+    let row = |vertex| {
+        let arcs = graph.neighbours(vertex).map(|neighbour| (ids[neighbour.index()], neighbour.weight()));
         let mut arcs: Vec<(u64, u32)> = arcs.collect();
         arcs.sort_unstable();
-        (graph.layout().external_id(local_index), arcs)
+        (graph.external_id(vertex), arcs)
     };
-    let all: Vec<_> = (0..graph.num_local()).map(row).collect();
+    let all: Vec<_> = graph.local_vertices().map(row).collect();
     let local = graph.view().local_range();
-    for local_index in 0..graph.num_local() {
+    for local_index in graph.local_vertices() {
         let (local_arcs, remote_arcs) = graph.out_edges().local_and_remote(local_index);
-        let is_local = |arc: &WeightedEdge| local.contains(&(arc.target() as usize));
+        let is_local = |arc: &CsrEdge<u32>| local.contains(&(arc.target as usize));
         assert!(local_arcs.iter().all(is_local) && !remote_arcs.iter().any(is_local), "local targets come first");
     }
     Ok(all)

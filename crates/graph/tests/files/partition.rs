@@ -4,10 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use treepie_graph::{
-    AmConfig, BuildOptions, EdgeFiles, EdgeSource, Error, GhostPolicy, Graph, WeightKind, WeightedEdge, components,
-    pagerank, scc,
-};
+use treepie_graph::pagerank::{PageRankMethod, PageRankOptions};
+use treepie_graph::{BuildOptions, EdgeFiles, EdgeSource, Error, GhostPolicy, Graph};
 
 use super::listed::EdgeList;
 use super::worlds::{launch, simulate};
@@ -27,7 +25,6 @@ fn build_options(file: &Path, seed: u64) -> BuildOptions {
     BuildOptions {
         partition_file: Some(file.to_owned()),
         ghost_policy,
-        integer_weights: true,
         store_in_edges: true,
         ..BuildOptions::default()
     }
@@ -41,7 +38,7 @@ fn vertices_are_where_the_file_says() {
         let list = EdgeList::random(seed);
         let parts = partition(list.vertices, seed);
         write(&file, &parts);
-        let block = BuildOptions { integer_weights: true, ..BuildOptions::default() };
+        let block = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
         let expected = merged(launch(1, |comm| local_adjacency(&comm, &list, &block).unwrap()));
         for ranks in 1..=5 {
             let found = launch(ranks, |comm| local_adjacency(&comm, &list, &build_options(&file, seed)).unwrap());
@@ -60,20 +57,16 @@ fn results_are_those_of_blocks() {
     let scratch = Scratch::new("results");
     let file = scratch.0.join("parts");
     let found = |comm: &treepie_comm::Comm, list: &EdgeList, options: &BuildOptions| {
-        let config = AmConfig::default();
-        let graph = Graph::<u32>::build(comm, list, options).unwrap();
-        let root = graph.find_vertex(comm, list.vertices - 1).unwrap();
-        let mut search =
-            treepie_graph::bfs::direction_optimizing::DirectionOptimizingBfs::<u32, u64>::new(comm, &graph, &config)
-                .unwrap();
-        let levels = treepie_graph::bfs::summarize(comm, &graph, search.run(root).unwrap()).unwrap().level_sizes;
-        let mut search = scc::SccSearch::new(comm, &graph, &config).unwrap();
-        search.run().unwrap();
-        let summary = components::summarize(comm, &graph, search.labels()).unwrap();
-        let pagerank_options =
-            pagerank::PageRankOptions { max_iterations: 20, tolerance: 0.0, ..pagerank::PageRankOptions::default() };
-        let scores = pagerank::pull::PullPageRank::new(comm, &graph).unwrap().run(&pagerank_options).unwrap().scores;
-        let mut scores = treepie_graph::top_k(comm, &graph, &scores, 1000).unwrap();
+        let graph = Graph::build(comm, list, options).unwrap();
+        let levels = graph.bfs(list.vertices - 1).unwrap().level_sizes().unwrap();
+        let summary = graph.scc().unwrap().summary().unwrap();
+        let pagerank_options = PageRankOptions {
+            max_iterations: 20,
+            tolerance: 0.0,
+            method: Some(PageRankMethod::Pull),
+            ..PageRankOptions::default()
+        };
+        let mut scores = graph.pagerank_with(&pagerank_options).unwrap().scores.top_k(1000).unwrap();
         scores.sort_unstable_by_key(|(external_id, _)| *external_id);
         (levels, (summary.components, summary.largest), scores)
     };
@@ -105,11 +98,10 @@ fn saved_graphs_do_not_depend_on_distribution() {
     for seed in 0..12 {
         let list = EdgeList::random(seed);
         write(&file, &partition(list.vertices, seed));
-        let block = BuildOptions { integer_weights: true, ..BuildOptions::default() };
+        let block = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
         for (saved, options) in [(&one, &block), (&other, &build_options(&file, seed))] {
             launch(3, |comm| {
-                let graph = Graph::<WeightedEdge>::build(&comm, &list, options).unwrap();
-                graph.save(&comm, saved, WeightKind::Integer).unwrap();
+                Graph::<u32>::build_weighted(&comm, &list, options).unwrap().save(saved).unwrap();
             });
         }
         assert_eq!(fs::read(&one).unwrap(), fs::read(&other).unwrap(), "graph {seed}");
@@ -124,7 +116,7 @@ fn bad_files_are_refused_by_all_with_one_line() {
     let refused = |text: &str, edges: &(dyn EdgeSource + Sync)| {
         fs::write(&file, text).unwrap();
         for ranks in 1..=5 {
-            let errors = launch(ranks, |comm| match Graph::<u32>::build(&comm, edges, &build_options(&file, 1)) {
+            let errors = launch(ranks, |comm| match Graph::build(&comm, edges, &build_options(&file, 1)) {
                 Err(Error::Comm(error)) => panic!("{error}"),
                 other => other.map(|graph| graph.num_arcs()).expect_err("it is bad").to_string(),
             });
@@ -187,7 +179,7 @@ fn corrupted_files_are_accepted_or_refused_by_all() {
         }
         fs::write(&file, &text).unwrap();
         let found = [1, 3].map(|ranks| {
-            let found = launch(ranks, |comm| match Graph::<u32>::build(&comm, &list, &build_options(&file, 1)) {
+            let found = launch(ranks, |comm| match Graph::build(&comm, &list, &build_options(&file, 1)) {
                 Err(Error::Comm(error)) => panic!("{error}"),
                 other => other.map(|graph| graph.num_arcs()).map_err(|error| error.to_string()),
             });

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use treepie_graph::{
-    BuildOptions, Distribution, Edge, EdgeFiles, EdgeSource, GhostPolicy, Graph, Orientation, WeightKind, WeightedEdge,
+    BuildOptions, Distribution, Edge, EdgeFiles, EdgeSource, GhostPolicy, Graph, Orientation, WeightKind,
 };
 
 use super::listed::EdgeList;
@@ -13,8 +13,8 @@ use super::{Scratch, local_adjacency, merged};
 
 fn save(ranks: u32, edges: &(dyn EdgeSource + Sync), options: &BuildOptions, file: &Path) {
     launch(ranks, |comm| {
-        let graph = Graph::<WeightedEdge>::build(&comm, edges, options).unwrap();
-        graph.save(&comm, file, WeightKind::Integer).unwrap();
+        let graph = Graph::<u32>::build_weighted(&comm, edges, options).unwrap();
+        graph.save(file).unwrap();
     });
 }
 
@@ -59,7 +59,7 @@ fn any_number_of_ranks_reads_what_any_number_wrote() {
                     GhostPolicy::Ghosts
                 };
                 let options =
-                    BuildOptions { distribution, ghost_policy, integer_weights: true, ..BuildOptions::default() };
+                    BuildOptions { distribution, ghost_policy, store_in_edges: false, ..BuildOptions::default() };
                 direct += u32::from(distribution == Distribution::Block && ranks > 1);
                 let found = merged(launch(ranks, |comm| local_adjacency(&comm, &saved, &options).unwrap()));
                 assert_eq!(found, expected_adjacency(&list), "graph {seed} on {ranks} ranks, {distribution}");
@@ -76,7 +76,7 @@ fn build_options_apply_to_saved_graphs() {
     for seed in 2..20 {
         let list = EdgeList::random(seed);
         let file = scratch.0.join("saved.tpg");
-        save(3, &list, &BuildOptions { integer_weights: true, ..BuildOptions::default() }, &file);
+        save(3, &list, &BuildOptions { store_in_edges: false, ..BuildOptions::default() }, &file);
         let saved = open(&file);
         for bits in 0..16_u32 {
             let has = |bit: u32| bits >> bit & 1 == 1;
@@ -85,7 +85,6 @@ fn build_options_apply_to_saved_graphs() {
                 drop_self_loops: has(1),
                 symmetrize: has(2) && list.orientation == Orientation::Directed,
                 store_in_edges: has(3),
-                integer_weights: true,
                 ..BuildOptions::default()
             };
             let found = merged(launch(3, |comm| local_adjacency(&comm, &saved, &options).unwrap()));
@@ -123,7 +122,7 @@ impl EdgeSource for SparseIds {
 fn external_ids_round_trip_for_isolated_vertices() {
     let scratch = Scratch::new("names");
     let file = scratch.0.join("far.tpg");
-    let options = BuildOptions { drop_self_loops: true, integer_weights: true, ..BuildOptions::default() };
+    let options = BuildOptions { drop_self_loops: true, store_in_edges: false, ..BuildOptions::default() };
     let expected = vec![
         (5, vec![]),
         (7, vec![]),
@@ -152,8 +151,8 @@ fn late_messages_change_nothing() {
         let options = BuildOptions { store_in_edges: false, ..list.build_options(seed) };
         save(1, &list, &options, &other);
         simulate(4, seed, |comm| {
-            let graph = Graph::<WeightedEdge>::build(&comm, &list, &options).unwrap();
-            graph.save(&comm, &file, WeightKind::Integer).unwrap();
+            let graph = Graph::<u32>::build_weighted(&comm, &list, &options).unwrap();
+            graph.save(&file).unwrap();
         });
         assert_eq!(fs::read(&file).unwrap(), fs::read(&other).unwrap(), "graph {seed}");
     }
@@ -166,7 +165,7 @@ fn blocks_of_several_ranks() {
     let (file, alone) = (scratch.0.join("many.tpg"), scratch.0.join("alone.tpg"));
     let arcs = (0..150_000_u64).map(|arc| (arc * 7 % 30_001, arc * 11 % 30_001));
     let list = EdgeList::directed(30_001, arcs);
-    let options = BuildOptions { integer_weights: true, ..BuildOptions::default() };
+    let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
     save(1, &list, &options, &alone);
     save(3, &list, &options, &file);
     let bytes = fs::read(&file).unwrap();
@@ -199,20 +198,18 @@ fn blocks_of_several_ranks() {
 fn what_cannot_be_saved_leaves_nothing() {
     let scratch = Scratch::new("refused");
     let list = EdgeList::random(9);
-    let refused = |file: &Path, weights| {
+    let refused = |file: &Path| {
         let errors = launch(3, |comm| {
-            let graph = Graph::<u32>::build(&comm, &list, &BuildOptions::default()).unwrap();
-            graph.save(&comm, file, weights).expect_err("it cannot be").to_string()
+            let graph = Graph::build(&comm, &list, &BuildOptions::default()).unwrap();
+            graph.save(file).expect_err("it cannot be").to_string()
         });
         assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
         errors[0].clone()
     };
-    let missing = refused(&scratch.0.join("no/such.tpg"), WeightKind::None);
+    let missing = refused(&scratch.0.join("no/such.tpg"));
     assert!(missing.contains("no/such.tpg: No such file"), "{missing}");
     fs::create_dir(scratch.0.join("directory.tpg")).unwrap();
-    let directory = refused(&scratch.0.join("directory.tpg"), WeightKind::None);
+    let directory = refused(&scratch.0.join("directory.tpg"));
     assert!(directory.ends_with("directory.tpg: is a directory"), "{directory}");
-    let weights = refused(&scratch.0.join("weights.tpg"), WeightKind::Real);
-    assert_eq!(weights, "weights of an unweighted graph cannot be saved");
     assert_eq!(scratch.file_names(), ["directory.tpg"]);
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
             rank.busy_sender(4);
         }
         "again" => assert!(matches!(treepie_mpi::start(), Err(treepie_mpi::SetupError::AlreadyStarted))),
-        "fail" if rank.me == 1 => rank.fabric.announce_failure(),
+        "fail" if rank.me == 1 => rank.fabric.announce_failure(None),
         "vanish" if rank.me == 1 => return ExitCode::SUCCESS,
         "forget" if rank.me == 1 => {
             std::mem::forget(rank);

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::time::Duration;
 
-use treepie_base::Span;
+use treepie_base::{Error, Span};
 use treepie_fabric::{BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader};
 
 use super::fibre::Suspender;
@@ -287,7 +287,7 @@ impl Fabric for SimFabric {
         true
     }
 
-    fn announce_failure(&mut self) {
+    fn announce_failure(&mut self, _: Option<&Error>) {
         if !self.is_disconnected() {
             self.world.borrow_mut().set_life(self.rank, Liveness::Failing);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::parser::{Action, Program};
+use super::parser::{Action, Program};
 
 /// LogGP parameters in picoseconds; gamma per unit of `calc`.
 #[derive(Clone, Copy, Debug)]

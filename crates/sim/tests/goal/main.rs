@@ -1,12 +1,10 @@
 //! Schedules written as GOAL parse by the published grammar, and an evaluation of the file that shares nothing with the
 //! simulator but the rules of its LogGP gives the same time.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod evaluator;
 mod parser;
 
-use common::{network, operation, uniform};
+use crate::common::{network, operation, uniform};
 use evaluator::{Parameters, makespan};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::{PhaseEnd, Schedule, dump};

@@ -1,10 +1,10 @@
 //! Checked mode when ranks die or leave in the middle of a comparison.
 
 use treepie::prelude::*;
-use treepie::{Error, Result, SparseExchange, simulate};
+use treepie::{Error, Result, SparseExchange};
 
 use crate::termination::dying;
-use crate::{flat, plain};
+use crate::{flat, plain, simulate};
 
 /// Calls of each form, one after the other.
 fn calls(world: &Comm) -> Result<()> {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use treepie::Network;
 use treepie::prelude::*;
-use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings, simulate_with};
-use treepie::{Network, simulate};
+use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings};
 
 use crate::termination::dying;
-use crate::{MACHINE, flat, ok, plain};
+use crate::{MACHINE, flat, ok, plain, simulate, simulate_with};
 
 #[test]
 fn a_message_takes_what_the_model_says() {

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{ClusterCosts, Handshake, LinkCosts, Noise, PLogP, Settings, WanLink};
-use treepie::{Error, Network, Result, launch, simulate};
+use treepie::simulate::{ClusterCosts, Handshake, LinkCosts, Noise, PLogP, ProgramResult, Settings, WanLink};
+use treepie::{Error, Network, Result};
 
 use crate::termination::dying;
-use crate::{flat, plain};
+use crate::{flat, launch, plain, simulate};
 
 const LONG: usize = 100_000;
 
@@ -256,4 +256,33 @@ fn a_rank_that_panics_after_its_death_has_died_once() {
         assert_eq!(simulated.results[0], Some(lost(1)));
         assert!(simulated.micros() < 60.0, "{}", simulated.micros());
     }
+}
+
+/// A master that receives from any source would wait for ever: other workers wait for it, and none has left.
+#[test]
+fn a_rank_that_returns_an_error_has_failed() {
+    let run = |world: Comm| match world.rank() {
+        0 => world.recv_vec::<u8>(ANY_SOURCE, 0).map(drop),
+        2 => Err("the input of rank 2 is empty".into()),
+        _ => world.recv_vec::<u8>(0, 1).map(drop),
+    };
+    let failed = Err("rank 2: the input of rank 2 is empty".to_owned());
+    assert_eq!(treepie::launch(4, run).map_err(|error| error.to_string()), failed);
+    let simulated = treepie::simulate(&flat(4), &plain(), run);
+    assert_eq!(simulated.map(ProgramResult::into_results).map_err(|error| error.to_string()), failed);
+}
+
+/// It does not wait for the receiver of a message either, which waits for it.
+#[test]
+fn a_rank_that_returns_an_error_does_not_wait_for_receivers() {
+    let run = |world: Comm| match world.rank() {
+        0 => world.recv_vec::<u8>(1, 1).map(drop),
+        _ => {
+            let _pending = world.isend(vec![1u8; 10_000_000], 0, 0)?;
+            Err(Error::Cancelled)
+        }
+    };
+    let failed = Error::Rank { rank: 1, error: Box::new(Error::Cancelled) };
+    assert_eq!(treepie::launch(2, run), Err(failed.clone()));
+    assert_eq!(treepie::simulate(&flat(2), &plain(), run).map(drop), Err(failed));
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use treepie::prelude::*;
-use treepie::simulate::{ClusterCosts, LinkCosts, Options, PLogP, Settings, WanLink, simulate_with};
-use treepie::{Network, Result, launch, simulate};
+use treepie::simulate::{ClusterCosts, LinkCosts, Options, PLogP, Settings, WanLink};
+use treepie::{Network, Result};
 
-use crate::{flat, noisy, ok, plain};
+use crate::{flat, launch, noisy, ok, plain, simulate, simulate_with};
 
 /// A token travels around the ring; each rank returns what it received.
 fn ring(world: &Comm) -> Result<Vec<u64>> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use treepie::{ANY_SOURCE, Comm, Error, SparseExchange, Sum};
 use treepie_topology::Network;
 
-use crate::plain;
 use crate::termination::dying;
+use crate::{plain, simulate};
 
 /// Runs a body on ranks split in an order without a formula.
 fn with_shared_table<R>(ranks: u32, sorters: u32, body: impl Fn(&Comm, &Comm) -> R) -> Vec<R> {
-    let run = treepie::simulate(&Network::flat(ranks), &plain(), |world| {
+    let run = simulate(&Network::flat(ranks), &plain(), |world| {
         let algorithm = format!("split/distributed:sorters={sorters}");
         let part = world.with_algorithm(&algorithm).and_then(|world| world.split(0, world.rank() as i32 ^ 1));
         let part = part.expect("all take part").expect("every rank has a color");
@@ -106,7 +106,7 @@ fn messages_are_not_overtaken_during_a_rank_lookup() {
 #[test]
 fn a_failure_outside_the_communicator_is_no_loss() {
     // Rank 7 dies while four others, with a distributed table, communicate only with each other.
-    let run = treepie::simulate(&Network::flat(8), &dying(7, 1000.0), |world| {
+    let run = simulate(&Network::flat(8), &dying(7, 1000.0), |world| {
         let four = world.split((world.rank() < 4).then_some(0), 0)?;
         world.compute(Duration::from_millis(2));
         let Some(four) = four else { return Ok(0) };

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use treepie::Error;
 use treepie::prelude::*;
 use treepie::simulate::{Noise, Settings};
-use treepie::{Error, launch, simulate};
 
 use crate::results::{sums, sums_reference};
-use crate::{flat, ok, plain};
+use crate::{flat, launch, ok, plain, simulate};
 
 pub(crate) fn dying(rank: u32, at: f64) -> Settings {
     Settings { noise: Noise { failures: vec![(rank, at)], ..Noise::default() }, ..plain() }

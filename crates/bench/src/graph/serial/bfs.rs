@@ -10,7 +10,7 @@ const ALPHA: u64 = 15;
 const BETA: u64 = 18;
 
 /// The parent of each vertex; negative if unreached.
-pub(crate) fn run(graph: &SerialCsr<u32>, root: usize) -> Vec<i32> {
+pub(crate) fn run(graph: &SerialCsr, root: usize) -> Vec<i32> {
     // Unreached: the negative degree, so that reaching a vertex yields the edges it adds to the frontier.
     let unreached = |vertex: usize| -(graph.degree(vertex).max(1) as i32);
     let mut parents: Vec<i32> = (0..graph.len()).map(unreached).collect();
@@ -42,29 +42,29 @@ pub(crate) fn run(graph: &SerialCsr<u32>, root: usize) -> Vec<i32> {
     parents
 }
 
-fn top_down(graph: &SerialCsr<u32>, parents: &mut [i32], queue: &[u32]) -> (Vec<u32>, u64) {
+fn top_down(graph: &SerialCsr, parents: &mut [i32], queue: &[u32]) -> (Vec<u32>, u64) {
     let (mut next, mut scout_count) = (Vec::new(), 0);
     for vertex in queue {
-        for to in graph.row(*vertex as usize) {
-            let parent = &mut parents[*to as usize];
+        for arc in graph.row(*vertex as usize) {
+            let parent = &mut parents[arc.target as usize];
             if *parent < 0 {
                 scout_count += u64::from(parent.unsigned_abs());
                 *parent = *vertex as i32;
-                next.push(*to);
+                next.push(arc.target);
             }
         }
     }
     (next, scout_count)
 }
 
-fn bottom_up(graph: &SerialCsr<u32>, parents: &mut [i32], frontier: &Bitmap, next: &mut Bitmap) -> u64 {
+fn bottom_up(graph: &SerialCsr, parents: &mut [i32], frontier: &Bitmap, next: &mut Bitmap) -> u64 {
     let mut awake_count = 0;
     next.clear();
     for (vertex, parent) in parents.iter_mut().enumerate() {
         if *parent < 0
-            && let Some(from) = graph.row(vertex).iter().find(|from| frontier.contains(**from as usize))
+            && let Some(arc) = graph.row(vertex).iter().find(|arc| frontier.contains(arc.target as usize))
         {
-            *parent = *from as i32;
+            *parent = arc.target as i32;
             next.set(vertex);
             awake_count += 1;
         }

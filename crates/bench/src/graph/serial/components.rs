@@ -8,12 +8,12 @@ const NEIGHBOR_ROUNDS: usize = 2;
 const NUM_SAMPLES: usize = 1024;
 
 /// The component label of each vertex: a vertex of the component.
-pub(crate) fn run(graph: &SerialCsr<u32>) -> Vec<u32> {
+pub(crate) fn run(graph: &SerialCsr) -> Vec<u32> {
     let mut parents: Vec<u32> = (0..graph.len() as u32).collect();
     for round in 0..NEIGHBOR_ROUNDS {
         for vertex in 0..graph.len() {
-            if let Some(to) = graph.row(vertex).get(round) {
-                link(&mut parents, vertex as u32, *to);
+            if let Some(arc) = graph.row(vertex).get(round) {
+                link(&mut parents, vertex as u32, arc.target);
             }
         }
         compress(&mut parents);
@@ -21,8 +21,8 @@ pub(crate) fn run(graph: &SerialCsr<u32>) -> Vec<u32> {
     let largest = sample_frequent_element(&parents);
     for vertex in 0..graph.len() {
         if parents[vertex] != largest {
-            for to in graph.row(vertex).iter().skip(NEIGHBOR_ROUNDS) {
-                link(&mut parents, vertex as u32, *to);
+            for arc in graph.row(vertex).iter().skip(NEIGHBOR_ROUNDS) {
+                link(&mut parents, vertex as u32, arc.target);
             }
         }
     }

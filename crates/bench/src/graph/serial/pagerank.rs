@@ -3,7 +3,7 @@
 use super::SerialCsr;
 
 /// Scores and number of iterations, for a symmetric graph.
-pub(crate) fn run(graph: &SerialCsr<u32>, damping: f64, tolerance: f64, max_iterations: u32) -> (Vec<f32>, u32) {
+pub(crate) fn run(graph: &SerialCsr, damping: f64, tolerance: f64, max_iterations: u32) -> (Vec<f32>, u32) {
     let count = graph.len();
     let mut scores = vec![1.0 / count as f32; count];
     let mut outgoing_contrib = vec![0.0f32; count];
@@ -19,7 +19,7 @@ pub(crate) fn run(graph: &SerialCsr<u32>, damping: f64, tolerance: f64, max_iter
         let base = ((1.0 - damping) / count as f64 + damping * dangling / count as f64) as f32;
         let mut change = 0.0;
         for (vertex, score) in scores.iter_mut().enumerate() {
-            let incoming: f32 = graph.row(vertex).iter().map(|from| outgoing_contrib[*from as usize]).sum();
+            let incoming: f32 = graph.row(vertex).iter().map(|arc| outgoing_contrib[arc.target as usize]).sum();
             let next = base + damping as f32 * incoming;
             change += f64::from((next - *score).abs());
             *score = next;

@@ -1,12 +1,10 @@
 //! Delta-stepping, without separation of light and heavy edges.
 //! [Meyer, Sanders 2003; buckets as in Beamer, Asanović, Patterson: The GAP benchmark suite, 2015]
 
-use treepie::graph::CsrEdge;
-
-use super::SerialWeightedCsr;
+use super::SerialCsr;
 
 /// Distances from a root.
-pub(crate) fn run(graph: &SerialWeightedCsr, root: usize, delta: f64) -> Vec<f32> {
+pub(crate) fn run(graph: &SerialCsr<f32>, root: usize, delta: f64) -> Vec<f32> {
     let inverse_delta = 1.0 / delta;
     let mut distances = vec![f32::INFINITY; graph.len()];
     distances[root] = 0.0;
@@ -23,14 +21,14 @@ pub(crate) fn run(graph: &SerialWeightedCsr, root: usize, delta: f64) -> Vec<f32
                     continue;
                 }
                 for arc in graph.row(*vertex as usize) {
-                    let (old, new) = (&mut distances[arc.target() as usize], distance + arc.weight::<f32>());
+                    let (old, new) = (&mut distances[arc.target as usize], distance + arc.weight);
                     if new < *old {
                         *old = new;
                         let bucket = (f64::from(new) * inverse_delta) as usize;
                         if bucket >= buckets.len() {
                             buckets.resize_with(bucket + 1, Vec::new);
                         }
-                        buckets[bucket].push(arc.target());
+                        buckets[bucket].push(arc.target);
                     }
                 }
             }

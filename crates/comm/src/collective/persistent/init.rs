@@ -1,63 +1,49 @@
-//! Initialization of each persistent operation.
-
-use std::rc::Rc;
+//! Initialization of each persistent operation. It is local: a refused call concerns no other rank.
 
 use treepie_base::{Pod, Rank, Reduction, Result};
-use treepie_schedule::Operation;
 
-use super::super::blocking::reduce_bytes_fn;
-use super::super::{BlockCounts, CollectiveCall};
 use super::PersistentCollective;
 use crate::comm::Comm;
 
 impl Comm {
+    /// Initializes a persistent barrier.
+    pub fn barrier_init(&self) -> Result<PersistentCollective<u8>> {
+        PersistentCollective::new(self, self.barrier_call()?)
+    }
+
     /// Initializes a persistent broadcast of `count` elements.
     pub fn bcast_init<T: Pod>(&self, count: usize, root: Rank) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Bcast { root }, BlockCounts::Vector(count)),
-            None,
-        )
+        PersistentCollective::new(self, self.bcast_call(count, root)?)
     }
 
     /// Initializes a persistent scatter of `count` elements to each rank.
     pub fn scatter_init<T: Pod>(&self, count: usize, root: Rank) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Scatter { root }, BlockCounts::Uniform(count)),
-            None,
-        )
+        PersistentCollective::new(self, self.scatter_call(count, root)?)
+    }
+
+    /// Initializes a persistent scatter of `counts[r]` elements to rank r. All ranks pass the same counts.
+    pub fn scatterv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<PersistentCollective<T>> {
+        PersistentCollective::new(self, self.scatterv_call(counts, root)?)
     }
 
     /// Initializes a persistent gather of `count` elements from each rank.
     pub fn gather_init<T: Pod>(&self, count: usize, root: Rank) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Gather { root }, BlockCounts::Uniform(count)),
-            None,
-        )
+        PersistentCollective::new(self, self.gather_call(count, root)?)
+    }
+
+    /// Initializes a persistent gather of `counts[r]` elements from rank r. All ranks pass the same counts.
+    pub fn gatherv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<PersistentCollective<T>> {
+        PersistentCollective::new(self, self.gatherv_call(counts, root)?)
     }
 
     /// Initializes a persistent allgather of `count` elements from each rank.
     pub fn allgather_init<T: Pod>(&self, count: usize) -> Result<PersistentCollective<T>> {
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::Uniform(count)),
-            None,
-        )
+        PersistentCollective::new(self, self.allgather_call(count)?)
     }
 
     /// Initializes a persistent allgather of `counts[r]` elements from rank r.
     pub fn allgatherv_init<T: Pod>(&self, counts: &[usize]) -> Result<PersistentCollective<T>> {
-        self.check_list(counts)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Allgather, BlockCounts::PerRank(counts)),
-            None,
-        )
+        PersistentCollective::new(self, self.allgatherv_call(counts)?)
     }
 
     /// Initializes a persistent reduce of `count` elements.
@@ -67,15 +53,12 @@ impl Comm {
         op: impl Reduction<T>,
         root: Rank,
     ) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        let call = CollectiveCall::of::<T>(Operation::Reduce { root }, BlockCounts::Vector(count)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
+        PersistentCollective::new(self, self.reduce_call(count, op, root)?)
     }
 
     /// Initializes a persistent allreduce of `count` elements.
     pub fn allreduce_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<PersistentCollective<T>> {
-        let call = CollectiveCall::of::<T>(Operation::Allreduce, BlockCounts::Vector(count)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
+        PersistentCollective::new(self, self.allreduce_call(count, op)?)
     }
 
     /// Initializes a persistent reduce-scatter with `count` elements for each rank.
@@ -84,51 +67,7 @@ impl Comm {
         count: usize,
         op: impl Reduction<T>,
     ) -> Result<PersistentCollective<T>> {
-        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::Uniform(count)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
-    }
-
-    /// Initializes a persistent all-to-all of blocks of `count` elements.
-    pub fn alltoall_init<T: Pod>(&self, count: usize) -> Result<PersistentCollective<T>> {
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::Uniform(count)),
-            None,
-        )
-    }
-
-    /// Initializes a persistent inclusive scan of `count` elements.
-    pub fn scan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<PersistentCollective<T>> {
-        let call = CollectiveCall::of::<T>(Operation::Scan, BlockCounts::Vector(count)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
-    }
-
-    /// Initializes a persistent exclusive scan of `count` elements.
-    pub fn exscan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<PersistentCollective<T>> {
-        let call = CollectiveCall::of::<T>(Operation::Exscan, BlockCounts::Vector(count)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
-    }
-
-    /// Initializes a persistent scatter of `counts[r]` elements to rank r. All ranks pass the same counts.
-    pub fn scatterv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        self.check_list(counts)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Scatter { root }, BlockCounts::LocalOnly(counts, counts)),
-            None,
-        )
-    }
-
-    /// Initializes a persistent gather of `counts[r]` elements from rank r. All ranks pass the same counts.
-    pub fn gatherv_init<T: Pod>(&self, counts: &[usize], root: Rank) -> Result<PersistentCollective<T>> {
-        let root = self.check_rank(root)?;
-        self.check_list(counts)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Gather { root }, BlockCounts::LocalOnly(counts, counts)),
-            None,
-        )
+        PersistentCollective::new(self, self.reduce_scatter_block_call(count, op)?)
     }
 
     /// Initializes a persistent reduce-scatter with `counts[r]` elements for rank r.
@@ -137,25 +76,27 @@ impl Comm {
         counts: &[usize],
         op: impl Reduction<T>,
     ) -> Result<PersistentCollective<T>> {
-        self.check_list(counts)?;
-        let call = CollectiveCall::of::<T>(Operation::ReduceScatter, BlockCounts::PerRank(counts)).reducing(&op);
-        PersistentCollective::new(self, &call, Some(Rc::new(reduce_bytes_fn(op))))
+        PersistentCollective::new(self, self.reduce_scatter_call(counts, op)?)
+    }
+
+    /// Initializes a persistent all-to-all of blocks of `count` elements.
+    pub fn alltoall_init<T: Pod>(&self, count: usize) -> Result<PersistentCollective<T>> {
+        PersistentCollective::new(self, self.alltoall_call(count)?)
     }
 
     /// Initializes a persistent all-to-all of `to[j]` elements to rank j and `from[i]` elements from rank i.
     /// Store-and-forward algorithms are refused: the data that they forward depends on what other ranks send.
     pub fn alltoallv_init<T: Pod>(&self, to: &[usize], from: &[usize]) -> Result<PersistentCollective<T>> {
-        self.check_list(to)?;
-        self.check_list(from)?;
-        PersistentCollective::new(
-            self,
-            &CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::LocalOnly(to, from)),
-            None,
-        )
+        PersistentCollective::new(self, self.alltoallv_call(to, from)?)
     }
 
-    /// Initializes a persistent barrier.
-    pub fn barrier_init(&self) -> Result<PersistentCollective<u8>> {
-        PersistentCollective::new(self, &CollectiveCall::of::<u8>(Operation::Barrier, BlockCounts::Vector(0)), None)
+    /// Initializes a persistent inclusive scan of `count` elements.
+    pub fn scan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<PersistentCollective<T>> {
+        PersistentCollective::new(self, self.scan_call(count, op)?)
+    }
+
+    /// Initializes a persistent exclusive scan of `count` elements.
+    pub fn exscan_init<T: Pod>(&self, count: usize, op: impl Reduction<T>) -> Result<PersistentCollective<T>> {
+        PersistentCollective::new(self, self.exscan_call(count, op)?)
     }
 }

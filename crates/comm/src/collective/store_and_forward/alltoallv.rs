@@ -3,21 +3,20 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Bytes, Error, Pod, Region, Result, borrow_scope};
+use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
 use treepie_collectives::registry::{self, CollectiveSpec};
-use treepie_fabric::{Endpoint, Task};
+use treepie_fabric::{Endpoint, OpId, Task};
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::{ForwardingScheme, StoreAndForward};
-use crate::checked::AnnouncedCall;
+use crate::collective::call::{BlockCounts, CallMode, CollectiveCall};
 use crate::collective::candidates::alltoallv_grid_dimensions;
-use crate::collective::{BlockCounts, CallMode, CollectiveCall, wrong_length};
+use crate::collective::nonblocking::OutputTask;
+use crate::collective::wrong_length;
 use crate::comm::Comm;
 use crate::protocol::log_choice;
 use crate::reactor_task::ReactorTask;
-use crate::request::{Finish, Request};
 
 /// The algorithms that are schedules for blocks of one length, and store and forward for others.
 const FORWARDING_IDS: [&str; 3] = ["alltoall/grid", "alltoall/hypercube", BRUCK];
@@ -47,14 +46,6 @@ impl ForwardedAlltoallv {
         }
         Ok(())
     }
-
-    fn take_output<T: Pod>(&mut self) -> Vec<T> {
-        let output = std::mem::replace(&mut self.output, Region::from(Bytes::zeroed(0, 1)));
-        match output.into_bytes().map(Bytes::into_vec) {
-            Some(Ok(elements)) => elements,
-            _ => unreachable!("the output of a completed exchange has one owner"),
-        }
-    }
 }
 
 impl Task for ForwardedAlltoallv {
@@ -72,9 +63,32 @@ impl Task for ForwardedAlltoallv {
     }
 }
 
+impl OutputTask for ForwardedAlltoallv {
+    fn take_output(&mut self) -> Region {
+        std::mem::replace(&mut self.output, Region::from(Bytes::zeroed(0, 1)))
+    }
+}
+
+/// How an alltoallv is forwarded, and its counts.
+pub(crate) struct ForwardedCall<'a> {
+    scheme: ForwardingScheme,
+    to: &'a [usize],
+    from: &'a [usize],
+}
+
 impl Comm {
+    /// How a call is forwarded, if it is an alltoallv by store and forward.
+    #[inline]
+    pub(crate) fn forwarding<'a>(&self, call: &CollectiveCall<'a>) -> Result<Option<ForwardedCall<'a>>> {
+        let (Operation::Alltoall, BlockCounts::LocalOnly(to, from)) = (call.operation, call.counts) else {
+            return Ok(None);
+        };
+        let scheme = self.accept(self.forwarding_scheme())?;
+        Ok(scheme.map(|scheme| ForwardedCall { scheme, to, from }))
+    }
+
     /// The forwarding scheme of alltoallv, if one is set or store and forward is cheaper.
-    pub(crate) fn forwarding_scheme(&self) -> Result<Option<ForwardingScheme>> {
+    fn forwarding_scheme(&self) -> Result<Option<ForwardingScheme>> {
         let Some(id) = self.collectives.choice.id_for(Operation::Alltoall)? else {
             return Ok(
                 alltoallv_grid_dimensions(&self.transport_costs(), self.size() as u32).map(ForwardingScheme::Grid)
@@ -92,51 +106,44 @@ impl Comm {
         Ok(Some(if name == BRUCK { ForwardingScheme::Bruck } else { ForwardingScheme::Grid(schedule.phases()) }))
     }
 
-    fn announce_alltoallv<T: Pod>(&self, to: &[usize], from: &[usize], mode: CallMode) -> AnnouncedCall {
-        self.announce(|| {
-            self.describe(&CollectiveCall::of::<T>(Operation::Alltoall, BlockCounts::LocalOnly(to, from)), mode)
-        })
-    }
-
-    /// The alltoallv; `to` and `from` are numbers of elements.
-    fn forwarded_alltoallv<T>(
+    fn forwarded_alltoallv(
         &self,
-        scheme: ForwardingScheme,
-        data: (Region, &[usize]),
-        into: (Region, &[usize]),
+        call: &CollectiveCall<'_>,
+        ForwardedCall { scheme, to, from }: ForwardedCall<'_>,
+        input: &Region,
+        output: Region,
     ) -> Result<ForwardedAlltoallv> {
         let instance = self.next_instance();
-        let ((input, to), (output, from)) = (data, into);
-        let size = size_of::<T>();
-        let required = (to.iter().sum::<usize>() * size, from.iter().sum::<usize>() * size);
-        if (input.len(), output.len()) != required {
-            return self.abort_if_refused(instance, Err(wrong_length(size, required, input.len(), output.len())));
+        let (required, given) = (self.buffer_sizes(call), (input.len(), output.len()));
+        if given != required {
+            return self.abort_if_refused(instance, Err(wrong_length(call.element, required, given)));
         }
         let mut at = 0;
         let items = to.iter().enumerate().map(|(rank, count)| {
             let begin = at;
-            at += count * size;
+            at += count * call.element;
             (rank as u32, input.subregion(begin..at))
         });
         let items = items.filter(|(_, bytes)| !bytes.is_empty());
         let exchange = StoreAndForward::new(self.rank() as u32, self.size() as u32, scheme, items);
         let running = self.reactor_task(exchange, instance);
-        Ok(ForwardedAlltoallv { running, output, from: from.iter().map(|count| count * size).collect() })
+        Ok(ForwardedAlltoallv { running, output, from: from.iter().map(|count| count * call.element).collect() })
     }
 
     /// Blocking alltoallv by store and forward.
-    pub(crate) fn alltoallv_by_forwarding<T: Pod>(
+    #[cold]
+    pub(crate) fn run_forwarding(
         &self,
-        scheme: ForwardingScheme,
-        (data, to): (&[T], &[usize]),
-        (into, from): (&mut [T], &[usize]),
+        call: &CollectiveCall<'_>,
+        forwarding: ForwardedCall<'_>,
+        input: &[u8],
+        output: &mut [u8],
     ) -> Result<()> {
         borrow_scope(
             |lending, _| {
-                let input = lending.region(cast_slice(data));
-                let output = lending.region_mut(cast_slice_mut(into));
-                let announced = self.announce_alltoallv::<T>(to, from, CallMode::Blocking);
-                let mut exchange = self.forwarded_alltoallv::<T>(scheme, (input, to), (output, from))?;
+                let (input, output) = (lending.region(input), lending.region_mut(output));
+                let announced = self.announce(|| self.describe(call, CallMode::Blocking));
+                let mut exchange = self.forwarded_alltoallv(call, forwarding, &input, output)?;
                 announced.wait_for_agreement()?;
                 self.endpoint().run_task(&mut exchange)
             },
@@ -145,17 +152,15 @@ impl Comm {
     }
 
     /// Starts an alltoallv by store and forward.
-    pub(crate) fn ialltoallv_by_forwarding<T: Pod>(
+    pub(crate) fn start_forwarding(
         &self,
-        scheme: ForwardingScheme,
-        (data, to): (Vec<T>, &[usize]),
-        from: &[usize],
-    ) -> Result<Request<'static, Vec<T>>> {
-        let input = Region::from(Bytes::from(data));
-        let output = Region::from(Bytes::from(vec![T::zeroed(); from.iter().sum()]));
-        let announced = self.announce_alltoallv::<T>(to, from, CallMode::Nonblocking);
-        let exchange = Rc::new(RefCell::new(self.forwarded_alltoallv::<T>(scheme, (input, to), (output, from))?));
-        let id = self.spawn(announced, exchange.clone(), None);
-        Ok(Request::new(self, id, Finish::Deferred(Box::new(move || Ok(exchange.borrow_mut().take_output())))))
+        call: &CollectiveCall<'_>,
+        forwarding: ForwardedCall<'_>,
+        input: &Region,
+        output: Region,
+    ) -> Result<(OpId, Rc<RefCell<dyn OutputTask>>)> {
+        let announced = self.announce(|| self.describe(call, CallMode::Nonblocking));
+        let exchange = Rc::new(RefCell::new(self.forwarded_alltoallv(call, forwarding, input, output)?));
+        Ok((self.spawn(announced, exchange.clone(), None), exchange))
     }
 }
