@@ -1,6 +1,5 @@
 //! `treepie bench am`: active messages.
 
-mod case;
 mod costs;
 mod figures;
 mod gather;
@@ -9,6 +8,7 @@ mod rank;
 mod runs;
 mod stream;
 mod sweep;
+mod task;
 mod updates;
 mod work;
 
@@ -16,19 +16,17 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use figures::Scale;
-pub(crate) use rank::AmRank;
+pub(crate) use rank::AmPrograms;
 use runs::Runs;
 use sweep::{Row, Sweep};
 use treepie::am::Config;
 
-use super::ComparisonOptions;
-use super::comparison::{Comparison, ComparisonResult, warn_if_too_few_pairs};
-use super::figure::{BATCHES, Figure};
-use super::output::ensure_same_sends;
-use super::peer::Source;
-use super::table::{NAME_WIDTH, print_header, print_record};
 use crate::bytes::parse_number;
-use crate::machine;
+use crate::harness::comparison::Comparison;
+use crate::harness::figure::{BATCHES, Figure};
+use crate::harness::peer::Source;
+use crate::harness::table::NAME_WIDTH;
+use crate::{ComparisonOptions, ensure_unset, machine};
 
 /// Active messages: random updates (GUPS), index-gather, message latency and epoch time
 #[derive(clap::Args)]
@@ -55,10 +53,7 @@ pub(crate) struct Am {
     handler_work: u32,
 }
 
-const PEER: Source = Source { name: "am_peer", text: include_str!("am_peer.c") };
-
-/// The environment variable with the default configuration.
-const CONFIG_VARIABLE: &str = "TREEPIE_AM";
+const PEER: Source = Source { name: "am_peer", text: include_str!("am/peer.c") };
 
 /// Default number of alternations of the settings.
 const SWEEP_ALTERNATIONS: usize = 30;
@@ -74,12 +69,11 @@ fn parse_words(text: &str) -> Result<usize, String> {
 
 impl Am {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        // Records would name it the default.
-        ensure!(std::env::var_os(CONFIG_VARIABLE).is_none(), "{CONFIG_VARIABLE} is set: unset it and use --config");
+        ensure_unset("TREEPIE_AM", "--config")?;
         self.check_memory()?;
         let updates = self.updates.map(|updates| updates as usize);
         let scale = Scale::new(self.ranks, self.words, updates, self.handler_work);
-        let comparison = Comparison::new(self.ranks, &self.comparison, &["am-rank"], &PEER)?;
+        let comparison = Comparison::new(self.ranks, &self.comparison, &["am-rank"], Some(&PEER))?;
         comparison.print_sides("Active messages", "make the same updates and gathers", BATCHES);
         match self.sweep {
             None => self.measure(scale, comparison)?,
@@ -95,30 +89,21 @@ impl Am {
             "{ranks} ranks with {words} words each exceed the maximum of 2^32 words in total"
         );
         // A rank has two tables at once.
-        let needed = (ranks * words * 16) as f64;
-        let available = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
-        ensure!(needed <= available, "not enough memory: the tables need {:.0} MB", needed / 1e6);
-        Ok(())
+        machine::ensure_memory("the tables", (ranks * words * 16) as f64)
     }
 
     fn measure(&self, scale: Scale, comparison: Comparison) -> anyhow::Result<()> {
         let figures = scale.figures(&self.config);
-        let (peer, repeat) = (comparison.peer().map(str::to_owned), comparison.repeat);
-        self.print_rules(scale, peer.is_some());
-        let ComparisonResult { records, ours, theirs, mut file } = comparison.measure(&figures)?;
-        ensure_same_sends(&ours, &theirs)?;
-        print_header(peer.as_deref());
-        records.iter().for_each(print_record);
-        let runs = Runs::parse(&figures, &ours)?;
+        self.print_rules(scale, comparison.peer().is_some());
+        let mut result = comparison.measure(&figures)?;
+        result.ensure_same_sends()?;
+        result.print_table();
+        let runs = Runs::parse(&figures, &result.ours)?;
         say!("");
-        let costs = costs::print(scale, &scale.costs(&self.config), &runs, &records)?;
-        if let Some(file) = &mut file {
-            costs.iter().try_for_each(|record| file.write(record))?;
-        }
+        let costs = costs::print(scale, &scale.costs(&self.config), &runs, &result.records)?;
+        costs.iter().try_for_each(|record| result.file.write(record))?;
         print_ratios(&figures, &runs)?;
-        if peer.is_some() {
-            warn_if_too_few_pairs(repeat);
-        }
+        result.warn_if_too_few_pairs();
         Ok(())
     }
 
@@ -128,9 +113,9 @@ impl Am {
         say!("");
         let rows = sweep.rows(scale, &self.config, self.handler_work);
         let figures: Vec<Figure> = rows.iter().flat_map(|row: &Row| row.figures.iter().cloned()).collect();
-        let ComparisonResult { records, ours, .. } = comparison.measure(&figures)?;
-        let runs = Runs::parse(&figures, &ours)?;
-        rows.iter().try_for_each(|row| row.print(&runs, &records))
+        let result = comparison.measure(&figures)?;
+        let runs = Runs::parse(&figures, &result.ours)?;
+        rows.iter().try_for_each(|row| row.print(&runs, &result.records))
     }
 
     fn print_rules(&self, scale: Scale, is_compared: bool) {
@@ -164,12 +149,12 @@ fn print_ratios(figures: &[Figure], runs: &Runs<'_>) -> anyhow::Result<()> {
     if let Some(local) = find("am/update/local") {
         say!("Over a plain loop in the same jobs:");
         for figure in figures.iter().filter(|figure| figure.name.starts_with("am/update/") && figure.name != *local) {
-            say!("{:<NAME_WIDTH$} {}", figure.name, runs.ratio(&figure.name, local)?);
+            say!("{:<NAME_WIDTH$} {}", figure.name, runs.speedup(&figure.name, local)?);
         }
     }
     if let (Some(gather), Some(prefetch)) = (find("am/gather/"), find("am/update/touch")) {
         say!("Over {prefetch} in the same jobs:");
-        say!("{gather:<NAME_WIDTH$} {}", runs.ratio(gather, prefetch)?);
+        say!("{gather:<NAME_WIDTH$} {}", runs.speedup(gather, prefetch)?);
     }
     Ok(())
 }

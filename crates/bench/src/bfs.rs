@@ -16,8 +16,8 @@ use study::{Barrier, Study, StudyResult};
 use treepie_model::machines::PaperMachine;
 use treepie_sparse::PROTOCOLS;
 
-use super::statistics::{interquartile_range, median};
-use super::table::format_number;
+use crate::harness::statistics::median;
+use crate::harness::table::format_number;
 use crate::machine;
 use crate::record::{Better, Record, Records};
 
@@ -67,7 +67,7 @@ impl BfsBench {
         if let Some(machine) = self.machine {
             ensure!(machine.loggp().is_some(), "{machine} has no LogGP parameters; intrepid, jaguar and bigred have");
         }
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         self.print_header();
         for barrier in self.barriers() {
             for ranks in self.ranks() {
@@ -76,9 +76,7 @@ impl BfsBench {
                     let result = study.run()?;
                     self.print_row(&study, &result);
                     for (id, seconds) in self.protocols.iter().zip(&result.seconds) {
-                        if let Some(records) = &mut records {
-                            records.write(&self.record(&study, id, seconds))?;
-                        }
+                        records.write(&self.record(&study, id, seconds))?;
                     }
                 }
             }
@@ -145,20 +143,10 @@ impl BfsBench {
     fn record(&self, study: &Study<'_>, id: &str, seconds: &[f64]) -> Record {
         let micros: Vec<f64> = seconds.iter().map(|seconds| 1e6 * seconds).collect();
         let barrier = study.simulated.map_or(String::new(), |(_, barrier)| format!("/{}", barrier.name()));
-        Record {
-            case: format!("bench/bfs/{}/k{}{barrier}", short_id(id), study.remote),
-            engine: if self.machine.is_some() { "sim" } else { "threads" }.to_owned(),
-            ranks: study.ranks,
-            value: median(&micros),
-            unit: "us".to_owned(),
-            better: Better::Low,
-            statistic: "median".to_owned(),
-            spread: interquartile_range(&micros),
-            samples: micros.len(),
-            machine: self.machine.map_or_else(machine::describe, |machine| machine.to_string()),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
-        }
+        let case = format!("bench/bfs/{}/k{}{barrier}", short_id(id), study.remote);
+        let engine = if self.machine.is_some() { "sim" } else { "threads" };
+        let record = Record::measured(case, engine, study.ranks, &micros, ("us", Better::Low));
+        Record { machine: self.machine.map_or(record.machine, |machine| machine.to_string()), ..record }
     }
 }
 

@@ -1,21 +1,21 @@
 //! `treepie bench collectives`: collective operations among all ranks.
 
-mod case;
 mod rank;
+mod task;
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
-use case::{Algorithm, TimingMode};
-pub(crate) use rank::CollectivesRank;
+pub(crate) use rank::Calls;
+use task::{Algorithm, TimingMode};
 
-use super::BenchOptions;
-use super::comparison::{Comparison, SAME_CALLS};
-use super::figure::{BATCHES, Figure};
-use super::peer::Source;
-use super::statistics::geometric_mean;
-use super::table::format_interval;
+use crate::harness::comparison::{Comparison, SAME_CALLS};
+use crate::harness::figure::{BATCHES, Figure};
+use crate::harness::launch::on_threads;
+use crate::harness::peer::Source;
+use crate::harness::statistics::geometric_mean;
+use crate::harness::table::format_interval;
 use crate::record::Record;
+use crate::{BenchOptions, ensure_unset};
 
 /// Collective operations: bcast, allgather, allreduce, reduce_scatter and alltoall from 8 B to 1 MiB, and barrier
 #[derive(clap::Args)]
@@ -30,26 +30,19 @@ pub(crate) struct Collectives {
     rule: TimingMode,
 }
 
-const PEER: Source = Source { name: "collectives_peer", text: include_str!("collectives_peer.c") };
-
-/// The environment variable that selects algorithms on all ranks.
-const ALGORITHM_VARIABLE: &str = "TREEPIE_ALGORITHM";
+const PEER: Source = Source { name: "collectives_peer", text: include_str!("collectives/peer.c") };
 
 impl Collectives {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        // Records would name it the selected algorithm.
-        ensure!(
-            std::env::var_os(ALGORITHM_VARIABLE).is_none(),
-            "{ALGORITHM_VARIABLE} is set: unset it and use --algorithm"
-        );
+        ensure_unset("TREEPIE_ALGORITHM", "--algorithm")?;
         let mut rank = vec!["collectives-rank"];
         if let Some(Algorithm { id, .. }) = &self.algorithm {
             // An unknown algorithm is reported once, not by each rank.
-            treepie::launch(1, |world| Ok(world.with_algorithm(id).map(drop)))?.remove(0)?;
+            on_threads(1, |world| Ok(world.with_algorithm(id).map(drop)))?.swap_remove(0)?;
             rank.extend(["--algorithm", id]);
         }
-        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, &PEER)?;
-        let figures = case::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
+        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, Some(&PEER))?;
+        let figures = task::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
         comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
         print_rules(self.rule);
         let records = comparison.run(&figures)?;
@@ -92,6 +85,6 @@ fn print_summary(figures: &[Figure], records: &[Record]) {
     };
     say!("");
     mean("all cells", |_| true);
-    mean("8 B and 1 KiB only", |figure| (1..=case::SMALL_BYTES).contains(&figure.bytes));
-    say!("worst cell: {} with {:.2} ({})", worst.name, against.ratio, format_interval(against));
+    mean("8 B and 1 KiB only", |figure| (1..=task::SMALL_BYTES).contains(&figure.bytes));
+    say!("worst cell: {} with {:.2} ({})", worst.name, against.ratio, format_interval(against.interval()));
 }

@@ -1,27 +1,26 @@
 //! `treepie bench exchange`: sparse exchanges with each protocol, measured or simulated.
 
-mod case;
 mod protocol_costs;
 mod rank;
 mod scaling;
 mod simulated;
 mod table;
+mod task;
 
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail, ensure};
-use case::{MessageSpec, Neighbours, ProtocolChoice};
-pub(crate) use rank::ExchangeRank;
+pub(crate) use rank::Exchanges;
 use scaling::ExchangeScaling;
+use task::{MessageSpec, Neighbours, ProtocolChoice};
 use treepie_model::machines::PaperMachine;
 use treepie_sparse::ReactorCapabilities;
 
-use super::comparison::{Comparison, ComparisonResult, warn_if_too_few_pairs};
-use super::output::ensure_same_sends;
-use super::peer::Source;
-use super::{ComparisonOptions, Engine};
 use crate::bytes::Bytes;
-use crate::machine;
+use crate::harness::comparison::Comparison;
+use crate::harness::launch::on_threads;
+use crate::harness::peer::Source;
+use crate::{ComparisonOptions, Engine, ensure_unset, machine};
 
 /// Sparse exchanges (dynamic sparse data exchange) with random neighbors, with each protocol
 #[derive(clap::Args)]
@@ -61,10 +60,7 @@ const MEASURED_ONLY: [&str; 5] = ["fabric", "against", "mpirun", "repeat", "byte
 const DEFAULT_RANKS: u32 = 16;
 const DEFAULT_ROUNDS: u32 = 10;
 
-const PEER: Source = Source { name: "exchange_peer", text: include_str!("exchange_peer.c") };
-
-/// The environment variable that selects protocols on all ranks.
-const ALGORITHM_VARIABLE: &str = "TREEPIE_ALGORITHM";
+const PEER: Source = Source { name: "exchange_peer", text: include_str!("exchange/peer.c") };
 
 /// MPI counts the bytes of all messages in an int.
 const MAX_MPI_BYTES: f64 = i32::MAX as f64;
@@ -80,26 +76,19 @@ impl ExchangeBench {
             [ranks] => ranks,
             _ => bail!("several numbers of ranks apply to simulations: add --machine or --network, or give one number"),
         };
-        // Records would name it the selected protocol.
-        ensure!(
-            std::env::var_os(ALGORITHM_VARIABLE).is_none(),
-            "{ALGORITHM_VARIABLE} is set: unset it and use --protocol"
-        );
+        ensure_unset("TREEPIE_ALGORITHM", "--protocol")?;
         let messages = self.message_specs(ranks)?;
         let ids = self.protocol.ids(self.capabilities()?).map_err(|why| anyhow!(why))?;
-        let figures = case::figures(&messages, &ids);
-        let comparison = Comparison::new(ranks, &self.comparison, &["exchange-rank"], &PEER)?;
-        comparison.print_sides("Sparse exchanges", "exchange the same messages", case::BATCHES);
+        let figures = task::figures(&messages, ranks, &ids);
+        let comparison = Comparison::new(ranks, &self.comparison, &["exchange-rank"], Some(&PEER))?;
+        comparison.print_sides("Sparse exchanges", "exchange the same messages", task::BATCHES);
         print_rules(comparison.peer().is_some());
-        let (peer, repeat) = (comparison.peer().map(str::to_owned), comparison.repeat);
-        let ComparisonResult { records, ours, theirs, .. } = comparison.measure(&figures)?;
-        ensure_same_sends(&ours, &theirs)?;
-        table::print(&figures, &records, &ours[0], peer.as_deref())?;
-        if peer.is_some() {
-            warn_if_too_few_pairs(repeat);
-        }
+        let result = comparison.measure(&figures)?;
+        result.ensure_same_sends()?;
+        table::print(&figures, &result)?;
+        result.warn_if_too_few_pairs();
         if self.protocol == ProtocolChoice::All {
-            table::print_summary(&figures, ids.len(), &ours)?;
+            table::print_summary(&figures, ids.len(), &result.ours)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -122,28 +111,21 @@ impl ExchangeBench {
     fn message_specs(&self, ranks: u32) -> anyhow::Result<Vec<MessageSpec>> {
         let mut lengths: Vec<_> = self.bytes.iter().map(|bytes| bytes.0..=bytes.0).collect();
         if lengths.is_empty() {
-            lengths.push(case::MESSAGE_BYTES);
+            lengths.push(task::MESSAGE_BYTES);
         }
         let mut messages: Vec<MessageSpec> = Vec::new();
         for neighbours in &self.neighbours {
             let neighbours = neighbours.resolve(ranks).map_err(|why| anyhow!(why))?;
             for lengths in &lengths {
-                let new = MessageSpec::new(self.seed, ranks, neighbours, lengths.clone());
+                let new = MessageSpec { seed: self.seed, neighbours, lengths: lengths.clone() };
                 // With two ranks, half and all are the same.
                 if !messages.contains(&new) {
                     messages.push(new);
                 }
             }
         }
-        let available = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
         for messages in &messages {
-            let needed = messages.memory(ranks);
-            ensure!(
-                needed <= available,
-                "not enough memory: the messages of {} need {:.0} MB",
-                messages.name(),
-                needed / 1e6
-            );
+            machine::ensure_memory(&format!("the messages of {}", messages.name()), messages.memory(ranks))?;
             let of_rank = f64::from(ranks) * *messages.lengths.end() as f64;
             ensure!(
                 self.comparison.against.is_none() || of_rank <= MAX_MPI_BYTES,
@@ -159,7 +141,7 @@ impl ExchangeBench {
         if self.comparison.fabric == Engine::Mpi {
             return Ok(ReactorCapabilities::default());
         }
-        Ok(treepie::launch(1, |world| Ok(world.capabilities()))?.remove(0))
+        Ok(on_threads(1, |world| Ok(world.capabilities()))?.swap_remove(0))
     }
 }
 

@@ -7,14 +7,16 @@ pub(crate) mod rank;
 mod serial;
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use rank::KERNELS;
 use treepie::graph::generate::Kronecker;
 
-use super::statistics::{interquartile_range, median, median_interval};
-use super::table::format_number;
+use crate::harness::statistics::{PairedRatio, interquartile_range, median};
+use crate::harness::table::format_number;
+use crate::job::Job;
 use crate::machine;
 use crate::record::{Better, PeerResult, Record, Records};
 
@@ -38,7 +40,7 @@ pub(crate) struct GraphBench {
     delta: Option<f64>,
     /// Also write the results to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
-    json: Option<std::path::PathBuf>,
+    json: Option<PathBuf>,
 }
 
 /// One of the alternating sides.
@@ -52,21 +54,17 @@ struct Side {
 
 impl Side {
     fn start(ranks: Option<u32>, scale: u32, delta: Option<f64>) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find the path of this program")?;
-        let mut command = Command::new(&program);
-        let launched = ranks.unwrap_or(1).to_string();
-        command.args(["run", "--label", "never", "-n", &launched]).arg(&program).args([
-            "graph-rank",
-            "--scale",
-            &scale.to_string(),
-        ]);
+        let mut job = Job::ranks(ranks.unwrap_or(1), ["graph-rank", "--scale", &scale.to_string()])?;
         if ranks.is_none() {
-            command.arg("--serial");
+            job = job.args(["--serial"]);
         }
         if let Some(delta) = delta {
-            command.args(["--delta", &delta.to_string()]);
+            job = job.args(["--delta", &delta.to_string()]);
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run treepie")?;
+        let streams = |command: &mut Command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        };
+        let mut child = job.spawn(streams)?;
         let (commands, replies) = (child.stdin.take(), child.stdout.take().context("its output is piped")?);
         Ok(Self { ranks, child, commands, replies: BufReader::new(replies) })
     }
@@ -112,7 +110,7 @@ impl GraphBench {
             );
         }
         ensure!(self.delta.is_none_or(|delta| (1e-6..1e9).contains(&delta)), "--delta must be from 1e-6 to 1e9");
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         let kronecker = Kronecker::new(self.scale, Kronecker::EDGE_FACTOR)?;
         let start = |ranks| Side::start(ranks, self.scale, self.delta);
         let sides: anyhow::Result<Vec<Side>> =
@@ -142,29 +140,25 @@ impl GraphBench {
             }
             let times = self.measure_rounds(&mut sides, kronecker, kernel)?;
             for (side, side_times) in sides.iter().zip(&times) {
-                let over = |other: &[f64]| -> Vec<f64> {
-                    other.iter().zip(side_times).map(|(other, side_times)| other / side_times).collect()
-                };
                 let one = sides.iter().position(|side| side.ranks == Some(1)).unwrap_or(0);
-                let (serial, one) = (over(&times[0]), over(&times[one]));
-                let (milliseconds, spread) = (1e3 * median(side_times), 1e3 * interquartile_range(side_times));
+                let speedup = |over: usize| with_interval(PairedRatio::new(&times[over], side_times));
                 say!(
                     "{kernel:<10} {:<9} {:>9} {:>8}  {:>24}  {:>24}",
                     side.name(),
-                    format_number(milliseconds),
-                    format_number(spread),
-                    with_interval(&serial),
-                    with_interval(&one)
+                    format_number(median(side_times)),
+                    format_number(interquartile_range(side_times)),
+                    speedup(0),
+                    speedup(one)
                 );
-                if let (Some(records), Some(ranks)) = (&mut records, side.ranks) {
-                    records.write(&self.record(kernel, ranks, side_times, &times[0], &serial))?;
+                if let Some(ranks) = side.ranks {
+                    records.write(&self.record(kernel, ranks, side_times, &times[0]))?;
                 }
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Seconds of each side, turn by turn, after a warm-up turn.
+    /// Milliseconds of each side, turn by turn, after a warm-up turn.
     fn measure_rounds(&self, sides: &mut [Side], kronecker: Kronecker, kernel: &str) -> anyhow::Result<Vec<Vec<f64>>> {
         let mut times = vec![Vec::new(); sides.len()];
         let (mut drawing, mut turn) = (0, 0);
@@ -184,7 +178,7 @@ impl GraphBench {
                     "{kernel} counts {count} on {}, other than the sides before",
                     side.name()
                 );
-                turn_times.push(seconds);
+                turn_times.push(1e3 * seconds);
             }
             let searches = kernel == "bfs" || kernel == "sssp";
             if !searches || counted.is_some_and(|count| count > 1) {
@@ -197,32 +191,14 @@ impl GraphBench {
         Ok(times)
     }
 
-    fn record(&self, kernel: &str, ranks: u32, side_times: &[f64], serial: &[f64], ratios: &[f64]) -> Record {
-        let bounds = median_interval(ratios);
-        Record {
-            case: format!("bench/graph/{kernel}/kron{}", self.scale),
-            engine: "shm".to_owned(),
-            ranks,
-            value: 1e3 * median(side_times),
-            unit: "ms".to_owned(),
-            better: Better::Low,
-            statistic: "median".to_owned(),
-            spread: 1e3 * interquartile_range(side_times),
-            samples: side_times.len(),
-            machine: machine::describe(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: Some(PeerResult {
-                peer: "plain, one thread".to_owned(),
-                peer_value: 1e3 * median(serial),
-                ratio: median(ratios),
-                ratio_low: bounds.map(|bounds| bounds.0),
-                ratio_high: bounds.map(|bounds| bounds.1),
-            }),
-        }
+    fn record(&self, kernel: &str, ranks: u32, side_times: &[f64], serial: &[f64]) -> Record {
+        let case = format!("bench/graph/{kernel}/kron{}", self.scale);
+        let against = PeerResult::new("plain, one thread", side_times, serial, Better::Low, 0);
+        Record { against: Some(against), ..Record::measured(case, "shm", ranks, side_times, ("ms", Better::Low)) }
     }
 }
 
-fn with_interval(ratios: &[f64]) -> String {
-    let bounds = median_interval(ratios).map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
-    format!("{:.2}{}", median(ratios), bounds.unwrap_or_default())
+fn with_interval(ratio: PairedRatio) -> String {
+    let bounds = ratio.interval.map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
+    format!("{:.2}{}", ratio.median, bounds.unwrap_or_default())
 }

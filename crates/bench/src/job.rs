@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -55,9 +55,8 @@ impl Job {
         self
     }
 
-    /// Runs it and returns its standard output. A command that takes longer than `limit` is terminated.
-    pub fn output(&self, limit: Duration) -> anyhow::Result<String> {
-        let name = self.to_string();
+    /// Starts it with its standard streams connected as `connect` says.
+    pub(crate) fn spawn(&self, connect: impl FnOnce(&mut Command)) -> anyhow::Result<Child> {
         let (program, arguments) = self.command.split_first().context("an empty command")?;
         let mut command = Command::new(program);
         // If this process is a rank, the job's ranks must not inherit its identity.
@@ -65,8 +64,17 @@ impl Job {
             command.env_remove(name);
         }
         command.args(arguments).envs(self.env.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
+        connect(&mut command);
+        command.spawn().with_context(|| format!("cannot run {}", program.display()))
+    }
+
+    /// Runs it and returns its standard output. A command that takes longer than `limit` is terminated.
+    pub fn output(&self, limit: Duration) -> anyhow::Result<String> {
+        let name = self.to_string();
+        let streams = |command: &mut Command| {
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        };
+        let mut child = self.spawn(streams)?;
         let (done, watched) = channel::<()>();
         let (stdout, stderr, timed_out) = std::thread::scope(|threads| {
             let pipe = child.stderr.take();

@@ -1,8 +1,7 @@
 //! `treepie bench`: benchmarks of Treepie alone, or against an MPI in the same run.
 //!
-//! Each benchmark is a table of cases, a program of Treepie's ranks that measures them, and a C program that makes the
-//! same calls with MPI. They share the repetition of a case (`batches.rs`, `peer.h`), the output format (`output.rs`),
-//! and the alternating runs and comparison of both sides (`comparison.rs`).
+//! A benchmark is a list of cases, what Treepie's ranks do for a batch of a case, and a C program that makes the same
+//! calls with MPI. `harness/` has all that they share.
 
 #![forbid(unsafe_code)]
 
@@ -16,32 +15,25 @@ macro_rules! say {
 }
 
 mod am;
-mod batches;
 mod bfs;
 pub mod bytes;
 mod collectives;
-mod comparison;
 pub mod diagnostics;
 mod exchange;
-mod figure;
 mod graph;
+mod harness;
 pub mod job;
 pub mod machine;
 pub mod mpi;
 pub mod network;
-mod output;
 pub mod p2p;
 pub mod parameters;
-mod peer;
-mod progress;
 mod queues;
 pub mod record;
 pub mod setting;
 mod sim;
 pub mod single_copy;
 mod split;
-mod statistics;
-mod table;
 mod weak_scaling;
 
 use std::fmt;
@@ -51,20 +43,22 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-pub use batches::{on_threads, program_error};
-pub use figure::Measure;
-pub use output::parse;
-pub use table::format_number;
+pub use harness::case::Case;
+pub use harness::figure::Measure;
+pub use harness::launch::{on_threads, program_error};
+pub use harness::output::parse;
+pub use harness::rank::RankArguments;
+pub use harness::table::format_number;
 
 /// Benchmark Treepie on this machine, alone or against an MPI
 #[derive(clap::Args)]
 pub struct Bench {
     #[command(subcommand)]
-    benchmark: Benchmark,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Benchmark {
+enum Command {
     P2p(p2p::PointToPoint),
     Collectives(collectives::Collectives),
     Exchange(exchange::ExchangeBench),
@@ -74,47 +68,42 @@ enum Benchmark {
     Weak(weak_scaling::WeakScaling),
     Sim(sim::SimBench),
     Split(split::SplitBench),
-    Queues(queues::Queues),
+    Queues(queues::QueueBench),
 }
 
 impl Bench {
     /// Runs it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        match &self.benchmark {
-            Benchmark::P2p(p2p) => p2p.run(),
-            Benchmark::Collectives(collectives) => collectives.run(),
-            Benchmark::Exchange(exchange) => exchange.run(),
-            Benchmark::Am(am) => am.run(),
-            Benchmark::Graph(graph) => graph.run(),
-            Benchmark::Bfs(bfs) => bfs.run(),
-            Benchmark::Weak(weak) => weak.run(),
-            Benchmark::Sim(sim) => sim.run(),
-            Benchmark::Split(split) => split.run(),
-            Benchmark::Queues(queues) => queues.run(),
+        match &self.command {
+            Command::P2p(p2p) => p2p.run(),
+            Command::Collectives(collectives) => collectives.run(),
+            Command::Exchange(exchange) => exchange.run(),
+            Command::Am(am) => am.run(),
+            Command::Graph(graph) => graph.run(),
+            Command::Bfs(bfs) => bfs.run(),
+            Command::Weak(weak) => weak.run(),
+            Command::Sim(sim) => sim.run(),
+            Command::Split(split) => split.run(),
+            Command::Queues(queues) => queues.run(),
         }
     }
 }
 
 /// One rank of a benchmark; the benchmarks launch this very program with such a subcommand.
 #[derive(clap::Subcommand)]
+#[allow(missing_docs)]
 pub enum RankProgram {
     #[command(name = "p2p-rank", hide = true)]
-    #[doc(hidden)]
-    P2p(p2p::P2pRank),
+    P2p(RankArguments),
     #[command(name = "collectives-rank", hide = true)]
-    #[doc(hidden)]
-    Collectives(collectives::CollectivesRank),
+    Collectives(RankArguments),
     #[command(name = "exchange-rank", hide = true)]
-    #[doc(hidden)]
-    Exchange(exchange::ExchangeRank),
+    Exchange(RankArguments),
     #[command(name = "am-rank", hide = true)]
-    #[doc(hidden)]
-    Am(am::AmRank),
+    Am(RankArguments),
     #[command(name = "queues-rank", hide = true)]
-    #[doc(hidden)]
-    Queues(queues::QueuesRank),
+    Queues(RankArguments),
     #[command(name = "graph-rank", hide = true)]
-    #[doc(hidden)]
     Graph(graph::rank::GraphRank),
 }
 
@@ -122,14 +111,20 @@ impl RankProgram {
     /// Runs the rank.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::P2p(rank) => rank.run(),
-            Self::Collectives(rank) => rank.run(),
-            Self::Exchange(rank) => rank.run(),
-            Self::Am(rank) => rank.run(),
-            Self::Queues(rank) => rank.run(),
+            Self::P2p(rank) => rank.run::<p2p::Transfers>(),
+            Self::Collectives(rank) => rank.run::<collectives::Calls>(),
+            Self::Exchange(rank) => rank.run::<exchange::Exchanges>(),
+            Self::Am(rank) => rank.run::<am::AmPrograms>(),
+            Self::Queues(rank) => rank.run::<queues::Queues>(),
             Self::Graph(rank) => rank.run(),
         }
     }
+}
+
+/// Rejects an environment variable whose value records would take for the default.
+fn ensure_unset(variable: &str, option: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(std::env::var_os(variable).is_none(), "{variable} is set: unset it and use {option}");
+    Ok(())
 }
 
 /// Prints a line to standard output. Exits if the reader has closed the pipe.

@@ -47,6 +47,17 @@ pub fn meminfo(entry: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
+/// Half of the available memory, in bytes: what a benchmark may use.
+pub(crate) fn usable_memory() -> f64 {
+    meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0)
+}
+
+/// Rejects what needs more bytes than that.
+pub(crate) fn ensure_memory(what: &str, needed: f64) -> anyhow::Result<()> {
+    anyhow::ensure!(needed <= usable_memory(), "not enough memory: {what} need {:.0} MB", needed / 1e6);
+    Ok(())
+}
+
 /// Peak resident memory of this process, in bytes.
 pub fn peak_memory() -> Option<u64> {
     proc_status("VmHWM:").map(|peak| peak.max(PEAK_BEFORE_RESET.load(Ordering::Relaxed)))

@@ -1,17 +1,17 @@
 //! `treepie bench p2p`: point-to-point messages between two ranks, and around a ring.
 
-pub mod case;
 mod rank;
+mod task;
 
 use std::process::ExitCode;
 
-pub use rank::P2pRank;
+pub(crate) use rank::Transfers;
+pub use task::{Pattern, Transfer, ping_pong, stream};
 
-use super::comparison::{Comparison, SAME_CALLS};
-use super::figure::BATCHES;
-use super::peer::Source;
-use super::{BenchOptions, ComparisonOptions, Engine};
-use crate::single_copy;
+use crate::harness::comparison::{Comparison, SAME_CALLS};
+use crate::harness::figure::BATCHES;
+use crate::harness::peer::Source;
+use crate::{BenchOptions, ComparisonOptions, Engine, single_copy};
 
 /// Point-to-point: latency, message rate and bandwidth between two ranks; ring and barrier of all ranks (only these
 /// with more than two)
@@ -21,14 +21,14 @@ pub(crate) struct PointToPoint {
     settings: BenchOptions,
 }
 
-const PEER: Source = Source { name: "p2p_peer", text: include_str!("p2p_peer.c") };
+const PEER: Source = Source { name: "p2p_peer", text: include_str!("p2p/peer.c") };
 
 impl PointToPoint {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &["p2p-rank"], &PEER)?;
+        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &["p2p-rank"], Some(&PEER))?;
         let BenchOptions { ranks, comparison: ComparisonOptions { fabric, .. } } = self.settings;
-        let mut figures = if ranks == 2 { case::of_two_ranks() } else { Vec::new() };
-        figures.extend(case::of_all_ranks(ranks));
+        let mut figures = if ranks == 2 { task::of_two_ranks() } else { Vec::new() };
+        figures.extend(task::of_all_ranks(ranks));
         if fabric == Engine::Mpi {
             figures.retain(|figure| !figure.without_single_copy);
         }

@@ -3,24 +3,24 @@
 //! Each queue of the library is filled with a hundred to a million items and emptied: the cost per item must not depend
 //! on their number. Otherwise a program would be fast when it is tried and never end when it is used.
 
-mod case;
 mod rank;
+mod task;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use case::Queue;
-pub(crate) use rank::QueuesRank;
+pub(crate) use rank::Queues;
+use task::Queue;
 
-use super::comparison::{Comparison, ComparisonResult};
-use super::figure::Figure;
-use super::peer::Source;
-use super::table::{NAME_WIDTH, format_number};
-use super::{ComparisonOptions, Engine};
+use crate::harness::comparison::Comparison;
+use crate::harness::figure::Figure;
+use crate::harness::table::{NAME_WIDTH, format_number};
 use crate::record::Record;
+use crate::{ComparisonOptions, Engine};
 
 /// Queues: cost per message with a hundred to a million pending, for each queue of the library
 #[derive(clap::Args)]
-pub(crate) struct Queues {
+pub(crate) struct QueueBench {
     /// Number of ranks
     #[arg(short = 'n', long, value_name = "P", default_value = "3", value_parser = clap::value_parser!(u32).range(2..))]
     ranks: u32,
@@ -41,13 +41,10 @@ pub(crate) struct Queues {
     repeat: u32,
     /// Also write the results to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
-    json: Option<std::path::PathBuf>,
+    json: Option<PathBuf>,
 }
 
-/// Unused: this benchmark has no baseline.
-const PEER: Source = Source { name: "queues_peer", text: "" };
-
-impl Queues {
+impl QueueBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let sides = ComparisonOptions {
             fabric: self.fabric,
@@ -62,24 +59,23 @@ impl Queues {
             .collect();
         anyhow::ensure!(!queues.is_empty(), "no queue has `{}` in its name", self.only);
         let figures: Vec<Figure> = queues.iter().flat_map(|queue| queue.figures(self.most as usize)).collect();
-        let comparison = Comparison::new(self.ranks, &sides, &["queues-rank"], &PEER)?;
-        comparison.print_sides("Queues", "", case::batches(case::MIN_WAITING));
+        let comparison = Comparison::new(self.ranks, &sides, &["queues-rank"], None)?;
+        comparison.print_sides("Queues", "", task::batches(task::MIN_WAITING));
         say!(
             "  Each queue is filled with N messages of {} bytes and emptied; microseconds per message.",
-            case::MESSAGE_BYTES
+            task::MESSAGE_BYTES
         );
         say!("  Fewer batches where N is large.");
         queues.iter().for_each(|queue| say!("  {:<26} {}", queue.to_string(), queue.description()));
         say!("");
-        let ComparisonResult { records, .. } = comparison.measure(&figures)?;
-        print_table(&queues, &records);
+        print_table(&queues, &comparison.measure(&figures)?.records);
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Prints a row for each queue: the cost per message by queue length, and the ratio of the longest to the shortest.
 fn print_table(queues: &[Queue], records: &[Record]) {
-    let sizes = case::sizes(usize::MAX);
+    let sizes = task::sizes(usize::MAX);
     let header: Vec<String> = sizes.iter().map(|size| format!("{size:>9}")).collect();
     say!("{:<NAME_WIDTH$} {:>5} {} {:>7}", "waiting", "unit", header.join(" "), "ratio");
     for queue in queues {

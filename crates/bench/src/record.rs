@@ -8,6 +8,9 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use treepie_base::AtomicFile;
 
+use crate::harness::statistics::{PairedRatio, interquartile_range, median};
+use crate::machine;
+
 /// One measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -38,6 +41,44 @@ pub struct Record {
     pub against: Option<PeerResult>,
 }
 
+impl Record {
+    /// The median of what was measured on this machine.
+    pub fn measured(case: String, engine: &str, ranks: u32, samples: &[f64], (unit, better): (&str, Better)) -> Self {
+        Self {
+            case,
+            engine: engine.to_owned(),
+            ranks,
+            value: median(samples),
+            unit: unit.to_owned(),
+            better,
+            statistic: "median".to_owned(),
+            spread: interquartile_range(samples),
+            samples: samples.len(),
+            machine: machine::describe(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            against: None,
+        }
+    }
+
+    /// A figure of which less is better, simulated with the parameters of a machine.
+    pub fn simulated(case: String, ranks: u32, value: f64, unit: &str, machine: String) -> Self {
+        Self {
+            case,
+            engine: "sim".to_owned(),
+            ranks,
+            value,
+            unit: unit.to_owned(),
+            better: Better::Low,
+            statistic: "simulated".to_owned(),
+            spread: 0.0,
+            samples: 1,
+            machine,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            against: None,
+        }
+    }
+}
+
 /// The baseline's figure of the same case, measured in the same run, alternating.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerResult {
@@ -55,6 +96,23 @@ pub struct PeerResult {
     pub ratio_high: Option<f64>,
 }
 
+impl PeerResult {
+    /// From pairs of samples. An interval of fewer than `min_pairs` pairs is not stated.
+    pub(crate) fn new(peer: &str, ours: &[f64], theirs: &[f64], better: Better, min_pairs: usize) -> Self {
+        let PairedRatio { median: ratio, interval } = match better {
+            Better::Low => PairedRatio::new(theirs, ours),
+            Better::High => PairedRatio::new(ours, theirs),
+        };
+        let (ratio_low, ratio_high) = interval.filter(|_| ours.len() >= min_pairs).unzip();
+        Self { peer: peer.to_owned(), peer_value: median(theirs), ratio, ratio_low, ratio_high }
+    }
+
+    /// The confidence interval of the ratio.
+    pub(crate) fn interval(&self) -> Option<(f64, f64)> {
+        self.ratio_low.zip(self.ratio_high)
+    }
+}
+
 /// Whether lower or higher is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -65,15 +123,17 @@ pub enum Better {
     High,
 }
 
-/// The output file. It is opened first, so that an unwritable path is an error before anything is measured. The first
-/// record replaces an existing file, which stays if there is none. Later records are appended immediately, in whole
-/// lines, so an interrupted run of hours loses nothing.
+/// The output file, if there is one. It is opened first, so that an unwritable path is an error before anything is
+/// measured. The first record replaces an existing file, which stays if there is none. Later records are appended
+/// immediately, in whole lines, so an interrupted run of hours loses nothing.
 pub struct Records {
     file: RecordFile,
     path: PathBuf,
 }
 
 enum RecordFile {
+    /// Records are not written.
+    None,
     /// There is no record yet.
     Empty(AtomicFile),
     Open(File),
@@ -83,18 +143,22 @@ enum RecordFile {
 
 impl Records {
     /// Opens the file.
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
+    pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self { file: RecordFile::None, path: PathBuf::new() }) };
         let file = AtomicFile::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { file: RecordFile::Empty(file), path: path.to_owned() })
     }
 
     /// Writes one line.
     pub fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        if matches!(self.file, RecordFile::None) {
+            return Ok(());
+        }
         let line = serde_json::to_string(line).context("cannot write a record as JSON")? + "\n";
         self.file = match std::mem::replace(&mut self.file, RecordFile::Failed) {
             RecordFile::Empty(mut file) => file.write_all(line.as_bytes()).and_then(|()| file.commit()),
             RecordFile::Open(mut file) => file.write_all(line.as_bytes()).map(|()| file),
-            RecordFile::Failed => Err(io::Error::other("an earlier record could not be written")),
+            RecordFile::None | RecordFile::Failed => Err(io::Error::other("an earlier record could not be written")),
         }
         .map(RecordFile::Open)
         .with_context(|| format!("cannot write {}", self.path.display()))?;
@@ -153,12 +217,12 @@ mod tests {
     #[test]
     fn an_existing_file_stays_until_the_first_record() {
         let path = std::env::temp_dir().join(format!("treepie-records-{}", std::process::id()));
-        let records = Records::create(&path).unwrap();
+        let records = Records::create(Some(&path)).unwrap();
         assert!(!path.exists(), "a file without records would be taken for a result");
         drop(records);
         assert!(!path.exists());
         fs::write(&path, "before, and longer than a record of one number\n").unwrap();
-        let mut records = Records::create(&path).unwrap();
+        let mut records = Records::create(Some(&path)).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("before"));
         records.write(&1).unwrap();
         records.write(&2).unwrap();

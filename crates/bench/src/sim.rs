@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use treepie_collectives::registry::{CollectiveSpec, build};
 use treepie_model::machines::PaperMachine;
-use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
+use treepie_schedule::Operation::{self, Allgather, Allreduce};
+use treepie_schedule::{BlockLayout, BlockLayouts};
 use treepie_sim::costs::LinkCosts;
 use treepie_sim::{BlockSizes, Settings, SimResult, Workload, simulate_schedule};
-use treepie_topology::Network;
+use treepie_topology::{Network, NetworkKind};
 
-use super::statistics::{interquartile_range, median};
-use super::table::format_number;
+use crate::harness::table::format_number;
 use crate::machine;
 use crate::record::{Better, Record, Records};
 
@@ -27,18 +27,15 @@ pub(crate) struct SimBench {
     json: Option<PathBuf>,
 }
 
-/// A simulated case.
-struct Case {
+/// An algorithm on a network.
+struct Simulation {
     name: &'static str,
     id: &'static str,
     operation: Operation,
+    /// Messages share its links, if it has any; otherwise LogGP.
     network: &'static str,
-    /// Whether messages share links; otherwise LogGP.
-    on_links: bool,
     bytes: usize,
-    /// Whether it takes long and is run only once.
-    once: bool,
-    /// Target in million events per second, if any.
+    /// Target in million events per second. Without one, it takes long and is run only once.
     target: Option<f64>,
 }
 
@@ -48,52 +45,27 @@ const TARGET_BYTES_PER_RANK: f64 = 200.0;
 /// Target for the peak megabytes of all cases, that of a million ranks included.
 const TARGET_PEAK_MEGABYTES: f64 = 2000.0;
 
-const CASES: [Case; 4] = [
-    Case {
-        name: "sim/doubling/32768",
-        id: "allgather/distance_doubling",
-        operation: Operation::Allgather,
-        network: "flat:32768",
-        on_links: false,
-        bytes: 8,
-        once: false,
-        target: Some(5.0),
-    },
-    Case {
-        name: "sim/bucket/4096",
-        id: "allgather/bucket",
-        operation: Operation::Allgather,
-        network: "torus:16x16x16",
-        on_links: true,
-        bytes: 1024,
-        once: false,
-        target: Some(1.0),
-    },
-    Case {
-        name: "sim/bucket_k/4096",
-        id: "allgather/bucket_k",
-        operation: Operation::Allgather,
-        network: "torus:16x16x16",
-        on_links: true,
-        bytes: 1024,
-        once: false,
-        target: Some(1.0),
-    },
-    Case {
-        name: "sim/doubling/1048576",
-        id: "allreduce/recursive_doubling",
-        operation: Operation::Allreduce,
-        network: "flat:1048576",
-        on_links: false,
-        bytes: 8,
-        once: true,
-        target: None,
-    },
+const SIMULATIONS: [Simulation; 4] = [
+    simulation("sim/doubling/32768", "allgather/distance_doubling", Allgather, "flat:32768", 8, Some(5.0)),
+    simulation("sim/bucket/4096", "allgather/bucket", Allgather, "torus:16x16x16", 1024, Some(1.0)),
+    simulation("sim/bucket_k/4096", "allgather/bucket_k", Allgather, "torus:16x16x16", 1024, Some(1.0)),
+    simulation("sim/doubling/1048576", "allreduce/recursive_doubling", Allreduce, "flat:1048576", 8, None),
 ];
+
+const fn simulation(
+    name: &'static str,
+    id: &'static str,
+    operation: Operation,
+    network: &'static str,
+    bytes: usize,
+    target: Option<f64>,
+) -> Simulation {
+    Simulation { name, id, operation, network, bytes, target }
+}
 
 impl SimBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         say!("The simulator on one core of {}", machine::describe());
         say!("  Three events per message: start, arrival, receive. doubling uses LogGP (Intrepid); buckets share");
         say!("  the links of a torus (alpha and delta of bgp). Memory is that of a rank and its lanes, without links");
@@ -102,32 +74,33 @@ impl SimBench {
         say!("{:<28} {:>5} {:>9} {:>8}  {}", "case", "unit", "treepie", "spread", "target");
         let mut report = |record: Record, target: Option<f64>| {
             print(&record, target);
-            records.as_mut().map_or(Ok(()), |records| records.write(&record))
+            records.write(&record)
         };
-        for case in &CASES {
+        for case in &SIMULATIONS {
             let [rate, memory] = self.measure(case)?;
             report(rate, case.target)?;
             report(memory, Some(TARGET_BYTES_PER_RANK))?;
         }
         if let Some(peak) = machine::peak_memory() {
-            let ranks =
-                CASES.iter().filter_map(|case| case.network.parse::<Network>().ok()).map(|network| network.ranks());
-            let case = "sim/peak_memory".to_owned();
-            let peak =
-                Measurement { value: peak as f64 / 1e6, unit: "MB", better: Better::Low, samples: 1, spread: 0.0 };
-            report(record(case, ranks.max().unwrap_or(0), peak), Some(TARGET_PEAK_MEGABYTES))?;
+            let ranks = SIMULATIONS
+                .iter()
+                .filter_map(|case| case.network.parse::<Network>().ok())
+                .map(|network| network.ranks());
+            let (case, ranks) = ("sim/peak_memory".to_owned(), ranks.max().unwrap_or(0));
+            let peak = Record::measured(case, "sim", ranks, &[peak as f64 / 1e6], ("MB", Better::Low));
+            report(peak, Some(TARGET_PEAK_MEGABYTES))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn measure(&self, case: &Case) -> anyhow::Result<[Record; 2]> {
+    fn measure(&self, case: &Simulation) -> anyhow::Result<[Record; 2]> {
         let network: Network = case.network.parse()?;
         let schedule = build(case.id, &CollectiveSpec::new(case.operation, &network))?;
         let sizes = BlockSizes::Shared(BlockLayouts::symmetric(BlockLayout::uniform(case.bytes, schedule.blocks())));
         let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
-        let settings = settings(case.on_links);
+        let settings = settings(!matches!(network.kind(), NetworkKind::Flat(_)));
         let (mut rates, mut last): (Vec<f64>, Option<SimResult>) = (Vec::new(), None);
-        for _ in 0..if case.once { 1 } else { self.repeat } {
+        for _ in 0..if case.target.is_none() { 1 } else { self.repeat } {
             let start = Instant::now();
             let result = simulate_schedule(workload, &network, &settings)?;
             rates.push(result.events as f64 / start.elapsed().as_secs_f64() / 1e6);
@@ -135,43 +108,12 @@ impl SimBench {
         }
         let result = last.expect("at least one run");
         let bytes_per_rank = result.memory_ranks as f64 / f64::from(network.ranks());
-        let rate = Measurement {
-            value: median(&rates),
-            unit: "M/s",
-            better: Better::High,
-            samples: rates.len(),
-            spread: interquartile_range(&rates),
-        };
-        let memory = Measurement { value: bytes_per_rank, unit: "B", better: Better::Low, samples: 1, spread: 0.0 };
-        let ranks = network.ranks();
-        Ok([record(case.name.to_owned(), ranks, rate), record(format!("{}/memory", case.name), ranks, memory)])
-    }
-}
-
-/// A figure.
-struct Measurement {
-    value: f64,
-    unit: &'static str,
-    better: Better,
-    samples: usize,
-    spread: f64,
-}
-
-fn record(case: String, ranks: u32, measured: Measurement) -> Record {
-    let Measurement { value, unit, better, samples, spread } = measured;
-    Record {
-        case,
-        engine: "sim".to_owned(),
-        ranks,
-        value,
-        unit: unit.to_owned(),
-        better,
-        statistic: "median".to_owned(),
-        spread,
-        samples,
-        machine: machine::describe(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against: None,
+        let (case, ranks) = (case.name.to_owned(), network.ranks());
+        let memory = format!("{case}/memory");
+        Ok([
+            Record::measured(case, "sim", ranks, &rates, ("M/s", Better::High)),
+            Record::measured(memory, "sim", ranks, &[bytes_per_rank], ("B", Better::Low)),
+        ])
     }
 }
 

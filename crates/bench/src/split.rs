@@ -81,17 +81,17 @@ impl SplitBench {
         scaling.as_ref().map_or(Ok(()), SplitScaling::check)?;
         // First, as this may restart the program.
         let memory = if emulate.is_some() && !self.fresh { reexec_with_tunables()? } else { "fresh from the system" };
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         if let Some(sizes) = &emulate {
             let (repeat, quick) = (if self.quick { 1 } else { self.repeat }, self.quick);
-            Emulation { sizes, sorters, repeat, quick, memory }.run(records.as_mut())?;
+            Emulation { sizes, sorters, repeat, quick, memory }.run(&mut records)?;
         }
         if emulate.is_some() && scaling.is_some() {
             say!("");
         }
-        scaling.map_or(Ok(()), |scaling| scaling.run(records.as_mut()))?;
+        scaling.map_or(Ok(()), |scaling| scaling.run(&mut records))?;
         if self.look_ups || self.quick {
-            lookups::run(records.as_mut())?;
+            lookups::run(&mut records)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -103,10 +103,7 @@ fn check_emulated(sizes: &Sizes, sorters: &Sizes) -> anyhow::Result<()> {
     ensure!(sorters <= MAX_SORTERS, "{sorters} sorters are too many: at most {MAX_SORTERS}");
     ensure!(sorters <= first / 2, "{} ranks cannot have {sorters} sorters: at most half of them", Size(first));
     // A table, what is merged into it, and messages in flight; the sorters together hold the same.
-    let needed = 2.5 * f64::from(max) * size_of::<SplitEntry>() as f64;
-    let available = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
-    ensure!(needed <= available, "not enough memory: {} ranks need {:.0} MB", Size(max), needed / 1e6);
-    Ok(())
+    machine::ensure_memory(&format!("{} ranks", Size(max)), 2.5 * f64::from(max) * size_of::<SplitEntry>() as f64)
 }
 
 /// The C library's tuning variable, which it reads once, when a program starts.

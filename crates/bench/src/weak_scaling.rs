@@ -13,14 +13,14 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use kernel::{Kernel, KernelResult};
 use style::Style;
-use treepie::simulate::{Options, simulate_with};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
-use super::table::format_number;
 use crate::bytes::Bytes;
+use crate::harness::launch::on_simulated_ranks;
+use crate::harness::table::format_number;
 use crate::parameters;
-use crate::record::{Better, Record, Records};
+use crate::record::{Record, Records};
 
 /// Weak scaling of graph algorithms, simulated on tori: active messages and BSP, with and without reductions
 #[derive(clap::Args)]
@@ -57,9 +57,6 @@ pub(crate) struct WeakScaling {
 /// Vertices of a rank in the paper, as a power of two.
 const PAPER_SCALE: u32 = 19;
 
-/// Bytes of a simulated rank's stack.
-const STACK_BYTES: usize = 1 << 20;
-
 impl WeakScaling {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         ensure!(self.work.is_finite() && self.work >= 0.0, "--work must be 0 or more microseconds");
@@ -67,16 +64,14 @@ impl WeakScaling {
             ensure!(ranks.is_power_of_two(), "the number of ranks must be a power of two, not {ranks}");
         }
         let styles = Style::all(&self.config)?;
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         self.print_header();
         for kernel in &self.kernels {
             for ranks in &self.ranks {
                 for (style, ran) in styles.iter().zip(self.simulate(*kernel, *ranks, &styles)?) {
                     self.print_row(*kernel, *ranks, *style, &ran);
-                    if let Some(records) = &mut records {
-                        for record in self.records(*kernel, *ranks, *style, &ran) {
-                            records.write(&record)?;
-                        }
+                    for record in self.records(*kernel, *ranks, *style, &ran) {
+                        records.write(&record)?;
                     }
                 }
             }
@@ -94,15 +89,13 @@ impl WeakScaling {
         let network = torus(ranks)?;
         let mut settings = parameters::settings(Some(PaperMachine::Bgp), &network)?;
         settings.work_unit_time = self.work;
-        let options = Options { stack_size: STACK_BYTES, ..Options::default() };
         let vertices = self.vertices(kernel);
         let shrink_bits = PAPER_SCALE - self.scale;
-        let body = |world| {
+        on_simulated_ranks(&network, &settings, |world| {
             let configs =
                 styles.iter().map(|style| style.am_config(&self.config, kernel.cache_entries() >> shrink_bits));
-            Ok(kernel.run(&world, vertices, configs)?)
-        };
-        Ok(simulate_with(&network, &settings, &options, body)?.into_results().swap_remove(0))
+            Ok(kernel.run(world, vertices, configs).map_err(treepie::Error::from)?)
+        })
     }
 
     fn print_header(&self) {
@@ -146,19 +139,9 @@ impl WeakScaling {
 
     /// The records of time and memory.
     fn records(&self, kernel: Kernel, ranks: u32, style: Style, ran: &KernelResult) -> [Record; 2] {
-        let record = |what: &str, value: f64, unit: &str| Record {
-            case: format!("bench/weak/{}/{}/{what}", kernel.name(), style.name()),
-            engine: "sim".to_owned(),
-            ranks,
-            value,
-            unit: unit.to_owned(),
-            better: Better::Low,
-            statistic: "simulated".to_owned(),
-            spread: 0.0,
-            samples: 1,
-            machine: format!("torus, {}", PaperMachine::Bgp),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
+        let record = |what: &str, value: f64, unit: &str| {
+            let case = format!("bench/weak/{}/{}/{what}", kernel.name(), style.name());
+            Record::simulated(case, ranks, value, unit, format!("torus, {}", PaperMachine::Bgp))
         };
         [record("time", 1e3 * ran.seconds, "ms"), record("memory", ran.traffic.peak_uncached_bytes as f64, "B")]
     }

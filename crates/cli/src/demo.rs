@@ -23,7 +23,7 @@ use treepie_topology::Network;
 use treepie_bench::job::{HANG_TIMEOUT, Job};
 use treepie_bench::machine;
 use treepie_bench::mpi::{INSTALL_HINT, Launcher};
-use treepie_bench::p2p::case::{Case, Pattern, stream};
+use treepie_bench::p2p::{Pattern, ping_pong, stream};
 use treepie_bench::record::{Better, Record, Records};
 use treepie_bench::{Measure, format_number, on_threads, parse, program_error};
 
@@ -59,7 +59,7 @@ const PARTS: &[(&str, Part)] = &[
 
 impl Demo {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let records = self.json.as_deref().map(Records::create).transpose()?;
+        let records = Records::create(self.json.as_deref())?;
         let mut report = Report { records, since: Instant::now(), passed: 0, skipped: 0, failed: 0 };
         say!("Treepie {} on {}", env!("CARGO_PKG_VERSION"), machine::describe());
         let start = Instant::now();
@@ -82,7 +82,7 @@ impl Demo {
 
 /// The results so far.
 struct Report {
-    records: Option<Records>,
+    records: Records,
     since: Instant,
     passed: u32,
     skipped: u32,
@@ -127,21 +127,8 @@ impl Report {
         unit: &str,
         better: Better,
     ) -> anyhow::Result<()> {
-        let Some(records) = &mut self.records else { return Ok(()) };
-        records.write(&Record {
-            case: case.to_owned(),
-            engine: engine.to_owned(),
-            ranks,
-            value,
-            unit: unit.to_owned(),
-            better,
-            statistic: "once".to_owned(),
-            spread: 0.0,
-            samples: 1,
-            machine: machine::describe(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
-        })
+        let record = Record::measured(case.to_owned(), engine, ranks, &[value], (unit, better));
+        self.records.write(&Record { statistic: "once".to_owned(), ..record })
     }
 }
 
@@ -251,14 +238,13 @@ fn simulated(report: &mut Report) -> anyhow::Result<()> {
 
 fn speed(report: &mut Report) -> anyhow::Result<()> {
     const BYTES: usize = 1 << 20;
-    let latency = Case { pattern: Pattern::PingPong, bytes: 8, outstanding: 1, count: 2000, batches: 9 };
-    let cases = [latency, stream(Pattern::Stream, 8, 300), stream(Pattern::Stream, BYTES, 10)];
+    let cases = [ping_pong(8, 2000), stream(Pattern::Stream, 8, 300), stream(Pattern::Stream, BYTES, 10)];
     let texts = cases.map(|case| case.to_string());
     let printed = parse(&Job::ranks(2, ["p2p-rank"])?.args(&texts).output(PART_TIMEOUT)?, &texts)?;
     let rows = [("latency/8", Measure::Time), ("rate/8", Measure::Rate), ("bandwidth/1048576", Measure::Bandwidth)];
     let mut values = Vec::new();
     for (((name, measure), case), micros) in rows.into_iter().zip(&cases).zip(&printed.micros) {
-        let value = measure.value(*micros, case.bytes);
+        let value = measure.value(*micros, case.task.bytes);
         report.record(&format!("p2p/{name}"), "shm", 2, value, measure.unit(), measure.better())?;
         values.push(format!("{} {}", format_number(value), measure.unit()));
     }

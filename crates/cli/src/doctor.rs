@@ -23,16 +23,14 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         let mut findings = Findings::default();
         machine_facts(&mut findings);
         shared_memory(&mut findings);
         limits(&mut findings);
         mpis(&mut findings);
         choice(&mut findings);
-        if let Some(records) = &mut records {
-            records.write(&findings.facts)?;
-        }
+        records.write(&findings.facts)?;
         Ok(ExitCode::SUCCESS)
     }
 }

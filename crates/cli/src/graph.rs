@@ -298,15 +298,12 @@ impl GraphCommand {
     }
 
     /// Opens the files: the local part, which may fail on one rank only.
-    fn open_files(&self, world: &Comm) -> anyhow::Result<(Option<Records>, Source)> {
+    fn open_files(&self, world: &Comm) -> anyhow::Result<(Records, Source)> {
         if let Some(ranks) = self.ranks {
             ensure!(ranks as usize == world.size(), "-n {ranks}, but this job has {} ranks", world.size());
         }
         self.check()?;
-        let records = match &self.json {
-            Some(path) if world.rank() == 0 => Some(Records::create(path)?),
-            _ => None,
-        };
+        let records = Records::create(self.json.as_deref().filter(|_| world.rank() == 0))?;
         Ok((records, self.input.open()?))
     }
 
@@ -330,9 +327,7 @@ impl GraphCommand {
         } else {
             answer.print(memory)
         }
-        if let Some(records) = &mut records {
-            records.write(&answer.record(memory, self.record(world, &answer)))?;
-        }
+        records.write(&answer.record(memory, self.record(world, &answer)))?;
         Ok(())
     }
 

@@ -116,7 +116,7 @@ impl Sim {
         }
         let trace = self.trace.as_deref().map(AtomicTextFile::create).transpose()?;
         let goal = self.goal.as_deref().map(AtomicTextFile::create).transpose()?;
-        let mut records = self.json.as_deref().map(Records::create).transpose()?;
+        let mut records = Records::create(self.json.as_deref())?;
         output::print_header(operation, &network, &parameters);
         for &bytes in &sizes {
             let mut rows = Vec::new();
@@ -132,9 +132,7 @@ impl Sim {
             rows.sort_by(|a, b| a.micros.total_cmp(&b.micros));
             for row in &rows {
                 output::print_row(row, &network);
-                if let Some(records) = &mut records {
-                    records.write(&output::record(row, &network, &parameters))?;
-                }
+                records.write(&output::record(row, &network, &parameters))?;
             }
         }
         if let ([id], [bytes]) = (&ids[..], &sizes[..]) {

@@ -41,5 +41,5 @@ pub use plogp::PLogP;
 
 /// The book's page, whose code blocks are compiled and run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/models.md")]
+#[doc = include_str!("../docs/models.md")]
 struct Book;

@@ -33,7 +33,7 @@ const ALL: [(char, u32); 6] = [('A', 27), ('B', 23), ('C', 24), ('D', 39), ('E',
 /// Minimum number of asserted rows.
 const MIN_ASSERTED: usize = 110;
 
-const DOCUMENT: &str = include_str!("../../../docs/models.md");
+const DOCUMENT: &str = include_str!("../docs/models.md");
 
 /// Collects all row ids in a text, and ranges written with `to`.
 fn ids(text: &str, into: &mut Rows) {

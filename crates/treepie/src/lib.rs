@@ -62,28 +62,28 @@ pub mod prelude {
 /// The code blocks of the README and the book are compiled and run as tests.
 #[cfg(doctest)]
 mod book {
-    #[doc = include_str!("../../../README.md")]
+    #[doc = include_str!("../README.md")]
     struct Readme;
-    #[doc = include_str!("../../../docs/getting-started.md")]
+    #[doc = include_str!("../docs/getting-started.md")]
     struct GettingStarted;
-    #[doc = include_str!("../../../docs/your-project.md")]
+    #[doc = include_str!("../docs/your-project.md")]
     struct YourProject;
-    #[doc = include_str!("../../../docs/tasks.md")]
+    #[doc = include_str!("../docs/tasks.md")]
     struct Tasks;
-    #[doc = include_str!("../../../docs/messages.md")]
+    #[doc = include_str!("../docs/messages.md")]
     struct Messages;
-    #[doc = include_str!("../../../docs/windows.md")]
+    #[doc = include_str!("../docs/windows.md")]
     struct Windows;
-    #[doc = include_str!("../../../docs/collectives.md")]
+    #[doc = include_str!("../docs/collectives.md")]
     struct Collectives;
-    #[doc = include_str!("../../../docs/communicators.md")]
+    #[doc = include_str!("../docs/communicators.md")]
     struct Communicators;
-    #[doc = include_str!("../../../docs/sparse.md")]
+    #[doc = include_str!("../docs/sparse.md")]
     struct Sparse;
-    #[doc = include_str!("../../../docs/active-messages.md")]
+    #[doc = include_str!("../docs/active-messages.md")]
     struct ActiveMessages;
-    #[doc = include_str!("../../../docs/graphs.md")]
+    #[doc = include_str!("../docs/graphs.md")]
     struct Graphs;
-    #[doc = include_str!("../../../docs/simulator.md")]
+    #[doc = include_str!("../docs/simulator.md")]
     struct Simulator;
 }

@@ -1,9 +1,9 @@
 //! Costs of a hop and of a cache lookup: differences of programs with and without.
 
-use super::super::statistics::{interquartile_range, median, median_interval};
-use super::super::table::{NAME_WIDTH, format_number};
 use super::figures::{Cost, CostUnit, Scale};
 use super::runs::Runs;
+use crate::harness::statistics::{median, median_interval};
+use crate::harness::table::{NAME_WIDTH, format_number};
 use crate::machine::cores;
 use crate::record::{Better, Record};
 
@@ -33,15 +33,11 @@ pub(super) fn print(scale: Scale, costs: &[Cost], runs: &Runs<'_>, records: &[Re
             format_number(value)
         );
         let like = records.iter().find(|record| record.case == base);
-        made.extend(like.map(|like| Record {
-            case: cost.name.to_owned(),
-            value,
-            unit: "ns".to_owned(),
-            better: Better::Low,
-            spread: interquartile_range(&nanos),
-            against: None,
-            ..like.clone()
-        }));
+        made.extend(
+            like.map(|like| {
+                Record::measured(cost.name.to_owned(), &like.engine, like.ranks, &nanos, ("ns", Better::Low))
+            }),
+        );
     }
     Ok(made)
 }

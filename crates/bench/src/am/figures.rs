@@ -2,8 +2,9 @@
 
 use treepie::am::{Config, Reductions, Routing};
 
-use super::super::figure::{BATCHES, Figure, Measure};
-use super::case::{Case, HandlerKind, Program, Task, TaskKind, config_suffix};
+use super::rank::AmCase;
+use super::task::{HandlerKind, Program, Task, TaskKind, config_suffix};
+use crate::harness::figure::{BATCHES, Figure, Measure};
 
 /// The size of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +40,16 @@ impl Scale {
     }
 
     fn rate_figure(self, name: &str, kind: TaskKind, program: Program) -> Figure {
-        let task = Task { kind, words: self.words, count: self.updates, batches: BATCHES };
-        figure(format!("{name}/{program}"), Case { task, program }, Measure::Rate)
+        let (name, task) = (format!("{name}/{program}"), Task { kind, words: self.words });
+        Figure::new(name, &AmCase { task, count: self.updates, batches: BATCHES, program }, Measure::Rate)
     }
 
     fn time_figure(self, name: &str, kind: TaskKind, handler: HandlerKind, config: &Config) -> Figure {
         // About 3 ms where each rank has a core, about 10 ms if oversubscribed. Even, as a ping needs its pong.
         let count = if self.ranks <= 2 { 3000 } else { (2000 / self.ranks as usize / 2 * 2).max(10) };
-        let task = Task { kind, words: 1, count, batches: BATCHES };
-        let case = Case { task, program: Program::from(handler).with_config(config) };
-        figure(format!("{name}{}", config_suffix(config)), case, Measure::Time)
+        let (task, program) = (Task { kind, words: 1 }, Program::from(handler).with_config(config));
+        let case = AmCase { task, count, batches: BATCHES, program };
+        Figure::new(format!("{name}{}", config_suffix(config)), &case, Measure::Time)
     }
 
     /// The figures measured with a configuration.
@@ -114,10 +115,6 @@ impl Scale {
     }
 }
 
-fn figure(name: String, case: Case, measure: Measure) -> Figure {
-    Figure { name, case: case.to_string(), bytes: 0, measure, without_single_copy: false }
-}
-
 /// The cost of a feature: the difference of a program with it and one without.
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
@@ -138,7 +135,9 @@ pub(super) enum CostUnit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::AmPrograms;
     use super::*;
+    use crate::harness::testing::assert_round_trip;
 
     fn names(ranks: u32, config: &str) -> Vec<String> {
         let scale = Scale::new(ranks, 1 << 22, None, 0);
@@ -148,9 +147,8 @@ mod tests {
     #[test]
     fn ranks_can_parse_the_cases() {
         for ranks in [1, 2, 4, 100] {
-            for figure in Scale::new(ranks, 1 << 10, Some(5), 0).figures(&Config::default()) {
-                assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
-            }
+            let figures = Scale::new(ranks, 1 << 10, Some(5), 0).figures(&Config::default());
+            assert_round_trip::<AmPrograms>(figures.into_iter().map(|figure| figure.case));
         }
     }
 

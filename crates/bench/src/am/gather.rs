@@ -7,9 +7,9 @@ use anyhow::ensure;
 use treepie::am::{ActiveMessages, Call};
 use treepie::{Comm, HugeArray, Sum};
 
-use super::case::{Case, Program, Task};
-use super::rank::{MessageCounters, Programs, timed};
+use super::rank::{AmCase, MessageCounters, Programs, timed};
 use super::stream::{Stream, Tables};
+use super::task::Program;
 
 /// A rank's part of the table, and a slot for each reply.
 struct GatherState {
@@ -17,9 +17,9 @@ struct GatherState {
     replies: HugeArray<u64>,
 }
 
-pub(super) struct IndexGather<'a> {
-    world: &'a Comm,
-    task: Task,
+pub(super) struct IndexGather {
+    world: Comm,
+    count: usize,
     tables: Tables,
     words: GatherState,
     programs: Vec<RunningProgram>,
@@ -30,12 +30,11 @@ struct RunningProgram {
     get: Call<u32, u64>,
 }
 
-impl<'a> IndexGather<'a> {
-    pub(super) fn new(world: &'a Comm, group: &[Case]) -> anyhow::Result<Self> {
-        let task = group[0].task;
+impl IndexGather {
+    pub(super) fn new(world: &Comm, group: &[AmCase]) -> anyhow::Result<Self> {
+        let AmCase { task, count, .. } = group[0];
         let tables = Tables { ranks: world.size(), words: task.words };
-        let (mut table, mut replies) =
-            (HugeArray::zeroed_base_pages(task.words), HugeArray::zeroed_base_pages(task.count));
+        let (mut table, mut replies) = (HugeArray::zeroed_base_pages(task.words), HugeArray::zeroed_base_pages(count));
         // First touch, so that the pages exist.
         replies.fill(0);
         for (at, word) in table.iter_mut().enumerate() {
@@ -43,11 +42,11 @@ impl<'a> IndexGather<'a> {
         }
         let words = GatherState { table, replies };
         let programs = group.iter().map(|case| start(world, &case.program)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { world, task, tables, words, programs })
+        Ok(Self { world: world.clone(), count, tables, words, programs })
     }
 
     fn stream(&self, turn: usize) -> Take<Stream> {
-        Stream::new(self.tables, self.world.rank(), turn).take(self.task.count)
+        Stream::new(self.tables, self.world.rank(), turn).take(self.count)
     }
 }
 
@@ -64,13 +63,13 @@ fn start(world: &Comm, program: &Program) -> anyhow::Result<RunningProgram> {
     Ok(RunningProgram { am: build.start()?, get })
 }
 
-impl Programs for IndexGather<'_> {
+impl Programs for IndexGather {
     fn run_batch(&mut self, program: usize, turn: usize) -> anyhow::Result<Duration> {
         let requests = (0u32..).zip(self.stream(turn));
         let RunningProgram { am, get } = &mut self.programs[program];
         let get = *get;
         let words = &mut self.words;
-        let (_, time) = timed(self.world, || {
+        let (_, time) = timed(&self.world, || {
             am.epoch_for(words, requests, |cx, _, (slot, (to, m))| cx.call(get, to, slot, m.index))
         })?;
         Ok(time)

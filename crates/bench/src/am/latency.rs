@@ -6,22 +6,22 @@ use anyhow::ensure;
 use treepie::Comm;
 use treepie::am::{ActiveMessages, Port};
 
-use super::case::{Case, HandlerKind};
-use super::rank::{MessageCounters, Programs, timed};
+use super::rank::{AmCase, MessageCounters, Programs, timed};
+use super::task::HandlerKind;
 
 /// Ping-pong between ranks 0 and 1: their handlers return one message until the count is reached.
-pub(super) struct PingPong<'a> {
-    world: &'a Comm,
+pub(super) struct PingPong {
+    world: Comm,
     count: usize,
     programs: Vec<(ActiveMessages<u64>, Port<u64>)>,
     /// Messages received here; the state of the handlers.
     received: u64,
 }
 
-impl<'a> PingPong<'a> {
-    pub(super) fn new(world: &'a Comm, group: &[Case]) -> anyhow::Result<Self> {
+impl PingPong {
+    pub(super) fn new(world: &Comm, group: &[AmCase]) -> anyhow::Result<Self> {
         ensure!(world.size() > 1, "ping needs at least two ranks");
-        let start = |case: &Case| {
+        let start = |case: &AmCase| {
             let mut build = ActiveMessages::<u64>::builder(world);
             let ping = build.port("ping");
             build.on(ping, move |received: &mut u64, cx, left: u64| {
@@ -34,17 +34,17 @@ impl<'a> PingPong<'a> {
             Ok((build.start()?, ping))
         };
         let programs = group.iter().map(start).collect::<anyhow::Result<_>>()?;
-        Ok(Self { world, count: group[0].task.count, programs, received: 0 })
+        Ok(Self { world: world.clone(), count: group[0].count, programs, received: 0 })
     }
 }
 
-impl Programs for PingPong<'_> {
+impl Programs for PingPong {
     fn run_batch(&mut self, program: usize, _: usize) -> anyhow::Result<Duration> {
         let (am, ping) = &mut self.programs[program];
         let ping = *ping;
         let first = (self.world.rank() == 0).then_some(self.count as u64 - 1);
         let received = &mut self.received;
-        let (_, time) = timed(self.world, || am.epoch_for(received, first, |cx, _, left| cx.send(ping, 1, left)))?;
+        let (_, time) = timed(&self.world, || am.epoch_for(received, first, |cx, _, left| cx.send(ping, 1, left)))?;
         Ok(time)
     }
 
@@ -62,8 +62,8 @@ impl Programs for PingPong<'_> {
 }
 
 /// Epochs back to back.
-pub(super) struct Epochs<'a> {
-    world: &'a Comm,
+pub(super) struct Epochs {
+    world: Comm,
     count: usize,
     /// Each with what a rank adds to the epoch's sum: 0 for an empty epoch.
     programs: Vec<(ActiveMessages<()>, u64)>,
@@ -71,9 +71,9 @@ pub(super) struct Epochs<'a> {
     sum: u64,
 }
 
-impl<'a> Epochs<'a> {
-    pub(super) fn new(world: &'a Comm, group: &[Case]) -> anyhow::Result<Self> {
-        let start = |case: &Case| {
+impl Epochs {
+    pub(super) fn new(world: &Comm, group: &[AmCase]) -> anyhow::Result<Self> {
+        let start = |case: &AmCase| {
             let mut build = ActiveMessages::<()>::builder(world);
             let nothing = build.port("nothing");
             build.on(nothing, |(), _, _: u64| ());
@@ -81,14 +81,14 @@ impl<'a> Epochs<'a> {
             Ok((build.start()?, u64::from(case.program.handler != HandlerKind::Empty)))
         };
         let programs = group.iter().map(start).collect::<anyhow::Result<_>>()?;
-        Ok(Self { world, count: group[0].task.count, programs, sum: 0 })
+        Ok(Self { world: world.clone(), count: group[0].count, programs, sum: 0 })
     }
 }
 
-impl Programs for Epochs<'_> {
+impl Programs for Epochs {
     fn run_batch(&mut self, program: usize, _: usize) -> anyhow::Result<Duration> {
         let (am, adds) = &mut self.programs[program];
-        let (sum, time) = timed(self.world, || {
+        let (sum, time) = timed(&self.world, || {
             (0..self.count).try_fold(0, |sum, _| {
                 Ok(sum
                     + am.epoch(&mut (), |epoch| {

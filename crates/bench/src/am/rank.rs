@@ -1,42 +1,32 @@
-//! Measures cases among the ranks of a world. `am_peer.c` does the same with MPI in bulk; keep both in step.
+//! Active messages among the ranks of a world. `peer.c` does the same with MPI in bulk; keep both in step.
 //!
 //! A batch is an epoch of updates or requests, after a barrier. The time of the slowest rank counts. After a batch, the
-//! data received is checked against the data sent. Programs for the same task alternate, batch by batch, so that noise
-//! of the machine affects all of them.
+//! data received is checked against the data sent.
 
-use std::io::Write;
 use std::ops::Add;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use treepie::am::{ActiveMessages, TypeStatistics};
 use treepie::{Comm, Sum};
 
-use super::super::{batches, output};
-use super::case::{Case, TaskKind};
 use super::gather::IndexGather;
 use super::latency::{Epochs, PingPong};
 use super::stream::Keys;
+use super::task::{Program, Task, TaskKind};
 use super::updates::RandomUpdates;
+use crate::harness::case::Case;
+use crate::harness::output;
+use crate::harness::rank::Benchmark;
 
-/// One rank of the active-message benchmark.
-#[derive(clap::Args)]
-pub struct AmRank {
-    /// Launch a world of this number of threads instead of joining one.
-    #[arg(long, value_name = "P")]
-    threads: Option<usize>,
-    cases: Vec<Case>,
-}
+pub(super) type AmCase = Case<Task, Program>;
 
-impl AmRank {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        batches::on_ranks(self.threads, |world| {
-            let measured = measure(&world, &self.cases)?;
-            if world.rank() == 0 { print(&world, &self.cases, &measured) } else { Ok(()) }
-        })?;
-        Ok(ExitCode::SUCCESS)
-    }
+/// A rank and the programs of the current group.
+pub(crate) struct AmPrograms {
+    world: Comm,
+    programs: Option<Box<dyn Programs>>,
+    /// Checksums of the data sent in the first batch of each program.
+    sent: Vec<u64>,
 }
 
 /// Programs for the same task.
@@ -49,6 +39,65 @@ pub(super) trait Programs {
 
     /// The counters of one program on this rank so far.
     fn counters(&self, program: usize) -> MessageCounters;
+}
+
+impl Benchmark for AmPrograms {
+    type Task = Task;
+    type Program = Program;
+    const TIMES_SLOWEST_RANK: bool = true;
+
+    fn new(world: &Comm, _: &[AmCase]) -> anyhow::Result<Self> {
+        Ok(Self { world: world.clone(), programs: None, sent: Vec::new() })
+    }
+
+    fn prepare(&mut self, group: &[AmCase]) -> anyhow::Result<()> {
+        // First, as the tables of both may not fit into memory.
+        self.programs = None;
+        self.programs = Some(match group[0].task.kind {
+            TaskKind::Update => Box::new(RandomUpdates::new(&self.world, group)?),
+            TaskKind::Gather => Box::new(IndexGather::new(&self.world, group)?),
+            TaskKind::Ping => Box::new(PingPong::new(&self.world, group)?),
+            TaskKind::Epoch => Box::new(Epochs::new(&self.world, group)?),
+        });
+        self.sent = vec![0; group.len()];
+        Ok(())
+    }
+
+    fn batch(&mut self, _: &AmCase, index: usize, turn: usize) -> anyhow::Result<Duration> {
+        let programs = self.programs.as_mut().context("they are prepared first")?;
+        let time = programs.run_batch(index, turn)?;
+        let checksum = programs.check(index, turn)?;
+        if turn == 0 {
+            self.sent[index] = checksum;
+        }
+        Ok(time)
+    }
+
+    fn operations(case: &AmCase, ranks: usize) -> usize {
+        match case.task.kind {
+            TaskKind::Update | TaskKind::Gather => case.count * ranks,
+            TaskKind::Ping | TaskKind::Epoch => case.count,
+        }
+    }
+
+    /// For each case, its message counters; for the task, the checksum of its first batch.
+    fn describe(&self, group: &[AmCase]) -> anyhow::Result<Vec<String>> {
+        let programs = self.programs.as_ref().context("they are prepared first")?;
+        let mut lines = Vec::new();
+        for (index, case) in group.iter().enumerate() {
+            let MessageCounters { sent, forwarded, lookups, hits } = programs.counters(index);
+            let sums = self.world.allreduce(&[sent, forwarded, lookups, hits], Sum)?;
+            lines.push(format!("about {case} {} {} {} {}", sums[0], sums[1], sums[2], sums[3]));
+        }
+        // Programs with skewed keys send other data.
+        let all = group.iter().zip(&self.sent);
+        let mut uniform = all.filter(|(case, _)| case.program.keys == Keys::Uniform);
+        if let Some((case, sent)) = uniform.next() {
+            ensure!(uniform.all(|(_, other)| other == sent), "not all programs sent the same");
+            lines.push(format!("sent {} {sent}", case.of_peer()));
+        }
+        Ok(lines)
+    }
 }
 
 /// Message counters, of one rank or summed over all.
@@ -70,6 +119,15 @@ impl MessageCounters {
             let TypeStatistics { sent, forwarded, cache_lookups: lookups, combined: hits, .. } = *of_type;
             sum + Self { sent, forwarded, lookups, hits }
         })
+    }
+
+    /// Those of a case in the output of a job, summed over ranks.
+    pub(super) fn parse(output: &str, case: &str) -> anyhow::Result<Self> {
+        let numbers = output::find(output, "about", case)?.map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+        let [sent, forwarded, lookups, hits] = numbers[..] else {
+            anyhow::bail!("expected four numbers for {case}: {numbers:?}")
+        };
+        Ok(Self { sent, forwarded, lookups, hits })
     }
 }
 
@@ -94,95 +152,18 @@ pub(super) fn timed<T>(world: &Comm, what: impl FnOnce() -> treepie::Result<T>) 
     Ok((result, start.elapsed()))
 }
 
-/// The measurement of a case, on rank 0.
-struct Measurement {
-    /// Microseconds per operation, one for each batch.
-    times: Vec<f64>,
-    /// Checksum of the data sent in the first batch.
-    sent: u64,
-    /// Summed over all ranks.
-    counters: MessageCounters,
-}
-
-/// Measures each case; adjacent cases of the same task alternate.
-fn measure(world: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Measurement>> {
-    let mut measured = Vec::new();
-    for group in cases.chunk_by(|a, b| a.task == b.task) {
-        measured.extend(measure_group(world, group).with_context(|| group[0].task.to_string())?);
-    }
-    Ok(measured)
-}
-
-fn measure_group(world: &Comm, group: &[Case]) -> anyhow::Result<Vec<Measurement>> {
-    let task = &group[0].task;
-    let mut programs: Box<dyn Programs> = match task.kind {
-        TaskKind::Update => Box::new(RandomUpdates::new(world, group)?),
-        TaskKind::Gather => Box::new(IndexGather::new(world, group)?),
-        TaskKind::Ping => Box::new(PingPong::new(world, group)?),
-        TaskKind::Epoch => Box::new(Epochs::new(world, group)?),
-    };
-    let operations = match task.kind {
-        TaskKind::Update | TaskKind::Gather => task.count * world.size(),
-        TaskKind::Ping | TaskKind::Epoch => task.count,
-    };
-    let mut turn = 0;
-    let mut sent = vec![0; group.len()];
-    let turns = batches::repeat_several(world, task.batches, group.len() as u32, || {
-        let mut times = vec![0.0; group.len()];
-        for program in batches::balanced_order(turn, group.len()) {
-            let time = programs.run_batch(program, turn).with_context(|| group[program].to_string())?;
-            times[program] = batches::max_time(world, time.as_secs_f64() * 1e6)? / operations as f64;
-            let checksum = programs.check(program, turn).with_context(|| group[program].to_string())?;
-            if turn == 0 {
-                sent[program] = checksum;
-            }
-        }
-        turn += 1;
-        Ok(times)
-    })?;
-    let measurement = |program: usize| {
-        let MessageCounters { sent: messages, forwarded, lookups, hits } = programs.counters(program);
-        let sums = world.allreduce(&[messages, forwarded, lookups, hits], Sum)?;
-        let counters = MessageCounters { sent: sums[0], forwarded: sums[1], lookups: sums[2], hits: sums[3] };
-        Ok(Measurement { times: turns.iter().map(|times| times[program]).collect(), sent: sent[program], counters })
-    };
-    (0..group.len()).map(measurement).collect()
-}
-
-/// Prints the common lines; then, for each case, its message counters, and for each task the checksum of its first
-/// batch.
-fn print(world: &Comm, cases: &[Case], measured: &[Measurement]) -> anyhow::Result<()> {
-    let times: Vec<Vec<f64>> = measured.iter().map(|measured| measured.times.clone()).collect();
-    output::print(world.engine(), cases, &times)?;
-    let mut out = std::io::stdout().lock();
-    for (case, Measurement { counters, .. }) in cases.iter().zip(measured) {
-        let MessageCounters { sent, forwarded, lookups, hits } = counters;
-        writeln!(out, "about {case} {sent} {forwarded} {lookups} {hits}")?;
-    }
-    let all: Vec<(&Case, &Measurement)> = cases.iter().zip(measured).collect();
-    for group in all.chunk_by(|(a, _), (b, _)| a.task == b.task) {
-        // Programs with skewed keys send other data.
-        let mut uniform = group.iter().filter(|(case, _)| case.program.keys == Keys::Uniform);
-        let Some((case, Measurement { sent, .. })) = uniform.next() else { continue };
-        ensure!(uniform.all(|(_, other)| other.sent == *sent), "not all programs of {} sent the same", case.task);
-        writeln!(out, "sent {} {sent}", case.task)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::launch::on_threads;
+    use crate::harness::testing::measured;
 
-    fn measured(ranks: usize, texts: &[&str]) -> Vec<Measurement> {
-        let cases: Vec<Case> = texts.iter().map(|text| text.parse().unwrap()).collect();
-        let mut all = treepie::launch(ranks, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
-        let first = all.swap_remove(0);
-        for (case, Measurement { times, .. }) in cases.iter().zip(&first) {
-            assert_eq!(times.len(), case.task.batches, "{case}");
-            assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
-        }
-        first
+    /// Measures them and returns the output and the counters.
+    fn counted(ranks: u32, texts: &[&str]) -> (String, Vec<MessageCounters>) {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let printed = measured::<AmPrograms>(ranks, &texts);
+        let counters = texts.iter().map(|text| MessageCounters::parse(&printed, text).unwrap()).collect();
+        (printed, counters)
     }
 
     #[test]
@@ -191,24 +172,36 @@ mod tests {
         let forms = forms.map(|form| format!("update:64:1000:2@{form}"));
         let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
         for ranks in [1, 2, 4] {
-            let first = measured(ranks, &forms);
-            let sent: Vec<u64> = first.iter().map(|measured| measured.sent).collect();
-            assert!(sent[0] > 0 && sent.iter().all(|other| *other == sent[0]), "{sent:?}");
-            assert!(first.iter().all(|measured| measured.counters.sent == 3 * 1000 * ranks as u64));
+            let (printed, counters) = counted(ranks, &forms);
+            // All have sent the same, or there would be an error.
+            let sent: Vec<&str> = output::find(&printed, "sent", "update:64:1000:2").unwrap().collect();
+            assert!(sent.len() == 1 && sent[0].parse::<u64>().unwrap() > 0, "{sent:?}");
+            assert!(counters.iter().all(|counters| counters.sent == 3 * 1000 * u64::from(ranks)));
         }
     }
 
     #[test]
     fn a_plain_loop_does_the_same_updates() {
-        let alone = measured(1, &["update:64:1000:2@one", "update:64:1000:2@local"]);
-        assert_eq!(alone[0].sent, alone[1].sent);
+        counted(1, &["update:64:1000:2@one", "update:64:1000:2@local"]);
+    }
+
+    #[test]
+    fn programs_that_send_different_data_are_found() {
+        let error = on_threads(1, |world| {
+            let cases = ["one", "touch"].map(|program| format!("update:64:1000:2@{program}").parse().unwrap());
+            let mut programs = AmPrograms::new(world, &cases)?;
+            programs.prepare(&cases)?;
+            programs.sent = vec![1, 2];
+            Ok(programs.describe(&cases).unwrap_err().to_string())
+        });
+        assert!(error.unwrap()[0].contains("not all programs"));
     }
 
     #[test]
     fn gathers_pings_and_epochs_are_measured() {
         for ranks in [1, 2, 4] {
             let texts = ["gather:64:1000:2@touch", "epoch:1:10:2@one", "ping:1:10:2@one"];
-            measured(ranks, if ranks == 1 { &texts[..2] } else { &texts });
+            counted(ranks, if ranks == 1 { &texts[..2] } else { &texts });
         }
     }
 
@@ -222,7 +215,7 @@ mod tests {
             "update:64:1000:2@combine/reductions=64",
             "update:64:1000:2@combine/skewed/reductions=64",
         ];
-        let counted: Vec<MessageCounters> = measured(4, &texts).iter().map(|measured| measured.counters).collect();
+        let (_, counted) = counted(4, &texts);
         assert_eq!(counted[0].forwarded, 0);
         // One of four destinations is two hops away.
         for routed in &counted[1..3] {

@@ -1,13 +1,11 @@
 //! Comparison of Treepie's cases with each other, measured in the same jobs, alternating batch by batch.
 
-use std::fmt;
-
 use anyhow::Context;
 
-use super::super::figure::Figure;
-use super::super::output::parse;
-use super::super::statistics::{median, median_interval};
 use super::rank::MessageCounters;
+use crate::harness::figure::Figure;
+use crate::harness::output::parse;
+use crate::harness::statistics::PairedRatio;
 
 /// The output of all jobs.
 pub(super) struct Runs<'a> {
@@ -32,54 +30,17 @@ impl<'a> Runs<'a> {
     }
 
     /// The speedup over another figure, from pairs of runs.
-    pub(super) fn ratio(&self, name: &str, over: &str) -> anyhow::Result<Ratio> {
-        let (times, over) = (self.micros(name)?, self.micros(over)?);
-        let ratios: Vec<f64> = times.iter().zip(&over).map(|(time, over)| over / time).collect();
-        Ok(Ratio { median: median(&ratios), interval: median_interval(&ratios) })
+    pub(super) fn speedup(&self, name: &str, over: &str) -> anyhow::Result<PairedRatio> {
+        Ok(PairedRatio::new(&self.micros(over)?, &self.micros(name)?))
     }
 
     /// The counters of a figure, summed over all runs.
     pub(super) fn counters(&self, name: &str) -> anyhow::Result<MessageCounters> {
         let figure = self.figures.iter().find(|figure| figure.name == name);
         let case = &figure.with_context(|| format!("{name} was not measured"))?.case;
-        let mut all = MessageCounters::default();
-        for output in self.outputs {
-            let words = output.lines().map(str::split_whitespace);
-            let mut found =
-                words.filter_map(|mut words| (words.next()? == "about" && words.next()? == case).then_some(words));
-            let numbers = found.next().with_context(|| format!("no output for {case}"))?;
-            let numbers: Vec<u64> = numbers.map(str::parse).collect::<Result<_, _>>()?;
-            let [sent, forwarded, lookups, hits] = numbers[..] else {
-                anyhow::bail!("expected four numbers for {case}: {numbers:?}")
-            };
-            all = all + MessageCounters { sent, forwarded, lookups, hits };
-        }
-        Ok(all)
-    }
-}
-
-/// The median of paired ratios, with its 95% confidence interval if there are enough pairs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ratio {
-    pub(super) median: f64,
-    pub(super) interval: Option<(f64, f64)>,
-}
-
-impl Ratio {
-    fn interval_text(&self) -> String {
-        self.interval.map_or("too few pairs".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"))
-    }
-
-    /// As running text.
-    pub(super) fn in_words(&self) -> String {
-        format!("{:.2}, 95% interval {}", self.median, self.interval_text())
-    }
-}
-
-/// As table columns.
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>6.2}  {:<13}", self.median, self.interval_text())
+        self.outputs
+            .iter()
+            .try_fold(MessageCounters::default(), |sum, output| Ok(sum + MessageCounters::parse(output, case)?))
     }
 }
 
@@ -107,14 +68,14 @@ pub(super) mod tests {
         // Noise affects both of a pair.
         let outputs: Vec<String> = (1..8).map(|run| output(&figures, |index| (run * (index + 1)) as f64)).collect();
         let runs = Runs::parse(&figures, &outputs).unwrap();
-        let ratio = runs.ratio("am/update/one", "am/update/touch").unwrap();
-        assert_eq!(ratio, Ratio { median: 2.0, interval: Some((2.0, 2.0)) });
+        let ratio = runs.speedup("am/update/one", "am/update/touch").unwrap();
+        assert_eq!(ratio, PairedRatio { median: 2.0, interval: Some((2.0, 2.0)) });
         assert_eq!(ratio.to_string(), "  2.00  2.00 to 2.00 ");
         assert_eq!(ratio.in_words(), "2.00, 95% interval 2.00 to 2.00");
-        assert!(runs.ratio("am/update/one", "am/update/never").is_err());
+        assert!(runs.speedup("am/update/one", "am/update/never").is_err());
         let counters = MessageCounters { sent: 7000, forwarded: 1750, lookups: 3500, hits: 35 };
         assert_eq!(runs.counters("am/update/touch").unwrap(), counters);
         let few = Runs::parse(&figures, &outputs[..3]).unwrap();
-        assert_eq!(few.ratio("am/update/one", "am/update/touch").unwrap().interval, None);
+        assert_eq!(few.speedup("am/update/one", "am/update/touch").unwrap().interval, None);
     }
 }

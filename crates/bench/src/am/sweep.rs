@@ -3,13 +3,13 @@
 use clap::ValueEnum;
 use treepie::am::{Coalescing, Config, Reductions};
 
-use super::super::figure::Figure;
-use super::super::table::format_number;
-use super::case::{HandlerKind, Program, config_suffix};
 use super::figures::Scale;
 use super::rank::MessageCounters;
 use super::runs::Runs;
 use super::stream::Keys;
+use super::task::{HandlerKind, Program, config_suffix};
+use crate::harness::figure::Figure;
+use crate::harness::table::format_number;
 use crate::record::Record;
 
 /// The swept setting.
@@ -90,16 +90,16 @@ impl Row {
             let combined = format!("{:>9.1} %", 100.0 * combined as f64 / sent.max(1) as f64);
             let combined = if self.combines { &combined } else { "" };
             let (value, spread) = (format_number(record.value), format_number(record.spread));
-            let ratio = runs.ratio(&record.case, &best.case)?;
+            let ratio = runs.speedup(&record.case, &best.case)?;
             say!("{:<width$} {:>5} {value:>9} {spread:>8} {ratio} {combined}", record.case, record.unit);
         }
         say!(
             "adaptive over the best fixed setting, {}: {}",
             best.case,
-            runs.ratio(&adaptive.case, &best.case)?.in_words()
+            runs.speedup(&adaptive.case, &best.case)?.in_words()
         );
         if let Some(off) = fixed.iter().find(|record| record.case.contains("/off")) {
-            say!("adaptive over none, {}: {}", off.case, runs.ratio(&adaptive.case, &off.case)?.in_words());
+            say!("adaptive over none, {}: {}", off.case, runs.speedup(&adaptive.case, &off.case)?.in_words());
         }
         say!("");
         Ok(())
@@ -112,8 +112,9 @@ fn find<'a>(records: &'a [Record], name: &str) -> Option<&'a Record> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::Case;
+    use super::super::rank::{AmCase, AmPrograms};
     use super::*;
+    use crate::harness::testing::assert_round_trip;
 
     fn rows(sweep: Sweep, config: &str, work: u32) -> Vec<Row> {
         sweep.rows(Scale::new(2, 1 << 22, None, work), &config.parse().unwrap(), work)
@@ -140,14 +141,10 @@ mod tests {
     #[test]
     fn cases_agree_with_names() {
         let reductions = rows(Sweep::Reductions, "routing=rook", 200);
-        let case: Case = reductions[1].figures[3].case.parse().unwrap();
+        let case: AmCase = reductions[1].figures[3].case.parse().unwrap();
         assert_eq!(case.program.keys, Keys::Skewed);
         assert_eq!((case.program.work, case.program.handler), (200, HandlerKind::Combine));
         assert_eq!(case.program.config, "routing=rook,reductions=1024".parse().unwrap());
-        for row in &reductions {
-            for figure in &row.figures {
-                assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()).as_ref(), Ok(&figure.case));
-            }
-        }
+        assert_round_trip::<AmPrograms>(reductions.into_iter().flat_map(|row| row.figures).map(|figure| figure.case));
     }
 }

@@ -6,9 +6,9 @@ use anyhow::ensure;
 use treepie::am::{ActiveMessages, Builder, Port};
 use treepie::{Comm, HugeArray, Rank, Sum};
 
-use super::case::{Case, HandlerKind, Program, Task};
-use super::rank::{MessageCounters, Programs, timed};
+use super::rank::{AmCase, MessageCounters, Programs, timed};
 use super::stream::{Keys, Stream, Tables, Update};
+use super::task::{HandlerKind, Program};
 use super::work::Work;
 
 /// A rank's part of the table, the state of the handlers.
@@ -36,9 +36,9 @@ impl Histogram {
     }
 }
 
-pub(super) struct RandomUpdates<'a> {
-    world: &'a Comm,
-    task: Task,
+pub(super) struct RandomUpdates {
+    world: Comm,
+    count: usize,
     tables: Tables,
     /// One on base pages and one on huge pages, if a program needs it. Programs share them, so that all have the same
     /// memory.
@@ -54,22 +54,22 @@ struct RunningProgram {
     am: Option<(ActiveMessages<Histogram>, Port<Update>)>,
 }
 
-impl<'a> RandomUpdates<'a> {
-    pub(super) fn new(world: &'a Comm, group: &[Case]) -> anyhow::Result<Self> {
-        let task = group[0].task;
+impl RandomUpdates {
+    pub(super) fn new(world: &Comm, group: &[AmCase]) -> anyhow::Result<Self> {
+        let AmCase { task, count, .. } = group[0];
         let has = |huge| group.iter().any(|case| case.program.huge_pages == huge);
         let histograms = [
             has(false).then(|| Histogram::new(HugeArray::zeroed_base_pages(task.words))),
             has(true).then(|| Histogram::new(HugeArray::zeroed(task.words))),
         ];
-        let start = |case: &Case| {
+        let start = |case: &AmCase| {
             let program = case.program.clone();
             let am = (program.handler != HandlerKind::Local).then(|| start(world, &program)).transpose()?;
             Ok(RunningProgram { program, am })
         };
         let programs = group.iter().map(start).collect::<anyhow::Result<_>>()?;
         let tables = Tables { ranks: world.size(), words: task.words };
-        Ok(Self { world, task, tables, histograms, checksums: [0; 2], programs })
+        Ok(Self { world: world.clone(), count, tables, histograms, checksums: [0; 2], programs })
     }
 
     fn stream(&self, turn: usize) -> Stream {
@@ -144,13 +144,13 @@ fn expected_checksum(tables: Tables, stream: impl Iterator<Item = (Rank, Update)
     })
 }
 
-impl Programs for RandomUpdates<'_> {
+impl Programs for RandomUpdates {
     fn run_batch(&mut self, program: usize, turn: usize) -> anyhow::Result<Duration> {
-        let (stream, count) = (self.stream(turn), self.task.count);
+        let (stream, count) = (self.stream(turn), self.count);
         let running = &mut self.programs[program];
         let words =
             self.histograms[usize::from(running.program.huge_pages)].as_mut().expect("each program has a table");
-        let ((), time) = timed(self.world, || match running.program.keys {
+        let ((), time) = timed(&self.world, || match running.program.keys {
             Keys::Uniform => running.run_updates(words, stream.take(count)),
             Keys::Skewed => running.run_updates(words, stream.skewed().take(count)),
         })?;
@@ -160,7 +160,7 @@ impl Programs for RandomUpdates<'_> {
     fn check(&mut self, program: usize, turn: usize) -> anyhow::Result<u64> {
         let program = &self.programs[program].program;
         let (huge, is_empty) = (usize::from(program.huge_pages), program.handler == HandlerKind::Empty);
-        let (stream, count) = (self.stream(turn), self.task.count);
+        let (stream, count) = (self.stream(turn), self.count);
         let sent = match program.keys {
             Keys::Uniform => expected_checksum(self.tables, stream.take(count)),
             Keys::Skewed => expected_checksum(self.tables, stream.skewed().take(count)),
@@ -174,7 +174,7 @@ impl Programs for RandomUpdates<'_> {
         let handled = std::mem::take(&mut histogram.handled);
         let sums = self.world.allreduce(&[sent, received, handled], Sum)?;
         if is_empty {
-            let all = (self.task.count * self.tables.ranks) as u64;
+            let all = (self.count * self.tables.ranks) as u64;
             ensure!(sums[2] == all, "{} updates arrived instead of {all}", sums[2]);
         } else {
             self.checksums[huge] = self.checksums[huge].wrapping_add(sums[0]);

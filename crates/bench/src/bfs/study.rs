@@ -3,11 +3,11 @@
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch};
 use treepie::graph::generate::Balanced;
 use treepie::graph::{self, BuildOptions, Graph};
-use treepie::simulate::{Options, simulate_with};
 use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
 
+use crate::harness::launch::{on_simulated_ranks, on_threads};
 use crate::parameters;
 
 /// The barrier of simulated ranks.
@@ -50,26 +50,17 @@ pub(super) struct StudyResult {
     pub(super) levels: usize,
 }
 
-/// Bytes of a simulated rank's stack.
-const STACK_BYTES: usize = 1 << 20;
-
 impl Study<'_> {
     pub(super) fn run(&self) -> anyhow::Result<StudyResult> {
-        let body = |world: Comm| Ok(self.search(&world)?);
-        let mut results = match self.simulated {
-            None => treepie::launch(self.ranks as usize, body)?,
-            Some((machine, barrier)) => {
-                let network = Network::flat(self.ranks);
-                let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
-                settings.barrier_time = match barrier {
-                    Barrier::Hardware => machine.hardware_barrier().unwrap_or(1.0),
-                    Barrier::Messages => 0.0,
-                };
-                let options = Options { stack_size: STACK_BYTES, ..Options::default() };
-                simulate_with(&network, &settings, &options, body)?.into_results()
-            }
+        let body = |world: &Comm| Ok(self.search(world).map_err(treepie::Error::from)?);
+        let Some((machine, barrier)) = self.simulated else { return Ok(on_threads(self.ranks, body)?.swap_remove(0)) };
+        let network = Network::flat(self.ranks);
+        let mut settings = parameters::settings_with_handshake(Some(machine), &network)?;
+        settings.barrier_time = match barrier {
+            Barrier::Hardware => machine.hardware_barrier().unwrap_or(1.0),
+            Barrier::Messages => 0.0,
         };
-        Ok(results.swap_remove(0))
+        on_simulated_ranks(&network, &settings, body)
     }
 
     /// The body of each rank. Rank 0 has the result.

@@ -1,5 +1,4 @@
-//! Measures collective operations among the ranks of a world. `collectives_peer.c` makes the same calls with MPI; keep
-//! both in step.
+//! Collective operations among the ranks of a world. `peer.c` makes the same calls with MPI; keep both in step.
 //!
 //! The first operation of a batch is not timed. With `apart`, a barrier precedes each operation, and each is timed
 //! alone. With `stream`, there is a barrier only before the batch, so a rank may run ahead as far as the operation
@@ -8,61 +7,68 @@
 //! In every operation the first and last word of each input block carry the number of the operation; the result of the
 //! last operation of a batch is checked.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use treepie::{Comm, Sum};
 
-use super::super::{batches, output};
-use super::case::{Case, Operation, TimingMode, WORD_BYTES};
+use super::task::{Call, Operation, TimingMode, WORD_BYTES};
+use crate::harness::case::{Case, OnlyProgram};
+use crate::harness::rank::{Benchmark, time_operations};
 
-/// One rank of the collective benchmark.
-#[derive(clap::Args)]
-pub struct CollectivesRank {
-    /// Launch a world of this number of threads instead of joining one.
-    #[arg(long, value_name = "P")]
-    threads: Option<usize>,
-    /// Use this algorithm for its operation.
-    #[arg(long, value_name = "ID")]
-    algorithm: Option<String>,
-    cases: Vec<Case>,
+/// A rank and its buffers, which are the same for all cases.
+pub(crate) struct Calls {
+    comm: Comm,
+    input: Vec<f64>,
+    output: Vec<f64>,
+    /// That of the current case.
+    layout: BufferLayout,
+    /// Number of the operation, which the edges of blocks carry beside the rank.
+    sequence: f64,
 }
 
-impl CollectivesRank {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        batches::on_ranks(self.threads, |world| {
-            let comm = match &self.algorithm {
-                Some(id) => world.with_algorithm(id)?,
-                None => world,
-            };
-            let times = measure(&comm, &self.cases)?;
-            if comm.rank() == 0 { output::print(comm.engine(), &self.cases, &times) } else { Ok(()) }
-        })?;
-        Ok(ExitCode::SUCCESS)
+impl Benchmark for Calls {
+    type Task = Call;
+    type Program = OnlyProgram;
+    const TIMES_SLOWEST_RANK: bool = true;
+
+    fn new(world: &Comm, cases: &[Case<Call>]) -> anyhow::Result<Self> {
+        let layouts: Vec<BufferLayout> = cases.iter().map(|case| BufferLayout::new(&case.task, world)).collect();
+        // First touch, so that the pages exist.
+        let memory = |words: fn(&BufferLayout) -> usize| vec![1.0; layouts.iter().map(words).max().unwrap_or(0)];
+        let (input, output) = (memory(|layout| layout.input_len), memory(|layout| layout.output_len));
+        Ok(Self { comm: world.clone(), input, output, layout: BufferLayout::default(), sequence: 0.0 })
+    }
+
+    /// Writes the input except the edges of its blocks, and invalid values into the result.
+    fn prepare(&mut self, group: &[Case<Call>]) -> anyhow::Result<()> {
+        let task = &group[0].task;
+        self.layout = BufferLayout::new(task, &self.comm);
+        // The next broadcast sends what this one delivered, so apart from the edges all ranks have the same.
+        let rank = if task.operation == Operation::Bcast { 0 } else { self.comm.rank() };
+        for (index, word) in self.input[..self.layout.input_len].iter_mut().enumerate() {
+            *word = interior_value(rank, index);
+        }
+        self.output[..self.layout.output_len].fill(-1.0);
+        Ok(())
+    }
+
+    fn batch(&mut self, case: &Case<Call>, _: usize, _: usize) -> anyhow::Result<Duration> {
+        let operation = case.task.operation;
+        let time = match case.task.rule {
+            TimingMode::Apart => self.time_individually(operation, case.count)?,
+            TimingMode::Stream => {
+                self.comm.barrier()?;
+                time_operations(case.count, |_| self.run_operation(operation))?
+            }
+        };
+        self.check(operation)?;
+        Ok(time)
     }
 }
 
-/// Measures each case. Rank 0 returns microseconds per operation, one for each batch; the others return none.
-fn measure(comm: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
-    let layouts: Vec<BufferLayout> =
-        cases.iter().map(|case| BufferLayout::new(case, comm.rank(), comm.size())).collect();
-    // The same memory for all cases; first touch, so that the pages exist.
-    let memory = |words: fn(&BufferLayout) -> usize| vec![1.0; layouts.iter().map(words).max().unwrap_or(0)];
-    let mut rank = Rank {
-        comm,
-        input: memory(|layout| layout.input_len),
-        output: memory(|layout| layout.output_len),
-        sequence: 0.0,
-    };
-    let measured = cases.iter().zip(&layouts).map(|(case, layout)| {
-        rank.prepare(case, layout);
-        batches::repeat(comm, case.batches, || rank.batch(case, layout))
-    });
-    measured.collect()
-}
-
 /// The buffers of a case on a rank, in words.
+#[derive(Default)]
 struct BufferLayout {
     /// Length of the input, or for a broadcast of the only buffer.
     input_len: usize,
@@ -79,11 +85,15 @@ struct BufferLayout {
 }
 
 impl BufferLayout {
-    fn new(case: &Case, rank: usize, ranks: usize) -> Self {
-        let words = case.bytes / WORD_BYTES;
+    fn new(task: &Call, comm: &Comm) -> Self {
+        Self::of_rank(task, comm.rank(), comm.size())
+    }
+
+    fn of_rank(task: &Call, rank: usize, ranks: usize) -> Self {
+        let words = task.bytes / WORD_BYTES;
         let counts: Vec<usize> = (0..ranks).map(|rank| words / ranks + usize::from(rank < words % ranks)).collect();
         let origin = counts[..rank].iter().sum();
-        let (input_len, output_len, blocks, block, origin) = match case.operation {
+        let (input_len, output_len, blocks, block, origin) = match task.operation {
             Operation::Bcast => (words, 0, 1, words, 0),
             Operation::Allgather => (words, ranks * words, ranks, words, 0),
             Operation::Allreduce => (words, words, 1, words, 0),
@@ -91,7 +101,7 @@ impl BufferLayout {
             Operation::Alltoall => (ranks * words, ranks * words, ranks, words, rank * words),
             Operation::Barrier => (0, 0, 0, 0, 0),
         };
-        let inputs = match case.operation {
+        let inputs = match task.operation {
             Operation::ReduceScatter => counts.clone(),
             Operation::Alltoall => vec![words; ranks],
             _ => vec![input_len],
@@ -108,47 +118,19 @@ impl BufferLayout {
     }
 }
 
-struct Rank<'a> {
-    comm: &'a Comm,
-    input: Vec<f64>,
-    output: Vec<f64>,
-    /// Number of the operation, which the edges of blocks carry beside the rank.
-    sequence: f64,
-}
-
 /// The value of a word of a rank's input, unless it is at the edge of a block.
 fn interior_value(rank: usize, index: usize) -> f64 {
     (rank + index % 1000) as f64
 }
 
-impl Rank<'_> {
-    /// Writes the input except the edges of its blocks, and invalid values into the result.
-    fn prepare(&mut self, case: &Case, layout: &BufferLayout) {
-        // The next broadcast sends what this one delivered, so apart from the edges all ranks have the same.
-        let rank = if case.operation == Operation::Bcast { 0 } else { self.comm.rank() };
-        for (index, word) in self.input[..layout.input_len].iter_mut().enumerate() {
-            *word = interior_value(rank, index);
-        }
-        self.output[..layout.output_len].fill(-1.0);
-    }
-
-    /// Microseconds per operation, on rank 0.
-    fn batch(&mut self, case: &Case, layout: &BufferLayout) -> anyhow::Result<f64> {
-        let time = match case.rule {
-            TimingMode::Apart => self.time_individually(case, layout)?,
-            TimingMode::Stream => self.time_together(case, layout)?,
-        };
-        self.check(case, layout)?;
-        Ok(batches::max_time(self.comm, time.as_secs_f64() * 1e6)? / case.count as f64)
-    }
-
+impl Calls {
     /// A barrier before each operation; each is timed alone.
-    fn time_individually(&mut self, case: &Case, layout: &BufferLayout) -> anyhow::Result<Duration> {
+    fn time_individually(&mut self, operation: Operation, count: usize) -> anyhow::Result<Duration> {
         let mut total = Duration::ZERO;
-        for turn in 0..=case.count {
+        for turn in 0..=count {
             self.comm.barrier()?;
             let start = Instant::now();
-            self.run_operation(case.operation, layout)?;
+            self.run_operation(operation)?;
             if turn > 0 {
                 total += start.elapsed();
             }
@@ -156,47 +138,36 @@ impl Rank<'_> {
         Ok(total)
     }
 
-    /// Operations back to back, timed together.
-    fn time_together(&mut self, case: &Case, layout: &BufferLayout) -> anyhow::Result<Duration> {
-        self.comm.barrier()?;
-        let mut start = Instant::now();
-        for turn in 0..=case.count {
-            if turn == 1 {
-                start = Instant::now();
-            }
-            self.run_operation(case.operation, layout)?;
-        }
-        Ok(start.elapsed())
-    }
-
     #[inline]
-    fn run_operation(&mut self, operation: Operation, layout: &BufferLayout) -> anyhow::Result<()> {
-        let (data, into) = (&mut self.input[..layout.input_len], &mut self.output[..layout.output_len]);
-        self.sequence += 1.0;
-        let (rank, root) = (self.comm.rank(), self.sequence as usize % self.comm.size());
+    fn run_operation(&mut self, operation: Operation) -> anyhow::Result<()> {
+        let Self { comm, input, output, layout, sequence } = self;
+        let (data, into) = (&mut input[..layout.input_len], &mut output[..layout.output_len]);
+        *sequence += 1.0;
+        let (rank, root) = (comm.rank(), *sequence as usize % comm.size());
         if operation != Operation::Bcast || rank == root {
-            let edge = rank as f64 + self.sequence;
+            let edge = rank as f64 + *sequence;
             for index in &layout.edges {
                 data[*index] = edge;
             }
         }
         match operation {
-            Operation::Bcast => self.comm.bcast(data, root)?,
-            Operation::Allgather => self.comm.allgather_into(data, into)?,
-            Operation::Allreduce => self.comm.allreduce_into(data, into, Sum)?,
-            Operation::ReduceScatter => self.comm.reduce_scatter(data, &layout.counts, into, Sum)?,
-            Operation::Alltoall => self.comm.alltoall(data, into)?,
-            Operation::Barrier => self.comm.barrier()?,
+            Operation::Bcast => comm.bcast(data, root)?,
+            Operation::Allgather => comm.allgather_into(data, into)?,
+            Operation::Allreduce => comm.allreduce_into(data, into, Sum)?,
+            Operation::ReduceScatter => comm.reduce_scatter(data, &layout.counts, into, Sum)?,
+            Operation::Alltoall => comm.alltoall(data, into)?,
+            Operation::Barrier => comm.barrier()?,
         }
         Ok(())
     }
 
     /// Checks the edges and the middle of each block of the result.
-    fn check(&self, case: &Case, layout: &BufferLayout) -> anyhow::Result<()> {
+    fn check(&self, operation: Operation) -> anyhow::Result<()> {
+        let layout = &self.layout;
         if layout.block == 0 {
             return Ok(());
         }
-        let result = if case.operation == Operation::Bcast { &self.input } else { &self.output };
+        let result = if operation == Operation::Bcast { &self.input } else { &self.output };
         let last = layout.block - 1;
         for block in 0..layout.blocks {
             for index in [0, last / 2, last] {
@@ -204,7 +175,7 @@ impl Rank<'_> {
                 let word_of = |rank: usize| {
                     if is_edge { rank as f64 + self.sequence } else { interior_value(rank, layout.origin + index) }
                 };
-                let expected = match case.operation {
+                let expected = match operation {
                     Operation::Allreduce | Operation::ReduceScatter => (0..self.comm.size()).map(word_of).sum(),
                     Operation::Bcast if is_edge => word_of(self.sequence as usize % self.comm.size()),
                     Operation::Bcast => word_of(0),
@@ -213,7 +184,7 @@ impl Rank<'_> {
                 let found = result[block * layout.block + index];
                 ensure!(
                     found == expected,
-                    "{case}: rank {} has {found} instead of {expected} at index {index} of block {block}",
+                    "rank {} has {found} instead of {expected} at index {index} of block {block}",
                     self.comm.rank()
                 );
             }
@@ -225,10 +196,8 @@ impl Rank<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cases(texts: &[&str]) -> Vec<Case> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
+    use crate::harness::launch::on_threads;
+    use crate::harness::testing::measured;
 
     #[test]
     fn every_operation_is_measured_and_checked() {
@@ -238,31 +207,25 @@ mod tests {
             let cases = |rule: &'static str| sizes.map(|bytes| format!("{rule}:{name}:{bytes}:5:2"));
             [cases("apart"), cases("stream")].concat()
         });
-        let cases: Vec<Case> = texts.map(|text| text.parse().unwrap()).collect();
+        let texts: Vec<String> = texts.collect();
         for ranks in [2, 3, 5] {
-            let times = treepie::launch(ranks, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
-            for (case, times) in cases.iter().zip(&times[0]) {
-                assert_eq!(times.len(), case.batches, "{case}");
-                assert!(times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
-            }
-            assert!(times[1..].iter().flatten().all(Vec::is_empty));
+            measured::<Calls>(ranks, &texts);
         }
     }
 
     #[test]
     fn an_old_or_wrong_result_is_found() {
-        let failures = treepie::launch(2, |world| {
-            let [case] = cases(&["apart:allgather:24:1:1"])[..] else { unreachable!() };
-            let layout = BufferLayout::new(&case, world.rank(), world.size());
-            let mut rank = Rank { comm: &world, input: vec![1.0; 3], output: vec![1.0; 6], sequence: 0.0 };
-            rank.prepare(&case, &layout);
-            rank.run_operation(case.operation, &layout).unwrap();
-            rank.check(&case, &layout).unwrap();
-            rank.sequence += 1.0;
-            let old = rank.check(&case, &layout).unwrap_err();
-            rank.sequence -= 1.0;
-            rank.output[4] += 1.0;
-            Ok((old.to_string(), rank.check(&case, &layout).unwrap_err().to_string()))
+        let failures = on_threads(2, |world| {
+            let cases = ["apart:allgather:24:1:1".parse().unwrap()];
+            let mut calls = Calls::new(world, &cases)?;
+            calls.prepare(&cases)?;
+            calls.run_operation(Operation::Allgather)?;
+            calls.check(Operation::Allgather)?;
+            calls.sequence += 1.0;
+            let old = calls.check(Operation::Allgather).unwrap_err();
+            calls.sequence -= 1.0;
+            calls.output[4] += 1.0;
+            Ok((old.to_string(), calls.check(Operation::Allgather).unwrap_err().to_string()))
         });
         for (rank, (old, wrong)) in failures.unwrap().into_iter().enumerate() {
             assert!(old.contains("has 1 instead of 2 at index 0 of block 0"), "{old}");
@@ -272,12 +235,10 @@ mod tests {
 
     #[test]
     fn reduce_scatter_counts_differ_by_at_most_one_word() {
-        let [short, long] = cases(&["apart:reduce_scatter:8:1:1", "apart:reduce_scatter:88:1:1"])[..] else {
-            unreachable!()
-        };
-        assert_eq!(BufferLayout::new(&short, 0, 3).counts, [1, 0, 0]);
-        assert_eq!(BufferLayout::new(&short, 0, 3).edges, [0, 0]);
-        let layout = BufferLayout::new(&long, 2, 3);
+        let layout = |text: &str, rank| BufferLayout::of_rank(&text.parse().unwrap(), rank, 3);
+        assert_eq!(layout("apart:reduce_scatter:8", 0).counts, [1, 0, 0]);
+        assert_eq!(layout("apart:reduce_scatter:8", 0).edges, [0, 0]);
+        let layout = layout("apart:reduce_scatter:88", 2);
         assert_eq!((layout.counts, layout.edges), (vec![4, 4, 3], vec![0, 3, 4, 7, 8, 10]));
         assert_eq!((layout.input_len, layout.output_len, layout.origin), (11, 3, 8));
     }

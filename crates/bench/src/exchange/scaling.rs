@@ -8,11 +8,11 @@ use treepie_model::machines::PaperMachine;
 use treepie_sparse::ExchangeProtocol;
 use treepie_topology::Network;
 
-use super::super::format_number;
-use super::case::{AUTO, Neighbours, ProtocolChoice};
 use super::simulated::{ExchangeResult, ExchangeSetting, choose_protocol, model, simulate};
+use super::task::{AUTO, Neighbours, ProtocolChoice};
+use crate::harness::table::format_number;
 use crate::network;
-use crate::record::{Better, Record, Records};
+use crate::record::{Record, Records};
 
 /// The requested simulations.
 pub(super) struct ExchangeScaling<'a> {
@@ -40,7 +40,7 @@ impl ExchangeScaling<'_> {
                 "{protocol} needs a barrier ordered after all messages, which is not simulated"
             );
         }
-        let mut records = json.map(Records::create).transpose()?;
+        let mut records = Records::create(json)?;
         let machine = self.machine.map_or("the parameters of treepie sim", PaperMachine::name);
         say!("Sparse exchanges simulated with {machine}, {} rounds of messages of 1 to 1024 bytes", self.rounds);
         say!("  model     closed-form time of a round, where there is one");
@@ -61,7 +61,7 @@ impl ExchangeScaling<'_> {
         for setting in &settings {
             for row in self.rows(setting)? {
                 row.print(setting);
-                if let (Some(records), Some(result)) = (&mut records, row.result) {
+                if let Some(result) = row.result {
                     records.write(&record(&row, result, setting, machine))?;
                 }
             }
@@ -172,20 +172,9 @@ struct SimulatedRecord {
 
 fn record(row: &Row, result: ExchangeResult, setting: &ExchangeSetting, machine: &str) -> SimulatedRecord {
     let network = setting.network.as_ref().map_or_else(|| "flat".to_owned(), Network::to_string);
-    let record = Record {
-        case: format!("{}/k{}", row.id, setting.neighbours),
-        engine: "sim".to_owned(),
-        ranks: setting.ranks,
-        value: result.micros_per_round,
-        unit: "us".to_owned(),
-        better: Better::Low,
-        statistic: "mean of rounds".to_owned(),
-        spread: 0.0,
-        samples: 1,
-        machine: format!("{network}, {machine}"),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against: None,
-    };
+    let (case, machine) = (format!("{}/k{}", row.id, setting.neighbours), format!("{network}, {machine}"));
+    let record = Record::simulated(case, setting.ranks, result.micros_per_round, "us", machine);
+    let record = Record { statistic: "mean of rounds".to_owned(), ..record };
     let ExchangeResult { messages_per_rank, memory, .. } = result;
     SimulatedRecord { record, model: row.model, messages_per_rank, memory, took: row.chosen.map(ExchangeProtocol::id) }
 }

@@ -1,12 +1,11 @@
 //! Tables of exchange results.
 
-use anyhow::Context;
-
-use super::super::figure::Figure;
-use super::super::statistics::{median, median_interval};
-use super::super::table::{format_interval, format_number};
-use super::case::AUTO;
-use crate::record::Record;
+use super::task::AUTO;
+use crate::harness::comparison::ComparisonResult;
+use crate::harness::figure::Figure;
+use crate::harness::output;
+use crate::harness::statistics::{PairedRatio, median};
+use crate::harness::table::{format_interval, format_number};
 
 /// The ranks' output for a case.
 #[derive(Debug, PartialEq)]
@@ -20,29 +19,27 @@ struct CaseOutput<'a> {
 
 impl<'a> CaseOutput<'a> {
     fn find(output: &'a str, case: &str) -> anyhow::Result<Self> {
-        let line = |kind: &str| {
-            let words = output.lines().map(str::split_whitespace);
-            let mut found =
-                words.filter_map(|mut words| (words.next()? == kind && words.next()? == case).then_some(words));
-            found.next().with_context(|| format!("no output for {case}"))
-        };
-        let times = line("case")?.map(str::parse).collect::<Result<_, _>>()?;
-        let about: Vec<&str> = line("about")?.collect();
+        let times = output::find(output, "case", case)?.map(str::parse).collect::<Result<_, _>>()?;
+        let about: Vec<&str> = output::find(output, "about", case)?.collect();
         let [protocol, memory, messages] = about[..] else { anyhow::bail!("not three values for {case}: {about:?}") };
         Ok(Self { times, protocol, memory, messages: messages.parse()? })
     }
 }
 
 /// Prints a line for each case.
-pub(super) fn print(figures: &[Figure], records: &[Record], output: &str, peer: Option<&str>) -> anyhow::Result<()> {
-    let theirs = peer.map(|peer| format!(" {peer:>15} {:>6} {:<14}", "ratio", " 95% interval")).unwrap_or_default();
+pub(super) fn print(figures: &[Figure], result: &ComparisonResult) -> anyhow::Result<()> {
+    let theirs = result
+        .peer
+        .as_ref()
+        .map(|peer| format!(" {peer:>15} {:>6} {:<14}", "ratio", " 95% interval"))
+        .unwrap_or_default();
     let (name, us, spread) = ("case", "us/round", "spread");
     say!("{name:<34} {us:>10} {spread:>8} {:>8} {:>8}{theirs}  chosen", "memory", "messages");
-    for (figure, record) in figures.iter().zip(records) {
-        let CaseOutput { protocol, memory, messages, .. } = CaseOutput::find(output, &figure.case)?;
+    for (figure, record) in figures.iter().zip(&result.records) {
+        let CaseOutput { protocol, memory, messages, .. } = CaseOutput::find(&result.ours[0], &figure.case)?;
         let chosen = if figure.name.starts_with(AUTO) { protocol } else { "" };
         let theirs = record.against.as_ref().map(|against| {
-            let (value, interval) = (format_number(against.peer_value), format_interval(against));
+            let (value, interval) = (format_number(against.peer_value), format_interval(against.interval()));
             format!(" {value:>15} {:>6.2}  {interval:<13}", against.ratio)
         });
         let (value, spread) = (format_number(record.value), format_number(record.spread));
@@ -56,17 +53,9 @@ pub(super) fn print(figures: &[Figure], records: &[Record], output: &str, peer: 
     Ok(())
 }
 
-/// Comparison of the selected protocol with the best one.
-#[derive(Debug, PartialEq)]
-struct ChoiceComparison<'a> {
-    best: &'a Figure,
-    /// Time of the selected protocol over that of the best, median of pairs of batches.
-    ratio: f64,
-    interval: Option<(f64, f64)>,
-}
-
-/// Compares figures of the same messages; the last is that of `auto`.
-fn compare_choice<'a>(group: &'a [Figure], outputs: &[String]) -> anyhow::Result<Option<ChoiceComparison<'a>>> {
+/// The best of figures of the same messages, and the time of the selected protocol over it, from pairs of batches. The
+/// last figure is that of `auto`.
+fn compare_choice<'a>(group: &'a [Figure], outputs: &[String]) -> anyhow::Result<Option<(&'a Figure, PairedRatio)>> {
     let all_times = |figure: &Figure| -> anyhow::Result<Vec<f64>> {
         let times = outputs.iter().map(|output| Ok(CaseOutput::find(output, &figure.case)?.times));
         Ok(times.collect::<anyhow::Result<Vec<_>>>()?.concat())
@@ -75,10 +64,7 @@ fn compare_choice<'a>(group: &'a [Figure], outputs: &[String]) -> anyhow::Result
     let auto = all_times(auto)?;
     let others = others.iter().map(|figure| Ok((figure, all_times(figure)?))).collect::<anyhow::Result<Vec<_>>>()?;
     let best = others.iter().min_by(|(_, a), (_, b)| median(a).total_cmp(&median(b)));
-    Ok(best.map(|(best, times)| {
-        let ratios: Vec<f64> = auto.iter().zip(times).map(|(auto, best)| auto / best).collect();
-        ChoiceComparison { best, ratio: median(&ratios), interval: median_interval(&ratios) }
-    }))
+    Ok(best.map(|(best, times)| (*best, PairedRatio::new(&auto, times))))
 }
 
 /// Prints, for all messages, the time of the selected protocol over that of the best; each has `protocols` figures.
@@ -87,10 +73,10 @@ pub(super) fn print_summary(figures: &[Figure], protocols: usize, outputs: &[Str
     say!("Time of the selected protocol over that of the best, median of pairs of batches:");
     let mut worst: f64 = 0.0;
     for group in figures.chunks(protocols) {
-        let Some(ChoiceComparison { best, ratio, interval }) = compare_choice(group, outputs)? else { continue };
+        let Some((best, PairedRatio { median: ratio, interval })) = compare_choice(group, outputs)? else { continue };
         worst = worst.max(ratio);
-        let interval = interval.map_or("too few pairs".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"));
         let name = group.last().map_or("", |figure| figure.name.as_str());
+        let interval = format_interval(interval);
         say!("{name:<34} {ratio:>6.2}  95% interval {interval:<13}  best: {}", best.name);
     }
     say!("worst: {worst:.2}");
@@ -99,12 +85,13 @@ pub(super) fn print_summary(figures: &[Figure], protocols: usize, outputs: &[Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{MESSAGE_BYTES, MessageSpec, figures};
+    use super::super::task::{MESSAGE_BYTES, MessageSpec, figures};
     use super::*;
 
     #[test]
     fn the_choice_is_compared_with_the_best_batch_by_batch() {
-        let figures = figures(&[MessageSpec::new(1, 4, 2, MESSAGE_BYTES)], &["exchange/pex", "exchange/nbx", AUTO]);
+        let messages = MessageSpec { seed: 1, neighbours: 2, lengths: MESSAGE_BYTES };
+        let figures = figures(&[messages], 4, &["exchange/pex", "exchange/nbx", AUTO]);
         let output = |scale: f64| {
             let times = [[9.0, 8.0, 9.0], [4.0, 2.0, 1.0], [4.4, 2.2, 1.2]];
             let line = |(figure, times): (&Figure, &[f64; 3])| {
@@ -118,11 +105,11 @@ mod tests {
         let right = CaseOutput { times: vec![4.0, 2.0, 1.0], protocol: "exchange/nbx", memory: "100", messages: 6.5 };
         assert_eq!(printed, right);
         // Noise affects both of a pair.
-        let found = compare_choice(&figures, &[first.clone(), output(5.0)]).unwrap().unwrap();
-        assert_eq!(found.best.name, "exchange/nbx/k2");
-        assert!((found.ratio - 1.1).abs() < 1e-9, "{found:?}");
-        assert!(found.interval.is_some_and(|(low, high)| low < 1.11 && high > 1.19), "six pairs: {found:?}");
-        assert_eq!(compare_choice(&figures, &[first]).unwrap().unwrap().interval, None);
+        let (best, ratio) = compare_choice(&figures, &[first.clone(), output(5.0)]).unwrap().unwrap();
+        assert_eq!(best.name, "exchange/nbx/k2");
+        assert!((ratio.median - 1.1).abs() < 1e-9, "{ratio:?}");
+        assert!(ratio.interval.is_some_and(|(low, high)| low < 1.11 && high > 1.19), "six pairs: {ratio:?}");
+        assert_eq!(compare_choice(&figures, &[first]).unwrap().unwrap().1.interval, None);
         assert!(CaseOutput::find("case other 1.0", &figures[0].case).is_err());
     }
 }

@@ -5,14 +5,15 @@
 use std::io::{BufRead, stdin};
 
 use anyhow::{Context, bail};
+use treepie::Comm;
 use treepie::graph::bfs::{self, BfsOptions, BfsSearch};
 use treepie::graph::generate::Kronecker;
 use treepie::graph::pagerank::{PageRankOptions, pull::PullPageRank};
 use treepie::graph::sssp::{DeltaStepping, SsspOptions};
 use treepie::graph::{BuildOptions, EdgeWeight, Graph};
-use treepie::{Comm, Max};
 
 use super::serial::{self, SerialCsr};
+use crate::harness::rank::time_slowest;
 
 /// A rank of the graph benchmark.
 #[derive(clap::Args)]
@@ -149,11 +150,7 @@ fn serve(world: &Comm, mut run: impl FnMut(u64) -> treepie::graph::Result<u64>) 
     loop {
         match next(world)? {
             WorkerCommand::Run(root) => {
-                world.barrier()?;
-                let start = world.now();
-                let counted = run(root)?;
-                let seconds = (world.now() - start).as_secs_f64();
-                let seconds = world.allreduce(&[seconds], Max)?[0];
+                let (counted, seconds) = time_slowest(world, || run(root))?;
                 let counted = world.allreduce(&[counted], treepie::Sum)?[0];
                 if world.rank() == 0 {
                     say!("took {seconds} {counted}");

@@ -3,46 +3,14 @@
 //! Rank 0 takes the time, and rank 1 is its partner; others take part only in collective operations. The time includes
 //! filling and emptying the queue.
 
-use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Request, RequestSet, SparseExchange, Sum, wait_all};
 
-use super::super::{batches, output};
-use super::case::{self, Case, MESSAGE_BYTES, PROTOCOLS, Queue};
-
-/// One rank of the queue benchmark.
-#[derive(clap::Args)]
-pub struct QueuesRank {
-    /// Launch a world of this number of threads instead of joining one.
-    #[arg(long, value_name = "P")]
-    threads: Option<usize>,
-    cases: Vec<Case>,
-}
-
-impl QueuesRank {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        batches::on_ranks(self.threads, |world| {
-            let times = measure(&world, &self.cases)?;
-            if world.rank() == 0 { output::print(world.engine(), &self.cases, &times) } else { Ok(()) }
-        })?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Measures each case. Rank 0 returns microseconds per message, one for each batch; the others return none.
-fn measure(world: &Comm, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
-    let mut rank = Rank { comm: world, comms: Vec::new(), stamp: 0 };
-    let mut times = Vec::new();
-    for case in cases {
-        let batch = || rank.batch(case).with_context(|| case.to_string());
-        times.push(batches::repeat(world, case::batches(case.waiting), batch)?);
-        // Communicators of this case must not affect the next.
-        rank.comms.clear();
-    }
-    Ok(times)
-}
+use super::task::{MESSAGE_BYTES, PROTOCOLS, Queue};
+use crate::harness::case::{Case, OnlyProgram};
+use crate::harness::rank::Benchmark;
 
 /// Tells rank 1 to start.
 const GO_TAG: u32 = 10;
@@ -57,68 +25,73 @@ const OPERATIONS_PER_COMM: usize = 1000;
 /// Receives of vectors.
 type Receive = Request<'static, (Vec<u8>, treepie::Status)>;
 
-struct Rank<'a> {
-    comm: &'a Comm,
-    /// Further communicators, created as needed.
+/// A rank.
+pub(crate) struct Queues {
+    comm: Comm,
+    /// Further communicators of the current case.
     comms: Vec<Comm>,
     /// Changes with each batch; the messages contain it.
     stamp: u8,
 }
 
-impl Rank<'_> {
-    /// Microseconds per message, on rank 0.
-    fn batch(&mut self, case: &Case) -> anyhow::Result<f64> {
-        let n = case.waiting;
-        self.stamp = self.stamp.wrapping_add(1);
-        self.prepare(case)?;
-        // Ranks that take no part in a batch must not disturb it.
-        self.comm.barrier()?;
-        let start = Instant::now();
-        let micros = match (case.queue, self.comm.rank()) {
-            (Queue::Exchange(protocol), _) => self.exchange(protocol, n)?,
-            (Queue::Collectives, _) => self.collectives(n)?,
-            (_, 0) => {
-                self.run_receiver(case)?;
-                start.elapsed().as_secs_f64() * 1e6
-            }
-            (_, 1) => {
-                self.run_sender(case)?;
-                0.0
-            }
-            _ => 0.0,
-        };
-        self.comm.barrier()?;
-        Ok(micros / n as f64)
+impl Benchmark for Queues {
+    type Task = Queue;
+    type Program = OnlyProgram;
+    const TIMES_SLOWEST_RANK: bool = false;
+
+    fn new(world: &Comm, _: &[Case<Queue>]) -> anyhow::Result<Self> {
+        Ok(Self { comm: world.clone(), comms: Vec::new(), stamp: 0 })
     }
 
-    /// Creates the communicators that a case needs.
-    fn prepare(&mut self, case: &Case) -> anyhow::Result<()> {
-        match case.queue {
+    fn prepare(&mut self, group: &[Case<Queue>]) -> anyhow::Result<()> {
+        let count = group[0].count;
+        // Communicators of one case must not affect the next.
+        self.comms.clear();
+        self.comms = match group[0].task {
             Queue::Communicators if self.comm.rank() < 2 => {
-                while self.comms.len() < case.waiting {
-                    self.comms.push(self.comm.create_group(&[0, 1], 0)?);
-                }
+                (0..count).map(|_| self.comm.create_group(&[0, 1], 0)).collect::<Result<_, _>>()?
             }
             Queue::Collectives => {
-                while self.comms.len() < case.waiting.div_ceil(OPERATIONS_PER_COMM) {
-                    self.comms.push(self.comm.dup()?);
-                }
+                (0..count.div_ceil(OPERATIONS_PER_COMM)).map(|_| self.comm.dup()).collect::<Result<_, _>>()?
             }
-            _ => {}
-        }
+            _ => Vec::new(),
+        };
         Ok(())
     }
 
+    fn batch(&mut self, case: &Case<Queue>, _: usize, _: usize) -> anyhow::Result<Duration> {
+        self.stamp = self.stamp.wrapping_add(1);
+        // Ranks that take no part in a batch must not disturb it.
+        self.comm.barrier()?;
+        let start = Instant::now();
+        let time = match (case.task, self.comm.rank()) {
+            (Queue::Exchange(protocol), _) => self.exchange(protocol, case.count)?,
+            (Queue::Collectives, _) => self.collectives(case.count)?,
+            (queue, 0) => {
+                self.run_receiver(queue, case.count)?;
+                start.elapsed()
+            }
+            (queue, 1) => {
+                self.run_sender(queue, case.count)?;
+                Duration::ZERO
+            }
+            _ => Duration::ZERO,
+        };
+        self.comm.barrier()?;
+        Ok(time)
+    }
+}
+
+impl Queues {
     /// Rank 0, which has the queue.
-    fn run_receiver(&self, case: &Case) -> anyhow::Result<()> {
-        let n = case.waiting;
+    fn run_receiver(&self, queue: Queue, n: usize) -> anyhow::Result<()> {
         let check = |data: &[u8]| {
             ensure!(data.len() == MESSAGE_BYTES && data[0] == self.stamp, "a wrong message was received");
             Ok(())
         };
-        match case.queue {
+        match queue {
             Queue::Posted | Queue::WaitAll | Queue::PostedAny => {
-                let receives = self.post_receives(case.queue, n)?;
+                let receives = self.post_receives(queue, n)?;
                 self.send_go()?;
                 wait_all(receives)?.iter().try_for_each(|(data, _)| check(data))?;
             }
@@ -156,7 +129,7 @@ impl Rank<'_> {
                 self.comm.recv(&mut [0u8; 1], 1, LAST_TAG)?;
                 let mut data = [0; MESSAGE_BYTES];
                 for tag in tags(n).rev() {
-                    match case.queue {
+                    match queue {
                         Queue::Unexpected => self.comm.recv(&mut data, 1, tag)?,
                         _ => self.comm.recv(&mut data, ANY_SOURCE, ANY_TAG)?,
                     };
@@ -185,9 +158,9 @@ impl Rank<'_> {
     }
 
     /// Rank 1, the partner.
-    fn run_sender(&self, case: &Case) -> anyhow::Result<()> {
-        let (n, data) = (case.waiting, [self.stamp; MESSAGE_BYTES]);
-        match case.queue {
+    fn run_sender(&self, queue: Queue, n: usize) -> anyhow::Result<()> {
+        let data = [self.stamp; MESSAGE_BYTES];
+        match queue {
             Queue::Test | Queue::Drop | Queue::Cancel => {}
             Queue::Posted | Queue::PostedAny | Queue::WaitAny | Queue::WaitSome => {
                 self.recv_go()?;
@@ -242,7 +215,7 @@ impl Rank<'_> {
     }
 
     /// All other ranks together send `n` messages to rank 0.
-    fn exchange(&self, protocol: usize, n: usize) -> anyhow::Result<f64> {
+    fn exchange(&self, protocol: usize, n: usize) -> anyhow::Result<Duration> {
         let (rank, others) = (self.comm.rank(), self.comm.size() - 1);
         let comm = self.comm.with_algorithm(&format!("exchange/{}", PROTOCOLS[protocol]))?;
         let count = if rank == 0 { 0 } else { n / others + usize::from(rank <= n % others) };
@@ -250,21 +223,21 @@ impl Rank<'_> {
         self.comm.barrier()?;
         let start = Instant::now();
         let received = comm.exchange(messages)?;
-        let micros = start.elapsed().as_secs_f64() * 1e6;
+        let time = start.elapsed();
         let expected = if rank == 0 { n } else { 0 };
         let is_right = received.iter().all(|(_, data)| *data == [self.stamp; MESSAGE_BYTES]);
         ensure!(received.len() == expected && is_right, "wrong messages were received");
-        Ok(micros)
+        Ok(time)
     }
 
-    fn collectives(&self, n: usize) -> anyhow::Result<f64> {
+    fn collectives(&self, n: usize) -> anyhow::Result<Duration> {
         let start = Instant::now();
         let post = |i: usize| self.comms[i / OPERATIONS_PER_COMM].iallreduce(vec![i as u64; MESSAGE_BYTES / 8], Sum);
         let sums = (0..n).map(post).collect::<Result<Vec<_>, _>>()?;
         for (i, sum) in sums.into_iter().enumerate().rev() {
             ensure!(sum.wait()?[0] == (i * self.comm.size()) as u64, "a wrong sum was received");
         }
-        Ok(start.elapsed().as_secs_f64() * 1e6)
+        Ok(start.elapsed())
     }
 }
 
@@ -275,14 +248,11 @@ fn tags(n: usize) -> impl DoubleEndedIterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::testing::measured;
 
     #[test]
     fn every_queue_is_filled_and_emptied() {
-        let cases: Vec<Case> = Queue::all(false).into_iter().map(|queue| Case { queue, waiting: 50 }).collect();
-        let times = treepie::launch(3, |world| Ok(measure(&world, &cases).unwrap())).unwrap();
-        for (case, times) in cases.iter().zip(&times[0]) {
-            assert!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "{case}: {times:?}");
-        }
-        assert!(times[1].iter().all(Vec::is_empty));
+        let texts: Vec<String> = Queue::all(false).iter().map(|queue| format!("{queue}:50:2")).collect();
+        measured::<Queues>(3, &texts);
     }
 }

@@ -16,7 +16,7 @@ use treepie_sim::noise::SplitMix64;
 
 use super::cost::Cost;
 use super::tables;
-use crate::on_threads;
+use crate::harness::launch::on_threads;
 
 /// An emulated doubling; all ranks have the same number of entries.
 #[derive(Clone, Copy)]

@@ -3,13 +3,13 @@
 
 use treepie_comm::split::SplitEntry;
 
-use super::super::progress::Progress;
-use super::super::statistics::median;
 use super::checks;
 use super::cost::{Cost, HockneyModel};
 use super::doubling::{EmulatedDoubling, TableJoin};
 use super::sizes::Sizes;
 use super::{hockney, report, sorters};
+use crate::harness::progress::Progress;
+use crate::harness::statistics::median;
 use crate::machine;
 use crate::record::Records;
 
@@ -76,7 +76,7 @@ pub(super) struct EmulatedSplit {
 pub(super) const COLOURS: u32 = 1000;
 
 impl Emulation<'_> {
-    pub(super) fn run(&self, records: Option<&mut Records>) -> anyhow::Result<()> {
+    pub(super) fn run(&self, records: &mut Records) -> anyhow::Result<()> {
         warm_up(self.sizes.last());
         let model = hockney::measure(self.quick)?;
         report::print_rules(&machine::describe(), &model, self.repeat, self.memory);
@@ -94,7 +94,7 @@ impl Emulation<'_> {
             splits.push(split);
         }
         checks::print(&splits);
-        records.map_or(Ok(()), |records| report::write(&splits, self.repeat, records))
+        report::write(&splits, self.repeat, records)
     }
 
     fn split(&self, ranks: u32, model: &HockneyModel, show: &mut dyn FnMut()) -> anyhow::Result<EmulatedSplit> {

@@ -7,9 +7,8 @@ use anyhow::Context;
 use treepie::{Comm, Rank};
 use treepie_comm::split::SplitAlgorithm;
 
-use super::super::statistics::median;
-use crate::machine;
-use crate::on_threads;
+use crate::harness::launch::on_threads;
+use crate::harness::statistics::median;
 use crate::record::{Better, Record, Records};
 
 /// Threads; more than a cache has entries.
@@ -40,8 +39,8 @@ struct LookupTimes {
 }
 
 /// Measures on threads of this machine.
-pub(super) fn run(records: Option<&mut Records>) -> anyhow::Result<()> {
-    let all: Vec<LookupTimes> = on_threads(RANKS, measure)?;
+pub(super) fn run(records: &mut Records) -> anyhow::Result<()> {
+    let all = on_threads(RANKS, measure)?;
     let first = all[0];
     let sum = |of: fn(&LookupTimes) -> (u64, u64)| {
         all.iter().map(of).fold((0, 0), |(hits, misses), (more, others)| (hits + more, misses + others))
@@ -60,22 +59,10 @@ pub(super) fn run(records: Option<&mut Records>) -> anyhow::Result<()> {
             hits + misses
         );
     }
-    let Some(records) = records else { return Ok(()) };
     for (case, value) in [("cached", first.cached), ("remote", first.remote)] {
-        records.write(&Record {
-            case: format!("split/look-up/{case}"),
-            engine: "threads".to_owned(),
-            ranks: RANKS,
-            value,
-            unit: "ns".to_owned(),
-            better: Better::Low,
-            statistic: "median".to_owned(),
-            spread: 0.0,
-            samples: BATCHES,
-            machine: machine::describe(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
-        })?;
+        let case = format!("split/look-up/{case}");
+        let record = Record::measured(case, "threads", RANKS, &[value], ("ns", Better::Low));
+        records.write(&Record { samples: BATCHES, ..record })?;
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use super::cost::HockneyModel;
 use super::emulated::{COLOURS, Column, EmulatedSplit, FullTableTimes};
 use super::sizes::Size;
-use crate::machine;
 use crate::record::{Better, Record, Records};
 
 /// A row of the table.
@@ -74,22 +73,10 @@ fn ratio(value: f64) -> String {
 
 /// Writes the records.
 pub(super) fn write(splits: &[EmulatedSplit], repeat: u32, records: &mut Records) -> anyhow::Result<()> {
-    let machine = machine::describe();
     let mut write_record = |ranks: u32, case: String, value: f64| {
-        records.write(&Record {
-            case: format!("split/emulate/{}/{case}", Size(ranks)),
-            engine: "threads".to_owned(),
-            ranks,
-            value,
-            unit: "s".to_owned(),
-            better: Better::Low,
-            statistic: "median".to_owned(),
-            spread: 0.0,
-            samples: repeat as usize,
-            machine: machine.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            against: None,
-        })
+        let case = format!("split/emulate/{}/{case}", Size(ranks));
+        let record = Record::measured(case, "threads", ranks, &[value], ("s", Better::Low));
+        records.write(&Record { samples: repeat as usize, ..record })
     };
     for split in splits {
         for column in &split.columns {

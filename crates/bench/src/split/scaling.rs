@@ -7,11 +7,11 @@ use treepie_model::machines::PaperMachine;
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
-use super::super::format_number;
 use super::simulated::{Extent, SimulatedSplit, extent, simulate};
 use super::sizes::{Size, Sizes};
+use crate::harness::table::format_number;
 use crate::parameters;
-use crate::record::{Better, Record, Records};
+use crate::record::{Record, Records};
 
 /// The requested algorithms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl SplitScaling<'_> {
         Ok(Settings { work_unit_time: MICROS_PER_ENTRY, ..settings })
     }
 
-    pub(super) fn run(&self, mut records: Option<&mut Records>) -> anyhow::Result<()> {
+    pub(super) fn run(&self, records: &mut Records) -> anyhow::Result<()> {
         let settings = self.settings()?;
         say!(
             "Splits simulated with {}, {MICROS_PER_ENTRY} us to move or compare an entry; one color, random keys",
@@ -108,7 +108,7 @@ impl SplitScaling<'_> {
                     .map(|extent| simulate(algorithm, ranks, extent, &settings).map(|split| (extent, split)));
                 let simulated = simulated.transpose().with_context(|| format!("{algorithm} of {ranks} ranks"))?;
                 print(algorithm, ranks, simulated.as_ref());
-                if let (Some(records), Some((extent, split))) = (&mut records, simulated) {
+                if let Some((extent, split)) = simulated {
                     records.write(&record(algorithm, ranks, extent, &split, self.machine))?;
                 }
             }
@@ -180,20 +180,8 @@ fn record(
     split: &SimulatedSplit,
     machine: PaperMachine,
 ) -> SimulatedRecord {
-    let record = Record {
-        case: algorithm.to_string(),
-        engine: "sim".to_owned(),
-        ranks,
-        value: split.micros,
-        unit: "us".to_owned(),
-        better: Better::Low,
-        statistic: "simulated".to_owned(),
-        spread: 0.0,
-        samples: 1,
-        machine: format!("flat, {}", machine.name()),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against: None,
-    };
+    let machine = format!("flat, {}", machine.name());
+    let record = Record::simulated(algorithm.to_string(), ranks, split.micros, "us", machine);
     SimulatedRecord {
         record,
         messages: split.messages(),

@@ -74,8 +74,7 @@ pub(super) fn extent(algorithm: SplitAlgorithm, ranks: u32) -> Option<Extent> {
         SplitAlgorithm::Quick { .. } => n * rounds * 4.0,
         _ => n * (n.log2() + 2.0 * rounds * sorters.unwrap_or(1.0)),
     };
-    let available = machine::meminfo("MemAvailable").map_or(f64::MAX, |bytes| bytes as f64 / 2.0);
-    match memory <= MAX_MEMORY.min(available) && messages <= MAX_MESSAGES {
+    match memory <= MAX_MEMORY.min(machine::usable_memory()) && messages <= MAX_MESSAGES {
         true => Some(Extent::All),
         // In a quicksort all ranks are one group.
         false => (!matches!(algorithm, SplitAlgorithm::Quick { .. })).then_some(Extent::Group),

@@ -15,7 +15,7 @@ use treepie_sim::noise::SplitMix64;
 
 use super::cost::{Cost, HockneyModel};
 use super::tables;
-use crate::on_threads;
+use crate::harness::launch::on_threads;
 
 /// Cost of the sort: splitters, exchange, merge.
 pub(super) struct SortCost {

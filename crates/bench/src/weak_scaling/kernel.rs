@@ -1,13 +1,15 @@
 //! The algorithms, on the graphs of the paper.   [active messages paper, section 6]
 
 use clap::builder::PossibleValue;
+use treepie::Comm;
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsSearch};
 use treepie::graph::components::{ComponentMethod, ComponentOptions};
 use treepie::graph::generate::{ErdosRenyi, Kronecker};
 use treepie::graph::pagerank::{PageRankOptions, push::PushPageRank};
 use treepie::graph::sssp::{DeltaStepping, SsspOptions};
 use treepie::graph::{AmConfig, AmTraffic, BuildOptions, EdgeSource, EdgeWeight, Graph, Result};
-use treepie::{Comm, Max};
+
+use crate::harness::rank::time_slowest;
 
 /// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +145,7 @@ impl Elapsed {
 }
 
 fn time(world: &Comm, run: impl FnOnce() -> Result<()>) -> Result<Elapsed> {
-    world.barrier()?;
-    let start = world.now();
-    run()?;
-    Ok(Elapsed(world.allreduce(&[(world.now() - start).as_secs_f64()], Max)?[0]))
+    Ok(Elapsed(time_slowest(world, run)?.1))
 }
 
 fn build<W: EdgeWeight>(world: &Comm, edges: &dyn EdgeSource) -> Result<Graph<W>> {

@@ -7,7 +7,7 @@ use treepie_topology::Network;
 use super::row::Row;
 use treepie_bench::format_number;
 use treepie_bench::parameters::Parameters;
-use treepie_bench::record::{Better, Record};
+use treepie_bench::record::Record;
 
 pub(super) fn print_header(operation: Operation, network: &Network, parameters: &Parameters) {
     say!("{} on {network}, {} ranks, simulated", operation.name(), network.ranks());
@@ -83,20 +83,9 @@ pub(super) struct SimulatedRecord {
 }
 
 pub(super) fn record(row: &Row, network: &Network, parameters: &Parameters) -> SimulatedRecord {
-    let record = Record {
-        case: format!("{}/{}", row.id, row.bytes),
-        engine: "sim".to_owned(),
-        ranks: network.ranks(),
-        value: row.micros,
-        unit: "us".to_owned(),
-        better: Better::Low,
-        statistic: row.level.name().to_owned(),
-        spread: 0.0,
-        samples: 1,
-        machine: format!("{network}, {}: {}", parameters.machine, parameters.description),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against: None,
-    };
+    let machine = format!("{network}, {}: {}", parameters.machine, parameters.description);
+    let record = Record::simulated(format!("{}/{}", row.id, row.bytes), network.ranks(), row.micros, "us", machine);
+    let record = Record { statistic: row.level.name().to_owned(), ..record };
     SimulatedRecord {
         record,
         bandwidth: row.bandwidth,

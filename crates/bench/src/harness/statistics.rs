@@ -1,12 +1,16 @@
 //! Robust statistics of repeated measurements.
 
+use std::fmt;
+
+use super::table::format_interval;
+
 /// The median; NaN if there are no samples.
-pub(super) fn median(samples: &[f64]) -> f64 {
+pub(crate) fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
 /// The interquartile range.
-pub(super) fn interquartile_range(samples: &[f64]) -> f64 {
+pub(crate) fn interquartile_range(samples: &[f64]) -> f64 {
     quantile(samples, 0.75) - quantile(samples, 0.25)
 }
 
@@ -21,7 +25,7 @@ fn quantile(samples: &[f64], q: f64) -> f64 {
 
 /// The distribution-free confidence interval (at least 95 %) of the median, by the sign test: each sample is below the
 /// median with probability 1/2, so their number is binomial. `None` for fewer than 6 samples.
-pub(super) fn median_interval(samples: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn median_interval(samples: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(samples);
     let count = sorted.len();
     // Probability that exactly `k` of `count` are below, then that at most `k` are.
@@ -40,8 +44,35 @@ pub(super) fn median_interval(samples: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[k], sorted[count - 1 - k]))
 }
 
+/// The median of the ratios of pairs, with its 95% confidence interval if there are enough pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PairedRatio {
+    pub(crate) median: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+}
+
+impl PairedRatio {
+    /// Of the first samples over the second.
+    pub(crate) fn new(samples: &[f64], over: &[f64]) -> Self {
+        let ratios: Vec<f64> = samples.iter().zip(over).map(|(sample, over)| sample / over).collect();
+        Self { median: median(&ratios), interval: median_interval(&ratios) }
+    }
+
+    /// As running text.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{:.2}, 95% interval {}", self.median, format_interval(self.interval))
+    }
+}
+
+/// As table columns.
+impl fmt::Display for PairedRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>6.2}  {:<13}", self.median, format_interval(self.interval))
+    }
+}
+
 /// The geometric mean of ratios.
-pub(super) fn geometric_mean(ratios: &[f64]) -> f64 {
+pub(crate) fn geometric_mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 

@@ -1,5 +1,5 @@
-/* Common parts of the MPI benchmark programs. It does the same as batches.rs and prints the lines that output.rs
-   parses; keep them in step. A program defines struct Case and batch. */
+/* Common parts of the MPI benchmark programs. It does the same as rank.rs and prints the lines that output.rs parses;
+   keep them in step. A program defines struct Case and batch. */
 
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GO_ON = 3, ENOUGH = 3 };
+enum { GO_ON = 3, TIME = 4, ENOUGH = 3 };
 static const double LONG = 300e3;
 
 static int rank, size;
@@ -24,6 +24,13 @@ static void begin(int *argc, char ***argv)
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+}
+
+static int end(void)
+{
+    fflush(stdout);
+    MPI_Finalize();
+    return 0;
 }
 
 static void fail(const char *what)
@@ -65,4 +72,19 @@ static void measure(const Case *c, size_t batches, const char *name)
     }
     tell_others(0);
     printf("\n");
+}
+
+/* The time of the slowest rank, on rank 0. */
+static double slowest(double mine)
+{
+    if (rank != 0) {
+        MPI_Send(&mine, 1, MPI_DOUBLE, 0, TIME, MPI_COMM_WORLD);
+        return mine;
+    }
+    for (int other = 1; other < size; other++) {
+        double time;
+        MPI_Recv(&time, 1, MPI_DOUBLE, other, TIME, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (time > mine) mine = time;
+    }
+    return mine;
 }

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use super::figure::Figure;
-use super::output::parse;
+use super::output::{ensure_same_sends, parse};
 use super::peer::{Peer, Source};
 use super::progress::Progress;
-use super::statistics::{interquartile_range, median, median_interval};
 use super::table::{print_header, print_record};
-use super::{ComparisonOptions, Engine};
 use crate::job::{HANG_TIMEOUT, Job};
-use crate::machine;
 use crate::mpi::Launcher;
-use crate::record::{Better, PeerResult, Record, Records};
+use crate::record::{PeerResult, Record, Records};
+use crate::{ComparisonOptions, Engine, machine};
 
 /// Default number of pairs of a comparison, and of runs without one.
 const ALTERNATIONS: usize = 31;
@@ -25,15 +23,15 @@ const MIN_PAIRS: usize = 9;
 const RUN_TIMEOUT: Duration = HANG_TIMEOUT;
 
 /// For benchmarks whose C program makes the same calls.
-pub(super) const SAME_CALLS: &str = "make the same calls, on the same buffers";
+pub(crate) const SAME_CALLS: &str = "make the same calls, on the same buffers";
 
 /// The jobs of both sides, and the output file.
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     ranks: u32,
     ours: Job,
     theirs: Option<PeerJob>,
-    pub(super) repeat: usize,
-    records: Option<Records>,
+    pub(crate) repeat: usize,
+    records: Records,
 }
 
 /// The baseline.
@@ -49,13 +47,19 @@ struct PeerJob {
 
 impl Comparison {
     /// Finds and compiles what is needed. `rank` is this program's subcommand for a rank, without cases.
-    pub(super) fn new(ranks: u32, sides: &ComparisonOptions, rank: &[&str], source: &Source) -> anyhow::Result<Self> {
-        let records = sides.json.as_deref().map(Records::create).transpose()?;
+    /// `source` is the MPI program, if there is one.
+    pub(crate) fn new(
+        ranks: u32,
+        sides: &ComparisonOptions,
+        rank: &[&str],
+        source: Option<&Source>,
+    ) -> anyhow::Result<Self> {
+        let records = Records::create(sides.json.as_deref())?;
         let is_needed = sides.fabric == Engine::Mpi || sides.against.is_some();
         anyhow::ensure!(is_needed || sides.mpirun.is_none(), "--mpirun is for --against mpi or --fabric mpi");
         let mpi = is_needed.then(|| Launcher::find(sides.mpirun.as_deref())).transpose()?;
-        let theirs = mpi.as_ref().filter(|_| sides.against.is_some());
-        let theirs = theirs.map(|mpi| PeerJob::new(mpi, ranks, source)).transpose()?;
+        let theirs = mpi.as_ref().filter(|_| sides.against.is_some()).zip(source);
+        let theirs = theirs.map(|(mpi, source)| PeerJob::new(mpi, ranks, source)).transpose()?;
         let ours = match (sides.fabric, &mpi) {
             (Engine::Mpi, Some(mpi)) => mpi.job(ranks).args([std::env::current_exe()?]).args(rank),
             (Engine::Threads, _) => Job::this_program(rank)?.args(["--threads", &ranks.to_string()]),
@@ -70,7 +74,7 @@ impl Comparison {
     }
 
     /// Prints what is measured where, what both sides do, and the common rules.
-    pub(super) fn print_sides(&self, what: &str, both: &str, batches: usize) {
+    pub(crate) fn print_sides(&self, what: &str, both: &str, batches: usize) {
         say!("{what} on {}", machine::describe());
         say!("  treepie {}: {} ...", env!("CARGO_PKG_VERSION"), self.ours);
         if let Some(theirs) = &self.theirs {
@@ -83,31 +87,27 @@ impl Comparison {
     }
 
     /// Measures, prints the table, writes the records and returns them.
-    pub(super) fn run(self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
-        let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
-        let ComparisonResult { records, .. } = self.measure(figures)?;
-        print_header(peer.as_deref());
-        records.iter().for_each(print_record);
-        if peer.is_some() {
-            warn_if_too_few_pairs(repeat);
-        }
-        Ok(records)
+    pub(crate) fn run(self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
+        let result = self.measure(figures)?;
+        result.print_table();
+        result.warn_if_too_few_pairs();
+        Ok(result.records)
     }
 
     /// The name of the baseline, if there is one.
-    pub(super) fn peer(&self) -> Option<&str> {
+    pub(crate) fn peer(&self) -> Option<&str> {
         self.theirs.as_ref().map(|theirs| theirs.name.as_str())
     }
 
     /// Measures and writes the records; the caller prints them.
-    pub(super) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<ComparisonResult> {
+    pub(crate) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<ComparisonResult> {
         let runs = self.alternate(figures)?;
         let record = |(index, figure)| record(figure, &runs, index, self.ranks, self.peer());
-        let made: Vec<Record> = figures.iter().enumerate().map(record).collect();
-        if let Some(records) = &mut self.records {
-            made.iter().try_for_each(|record| records.write(record))?;
-        }
-        Ok(ComparisonResult { records: made, ours: runs.ours_output, theirs: runs.theirs_output, file: self.records })
+        let records: Vec<Record> = figures.iter().enumerate().map(record).collect();
+        records.iter().try_for_each(|record| self.records.write(record))?;
+        let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
+        let (ours, theirs) = (runs.ours_output, runs.theirs_output);
+        Ok(ComparisonResult { records, ours, theirs, peer, repeat, file: self.records })
     }
 
     /// Runs both sides alternately. The order changes each time, so that drift of the machine favours neither.
@@ -139,18 +139,33 @@ impl PeerJob {
 }
 
 /// The records, and the output of the jobs of both sides.
-pub(super) struct ComparisonResult {
-    pub(super) records: Vec<Record>,
-    pub(super) ours: Vec<String>,
-    pub(super) theirs: Vec<String>,
+pub(crate) struct ComparisonResult {
+    pub(crate) records: Vec<Record>,
+    pub(crate) ours: Vec<String>,
+    theirs: Vec<String>,
+    /// The name of the baseline, if there is one.
+    pub(crate) peer: Option<String>,
+    repeat: usize,
     /// The output file, for derived records.
-    pub(super) file: Option<Records>,
+    pub(crate) file: Records,
 }
 
-/// Warns if there are too few pairs to state a result.
-pub(super) fn warn_if_too_few_pairs(repeat: usize) {
-    if repeat < MIN_PAIRS {
-        say!("{repeat} pairs are too few to state a result; at least {MIN_PAIRS} are needed.");
+impl ComparisonResult {
+    pub(crate) fn print_table(&self) {
+        print_header(self.peer.as_deref());
+        self.records.iter().for_each(print_record);
+    }
+
+    /// Checks that both sides have sent the same data.
+    pub(crate) fn ensure_same_sends(&self) -> anyhow::Result<()> {
+        ensure_same_sends(&self.ours, &self.theirs)
+    }
+
+    /// Warns if there are too few pairs to state a result.
+    pub(crate) fn warn_if_too_few_pairs(&self) {
+        if self.peer.is_some() && self.repeat < MIN_PAIRS {
+            say!("{} pairs are too few to state a result; at least {MIN_PAIRS} are needed.", self.repeat);
+        }
     }
 }
 
@@ -211,34 +226,8 @@ fn record(figure: &Figure, runs: &RunTimes, index: usize, ranks: u32, peer: Opti
     let values = |micros: &[Vec<f64>]| -> Vec<f64> {
         micros.iter().map(|run| figure.measure.value(run[index], figure.bytes)).collect()
     };
-    let (ours, theirs) = (values(&runs.ours), values(&runs.theirs));
-    let against = peer.map(|peer| {
-        let better = |(ours, theirs): (&f64, &f64)| match figure.measure.better() {
-            Better::Low => theirs / ours,
-            Better::High => ours / theirs,
-        };
-        let ratios: Vec<f64> = ours.iter().zip(&theirs).map(better).collect();
-        let interval = median_interval(&ratios).filter(|_| ratios.len() >= MIN_PAIRS);
-        PeerResult {
-            peer: peer.to_owned(),
-            peer_value: median(&theirs),
-            ratio: median(&ratios),
-            ratio_low: interval.map(|(low, _)| low),
-            ratio_high: interval.map(|(_, high)| high),
-        }
-    });
-    Record {
-        case: figure.name.clone(),
-        engine: runs.engine.clone(),
-        ranks,
-        value: median(&ours),
-        unit: figure.measure.unit().to_owned(),
-        better: figure.measure.better(),
-        statistic: "median".to_owned(),
-        spread: interquartile_range(&ours),
-        samples: ours.len(),
-        machine: machine::describe(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        against,
-    }
+    let (ours, theirs, better) = (values(&runs.ours), values(&runs.theirs), figure.measure.better());
+    let against = peer.map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
+    let record = Record::measured(figure.name.clone(), &runs.engine, ranks, &ours, (figure.measure.unit(), better));
+    Record { against, ..record }
 }

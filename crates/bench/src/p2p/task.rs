@@ -1,9 +1,10 @@
-//! The cases of the point-to-point benchmark, which Treepie's ranks and the MPI program both get as arguments.
+//! The tasks of the point-to-point benchmark, and its figures.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::figure::{BATCHES, Figure, KIB, MIB, Measure, name_and_numbers};
+use crate::harness::case::{Case, OnlyProgram, name_and_numbers, name_of, value_of};
+use crate::harness::figure::{BATCHES, Figure, KIB, MIB, Measure};
 
 /// Communication pattern of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub enum Pattern {
     /// Rank 0 posts `outstanding` sends, rank 1 the same number of receives; both wait for all, and rank 1
     /// acknowledges. Counted in messages. Each outstanding message has a buffer, which the next window reuses.
     Stream,
-    /// The same, with new buffers in each window, until [`FRESH_BYTES`] have been used.
+    /// The same, with new buffers in each window, until 256 MiB have been used.
     Fresh,
     /// A token travels around all ranks. Counted in hops.
     Ring,
@@ -22,21 +23,17 @@ pub enum Pattern {
 }
 
 /// Bytes of fresh buffers on each side before one is reused: more than caches hold.
-pub const FRESH_BYTES: usize = 256 << 20;
+pub(super) const FRESH_BYTES: usize = 256 << 20;
 
-/// A case. As text: `stream:65536:64:10:9`.
+/// Messages between ranks. As text: `stream:65536:64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct Transfer {
     /// Who sends to whom.
     pub pattern: Pattern,
     /// Length of a message.
     pub bytes: usize,
     /// Messages in flight.
     pub outstanding: usize,
-    /// Timed round trips, windows, rounds or barriers per batch, after one untimed.
-    pub count: usize,
-    /// Number of batches, after one warm-up batch.
-    pub batches: usize,
 }
 
 const NAMES: [(Pattern, &str); 5] = [
@@ -47,33 +44,27 @@ const NAMES: [(Pattern, &str); 5] = [
     (Pattern::Barrier, "barrier"),
 ];
 
-impl fmt::Display for Case {
+impl fmt::Display for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, name) = NAMES.iter().find(|(pattern, _)| *pattern == self.pattern).expect("all patterns have names");
-        write!(f, "{name}:{}:{}:{}:{}", self.bytes, self.outstanding, self.count, self.batches)
+        write!(f, "{}:{}:{}", name_of(&NAMES, self.pattern), self.bytes, self.outstanding)
     }
 }
 
-impl FromStr for Case {
-    type Err = String;
+impl FromStr for Transfer {
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (name, [bytes, outstanding, count, batches]) = name_and_numbers(text)?;
-            let (pattern, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-            let positive = outstanding > 0 && count > 0 && batches > 0;
-            positive.then_some(Self { pattern: *pattern, bytes, outstanding, count, batches })
-        };
-        parse().ok_or_else(|| "expected a case such as stream:65536:64:10:9".to_owned())
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, [bytes, outstanding]) = name_and_numbers(text).ok_or(())?;
+        let pattern = value_of(&NAMES, name).filter(|_| outstanding > 0).ok_or(())?;
+        Ok(Self { pattern, bytes, outstanding })
     }
 }
 
 /// The figures for two ranks. The counts make a batch of about 3 ms.
-pub(in super::super) fn of_two_ranks() -> Vec<Figure> {
+pub(super) fn of_two_ranks() -> Vec<Figure> {
     let mut figures = Vec::new();
     for (bytes, count) in [(0, 3000), (8, 3000), (64, 3000), (KIB, 1500), (8 * KIB, 800), (64 * KIB, 200), (MIB, 20)] {
-        let case = Case { pattern: Pattern::PingPong, bytes, outstanding: 1, count, batches: BATCHES };
-        figures.push(figure("latency", case, Measure::Time));
+        figures.push(figure("latency", ping_pong(bytes, count), Measure::Time));
     }
     for (bytes, count) in [(8, 500), (64, 500), (KIB, 250)] {
         figures.push(figure("rate", stream(Pattern::Stream, bytes, count), Measure::Rate));
@@ -94,38 +85,48 @@ pub(in super::super) fn of_two_ranks() -> Vec<Figure> {
 }
 
 /// The figures for all ranks.
-pub(in super::super) fn of_all_ranks(ranks: u32) -> Vec<Figure> {
+pub(super) fn of_all_ranks(ranks: u32) -> Vec<Figure> {
     // About 3 ms where each rank has a core, about 10 ms if oversubscribed.
     let count = if ranks <= 2 { 3000 } else { (2000 / ranks as usize).max(10) };
-    let case = |pattern, bytes| Case { pattern, bytes, outstanding: 1, count, batches: BATCHES };
-    let named = |name: &str, case| Figure { name: format!("p2p/{name}/{ranks}"), ..figure("", case, Measure::Time) };
-    vec![named("ring", case(Pattern::Ring, 8)), named("barrier", case(Pattern::Barrier, 0))]
+    let named = |name: &str, pattern, bytes| {
+        let figure = figure("", one_outstanding(pattern, bytes, count), Measure::Time);
+        Figure { name: format!("p2p/{name}/{ranks}"), ..figure }
+    };
+    vec![named("ring", Pattern::Ring, 8), named("barrier", Pattern::Barrier, 0)]
 }
 
-/// 64 outstanding, but for large messages at most 4 MiB in total, and at least two.
-pub fn stream(pattern: Pattern, bytes: usize, count: usize) -> Case {
+/// A ping-pong. The count is of timed round trips.
+pub fn ping_pong(bytes: usize, count: usize) -> Case<Transfer> {
+    one_outstanding(Pattern::PingPong, bytes, count)
+}
+
+fn one_outstanding(pattern: Pattern, bytes: usize, count: usize) -> Case<Transfer> {
+    Case { task: Transfer { pattern, bytes, outstanding: 1 }, count, batches: BATCHES, program: OnlyProgram }
+}
+
+/// 64 outstanding, but for large messages at most 4 MiB in total, and at least two. The count is of timed windows.
+pub fn stream(pattern: Pattern, bytes: usize, count: usize) -> Case<Transfer> {
     let outstanding = (4 * MIB / bytes.max(1)).clamp(2, 64);
-    Case { pattern, bytes, outstanding, count, batches: BATCHES }
+    Case { task: Transfer { pattern, bytes, outstanding }, count, batches: BATCHES, program: OnlyProgram }
 }
 
-fn figure(name: &str, case: Case, measure: Measure) -> Figure {
-    let (name, bytes) = (format!("p2p/{name}/{}", case.bytes), case.bytes);
-    Figure { name, case: case.to_string(), bytes, measure, without_single_copy: false }
+fn figure(name: &str, case: Case<Transfer>, measure: Measure) -> Figure {
+    let bytes = case.task.bytes;
+    Figure { bytes, ..Figure::new(format!("p2p/{name}/{bytes}"), &case, measure) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::Transfers;
     use super::*;
+    use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     #[test]
     fn cases_round_trip_through_text() {
-        for figure in of_two_ranks().into_iter().chain(of_all_ranks(16)) {
-            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
-        }
-        for bad in ["", "stream", "stream:1:2:3", "stream:1:2:3:4:5", "walk:1:2:3:4", "stream:1:2:0:4", "ring:-8:1:1:1"]
-        {
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
-        }
+        assert_round_trip::<Transfers>(of_two_ranks().into_iter().chain(of_all_ranks(16)).map(|figure| figure.case));
+        let short = ["", "stream", "stream:1:2:3", "stream:1:2:0:4", "stream:1:0:3:4"];
+        assert_no_cases::<Transfers>(&short);
+        assert_no_cases::<Transfers>(&["stream:1:2:3:4:5", "walk:1:2:3:4", "ring:-8:1:1:1", "ring:8:1:1:1@fast"]);
     }
 
     #[test]
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn at_least_two_and_at_most_64_are_outstanding() {
-        let outstanding = |bytes| stream(Pattern::Stream, bytes, 1).outstanding;
+        let outstanding = |bytes| stream(Pattern::Stream, bytes, 1).task.outstanding;
         assert_eq!([1, 64 * KIB, 256 * KIB, MIB, 16 * MIB].map(outstanding), [64, 64, 16, 4, 2]);
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::figure::{Figure, Measure};
+use crate::harness::case::{Case, OnlyProgram};
+use crate::harness::figure::{Figure, Measure};
 
 /// Bytes of a message, as in the trial that found the first slow queue.
 pub(super) const MESSAGE_BYTES: usize = 32;
@@ -14,9 +15,9 @@ pub(super) const MIN_WAITING: usize = 100;
 /// Maximum number of communicators or pending collectives: each takes some kilobytes.
 const MAX_OBJECTS: usize = 100_000;
 
-/// A queue.
+/// A queue, which is filled with the count of a case. As text: `posted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub(crate) enum Queue {
     /// Posted receives, each with its tag; the last is matched first.
     Posted,
     /// The same with wildcard source and tag.
@@ -91,12 +92,9 @@ impl Queue {
             Queue::Communicators | Queue::Collectives => max.min(MAX_OBJECTS),
             _ => max,
         };
-        let figure = |waiting| Figure {
-            name: self.name(waiting),
-            case: Case { queue: self, waiting }.to_string(),
-            bytes: MESSAGE_BYTES,
-            measure: Measure::Time,
-            without_single_copy: false,
+        let figure = |count| {
+            let case = Case { task: self, count, batches: batches(count), program: OnlyProgram };
+            Figure::new(self.name(count), &case, Measure::Time)
         };
         sizes(max).into_iter().map(figure).collect()
     }
@@ -126,44 +124,26 @@ impl fmt::Display for Queue {
     }
 }
 
-/// A queue and its length. As text: `posted/1000`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Case {
-    pub(super) queue: Queue,
-    pub(super) waiting: usize,
-}
+impl FromStr for Queue {
+    type Err = ();
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.queue, self.waiting)
-    }
-}
-
-impl FromStr for Case {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (name, waiting) = text.rsplit_once('/')?;
-            let queue = Queue::all(false).into_iter().find(|queue| queue.to_string() == name)?;
-            Some(Self { queue, waiting: waiting.parse().ok().filter(|waiting| *waiting > 0)? })
-        };
-        parse().ok_or_else(|| "expected a case such as posted/1000".to_owned())
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Queue::all(false).into_iter().find(|queue| queue.to_string() == text).ok_or(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::Queues;
     use super::*;
+    use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     #[test]
     fn cases_round_trip_through_text() {
-        for figure in Queue::all(false).into_iter().flat_map(|queue| queue.figures(1_000_000)) {
-            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
-        }
-        for bad in ["", "posted", "posted/0", "posted/x", "heap/100", "exchange/mail/100"] {
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
-        }
+        let figures = Queue::all(false).into_iter().flat_map(|queue| queue.figures(1_000_000));
+        assert_round_trip::<Queues>(figures.map(|figure| figure.case));
+        let bad = ["", "posted", "posted:100", "posted:0:9", "posted:x:9", "heap:100:9", "exchange/mail:100:9"];
+        assert_no_cases::<Queues>(&bad);
     }
 
     #[test]

@@ -1,29 +1,26 @@
 //! Result tables.
 
-use crate::record::{PeerResult, Record};
+use crate::record::Record;
 
 /// Width of the name column.
-pub(super) const NAME_WIDTH: usize = 34;
+pub(crate) const NAME_WIDTH: usize = 34;
 
-pub(super) fn print_header(peer: Option<&str>) {
+pub(crate) fn print_header(peer: Option<&str>) {
     let theirs = peer.map(|peer| format!(" {peer:>15} {:>6}  95% interval", "ratio"));
     say!("{:<NAME_WIDTH$} {:>5} {:>9} {:>8}{}", "case", "unit", "treepie", "spread", theirs.unwrap_or_default());
 }
 
-pub(super) fn print_record(record: &Record) {
+pub(crate) fn print_record(record: &Record) {
     let theirs = record.against.as_ref().map(|against| {
-        let (value, interval) = (format_number(against.peer_value), format_interval(against));
+        let (value, interval) = (format_number(against.peer_value), format_interval(against.interval()));
         format!(" {value:>15} {:>6.2}  {interval}", against.ratio)
     });
     let (value, spread) = (format_number(record.value), format_number(record.spread));
     say!("{:<NAME_WIDTH$} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
 }
 
-pub(super) fn format_interval(against: &PeerResult) -> String {
-    match (against.ratio_low, against.ratio_high) {
-        (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
-        _ => "too few pairs".to_owned(),
-    }
+pub(crate) fn format_interval(interval: Option<(f64, f64)>) -> String {
+    interval.map_or_else(|| "too few pairs".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"))
 }
 
 /// About three significant digits.

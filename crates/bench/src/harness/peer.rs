@@ -17,17 +17,17 @@ const HEADER: &str = include_str!("peer.h");
 const COMPILE_TIMEOUT: Duration = HANG_TIMEOUT;
 
 /// A C program.
-pub(super) struct Source {
-    pub(super) name: &'static str,
-    pub(super) text: &'static str,
+pub(crate) struct Source {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
 }
 
 /// The compiled program. Its file is already unlinked, so nothing is left when this process ends.
-pub(super) struct Peer(File);
+pub(crate) struct Peer(File);
 
 impl Peer {
     /// Compiles the program.
-    pub(super) fn compile(mpicc: &Path, source: &Source) -> anyhow::Result<Self> {
+    pub(crate) fn compile(mpicc: &Path, source: &Source) -> anyhow::Result<Self> {
         let directory = TempDir::new()?;
         let write = |name: &str, text: &str| {
             let path = directory.path().join(name);
@@ -43,7 +43,7 @@ impl Peer {
     }
 
     /// The path to start it from, valid while this value exists.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }

@@ -1,4 +1,4 @@
-//! The cases of the sparse exchange benchmark, which Treepie's ranks and the MPI program both get as arguments.
+//! The tasks of the sparse exchange benchmark, and its figures.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use treepie_sparse::{ExchangeProtocol, Microbenchmark, ReactorCapabilities};
 
-use super::super::figure::{Figure, Measure};
+use crate::harness::case::Case;
+use crate::harness::figure::{Figure, Measure};
 
 /// Message sizes in the NBX paper.
 pub(super) const MESSAGE_BYTES: RangeInclusive<usize> = 1..=1024;
@@ -102,24 +103,15 @@ impl ProtocolChoice {
 /// takes several batches of short messages to all neighbors.
 pub(super) const BATCHES: usize = 25;
 
-/// Messages that ranks exchange in rounds. As text: `1:6:1-1024:200:9`, which is what the MPI program gets.
+/// Messages that ranks exchange in rounds. As text: `1:6:1-1024`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MessageSpec {
+pub(crate) struct MessageSpec {
     pub(super) seed: u64,
     pub(super) neighbours: u32,
     pub(super) lengths: RangeInclusive<usize>,
-    /// Timed rounds per batch, after one untimed.
-    pub(super) count: usize,
-    /// Number of batches, after one warm-up batch.
-    pub(super) batches: usize,
 }
 
 impl MessageSpec {
-    pub(super) fn new(seed: u64, ranks: u32, neighbours: u32, lengths: RangeInclusive<usize>) -> Self {
-        let count = rounds_per_batch(ranks, neighbours, mean_length(&lengths));
-        Self { seed, neighbours, lengths, count, batches: BATCHES }
-    }
-
     pub(super) fn to_microbenchmark(&self, ranks: u32) -> Microbenchmark {
         Microbenchmark { seed: self.seed, ranks, neighbours: self.neighbours, lengths: self.lengths.clone() }
     }
@@ -127,7 +119,21 @@ impl MessageSpec {
     /// Approximate bytes of a batch, of all ranks: all messages are generated before it, and those of a round exist
     /// twice.
     pub(super) fn memory(&self, ranks: u32) -> f64 {
-        (self.count + 2) as f64 * f64::from(ranks) * f64::from(self.neighbours) * mean_length(&self.lengths)
+        let rounds = self.rounds_per_batch(ranks) + 2;
+        rounds as f64 * f64::from(ranks) * f64::from(self.neighbours) * self.mean_length()
+    }
+
+    /// Rounds of a batch of about 3 ms where each rank has a core, about 10 ms if oversubscribed; from an estimate of
+    /// the time of a round, the same for all protocols and for MPI.
+    fn rounds_per_batch(&self, ranks: u32) -> usize {
+        const BYTES_PER_MICRO: f64 = 5000.0;
+        let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 4.0 * f64::from(ranks)) };
+        let messages = f64::from(ranks) * f64::from(self.neighbours);
+        ((batch / (start + messages * (0.1 + self.mean_length() / BYTES_PER_MICRO))) as usize).clamp(4, 1000)
+    }
+
+    fn mean_length(&self) -> f64 {
+        (self.lengths.start() + self.lengths.end()) as f64 / 2.0
     }
 
     /// The suffix of names: `k6`, or with one size `k6/65536`.
@@ -137,87 +143,77 @@ impl MessageSpec {
     }
 }
 
-fn mean_length(lengths: &RangeInclusive<usize>) -> f64 {
-    (lengths.start() + lengths.end()) as f64 / 2.0
-}
-
 impl fmt::Display for MessageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, neighbours, lengths, count, batches } = self;
-        write!(f, "{seed}:{neighbours}:{}-{}:{count}:{batches}", lengths.start(), lengths.end())
+        let Self { seed, neighbours, lengths } = self;
+        write!(f, "{seed}:{neighbours}:{}-{}", lengths.start(), lengths.end())
     }
 }
 
-/// Messages and a protocol. As text: `1:6:1-1024:200:9@exchange/nbx`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Case {
-    pub(super) messages: MessageSpec,
-    pub(super) id: String,
-}
+impl FromStr for MessageSpec {
+    type Err = ();
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.messages, self.id)
-    }
-}
-
-impl FromStr for Case {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         let parse = || {
-            let (messages, id) = text.split_once('@')?;
-            let parts: Vec<&str> = messages.split(':').collect();
-            let [seed, neighbours, lengths, count, batches] = parts[..] else { return None };
+            let parts: Vec<&str> = text.split(':').collect();
+            let [seed, neighbours, lengths] = parts[..] else { return None };
             let (shortest, longest) = lengths.split_once('-')?;
             let lengths = shortest.parse().ok()?..=longest.parse().ok()?;
-            let (count, batches) = (count.parse().ok()?, batches.parse().ok()?);
-            let is_valid = !lengths.is_empty() && count > 0 && batches > 0 && id.parse::<ProtocolChoice>().is_ok();
             let (seed, neighbours) = (seed.parse().ok()?, neighbours.parse().ok()?);
-            let messages = MessageSpec { seed, neighbours, lengths, count, batches };
-            is_valid.then(|| Self { messages, id: id.to_owned() })
+            (!lengths.is_empty()).then_some(Self { seed, neighbours, lengths })
         };
-        parse().ok_or_else(|| "expected a case such as 1:6:1-1024:200:9@exchange/nbx".to_owned())
+        parse().ok_or(())
+    }
+}
+
+/// The id of a protocol, or that of the automatic selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProtocolId(pub(super) &'static str);
+
+impl fmt::Display for ProtocolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl FromStr for ProtocolId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut ids = ExchangeProtocol::ALL.into_iter().map(ExchangeProtocol::id).chain([AUTO]);
+        ids.find(|id| *id == text).map(Self).ok_or(())
     }
 }
 
 /// The figures: these messages with these protocols.
-pub(super) fn figures(messages: &[MessageSpec], ids: &[&str]) -> Vec<Figure> {
-    let figure = |messages: &MessageSpec, id: &str| Figure {
-        name: format!("{id}/{}", messages.name()),
-        case: Case { messages: messages.clone(), id: id.to_owned() }.to_string(),
-        bytes: 0,
-        measure: Measure::Time,
-        without_single_copy: false,
+pub(super) fn figures(messages: &[MessageSpec], ranks: u32, ids: &[&'static str]) -> Vec<Figure> {
+    let figure = |task: &MessageSpec, id: &'static str| {
+        let (count, program) = (task.rounds_per_batch(ranks), ProtocolId(id));
+        let case = Case { task: task.clone(), count, batches: BATCHES, program };
+        Figure::new(format!("{id}/{}", task.name()), &case, Measure::Time)
     };
-    messages.iter().flat_map(|messages| ids.iter().map(move |id| figure(messages, id))).collect()
-}
-
-/// Rounds of a batch of about 3 ms where each rank has a core, about 10 ms if oversubscribed; from an estimate of the
-/// time of a round, the same for all protocols and for MPI.
-fn rounds_per_batch(ranks: u32, neighbours: u32, bytes: f64) -> usize {
-    const BYTES_PER_MICRO: f64 = 5000.0;
-    let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 4.0 * f64::from(ranks)) };
-    let messages = f64::from(ranks) * f64::from(neighbours);
-    ((batch / (start + messages * (0.1 + bytes / BYTES_PER_MICRO))) as usize).clamp(4, 1000)
+    messages.iter().flat_map(|task| ids.iter().map(move |id| figure(task, id))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::Exchanges;
     use super::*;
+    use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     fn cases(ranks: u32) -> Vec<Figure> {
-        let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)]
-            .map(|(k, lengths)| MessageSpec::new(7, ranks, k, lengths));
-        figures(&messages, &["exchange/nbx", "exchange/nbx:condition=1", AUTO])
+        let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)].map(|(neighbours, lengths)| MessageSpec {
+            seed: 7,
+            neighbours,
+            lengths,
+        });
+        figures(&messages, ranks, &["exchange/nbx", "exchange/nbx:condition=1", AUTO])
     }
 
     #[test]
     fn cases_round_trip_through_text() {
-        for figure in cases(16) {
-            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
-        }
-        for bad in [
+        assert_round_trip::<Exchanges>(cases(16).into_iter().map(|figure| figure.case));
+        assert_no_cases::<Exchanges>(&[
             "",
             "1:6:1-1024:200:9",
             "1:6:1-1024:200@exchange/nbx",
@@ -227,9 +223,7 @@ mod tests {
             "1:6:1-8:9:0@exchange/nbx",
             "1:-6:1-8:9:9@exchange/nbx",
             "1:6:1-8:9:9@exchange/walk",
-        ] {
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
-        }
+        ]);
     }
 
     #[test]
@@ -268,10 +262,10 @@ mod tests {
 
     #[test]
     fn counts_make_batches_of_milliseconds() {
-        let count = |ranks, k, lengths: RangeInclusive<usize>| MessageSpec::new(1, ranks, k, lengths).count;
-        assert_eq!(count(2, 1, 8..=8), 1000);
-        assert!((80..200).contains(&count(16, 6, MESSAGE_BYTES)));
-        assert_eq!(count(16, 15, 65536..=65536), 4);
-        assert!(MessageSpec::new(1, 16, 15, 65536..=65536).memory(16) < 100e6);
+        let messages = |neighbours, lengths| MessageSpec { seed: 1, neighbours, lengths };
+        assert_eq!(messages(1, 8..=8).rounds_per_batch(2), 1000);
+        assert!((80..200).contains(&messages(6, MESSAGE_BYTES).rounds_per_batch(16)));
+        assert_eq!(messages(15, 65536..=65536).rounds_per_batch(16), 4);
+        assert!(messages(15, 65536..=65536).memory(16) < 100e6);
     }
 }

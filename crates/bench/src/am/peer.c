@@ -1,12 +1,12 @@
 /* The active-message benchmark with MPI: the same updates and gathers in bulk, ROUND per rank at a time, sorted by
-   destination and exchanged by MPI_Alltoall of the counts and MPI_Alltoallv. It draws the stream of am/stream.rs and
-   prints the lines of am/rank.rs; keep them in step. Arguments: cases such as update:4194304:4194304:9 (am/case.rs). */
+   destination and exchanged by MPI_Alltoall of the counts and MPI_Alltoallv. It draws the stream of stream.rs and
+   prints the lines of rank.rs; keep them in step. Arguments: cases such as update:4194304:4194304:9 (task.rs). */
 
 #define _DEFAULT_SOURCE
 #include "peer.h"
 #include <sys/mman.h>
 
-enum { PING = 1, TIME = 4, ROUND = 65536 };
+enum { PING = 1, ROUND = 65536 };
 
 typedef struct {
     uint32_t at, by;
@@ -196,12 +196,6 @@ static void epoch(const Case *c)
     }
 }
 
-static double slowest(double mine)
-{
-    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return mine;
-}
-
 static double batch(const Case *constant)
 {
     Case *c = (Case *)constant;
@@ -264,7 +258,5 @@ int main(int argc, char **argv)
         if (rank == 0) printf("sent %s %llu\n", argv[i], (unsigned long long)c.first);
         release(&c);
     }
-    fflush(stdout);
-    MPI_Finalize();
-    return 0;
+    return end();
 }

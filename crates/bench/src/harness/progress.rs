@@ -3,18 +3,18 @@
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-pub(super) struct Progress {
+pub(crate) struct Progress {
     started: Instant,
     runs: usize,
     is_terminal: bool,
 }
 
 impl Progress {
-    pub(super) fn new(runs: usize) -> Self {
+    pub(crate) fn new(runs: usize) -> Self {
         Self { started: Instant::now(), runs, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    pub(super) fn show(&self, done: usize) {
+    pub(crate) fn show(&self, done: usize) {
         if !self.is_terminal {
             return;
         }
@@ -30,7 +30,7 @@ impl Progress {
         let _ = std::io::stderr().flush();
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.is_terminal {
             eprint!("\r{:60}\r", "");
         }

@@ -1,9 +1,10 @@
-//! The cases of the collective benchmark, which Treepie's ranks and the MPI program both get as arguments.
+//! The tasks of the collective benchmark, and its figures.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::figure::{BATCHES, Figure, KIB, MIB, Measure, name_and_numbers};
+use crate::harness::case::{Case, OnlyProgram, name_and_numbers, name_of, value_of};
+use crate::harness::figure::{BATCHES, Figure, KIB, MIB, Measure};
 
 /// Buffers are of doubles.
 pub(super) const WORD_BYTES: usize = size_of::<f64>();
@@ -40,18 +41,6 @@ const OPERATION_NAMES: [(Operation, &str); 6] = [
 ];
 
 impl Operation {
-    fn name(self) -> &'static str {
-        OPERATION_NAMES.iter().find(|(operation, _)| *operation == self).expect("all operations have names").1
-    }
-
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        OPERATION_NAMES.iter().find(|(_, known)| *known == name).map(|(operation, _)| *operation)
-    }
-
-    pub(super) fn names() -> String {
-        OPERATION_NAMES.map(|(_, name)| name).join(", ")
-    }
-
     /// Blocks that all ranks together must receive from others.
     fn received_blocks(self, ranks: usize) -> usize {
         match self {
@@ -75,48 +64,33 @@ pub(crate) enum TimingMode {
 
 const TIMING_MODES: [(TimingMode, &str); 2] = [(TimingMode::Apart, "apart"), (TimingMode::Stream, "stream")];
 
-impl TimingMode {
-    fn name(self) -> &'static str {
-        TIMING_MODES.iter().find(|(rule, _)| *rule == self).expect("all rules have names").1
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        TIMING_MODES.iter().find(|(_, known)| *known == name).map(|(rule, _)| *rule)
-    }
-}
-
-/// A case. As text: `apart:allgather:65536:10:9`.
+/// A collective operation. As text: `apart:allgather:65536`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Case {
+pub(crate) struct Call {
     pub(super) rule: TimingMode,
     pub(super) operation: Operation,
     /// A multiple of [`WORD_BYTES`].
     pub(super) bytes: usize,
-    /// Timed operations per batch, after one untimed.
-    pub(super) count: usize,
-    /// Number of batches, after one warm-up batch.
-    pub(super) batches: usize,
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, operation, bytes, count, batches } = self;
-        write!(f, "{}:{}:{bytes}:{count}:{batches}", rule.name(), operation.name())
+        let Self { rule, operation, bytes } = *self;
+        write!(f, "{}:{}:{bytes}", name_of(&TIMING_MODES, rule), name_of(&OPERATION_NAMES, operation))
     }
 }
 
-impl FromStr for Case {
-    type Err = String;
+impl FromStr for Call {
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         let parse = || {
             let (rule, rest) = text.split_once(':')?;
-            let (name, [bytes, count, batches]) = name_and_numbers(rest)?;
-            let (rule, operation) = (TimingMode::from_name(rule)?, Operation::from_name(name)?);
-            let is_valid = bytes % WORD_BYTES == 0 && count > 0 && batches > 0;
-            is_valid.then_some(Self { rule, operation, bytes, count, batches })
+            let (name, [bytes]) = name_and_numbers(rest)?;
+            let (rule, operation) = (value_of(&TIMING_MODES, rule)?, value_of(&OPERATION_NAMES, name)?);
+            (bytes % WORD_BYTES == 0).then_some(Self { rule, operation, bytes })
         };
-        parse().ok_or_else(|| "expected a case such as apart:allgather:65536:10:9".to_owned())
+        parse().ok_or(())
     }
 }
 
@@ -131,8 +105,11 @@ impl FromStr for Algorithm {
     type Err = String;
 
     fn from_str(id: &str) -> Result<Self, String> {
-        let named = id.split_once('/').and_then(|(operation, _)| Operation::from_name(operation));
-        let wrong = || format!("expected an algorithm such as allgather/ring, of one of {}", Operation::names());
+        let named = id.split_once('/').and_then(|(operation, _)| value_of(&OPERATION_NAMES, operation));
+        let wrong = || {
+            let names = OPERATION_NAMES.map(|(_, name)| name).join(", ");
+            format!("expected an algorithm such as allgather/ring, of one of {names}")
+        };
         Ok(Self { operation: named.ok_or_else(wrong)?, id: id.to_owned() })
     }
 }
@@ -148,12 +125,11 @@ pub(super) fn figures(ranks: u32, rule: TimingMode, algorithm: Option<&Algorithm
         let sizes = if operation == Operation::Barrier { &[0][..] } else { &SIZES };
         for &bytes in sizes {
             let count = operations_per_batch(operation, bytes, ranks as usize);
-            let case = Case { rule, operation, bytes, count, batches: BATCHES };
+            let case = Case { task: Call { rule, operation, bytes }, count, batches: BATCHES, program: OnlyProgram };
             // Records of the two timings must not be confused.
             let name =
                 if rule == TimingMode::Stream { format!("{id}/{bytes}/stream") } else { format!("{id}/{bytes}") };
-            let case = case.to_string();
-            figures.push(Figure { name, case, bytes, measure: Measure::Time, without_single_copy: false });
+            figures.push(Figure { bytes, ..Figure::new(name, &case, Measure::Time) });
         }
     }
     figures
@@ -170,19 +146,18 @@ fn operations_per_batch(operation: Operation, bytes: usize, ranks: usize) -> usi
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::Calls;
     use super::*;
+    use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     #[test]
     fn cases_round_trip_through_text() {
-        for figure in figures(2, TimingMode::Apart, None).into_iter().chain(figures(8, TimingMode::Stream, None)) {
-            assert_eq!(figure.case.parse::<Case>().map(|case| case.to_string()), Ok(figure.case));
-        }
+        let figures = figures(2, TimingMode::Apart, None).into_iter().chain(figures(8, TimingMode::Stream, None));
+        assert_round_trip::<Calls>(figures.map(|figure| figure.case));
         for bad in
             ["", "bcast", "bcast:8:1", "bcast:8:1:1:1", "walk:8:1:1", "bcast:8:0:1", "bcast:8:1:0", "bcast:9:1:1"]
         {
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
-            let bad = format!("apart:{bad}");
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
+            assert_no_cases::<Calls>(&[bad, &format!("apart:{bad}")]);
         }
     }
 

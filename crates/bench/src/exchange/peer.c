@@ -1,10 +1,10 @@
 /* The sparse exchange benchmark with MPI: MPI_Alltoall of the counts, then MPI_Alltoallv. It exchanges the same messages
-   as exchange/rank.rs, batch by batch, and prints the same lines; keep both in step.
-   Arguments: cases such as 1:6:1-1024:200:9 (exchange/case.rs). */
+   as rank.rs, batch by batch, and prints the same lines; keep both in step.
+   Arguments: cases such as 1:6:1-1024:200:9 (task.rs). */
 
 #include "peer.h"
 
-enum { TIME = 4, BEGINS = 256 };
+enum { BEGINS = 256 };
 
 struct Case {
     const char *text;
@@ -186,20 +186,6 @@ static void prepare(const Case *c)
         }
 }
 
-static double slowest(double mine)
-{
-    if (rank != 0) {
-        MPI_Send(&mine, 1, MPI_DOUBLE, 0, TIME, MPI_COMM_WORLD);
-        return mine;
-    }
-    for (int other = 1; other < size; other++) {
-        double time;
-        MPI_Recv(&time, 1, MPI_DOUBLE, other, TIME, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (time > mine) mine = time;
-    }
-    return mine;
-}
-
 static void check(const Case *c, const size_t *came, const size_t *bytes_came, const int *counts, const int *places)
 {
     for (size_t round = 0; round <= c->count; round++) {
@@ -266,7 +252,5 @@ int main(int argc, char **argv)
         free(pattern);
         release(&c);
     }
-    fflush(stdout);
-    MPI_Finalize();
-    return 0;
+    return end();
 }

@@ -1,23 +1,34 @@
 //! Output format of a benchmark's ranks, and its parser: the engine, and a line of microseconds for each case.
 
-use std::fmt::Display;
 use std::io::Write;
+use std::str::SplitWhitespace;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 
-/// Prints, on rank 0, for each case the microseconds per operation of each batch.
-pub(crate) fn print<C: Display>(engine: &str, cases: &[C], times: &[Vec<f64>]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "engine {engine}")?;
-    for (case, times) in cases.iter().zip(times) {
-        writeln!(out, "{}", format_line(case, times))?;
-    }
-    Ok(())
+use super::rank::Measured;
+use super::statistics::median;
+use crate::diagnostics::one_line;
+
+/// Prints, on rank 0, for each case the microseconds per operation of each batch, and then the further lines.
+pub(crate) fn print(engine: &str, cases: &[String], measured: &Measured) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(format(engine, cases, measured).as_bytes())?)
 }
 
-fn format_line(case: &impl Display, times: &[f64]) -> String {
-    let times: Vec<String> = times.iter().map(|time| format!("{time:.5}")).collect();
-    format!("case {case} {}", times.join(" "))
+pub(crate) fn format(engine: &str, cases: &[String], measured: &Measured) -> String {
+    let case_line = |(case, times): (&String, &Vec<f64>)| {
+        let times: String = times.iter().map(|time| format!(" {time:.5}")).collect();
+        format!("case {case}{times}\n")
+    };
+    let cases: String = cases.iter().zip(&measured.times).map(case_line).collect();
+    let lines: String = measured.lines.iter().map(|line| format!("{line}\n")).collect();
+    format!("engine {engine}\n{cases}{lines}")
+}
+
+/// The words after the case in the line of a job's output that starts with `kind` and the case.
+pub(crate) fn find<'a>(output: &'a str, kind: &str, case: &str) -> anyhow::Result<SplitWhitespace<'a>> {
+    let words = output.lines().map(str::split_whitespace);
+    let mut found = words.filter_map(|mut words| (words.next()? == kind && words.next()? == case).then_some(words));
+    found.next().with_context(|| format!("no output for {case}"))
 }
 
 /// The output of a job.
@@ -40,13 +51,13 @@ pub fn parse(output: &str, cases: &[String]) -> anyhow::Result<JobOutput> {
             (Some("case"), Some(case)) => {
                 let times: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
                 ensure!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "no times in the line {line:?}");
-                found.push((case, super::statistics::median(&times)));
+                found.push((case, median(&times)));
             }
             _ => {}
         }
     }
     let same = cases.iter().eq(found.iter().map(|(case, _)| case));
-    let shown = crate::diagnostics::one_line(output);
+    let shown = one_line(output);
     ensure!(same, "the job did not measure the requested cases; its output was: {shown}");
     Ok(JobOutput { engine, micros: found.into_iter().map(|(_, micros)| micros).collect() })
 }
@@ -71,8 +82,12 @@ mod tests {
     #[test]
     fn output_round_trips() {
         let cases = ["ring:8:1:5:2", "allgather:8:5:2"].map(str::to_owned);
-        let lines = [format_line(&cases[0], &[3.0, 1.0, 2.5]), format_line(&cases[1], &[0.5])];
-        let output = format!("engine threads\nsomebody else's line\n{}\n{}\n", lines[0], lines[1]);
+        let lines = ["somebody else's line", "about allgather:8:5:2 7 8"].map(str::to_owned).to_vec();
+        let measured = Measured { times: vec![vec![3.0, 1.0, 2.5], vec![0.5]], lines };
+        let output = format("threads", &cases, &measured);
+        assert!(output.starts_with("engine threads\ncase ring:8:1:5:2 3.00000 1.00000 2.50000\n"), "{output}");
+        assert_eq!(find(&output, "about", &cases[1]).unwrap().collect::<Vec<_>>(), ["7", "8"]);
+        assert!(find(&output, "about", &cases[0]).is_err());
         let printed = parse(&output, &cases).unwrap();
         assert_eq!(printed, JobOutput { engine: Some("threads".to_owned()), micros: vec![2.5, 0.5] });
         assert!(parse(&output, &cases[1..]).is_err());

@@ -3,28 +3,33 @@
 use crate::record::Better;
 
 /// Batches of a case. The median of nine tolerates two or three disturbed ones.
-pub(super) const BATCHES: usize = 9;
+pub(crate) const BATCHES: usize = 9;
 
-pub(super) const KIB: usize = 1 << 10;
-pub(super) const MIB: usize = 1 << 20;
+pub(crate) const KIB: usize = 1 << 10;
+pub(crate) const MIB: usize = 1 << 20;
 
 /// A case and the figure derived from its time.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// Name in records: `p2p/latency/8`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Argument of both programs: `pingpong:8:1:3000:9`. The part after an `@` is for Treepie only.
-    pub(super) case: String,
+    pub(crate) case: String,
     /// Bytes an operation moves.
-    pub(super) bytes: usize,
-    pub(super) measure: Measure,
+    pub(crate) bytes: usize,
+    pub(crate) measure: Measure,
     /// Whether Treepie's ranks run without single copy, so that large messages are copied through rings.
-    pub(super) without_single_copy: bool,
+    pub(crate) without_single_copy: bool,
 }
 
 impl Figure {
+    /// A figure of a case.
+    pub(crate) fn new(name: String, case: &impl ToString, measure: Measure) -> Self {
+        Self { name, case: case.to_string(), bytes: 0, measure, without_single_copy: false }
+    }
+
     /// The argument of the MPI program.
-    pub(super) fn peer_case(&self) -> &str {
+    pub(crate) fn peer_case(&self) -> &str {
         self.case.split('@').next().unwrap_or_default()
     }
 }
@@ -63,11 +68,4 @@ impl Measure {
             Measure::Bandwidth => bytes as f64 / micros / 1e3,
         }
     }
-}
-
-/// Parses a case: its name and `N` numbers, separated by colons.
-pub(super) fn name_and_numbers<const N: usize>(text: &str) -> Option<(&str, [usize; N])> {
-    let (name, numbers) = text.split_once(':')?;
-    let numbers: Vec<usize> = numbers.split(':').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    Some((name, numbers.try_into().ok()?))
 }

@@ -1,5 +1,5 @@
-/* The point-to-point benchmark with MPI. It makes the same calls as p2p/rank.rs and prints the same lines; keep both in
-   step. Arguments: cases such as stream:65536:64:10:9 (p2p/case.rs). */
+/* The point-to-point benchmark with MPI. It makes the same calls as rank.rs and prints the same lines; keep both in step.
+   Arguments: cases such as stream:65536:64:10:9 (task.rs). */
 
 #include "peer.h"
 
@@ -120,7 +120,5 @@ int main(int argc, char **argv)
     if (!memory) fail("no memory for the buffers");
     memset(memory, 1, most);
     for (int i = 1; i < argc; i++) measure(&cases[i], cases[i].batches, argv[i]);
-    fflush(stdout);
-    MPI_Finalize();
-    return 0;
+    return end();
 }

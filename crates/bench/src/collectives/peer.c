@@ -1,9 +1,9 @@
-/* The collective benchmark with MPI. It makes the same calls as collectives/rank.rs and prints the same lines; keep
-   both in step. Arguments: cases such as apart:allgather:65536:10:9 (collectives/case.rs). */
+/* The collective benchmark with MPI. It makes the same calls as rank.rs and prints the same lines; keep
+   both in step. Arguments: cases such as apart:allgather:65536:10:9 (task.rs). */
 
 #include "peer.h"
 
-enum { TIME = 4, WORD = sizeof(double) };
+enum { WORD = sizeof(double) };
 
 typedef enum { BCAST, ALLGATHER, ALLREDUCE, REDUCE_SCATTER, ALLTOALL, BARRIER, OPERATIONS } Operation;
 static const char *const NAMES[OPERATIONS] = {"bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"};
@@ -131,20 +131,6 @@ static void check(const Case *c)
     }
 }
 
-static double slowest(double mine)
-{
-    if (rank != 0) {
-        MPI_Send(&mine, 1, MPI_DOUBLE, 0, TIME, MPI_COMM_WORLD);
-        return mine;
-    }
-    for (int other = 1; other < size; other++) {
-        double time;
-        MPI_Recv(&time, 1, MPI_DOUBLE, other, TIME, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (time > mine) mine = time;
-    }
-    return mine;
-}
-
 static double apart(const Case *c)
 {
     double mine = 0;
@@ -200,7 +186,5 @@ int main(int argc, char **argv)
         prepare(&cases[i]);
         measure(&cases[i], cases[i].batches, argv[i]);
     }
-    fflush(stdout);
-    MPI_Finalize();
-    return 0;
+    return end();
 }

@@ -1,14 +1,12 @@
-//! The cases of the active-message benchmark. Treepie's ranks get them as arguments, the MPI program the part before
-//! the
-//! `@`.
+//! The tasks of the active-message benchmark, and Treepie's programs for them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use treepie::am::Config;
 
-use super::super::figure::name_and_numbers;
 use super::stream::Keys;
+use crate::harness::case::{name_and_numbers, name_of, value_of};
 
 /// The benchmark that the ranks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +24,12 @@ pub(super) enum TaskKind {
 const TASK_NAMES: [(TaskKind, &str); 4] =
     [(TaskKind::Update, "update"), (TaskKind::Gather, "gather"), (TaskKind::Ping, "ping"), (TaskKind::Epoch, "epoch")];
 
-/// A benchmark and its size, the same on both sides. As text: `update:4194304:4194304:9`.
+/// What the ranks run, and its size. As text: `update:4194304`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Task {
+pub(crate) struct Task {
     pub(super) kind: TaskKind,
     /// Words of each rank's table.
     pub(super) words: usize,
-    /// Updates or requests of each rank, messages, or epochs, per batch.
-    pub(super) count: usize,
-    /// Number of batches, after one warm-up batch.
-    pub(super) batches: usize,
 }
 
 /// Variants of the update handler.
@@ -66,7 +60,7 @@ const HANDLER_NAMES: [(HandlerKind, &str); 6] = [
 
 /// Treepie's program. As text: `touch-huge/skewed/work=200/routing=rook`; all but the first part are optional.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) handler: HandlerKind,
     /// Whether tables are on huge pages.
     pub(super) huge_pages: bool,
@@ -92,25 +86,15 @@ impl Program {
     }
 }
 
-/// A case. As text: `update:4194304:4194304:9@touch-huge`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Case {
-    pub(super) task: Task,
-    pub(super) program: Program,
-}
-
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, name) = TASK_NAMES.iter().find(|(kind, _)| *kind == self.kind).expect("all kinds have names");
-        write!(f, "{name}:{}:{}:{}", self.words, self.count, self.batches)
+        write!(f, "{}:{}", name_of(&TASK_NAMES, self.kind), self.words)
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, name) =
-            HANDLER_NAMES.iter().find(|(handler, _)| *handler == self.handler).expect("all handlers have names");
-        write!(f, "{name}{}", if self.huge_pages { "-huge" } else { "" })?;
+        write!(f, "{}{}", name_of(&HANDLER_NAMES, self.handler), if self.huge_pages { "-huge" } else { "" })?;
         if self.keys == Keys::Skewed {
             write!(f, "/skewed")?;
         }
@@ -128,20 +112,13 @@ pub(super) fn config_suffix(config: &Config) -> String {
     if differing.is_empty() { String::new() } else { format!("/{}", differing.join(",")) }
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.task, self.program)
-    }
-}
-
 impl FromStr for Task {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (name, [words, count, batches]) = name_and_numbers(text).ok_or(())?;
-        let (kind, _) = TASK_NAMES.iter().find(|(_, known)| *known == name).ok_or(())?;
-        let is_valid = words.is_power_of_two() && count > 0 && batches > 0;
-        is_valid.then_some(Self { kind: *kind, words, count, batches }).ok_or(())
+        let (name, [words]) = name_and_numbers::<1>(text).ok_or(())?;
+        let kind = value_of(&TASK_NAMES, name).filter(|_| words.is_power_of_two()).ok_or(())?;
+        Ok(Self { kind, words })
     }
 }
 
@@ -152,8 +129,7 @@ impl FromStr for Program {
         let mut parts = text.split('/');
         let name = parts.next().ok_or(())?;
         let (name, huge_pages) = name.strip_suffix("-huge").map_or((name, false), |name| (name, true));
-        let (handler, _) = HANDLER_NAMES.iter().find(|(_, known)| *known == name).ok_or(())?;
-        let mut program = Self { huge_pages, ..Self::from(*handler) };
+        let mut program = Self { huge_pages, ..value_of(&HANDLER_NAMES, name).ok_or(())?.into() };
         for part in parts {
             if part == "skewed" {
                 program.keys = Keys::Skewed;
@@ -167,38 +143,26 @@ impl FromStr for Program {
     }
 }
 
-impl FromStr for Case {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (task, program) = text.split_once('@')?;
-            Some(Self { task: task.parse().ok()?, program: program.parse().ok()? })
-        };
-        parse().ok_or_else(|| "expected a case such as update:4194304:4194304:9@touch-huge".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::rank::AmPrograms;
     use super::*;
+    use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     #[test]
     fn cases_round_trip_through_text() {
-        for text in [
+        let texts = [
             "update:4194304:1000:9@touch-huge",
             "update:1:1:1@combine/skewed/work=200/routing=rook,reductions=off",
             "update:8:5:2@one/coalescing=512b,routing=grid:4x4",
             "gather:1024:77:3@touch/style=bsp",
             "ping:1:10:2@one/routing=clusters:2+2",
             "epoch:1:10:2@one",
-        ] {
-            assert_eq!(text.parse::<Case>().map(|case| case.to_string()).as_deref(), Ok(text));
-        }
-        let bad = ["", "update:8:5:2", "update:8:5@one", "update:7:5:2@one", "update:8:0:2@one", "walk:8:5:2@one"];
-        for bad in bad.into_iter().chain(["update:8:5:2@all", "update:8:5:2@one/fast", "update:8:5:2@one/work=much"]) {
-            assert!(bad.parse::<Case>().is_err(), "{bad}");
-        }
+        ];
+        assert_round_trip::<AmPrograms>(texts.map(str::to_owned));
+        let tasks = ["", "update:8:5:2", "update:8:5@one", "update:7:5:2@one", "update:8:0:2@one", "walk:8:5:2@one"];
+        assert_no_cases::<AmPrograms>(&tasks);
+        assert_no_cases::<AmPrograms>(&["update:8:5:2@all", "update:8:5:2@one/fast", "update:8:5:2@one/work=much"]);
     }
 
     #[test]
