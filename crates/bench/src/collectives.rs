@@ -38,7 +38,7 @@ impl Collectives {
         let mut rank = vec!["collectives-rank"];
         if let Some(Algorithm { id, .. }) = &self.algorithm {
             // An unknown algorithm is reported once, not by each rank.
-            on_threads(1, |world| Ok(drop(world.with_algorithm(id)?)))?;
+            on_threads(1, |world| Ok(world.with_algorithm(id).map(drop)))?.swap_remove(0)?;
             rank.extend(["--algorithm", id]);
         }
         let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, Some(&PEER))?;
