@@ -31,6 +31,8 @@ step "format and lints"
 if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else echo "rustfmt: NOT FOUND, SKIPPED"; fi
 if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --workspace --all-targets --quiet -- -D warnings
+  # As it is released: without what only tests turn on.
+  cargo clippy -p treepie-cli --quiet -- -D warnings
 else
   echo "clippy: NOT FOUND, SKIPPED"
 fi
