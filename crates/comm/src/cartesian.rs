@@ -4,7 +4,7 @@
 
 use std::ops::Deref;
 
-use treepie_base::{Error, Pod, Rank, Result, Tag};
+use treepie_base::{Error, Pod, Rank, Result, Status, Tag};
 
 use crate::comm::Comm;
 use crate::split::group_digest;
@@ -114,7 +114,7 @@ impl Cartesian {
 
     /// [`sendrecv`](Comm::sendrecv) with the ranks of a [`shift`](Self::shift): sends `data` by `by` ranks along a
     /// dimension, and receives into `into` from as far on the other side. Beyond an edge (`MPI_PROC_NULL`) nothing is
-    /// sent; without a source, `into` stays as it is. Returns whether something was received.
+    /// sent; without a source, `into` stays as it is, and there is no status.
     ///
     /// # Panics
     /// If there is no such dimension.
@@ -125,12 +125,12 @@ impl Cartesian {
         dimension: usize,
         by: isize,
         tag: Tag,
-    ) -> Result<bool> {
+    ) -> Result<Option<Status>> {
         match self.shift(dimension, by) {
-            (Some(source), Some(destination)) => self.sendrecv(data, destination, tag, into, source, tag).map(|_| true),
-            (Some(source), None) => self.recv(into, source, tag).map(|_| true),
-            (None, Some(destination)) => self.send(data, destination, tag).map(|()| false),
-            (None, None) => Ok(false),
+            (Some(source), Some(destination)) => self.sendrecv(data, destination, tag, into, source, tag).map(Some),
+            (Some(source), None) => self.recv(into, source, tag).map(Some),
+            (None, Some(destination)) => self.send(data, destination, tag).map(|()| None),
+            (None, None) => Ok(None),
         }
     }
 

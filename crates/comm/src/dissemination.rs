@@ -153,10 +153,14 @@ impl<D: Disseminated> Dissemination<D> {
             && let Some(index) = self.early.iter().position(|(round, _)| *round == self.combined)
         {
             let (round, message) = self.early.swap_remove(index);
-            self.value.combine(round, message);
-            self.combined += 1;
-            self.send();
+            self.combine(round, message);
         }
+    }
+
+    fn combine(&mut self, round: u32, message: D::Message) {
+        self.value.combine(round, message);
+        self.combined += 1;
+        self.send();
     }
 }
 
@@ -171,8 +175,12 @@ impl<D: Disseminated> Reactor for Dissemination<D> {
         // The sender runs another operation.
         let message = message.ok_or(Error::CollectiveOrderMismatch { rank: from as usize })?;
         self.received |= 1 << round;
-        self.early.push((round, message));
-        self.combine_early();
+        if self.has_begun && round == self.combined {
+            self.combine(round, message);
+            self.combine_early();
+        } else {
+            self.early.push((round, message));
+        }
         Ok(())
     }
 

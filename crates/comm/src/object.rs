@@ -47,10 +47,10 @@ struct Heads {
     len: usize,
 }
 
-/// Bytes of a head: so few that the first operation takes no longer than with lengths alone. All heads have at most
+/// Bytes of a head: so few that the first operation takes about as long as with lengths alone. All heads have at most
 /// `ALL_HEADS` bytes, unless the lengths have more.
 const MAX_HEAD: usize = 512;
-const ALL_HEADS: usize = 64 << 10;
+const ALL_HEADS: usize = 8 << 10;
 const LENGTH: usize = size_of::<u64>();
 
 impl Heads {
@@ -179,11 +179,12 @@ impl Comm {
         let mut own = Vec::new();
         if let Some(counts) = counts {
             own = self.or_abort(zeroed(counts[me], PURPOSE))?;
-            let mut all = Vec::new();
+            let mut all = self.or_abort(zeroed(if me == root { counts.iter().sum() } else { 0 }, PURPOSE))?;
+            let mut rest = &mut all[..];
             for (bytes, count) in encoded.iter().zip(&counts).filter(|(_, count)| **count > 0) {
-                let end = all.len() + count;
-                all.extend_from_slice(bytes);
-                all.resize(end, 0);
+                let (block, after) = rest.split_at_mut(*count);
+                block[..bytes.len()].copy_from_slice(bytes);
+                rest = after;
             }
             self.scatterv(&all, &counts, &mut own, root)?;
         }

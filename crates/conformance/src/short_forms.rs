@@ -173,7 +173,8 @@ fn shifts(comm: &Comm) -> Outcome {
             let received = line.sendrecv_shift(&[me, 7], &mut got, 0, by, 5)?;
             let source = if periodic { Some((me - by).rem_euclid(size)) } else { Some(me - by) };
             let source = source.filter(|source| (0..size).contains(source));
-            check_eq!(received, source.is_some(), "a shift by {by}, periodic: {periodic}");
+            let received = received.map(|status| (status.source as isize, status.bytes));
+            check_eq!(received, source.map(|source| (source, 16)), "a shift by {by}, periodic: {periodic}");
             check_eq!(got, source.map_or([-1, -1], |source| [source, 7]), "a shift by {by}, periodic: {periodic}");
         }
     }

@@ -28,6 +28,11 @@ impl Endpoint {
         if std::mem::replace(&mut self.finalized, true) {
             return;
         }
+        if !std::thread::panicking() && self.fabric.is_current_rank() {
+            // What peers must learn of is sent as far as there is room: why a call was refused, that messages are rejected.
+            self.reject_all();
+            while self.progress() {}
+        }
         self.finalize_after_failure(Some(error));
         self.drop_engine();
     }

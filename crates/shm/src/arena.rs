@@ -155,6 +155,17 @@ impl Arena {
         }
     }
 
+    /// Reports that the program of a rank has returned an error.
+    pub(crate) fn report_error(&self, rank: u32) {
+        self.control(rank).returned_error.store(1, Ordering::Release);
+        self.report(rank, Liveness::Failing);
+    }
+
+    /// Whether the program of a rank has returned an error.
+    pub(crate) fn has_returned_error(&self, rank: u32) -> bool {
+        self.control(rank).returned_error.load(Ordering::Acquire) != 0
+    }
+
     /// The position of a rank in the order of departures: smaller is earlier.
     pub(crate) fn departure_number(&self, rank: u32) -> u32 {
         self.control(rank).departure_number.load(Ordering::Acquire)

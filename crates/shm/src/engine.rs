@@ -266,9 +266,12 @@ impl Fabric for Shm {
         true
     }
 
-    fn announce_failure(&mut self, _: Option<&Error>) {
+    fn announce_failure(&mut self, error: Option<&Error>) {
         self.is_departing = true;
-        self.arena.report(self.rank, Liveness::Failing);
+        match error {
+            Some(_) => self.arena.report_error(self.rank),
+            None => self.arena.report(self.rank, Liveness::Failing),
+        }
     }
 
     fn ack(&mut self, to: u32, slot: u32) -> bool {

@@ -1,7 +1,7 @@
 //! Sparse exchanges on communicators.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub trait SparseExchange {
     fn exchange_by_owner<T: Pod>(
         &self,
         items: impl IntoIterator<Item = T>,
-        owner: impl Fn(&T) -> Rank,
+        owner: impl FnMut(&T) -> Rank,
     ) -> Result<Vec<T>>;
 
     /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbours.
@@ -246,16 +246,22 @@ impl SparseExchange for Comm {
     fn exchange_by_owner<T: Pod>(
         &self,
         items: impl IntoIterator<Item = T>,
-        owner: impl Fn(&T) -> Rank,
+        mut owner: impl FnMut(&T) -> Rank,
     ) -> Result<Vec<T>> {
         // Lazily: the items and the owner map are user code, which may panic, and then the exchange is aborted.
         let messages = std::iter::once_with(|| {
-            let mut by_owner = BTreeMap::<Rank, Vec<T>>::new();
+            let mut by_owner = HashMap::<Rank, Vec<T>>::new();
             items.into_iter().for_each(|item| by_owner.entry(owner(&item)).or_default().push(item));
-            by_owner
+            let mut messages: Vec<(Rank, Vec<T>)> = by_owner.into_iter().collect();
+            // The order of a map is random, and simulations are to be repeatable.
+            messages.sort_unstable_by_key(|(owner, _)| *owner);
+            messages
         });
-        let received = self.exchange(messages.flatten())?;
-        Ok(received.into_iter().flat_map(|(_, items)| items).collect())
+        let mut received = self.exchange(messages.flatten())?.into_iter().map(|(_, items)| items);
+        let (mut all, rest) = (received.next().unwrap_or_default(), received.collect::<Vec<_>>());
+        all.reserve_exact(rest.iter().map(Vec::len).sum());
+        rest.into_iter().for_each(|items| all.extend(items));
+        Ok(all)
     }
 
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern> {

@@ -14,8 +14,8 @@ use crate::environment;
 const NEEDS_MAIN: &str = "treepie::init makes this process one rank: --threads and --sim (TREEPIE_ENGINE) are for programs that call treepie::main";
 
 /// Joins the world of this process: that of `treepie run`, `mpirun` or `srun`, or else a world of one rank. Call it
-/// once, at the start; the world is finalized when its last handle is dropped. Environment variables with invalid
-/// values are an error.
+/// once, at the start; the world is finalized when its last handle is dropped, also if that is because the program returns
+/// an error: with [`main`](crate::main), peers learn of that at once. Environment variables with invalid values are an error.
 pub fn init() -> Result<Comm> {
     if environment::requested_engine()?.is_some() {
         return Err(Error::Engine(NEEDS_MAIN.to_owned()));

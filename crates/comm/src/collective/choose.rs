@@ -127,7 +127,8 @@ impl Comm {
         self.on_network(Rc::new(network))
     }
 
-    /// As [`with_network`](Self::with_network), for a network that is at hand.
+    /// As [`with_network`](Self::with_network), for a network that is at hand and that ranks of one process share.
+    #[doc(hidden)]
     pub fn on_network(&self, network: Rc<Network>) -> Result<Comm> {
         let ranks = self.size() as u32;
         let network = if network.ranks() == ranks {

@@ -25,6 +25,8 @@ pub(crate) struct RankControl {
     pub(super) life: AtomicU32,
     /// The position of this rank in the order of departures; 0 while it is alive.
     pub(super) departure_number: AtomicU32,
+    /// Not 0 if its program has returned an error, maybe in consequence of another rank's failure.
+    pub(super) returned_error: AtomicU32,
     pub(crate) pid: AtomicU32,
     /// The number of rings to this rank that writers have claimed.
     pub(crate) claimed_rings: AtomicU32,

@@ -83,8 +83,8 @@ pub(super) struct Job<'a> {
 struct Failure {
     rank: u32,
     end: RankExit,
-    /// The smaller, the more likely it is the cause. 0: it was killed, or announced its failure; 1: it exited without
-    /// finalizing; 2: it exited after finalizing, as ranks do that lost a peer.
+    /// The smaller, the more likely it is the cause. 0: it was killed, or panicked; 1: it exited without finalizing; 2: it
+    /// exited after finalizing or after an error, as ranks do that lost a peer.
     precedence: u8,
     /// The smaller, the earlier it departed: a rank that fails because a peer departed, departs after it.
     departure_number: u32,
@@ -277,7 +277,7 @@ impl<'a> Job<'a> {
             // launcher is notified.
             let precedence = match end {
                 RankExit::Killed(_) => 0,
-                _ if self.arena.has_failed(rank) => 0,
+                _ if self.arena.has_failed(rank) && !self.arena.has_returned_error(rank) => 0,
                 _ if self.arena.is_here(rank) => 1,
                 RankExit::Exited(_) => 2,
             };
