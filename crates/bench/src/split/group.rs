@@ -57,18 +57,18 @@ impl GroupMember {
         (self.first..self.first + self.block).contains(&rank)
     }
 
-    /// The message of the neighbor at a distance, when it has `distance` entries: its own and those of the ranks after
-    /// it.
+    /// The message of the neighbor at a distance, when it has `distance` entries: those of the ranks before it, and its
+    /// own.
     fn emulated_message(&self, distance: u32) -> (u32, Bytes) {
         let offset = self.index * self.stride - self.first;
-        let rank = |i: u32| self.first + (offset + distance + i) % self.block;
+        let rank = |i: u32| self.first + (offset + self.block + 1 + i - 2 * distance) % self.block;
         let mut table: Vec<SplitEntry> = (0..distance).map(|i| self.entries[rank(i) as usize]).collect();
         if self.is_merged {
             table.sort_unstable();
         }
         // An empty trailer follows the entries.
         table.push(SplitEntry::default());
-        (rank(0), Bytes::from(table))
+        (rank(distance - 1), Bytes::from(table))
     }
 }
 

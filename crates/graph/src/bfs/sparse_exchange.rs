@@ -34,7 +34,11 @@ impl<'g, W: EdgeWeight, I: VertexId> SparseExchangeBfs<'g, W, I> {
     /// Prepares a search with an exchange protocol; `None`: that of the graph's communicator.
     pub(super) fn new(graph: &'g Graph<W>, protocol: Option<&str>) -> Result<Self> {
         let comm = match protocol {
-            Some(id) => graph.comm().with_algorithm(id)?,
+            Some(id) => {
+                // Its name is known once an exchange or a program of `treepie` has run, and maybe none has.
+                treepie_sparse::PROTOCOLS.register();
+                graph.comm().with_algorithm(id)?
+            }
             None => graph.comm().clone(),
         };
         Ok(Self { comm, graph, labels: Vec::new() })
