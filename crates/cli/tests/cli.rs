@@ -53,8 +53,13 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Self {
+        Self::with_extension("json")
+    }
+
+    fn with_extension(extension: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("treepie-cli-{}-{}.json", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("treepie-cli-{}-{count}.{extension}", std::process::id());
         Self(std::env::temp_dir().join(name))
     }
 

@@ -9,6 +9,7 @@ use treepie_comm::Network;
 /// Rejects variables with invalid values. If `ranks` is given, the network must have that number of ranks.
 pub fn check(ranks: Option<u32>) -> Result<()> {
     // The names of protocols, which `TREEPIE_ALGORITHM` and messages of other ranks may have.
+    treepie_comm::protocol::PROTOCOLS.register();
     treepie_sparse::PROTOCOLS.register();
     treepie_am::PROTOCOLS.register();
     treepie_comm::check_environment(ranks)?;

@@ -69,7 +69,7 @@ fn the_tasks_of_the_book_have_the_same_output_on_every_engine() {
     }
     for (example, contents, argument, line) in tasks() {
         let file = contents.map(|contents| {
-            let file = Scratch::new();
+            let file = Scratch::with_extension("txt");
             std::fs::write(file.path(), contents).unwrap();
             file
         });
