@@ -196,12 +196,13 @@ impl Cursor {
     }
 }
 
-impl<T> OpenLanes<T> {
-    /// No lanes.
-    pub fn new() -> Self {
+impl<T> Default for OpenLanes<T> {
+    fn default() -> Self {
         Self { lanes: Vec::new(), free: NIL }
     }
+}
 
+impl<T> OpenLanes<T> {
     /// The number of the lane in a slot.
     #[inline]
     pub fn number(&self, slot: u32) -> u32 {
@@ -297,7 +298,7 @@ mod tests {
     fn at_most_max_open_lanes_are_open() {
         for lanes in [MAX_OPEN_LANES, MAX_OPEN_LANES + 2] {
             let schedule = Lanes(Phase::with_lanes(lanes), 1);
-            let (mut cursor, mut open) = (Cursor::new(&schedule, 0), OpenLanes::<()>::new());
+            let (mut cursor, mut open) = (Cursor::new(&schedule, 0), OpenLanes::<()>::default());
             let started: Vec<StartedRound> = std::iter::from_fn(|| cursor.start_round(&schedule, &mut open)).collect();
             assert_eq!(started.len() as u32, MAX_OPEN_LANES, "of {lanes}");
             if lanes == MAX_OPEN_LANES {
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn cursors_share_lanes_and_continue_them_in_order() {
         let schedule = Lanes(Phase::with_lanes(4).with_window(3), 2);
-        let mut open = OpenLanes::new();
+        let mut open = OpenLanes::default();
         let mut cursors = [0, 1].map(|rank| Cursor::new(&schedule, rank));
         let mut running = cursors.each_mut().map(|cursor| start_all(cursor, &schedule, &mut open));
         let lanes = |running: &[(u32, u32)]| running.iter().map(|(lane, _)| *lane).collect::<Vec<u32>>();

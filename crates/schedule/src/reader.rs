@@ -25,7 +25,7 @@ struct Batch {
 impl ScheduleReader {
     /// A reader at the beginning of the schedule.
     pub fn new(schedule: &dyn Schedule, rank: u32) -> Self {
-        Self { cursor: Cursor::new(schedule, rank), lanes: OpenLanes::new() }
+        Self { cursor: Cursor::new(schedule, rank), lanes: OpenLanes::default() }
     }
 
     /// Returns to the beginning and reuses the memory.

@@ -6,6 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::claim::{Claim, CtsState};
+use crate::primitive::{AtomicU32, Ordering};
 use crate::registry::{MemoryRegion, RegistrationCell};
 
 fn region(number: u64) -> MemoryRegion {

@@ -95,7 +95,7 @@ impl<'a> ScheduleSimulator<'a> {
             workload,
             phases: (0..schedule.phases()).map(state).collect(),
             ranks: (0..simulated).map(|rank| Cursor::new(schedule, rank)).collect(),
-            lanes: OpenLanes::new(),
+            lanes: OpenLanes::default(),
             match_table: MatchTable::new(simulated),
             pending_combines: Slab::new(),
             part_lengths: PartLengths::new(workload.sizes),
