@@ -169,7 +169,8 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     let graph = Graph::build(comm, &star, &options)?;
     check!(!graph.hubs().is_empty() && graph.in_edges().is_none(), "the graph has no hubs");
     let refuses = |what: &str, outcome: Result<()>| -> Outcome {
-        let named = matches!(&outcome, Err(Error::Input(text)) if text.contains("unsplit rows"));
+        let named = matches!(&outcome, Err(Error::Input(text))
+            if text.contains("unsplit rows") && text.ends_with("without `hub_degree` (`--split`)"));
         check!(named, "{what}: {outcome:?}");
         Ok(())
     };
@@ -186,7 +187,9 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     components.labels = PropertyMap::new(&graph, vec![0; graph.num_local()])?;
     refuses("components", components.verify(&config))?;
     refuses("strong components", SccSearch::new(&graph, &config).map(|_| ()))?;
-    refuses("betweenness", HopMetric::new(&graph, &config).map(|_| ()))?;
+    let outcome = HopMetric::new(&graph, &config).map(|_| ());
+    check!(outcome.as_ref().is_err_and(|error| error.to_string().starts_with("betweenness needs")), "{outcome:?}");
+    refuses("betweenness", outcome)?;
     too_long::<u32>(comm, 4e9, &options)?;
     too_long::<f32>(comm, 3e38, &options)?;
     wrong(&graph, &Graph::build_weighted(comm, &star, &options)?, &config)

@@ -85,6 +85,7 @@ fn check_metric<'g, M: PathMetric<'g>>(adjacency: &[Vec<(usize, u32)>], seed: u6
         let all_near = scores.local().iter().zip(&expected).all(|(score, correct)| near(*score, *correct));
         assert!(all_near, "graph {seed}, {text}, rank {} of {}: {scores:?}, {expected:?}", comm.rank(), comm.size());
         betweenness::verify(&mut metric(&config), sources.iter().copied(), &scores, &config).unwrap();
+        assert_eq!(scores.top_k(usize::MAX).unwrap().len(), adjacency.len());
         let top = scores.top_k(10).unwrap();
         assert_eq!(top.len(), adjacency.len().min(10));
         let mut sorted = correct.clone();
@@ -288,7 +289,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
         let directed = Graph::build(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
         assert!(matches!(SccSearch::new(&directed, &config), Err(Error::Input(_))));
-        assert!(matches!(HopMetric::new(&directed, &config), Err(Error::Input(_))));
+        let missing = Error::Input("betweenness needs a graph that was built with in-edges".to_owned());
+        assert_eq!(directed.betweenness([0]).map(drop), Err(missing.clone()));
+        assert_eq!(HopMetric::new(&directed, &config).map(drop), Err(missing.clone()));
+        let directed = Graph::<u32>::build_weighted(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
+        assert_eq!(directed.weighted_betweenness([0]).map(drop), Err(missing));
     });
 }
 
