@@ -109,7 +109,7 @@ impl<W: EdgeWeight> Graph<W> {
         }
         let hubs = self.hubs.len();
         Err(Error::Input(format!(
-            "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `split`"
+            "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `hub_degree` (`--split`)"
         )))
     }
 
