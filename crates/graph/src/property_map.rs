@@ -90,6 +90,7 @@ impl<W: EdgeWeight> PropertyMap<'_, f64, W> {
     /// The external ids and scores of the `k` vertices with the highest scores, best first; ties in order of external
     /// ids. All ranks call it.
     pub fn top_k(&self, k: usize) -> Result<Vec<(u64, f64)>> {
+        let k = k.min(self.graph.num_vertices() as usize);
         let order = |left: &(u64, f64), right: &(u64, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
         let mut best: Vec<(u64, f64)> = collected(self.iter().map(|(id, score)| (id, *score)), VALUES_PURPOSE)?;
         if k < best.len() {
