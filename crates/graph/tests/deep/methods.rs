@@ -143,7 +143,10 @@ fn methods_are_chosen_by_what_a_graph_has() {
             all_values(&with.bfs(0).unwrap().levels, f64::from),
             all_values(&without.bfs(0).unwrap().levels, f64::from)
         );
-        assert_eq!(without.pagerank().unwrap().scores.local().len(), without.num_local());
+        let (pulled, pushed) = (with.pagerank().unwrap(), without.pagerank().unwrap());
+        let scores = [&pulled, &pushed].map(|ranking| all_values(&ranking.scores, |score| score));
+        let mut pairs = scores[0].iter().zip(&scores[1]);
+        assert!(pairs.all(|(pulled, pushed)| (pulled - pushed).abs() <= 1e-5 * pulled), "{scores:?}");
         assert!(with.scc().is_ok() && without.scc().is_err() && without.betweenness([0]).is_err());
         let direction = BfsOptions { method: Some(BfsMethod::DirectionOptimizing), ..BfsOptions::default() };
         assert!(with.bfs_with(0, &direction).is_ok() && without.bfs_with(0, &direction).is_err());
