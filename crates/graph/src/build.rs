@@ -345,7 +345,7 @@ impl BufferedEdges {
         }
         let block = bound.div_ceil(comm.size() as u64).max(1);
         let mut build = ActiveMessages::<Bitmap>::builder(comm);
-        let port = build.port::<u64>("name");
+        let port = build.port::<u64>("external id");
         build.on(port, |present, _, offset| present.set(offset as usize));
         let mut present = agree(comm, Bitmap::try_new(block as usize).map_err(Error::from))?;
         let mut am = build.start()?;

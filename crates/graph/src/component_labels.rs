@@ -107,7 +107,7 @@ fn external_labels<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmC
     }
     let message_id = |[_, low, high]: [u32; 3]| join_u64([low, high]);
     let mut build = ActiveMessages::<ExternalLabelState>::builder(graph.comm());
-    let report = build.port::<[u32; 3]>("least name");
+    let report = build.port::<[u32; 3]>("least external id");
     build.on(report, move |state: &mut ExternalLabelState, _, message| {
         let least = &mut state.min_ids[message[0] as usize];
         *least = (*least).min(message_id(message));
@@ -121,7 +121,7 @@ fn external_labels<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmC
             }
         },
     );
-    let fetch = build.call::<u32, [u32; 2], u32>("name");
+    let fetch = build.call::<u32, [u32; 2], u32>("external id");
     build.on_call(
         fetch,
         |state: &mut ExternalLabelState, _, local_index: u32| split_u64(state.min_ids[local_index as usize]),
