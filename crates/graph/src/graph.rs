@@ -4,6 +4,7 @@ use treepie_base::memory::zeroed;
 use treepie_base::{Pod, Rank};
 use treepie_comm::{Comm, Max};
 
+use crate::agree::agree;
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::hubs::Hubs;
 use crate::{Bitmap, EdgeWeight, Error, LocalView, Result, VertexLayout};
@@ -111,6 +112,11 @@ impl<W: EdgeWeight> Graph<W> {
         Err(Error::Input(format!(
             "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `hub_degree` (`--split`)"
         )))
+    }
+
+    /// Refuses a result if some rank has found a fault in it. All ranks call it, and get the same error.
+    pub(crate) fn refuse(&self, fault: Option<String>) -> Result<()> {
+        agree(&self.comm, fault.map_or(Ok(()), |what| Err(Error::Verification(what))))
     }
 
     /// All arcs stored on this rank.
