@@ -12,7 +12,7 @@ use treepie_am::{Builder, Call, Context, Port};
 use treepie_base::memory::collected;
 
 use crate::csr::VALUES_PURPOSE;
-use crate::{EdgeWeight, Error, Graph, Neighbour, Result};
+use crate::{EdgeWeight, Error, Graph, Neighbor, Result};
 
 /// A value of each vertex of a graph. Each rank has those of its local vertices: `map[v]` is the value at the local
 /// index `v`.
@@ -158,8 +158,8 @@ impl<T: Pod> PropertyUpdates<T> {
 
     /// Updates the value of a neighbour.
     #[inline]
-    pub fn send<S, W: Copy>(&self, cx: &mut Context<S>, neighbour: Neighbour<'_, W>, value: T) {
-        let (rank, local_index) = neighbour.owner();
+    pub fn send<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, value: T) {
+        let (rank, local_index) = neighbor.owner();
         cx.send(self.port, rank, UpdateMessage { local_index, value });
     }
 }
@@ -185,8 +185,8 @@ impl<T: Pod, N: Pod> PropertyReads<T, N> {
 
     /// Requests the value of a neighbour.
     #[inline]
-    pub fn get<S, W: Copy>(&self, cx: &mut Context<S>, neighbour: Neighbour<'_, W>, context: N) {
-        let (rank, local_index) = neighbour.owner();
+    pub fn get<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, context: N) {
+        let (rank, local_index) = neighbor.owner();
         cx.call(self.call, rank, context, local_index);
     }
 }

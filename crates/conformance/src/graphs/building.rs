@@ -97,8 +97,7 @@ pub(super) fn sparse_ids(comm: &Comm) -> Outcome {
         let original = |id: u64| (0..).find(|dense| spread(*dense) == id).expect("an id of the graph");
         for local in graph.local_vertices() {
             let id = graph.external_id(local);
-            let mut row: Vec<u64> =
-                graph.neighbours(local).map(|neighbour| original(seen[neighbour.index()])).collect();
+            let mut row: Vec<u64> = graph.neighbors(local).map(|neighbor| original(seen[neighbor.index()])).collect();
             row.sort_unstable();
             let expected = &mut expected[original(id) as usize];
             expected.sort_by_key(|arc| arc.0);

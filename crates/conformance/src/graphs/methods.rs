@@ -82,7 +82,7 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     let arcs = &input.arcs;
     check_eq!((graph.comm().rank(), graph.comm().size()), (comm.rank(), comm.size()), "the communicator");
     check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices");
-    check_neighbours(input, &weighted)?;
+    check_neighbors(input, &weighted)?;
     if arcs.is_empty() {
         check!(graph.bfs(0).is_err() && weighted.sssp(0).is_err(), "a root of an empty graph");
         return Ok(());
@@ -144,17 +144,17 @@ fn check_betweenness(input: &Input, graph: &Graph, weighted: &Graph<u32>) -> Out
 }
 
 /// The neighbours of each local vertex are the targets of its arcs, with their weights and owners.
-fn check_neighbours(input: &Input, graph: &Graph<u32>) -> Outcome {
+fn check_neighbors(input: &Input, graph: &Graph<u32>) -> Outcome {
     let ids = graph.with_ghosts(graph.local_vertices().map(|local| graph.external_id(local)))?;
     let places = graph.with_ghosts(graph.local_vertices().map(|local| [graph.comm().rank(), local]))?;
     check_eq!(graph.local_vertices().len(), graph.num_local(), "local vertices");
     for local in graph.local_vertices() {
         let id = graph.external_id(local);
         let mut found = Vec::new();
-        for neighbour in graph.neighbours(local) {
-            let (rank, local_index) = neighbour.owner();
-            check_eq!([rank, local_index as usize], places[neighbour.index()], "an owner of a neighbour of {id}");
-            found.push((ids[neighbour.index()], f64::from(neighbour.weight())));
+        for neighbor in graph.neighbors(local) {
+            let (rank, local_index) = neighbor.owner();
+            check_eq!([rank, local_index as usize], places[neighbor.index()], "an owner of a neighbour of {id}");
+            found.push((ids[neighbor.index()], f64::from(neighbor.weight())));
         }
         let arcs = &input.arcs[input.vertex(id)];
         let mut expected: Vec<_> = arcs.iter().map(|(to, weight)| (input.vertex_id(*to as usize), *weight)).collect();

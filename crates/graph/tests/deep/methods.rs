@@ -1,5 +1,7 @@
 //! The methods of a graph: with every option, on any number of ranks, they give the values of one rank.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use treepie_am::ActiveMessages;
 use treepie_base::Pod;
 use treepie_comm::Comm;
@@ -94,7 +96,7 @@ fn any_number_of_ranks_gives_the_values_of_one() {
 
 /// An algorithm that knows only neighbours: each vertex sends its id and the weight of the arc to each of them.
 #[test]
-fn neighbours_get_the_messages_of_an_own_algorithm() {
+fn neighbors_get_the_messages_of_an_own_algorithm() {
     for seed in 0..20 {
         let list = EdgeList::random(seed);
         let mut expected = vec![(0, 0); list.vertices as usize];
@@ -114,19 +116,43 @@ fn neighbours_get_the_messages_of_an_own_algorithm() {
                 let mut am = build.start().unwrap();
                 am.epoch_for(&mut sums, graph.local_vertices(), |cx, _, vertex| {
                     let id = graph.external_id(vertex) as u32 + 1;
-                    for neighbour in graph.neighbours(vertex) {
-                        let (rank, local_index) = neighbour.owner();
-                        cx.send(port, rank, [local_index, id, neighbour.weight()]);
+                    for neighbor in graph.neighbors(vertex) {
+                        let (rank, local_index) = neighbor.owner();
+                        cx.send(port, rank, [local_index, id, neighbor.weight()]);
                     }
-                    assert_eq!(graph.neighbours(vertex).count() as u64, graph.degree(vertex));
+                    assert_eq!(graph.neighbors(vertex).count() as u64, graph.degree(vertex));
                 })
                 .unwrap();
                 for (id, sums) in PropertyMap::new(&graph, sums).unwrap().iter() {
                     assert_eq!(*sums, expected[id as usize], "vertex {id} of graph {seed} on {ranks} ranks");
                 }
+                // In-neighbours are those that it gets messages from.
+                let ids = graph.with_ghosts(graph.local_vertices().map(|vertex| graph.external_id(vertex))).unwrap();
+                for vertex in graph.local_vertices() {
+                    let arcs =
+                        graph.in_neighbors(vertex).map(|neighbor| (ids[neighbor.index()] + 1, neighbor.weight()));
+                    let sums = arcs.fold((0, 0), |sums, (id, weight)| (sums.0 + id, sums.1 + weight));
+                    assert_eq!(sums, expected[graph.external_id(vertex) as usize], "into vertex {vertex}");
+                }
             });
         }
     }
+}
+
+/// The arcs of a hub are on several ranks, so none of them has all its neighbours.
+#[test]
+fn neighbors_of_a_hub_are_refused() {
+    let list = EdgeList::directed(8, (1..8).map(|to| (0, to)));
+    launch(2, |comm| {
+        let options = BuildOptions { hub_degree: Some(4), ..BuildOptions::default() };
+        let graph = Graph::build(&comm, &list, &options).unwrap();
+        assert_eq!(graph.hubs().get(0).is_some(), comm.rank() == 0);
+        for vertex in graph.local_vertices() {
+            let count = catch_unwind(AssertUnwindSafe(|| graph.neighbors(vertex).count() as u64));
+            let expected = graph.hubs().get(vertex).is_none().then(|| graph.degree(vertex));
+            assert_eq!(count.ok(), expected);
+        }
+    });
 }
 
 /// Without in-edges, algorithms that can do without them choose another method, and the others refuse the graph.
