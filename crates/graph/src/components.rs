@@ -9,7 +9,7 @@
 mod hooking;
 mod sampling;
 mod search;
-pub(crate) mod verify;
+mod verify;
 
 use crate::{AmConfig, EdgeWeight, Error, Graph, Result};
 
@@ -58,10 +58,11 @@ impl<W: EdgeWeight> Graph<W> {
 
     /// The same with options.
     pub fn components_with(&self, options: &ComponentOptions) -> Result<ComponentLabels<'_, W>> {
+        require_symmetric(self)?;
         match options.method {
             ComponentMethod::Sampling => sampling::run(self, &options.config),
             ComponentMethod::Search => search::run(self, &options.config),
-            ComponentMethod::Hooking => hooking::run(self, &options.config),
+            ComponentMethod::Hooking => hooking::run(self, None, &options.config),
         }
     }
 }

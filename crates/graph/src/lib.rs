@@ -19,6 +19,7 @@ mod directory;
 mod edge;
 mod edge_batcher;
 mod error;
+mod external_ids;
 pub mod generate;
 mod graph;
 mod graph_file;

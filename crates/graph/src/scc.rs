@@ -21,13 +21,13 @@ mod colour;
 mod pivot;
 mod reach;
 mod trim;
-pub(crate) mod verify;
+mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{collected, filled, with_capacity, zeroed};
 use treepie_comm::Sum;
 
-use crate::components::ComponentLabels;
+use crate::component_labels::ComponentLabels;
 use crate::csr::{Csr, VALUES_PURPOSE};
 use crate::patterns::traversal::Traversal;
 use crate::vertex_id::VertexId;
@@ -41,6 +41,7 @@ pub struct SccSearch<'g, W: EdgeWeight> {
     graph: &'g Graph<W>,
     am: ActiveMessages<SccState<'g, W>>,
     state: SccState<'g, W>,
+    config: AmConfig,
 }
 
 /// The direction in which arcs are followed.
@@ -202,7 +203,7 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
             reached: Bitmap::try_new(graph.num_local())?,
             last_sent: LastSent { colours: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
         };
-        Ok(Self { graph, am, state })
+        Ok(Self { graph, am, state, config: config.clone() })
     }
 
     /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colours. All ranks
@@ -235,7 +236,7 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
     /// The components found last.
     pub fn into_components(self) -> Result<ComponentLabels<'g, W>> {
         let traffic = self.traffic();
-        ComponentLabels::strongly_connected(self.graph, self.state.labels, traffic)
+        ComponentLabels::new(self.graph, self.state.labels, traffic, &self.config, verify::verify)
     }
 
     /// The message statistics of this rank so far.

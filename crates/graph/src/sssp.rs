@@ -44,7 +44,7 @@ impl<W: Weight> Graph<W> {
         let root = self.find_vertex(root)?;
         let mut search = DeltaStepping::new(self, options)?;
         search.run(root)?;
-        Ok(SsspResult::new(root, search.distances()?))
+        Ok(SsspResult::new(root, search.distances()?, &options.config))
     }
 }
 

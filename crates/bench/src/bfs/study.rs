@@ -2,7 +2,7 @@
 
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch};
 use treepie::graph::generate::Balanced;
-use treepie::graph::{self, BuildOptions, Graph};
+use treepie::graph::{self, AmConfig, BuildOptions, Graph};
 use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
@@ -85,7 +85,7 @@ impl Study<'_> {
                 let start = world.now();
                 let labels = search.run(root)?;
                 let time = world.allreduce(&[(world.now() - start).as_secs_f64()], Max)?[0];
-                let summary = BfsResult::new(&graph, root, labels)?.summary()?;
+                let summary = BfsResult::new(&graph, root, labels, &AmConfig::default())?.summary()?;
                 if first_summary.get_or_insert_with(|| summary.clone()) != &summary {
                     return Err(graph::Error::Verification(format!("protocols find different levels from {root}")));
                 }

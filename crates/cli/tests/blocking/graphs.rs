@@ -85,13 +85,14 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(
         &[
             "graph::bfs::result::BfsResult::verify",
+            "graph::bfs::result::BfsResult::external_parents",
             "graph::bfs::result::BfsResult::summary",
             "graph::bfs::result::BfsResult::level_sizes",
         ],
         |t| {
             let graph = built(t)?;
             let result = graph.bfs(0)?;
-            t.fails(|| each_fails(result.verify(&AmConfig::default()), result.level_sizes()))
+            t.fails(|| each_fails(result.verify(), each_fails(result.external_parents(), result.level_sizes())))
         },
     ),
     Call::new(&["graph::reach::Reachability::new", "graph::reach::Reachability::run"], |t| {
@@ -128,7 +129,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::sssp::result::SsspResult::verify", "graph::sssp::result::SsspResult::summary"], |t| {
         let graph = weighted(t)?;
         let result = graph.sssp(0)?;
-        t.fails(|| each_fails(result.verify(&AmConfig::default()), result.summary()))
+        t.fails(|| each_fails(result.verify(), result.summary()))
     }),
     Call::new(&["graph::components::Graph::components", "graph::components::Graph::components_with"], |t| {
         component(t, ComponentMethod::Sampling)
@@ -150,12 +151,7 @@ pub(crate) const CALLS: &[Call] = &[
         |t| {
             let graph = built(t)?;
             let components = graph.components()?;
-            t.fails(|| {
-                each_fails(
-                    components.verify(&AmConfig::default()),
-                    each_fails(components.external_labels(&AmConfig::default()), components.summary()),
-                )
-            })
+            t.fails(|| each_fails(components.verify(), each_fails(components.external_labels(), components.summary())))
         },
     ),
     Call::new(&["graph::scc::SccSearch::new", "graph::scc::SccSearch::run"], |t| {
@@ -170,7 +166,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::component_labels::ComponentLabels::verify, strongly connected"], |t| {
         let graph = built(t)?;
         let components = graph.scc()?;
-        t.fails(|| components.verify(&AmConfig::default()))
+        t.fails(|| components.verify())
     }),
     Call::new(&["graph::pagerank::pull::PullPageRank::new", "graph::pagerank::pull::PullPageRank::run"], |t| {
         let graph = built(t)?;
@@ -189,7 +185,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::pagerank::PageRankResult::verify"], |t| {
         let graph = built(t)?;
         let ranking = graph.pagerank()?;
-        t.fails(|| ranking.verify(&PageRankOptions::default()))
+        t.fails(|| ranking.verify())
     }),
     Call::new(
         &[

@@ -28,7 +28,7 @@ pub(super) fn strong_components(comm: &Comm) -> Outcome {
         for (id, label) in components.labels.iter() {
             check_eq!(*label, expected[id as usize], "label of {id}, seed {seed}, {config:?}");
         }
-        components.verify(&config)?;
+        components.verify()?;
         let mut ids = expected.clone();
         ids.sort_unstable();
         ids.dedup();

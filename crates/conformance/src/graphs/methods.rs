@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use treepie::Comm;
 use treepie::graph::bfs::UNREACHED;
-use treepie::graph::{AmConfig, BuildOptions, EdgeWeight, Graph, Orientation, PropertyMap};
+use treepie::graph::{BuildOptions, EdgeWeight, Graph, Orientation, PropertyMap};
 use treepie::prelude::Pod;
 
 use super::{RandomGraph, build_options, fewer_seeds, oracle};
@@ -95,7 +95,7 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     let expected: Vec<u32> = levels.iter().map(|level| level.unwrap_or(UNREACHED)).collect();
     input.check_map(&bfs.levels, &expected, "the level", |left, right| left == right)?;
     check_eq!(bfs.level_sizes()?.iter().sum::<u64>(), levels.iter().flatten().count() as u64, "reached vertices");
-    bfs.verify(&AmConfig::default())?;
+    bfs.verify()?;
 
     let expected = oracle::distances(arcs, root, |distance, weight| distance + weight);
     let expected: Vec<u32> = expected.iter().map(|distance| *distance as u32).collect();
@@ -112,14 +112,14 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     let labels = oracle::strong_components(arcs, |vertex| vertex);
     let scc = graph.scc()?;
     let expected: Vec<u64> = labels.iter().map(to_id).collect();
-    let found = scc.external_labels(&AmConfig::default())?;
+    let found = scc.external_labels()?;
     input.check_map(&found, &expected, "the strong component", |left, right| left == right)?;
     check_eq!(scc.summary()?.components, count(&labels) as u64, "strong components");
     if graph.is_symmetric() {
         let labels = oracle::components(arcs);
         let components = graph.components()?;
         let expected: Vec<u64> = labels.iter().map(to_id).collect();
-        let found = components.external_labels(&AmConfig::default())?;
+        let found = components.external_labels()?;
         input.check_map(&found, &expected, "the component", |left, right| left == right)?;
         check_eq!(components.summary()?.components, count(&labels) as u64, "components");
     } else {

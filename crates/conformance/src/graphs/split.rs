@@ -113,7 +113,7 @@ fn searches(graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Outcome {
             check_eq!(result.levels[local], expected[id].unwrap_or(UNREACHED), "level of {id}");
             check_eq!(visited.contains(local), expected[id].is_some(), "whether {id} is reached");
         }
-        result.verify(config)?;
+        result.verify()?;
         reach::verify(graph, &[root], visited, config)?;
         let reached = (0..).zip(arcs).zip(&expected).filter(|(_, level)| level.is_some());
         let others = |(from, row): (u64, &Vec<(u64, f64)>)| row.iter().filter(|arc| arc.0 != from).count() as u64;
@@ -133,12 +133,12 @@ fn shortest_paths(graph: &Graph<u32>, arcs: &oracle::Arcs, config: &AmConfig, se
         let root = graph.find_vertex(id)?;
         let expected = oracle::distances(arcs, id, |distance, weight| distance + weight);
         search.run(root)?;
-        let result = SsspResult::new(root, search.distances()?);
+        let result = SsspResult::new(root, search.distances()?, config);
         for (id, distance) in result.distances.iter() {
             let distance = if *distance < u32::MAX { f64::from(*distance) } else { f64::INFINITY };
             check_eq!(distance, expected[id as usize], "distance to {id}, delta {delta:?}");
         }
-        result.verify(config)?;
+        result.verify()?;
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn pagerank_scores(graph: &Graph, arcs: &oracle::Arcs, config: &AmConfig) -> Out
             let is_near = (score - expected[id as usize]).abs() < 1e-6;
             check!(is_near, "{id} has {score}, not {}, by {how}", expected[id as usize]);
         }
-        Ok(ranking.verify(&limits)?)
+        Ok(ranking.verify()?)
     };
     check(&PushPageRank::new(graph, config)?.run(&limits)?, "pushing")?;
     check(&PullPageRank::new(graph)?.run(&limits)?, "pulling")
@@ -185,7 +185,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     let unsplit = Graph::build(comm, &star, &BuildOptions::default())?;
     let mut components = unsplit.components()?;
     components.labels = PropertyMap::new(&graph, vec![0; graph.num_local()])?;
-    refuses("components", components.verify(&config))?;
+    refuses("components", components.verify())?;
     refuses("strong components", SccSearch::new(&graph, &config).map(|_| ()))?;
     let outcome = HopMetric::new(&graph, &config).map(|_| ());
     check!(outcome.as_ref().is_err_and(|error| error.to_string().starts_with("betweenness needs")), "{outcome:?}");
@@ -225,7 +225,7 @@ fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
         if let Some(local) = graph.local_index(leaf) {
             (result.parents[local], result.levels[local]) = (parent, level);
         }
-        finds(what, result.verify(config))?;
+        finds(what, result.verify())?;
     }
     let mut visited = Bitmap::new(graph.num_local());
     graph.local_vertices().filter(|local| Some(*local) != graph.local_index(leaf)).for_each(|local| visited.set(local));
@@ -239,7 +239,7 @@ fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
         if let Some(local) = weighted.local_index(leaf) {
             check_eq!(std::mem::replace(&mut result.distances[local], distance), 1, "the distance to {leaf}");
         }
-        finds(what, result.verify(config))?;
+        finds(what, result.verify())?;
     }
     let limits = PageRankOptions::default();
     let mut ranking = PushPageRank::new(graph, config)?.run(&limits)?;
@@ -248,5 +248,5 @@ fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
             ranking.scores[local] += by;
         }
     }
-    finds("scores", ranking.verify(&limits))
+    finds("scores", ranking.verify())
 }

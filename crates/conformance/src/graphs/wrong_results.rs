@@ -2,7 +2,6 @@
 
 use treepie::Comm;
 use treepie::graph::bfs::UNREACHED;
-use treepie::graph::pagerank::PageRankOptions;
 use treepie::graph::{AmConfig, BuildOptions, Edge, Error, Graph, Orientation, Result, reach};
 
 use super::RandomGraph;
@@ -29,7 +28,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
         if let Some(local) = graph.local_index(global) {
             (result.parents[local], result.levels[local]) = (parent, level);
         }
-        result.verify(&config)
+        result.verify()
     };
     change(4, 3, 4)?;
     check_detected(change(4, 3, 3), "a level too near")?;
@@ -62,7 +61,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
         for local in graph.local_vertices().filter(|local| which(first + *local as u64)) {
             components.labels[local] = to;
         }
-        components.verify(&config)
+        components.verify()
     };
     change(&|_| false, 0)?;
     check_detected(change(&|v| v == 16, 0), "a vertex in a component that it is not in")?;
@@ -77,7 +76,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
         for local in weighted.local_vertices() {
             result.distances[local] = which(first + local as u64).unwrap_or(result.distances[local]);
         }
-        result.verify(&config)
+        result.verify()
     };
     change(&|_| None)?;
     check_detected(change(&|v| (v == 4).then_some(8.5)), "too far")?;
@@ -87,17 +86,16 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     check_detected(change(&|v| (v == 4).then_some(f32::NAN)), "not a number")?;
     check_detected(change(&|v| (v == 4).then_some(f32::INFINITY)), "an infinite distance")?;
 
-    let limits = PageRankOptions::default();
-    let ranking = graph.pagerank_with(&limits)?;
-    ranking.verify(&limits)?;
+    let ranking = graph.pagerank()?;
+    ranking.verify()?;
     let mut other = ranking.clone();
     graph.local_vertices().for_each(|local| other.scores[local] *= 1.1);
-    check_detected(other.verify(&limits), "scores of more than 1")?;
+    check_detected(other.verify(), "scores of more than 1")?;
     let mut other = ranking.clone();
     for (global, by) in [(3, 0.01), (4, -0.01)] {
         if let Some(local) = graph.local_index(global) {
             other.scores[local] += by;
         }
     }
-    check_detected(other.verify(&limits), "scores that one more step changes")
+    check_detected(other.verify(), "scores that one more step changes")
 }

@@ -65,8 +65,8 @@ impl<'g, W: EdgeWeight> PathMetric<'g> for HopMetric<'g, W> {
     }
 
     fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<u32>> {
-        let result = BfsResult::new(self.graph, source, self.search.run(source)?)?;
-        result.verify(config)?;
+        let result = BfsResult::new(self.graph, source, self.search.run(source)?, config)?;
+        result.verify()?;
         Ok(result.levels.into_local())
     }
 }
@@ -110,8 +110,8 @@ impl<'g, W: Weight> PathMetric<'g> for WeightedMetric<'g, W> {
 
     fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<W>> {
         self.search.run(source)?;
-        let result = SsspResult::new(source, self.search.distances()?);
-        result.verify(config)?;
+        let result = SsspResult::new(source, self.search.distances()?, config);
+        result.verify()?;
         Ok(result.distances.into_local())
     }
 }

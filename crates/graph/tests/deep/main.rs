@@ -47,7 +47,7 @@ fn check_components(comm: &Comm, list: &EdgeList, seed: u64) -> u32 {
             assert_eq!(search.labels(), expected, "graph {seed}, {text}, rank {} of {}", comm.rank(), comm.size());
         }
         let components = search.into_components().unwrap();
-        components.verify(&config).unwrap();
+        components.verify().unwrap();
         let found = components.summary().unwrap();
         let size = |label: &u64| labels.iter().filter(|other| *other == label).count() as u64;
         let mut distinct = labels.clone();
@@ -162,7 +162,7 @@ fn a_chain_of_components_takes_few_rounds() {
                 let mut search = SccSearch::new(&graph, &AmConfig::default()).unwrap();
                 let rounds = search.run().unwrap();
                 let components = search.into_components().unwrap();
-                components.verify(&AmConfig::default()).unwrap();
+                components.verify().unwrap();
                 assert_eq!(components.summary().unwrap().components, CYCLES);
                 rounds
             });
@@ -204,7 +204,7 @@ fn wrong_components_are_found() {
             let verify = |labels: &[u64]| {
                 let mut components = graph.scc().unwrap();
                 components.labels = PropertyMap::new(&graph, local_values(&graph, labels)).unwrap();
-                components.verify(&AmConfig::default())
+                components.verify()
             };
             verify(&correct).unwrap();
             for (labels, why) in wrong {

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use treepie_am::ActiveMessages;
 use treepie_base::Pod;
 use treepie_comm::Comm;
-use treepie_graph::bfs::{BfsMethod, BfsOptions};
+use treepie_graph::bfs::{BfsMethod, BfsOptions, UNREACHED};
 use treepie_graph::components::{ComponentMethod, ComponentOptions};
 use treepie_graph::pagerank::{PageRankMethod, PageRankOptions};
 use treepie_graph::sssp::SsspOptions;
-use treepie_graph::{BuildOptions, EdgeWeight, Graph, Orientation, PropertyMap};
+use treepie_graph::{BuildOptions, EdgeWeight, Error, Graph, Orientation, PropertyMap};
 
 use crate::am_config;
 use crate::listed::EdgeList;
@@ -31,6 +31,22 @@ fn all_values<T: Pod, W: EdgeWeight>(map: &PropertyMap<'_, T, W>, as_f64: impl F
     all
 }
 
+/// The parent of each reached vertex but the root has an arc to it, and is one level nearer. Others have no parent.
+fn check_parents(list: &EdgeList, levels: &[f64], parents: &[f64]) {
+    let adjacency = list.adjacency();
+    for (vertex, (level, parent)) in levels.iter().zip(parents).enumerate() {
+        if *level == f64::from(UNREACHED) {
+            assert_eq!(*parent, u64::MAX as f64, "the parent of {vertex}");
+        } else if *level == 0.0 {
+            assert_eq!(*parent, vertex as f64, "the root is its own parent");
+        } else {
+            let parent = *parent as usize;
+            assert!(adjacency[parent].iter().any(|(to, _)| *to == vertex), "{parent} has no arc to {vertex}");
+            assert_eq!(levels[parent], level - 1.0, "the level of {parent}, the parent of {vertex}");
+        }
+    }
+}
+
 fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) -> Values {
     let config = am_config(config);
     let graph = Graph::build(comm, list, options).unwrap();
@@ -39,30 +55,32 @@ fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) ->
     let methods = BfsMethod::ALL.map(Some).into_iter().chain([None]);
     for options in methods.map(|method| BfsOptions { method, config: config.clone(), ..BfsOptions::default() }) {
         let bfs = graph.bfs_with(root, &options).unwrap();
-        bfs.verify(&config).unwrap();
+        bfs.verify().unwrap();
         all.push((format!("bfs by {:?}", options.method), all_values(&bfs.levels, f64::from)));
+        check_parents(list, &all[all.len() - 1].1, &all_values(&bfs.external_parents().unwrap(), |id| id as f64));
     }
     for delta in [None, Some(0.7), Some(1e6)] {
         let sssp = weighted.sssp_with(root, &SsspOptions { delta, config: config.clone() }).unwrap();
-        sssp.verify(&config).unwrap();
+        sssp.verify().unwrap();
         all.push((format!("sssp with {delta:?}"), all_values(&sssp.distances, f64::from)));
     }
     for method in [Some(PageRankMethod::Pull), Some(PageRankMethod::Push), None] {
         let limits = PageRankOptions { damping: 0.7, tolerance: 0.0, max_iterations: 12, ..PageRankOptions::default() };
         let pagerank = graph.pagerank_with(&PageRankOptions { method, config: config.clone(), ..limits }).unwrap();
         assert_eq!(pagerank.iterations, 12);
+        pagerank.verify().unwrap();
         all.push((format!("pagerank by {method:?}"), all_values(&pagerank.scores, |score| score)));
     }
     if graph.is_symmetric() {
         for method in ComponentMethod::ALL {
             let options = ComponentOptions { method, config: config.clone() };
             let components = graph.components_with(&options).unwrap();
-            components.verify(&config).unwrap();
-            let labels = components.external_labels(&config).unwrap();
+            components.verify().unwrap();
+            let labels = components.external_labels().unwrap();
             all.push((format!("components by {method:?}"), all_values(&labels, |label| label as f64)));
         }
     }
-    let labels = graph.scc_with(&config).unwrap().external_labels(&config).unwrap();
+    let labels = graph.scc_with(&config).unwrap().external_labels().unwrap();
     all.push(("scc".to_owned(), all_values(&labels, |label| label as f64)));
     let sources = [0, root];
     let scores = graph.betweenness_with(sources, &config).unwrap();
@@ -173,6 +191,14 @@ fn methods_are_chosen_by_what_a_graph_has() {
         let scores = [&pulled, &pushed].map(|ranking| all_values(&ranking.scores, |score| score));
         let mut pairs = scores[0].iter().zip(&scores[1]);
         assert!(pairs.all(|(pulled, pushed)| (pulled - pushed).abs() <= 1e-5 * pulled), "{scores:?}");
+        pushed.verify().unwrap();
+        let mut wrong = pushed.clone();
+        for (id, by) in [(0, 0.002), (list.vertices - 1, -0.002)] {
+            if let Some(vertex) = without.local_index(id) {
+                wrong.scores[vertex] += by;
+            }
+        }
+        assert!(matches!(wrong.verify(), Err(Error::Verification(_))));
         assert!(with.scc().is_ok() && without.scc().is_err() && without.betweenness([0]).is_err());
         let direction = BfsOptions { method: Some(BfsMethod::DirectionOptimizing), ..BfsOptions::default() };
         assert!(with.bfs_with(0, &direction).is_ok() && without.bfs_with(0, &direction).is_err());
