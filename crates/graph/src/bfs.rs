@@ -105,11 +105,18 @@ impl<'g, W: EdgeWeight, I: VertexId> BfsSearch<'g, W, I> {
 
 impl<W: EdgeWeight> Graph<W> {
     /// Breadth-first search from a root given by external id. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`](crate::Error::Input) if there is no such vertex.
     pub fn bfs(&self, root: u64) -> Result<BfsResult<'_, W>> {
         self.bfs_with(root, &BfsOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`bfs`](Self::bfs); [`Error::Input`](crate::Error::Input) if the graph lacks what the method needs:
+    /// in-edges, or rows without split hubs.
     pub fn bfs_with(&self, root: u64, options: &BfsOptions) -> Result<BfsResult<'_, W>> {
         let root = self.find_vertex(root)?;
         // Messages are shorter with ids of 32 bits.

@@ -52,11 +52,17 @@ pub struct ComponentOptions {
 
 impl<W: EdgeWeight> Graph<W> {
     /// The connected components of an undirected graph. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the graph is directed, or has split hubs.
     pub fn components(&self) -> Result<ComponentLabels<'_, W>> {
         self.components_with(&ComponentOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`components`](Self::components).
     pub fn components_with(&self, options: &ComponentOptions) -> Result<ComponentLabels<'_, W>> {
         require_symmetric(self)?;
         match options.method {

@@ -142,6 +142,9 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// The global id of the vertex with an external id. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is no such vertex.
     pub fn find_vertex(&self, external_id: u64) -> Result<u64> {
         let found = self.layout.global_id(external_id).map_or(0, |global_id| global_id + 1);
         let found = if self.layout.has_contiguous_ids() { found } else { self.comm.allreduce_one(found, Max)? };

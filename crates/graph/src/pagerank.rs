@@ -29,6 +29,9 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the scores are to be pulled in a graph without in-edges.
     pub fn pagerank_with(&self, options: &PageRankOptions) -> Result<PageRankResult<'_, W>> {
         match options.method.unwrap_or_else(|| fastest_method(self)) {
             PageRankMethod::Pull => PullPageRank::new(self)?.run(options),

@@ -53,6 +53,9 @@ impl<'g, T, W: EdgeWeight> PropertyMap<'g, T, W> {
     }
 
     /// The value of the vertex with an external id, on any rank. All ranks call it, with the same id.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is no such vertex.
     pub fn get(&self, external_id: u64) -> Result<T>
     where
         T: Pod,

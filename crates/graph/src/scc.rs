@@ -33,6 +33,13 @@ use crate::patterns::traversal::Traversal;
 use crate::vertex_id::VertexId;
 use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
 
+/// Options of strongly connected components.
+#[derive(Clone, Debug, Default)]
+pub struct SccOptions {
+    /// How active messages are sent.
+    pub config: AmConfig,
+}
+
 /// The global id of no vertex.
 const NO_VERTEX: u64 = u64::MAX;
 
@@ -247,13 +254,19 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
 
 impl<W: EdgeWeight> Graph<W> {
     /// The strongly connected components of a graph with in-edges. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`](crate::Error::Input) if the graph has no in-edges, or split hubs.
     pub fn scc(&self) -> Result<ComponentLabels<'_, W>> {
-        self.scc_with(&AmConfig::default())
+        self.scc_with(&SccOptions::default())
     }
 
-    /// The same with a configuration of active messages.
-    pub fn scc_with(&self, config: &AmConfig) -> Result<ComponentLabels<'_, W>> {
-        let mut search = SccSearch::new(self, config)?;
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`scc`](Self::scc).
+    pub fn scc_with(&self, options: &SccOptions) -> Result<ComponentLabels<'_, W>> {
+        let mut search = SccSearch::new(self, &options.config)?;
         search.run()?;
         search.into_components()
     }

@@ -17,7 +17,12 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::build::Graph::build", "graph::build::Graph::build_weighted"], |t| t.fails(|| built(t)))
         .sample(),
     Call::new(
-        &["graph::build::Graph::read", "graph::build::Graph::read_with", "graph::build::Graph::read_weighted"],
+        &[
+            "graph::build::Graph::read",
+            "graph::build::Graph::read_with",
+            "graph::build::Graph::read_weighted",
+            "graph::build::Graph::read_weighted_with",
+        ],
         |t| {
             let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/tests/samples/good/general.mtx");
             t.fails(|| Graph::read(t.world, file).map(drop))
@@ -99,6 +104,15 @@ pub(crate) const CALLS: &[Call] = &[
         let graph = built(t)?;
         let mut search = reach::Reachability::new(&graph, &AmConfig::default())?;
         t.fails(|| search.run(&[0]).map(drop))
+    }),
+    Call::new(&["graph::reach::Graph::reach", "graph::reach::Graph::reach_with"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.reach([0]).map(drop))
+    }),
+    Call::new(&["graph::reach::ReachResult::verify", "graph::reach::ReachResult::summary"], |t| {
+        let graph = built(t)?;
+        let result = graph.reach([0])?;
+        t.fails(|| each_fails(result.verify(), result.summary()))
     }),
     Call::new(&["graph::reach::verify", "graph::reach::count_reached"], |t| {
         let graph = built(t)?;

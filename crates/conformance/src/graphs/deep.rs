@@ -2,6 +2,7 @@
 
 use treepie::Comm;
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
+use treepie::graph::scc::SccOptions;
 use treepie::graph::sssp::SsspOptions;
 use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, Result};
 
@@ -24,7 +25,7 @@ pub(super) fn strong_components(comm: &Comm) -> Outcome {
         let graph = Graph::build(comm, &input, &options)?;
         let expected =
             oracle::strong_components(&input.arcs(&options), |id| graph.layout().global_id(id).expect("a vertex id"));
-        let components = graph.scc_with(&config)?;
+        let components = graph.scc_with(&SccOptions { config: config.clone() })?;
         for (id, label) in components.labels.iter() {
             check_eq!(*label, expected[id as usize], "label of {id}, seed {seed}, {config:?}");
         }

@@ -84,7 +84,7 @@ fn check_reload(
     check_eq!(graph.is_symmetric(), before.is_symmetric(), "whether the graph is symmetric");
     let read = Graph::read(comm, file)?;
     check_eq!((read.num_vertices(), read.num_arcs()), (graph.num_vertices(), graph.num_arcs()), "without weights");
-    let read = Graph::<u32>::read_weighted(comm, file, options)?;
+    let read = Graph::<u32>::read_weighted_with(comm, file, options)?;
     check_distances(&read, arcs, seed)?;
     check!(Graph::read(comm, file.with_extension("missing.tpg")).is_err(), "a file that does not exist");
     check_distances(&graph, arcs, seed)

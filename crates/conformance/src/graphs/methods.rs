@@ -97,6 +97,12 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     check_eq!(bfs.level_sizes()?.iter().sum::<u64>(), levels.iter().flatten().count() as u64, "reached vertices");
     bfs.verify()?;
 
+    let expected: Vec<u8> = levels.iter().map(|level| u8::from(level.is_some())).collect();
+    let reach = graph.reach([root_id])?;
+    input.check_map(&reach.reached, &expected, "whether it is reached", |left, right| left == right)?;
+    check_eq!(reach.summary()?.reached, levels.iter().flatten().count() as u64, "reached vertices");
+    reach.verify()?;
+
     let expected = oracle::distances(arcs, root, |distance, weight| distance + weight);
     let expected: Vec<u32> = expected.iter().map(|distance| *distance as u32).collect();
     let sssp = weighted.sssp(root_id)?;

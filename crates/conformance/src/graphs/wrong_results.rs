@@ -53,6 +53,12 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     let mut visited = visited.clone();
     visited.clear();
     check_detected(reach::verify(&graph, &[3], &visited, &config), "nothing reached")?;
+    let mut reach = graph.reach([3])?;
+    reach.verify()?;
+    if let Some(local) = graph.local_index(12) {
+        reach.reached[local] = 1;
+    }
+    check_detected(reach.verify(), "an unreachable vertex in a map")?;
 
     let components = graph.components()?;
     let first = graph.layout().first_global_id(graph.layout().rank());

@@ -72,8 +72,8 @@ impl<W: EdgeWeight> HookingState<'_, W> {
     }
 }
 
-/// Finds components by hooking and shortcutting, without the vertices of a mask: these have a label already, and no arcs
-/// to the others. Returns the labels of local vertices. All ranks call it.
+/// Finds components by hooking and shortcutting, without the vertices of a mask: these have a label already, and no
+/// arcs to the others. Returns the labels of local vertices. All ranks call it.
 pub(super) fn run<'g, W: EdgeWeight>(
     graph: &'g Graph<W>,
     mask: Option<(&Bitmap, u64)>,

@@ -5,9 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use treepie_am::ActiveMessages;
 use treepie_base::Pod;
 use treepie_comm::Comm;
+use treepie_graph::betweenness::BetweennessOptions;
 use treepie_graph::bfs::{BfsMethod, BfsOptions, UNREACHED};
 use treepie_graph::components::{ComponentMethod, ComponentOptions};
 use treepie_graph::pagerank::{PageRankMethod, PageRankOptions};
+use treepie_graph::reach::ReachOptions;
+use treepie_graph::scc::SccOptions;
 use treepie_graph::sssp::SsspOptions;
 use treepie_graph::{BuildOptions, EdgeWeight, Error, Graph, Orientation, PropertyMap};
 
@@ -59,6 +62,11 @@ fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) ->
         all.push((format!("bfs by {:?}", options.method), all_values(&bfs.levels, f64::from)));
         check_parents(list, &all[all.len() - 1].1, &all_values(&bfs.external_parents().unwrap(), |id| id as f64));
     }
+    let reach = graph.reach_with([root], &ReachOptions { config: config.clone() }).unwrap();
+    reach.verify().unwrap();
+    all.push(("reach".to_owned(), all_values(&reach.reached, f64::from)));
+    assert_eq!(reach.summary().unwrap().reached as f64, all[all.len() - 1].1.iter().sum::<f64>());
+    assert!(graph.reach([root, list.vertices]).is_err());
     for delta in [None, Some(0.7), Some(1e6)] {
         let sssp = weighted.sssp_with(root, &SsspOptions { delta, config: config.clone() }).unwrap();
         sssp.verify().unwrap();
@@ -80,10 +88,10 @@ fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) ->
             all.push((format!("components by {method:?}"), all_values(&labels, |label| label as f64)));
         }
     }
-    let labels = graph.scc_with(&config).unwrap().external_labels().unwrap();
+    let labels = graph.scc_with(&SccOptions { config: config.clone() }).unwrap().external_labels().unwrap();
     all.push(("scc".to_owned(), all_values(&labels, |label| label as f64)));
     let sources = [0, root];
-    let scores = graph.betweenness_with(sources, &config).unwrap();
+    let scores = graph.betweenness_with(sources, &BetweennessOptions { config: config.clone() }).unwrap();
     all.push(("betweenness".to_owned(), all_values(&scores, |score| score)));
     let options = SsspOptions { config, ..SsspOptions::default() };
     let scores = weighted.weighted_betweenness_with(sources, &options).unwrap();

@@ -228,9 +228,9 @@ fn files_are_read_by_their_extension() {
             assert_eq!([10, 20, 30, 7].map(|id| bfs.levels.get(id).unwrap()), [0, 1, 1, u32::MAX]);
             assert_eq!(graph.components().unwrap().summary().unwrap().components, 2);
             assert_eq!(bfs.levels.get(9).unwrap_err().to_string(), "there is no vertex 9 among the 5 vertices");
-            let roads = Graph::<f32>::read_weighted(&comm, &text, &options).unwrap();
+            let roads = Graph::<f32>::read_weighted_with(&comm, &text, &options).unwrap();
             roads.save(&saved).unwrap();
-            let again = Graph::<f32>::read_weighted(&comm, &saved, &BuildOptions::default()).unwrap();
+            let again = Graph::<f32>::read_weighted(&comm, &saved).unwrap();
             for distances in [roads.sssp(10).unwrap().distances, again.sssp(10).unwrap().distances] {
                 assert_eq!([20, 30, 8].map(|id| distances.get(id).unwrap()), [1.25, 0.25, f32::INFINITY]);
             }
