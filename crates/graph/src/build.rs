@@ -78,8 +78,16 @@ impl Graph {
     ///
     /// # Errors
     /// Those of the edge source, and [`Error::Input`] if its edges make no graph: the same on all ranks.
-    pub fn build(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
-        Self::build_weighted(comm, edges, options)
+    pub fn build(comm: &Comm, edges: &dyn EdgeSource) -> Result<Self> {
+        Self::build_with(comm, edges, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build), and of a partition file.
+    pub fn build_with(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+        Self::build_weighted_with(comm, edges, options)
     }
 }
 
@@ -110,14 +118,22 @@ impl<W: EdgeWeight> Graph<W> {
     pub fn read_weighted_with(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
         // A file may be missing on some hosts only.
         let files = agree(comm, EdgeFiles::open(&[file.as_ref().to_owned()], None))?;
-        Self::build_weighted(comm, &files, options)
+        Self::build_weighted_with(comm, &files, options)
     }
 
     /// Builds a graph with weights from an edge source; `Graph::<u32>::build_weighted`. All ranks call it.
     ///
     /// # Errors
     /// Those of [`Graph::build`]; [`Error::Input`] if a weight is negative, or not of the type.
-    pub fn build_weighted(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+    pub fn build_weighted(comm: &Comm, edges: &dyn EdgeSource) -> Result<Self> {
+        Self::build_weighted_with(comm, edges, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`build_weighted`](Self::build_weighted), and of a partition file.
+    pub fn build_weighted_with(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
         match edges.num_vertices() {
             _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {

@@ -19,7 +19,7 @@ const LEVELS: [u64; 5] = [1, 33, 1940, 1361, 16];
 
 pub(super) fn run(world: &Comm) -> anyhow::Result<GraphResult> {
     let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
-    let graph = Graph::build(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
+    let graph = Graph::build_with(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
     let bfs = graph.bfs(ROOT)?;
     bfs.verify()?;
     let summary = bfs.summary()?;

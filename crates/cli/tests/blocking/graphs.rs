@@ -14,8 +14,16 @@ use crate::table::{Call, Outcome, Trial};
 
 pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::agree::agree"], |t| t.fails(|| agree(t.world, Ok::<_, Error>(())))),
-    Call::new(&["graph::build::Graph::build", "graph::build::Graph::build_weighted"], |t| t.fails(|| built(t)))
-        .sample(),
+    Call::new(
+        &[
+            "graph::build::Graph::build",
+            "graph::build::Graph::build_with",
+            "graph::build::Graph::build_weighted",
+            "graph::build::Graph::build_weighted_with",
+        ],
+        |t| t.fails(|| built(t)),
+    )
+    .sample(),
     Call::new(
         &[
             "graph::build::Graph::read",
@@ -51,7 +59,7 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     Call::new(&["graph::graph::Graph::allgather_hubs"], |t| {
         let options = BuildOptions { hub_degree: Some(4), ..BuildOptions::default() };
-        let graph = Graph::build(t.world, &edges(), &options)?;
+        let graph = Graph::build_with(t.world, &edges(), &options)?;
         t.fails(|| graph.allgather_hubs(|vertex| vertex as u64))
     }),
     Call::new(&["graph::am_config::AmConfig::start"], |t| {
@@ -259,11 +267,11 @@ fn edges() -> ErdosRenyi {
 }
 
 fn built(t: &Trial<'_>) -> Result<Graph> {
-    Graph::build(t.world, &edges(), &BuildOptions::default())
+    Graph::build(t.world, &edges())
 }
 
 fn weighted(t: &Trial<'_>) -> Result<Graph<f32>> {
-    Graph::build_weighted(t.world, &edges(), &BuildOptions::default())
+    Graph::build_weighted(t.world, &edges())
 }
 
 fn search(t: &Trial<'_>, method: BfsMethod) -> Outcome {

@@ -19,7 +19,7 @@ pub(super) fn searches(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let arcs = input.arcs(&options);
         let during = |failure: Failure| failure.context(format!("seed {seed}, {config:?}"));
         for id in [0, graph.num_vertices() / 2].into_iter().filter(|id| *id < graph.num_vertices()) {
@@ -100,7 +100,7 @@ fn shortest_paths_with_weight<W: Weight>(comm: &Comm, seed: u64, add: impl Fn(f6
     if seed.is_multiple_of(2) {
         input.edges.iter_mut().for_each(|edge| edge.weight /= 7.0);
     }
-    let graph = Graph::<W>::build_weighted(comm, &input, &options)?;
+    let graph = Graph::<W>::build_weighted_with(comm, &input, &options)?;
     if graph.num_vertices() == 0 {
         return Ok(());
     }
@@ -131,7 +131,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (RandomGraph::new(seed, Orientation::Undirected), am_config(seed));
         let options = build_options(seed);
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let expected = oracle::components(&input.arcs(&options));
         // Labels are the least global id of a component, which need not be that of its least external id.
         let mut least = vec![u64::MAX; expected.len()];
@@ -158,7 +158,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
         }
     }
     let directed = RandomGraph::new(5, Orientation::Directed);
-    let graph = Graph::build(comm, &directed, &BuildOptions::default())?;
+    let graph = Graph::build(comm, &directed)?;
     check!(graph.components().is_err(), "a directed graph is refused");
     Ok(())
 }
@@ -167,7 +167,7 @@ pub(super) fn pagerank_scores(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         if graph.num_vertices() == 0 {
             continue;
         }

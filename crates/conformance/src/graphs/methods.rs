@@ -77,8 +77,8 @@ pub(super) fn methods(comm: &Comm) -> Outcome {
 }
 
 fn check_methods(comm: &Comm, input: &Input) -> Outcome {
-    let graph = Graph::build(comm, &input.graph, &input.options)?;
-    let weighted = Graph::<u32>::build_weighted(comm, &input.graph, &input.options)?;
+    let graph = Graph::build_with(comm, &input.graph, &input.options)?;
+    let weighted = Graph::<u32>::build_weighted_with(comm, &input.graph, &input.options)?;
     let arcs = &input.arcs;
     check_eq!((graph.comm().rank(), graph.comm().size()), (comm.rank(), comm.size()), "the communicator");
     check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices");

@@ -19,7 +19,7 @@ struct PropertyState {
 pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
     for seed in seeds(comm).take(12) {
         let (input, options) = (RandomGraph::new(seed, Orientation::Directed), build_options(seed));
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let mut build = ActiveMessages::<PropertyState>::builder(comm);
         let sums = PropertyUpdates::register(
             &mut build,

@@ -36,8 +36,8 @@ pub(super) fn same(comm: &Comm) -> Outcome {
         let input = random_graph(seed);
         for hub_degree in HUB_DEGREES {
             let options = BuildOptions { store_in_edges: true, hub_degree, ..build_options(seed) };
-            let graph = Graph::build(comm, &input, &options)?;
-            let weighted = Graph::<u32>::build_weighted(comm, &input, &options)?;
+            let graph = Graph::build_with(comm, &input, &options)?;
+            let weighted = Graph::<u32>::build_weighted_with(comm, &input, &options)?;
             let arcs = input.arcs(&options);
             // Both styles.
             for config in [am_config(seed), am_config(seed + 1)] {
@@ -166,7 +166,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     let config = AmConfig::default();
     let options = BuildOptions { hub_degree: Some(5), ..BuildOptions::default() };
     let star = star(64, Orientation::Undirected);
-    let graph = Graph::build(comm, &star, &options)?;
+    let graph = Graph::build_with(comm, &star, &options)?;
     check!(!graph.hubs().is_empty() && graph.in_edges().is_none(), "the graph has no hubs");
     let refuses = |what: &str, outcome: Result<()>| -> Outcome {
         let named = matches!(&outcome, Err(Error::Input(text))
@@ -182,7 +182,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
         let options = ComponentOptions { method, ..ComponentOptions::default() };
         refuses(&format!("components by {method:?}"), graph.components_with(&options).map(|_| ()))?;
     }
-    let unsplit = Graph::build(comm, &star, &BuildOptions::default())?;
+    let unsplit = Graph::build(comm, &star)?;
     let mut components = unsplit.components()?;
     components.labels = PropertyMap::new(&graph, vec![0; graph.num_local()])?;
     refuses("components", components.verify())?;
@@ -192,7 +192,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
     refuses("betweenness", outcome)?;
     too_long::<u32>(comm, 4e9, &options)?;
     too_long::<f32>(comm, 3e38, &options)?;
-    wrong(&graph, &Graph::build_weighted(comm, &star, &options)?, &config)
+    wrong(&graph, &Graph::build_weighted_with(comm, &star, &options)?, &config)
 }
 
 /// Distances that overflow; only ranks with delegate arcs of the hub see it.
@@ -200,7 +200,7 @@ fn too_long<W: Weight>(comm: &Comm, weight: f64, options: &BuildOptions) -> Outc
     let ends = [(1, 0), (0, 59), (0, 60), (0, 61), (0, 62), (0, 63)];
     let edges = ends.map(|(from, to)| Edge { from, to, weight }).to_vec();
     let input = RandomGraph { vertices: 64, edges, is_vertex_count_known: true, orientation: Orientation::Directed };
-    let graph = Graph::<W>::build_weighted(comm, &input, options)?;
+    let graph = Graph::<W>::build_weighted_with(comm, &input, options)?;
     let outcome = graph.sssp(1).map(|_| ());
     check!(outcome.as_ref().is_err_and(|error| error.to_string().contains("too long")), "{outcome:?}");
     Ok(())

@@ -2,7 +2,7 @@
 
 use treepie::Comm;
 use treepie::graph::bfs::UNREACHED;
-use treepie::graph::{AmConfig, BuildOptions, Edge, Error, Graph, Orientation, Result, reach};
+use treepie::graph::{AmConfig, Edge, Error, Graph, Orientation, Result, reach};
 
 use super::RandomGraph;
 use crate::check::{Outcome, check};
@@ -20,7 +20,7 @@ fn check_detected(outcome: Result<()>, what: &str) -> Outcome {
 
 pub(super) fn rejected(comm: &Comm) -> Outcome {
     let config = AmConfig::default();
-    let graph = Graph::build(comm, &rings(), &BuildOptions::default())?;
+    let graph = Graph::build(comm, &rings())?;
     let result = graph.bfs(0)?;
     // Changes the result of one vertex on its owner.
     let change = |global: u64, parent: u64, level: u32| {
@@ -75,7 +75,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     check_detected(change(&|v| v == 9, 9), "one component as two")?;
     check_detected(change(&|v| (8..16).contains(&v), 9), "a label that is not the least id")?;
 
-    let weighted = Graph::<f32>::build_weighted(comm, &rings(), &BuildOptions::default())?;
+    let weighted = Graph::<f32>::build_weighted(comm, &rings())?;
     let result = weighted.sssp(0)?;
     let change = |which: &dyn Fn(u64) -> Option<f32>| {
         let mut result = result.clone();

@@ -52,8 +52,8 @@ fn check_parents(list: &EdgeList, levels: &[f64], parents: &[f64]) {
 
 fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) -> Values {
     let config = am_config(config);
-    let graph = Graph::build(comm, list, options).unwrap();
-    let weighted = Graph::<u32>::build_weighted(comm, list, options).unwrap();
+    let graph = Graph::build_with(comm, list, options).unwrap();
+    let weighted = Graph::<u32>::build_weighted_with(comm, list, options).unwrap();
     let (mut all, root) = (Values::new(), list.vertices - 1);
     let methods = BfsMethod::ALL.map(Some).into_iter().chain([None]);
     for options in methods.map(|method| BfsOptions { method, config: config.clone(), ..BfsOptions::default() }) {
@@ -131,7 +131,7 @@ fn neighbors_get_the_messages_of_an_own_algorithm() {
         }
         for ranks in [1, 2, 5] {
             launch(ranks, |comm| {
-                let graph = Graph::<u32>::build_weighted(&comm, &list, &list.build_options(seed)).unwrap();
+                let graph = Graph::<u32>::build_weighted_with(&comm, &list, &list.build_options(seed)).unwrap();
                 let mut build = ActiveMessages::<Vec<(u64, u32)>>::builder(graph.comm());
                 let port = build.port::<[u32; 3]>("arc");
                 build.on(port, |sums: &mut Vec<(u64, u32)>, _, [vertex, from, weight]| {
@@ -171,7 +171,7 @@ fn neighbors_of_a_hub_are_refused() {
     let list = EdgeList::directed(8, (1..8).map(|to| (0, to)));
     launch(2, |comm| {
         let options = BuildOptions { hub_degree: Some(4), ..BuildOptions::default() };
-        let graph = Graph::build(&comm, &list, &options).unwrap();
+        let graph = Graph::build_with(&comm, &list, &options).unwrap();
         assert_eq!(graph.hubs().get(0).is_some(), comm.rank() == 0);
         for vertex in graph.local_vertices() {
             let count = catch_unwind(AssertUnwindSafe(|| graph.neighbors(vertex).count() as u64));
@@ -188,7 +188,7 @@ fn methods_are_chosen_by_what_a_graph_has() {
     launch(3, |comm| {
         let build = |store_in_edges| {
             let options = BuildOptions { store_in_edges, ..BuildOptions::default() };
-            Graph::build(&comm, &list, &options).unwrap()
+            Graph::build_with(&comm, &list, &options).unwrap()
         };
         let (with, without) = (build(true), build(false));
         assert_eq!(
