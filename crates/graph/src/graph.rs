@@ -1,5 +1,7 @@
 //! A distributed graph, as stored on one rank.
 
+use std::ops::Range;
+
 use treepie_base::memory::zeroed;
 use treepie_base::{Pod, Rank};
 use treepie_comm::{Comm, Max};
@@ -52,6 +54,12 @@ impl<W: EdgeWeight> Graph<W> {
     /// The number of local vertices.
     pub fn num_local(&self) -> usize {
         self.out_edges.len()
+    }
+
+    /// The local vertices, by local index.
+    #[inline]
+    pub fn local_vertices(&self) -> Range<usize> {
+        0..self.num_local()
     }
 
     /// The number of arcs on all ranks.

@@ -1,6 +1,4 @@
-//! Iteration over local vertices and their neighbours.
-
-use std::ops::Range;
+//! Iteration over the neighbours of local vertices.
 
 use treepie_base::Rank;
 
@@ -35,12 +33,6 @@ impl<W: Copy> Neighbor<'_, W> {
 }
 
 impl<W: EdgeWeight> Graph<W> {
-    /// The local vertices, by local index.
-    #[inline]
-    pub fn local_vertices(&self) -> Range<usize> {
-        0..self.num_local()
-    }
-
     /// The neighbours of a local vertex: the targets of its arcs, local ones first.
     ///
     /// # Panics
