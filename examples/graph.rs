@@ -17,7 +17,7 @@ fn main() -> treepie::Result<()> {
         let options = BuildOptions { symmetrize: true, ..BuildOptions::default() };
         let graph = match std::env::args().nth(1) {
             Some(file) => Graph::read_with(&world, file, &options)?,
-            None => Graph::build(&world, &Kronecker::new(16, 16)?, &options)?,
+            None => Graph::build_with(&world, &Kronecker::new(16, 16)?, &options)?,
         };
         let bfs = graph.bfs(0)?;
         let (levels, components) = (bfs.level_sizes()?, graph.components()?.summary()?);

@@ -2,12 +2,12 @@
 
 use treepie_comm::Comm;
 
-use crate::{EdgeWeight, Error, Graph, Result};
+use crate::{Error, Result};
 
-/// Returns this rank's result, unless some rank has an error: then all return the error of the lowest such rank. All
-/// ranks call it.
+/// Returns this rank's result, unless some rank has an error: then all return the error of the lowest such rank, an
+/// error of its communication as [`Error::Input`]. All ranks call it.
 pub fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
-    let text = outcome.as_ref().err().map(|error| error.to_string()).unwrap_or_default();
+    let text = outcome.as_ref().err().map(encode).unwrap_or_default();
     let lengths = comm.allgather(&[text.len() as u64])?;
     let Some(first) = lengths.iter().position(|length| *length > 0) else { return outcome };
     let mut message = vec![0; lengths[first] as usize];
@@ -17,13 +17,55 @@ pub fn agree<T>(comm: &Comm, outcome: Result<T>) -> Result<T> {
     comm.bcast(&mut message, first)?;
     match outcome {
         Err(error) if comm.rank() == first => Err(error),
-        _ => Err(Error::Input(String::from_utf8_lossy(&message).into_owned())),
+        _ => Err(decode(&String::from_utf8_lossy(&message))),
     }
 }
 
-impl<W: EdgeWeight> Graph<W> {
-    /// Refuses a result if some rank has found a fault in it. All ranks call it, and get the same error.
-    pub(crate) fn refuse(&self, fault: Option<String>) -> Result<()> {
-        agree(self.comm(), fault.map_or(Ok(()), |what| Err(Error::Verification(what))))
+/// An error as text, its kind first. Paths have no null characters.
+fn encode(error: &Error) -> String {
+    match error {
+        Error::File { file, why } => format!("file\0{}\0{why}", file.display()),
+        Error::Line { file, line, what } => format!("line\0{}\0{line}\0{what}", file.display()),
+        Error::Verification(what) => format!("verification\0{what}"),
+        Error::Comm(_) | Error::Input(_) => format!("input\0{error}"),
+    }
+}
+
+fn decode(text: &str) -> Error {
+    let split = |text: &str| {
+        let (field, rest) = text.split_once('\0').unwrap_or(("", text));
+        (field.to_owned(), rest.to_owned())
+    };
+    let (kind, fields) = split(text);
+    match kind.as_str() {
+        "file" => {
+            let (file, why) = split(&fields);
+            Error::File { file: file.into(), why }
+        }
+        "line" => {
+            let (file, fields) = split(&fields);
+            let (line, what) = split(&fields);
+            Error::Line { file: file.into(), line: line.parse().unwrap_or(0), what }
+        }
+        "verification" => Error::Verification(fields),
+        _ => Error::Input(fields),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_ranks_get_the_same_error() {
+        let file = std::path::PathBuf::from("some/edges.txt");
+        for error in [
+            Error::File { file: file.clone(), why: "no such file".to_owned() },
+            Error::Line { file, line: 7, what: "`\0` is no number".to_owned() },
+            Error::Input("a weight is -1".to_owned()),
+            Error::Verification("two\nroots".to_owned()),
+        ] {
+            assert_eq!(decode(&encode(&error)), error);
+        }
     }
 }

@@ -39,26 +39,44 @@ use dag_traversal::{DagTraversal, Direction};
 pub use metric::{HopMetric, PathMetric, WeightedMetric};
 pub use verify::verify;
 
+/// Options of betweenness by hops; [`SsspOptions`] are those by weights.
+#[derive(Clone, Debug, Default)]
+pub struct BetweennessOptions {
+    /// How active messages are sent.
+    pub config: AmConfig,
+}
+
 impl<W: EdgeWeight> Graph<W> {
     /// Betweenness scores from the shortest paths, in hops, from these sources, given by external ids. All ranks call
     /// it with the same sources.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if a source does not exist, if the graph has no in-edges, or split hubs, or if there are too
+    /// many shortest paths to count.
     pub fn betweenness(&self, sources: impl IntoIterator<Item = impl Borrow<u64>>) -> Result<PropertyMap<'_, f64, W>> {
-        self.betweenness_with(sources, &AmConfig::default())
+        self.betweenness_with(sources, &BetweennessOptions::default())
     }
 
-    /// The same with a configuration of active messages.
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`betweenness`](Self::betweenness).
     pub fn betweenness_with(
         &self,
         sources: impl IntoIterator<Item = impl Borrow<u64>>,
-        config: &AmConfig,
+        options: &BetweennessOptions,
     ) -> Result<PropertyMap<'_, f64, W>> {
-        Betweenness::new(HopMetric::new(self, config)?, config)?.run_all(sources)
+        Betweenness::new(HopMetric::new(self, &options.config)?, &options.config)?.run_all(sources)
     }
 }
 
 impl<W: Weight> Graph<W> {
     /// Betweenness scores from the shortest paths, by weights, from these sources, given by external ids. All ranks
     /// call it with the same sources.
+    ///
+    /// # Errors
+    /// Those of [`betweenness`](Self::betweenness); [`Error::Input`] if a weight is zero, if a symmetric graph has arcs
+    /// that weigh less in one direction, or if a path is too long for the type of weights.
     pub fn weighted_betweenness(
         &self,
         sources: impl IntoIterator<Item = impl Borrow<u64>>,
@@ -67,6 +85,9 @@ impl<W: Weight> Graph<W> {
     }
 
     /// The same with options of the searches for shortest paths.
+    ///
+    /// # Errors
+    /// Those of [`weighted_betweenness`](Self::weighted_betweenness).
     pub fn weighted_betweenness_with(
         &self,
         sources: impl IntoIterator<Item = impl Borrow<u64>>,

@@ -8,6 +8,7 @@
 
 pub(crate) mod active_messages;
 pub(crate) mod direction_optimizing;
+mod label;
 mod result;
 mod sparse_exchange;
 mod verify;
@@ -19,24 +20,8 @@ use active_messages::AmBfs;
 use direction_optimizing::DirectionOptimizingBfs;
 use sparse_exchange::SparseExchangeBfs;
 
+pub use label::{Label, UNREACHED};
 pub use result::{BfsResult, BfsSummary};
-
-/// The level of unreached vertices.
-pub const UNREACHED: u32 = u32::MAX;
-
-/// The result of BFS for a vertex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Label<I> {
-    /// The global id of its parent; the root is its own parent. Unspecified for unreached vertices.
-    pub parent: I,
-    /// The number of arcs from the root.
-    pub level: u32,
-}
-
-impl<I: VertexId> Label<I> {
-    /// The label of an unreached vertex.
-    pub const NONE: Self = Self { parent: I::NONE, level: UNREACHED };
-}
 
 /// An algorithm for BFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,18 +105,25 @@ impl<'g, W: EdgeWeight, I: VertexId> BfsSearch<'g, W, I> {
 
 impl<W: EdgeWeight> Graph<W> {
     /// Breadth-first search from a root given by external id. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`](crate::Error::Input) if there is no such vertex.
     pub fn bfs(&self, root: u64) -> Result<BfsResult<'_, W>> {
         self.bfs_with(root, &BfsOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`bfs`](Self::bfs); [`Error::Input`](crate::Error::Input) if the graph lacks what the method needs:
+    /// in-edges, or rows without split hubs.
     pub fn bfs_with(&self, root: u64, options: &BfsOptions) -> Result<BfsResult<'_, W>> {
         let root = self.find_vertex(root)?;
         // Messages are shorter with ids of 32 bits.
         if self.num_vertices() < u64::from(u32::MAX) {
-            BfsResult::new(self, root, BfsSearch::<W, u32>::new(self, options)?.run(root)?)
+            BfsResult::new(self, root, BfsSearch::<W, u32>::new(self, options)?.run(root)?, &options.config)
         } else {
-            BfsResult::new(self, root, BfsSearch::<W, u64>::new(self, options)?.run(root)?)
+            BfsResult::new(self, root, BfsSearch::<W, u64>::new(self, options)?.run(root)?, &options.config)
         }
     }
 }

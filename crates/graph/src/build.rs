@@ -58,32 +58,82 @@ impl Graph {
     /// # Ok(graph.components()?.summary()?.largest)
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Line`] if the file cannot be read, [`Error::Input`] if its edges make no graph: the
+    /// same on all ranks.
     pub fn read(comm: &Comm, file: impl AsRef<Path>) -> Result<Self> {
         Self::read_with(comm, file, &BuildOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read), and of a partition file.
     pub fn read_with(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
-        Self::read_weighted(comm, file, options)
+        Self::read_weighted_with(comm, file, options)
     }
 
     /// Builds a graph from an edge source, without weights. All ranks call it.
-    pub fn build(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
-        Self::build_weighted(comm, edges, options)
+    ///
+    /// # Errors
+    /// Those of the edge source, and [`Error::Input`] if its edges make no graph: the same on all ranks.
+    pub fn build(comm: &Comm, edges: &dyn EdgeSource) -> Result<Self> {
+        Self::build_with(comm, edges, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build), and of a partition file.
+    pub fn build_with(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+        Self::build_weighted_with(comm, edges, options)
     }
 }
 
 impl<W: EdgeWeight> Graph<W> {
     /// Reads a graph with weights from a file, in the format of its extension; `Graph::<f32>::read_weighted`. All ranks
     /// call it.
-    pub fn read_weighted(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
+    ///
+    /// ```no_run
+    /// # fn distance(world: &treepie_comm::Comm) -> treepie_graph::Result<f32> {
+    /// use treepie_graph::Graph;
+    ///
+    /// let roads = Graph::<f32>::read_weighted(world, "roads.gr")?;
+    /// let distances = roads.sssp(1)?.distances;
+    /// # distances.get(7)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Graph::read`]; [`Error::Input`] if a weight is negative, or not of the type.
+    pub fn read_weighted(comm: &Comm, file: impl AsRef<Path>) -> Result<Self> {
+        Self::read_weighted_with(comm, file, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`read_weighted`](Self::read_weighted), and of a partition file.
+    pub fn read_weighted_with(comm: &Comm, file: impl AsRef<Path>, options: &BuildOptions) -> Result<Self> {
         // A file may be missing on some hosts only.
         let files = agree(comm, EdgeFiles::open(&[file.as_ref().to_owned()], None))?;
-        Self::build_weighted(comm, &files, options)
+        Self::build_weighted_with(comm, &files, options)
     }
 
     /// Builds a graph with weights from an edge source; `Graph::<u32>::build_weighted`. All ranks call it.
-    pub fn build_weighted(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of [`Graph::build`]; [`Error::Input`] if a weight is negative, or not of the type.
+    pub fn build_weighted(comm: &Comm, edges: &dyn EdgeSource) -> Result<Self> {
+        Self::build_weighted_with(comm, edges, &BuildOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`build_weighted`](Self::build_weighted), and of a partition file.
+    pub fn build_weighted_with(comm: &Comm, edges: &dyn EdgeSource, options: &BuildOptions) -> Result<Self> {
         match edges.num_vertices() {
             _ if options.partition_file.is_some() => Self::build_discovering_vertices(comm, edges, options),
             Some(vertices) => {
@@ -345,7 +395,7 @@ impl BufferedEdges {
         }
         let block = bound.div_ceil(comm.size() as u64).max(1);
         let mut build = ActiveMessages::<Bitmap>::builder(comm);
-        let port = build.port::<u64>("name");
+        let port = build.port::<u64>("external id");
         build.on(port, |present, _, offset| present.set(offset as usize));
         let mut present = agree(comm, Bitmap::try_new(block as usize).map_err(Error::from))?;
         let mut am = build.start()?;

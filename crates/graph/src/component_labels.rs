@@ -7,8 +7,9 @@ use treepie_comm::{Max, Sum};
 use treepie_sparse::SparseExchange;
 
 use crate::csr::VALUES_PURPOSE;
+use crate::external_ids::{NO_EXTERNAL_ID, fetch_external_ids};
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, PropertyMap, Result, components, scc};
+use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, PropertyMap, Result};
 
 /// The components of a graph.
 #[derive(Clone, Debug)]
@@ -17,17 +18,12 @@ pub struct ComponentLabels<'g, W: EdgeWeight = ()> {
     pub labels: PropertyMap<'g, u64, W>,
     /// The message statistics of this rank.
     pub traffic: AmTraffic,
-    connectivity: Connectivity,
+    config: AmConfig,
+    verifier: Verifier<W>,
 }
 
-/// What the vertices of a component have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Connectivity {
-    /// A path between any two, in a symmetric graph.
-    Connected,
-    /// Paths in both directions.
-    StronglyConnected,
-}
+/// Verifies the labels of local vertices: connected or strongly connected components. All ranks call it.
+pub(crate) type Verifier<W> = fn(&Graph<W>, &[u64], &AmConfig) -> Result<()>;
 
 /// The number of components, and the size of the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +35,15 @@ pub struct ComponentSummary {
 }
 
 impl<'g, W: EdgeWeight> ComponentLabels<'g, W> {
-    /// Connected components.
-    pub(crate) fn connected(graph: &'g Graph<W>, labels: Vec<u64>, traffic: AmTraffic) -> Result<Self> {
-        Ok(Self { labels: PropertyMap::new(graph, labels)?, traffic, connectivity: Connectivity::Connected })
-    }
-
-    /// Strongly connected components.
-    pub(crate) fn strongly_connected(graph: &'g Graph<W>, labels: Vec<u64>, traffic: AmTraffic) -> Result<Self> {
-        Ok(Self { connectivity: Connectivity::StronglyConnected, ..Self::connected(graph, labels, traffic)? })
+    /// From the labels of local vertices, and what verifies them.
+    pub(crate) fn new(
+        graph: &'g Graph<W>,
+        labels: Vec<u64>,
+        traffic: AmTraffic,
+        config: &AmConfig,
+        verifier: Verifier<W>,
+    ) -> Result<Self> {
+        Ok(Self { labels: PropertyMap::new(graph, labels)?, traffic, config: config.clone(), verifier })
     }
 
     /// Counts the components. All ranks call it.
@@ -56,18 +53,15 @@ impl<'g, W: EdgeWeight> ComponentLabels<'g, W> {
 
     /// The least external id in the component of each vertex. Unlike the least global id, it does not depend on the
     /// distribution of vertices. All ranks call it.
-    pub fn external_labels(&self, config: &AmConfig) -> Result<PropertyMap<'g, u64, W>> {
-        let graph = self.labels.graph();
-        PropertyMap::new(graph, external_labels(graph, self.labels.local(), config)?)
+    pub fn external_labels(&self) -> Result<PropertyMap<'g, u64, W>> {
+        let (graph, labels) = (self.labels.graph(), self.labels.local());
+        let least = least_external_ids(graph, labels, &self.config)?;
+        PropertyMap::new(graph, fetch_external_ids(graph, least, labels.iter().copied().map(Some), &self.config)?)
     }
 
     /// Verifies the labels. All ranks call it, and get the same error.
-    pub fn verify(&self, config: &AmConfig) -> Result<()> {
-        let verify = match self.connectivity {
-            Connectivity::Connected => components::verify::verify,
-            Connectivity::StronglyConnected => scc::verify::verify,
-        };
-        verify(self.labels.graph(), self.labels.local(), config)
+    pub fn verify(&self) -> Result<()> {
+        (self.verifier)(self.labels.graph(), self.labels.local(), &self.config)
     }
 }
 
@@ -98,18 +92,13 @@ fn summarize<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64]) -> Result<Componen
     Ok(ComponentSummary { components, largest })
 }
 
-/// The least external id in the component of each local vertex. All ranks call it.
-fn external_labels<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<Vec<u64>> {
-    struct ExternalLabelState {
-        /// The least external id of the component whose label is a local vertex.
-        min_ids: Vec<u64>,
-        labels: Vec<u64>,
-    }
+/// For each local vertex whose global id is a label, the least external id with that label. All ranks call it.
+fn least_external_ids<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<Vec<u64>> {
     let message_id = |[_, low, high]: [u32; 3]| join_u64([low, high]);
-    let mut build = ActiveMessages::<ExternalLabelState>::builder(graph.comm());
-    let report = build.port::<[u32; 3]>("least name");
-    build.on(report, move |state: &mut ExternalLabelState, _, message| {
-        let least = &mut state.min_ids[message[0] as usize];
+    let mut build = ActiveMessages::<Vec<u64>>::builder(graph.comm());
+    let report = build.port::<[u32; 3]>("least external id");
+    build.on(report, move |min_ids: &mut Vec<u64>, _, message| {
+        let least = &mut min_ids[message[0] as usize];
         *least = (*least).min(message_id(message));
     });
     build.combine(
@@ -121,25 +110,12 @@ fn external_labels<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmC
             }
         },
     );
-    let fetch = build.call::<u32, [u32; 2], u32>("name");
-    build.on_call(
-        fetch,
-        |state: &mut ExternalLabelState, _, local_index: u32| split_u64(state.min_ids[local_index as usize]),
-        |state, _, vertex: u32, label: [u32; 2]| state.labels[vertex as usize] = join_u64(label),
-    );
     let mut am = config.start(build)?;
-    let mut state = ExternalLabelState {
-        min_ids: filled(u64::MAX, graph.num_local(), VALUES_PURPOSE)?,
-        labels: zeroed(labels.len(), VALUES_PURPOSE)?,
-    };
+    let mut min_ids = filled(NO_EXTERNAL_ID, graph.num_local(), VALUES_PURPOSE)?;
     let layout = graph.layout();
-    am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
+    am.epoch_for(&mut min_ids, labels.iter().enumerate(), |cx, _, (vertex, label)| {
         let ((rank, local_index), [low, high]) = (layout.owner(*label), split_u64(layout.external_id(vertex)));
         cx.send(report, rank, [local_index, low, high]);
     })?;
-    am.epoch_for(&mut state, labels.iter().enumerate(), |cx, _, (vertex, label)| {
-        let (rank, local_index) = layout.owner(*label);
-        cx.call(fetch, rank, vertex as u32, local_index);
-    })?;
-    Ok(state.labels)
+    Ok(min_ids)
 }

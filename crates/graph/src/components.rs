@@ -9,7 +9,7 @@
 mod hooking;
 mod sampling;
 mod search;
-pub(crate) mod verify;
+mod verify;
 
 use crate::{AmConfig, EdgeWeight, Error, Graph, Result};
 
@@ -52,16 +52,23 @@ pub struct ComponentOptions {
 
 impl<W: EdgeWeight> Graph<W> {
     /// The connected components of an undirected graph. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the graph is directed, or has split hubs.
     pub fn components(&self) -> Result<ComponentLabels<'_, W>> {
         self.components_with(&ComponentOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`components`](Self::components).
     pub fn components_with(&self, options: &ComponentOptions) -> Result<ComponentLabels<'_, W>> {
+        require_symmetric(self)?;
         match options.method {
             ComponentMethod::Sampling => sampling::run(self, &options.config),
             ComponentMethod::Search => search::run(self, &options.config),
-            ComponentMethod::Hooking => hooking::run(self, &options.config),
+            ComponentMethod::Hooking => hooking::run(self, None, &options.config),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! A distributed graph, as stored on one rank.
 
+use std::ops::Range;
+
 use treepie_base::memory::zeroed;
 use treepie_base::{Pod, Rank};
 use treepie_comm::{Comm, Max};
 
+use crate::agree::agree;
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::hubs::Hubs;
 use crate::{Bitmap, EdgeWeight, Error, LocalView, Result, VertexLayout};
@@ -51,6 +54,12 @@ impl<W: EdgeWeight> Graph<W> {
     /// The number of local vertices.
     pub fn num_local(&self) -> usize {
         self.out_edges.len()
+    }
+
+    /// The local vertices, by local index.
+    #[inline]
+    pub fn local_vertices(&self) -> Range<usize> {
+        0..self.num_local()
     }
 
     /// The number of arcs on all ranks.
@@ -109,8 +118,13 @@ impl<W: EdgeWeight> Graph<W> {
         }
         let hubs = self.hubs.len();
         Err(Error::Input(format!(
-            "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `split`"
+            "{what} needs unsplit rows, but {hubs} hubs are split: build the graph without `hub_degree` (`--split`)"
         )))
+    }
+
+    /// Refuses a result if some rank has found a fault in it. All ranks call it, and get the same error.
+    pub(crate) fn refuse(&self, fault: Option<String>) -> Result<()> {
+        agree(&self.comm, fault.map_or(Ok(()), |what| Err(Error::Verification(what))))
     }
 
     /// All arcs stored on this rank.
@@ -136,6 +150,9 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// The global id of the vertex with an external id. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is no such vertex.
     pub fn find_vertex(&self, external_id: u64) -> Result<u64> {
         let found = self.layout.global_id(external_id).map_or(0, |global_id| global_id + 1);
         let found = if self.layout.has_contiguous_ids() { found } else { self.comm.allreduce_one(found, Max)? };

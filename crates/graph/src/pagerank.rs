@@ -7,69 +7,20 @@
 //! Both are Jacobi iterations, so the scores and the number of iterations depend on the number of ranks by rounding
 //! only. Dangling vertices, those without out-edges, contribute to all vertices equally.
 
+mod jacobi;
+mod options;
 pub mod pull;
 pub mod push;
 
 use treepie_comm::Sum;
 
-use crate::{AmConfig, EdgeWeight, Error, Graph, PropertyMap, Result};
+use crate::{EdgeWeight, Error, Graph, Result};
 
 use pull::PullPageRank;
 use push::PushPageRank;
 
-/// An algorithm for PageRank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageRankMethod {
-    /// Each vertex sums the contributions of its in-neighbours. Needs in-edges.
-    Pull,
-    /// One active message per arc.
-    Push,
-}
-
-impl PageRankMethod {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Pull, Self::Push];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pull => "pull",
-            Self::Push => "push",
-        }
-    }
-}
-
-/// The damping factor, the stopping criteria and the algorithm.
-#[derive(Clone, Debug)]
-pub struct PageRankOptions {
-    /// The probability that the walk follows an arc.
-    pub damping: f64,
-    /// Stop when the sum of all changes of scores is below this.
-    pub tolerance: f64,
-    /// The most iterations.
-    pub max_iterations: u32,
-    /// The algorithm; `None`: pull if the graph has in-edges, else push.
-    pub method: Option<PageRankMethod>,
-    /// How active messages are sent.
-    pub config: AmConfig,
-}
-
-impl Default for PageRankOptions {
-    fn default() -> Self {
-        Self { damping: 0.85, tolerance: 1e-4, max_iterations: 100, method: None, config: AmConfig::default() }
-    }
-}
-
-/// The scores, and the outcome of the iteration.
-#[derive(Clone, Debug)]
-pub struct PageRankResult<'g, W: EdgeWeight = ()> {
-    /// Of each vertex; they sum to 1.
-    pub scores: PropertyMap<'g, f64, W>,
-    /// The number of iterations.
-    pub iterations: u32,
-    /// The sum of all changes of scores in the last iteration.
-    pub residual: f64,
-}
+pub use jacobi::PageRankResult;
+pub use options::{PageRankMethod, PageRankOptions};
 
 impl<W: EdgeWeight> Graph<W> {
     /// The PageRank scores of all vertices. All ranks call it.
@@ -78,20 +29,23 @@ impl<W: EdgeWeight> Graph<W> {
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the scores are to be pulled in a graph without in-edges.
     pub fn pagerank_with(&self, options: &PageRankOptions) -> Result<PageRankResult<'_, W>> {
-        let has_in_edges = self.require_in_edges_or_delegates("").is_ok();
-        let fastest = if has_in_edges { PageRankMethod::Pull } else { PageRankMethod::Push };
-        match options.method.unwrap_or(fastest) {
+        match options.method.unwrap_or_else(|| fastest_method(self)) {
             PageRankMethod::Pull => PullPageRank::new(self)?.run(options),
             PageRankMethod::Push => PushPageRank::new(self, &options.config)?.run(options),
         }
     }
 }
 
-/// The contribution of all dangling vertices to each vertex; `local` is the sum of the scores of those on this rank.
-/// All ranks call it.
-fn dangling_mass<W: EdgeWeight>(graph: &Graph<W>, local: f64) -> Result<f64> {
-    Ok(graph.comm().allreduce_one(local, Sum)? / graph.num_vertices() as f64)
+/// Pulling if the graph has in-edges, else pushing.
+fn fastest_method<W: EdgeWeight>(graph: &Graph<W>) -> PageRankMethod {
+    match graph.require_in_edges_or_delegates("") {
+        Ok(_) => PageRankMethod::Pull,
+        Err(_) => PageRankMethod::Push,
+    }
 }
 
 impl<W: EdgeWeight> PageRankResult<'_, W> {
@@ -100,8 +54,8 @@ impl<W: EdgeWeight> PageRankResult<'_, W> {
     ///
     /// After convergence, one more iteration changes scores by less than the damping times the tolerance; after `k`
     /// iterations, by at most twice the `k`th power of the damping.
-    pub fn verify(&self, options: &PageRankOptions) -> Result<()> {
-        let (graph, scores) = (self.scores.graph(), self.scores.local());
+    pub fn verify(&self) -> Result<()> {
+        let (graph, scores, options) = (self.scores.graph(), self.scores.local(), &self.options);
         if graph.num_vertices() == 0 {
             return Ok(());
         }
@@ -111,7 +65,12 @@ impl<W: EdgeWeight> PageRankResult<'_, W> {
         if sum.is_nan() || (sum - 1.0).abs() > 1e-4 {
             return Err(Error::Verification(format!("the scores of all vertices sum to {sum}, not 1")));
         }
-        let residual = PullPageRank::new(graph)?.step(&mut scores.to_vec(), options.damping)?;
+        let mut next = scores.to_vec();
+        // Where it can, by pulling, even if the scores were pushed.
+        let residual = match fastest_method(graph) {
+            PageRankMethod::Pull => PullPageRank::new(graph)?.step(&mut next, options.damping)?,
+            PageRankMethod::Push => PushPageRank::new(graph, &options.config)?.step(&mut next, options.damping)?,
+        };
         let residual = graph.comm().allreduce_one(residual, Sum)?;
         let contraction = 2.0 * options.damping.powi(self.iterations.min(10_000) as i32);
         let converged =

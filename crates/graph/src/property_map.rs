@@ -12,7 +12,7 @@ use treepie_am::{Builder, Call, Context, Port};
 use treepie_base::memory::collected;
 
 use crate::csr::VALUES_PURPOSE;
-use crate::{EdgeWeight, Error, Graph, Neighbour, Result};
+use crate::{EdgeWeight, Error, Graph, Neighbor, Result};
 
 /// A value of each vertex of a graph. Each rank has those of its local vertices: `map[v]` is the value at the local
 /// index `v`.
@@ -53,6 +53,9 @@ impl<'g, T, W: EdgeWeight> PropertyMap<'g, T, W> {
     }
 
     /// The value of the vertex with an external id, on any rank. All ranks call it, with the same id.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is no such vertex.
     pub fn get(&self, external_id: u64) -> Result<T>
     where
         T: Pod,
@@ -90,6 +93,7 @@ impl<W: EdgeWeight> PropertyMap<'_, f64, W> {
     /// The external ids and scores of the `k` vertices with the highest scores, best first; ties in order of external
     /// ids. All ranks call it.
     pub fn top_k(&self, k: usize) -> Result<Vec<(u64, f64)>> {
+        let k = k.min(self.graph.num_vertices() as usize);
         let order = |left: &(u64, f64), right: &(u64, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
         let mut best: Vec<(u64, f64)> = collected(self.iter().map(|(id, score)| (id, *score)), VALUES_PURPOSE)?;
         if k < best.len() {
@@ -157,8 +161,8 @@ impl<T: Pod> PropertyUpdates<T> {
 
     /// Updates the value of a neighbour.
     #[inline]
-    pub fn send<S, W: Copy>(&self, cx: &mut Context<S>, neighbour: Neighbour<'_, W>, value: T) {
-        let (rank, local_index) = neighbour.owner();
+    pub fn send<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, value: T) {
+        let (rank, local_index) = neighbor.owner();
         cx.send(self.port, rank, UpdateMessage { local_index, value });
     }
 }
@@ -184,8 +188,8 @@ impl<T: Pod, N: Pod> PropertyReads<T, N> {
 
     /// Requests the value of a neighbour.
     #[inline]
-    pub fn get<S, W: Copy>(&self, cx: &mut Context<S>, neighbour: Neighbour<'_, W>, context: N) {
-        let (rank, local_index) = neighbour.owner();
+    pub fn get<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, context: N) {
+        let (rank, local_index) = neighbor.owner();
         cx.call(self.call, rank, context, local_index);
     }
 }

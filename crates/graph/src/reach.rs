@@ -10,13 +10,89 @@
 //! The order of exploration does not matter, so no rank waits for another. Cost: each arc is followed once; each rank
 //! sends at most one message to each remote vertex.
 
+use std::borrow::Borrow;
+
 use treepie_am::{ActiveMessages, Context, Port};
+use treepie_base::memory::collected;
 use treepie_comm::Sum;
 
 use crate::bfs::active_messages::AmBfs;
-use crate::csr::CsrEdge;
+use crate::csr::{CsrEdge, VALUES_PURPOSE};
 use crate::patterns::traversal::{self, Traversal};
-use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result, bfs};
+use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, PropertyMap, Result, bfs};
+
+/// Options of reachability.
+#[derive(Clone, Debug, Default)]
+pub struct ReachOptions {
+    /// How active messages are sent.
+    pub config: AmConfig,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug)]
+pub struct ReachResult<'g, W: EdgeWeight = ()> {
+    sources: Vec<u64>,
+    /// 1 for the vertices that are reachable from a source, the sources included; 0 for the others.
+    pub reached: PropertyMap<'g, u8, W>,
+    config: AmConfig,
+}
+
+/// The summary of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReachSummary {
+    /// The number of reached vertices.
+    pub reached: u64,
+    /// The number of their arcs without self-loops.
+    pub num_arcs: u64,
+}
+
+impl<W: EdgeWeight> ReachResult<'_, W> {
+    /// The numbers of vertices and arcs. All ranks call it.
+    pub fn summary(&self) -> Result<ReachSummary> {
+        let (reached, num_arcs) = count_reached(self.reached.graph(), &self.visited()?)?;
+        Ok(ReachSummary { reached, num_arcs })
+    }
+
+    /// Verifies the result by another search. All ranks call it, and get the same error.
+    pub fn verify(&self) -> Result<()> {
+        verify(self.reached.graph(), &self.sources, &self.visited()?, &self.config)
+    }
+
+    fn visited(&self) -> Result<Bitmap> {
+        let mut visited = Bitmap::try_new(self.reached.local().len())?;
+        let reached = self.reached.local().iter().enumerate().filter(|(_, reached)| **reached != 0);
+        reached.for_each(|(local_index, _)| visited.set(local_index));
+        Ok(visited)
+    }
+}
+
+impl<W: EdgeWeight> Graph<W> {
+    /// The vertices reachable from these sources, given by external ids. All ranks call it with the same sources.
+    ///
+    /// # Errors
+    /// [`Error::Input`](crate::Error::Input) if a source does not exist.
+    pub fn reach(&self, sources: impl IntoIterator<Item = impl Borrow<u64>>) -> Result<ReachResult<'_, W>> {
+        self.reach_with(sources, &ReachOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`reach`](Self::reach).
+    pub fn reach_with(
+        &self,
+        sources: impl IntoIterator<Item = impl Borrow<u64>>,
+        options: &ReachOptions,
+    ) -> Result<ReachResult<'_, W>> {
+        let sources = sources.into_iter().map(|source| self.find_vertex(*source.borrow()));
+        let sources = sources.collect::<Result<Vec<u64>>>()?;
+        let mut search = Reachability::new(self, &options.config)?;
+        let visited = search.run(&sources)?;
+        let reached = self.local_vertices().map(|local_index| u8::from(visited.contains(local_index)));
+        let reached = PropertyMap::new(self, collected(reached, VALUES_PURPOSE)?)?;
+        Ok(ReachResult { sources, reached, config: options.config.clone() })
+    }
+}
 
 /// A reachability search, reusable for any number of source sets.
 pub struct Reachability<'g, W: EdgeWeight> {

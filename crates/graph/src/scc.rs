@@ -21,17 +21,24 @@ mod colour;
 mod pivot;
 mod reach;
 mod trim;
-pub(crate) mod verify;
+mod verify;
 
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{collected, filled, with_capacity, zeroed};
 use treepie_comm::Sum;
 
-use crate::components::ComponentLabels;
+use crate::component_labels::ComponentLabels;
 use crate::csr::{Csr, VALUES_PURPOSE};
 use crate::patterns::traversal::Traversal;
 use crate::vertex_id::VertexId;
 use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
+
+/// Options of strongly connected components.
+#[derive(Clone, Debug, Default)]
+pub struct SccOptions {
+    /// How active messages are sent.
+    pub config: AmConfig,
+}
 
 /// The global id of no vertex.
 const NO_VERTEX: u64 = u64::MAX;
@@ -41,6 +48,7 @@ pub struct SccSearch<'g, W: EdgeWeight> {
     graph: &'g Graph<W>,
     am: ActiveMessages<SccState<'g, W>>,
     state: SccState<'g, W>,
+    config: AmConfig,
 }
 
 /// The direction in which arcs are followed.
@@ -202,7 +210,7 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
             reached: Bitmap::try_new(graph.num_local())?,
             last_sent: LastSent { colours: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
         };
-        Ok(Self { graph, am, state })
+        Ok(Self { graph, am, state, config: config.clone() })
     }
 
     /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colours. All ranks
@@ -235,7 +243,7 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
     /// The components found last.
     pub fn into_components(self) -> Result<ComponentLabels<'g, W>> {
         let traffic = self.traffic();
-        ComponentLabels::strongly_connected(self.graph, self.state.labels, traffic)
+        ComponentLabels::new(self.graph, self.state.labels, traffic, &self.config, verify::verify)
     }
 
     /// The message statistics of this rank so far.
@@ -246,13 +254,19 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
 
 impl<W: EdgeWeight> Graph<W> {
     /// The strongly connected components of a graph with in-edges. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`](crate::Error::Input) if the graph has no in-edges, or split hubs.
     pub fn scc(&self) -> Result<ComponentLabels<'_, W>> {
-        self.scc_with(&AmConfig::default())
+        self.scc_with(&SccOptions::default())
     }
 
-    /// The same with a configuration of active messages.
-    pub fn scc_with(&self, config: &AmConfig) -> Result<ComponentLabels<'_, W>> {
-        let mut search = SccSearch::new(self, config)?;
+    /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`scc`](Self::scc).
+    pub fn scc_with(&self, options: &SccOptions) -> Result<ComponentLabels<'_, W>> {
+        let mut search = SccSearch::new(self, &options.config)?;
         search.run()?;
         search.into_components()
     }

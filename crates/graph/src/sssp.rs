@@ -35,16 +35,22 @@ pub struct SsspOptions {
 
 impl<W: Weight> Graph<W> {
     /// Shortest paths from a root given by external id. All ranks call it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is no such vertex, or if a path is too long for the type of weights.
     pub fn sssp(&self, root: u64) -> Result<SsspResult<'_, W>> {
         self.sssp_with(root, &SsspOptions::default())
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// Those of [`sssp`](Self::sssp).
     pub fn sssp_with(&self, root: u64, options: &SsspOptions) -> Result<SsspResult<'_, W>> {
         let root = self.find_vertex(root)?;
         let mut search = DeltaStepping::new(self, options)?;
         search.run(root)?;
-        Ok(SsspResult::new(root, search.distances()?))
+        Ok(SsspResult::new(root, search.distances()?, &options.config))
     }
 }
 

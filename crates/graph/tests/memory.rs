@@ -50,7 +50,7 @@ fn measure_needs(comm: &Comm) -> Result<(MemoryNeeds, [f64; 2])> {
     let balanced = Balanced::new(comm.size() as u64, VERTICES, DEGREE / VERTICES as f64, REMOTE)?;
     let options = BuildOptions { symmetrize: true, ..BuildOptions::default() };
     let config = AmConfig::default();
-    let graph = Graph::build(comm, &balanced, &options)?;
+    let graph = Graph::build_with(comm, &balanced, &options)?;
     let memory = graph.memory_usage();
     let pagerank_options = PageRankOptions { max_iterations: 3, ..PageRankOptions::default() };
     let mut all = MemoryNeeds::new();
@@ -76,7 +76,7 @@ fn measure_needs(comm: &Comm) -> Result<(MemoryNeeds, [f64; 2])> {
     one("pagerank push", &mut || PushPageRank::new(&graph, &config)?.run(&pagerank_options).map(drop))?;
     one("scc", &mut || scc::SccSearch::new(&graph, &config)?.run().map(drop))?;
     one("bc", &mut || Betweenness::new(HopMetric::new(&graph, &config)?, &config)?.run(5).map(drop))?;
-    let weighted = Graph::<f32>::build_weighted(comm, &balanced, &options)?;
+    let weighted = Graph::<f32>::build_weighted_with(comm, &balanced, &options)?;
     one("sssp", &mut || DeltaStepping::new(&weighted, &SsspOptions::default())?.run(5).map(drop))?;
     Ok((all, [memory.csr, memory.overhead].map(|bytes| bytes as f64 / VERTICES as f64)))
 }

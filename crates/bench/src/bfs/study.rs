@@ -2,7 +2,7 @@
 
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch};
 use treepie::graph::generate::Balanced;
-use treepie::graph::{self, BuildOptions, Graph};
+use treepie::graph::{self, AmConfig, Graph};
 use treepie::{Comm, Max};
 use treepie_model::machines::PaperMachine;
 use treepie_topology::Network;
@@ -67,7 +67,7 @@ impl Study<'_> {
     fn search(&self, world: &Comm) -> graph::Result<StudyResult> {
         let probability = (self.degree as f64 / self.vertices as f64).min(1.0);
         let balanced = Balanced::new(self.ranks.into(), self.vertices, probability, self.remote)?;
-        let graph = Graph::build(world, &balanced, &BuildOptions::default())?;
+        let graph = Graph::build(world, &balanced)?;
         let search = |id: &String| {
             let (method, protocol) = (Some(BfsMethod::SparseExchange), Some(id.clone()));
             BfsSearch::<(), u64>::new(&graph, &BfsOptions { method, protocol, ..BfsOptions::default() })
@@ -85,7 +85,7 @@ impl Study<'_> {
                 let start = world.now();
                 let labels = search.run(root)?;
                 let time = world.allreduce(&[(world.now() - start).as_secs_f64()], Max)?[0];
-                let summary = BfsResult::new(&graph, root, labels)?.summary()?;
+                let summary = BfsResult::new(&graph, root, labels, &AmConfig::default())?.summary()?;
                 if first_summary.get_or_insert_with(|| summary.clone()) != &summary {
                     return Err(graph::Error::Verification(format!("protocols find different levels from {root}")));
                 }

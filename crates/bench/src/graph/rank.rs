@@ -55,7 +55,7 @@ impl GraphRank {
 
     fn build<W: EdgeWeight>(&self, world: &Comm) -> anyhow::Result<Graph<W>> {
         let options = BuildOptions { drop_self_loops: true, dedupe: true, ..BuildOptions::default() };
-        Ok(Graph::build_weighted(world, &Kronecker::new(self.scale, Kronecker::EDGE_FACTOR)?, &options)?)
+        Ok(Graph::build_weighted_with(world, &Kronecker::new(self.scale, Kronecker::EDGE_FACTOR)?, &options)?)
     }
 
     fn unweighted(&self, world: &Comm, kernel: &str) -> anyhow::Result<WorkerCommand> {

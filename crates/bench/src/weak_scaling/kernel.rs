@@ -149,7 +149,7 @@ fn time(world: &Comm, run: impl FnOnce() -> Result<()>) -> Result<Elapsed> {
 }
 
 fn build<W: EdgeWeight>(world: &Comm, edges: &dyn EdgeSource) -> Result<Graph<W>> {
-    Graph::build_weighted(world, edges, &BuildOptions { drop_self_loops: true, ..BuildOptions::default() })
+    Graph::build_weighted_with(world, edges, &BuildOptions { drop_self_loops: true, ..BuildOptions::default() })
 }
 
 /// The first sampled vertex with an edge.

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use treepie::Comm;
 use treepie::graph::generate::Kronecker;
-use treepie::graph::{AmConfig, BuildOptions, Graph};
+use treepie::graph::{BuildOptions, Graph};
 
 pub(super) struct GraphResult {
     pub(super) vertices: u64,
@@ -18,15 +18,14 @@ const ROOT: u64 = 1834;
 const LEVELS: [u64; 5] = [1, 33, 1940, 1361, 16];
 
 pub(super) fn run(world: &Comm) -> anyhow::Result<GraphResult> {
-    let config = AmConfig::default();
     let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
-    let graph = Graph::build(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
+    let graph = Graph::build_with(world, &Kronecker::new(SCALE, Kronecker::EDGE_FACTOR)?, &options)?;
     let bfs = graph.bfs(ROOT)?;
-    bfs.verify(&config)?;
+    bfs.verify()?;
     let summary = bfs.summary()?;
     ensure!(summary.level_sizes == LEVELS, "levels of {:?} vertices instead of {LEVELS:?}", summary.level_sizes);
     let components = graph.components()?;
-    components.verify(&config)?;
+    components.verify()?;
     let components = components.summary()?;
     ensure!(
         components.largest == summary.reached,

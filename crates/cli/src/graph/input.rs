@@ -178,7 +178,7 @@ impl Input {
         (options, words): &(BuildOptions, String),
     ) -> anyhow::Result<(Graph<W>, GraphFacts)> {
         let start = world.now();
-        let graph = Graph::build_weighted(world, &*source.edges, options)?;
+        let graph = Graph::build_weighted_with(world, &*source.edges, options)?;
         let build_seconds = (world.now() - start).as_secs_f64();
         let saved = self.save.as_ref().map(|file| save(source, options, &graph, file)).transpose()?;
         let memory = graph.memory_usage();
@@ -219,9 +219,9 @@ fn save<W: EdgeWeight>(
     let unsplit = BuildOptions { hub_degree: None, store_in_edges: false, ..options.clone() };
     match weights {
         _ if weights == W::KIND && graph.hubs().is_empty() => graph.save(file)?,
-        WeightKind::None => Graph::build(world, &*source.edges, &unsplit)?.save(file)?,
-        WeightKind::Integer => Graph::<u32>::build_weighted(world, &*source.edges, &unsplit)?.save(file)?,
-        WeightKind::Real => Graph::<f32>::build_weighted(world, &*source.edges, &unsplit)?.save(file)?,
+        WeightKind::None => Graph::build_with(world, &*source.edges, &unsplit)?.save(file)?,
+        WeightKind::Integer => Graph::<u32>::build_weighted_with(world, &*source.edges, &unsplit)?.save(file)?,
+        WeightKind::Real => Graph::<f32>::build_weighted_with(world, &*source.edges, &unsplit)?.save(file)?,
     }
     Ok((file.display().to_string(), (world.now() - start).as_secs_f64()))
 }

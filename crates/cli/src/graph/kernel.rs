@@ -173,8 +173,8 @@ impl KernelTask<'_> {
         for root in self.roots(graph)? {
             let (labels, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
-            let result = BfsResult::new(graph, root, labels)?;
-            self.verify(&mut verified, || result.verify(&self.am_config))?;
+            let result = BfsResult::new(graph, root, labels, &self.am_config)?;
+            self.verify(&mut verified, || result.verify())?;
             let summary = result.summary()?;
             levels = result.levels.into_local();
             let result = json!({"reached": summary.reached, "level_sizes": summary.level_sizes});
@@ -198,8 +198,8 @@ impl KernelTask<'_> {
         for root in self.roots(graph)? {
             let (buckets, seconds) = self.measure(|| search.run(root))?;
             check_result_memory(graph)?;
-            let found = SsspResult::new(root, search.distances()?);
-            self.verify(&mut verified, || found.verify(&self.am_config))?;
+            let found = SsspResult::new(root, search.distances()?, &self.am_config);
+            self.verify(&mut verified, || found.verify())?;
             let summary = found.summary()?;
             distances = found.distances.into_local();
             let result = json!({
@@ -245,12 +245,12 @@ impl KernelTask<'_> {
 
     fn component_outcome(&self, components: &ComponentLabels<'_>, seconds: f64) -> anyhow::Result<KernelOutcome> {
         let mut verified = Vec::new();
-        self.verify(&mut verified, || components.verify(&self.am_config))?;
+        self.verify(&mut verified, || components.verify())?;
         let summary = components.summary()?;
         let result = json!({"components": summary.components, "largest": summary.largest});
         // External ids, if they are written to a file.
         let labels = match self.options.output {
-            Some(_) => components.external_labels(&self.am_config)?.into_local(),
+            Some(_) => components.external_labels()?.into_local(),
             None => Vec::new(),
         };
         let column = Column { name: "component".to_owned(), values: Values::U64(labels) };
@@ -293,7 +293,7 @@ impl KernelTask<'_> {
             (ranking, seconds, AmTraffic::default())
         };
         let mut verified = Vec::new();
-        self.verify(&mut verified, || ranking.verify(&options))?;
+        self.verify(&mut verified, || ranking.verify())?;
         let result = json!({"iterations": ranking.iterations, "top": top_scores(&ranking.scores)?});
         let column = Column { name: "score".to_owned(), values: Values::F64(ranking.scores.into_local()) };
         Ok(KernelOutcome { runs: vec![KernelRun { root: None, seconds, edges: 0, result }], verified, traffic, column })

@@ -27,7 +27,7 @@ pub(super) fn roots<W: EdgeWeight>(
     for first in (0..tries).step_by(batch as usize) {
         let drawn: Vec<u64> =
             (first..(first + batch).min(tries)).map(|drawing| draw_root(graph, source, drawing)).collect();
-        let drawn = internal_ids(graph, drawn)?;
+        let drawn = global_ids(graph, drawn)?;
         let degree =
             |vertex: &u64| graph.local_index(*vertex).map_or(0, |local| graph.degree_without_self_loops(local));
         let degrees: Vec<u64> = drawn.iter().map(degree).collect();
@@ -59,7 +59,7 @@ fn draw_root<W: EdgeWeight>(graph: &Graph<W>, source: &Source, drawing: u64) -> 
 
 /// The global ids of vertices with these external ids. An id that no vertex has is itself used as a global id.
 /// Collective.
-fn internal_ids<W: EdgeWeight>(graph: &Graph<W>, ids: Vec<u64>) -> anyhow::Result<Vec<u64>> {
+fn global_ids<W: EdgeWeight>(graph: &Graph<W>, ids: Vec<u64>) -> anyhow::Result<Vec<u64>> {
     let local: Vec<u64> = ids.iter().map(|id| graph.layout().global_id(*id).map_or(0, |vertex| vertex + 1)).collect();
     let found = if graph.layout().has_contiguous_ids() { local } else { graph.comm().allreduce(&local, Max)? };
     Ok(ids.into_iter().zip(found).map(|(id, found)| found.checked_sub(1).unwrap_or(id)).collect())

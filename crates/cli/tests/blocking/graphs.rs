@@ -14,10 +14,23 @@ use crate::table::{Call, Outcome, Trial};
 
 pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::agree::agree"], |t| t.fails(|| agree(t.world, Ok::<_, Error>(())))),
-    Call::new(&["graph::build::Graph::build", "graph::build::Graph::build_weighted"], |t| t.fails(|| built(t)))
-        .sample(),
     Call::new(
-        &["graph::build::Graph::read", "graph::build::Graph::read_with", "graph::build::Graph::read_weighted"],
+        &[
+            "graph::build::Graph::build",
+            "graph::build::Graph::build_with",
+            "graph::build::Graph::build_weighted",
+            "graph::build::Graph::build_weighted_with",
+        ],
+        |t| t.fails(|| built(t)),
+    )
+    .sample(),
+    Call::new(
+        &[
+            "graph::build::Graph::read",
+            "graph::build::Graph::read_with",
+            "graph::build::Graph::read_weighted",
+            "graph::build::Graph::read_weighted_with",
+        ],
         |t| {
             let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/tests/samples/good/general.mtx");
             t.fails(|| Graph::read(t.world, file).map(drop))
@@ -46,7 +59,7 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     Call::new(&["graph::graph::Graph::allgather_hubs"], |t| {
         let options = BuildOptions { hub_degree: Some(4), ..BuildOptions::default() };
-        let graph = Graph::build(t.world, &edges(), &options)?;
+        let graph = Graph::build_with(t.world, &edges(), &options)?;
         t.fails(|| graph.allgather_hubs(|vertex| vertex as u64))
     }),
     Call::new(&["graph::am_config::AmConfig::start"], |t| {
@@ -85,19 +98,29 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(
         &[
             "graph::bfs::result::BfsResult::verify",
+            "graph::bfs::result::BfsResult::external_parents",
             "graph::bfs::result::BfsResult::summary",
             "graph::bfs::result::BfsResult::level_sizes",
         ],
         |t| {
             let graph = built(t)?;
             let result = graph.bfs(0)?;
-            t.fails(|| each_fails(result.verify(&AmConfig::default()), result.level_sizes()))
+            t.fails(|| each_fails(result.verify(), each_fails(result.external_parents(), result.level_sizes())))
         },
     ),
     Call::new(&["graph::reach::Reachability::new", "graph::reach::Reachability::run"], |t| {
         let graph = built(t)?;
         let mut search = reach::Reachability::new(&graph, &AmConfig::default())?;
         t.fails(|| search.run(&[0]).map(drop))
+    }),
+    Call::new(&["graph::reach::Graph::reach", "graph::reach::Graph::reach_with"], |t| {
+        let graph = built(t)?;
+        t.fails(|| graph.reach([0]).map(drop))
+    }),
+    Call::new(&["graph::reach::ReachResult::verify", "graph::reach::ReachResult::summary"], |t| {
+        let graph = built(t)?;
+        let result = graph.reach([0])?;
+        t.fails(|| each_fails(result.verify(), result.summary()))
     }),
     Call::new(&["graph::reach::verify", "graph::reach::count_reached"], |t| {
         let graph = built(t)?;
@@ -128,7 +151,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::sssp::result::SsspResult::verify", "graph::sssp::result::SsspResult::summary"], |t| {
         let graph = weighted(t)?;
         let result = graph.sssp(0)?;
-        t.fails(|| each_fails(result.verify(&AmConfig::default()), result.summary()))
+        t.fails(|| each_fails(result.verify(), result.summary()))
     }),
     Call::new(&["graph::components::Graph::components", "graph::components::Graph::components_with"], |t| {
         component(t, ComponentMethod::Sampling)
@@ -150,12 +173,7 @@ pub(crate) const CALLS: &[Call] = &[
         |t| {
             let graph = built(t)?;
             let components = graph.components()?;
-            t.fails(|| {
-                each_fails(
-                    components.verify(&AmConfig::default()),
-                    each_fails(components.external_labels(&AmConfig::default()), components.summary()),
-                )
-            })
+            t.fails(|| each_fails(components.verify(), each_fails(components.external_labels(), components.summary())))
         },
     ),
     Call::new(&["graph::scc::SccSearch::new", "graph::scc::SccSearch::run"], |t| {
@@ -170,7 +188,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::component_labels::ComponentLabels::verify, strongly connected"], |t| {
         let graph = built(t)?;
         let components = graph.scc()?;
-        t.fails(|| components.verify(&AmConfig::default()))
+        t.fails(|| components.verify())
     }),
     Call::new(&["graph::pagerank::pull::PullPageRank::new", "graph::pagerank::pull::PullPageRank::run"], |t| {
         let graph = built(t)?;
@@ -189,7 +207,7 @@ pub(crate) const CALLS: &[Call] = &[
     Call::new(&["graph::pagerank::PageRankResult::verify"], |t| {
         let graph = built(t)?;
         let ranking = graph.pagerank()?;
-        t.fails(|| ranking.verify(&PageRankOptions::default()))
+        t.fails(|| ranking.verify())
     }),
     Call::new(
         &[
@@ -249,11 +267,11 @@ fn edges() -> ErdosRenyi {
 }
 
 fn built(t: &Trial<'_>) -> Result<Graph> {
-    Graph::build(t.world, &edges(), &BuildOptions::default())
+    Graph::build(t.world, &edges())
 }
 
 fn weighted(t: &Trial<'_>) -> Result<Graph<f32>> {
-    Graph::build_weighted(t.world, &edges(), &BuildOptions::default())
+    Graph::build_weighted(t.world, &edges())
 }
 
 fn search(t: &Trial<'_>, method: BfsMethod) -> Outcome {

@@ -19,7 +19,7 @@ pub(super) fn searches(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let arcs = input.arcs(&options);
         let during = |failure: Failure| failure.context(format!("seed {seed}, {config:?}"));
         for id in [0, graph.num_vertices() / 2].into_iter().filter(|id| *id < graph.num_vertices()) {
@@ -60,7 +60,7 @@ fn check_each_bfs<I: VertexId>(
         for (id, level) in result.levels.iter() {
             check_eq!(*level, expected[id as usize].unwrap_or(UNREACHED), "level of {id} by {how}");
         }
-        result.verify(config)?;
+        result.verify()?;
         let summary = result.summary()?;
         check_eq!(summary.reached, expected.iter().flatten().count() as u64, "reached by {how}");
         let of_level = |level: usize| expected.iter().flatten().filter(|at| **at as usize == level).count() as u64;
@@ -74,8 +74,8 @@ fn check_each_bfs<I: VertexId>(
     for method in BfsMethod::ALL {
         let options = BfsOptions { method: Some(method), config: config.clone(), ..BfsOptions::default() };
         let mut search = BfsSearch::<(), I>::new(graph, &options)?;
-        check(BfsResult::new(graph, root, search.run(root)?)?, method.name())?;
-        check(BfsResult::new(graph, root, search.run(root)?)?, &format!("{} again", method.name()))?;
+        check(BfsResult::new(graph, root, search.run(root)?, config)?, method.name())?;
+        check(BfsResult::new(graph, root, search.run(root)?, config)?, &format!("{} again", method.name()))?;
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ fn shortest_paths_with_weight<W: Weight>(comm: &Comm, seed: u64, add: impl Fn(f6
     if seed.is_multiple_of(2) {
         input.edges.iter_mut().for_each(|edge| edge.weight /= 7.0);
     }
-    let graph = Graph::<W>::build_weighted(comm, &input, &options)?;
+    let graph = Graph::<W>::build_weighted_with(comm, &input, &options)?;
     if graph.num_vertices() == 0 {
         return Ok(());
     }
@@ -110,12 +110,12 @@ fn shortest_paths_with_weight<W: Weight>(comm: &Comm, seed: u64, add: impl Fn(f6
         let root = graph.find_vertex(id)?;
         let expected = oracle::distances(&arcs, id, &add);
         search.run(root)?;
-        let result = SsspResult::new(root, search.distances()?);
+        let result = SsspResult::new(root, search.distances()?, &config);
         for (id, distance) in result.distances.iter() {
             let distance = if *distance < W::INFINITY { distance.as_f64() } else { f64::INFINITY };
             check_eq!(distance, expected[id as usize], "distance to {id}, seed {seed}, delta {delta:?}");
         }
-        result.verify(&config)?;
+        result.verify()?;
         let summary = result.summary()?;
         let finite = || expected.iter().filter(|distance| distance.is_finite());
         check_eq!(summary.reached, finite().count() as u64, "reached, seed {seed}");
@@ -131,7 +131,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (RandomGraph::new(seed, Orientation::Undirected), am_config(seed));
         let options = build_options(seed);
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let expected = oracle::components(&input.arcs(&options));
         // Labels are the least global id of a component, which need not be that of its least external id.
         let mut least = vec![u64::MAX; expected.len()];
@@ -144,7 +144,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
                 let expected = least[expected[id as usize] as usize];
                 check_eq!(*label, expected, "label of {id} by {how:?}, seed {seed}, {config:?}");
             }
-            components.verify(&config)?;
+            components.verify()?;
             let summary = components.summary()?;
             let sizes =
                 (0..expected.len() as u64).map(|root| expected.iter().filter(|label| **label == root).count() as u64);
@@ -158,7 +158,7 @@ pub(super) fn components(comm: &Comm) -> Outcome {
         }
     }
     let directed = RandomGraph::new(5, Orientation::Directed);
-    let graph = Graph::build(comm, &directed, &BuildOptions::default())?;
+    let graph = Graph::build(comm, &directed)?;
     check!(graph.components().is_err(), "a directed graph is refused");
     Ok(())
 }
@@ -167,7 +167,7 @@ pub(super) fn pagerank_scores(comm: &Comm) -> Outcome {
     for seed in seeds(comm) {
         let (input, config) = (random_graph(seed), am_config(seed));
         let options = BuildOptions { store_in_edges: true, ..build_options(seed) };
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         if graph.num_vertices() == 0 {
             continue;
         }
@@ -184,7 +184,7 @@ pub(super) fn pagerank_scores(comm: &Comm) -> Outcome {
                 let near = (score - expected).abs() <= 1e-5 * expected;
                 check!(near, "the score of {id} is {score}, not {expected}, by {how}, seed {seed}");
             }
-            ranking.verify(&limits)?;
+            ranking.verify()?;
             let top = ranking.scores.top_k(10)?;
             check_eq!(top.len(), expected.len().min(10), "top scores, seed {seed}");
             check!(top.is_sorted_by(|left, right| left.1 >= right.1), "top scores are not sorted, seed {seed}");

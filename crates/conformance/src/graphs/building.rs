@@ -19,7 +19,7 @@ pub(super) fn shapes(comm: &Comm) -> Outcome {
             ..build_options(seed)
         };
         let during = |failure: Failure| failure.context(format!("seed {seed}, {options:?}"));
-        let graph = Graph::<u32>::build_weighted(comm, &input, &options).map_err(Failure::from).map_err(during)?;
+        let graph = Graph::<u32>::build_weighted_with(comm, &input, &options).map_err(Failure::from).map_err(during)?;
         let expected = input.arcs(&options);
         check_eq!(graph.num_vertices(), expected.len() as u64, "vertices, seed {seed}");
         check_eq!(graph.num_arcs(), expected.iter().map(|row| row.len() as u64).sum::<u64>(), "arcs, seed {seed}");
@@ -91,14 +91,13 @@ pub(super) fn sparse_ids(comm: &Comm) -> Outcome {
         if ids.is_empty() {
             continue;
         }
-        let graph = Graph::build(comm, &input, &BuildOptions::default())?;
+        let graph = Graph::build(comm, &input)?;
         check_eq!(graph.num_vertices(), ids.len() as u64, "vertices, seed {seed}");
         let seen = visible_vertex_ids(&graph)?;
         let original = |id: u64| (0..).find(|dense| spread(*dense) == id).expect("an id of the graph");
         for local in graph.local_vertices() {
             let id = graph.external_id(local);
-            let mut row: Vec<u64> =
-                graph.neighbours(local).map(|neighbour| original(seen[neighbour.index()])).collect();
+            let mut row: Vec<u64> = graph.neighbors(local).map(|neighbor| original(seen[neighbor.index()])).collect();
             row.sort_unstable();
             let expected = &mut expected[original(id) as usize];
             expected.sort_by_key(|arc| arc.0);
@@ -122,7 +121,7 @@ pub(super) fn refused(comm: &Comm) -> Outcome {
         RandomGraph { vertices: 10, edges, is_vertex_count_known: true, orientation: Orientation::Directed }
     };
     fn error_of<W: EdgeWeight>(comm: &Comm, input: &dyn EdgeSource) -> String {
-        match Graph::<W>::build_weighted(comm, input, &BuildOptions::default()) {
+        match Graph::<W>::build_weighted(comm, input) {
             Err(Error::Input(what)) => what,
             other => format!("{:?}", other.map(|graph| graph.num_arcs())),
         }

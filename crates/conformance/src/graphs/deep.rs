@@ -2,6 +2,7 @@
 
 use treepie::Comm;
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
+use treepie::graph::scc::SccOptions;
 use treepie::graph::sssp::SsspOptions;
 use treepie::graph::{AmConfig, BuildOptions, Graph, Orientation, Result};
 
@@ -21,14 +22,14 @@ fn random_graph(seed: u64) -> Option<(RandomGraph, BuildOptions)> {
 pub(super) fn strong_components(comm: &Comm) -> Outcome {
     for (seed, (input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
         let config = am_config(seed);
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let expected =
             oracle::strong_components(&input.arcs(&options), |id| graph.layout().global_id(id).expect("a vertex id"));
-        let components = graph.scc_with(&config)?;
+        let components = graph.scc_with(&SccOptions { config: config.clone() })?;
         for (id, label) in components.labels.iter() {
             check_eq!(*label, expected[id as usize], "label of {id}, seed {seed}, {config:?}");
         }
-        components.verify(&config)?;
+        components.verify()?;
         let mut ids = expected.clone();
         ids.sort_unstable();
         ids.dedup();
@@ -41,13 +42,13 @@ pub(super) fn betweenness_centrality(comm: &Comm) -> Outcome {
     for (seed, (mut input, options)) in seeds(comm).filter_map(|seed| Some((seed, random_graph(seed)?))) {
         let config = am_config(seed);
         if seed.is_multiple_of(2) {
-            let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
+            let graph = Graph::<u32>::build_weighted_with(comm, &input, &options)?;
             let sssp = SsspOptions { config: config.clone(), ..SsspOptions::default() };
             let measure = || WeightedMetric::new(&graph, &sssp);
             scores(&input.arcs(&options), seed, &config, measure)?;
         } else {
             input.edges.iter_mut().for_each(|edge| edge.weight = 1.0);
-            let graph = Graph::build(comm, &input, &options)?;
+            let graph = Graph::build_with(comm, &input, &options)?;
             scores(&input.arcs(&options), seed, &config, || HopMetric::new(&graph, &config))?;
         }
     }

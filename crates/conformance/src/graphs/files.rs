@@ -49,7 +49,7 @@ pub(super) fn saved(comm: &Comm) -> Outcome {
     for seed in fewer_seeds(comm, 16) {
         let (input, options) = random_graph(seed);
         let arcs = input.arcs(&options);
-        let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
+        let graph = Graph::<u32>::build_weighted_with(comm, &input, &options)?;
         graph.save(&file.path)?;
         check_distances(&graph, &arcs, seed)?;
         // Half of the ranks load it with other build options.
@@ -75,7 +75,7 @@ fn check_reload(
 ) -> Outcome {
     let files = EdgeFiles::open(&[file.to_owned()], None)?;
     check_eq!(files.weights(), WeightKind::Integer, "weights");
-    let graph = Graph::<u32>::build_weighted(comm, &files, options)?;
+    let graph = Graph::<u32>::build_weighted_with(comm, &files, options)?;
     check_eq!(
         (graph.num_vertices(), graph.num_arcs()),
         (before.num_vertices(), before.num_arcs()),
@@ -84,7 +84,7 @@ fn check_reload(
     check_eq!(graph.is_symmetric(), before.is_symmetric(), "whether the graph is symmetric");
     let read = Graph::read(comm, file)?;
     check_eq!((read.num_vertices(), read.num_arcs()), (graph.num_vertices(), graph.num_arcs()), "without weights");
-    let read = Graph::<u32>::read_weighted(comm, file, options)?;
+    let read = Graph::<u32>::read_weighted_with(comm, file, options)?;
     check_distances(&read, arcs, seed)?;
     check!(Graph::read(comm, file.with_extension("missing.tpg")).is_err(), "a file that does not exist");
     check_distances(&graph, arcs, seed)
@@ -123,7 +123,7 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
         }
         comm.barrier()?;
         let options = BuildOptions { partition_file: Some(file.path.clone()), ..options };
-        let graph = Graph::<u32>::build_weighted(comm, &input, &options)?;
+        let graph = Graph::<u32>::build_weighted_with(comm, &input, &options)?;
         check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices, seed {seed}");
         for local in graph.local_vertices() {
             let id = graph.external_id(local) as usize;
@@ -131,7 +131,7 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
         }
         check_distances(&graph, &arcs, seed)?;
         if graph.is_symmetric() {
-            let plain = Graph::build(comm, &input, &options)?;
+            let plain = Graph::build_with(comm, &input, &options)?;
             let options = ComponentOptions { config: am_config(seed), ..ComponentOptions::default() };
             let components = plain.components_with(&options)?;
             let expected = oracle::components(&arcs);
@@ -147,7 +147,8 @@ pub(super) fn partitioned(comm: &Comm) -> Outcome {
     }
     comm.barrier()?;
     let options = BuildOptions { partition_file: Some(file.path.clone()), ..BuildOptions::default() };
-    let refused = Graph::build(comm, &few, &options).map(|graph| graph.num_arcs()).map_err(|error| error.to_string());
+    let refused =
+        Graph::build_with(comm, &few, &options).map(|graph| graph.num_arcs()).map_err(|error| error.to_string());
     check!(refused.as_ref().is_err_and(|error| error.contains(":4: `x` is no part")), "a bad line: {refused:?}");
     Ok(())
 }

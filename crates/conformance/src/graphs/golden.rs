@@ -111,7 +111,7 @@ pub(super) fn matches_reference(comm: &Comm) -> Outcome {
     let options = BuildOptions { drop_self_loops: true, ..BuildOptions::default() };
     for (scale, keys) in ROOTS.into_iter().filter(|(scale, _)| *scale <= max_scale(comm)) {
         let source = Kronecker::new(scale, Kronecker::EDGE_FACTOR)?;
-        let graph = Graph::<f32>::build_weighted(comm, &source, &options)?;
+        let graph = Graph::<f32>::build_weighted_with(comm, &source, &options)?;
         let has_arcs = |id: u64| {
             let global = graph.layout().global_id(id).expect("a vertex id");
             let local_degree = graph.local_index(global).map_or(0, |local| graph.out_edges().degree(local));

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use treepie::Comm;
 use treepie::graph::bfs::UNREACHED;
-use treepie::graph::{AmConfig, BuildOptions, EdgeWeight, Graph, Orientation, PropertyMap};
+use treepie::graph::{BuildOptions, EdgeWeight, Graph, Orientation, PropertyMap};
 use treepie::prelude::Pod;
 
 use super::{RandomGraph, build_options, fewer_seeds, oracle};
@@ -77,12 +77,12 @@ pub(super) fn methods(comm: &Comm) -> Outcome {
 }
 
 fn check_methods(comm: &Comm, input: &Input) -> Outcome {
-    let graph = Graph::build(comm, &input.graph, &input.options)?;
-    let weighted = Graph::<u32>::build_weighted(comm, &input.graph, &input.options)?;
+    let graph = Graph::build_with(comm, &input.graph, &input.options)?;
+    let weighted = Graph::<u32>::build_weighted_with(comm, &input.graph, &input.options)?;
     let arcs = &input.arcs;
     check_eq!((graph.comm().rank(), graph.comm().size()), (comm.rank(), comm.size()), "the communicator");
     check_eq!(graph.num_vertices(), arcs.len() as u64, "vertices");
-    check_neighbours(input, &weighted)?;
+    check_neighbors(input, &weighted)?;
     if arcs.is_empty() {
         check!(graph.bfs(0).is_err() && weighted.sssp(0).is_err(), "a root of an empty graph");
         return Ok(());
@@ -95,7 +95,13 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     let expected: Vec<u32> = levels.iter().map(|level| level.unwrap_or(UNREACHED)).collect();
     input.check_map(&bfs.levels, &expected, "the level", |left, right| left == right)?;
     check_eq!(bfs.level_sizes()?.iter().sum::<u64>(), levels.iter().flatten().count() as u64, "reached vertices");
-    bfs.verify(&AmConfig::default())?;
+    bfs.verify()?;
+
+    let expected: Vec<u8> = levels.iter().map(|level| u8::from(level.is_some())).collect();
+    let reach = graph.reach([root_id])?;
+    input.check_map(&reach.reached, &expected, "whether it is reached", |left, right| left == right)?;
+    check_eq!(reach.summary()?.reached, levels.iter().flatten().count() as u64, "reached vertices");
+    reach.verify()?;
 
     let expected = oracle::distances(arcs, root, |distance, weight| distance + weight);
     let expected: Vec<u32> = expected.iter().map(|distance| *distance as u32).collect();
@@ -112,14 +118,14 @@ fn check_methods(comm: &Comm, input: &Input) -> Outcome {
     let labels = oracle::strong_components(arcs, |vertex| vertex);
     let scc = graph.scc()?;
     let expected: Vec<u64> = labels.iter().map(to_id).collect();
-    let found = scc.external_labels(&AmConfig::default())?;
+    let found = scc.external_labels()?;
     input.check_map(&found, &expected, "the strong component", |left, right| left == right)?;
     check_eq!(scc.summary()?.components, count(&labels) as u64, "strong components");
     if graph.is_symmetric() {
         let labels = oracle::components(arcs);
         let components = graph.components()?;
         let expected: Vec<u64> = labels.iter().map(to_id).collect();
-        let found = components.external_labels(&AmConfig::default())?;
+        let found = components.external_labels()?;
         input.check_map(&found, &expected, "the component", |left, right| left == right)?;
         check_eq!(components.summary()?.components, count(&labels) as u64, "components");
     } else {
@@ -144,17 +150,17 @@ fn check_betweenness(input: &Input, graph: &Graph, weighted: &Graph<u32>) -> Out
 }
 
 /// The neighbours of each local vertex are the targets of its arcs, with their weights and owners.
-fn check_neighbours(input: &Input, graph: &Graph<u32>) -> Outcome {
+fn check_neighbors(input: &Input, graph: &Graph<u32>) -> Outcome {
     let ids = graph.with_ghosts(graph.local_vertices().map(|local| graph.external_id(local)))?;
     let places = graph.with_ghosts(graph.local_vertices().map(|local| [graph.comm().rank(), local]))?;
     check_eq!(graph.local_vertices().len(), graph.num_local(), "local vertices");
     for local in graph.local_vertices() {
         let id = graph.external_id(local);
         let mut found = Vec::new();
-        for neighbour in graph.neighbours(local) {
-            let (rank, local_index) = neighbour.owner();
-            check_eq!([rank, local_index as usize], places[neighbour.index()], "an owner of a neighbour of {id}");
-            found.push((ids[neighbour.index()], f64::from(neighbour.weight())));
+        for neighbor in graph.neighbors(local) {
+            let (rank, local_index) = neighbor.owner();
+            check_eq!([rank, local_index as usize], places[neighbor.index()], "an owner of a neighbour of {id}");
+            found.push((ids[neighbor.index()], f64::from(neighbor.weight())));
         }
         let arcs = &input.arcs[input.vertex(id)];
         let mut expected: Vec<_> = arcs.iter().map(|(to, weight)| (input.vertex_id(*to as usize), *weight)).collect();

@@ -19,7 +19,7 @@ struct PropertyState {
 pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
     for seed in seeds(comm).take(12) {
         let (input, options) = (RandomGraph::new(seed, Orientation::Directed), build_options(seed));
-        let graph = Graph::build(comm, &input, &options)?;
+        let graph = Graph::build_with(comm, &input, &options)?;
         let mut build = ActiveMessages::<PropertyState>::builder(comm);
         let sums = PropertyUpdates::register(
             &mut build,
@@ -51,11 +51,11 @@ pub(super) fn read_and_updated(comm: &Comm) -> Outcome {
             got: vec![0; num_local],
         };
         am.epoch_for(&mut state, 0..num_local, |cx, state, vertex| {
-            for neighbour in graph.neighbours(vertex) {
+            for neighbor in graph.neighbors(vertex) {
                 let id = state.ids[vertex];
-                sums.send(cx, neighbour, id + 1);
-                least.send(cx, neighbour, id as u32);
-                ids.get(cx, neighbour, vertex as u32);
+                sums.send(cx, neighbor, id + 1);
+                least.send(cx, neighbor, id as u32);
+                ids.get(cx, neighbor, vertex as u32);
             }
         })?;
         let arcs = input.arcs(&options);

@@ -2,8 +2,7 @@
 
 use treepie::Comm;
 use treepie::graph::bfs::UNREACHED;
-use treepie::graph::pagerank::PageRankOptions;
-use treepie::graph::{AmConfig, BuildOptions, Edge, Error, Graph, Orientation, Result, reach};
+use treepie::graph::{AmConfig, Edge, Error, Graph, Orientation, Result, reach};
 
 use super::RandomGraph;
 use crate::check::{Outcome, check};
@@ -15,13 +14,13 @@ fn rings() -> RandomGraph {
 }
 
 fn check_detected(outcome: Result<()>, what: &str) -> Outcome {
-    check!(matches!(outcome, Err(Error::Verification(_) | Error::Input(_))), "{what}: {outcome:?}");
+    check!(matches!(outcome, Err(Error::Verification(_))), "{what}: {outcome:?}");
     Ok(())
 }
 
 pub(super) fn rejected(comm: &Comm) -> Outcome {
     let config = AmConfig::default();
-    let graph = Graph::build(comm, &rings(), &BuildOptions::default())?;
+    let graph = Graph::build(comm, &rings())?;
     let result = graph.bfs(0)?;
     // Changes the result of one vertex on its owner.
     let change = |global: u64, parent: u64, level: u32| {
@@ -29,7 +28,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
         if let Some(local) = graph.local_index(global) {
             (result.parents[local], result.levels[local]) = (parent, level);
         }
-        result.verify(&config)
+        result.verify()
     };
     change(4, 3, 4)?;
     check_detected(change(4, 3, 3), "a level too near")?;
@@ -54,6 +53,12 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     let mut visited = visited.clone();
     visited.clear();
     check_detected(reach::verify(&graph, &[3], &visited, &config), "nothing reached")?;
+    let mut reach = graph.reach([3])?;
+    reach.verify()?;
+    if let Some(local) = graph.local_index(12) {
+        reach.reached[local] = 1;
+    }
+    check_detected(reach.verify(), "an unreachable vertex in a map")?;
 
     let components = graph.components()?;
     let first = graph.layout().first_global_id(graph.layout().rank());
@@ -62,7 +67,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
         for local in graph.local_vertices().filter(|local| which(first + *local as u64)) {
             components.labels[local] = to;
         }
-        components.verify(&config)
+        components.verify()
     };
     change(&|_| false, 0)?;
     check_detected(change(&|v| v == 16, 0), "a vertex in a component that it is not in")?;
@@ -70,14 +75,14 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     check_detected(change(&|v| v == 9, 9), "one component as two")?;
     check_detected(change(&|v| (8..16).contains(&v), 9), "a label that is not the least id")?;
 
-    let weighted = Graph::<f32>::build_weighted(comm, &rings(), &BuildOptions::default())?;
+    let weighted = Graph::<f32>::build_weighted(comm, &rings())?;
     let result = weighted.sssp(0)?;
     let change = |which: &dyn Fn(u64) -> Option<f32>| {
         let mut result = result.clone();
         for local in weighted.local_vertices() {
             result.distances[local] = which(first + local as u64).unwrap_or(result.distances[local]);
         }
-        result.verify(&config)
+        result.verify()
     };
     change(&|_| None)?;
     check_detected(change(&|v| (v == 4).then_some(8.5)), "too far")?;
@@ -87,17 +92,16 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     check_detected(change(&|v| (v == 4).then_some(f32::NAN)), "not a number")?;
     check_detected(change(&|v| (v == 4).then_some(f32::INFINITY)), "an infinite distance")?;
 
-    let limits = PageRankOptions::default();
-    let ranking = graph.pagerank_with(&limits)?;
-    ranking.verify(&limits)?;
+    let ranking = graph.pagerank()?;
+    ranking.verify()?;
     let mut other = ranking.clone();
     graph.local_vertices().for_each(|local| other.scores[local] *= 1.1);
-    check_detected(other.verify(&limits), "scores of more than 1")?;
+    check_detected(other.verify(), "scores of more than 1")?;
     let mut other = ranking.clone();
     for (global, by) in [(3, 0.01), (4, -0.01)] {
         if let Some(local) = graph.local_index(global) {
             other.scores[local] += by;
         }
     }
-    check_detected(other.verify(&limits), "scores that one more step changes")
+    check_detected(other.verify(), "scores that one more step changes")
 }

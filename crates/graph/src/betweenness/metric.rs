@@ -41,6 +41,8 @@ pub struct HopMetric<'g, W: EdgeWeight> {
 impl<'g, W: EdgeWeight> HopMetric<'g, W> {
     /// Prepares searches in a graph with in-edges. All ranks call it.
     pub fn new(graph: &'g Graph<W>, config: &AmConfig) -> Result<Self> {
+        // The error names betweenness, not its search.
+        graph.require_in_edges("betweenness")?;
         Ok(Self { graph, search: DirectionOptimizingBfs::new(graph, config)? })
     }
 }
@@ -63,8 +65,8 @@ impl<'g, W: EdgeWeight> PathMetric<'g> for HopMetric<'g, W> {
     }
 
     fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<u32>> {
-        let result = BfsResult::new(self.graph, source, self.search.run(source)?)?;
-        result.verify(config)?;
+        let result = BfsResult::new(self.graph, source, self.search.run(source)?, config)?;
+        result.verify()?;
         Ok(result.levels.into_local())
     }
 }
@@ -76,9 +78,9 @@ pub struct WeightedMetric<'g, W: Weight> {
 }
 
 impl<'g, W: Weight> WeightedMetric<'g, W> {
-    /// Prepares searches in a graph with positive weights. All ranks call it.
+    /// Prepares searches in a graph with in-edges and positive weights. All ranks call it.
     pub fn new(graph: &'g Graph<W>, options: &SsspOptions) -> Result<Self> {
-        graph.require_unsplit_rows("betweenness")?;
+        graph.require_in_edges("betweenness")?;
         agree(graph.comm(), check_positive_weights(graph))?;
         if graph.is_symmetric() && graph.comm().allreduce_one(asymmetry_digest(graph), Sum)? != 0 {
             let differ = "betweenness in a symmetric graph needs arcs that weigh the same in both directions";
@@ -108,8 +110,8 @@ impl<'g, W: Weight> PathMetric<'g> for WeightedMetric<'g, W> {
 
     fn shortest_paths_verified(&mut self, source: u64, config: &AmConfig) -> Result<Vec<W>> {
         self.search.run(source)?;
-        let result = SsspResult::new(source, self.search.distances()?);
-        result.verify(config)?;
+        let result = SsspResult::new(source, self.search.distances()?, config);
+        result.verify()?;
         Ok(result.distances.into_local())
     }
 }

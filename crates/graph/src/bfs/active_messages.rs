@@ -13,7 +13,7 @@
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
 
-use super::{Label, UNREACHED};
+use super::label::{Label, UNREACHED};
 use crate::csr::VALUES_PURPOSE;
 use crate::patterns::wavefront::{self, Frontier, HasFrontier};
 use crate::vertex_id::VertexId;

@@ -13,7 +13,7 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::filled;
 use treepie_comm::Sum;
 
-use super::{Label, UNREACHED};
+use super::label::{Label, UNREACHED};
 use crate::bitmap::iter_ones;
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::vertex_id::VertexId;

@@ -3,8 +3,10 @@
 use treepie_base::memory::collected;
 use treepie_comm::{Max, Sum};
 
-use super::{Label, UNREACHED, verify};
+use super::label::{Label, UNREACHED};
+use super::verify;
 use crate::csr::VALUES_PURPOSE;
+use crate::external_ids::fetch_external_ids;
 use crate::vertex_id::VertexId;
 use crate::{AmConfig, EdgeWeight, Graph, PropertyMap, Result};
 
@@ -17,6 +19,7 @@ pub struct BfsResult<'g, W: EdgeWeight = ()> {
     /// The global id of each vertex's parent in a BFS tree; the root is its own parent. Unspecified for unreached
     /// vertices.
     pub parents: PropertyMap<'g, u64, W>,
+    config: AmConfig,
 }
 
 /// The summary of a search.
@@ -31,11 +34,22 @@ pub struct BfsSummary {
 }
 
 impl<'g, W: EdgeWeight> BfsResult<'g, W> {
-    /// From the labels of local vertices, of a search from a root given by global id.
-    pub fn new<I: VertexId>(graph: &'g Graph<W>, root: u64, labels: &[Label<I>]) -> Result<Self> {
+    /// From the labels of local vertices, of a search from a root given by global id. The configuration is for
+    /// [`verify`](Self::verify) and [`external_parents`](Self::external_parents).
+    pub fn new<I: VertexId>(graph: &'g Graph<W>, root: u64, labels: &[Label<I>], config: &AmConfig) -> Result<Self> {
         let levels = collected(labels.iter().map(|label| label.level), VALUES_PURPOSE)?;
         let parents = collected(labels.iter().map(|label| label.parent.to_u64()), VALUES_PURPOSE)?;
-        Ok(Self { root, levels: PropertyMap::new(graph, levels)?, parents: PropertyMap::new(graph, parents)? })
+        let (levels, parents) = (PropertyMap::new(graph, levels)?, PropertyMap::new(graph, parents)?);
+        Ok(Self { root, levels, parents, config: config.clone() })
+    }
+
+    /// The external id of each vertex's parent; `u64::MAX` for unreached vertices. All ranks call it.
+    pub fn external_parents(&self) -> Result<PropertyMap<'g, u64, W>> {
+        let graph = self.parents.graph();
+        let external_ids = collected(graph.local_vertices().map(|vertex| graph.external_id(vertex)), VALUES_PURPOSE)?;
+        let labels = self.levels.local().iter().zip(self.parents.local());
+        let parents = labels.map(|(level, parent)| (*level != UNREACHED).then_some(*parent));
+        PropertyMap::new(graph, fetch_external_ids(graph, external_ids, parents, &self.config)?)
     }
 
     /// The number of vertices on each level. All ranks call it.
@@ -60,7 +74,7 @@ impl<'g, W: EdgeWeight> BfsResult<'g, W> {
     }
 
     /// Verifies levels and parents without another search. All ranks call it, and get the same error.
-    pub fn verify(&self, config: &AmConfig) -> Result<()> {
-        verify::verify(self.levels.graph(), self.root, self.levels.local(), self.parents.local(), config)
+    pub fn verify(&self) -> Result<()> {
+        verify::verify(self.levels.graph(), self.root, self.levels.local(), self.parents.local(), &self.config)
     }
 }

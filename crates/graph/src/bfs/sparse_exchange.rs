@@ -18,7 +18,7 @@ use treepie_base::memory::filled;
 use treepie_comm::Comm;
 use treepie_sparse::SparseExchange;
 
-use super::{Label, UNREACHED};
+use super::label::{Label, UNREACHED};
 use crate::csr::VALUES_PURPOSE;
 use crate::vertex_id::VertexId;
 use crate::{EdgeWeight, Graph, Result};

@@ -5,7 +5,7 @@
 
 use treepie_am::ActiveMessages;
 
-use super::UNREACHED;
+use super::label::UNREACHED;
 use crate::{AmConfig, Bitmap, EdgeWeight, Graph, Result};
 
 /// Verifies the levels and parents of local vertices, for a root given by global id. All ranks call it, and get the

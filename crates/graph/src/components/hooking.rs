@@ -9,17 +9,12 @@
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
 
-use super::{ComponentLabels, require_symmetric};
+use super::verify;
+use crate::component_labels::ComponentLabels;
 use crate::csr::VALUES_PURPOSE;
 use crate::patterns::coarsening::{HasParents, PointerJumping};
 use crate::vertex_id::{join_u64, split_u64};
 use crate::{AmConfig, AmTraffic, Bitmap, EdgeWeight, Graph, Result};
-
-/// Finds components by hooking and shortcutting. Returns the labels of local vertices. All ranks call it.
-pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
-    require_symmetric(graph)?;
-    run_masked(graph, None, config)
-}
 
 /// A message to a local index: the two halves of a parent's global id.
 type HookMessage = [u32; 3];
@@ -77,8 +72,9 @@ impl<W: EdgeWeight> HookingState<'_, W> {
     }
 }
 
-/// Finds components without the vertices of a mask, which have a label already and no arcs to the others.
-pub(super) fn run_masked<'g, W: EdgeWeight>(
+/// Finds components by hooking and shortcutting, without the vertices of a mask: these have a label already, and no
+/// arcs to the others. Returns the labels of local vertices. All ranks call it.
+pub(super) fn run<'g, W: EdgeWeight>(
     graph: &'g Graph<W>,
     mask: Option<(&Bitmap, u64)>,
     config: &AmConfig,
@@ -125,7 +121,7 @@ pub(super) fn run_masked<'g, W: EdgeWeight>(
         })?;
         jumping.compress(&mut am, &mut state, graph, vertices)?;
         if hooked == 0 {
-            return ComponentLabels::connected(graph, state.parents, AmTraffic::from_am(&am));
+            return ComponentLabels::new(graph, state.parents, AmTraffic::from_am(&am), config, verify::verify);
         }
     }
 }

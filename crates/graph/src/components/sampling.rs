@@ -13,7 +13,8 @@
 use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::collected;
 
-use super::{ComponentLabels, require_symmetric};
+use super::verify;
+use crate::component_labels::ComponentLabels;
 use crate::csr::VALUES_PURPOSE;
 use crate::patterns::coarsening::{HasParents, PointerJumping};
 use crate::vertex_id::{join_u64, split_u64};
@@ -127,14 +128,13 @@ impl Forest {
 
 /// Finds components by sampling. Returns the labels of local vertices. All ranks call it.
 pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
-    require_symmetric(graph)?;
     let (layout, view, rows) = (graph.layout(), graph.view(), graph.out_edges());
     let (first, local_start) = (graph.first_global_id(), view.local_range().start);
     let (mut forest, largest) = link_local(graph)?;
     if layout.num_ranks() == 1 {
         // There are no remote vertices.
         let labels = collected(forest.parents.into_iter().map(u64::from), VALUES_PURPOSE)?;
-        return ComponentLabels::connected(graph, labels, AmTraffic::default());
+        return ComponentLabels::new(graph, labels, AmTraffic::default(), config, verify::verify);
     }
     let mut bits = Bitmap::try_new(view.len())?;
     // The indices of local vertices begin at a word boundary.
@@ -192,7 +192,7 @@ pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> 
     jumping.compress(&mut am, &mut state, graph, || hooked.iter().map(|root| *root as usize))?;
     let LinkState { parents, .. } = state;
     let labels = collected(forest.parents.iter().map(|root| parents[*root as usize]), VALUES_PURPOSE)?;
-    ComponentLabels::connected(graph, labels, AmTraffic::from_am(&am))
+    ComponentLabels::new(graph, labels, AmTraffic::from_am(&am), config, verify::verify)
 }
 
 /// For each rank an arc from the largest local component to that rank's, if there is one: from a local index to a

@@ -5,15 +5,15 @@
 
 use treepie_comm::{MaxLoc, Min, ValueLoc};
 
-use super::{ComponentLabels, hooking, require_symmetric};
+use super::{hooking, verify};
+use crate::component_labels::ComponentLabels;
 use crate::reach::Reachability;
 use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, Result};
 
 /// Finds components by parallel search and hooking. Returns the labels of local vertices. All ranks call it.
 pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> Result<ComponentLabels<'g, W>> {
-    require_symmetric(graph)?;
     if graph.num_vertices() == 0 {
-        return ComponentLabels::connected(graph, Vec::new(), AmTraffic::default());
+        return ComponentLabels::new(graph, Vec::new(), AmTraffic::default(), config, verify::verify);
     }
     let (comm, first) = (graph.comm(), graph.first_global_id());
     let candidates = graph.local_vertices().map(|local_index| (graph.out_edges().degree(local_index), local_index));
@@ -25,7 +25,7 @@ pub(super) fn run<'g, W: EdgeWeight>(graph: &'g Graph<W>, config: &AmConfig) -> 
     let visited = search.run(&[root])?;
     let least = visited.iter().next().map_or(u64::MAX, |local_index| first + local_index as u64);
     let least = comm.allreduce_one(least, Min)?;
-    let mut components = hooking::run_masked(graph, Some((visited, least)), config)?;
+    let mut components = hooking::run(graph, Some((visited, least)), config)?;
     components.traffic = components.traffic + search.traffic();
     Ok(components)
 }

@@ -7,7 +7,7 @@ use crate::reach::Reachability;
 use crate::{AmConfig, EdgeWeight, Graph, Result};
 
 /// Verifies the labels of local vertices. All ranks call it, and get the same error.
-pub(crate) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
+pub(super) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
     graph.require_unsplit_rows("the verification of components")?;
     let (view, layout) = (graph.view(), graph.layout());
     let first = graph.first_global_id();

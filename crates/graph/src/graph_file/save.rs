@@ -49,7 +49,7 @@ impl<W: EdgeWeight> Graph<W> {
             return write_file(self, &view_ids, &header, file);
         }
         let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
-        let rebuilt = Self::build_weighted(comm, &LocalEdges { graph: self, external_ids: &view_ids }, &options)?;
+        let rebuilt = Self::build_weighted_with(comm, &LocalEdges { graph: self, external_ids: &view_ids }, &options)?;
         let view_ids = rebuilt.view_external_ids()?;
         write_file(&rebuilt, &view_ids, &header, file)
     }

@@ -1,13 +1,13 @@
 //! Pull PageRank: ghost contributions are updated in each iteration, and each vertex sums those of its in-neighbours.
 //! Delegated arcs of hubs are summed by an allreduce. Cost: one update of ghosts and two allreduces per iteration.
 
-use treepie_base::memory::{filled, zeroed};
+use treepie_base::memory::zeroed;
 use treepie_comm::Sum;
 
-use super::{PageRankOptions, PageRankResult, dangling_mass};
+use super::jacobi::{self, PageRankResult, dangling_mass};
+use super::options::PageRankOptions;
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
-use crate::patterns::fixpoint;
-use crate::{EdgeWeight, Graph, PropertyMap, Result};
+use crate::{EdgeWeight, Graph, Result};
 
 /// A graph, and the contributions of its vertices.
 pub struct PullPageRank<'g, W> {
@@ -71,13 +71,7 @@ impl<'g, W: EdgeWeight> PullPageRank<'g, W> {
 
     /// Iterates until convergence. All ranks call it.
     pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult<'g, W>> {
-        let graph = self.graph;
-        let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
-        let convergence = fixpoint::iterate(graph.comm(), options.tolerance, options.max_iterations, |_| {
-            self.step(&mut scores, options.damping)
-        })?;
-        let scores = PropertyMap::new(graph, scores)?;
-        Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
+        jacobi::iterate(self.graph, options, |scores| self.step(scores, options.damping))
     }
 }
 

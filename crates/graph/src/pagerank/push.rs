@@ -2,13 +2,13 @@
 //! Cost: one epoch and two allreduces per iteration, one message per remote arc.
 
 use treepie_am::{ActiveMessages, Port};
-use treepie_base::memory::{filled, zeroed};
+use treepie_base::memory::zeroed;
 
-use super::{PageRankOptions, PageRankResult, dangling_mass};
+use super::jacobi::{self, PageRankResult, dangling_mass};
+use super::options::PageRankOptions;
 use crate::csr::{CsrEdge, VALUES_PURPOSE};
-use crate::patterns::fixpoint;
 use crate::vertex_id::{join_u64, split_u64};
-use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, PropertyMap, Result};
+use crate::{AmConfig, AmTraffic, EdgeWeight, Graph, Result};
 
 /// A message to a local index: the two halves of the bits of a contribution.
 type ContributionMessage = [u32; 3];
@@ -26,6 +26,7 @@ fn message_value([_, low, high]: ContributionMessage) -> f64 {
 pub struct PushPageRank<'g, W> {
     graph: &'g Graph<W>,
     am: ActiveMessages<PushState<'g, W>>,
+    state: PushState<'g, W>,
     contribute: Port<ContributionMessage>,
     hub: Port<ContributionMessage>,
 }
@@ -64,40 +65,39 @@ impl<'g, W: EdgeWeight> PushPageRank<'g, W> {
         build.on(hub, |state: &mut PushState<'g, W>, _, message| {
             state.contribute_local(state.graph.hubs().delegate_edges(message[0]), message_value(message));
         });
-        Ok(Self { graph, am: config.start(build)?, contribute: port, hub })
+        let am = config.start(build)?;
+        let state = PushState { graph, incoming: zeroed(graph.num_local(), VALUES_PURPOSE)? };
+        Ok(Self { graph, am, state, contribute: port, hub })
+    }
+
+    /// One iteration on the local scores. Returns the sum of their changes. All ranks call it.
+    pub(super) fn step(&mut self, scores: &mut [f64], damping: f64) -> Result<f64> {
+        let (graph, port, hub) = (self.graph, self.contribute, self.hub);
+        let dangling = graph.local_vertices().filter(|vertex| graph.degree(*vertex) == 0);
+        let dangling_share = dangling_mass(graph, dangling.map(|vertex| scores[vertex]).sum())?;
+        self.state.incoming.fill(0.0);
+        self.am.epoch_for(&mut self.state, graph.local_vertices(), |cx, state, vertex| {
+            let contribution = scores[vertex] / graph.degree(vertex).max(1) as f64;
+            let (local, remote) = graph.out_edges().local_and_remote(vertex);
+            state.contribute_local(local, contribution);
+            graph.hubs().notify_delegates(cx, hub, vertex as u32, |index| contribution_message(index, contribution));
+            for arc in remote {
+                let (rank, local_index) = graph.view().owner(arc.target);
+                cx.send(port, rank, contribution_message(local_index, contribution));
+            }
+        })?;
+        let base = (1.0 - damping) / graph.num_vertices() as f64 + damping * dangling_share;
+        let mut change = 0.0;
+        for (score, incoming) in scores.iter_mut().zip(&self.state.incoming) {
+            let next = base + damping * incoming;
+            change += (next - std::mem::replace(score, next)).abs();
+        }
+        Ok(change)
     }
 
     /// Iterates until convergence. All ranks call it.
     pub fn run(&mut self, options: &PageRankOptions) -> Result<PageRankResult<'g, W>> {
-        let (graph, port, hub) = (self.graph, self.contribute, self.hub);
-        let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
-        let mut state = PushState { graph, incoming: zeroed(scores.len(), VALUES_PURPOSE)? };
-        let convergence = fixpoint::iterate(graph.comm(), options.tolerance, options.max_iterations, |_| {
-            let dangling = graph.local_vertices().filter(|vertex| graph.degree(*vertex) == 0);
-            let dangling_share = dangling_mass(graph, dangling.map(|vertex| scores[vertex]).sum())?;
-            state.incoming.fill(0.0);
-            self.am.epoch_for(&mut state, graph.local_vertices(), |cx, state, vertex| {
-                let contribution = scores[vertex] / graph.degree(vertex).max(1) as f64;
-                let (local, remote) = graph.out_edges().local_and_remote(vertex);
-                state.contribute_local(local, contribution);
-                graph
-                    .hubs()
-                    .notify_delegates(cx, hub, vertex as u32, |index| contribution_message(index, contribution));
-                for arc in remote {
-                    let (rank, local_index) = graph.view().owner(arc.target);
-                    cx.send(port, rank, contribution_message(local_index, contribution));
-                }
-            })?;
-            let base = (1.0 - options.damping) / graph.num_vertices() as f64 + options.damping * dangling_share;
-            let mut change = 0.0;
-            for (score, incoming) in scores.iter_mut().zip(&state.incoming) {
-                let next = base + options.damping * incoming;
-                change += (next - std::mem::replace(score, next)).abs();
-            }
-            Ok(change)
-        })?;
-        let scores = PropertyMap::new(graph, scores)?;
-        Ok(PageRankResult { scores, iterations: convergence.iterations, residual: convergence.residual })
+        jacobi::iterate(self.graph, options, |scores| self.step(scores, options.damping))
     }
 
     /// The message statistics of this rank so far.

@@ -88,7 +88,7 @@ impl<W: EdgeWeight> Traversal for SccVerifyState<'_, W> {
 }
 
 /// Verifies the component labels of a search. All ranks call it, and get the same error.
-pub(crate) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
+pub(super) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &AmConfig) -> Result<()> {
     let in_edges = graph.require_in_edges("the verification of strongly connected components")?;
     let (view, layout, first) = (graph.view(), graph.layout(), graph.first_global_id());
     let too_great = (first..).zip(labels).find(|(global_id, label)| *label > global_id);

@@ -11,6 +11,7 @@ pub struct SsspResult<'g, W: Weight> {
     root: u64,
     /// The distance of each vertex from the root; [`Weight::INFINITY`] if it is unreachable.
     pub distances: PropertyMap<'g, W, W>,
+    config: AmConfig,
 }
 
 /// The summary of a search.
@@ -27,9 +28,10 @@ pub struct SsspSummary {
 }
 
 impl<'g, W: Weight> SsspResult<'g, W> {
-    /// From the distances of a search from a root given by global id.
-    pub fn new(root: u64, distances: PropertyMap<'g, W, W>) -> Self {
-        Self { root, distances }
+    /// From the distances of a search from a root given by global id. The configuration is for
+    /// [`verify`](Self::verify).
+    pub fn new(root: u64, distances: PropertyMap<'g, W, W>, config: &AmConfig) -> Self {
+        Self { root, distances, config: config.clone() }
     }
 
     /// The numbers of vertices and arcs, and the distances in sum. All ranks call it.
@@ -49,7 +51,7 @@ impl<'g, W: Weight> SsspResult<'g, W> {
     }
 
     /// Verifies the distances without another search. All ranks call it, and get the same error.
-    pub fn verify(&self, config: &AmConfig) -> Result<()> {
-        verify::verify(self.distances.graph(), self.root, self.distances.local(), config)
+    pub fn verify(&self) -> Result<()> {
+        verify::verify(self.distances.graph(), self.root, self.distances.local(), &self.config)
     }
 }

@@ -30,7 +30,7 @@ fn local_values<T: Copy>(graph: &Graph<impl EdgeWeight>, all: &[T]) -> Vec<T> {
 /// Returns the number of rounds.
 fn check_components(comm: &Comm, list: &EdgeList, seed: u64) -> u32 {
     let mut rounds = 0;
-    let graph = Graph::build(comm, list, &list.build_options(seed)).unwrap();
+    let graph = Graph::build_with(comm, list, &list.build_options(seed)).unwrap();
     let correct = tarjan(&list.adjacency());
     let layout = graph.layout();
     let label = |vertex: usize| {
@@ -47,7 +47,7 @@ fn check_components(comm: &Comm, list: &EdgeList, seed: u64) -> u32 {
             assert_eq!(search.labels(), expected, "graph {seed}, {text}, rank {} of {}", comm.rank(), comm.size());
         }
         let components = search.into_components().unwrap();
-        components.verify(&config).unwrap();
+        components.verify().unwrap();
         let found = components.summary().unwrap();
         let size = |label: &u64| labels.iter().filter(|other| *other == label).count() as u64;
         let mut distinct = labels.clone();
@@ -85,6 +85,7 @@ fn check_metric<'g, M: PathMetric<'g>>(adjacency: &[Vec<(usize, u32)>], seed: u6
         let all_near = scores.local().iter().zip(&expected).all(|(score, correct)| near(*score, *correct));
         assert!(all_near, "graph {seed}, {text}, rank {} of {}: {scores:?}, {expected:?}", comm.rank(), comm.size());
         betweenness::verify(&mut metric(&config), sources.iter().copied(), &scores, &config).unwrap();
+        assert_eq!(scores.top_k(usize::MAX).unwrap().len(), adjacency.len());
         let top = scores.top_k(10).unwrap();
         assert_eq!(top.len(), adjacency.len().min(10));
         let mut sorted = correct.clone();
@@ -98,17 +99,17 @@ fn check_metric<'g, M: PathMetric<'g>>(adjacency: &[Vec<(usize, u32)>], seed: u6
 
 fn check_betweenness(comm: &Comm, list: &EdgeList, seed: u64) {
     let options = list.build_options(seed);
-    let plain = Graph::build(comm, list, &options).unwrap();
+    let plain = Graph::build_with(comm, list, &options).unwrap();
     let adjacency = list.adjacency();
     let mut hops = adjacency.clone();
     hops.iter_mut().flatten().for_each(|(_, weight)| *weight = 1);
     check_metric(&hops, seed, |config| HopMetric::new(&plain, config).unwrap());
     let sssp = |config: &AmConfig| SsspOptions { config: config.clone(), ..SsspOptions::default() };
     if seed % 4 < 2 {
-        let weighted = Graph::<u32>::build_weighted(comm, list, &options).unwrap();
+        let weighted = Graph::<u32>::build_weighted_with(comm, list, &options).unwrap();
         check_metric(&adjacency, seed, |config| WeightedMetric::new(&weighted, &sssp(config)).unwrap());
     } else {
-        let weighted = Graph::<f32>::build_weighted(comm, list, &options).unwrap();
+        let weighted = Graph::<f32>::build_weighted_with(comm, list, &options).unwrap();
         check_metric(&adjacency, seed, |config| WeightedMetric::new(&weighted, &sssp(config)).unwrap());
     }
 }
@@ -157,11 +158,11 @@ fn a_chain_of_components_takes_few_rounds() {
     for list in [EdgeList::directed(2 * CYCLES, forth.clone()), EdgeList::directed(2 * CYCLES, back)] {
         for ranks in [1, 3] {
             let rounds = launch(ranks, |comm| {
-                let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+                let graph = Graph::build_with(&comm, &list, &list.build_options(0)).unwrap();
                 let mut search = SccSearch::new(&graph, &AmConfig::default()).unwrap();
                 let rounds = search.run().unwrap();
                 let components = search.into_components().unwrap();
-                components.verify(&AmConfig::default()).unwrap();
+                components.verify().unwrap();
                 assert_eq!(components.summary().unwrap().components, CYCLES);
                 rounds
             });
@@ -176,7 +177,7 @@ fn without_cycles_no_round_is_needed() {
     let arcs = (0..30).flat_map(|from| [(from, from), (from, from / 2), (from, from / 3)]);
     let list = EdgeList::directed(31, arcs);
     launch(3, |comm| {
-        let graph = Graph::build(&comm, &list, &list.build_options(2)).unwrap();
+        let graph = Graph::build_with(&comm, &list, &list.build_options(2)).unwrap();
         assert_eq!(SccSearch::new(&graph, &AmConfig::default()).unwrap().run().unwrap(), 0);
     });
 }
@@ -199,11 +200,11 @@ fn wrong_components_are_found() {
     ];
     for ranks in 1..=3 {
         launch(ranks, |comm| {
-            let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+            let graph = Graph::build_with(&comm, &list, &list.build_options(0)).unwrap();
             let verify = |labels: &[u64]| {
                 let mut components = graph.scc().unwrap();
                 components.labels = PropertyMap::new(&graph, local_values(&graph, labels)).unwrap();
-                components.verify(&AmConfig::default())
+                components.verify()
             };
             verify(&correct).unwrap();
             for (labels, why) in wrong {
@@ -229,7 +230,7 @@ fn wrong_scores_are_found() {
     assert!(scores[best] > scores[last] + 1.0);
     for ranks in 1..=3 {
         launch(ranks, |comm| {
-            let graph = Graph::<u32>::build_weighted(&comm, &list, &list.build_options(0)).unwrap();
+            let graph = Graph::<u32>::build_weighted_with(&comm, &list, &list.build_options(0)).unwrap();
             let sources: Vec<u64> = (0..list.vertices).collect();
             let verify = |change: Change<'_>| {
                 let mut changed = scores.clone();
@@ -267,7 +268,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     let uneven = weighted(&[(0, 1, 1.0), (1, 0, 2.0)], Orientation::Symmetric);
     launch(2, |comm| {
         let config = AmConfig::default();
-        let build = |list: &EdgeList| Graph::<f32>::build_weighted(&comm, list, &list.build_options(0)).unwrap();
+        let build = |list: &EdgeList| Graph::<f32>::build_weighted_with(&comm, list, &list.build_options(0)).unwrap();
         let refused = |list: &EdgeList| {
             let graph = build(list);
             let ran = WeightedMetric::new(&graph, &SsspOptions::default());
@@ -286,9 +287,13 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         let error = Betweenness::new(metric, &config).unwrap().run(4).unwrap_err();
         assert_eq!(error.to_string(), "there is no vertex with the global id 4 among the 4 vertices");
         let options = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
-        let directed = Graph::build(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
+        let directed = Graph::build_with(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
         assert!(matches!(SccSearch::new(&directed, &config), Err(Error::Input(_))));
-        assert!(matches!(HopMetric::new(&directed, &config), Err(Error::Input(_))));
+        let missing = Error::Input("betweenness needs a graph that was built with in-edges".to_owned());
+        assert_eq!(directed.betweenness([0]).map(drop), Err(missing.clone()));
+        assert_eq!(HopMetric::new(&directed, &config).map(drop), Err(missing.clone()));
+        let directed = Graph::<u32>::build_weighted_with(&comm, &EdgeList::directed(2, [(0, 1)]), &options).unwrap();
+        assert_eq!(directed.weighted_betweenness([0]).map(drop), Err(missing));
     });
 }
 
@@ -297,7 +302,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
 fn parallel_edges_are_distinct_shortest_paths() {
     let list = EdgeList::directed(4, [(0, 1), (1, 3), (1, 3), (0, 2), (2, 3), (2, 2), (3, 3)]);
     launch(2, |comm| {
-        let graph = Graph::build(&comm, &list, &list.build_options(0)).unwrap();
+        let graph = Graph::build_with(&comm, &list, &list.build_options(0)).unwrap();
         let metric = HopMetric::new(&graph, &AmConfig::default()).unwrap();
         let mut search = Betweenness::new(metric, &AmConfig::default()).unwrap();
         assert_eq!(search.run(0).unwrap(), 4);

@@ -48,10 +48,10 @@ fn local_adjacency(
     edges: &dyn EdgeSource,
     options: &BuildOptions,
 ) -> treepie_graph::Result<AdjacencyLists> {
-    let graph = Graph::<u32>::build_weighted(comm, edges, options)?;
+    let graph = Graph::<u32>::build_weighted_with(comm, edges, options)?;
     let ids = graph.with_ghosts(graph.local_vertices().map(|vertex| graph.external_id(vertex)))?;
     let row = |vertex| {
-        let arcs = graph.neighbours(vertex).map(|neighbour| (ids[neighbour.index()], neighbour.weight()));
+        let arcs = graph.neighbors(vertex).map(|neighbor| (ids[neighbor.index()], neighbor.weight()));
         let mut arcs: Vec<(u64, u32)> = arcs.collect();
         arcs.sort_unstable();
         (graph.external_id(vertex), arcs)

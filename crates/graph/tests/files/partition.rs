@@ -57,7 +57,7 @@ fn results_are_those_of_blocks() {
     let scratch = Scratch::new("results");
     let file = scratch.0.join("parts");
     let found = |comm: &treepie_comm::Comm, list: &EdgeList, options: &BuildOptions| {
-        let graph = Graph::build(comm, list, options).unwrap();
+        let graph = Graph::build_with(comm, list, options).unwrap();
         let levels = graph.bfs(list.vertices - 1).unwrap().level_sizes().unwrap();
         let summary = graph.scc().unwrap().summary().unwrap();
         let pagerank_options = PageRankOptions {
@@ -101,7 +101,7 @@ fn saved_graphs_do_not_depend_on_distribution() {
         let block = BuildOptions { store_in_edges: false, ..BuildOptions::default() };
         for (saved, options) in [(&one, &block), (&other, &build_options(&file, seed))] {
             launch(3, |comm| {
-                Graph::<u32>::build_weighted(&comm, &list, options).unwrap().save(saved).unwrap();
+                Graph::<u32>::build_weighted_with(&comm, &list, options).unwrap().save(saved).unwrap();
             });
         }
         assert_eq!(fs::read(&one).unwrap(), fs::read(&other).unwrap(), "graph {seed}");
@@ -116,7 +116,7 @@ fn bad_files_are_refused_by_all_with_one_line() {
     let refused = |text: &str, edges: &(dyn EdgeSource + Sync)| {
         fs::write(&file, text).unwrap();
         for ranks in 1..=5 {
-            let errors = launch(ranks, |comm| match Graph::build(&comm, edges, &build_options(&file, 1)) {
+            let errors = launch(ranks, |comm| match Graph::build_with(&comm, edges, &build_options(&file, 1)) {
                 Err(Error::Comm(error)) => panic!("{error}"),
                 other => other.map(|graph| graph.num_arcs()).expect_err("it is bad").to_string(),
             });
@@ -179,7 +179,7 @@ fn corrupted_files_are_accepted_or_refused_by_all() {
         }
         fs::write(&file, &text).unwrap();
         let found = [1, 3].map(|ranks| {
-            let found = launch(ranks, |comm| match Graph::build(&comm, &list, &build_options(&file, 1)) {
+            let found = launch(ranks, |comm| match Graph::build_with(&comm, &list, &build_options(&file, 1)) {
                 Err(Error::Comm(error)) => panic!("{error}"),
                 other => other.map(|graph| graph.num_arcs()).map_err(|error| error.to_string()),
             });

@@ -13,7 +13,7 @@ use super::{Scratch, local_adjacency, merged};
 
 fn save(ranks: u32, edges: &(dyn EdgeSource + Sync), options: &BuildOptions, file: &Path) {
     launch(ranks, |comm| {
-        let graph = Graph::<u32>::build_weighted(&comm, edges, options).unwrap();
+        let graph = Graph::<u32>::build_weighted_with(&comm, edges, options).unwrap();
         graph.save(file).unwrap();
     });
 }
@@ -151,7 +151,7 @@ fn late_messages_change_nothing() {
         let options = BuildOptions { store_in_edges: false, ..list.build_options(seed) };
         save(1, &list, &options, &other);
         simulate(4, seed, |comm| {
-            let graph = Graph::<u32>::build_weighted(&comm, &list, &options).unwrap();
+            let graph = Graph::<u32>::build_weighted_with(&comm, &list, &options).unwrap();
             graph.save(&file).unwrap();
         });
         assert_eq!(fs::read(&file).unwrap(), fs::read(&other).unwrap(), "graph {seed}");
@@ -200,7 +200,7 @@ fn what_cannot_be_saved_leaves_nothing() {
     let list = EdgeList::random(9);
     let refused = |file: &Path| {
         let errors = launch(3, |comm| {
-            let graph = Graph::build(&comm, &list, &BuildOptions::default()).unwrap();
+            let graph = Graph::build(&comm, &list).unwrap();
             graph.save(file).expect_err("it cannot be").to_string()
         });
         assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
@@ -228,9 +228,9 @@ fn files_are_read_by_their_extension() {
             assert_eq!([10, 20, 30, 7].map(|id| bfs.levels.get(id).unwrap()), [0, 1, 1, u32::MAX]);
             assert_eq!(graph.components().unwrap().summary().unwrap().components, 2);
             assert_eq!(bfs.levels.get(9).unwrap_err().to_string(), "there is no vertex 9 among the 5 vertices");
-            let roads = Graph::<f32>::read_weighted(&comm, &text, &options).unwrap();
+            let roads = Graph::<f32>::read_weighted_with(&comm, &text, &options).unwrap();
             roads.save(&saved).unwrap();
-            let again = Graph::<f32>::read_weighted(&comm, &saved, &BuildOptions::default()).unwrap();
+            let again = Graph::<f32>::read_weighted(&comm, &saved).unwrap();
             for distances in [roads.sssp(10).unwrap().distances, again.sssp(10).unwrap().distances] {
                 assert_eq!([20, 30, 8].map(|id| distances.get(id).unwrap()), [1.25, 0.25, f32::INFINITY]);
             }

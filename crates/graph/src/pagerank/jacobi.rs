@@ -1,0 +1,45 @@
+//! The Jacobi iteration of both algorithms, and its result.
+
+use treepie_base::memory::filled;
+use treepie_comm::Sum;
+
+use super::options::PageRankOptions;
+use crate::csr::VALUES_PURPOSE;
+use crate::patterns::fixpoint;
+use crate::{EdgeWeight, Graph, PropertyMap, Result};
+
+/// The scores, and the outcome of the iteration.
+#[derive(Clone, Debug)]
+pub struct PageRankResult<'g, W: EdgeWeight = ()> {
+    /// Of each vertex; they sum to 1.
+    pub scores: PropertyMap<'g, f64, W>,
+    /// The number of iterations.
+    pub iterations: u32,
+    /// The sum of all changes of scores in the last iteration.
+    pub residual: f64,
+    pub(super) options: PageRankOptions,
+}
+
+/// Iterates until convergence. `step` is one iteration on the local scores, and returns the sum of their changes. All
+/// ranks call it.
+pub(super) fn iterate<'g, W: EdgeWeight>(
+    graph: &'g Graph<W>,
+    options: &PageRankOptions,
+    mut step: impl FnMut(&mut [f64]) -> Result<f64>,
+) -> Result<PageRankResult<'g, W>> {
+    let mut scores = filled(1.0 / graph.num_vertices() as f64, graph.num_local(), VALUES_PURPOSE)?;
+    let convergence =
+        fixpoint::iterate(graph.comm(), options.tolerance, options.max_iterations, |_| step(&mut scores))?;
+    Ok(PageRankResult {
+        scores: PropertyMap::new(graph, scores)?,
+        iterations: convergence.iterations,
+        residual: convergence.residual,
+        options: options.clone(),
+    })
+}
+
+/// The contribution of all dangling vertices to each vertex; `local` is the sum of the scores of those on this rank.
+/// All ranks call it.
+pub(super) fn dangling_mass<W: EdgeWeight>(graph: &Graph<W>, local: f64) -> Result<f64> {
+    Ok(graph.comm().allreduce_one(local, Sum)? / graph.num_vertices() as f64)
+}
