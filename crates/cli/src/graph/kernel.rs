@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::{Value, json};
 use treepie::graph::betweenness::{self, Betweenness, HopMetric, PathMetric, WeightedMetric};
 use treepie::graph::bfs::{BfsMethod, BfsOptions, BfsResult, BfsSearch, UNREACHED};
-use treepie::graph::components::{self, ComponentLabels, ComponentOptions};
+use treepie::graph::components::{self, ComponentLabels, ComponentMethod, ComponentOptions};
 use treepie::graph::pagerank::{PageRankMethod, pull::PullPageRank, push::PushPageRank};
 use treepie::graph::scc::SccSearch;
 use treepie::graph::sssp::{DeltaStepping, SsspOptions, SsspResult};
@@ -231,7 +231,11 @@ impl KernelTask<'_> {
     }
 
     fn components(&self, graph: &Graph) -> anyhow::Result<KernelOutcome> {
-        let method = if let Some(Method::Components(method)) = self.options.method() { method } else { <_>::default() };
+        let method = if let Some(Method::Components(method)) = self.options.method() {
+            method
+        } else {
+            ComponentMethod::default()
+        };
         let options = ComponentOptions { method, config: self.am_config.clone() };
         let (components, seconds) = self.measure(|| graph.components_with(&options))?;
         self.component_outcome(&components, seconds)

