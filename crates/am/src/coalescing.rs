@@ -1,7 +1,7 @@
-//! Coalescing: messages to one neighbour are collected in a buffer and sent together.
+//! Coalescing: messages to one neighbor are collected in a buffer and sent together.
 //!
 //! A buffer is closed until the first message opens it: then it has memory, and is on the list of buffers to flush when
-//! the rank is idle. Closed buffers cost nothing: a rank with a thousand neighbours that sends to ten has ten buffers.
+//! the rank is idle. Closed buffers cost nothing: a rank with a thousand neighbors that sends to ten has ten buffers.
 
 use std::ops::{Index, IndexMut};
 
@@ -9,7 +9,7 @@ use treepie_base::copy_short;
 
 use crate::config::Coalescing;
 
-/// The messages for one neighbour. It is all that a send accesses, so it is small: a shift computes its address.
+/// The messages for one neighbor. It is all that a send accesses, so it is small: a shift computes its address.
 #[derive(Debug, Default)]
 pub(crate) struct CoalescingBuffer {
     /// Allocated bytes; empty if the buffer is closed.
@@ -21,7 +21,7 @@ pub(crate) struct CoalescingBuffer {
 /// The maximum size of a buffer and of a message; one message may exceed the former.
 pub(crate) const MAX_BUFFER_BYTES: usize = 1 << 31;
 
-/// The buffers of all neighbours.
+/// The buffers of all neighbors.
 ///
 /// They are in `fast_path` if sends may append directly to the buffer of their destination, else in `slow_path`: one
 /// bounds check decides both.
@@ -32,8 +32,8 @@ pub(crate) struct CoalescingBuffers {
 }
 
 impl CoalescingBuffers {
-    pub(crate) fn new(neighbours: usize) -> Self {
-        Self { fast_path: Vec::new(), slow_path: (0..neighbours).map(|_| CoalescingBuffer::default()).collect() }
+    pub(crate) fn new(neighbors: usize) -> Self {
+        Self { fast_path: Vec::new(), slow_path: (0..neighbors).map(|_| CoalescingBuffer::default()).collect() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -78,9 +78,9 @@ impl IndexMut<usize> for CoalescingBuffers {
 pub(crate) struct BufferInfo {
     /// Bytes to which it may grow.
     pub(crate) target_size: usize,
-    /// The neighbour.
+    /// The neighbor.
     pub(crate) to: u32,
-    /// Each message has its destination in its header, as the neighbour may forward it.
+    /// Each message has its destination in its header, as the neighbor may forward it.
     pub(crate) has_destination: bool,
     /// Messages in it, if they have variable length.
     pub(crate) parcels: u32,
@@ -141,8 +141,8 @@ const MIN_ADAPTIVE_BYTES: usize = 256;
 const MAX_ADAPTIVE_BYTES: usize = 16 << 10;
 
 impl BufferSizes {
-    /// Sizes for messages of `frame` bytes to this number of neighbours.
-    pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbours: usize, eager_limit: usize) -> Self {
+    /// Sizes for messages of `frame` bytes to this number of neighbors.
+    pub(crate) fn new(coalescing: Coalescing, frame: usize, neighbors: usize, eager_limit: usize) -> Self {
         let frame = frame.max(1);
         let round_down = |bytes: usize| (bytes / frame).max(1) * frame;
         let fixed = |bytes: usize| Self { min: bytes, max: bytes, adaptive: false };
@@ -150,8 +150,8 @@ impl BufferSizes {
             Coalescing::Messages(count) => fixed(count.saturating_mul(frame)),
             Coalescing::Bytes(bytes) => fixed(round_down(bytes)),
             Coalescing::Adaptive => {
-                let per_neighbour = MAX_BYTES_PER_TYPE / neighbours.max(1);
-                let max = round_down(MAX_ADAPTIVE_BYTES.min(eager_limit).min(per_neighbour.max(MIN_ADAPTIVE_BYTES)));
+                let per_neighbor = MAX_BYTES_PER_TYPE / neighbors.max(1);
+                let max = round_down(MAX_ADAPTIVE_BYTES.min(eager_limit).min(per_neighbor.max(MIN_ADAPTIVE_BYTES)));
                 Self { min: round_down(MIN_ADAPTIVE_BYTES).min(max), max, adaptive: true }
             }
         }

@@ -24,7 +24,7 @@ pub struct Config {
     pub style: Style,
 }
 
-/// The size of the buffer of messages to one neighbour.
+/// The size of the buffer of messages to one neighbor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalescing {
     /// A number of messages.
@@ -37,7 +37,7 @@ pub enum Coalescing {
 }
 
 /// The route of messages. All but direct routing forward messages over other ranks, so that a rank has buffers for
-/// fewer neighbours, which fill up faster.
+/// fewer neighbors, which fill up faster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
     /// One hop: a buffer for each rank.
@@ -58,7 +58,7 @@ pub enum Routing {
 pub enum Reductions {
     /// Never.
     Off,
-    /// In a direct-mapped cache with this number of entries for each neighbour.
+    /// In a direct-mapped cache with this number of entries for each neighbor.
     Entries(usize),
     /// In a direct-mapped cache that is switched on while samples show that it pays.
     #[default]

@@ -230,7 +230,7 @@ impl<'a, S> Epoch<'a, S> {
         self.throttle_if_due()
     }
 
-    /// Bytes queued for slow neighbours or for this rank itself.
+    /// Bytes queued for slow neighbors or for this rank itself.
     fn queued_bytes(&mut self) -> usize {
         self.run.reactor().runtime.context.sends.outgoing.queued_bytes()
     }

@@ -1,7 +1,7 @@
-//! The queue of buffers to be sent, by neighbour.
+//! The queue of buffers to be sent, by neighbor.
 //!
-//! A handler cannot wait for a slow neighbour, so its buffers queue up here. That memory belongs to the application and
-//! is counted. Only a few buffers per neighbour are passed to the engine at a time; it would queue the others itself.
+//! A handler cannot wait for a slow neighbor, so its buffers queue up here. That memory belongs to the application and
+//! is counted. Only a few buffers per neighbor are passed to the engine at a time; it would queue the others itself.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ pub(crate) struct QueuedBuffer {
     pub(crate) data: Vec<u8>,
 }
 
-/// Maximum buffers of a neighbour in flight.
+/// Maximum buffers of a neighbor in flight.
 const MAX_IN_FLIGHT: u32 = 2;
 
 #[derive(Default)]
@@ -25,11 +25,11 @@ struct Peer {
     is_ready: bool,
 }
 
-/// Queued buffers by neighbour.
+/// Queued buffers by neighbor.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     peers: HashMap<u32, Peer, BuildNumberHasher>,
-    /// Neighbours with a buffer that may be sent.
+    /// Neighbors with a buffer that may be sent.
     ready: VecDeque<u32>,
     /// Buffers queued or in flight.
     pub(crate) pending_buffers: usize,
@@ -53,7 +53,7 @@ impl Outgoing {
         }
     }
 
-    /// The next buffer for the engine, and its neighbour.
+    /// The next buffer for the engine, and its neighbor.
     pub(crate) fn pop(&mut self) -> Option<(u32, QueuedBuffer)> {
         let to = *self.ready.front()?;
         let peer = self.peers.get_mut(&to).expect("ready peers exist");
@@ -79,7 +79,7 @@ impl Outgoing {
         self.local -= bytes;
     }
 
-    /// Bytes queued for neighbours or for this rank.
+    /// Bytes queued for neighbors or for this rank.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.bytes + self.local
     }

@@ -1,4 +1,4 @@
-//! Reductions: a direct-mapped cache per neighbour combines messages with the same key before they are sent.
+//! Reductions: a direct-mapped cache per neighbor combines messages with the same key before they are sent.
 //!
 //! A message stays in its entry until one with another key evicts it, and is sent then. One with the same key and
 //! destination is combined with it and never sent. An idle rank flushes its caches. Ranks also combine the messages
@@ -17,16 +17,16 @@ pub(crate) enum CacheOutcome {
     Evicted(u32),
 }
 
-/// The caches of a message type, one per neighbour; independent of the Rust type.
+/// The caches of a message type, one per neighbor; independent of the Rust type.
 pub(crate) trait ReductionCache {
-    /// Inserts a message into the cache of a neighbour.
-    fn insert(&mut self, neighbour: usize, to: u32, message: &mut [u8]) -> CacheOutcome;
+    /// Inserts a message into the cache of a neighbor.
+    fn insert(&mut self, neighbor: usize, to: u32, message: &mut [u8]) -> CacheOutcome;
 
-    /// Drains the cache of a neighbour.
-    fn drain(&mut self, neighbour: usize, sink: &mut dyn FnMut(u32, &[u8]));
+    /// Drains the cache of a neighbor.
+    fn drain(&mut self, neighbor: usize, sink: &mut dyn FnMut(u32, &[u8]));
 
-    /// Sets the number of neighbours and of entries per cache, a power of two. The caches must be empty.
-    fn resize(&mut self, neighbours: usize, entries: usize);
+    /// Sets the number of neighbors and of entries per cache, a power of two. The caches must be empty.
+    fn resize(&mut self, neighbors: usize, entries: usize);
 
     /// Bytes of an allocated cache.
     fn bytes_per_cache(&self) -> usize;
@@ -46,7 +46,7 @@ pub(crate) struct DirectMappedCaches<M, K, C> {
     key: K,
     combine: C,
     entries: usize,
-    /// By neighbour; allocated at the first use.
+    /// By neighbor; allocated at the first use.
     caches: Vec<Vec<Entry<M>>>,
 }
 
@@ -58,10 +58,10 @@ impl<M, K, C> DirectMappedCaches<M, K, C> {
 
 impl<M: Pod, K: Fn(&M) -> u64, C: FnMut(&mut M, &M)> ReductionCache for DirectMappedCaches<M, K, C> {
     #[inline]
-    fn insert(&mut self, neighbour: usize, to: u32, bytes: &mut [u8]) -> CacheOutcome {
+    fn insert(&mut self, neighbor: usize, to: u32, bytes: &mut [u8]) -> CacheOutcome {
         let message: M = bytemuck::pod_read_unaligned(bytes);
         let key = (self.key)(&message);
-        let entries = &mut self.caches[neighbour];
+        let entries = &mut self.caches[neighbor];
         if entries.is_empty() {
             let empty = || Entry { to: EMPTY, key: 0, message: M::zeroed() };
             entries.resize_with(self.entries, empty);
@@ -80,8 +80,8 @@ impl<M: Pod, K: Fn(&M) -> u64, C: FnMut(&mut M, &M)> ReductionCache for DirectMa
         CacheOutcome::Evicted(evicted.to)
     }
 
-    fn drain(&mut self, neighbour: usize, sink: &mut dyn FnMut(u32, &[u8])) {
-        for entry in &mut self.caches[neighbour] {
+    fn drain(&mut self, neighbor: usize, sink: &mut dyn FnMut(u32, &[u8])) {
+        for entry in &mut self.caches[neighbor] {
             let to = std::mem::replace(&mut entry.to, EMPTY);
             if to != EMPTY {
                 sink(to, bytemuck::bytes_of(&entry.message));
@@ -89,10 +89,10 @@ impl<M: Pod, K: Fn(&M) -> u64, C: FnMut(&mut M, &M)> ReductionCache for DirectMa
         }
     }
 
-    fn resize(&mut self, neighbours: usize, entries: usize) {
+    fn resize(&mut self, neighbors: usize, entries: usize) {
         self.entries = entries.next_power_of_two();
         self.caches.clear();
-        self.caches.resize_with(neighbours, Vec::new);
+        self.caches.resize_with(neighbors, Vec::new);
     }
 
     fn bytes_per_cache(&self) -> usize {
@@ -120,12 +120,12 @@ mod tests {
 
     fn insert(
         caches: &mut dyn ReductionCache,
-        neighbour: usize,
+        neighbor: usize,
         to: u32,
         message: [u32; 2],
     ) -> (CacheOutcome, [u32; 2]) {
         let mut bytes = bytemuck::bytes_of(&message).to_vec();
-        let outcome = caches.insert(neighbour, to, &mut bytes);
+        let outcome = caches.insert(neighbor, to, &mut bytes);
         (outcome, bytemuck::pod_read_unaligned(&bytes))
     }
 
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(insert(&mut caches, 0, 8, [3, 100]), (CacheOutcome::Evicted(7), [3, 11]));
         assert_eq!(insert(&mut caches, 1, 7, [3, 1000]).0, CacheOutcome::Inserted);
         let mut left = Vec::new();
-        (0..2).for_each(|neighbour| {
-            caches.drain(neighbour, &mut |to, bytes| left.push((to, bytemuck::pod_read_unaligned::<[u32; 2]>(bytes))));
+        (0..2).for_each(|neighbor| {
+            caches.drain(neighbor, &mut |to, bytes| left.push((to, bytemuck::pod_read_unaligned::<[u32; 2]>(bytes))));
         });
         assert_eq!(left, [(8, [3, 100]), (7, [3, 1000])]);
         caches.drain(0, &mut |_, _| panic!("the cache is empty"));

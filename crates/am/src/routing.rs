@@ -1,6 +1,6 @@
 //! Routing: the next hop to each destination.
 //!
-//! | routing | hops | neighbours |
+//! | routing | hops | neighbors |
 //! |---|---|---|
 //! | direct | 1 | P - 1 |
 //! | rook | 2 | rows + columns - 2 |
@@ -26,8 +26,8 @@ pub(crate) struct RoutingTable {
     rank: u32,
     topology: RouteTopology,
     /// Ranks to which this one sends, sorted.
-    neighbours: Vec<u32>,
-    /// Index in `neighbours` of the next hop to each rank, for up to `MAX_TABLE_RANKS` ranks.
+    neighbors: Vec<u32>,
+    /// Index in `neighbors` of the next hop to each rank, for up to `MAX_TABLE_RANKS` ranks.
     next_hop_indices: Option<Vec<u32>>,
 }
 
@@ -56,15 +56,15 @@ impl RoutingTable {
                 Error::Algorithm(format!("routing={routing} has {sum} ranks where there are {ranks}"))
             })?),
         };
-        let mut neighbours = match &topology {
+        let mut neighbors = match &topology {
             RouteTopology::Direct { .. } => Vec::new(),
-            RouteTopology::Grid(grid) => grid.neighbours(rank),
-            RouteTopology::Clusters(clusters) => clusters.neighbours(rank),
+            RouteTopology::Grid(grid) => grid.neighbors(rank),
+            RouteTopology::Clusters(clusters) => clusters.neighbors(rank),
         };
-        neighbours.sort_unstable();
-        neighbours.dedup();
-        neighbours.retain(|neighbour| *neighbour != rank);
-        let mut routes = Self { rank, topology, neighbours, next_hop_indices: None };
+        neighbors.sort_unstable();
+        neighbors.dedup();
+        neighbors.retain(|neighbor| *neighbor != rank);
+        let mut routes = Self { rank, topology, neighbors, next_hop_indices: None };
         if !routes.is_direct() && ranks <= MAX_TABLE_RANKS {
             routes.next_hop_indices = Some((0..ranks).map(|to| routes.compute_next_hop_index(to)).collect());
         }
@@ -75,19 +75,19 @@ impl RoutingTable {
         matches!(self.topology, RouteTopology::Direct { .. })
     }
 
-    /// The number of neighbours. With direct routing these are all ranks, including this one.
-    pub(crate) fn num_neighbours(&self) -> usize {
+    /// The number of neighbors. With direct routing these are all ranks, including this one.
+    pub(crate) fn num_neighbors(&self) -> usize {
         match self.topology {
             RouteTopology::Direct { ranks } => ranks as usize,
-            _ => self.neighbours.len(),
+            _ => self.neighbors.len(),
         }
     }
 
-    pub(crate) fn neighbour(&self, index: usize) -> u32 {
-        if self.is_direct() { index as u32 } else { self.neighbours[index] }
+    pub(crate) fn neighbor(&self, index: usize) -> u32 {
+        if self.is_direct() { index as u32 } else { self.neighbors[index] }
     }
 
-    /// The neighbour index of the next hop to a rank; for this rank itself, the number of neighbours.
+    /// The neighbor index of the next hop to a rank; for this rank itself, the number of neighbors.
     #[inline]
     pub(crate) fn next_hop_index(&self, to: u32) -> usize {
         match &self.next_hop_indices {
@@ -99,10 +99,10 @@ impl RoutingTable {
 
     fn compute_next_hop_index(&self, to: u32) -> u32 {
         if to == self.rank {
-            return self.neighbours.len() as u32;
+            return self.neighbors.len() as u32;
         }
         let next = self.next_hop(to);
-        self.neighbours.binary_search(&next).expect("the next hop is a neighbour") as u32
+        self.neighbors.binary_search(&next).expect("the next hop is a neighbor") as u32
     }
 
     /// The next hop to another rank.
@@ -114,12 +114,12 @@ impl RoutingTable {
         }
     }
 
-    /// Whether a neighbour may forward messages that it gets from this rank.
+    /// Whether a neighbor may forward messages that it gets from this rank.
     pub(crate) fn may_forward(&self, index: usize) -> bool {
-        let neighbour = self.neighbour(index);
+        let neighbor = self.neighbor(index);
         match &self.topology {
             RouteTopology::Direct { .. } => false,
-            RouteTopology::Grid(grid) => grid.may_forward(self.rank, neighbour),
+            RouteTopology::Grid(grid) => grid.may_forward(self.rank, neighbor),
             RouteTopology::Clusters(_) => true,
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_is_reached_over_neighbours_only_and_in_few_hops() {
+    fn every_rank_is_reached_over_neighbors_only_and_in_few_hops() {
         for ranks in (1..=40).chain([64, 100, 127, 128, 129]) {
             for routing in routings(ranks) {
                 let all: Vec<RoutingTable> =
@@ -157,7 +157,7 @@ mod tests {
                     while at != to {
                         let routes = &all[at as usize];
                         let index = routes.next_hop_index(to);
-                        let next = routes.neighbour(index);
+                        let next = routes.neighbor(index);
                         assert!(next == to || routes.may_forward(index), "{routing}, {ranks}: {at} to {next} for {to}");
                         at = next;
                         hops += 1;
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_neighbours_is_bounded() {
+    fn the_number_of_neighbors_is_bounded() {
         for ranks in [4, 9, 16, 30, 100, 1000, 1024, 4096, 5000] {
             let root = f64::from(ranks).sqrt();
             for rank in [0, 1, ranks / 2, ranks - 1] {
-                let rook = RoutingTable::new(rank, ranks, &Routing::Rook).unwrap().num_neighbours();
+                let rook = RoutingTable::new(rank, ranks, &Routing::Rook).unwrap().num_neighbors();
                 assert!(rook as f64 <= 2.0 * root, "{ranks}: {rook}");
-                let cube = RoutingTable::new(rank, ranks, &Routing::Hypercube).unwrap().num_neighbours();
+                let cube = RoutingTable::new(rank, ranks, &Routing::Hypercube).unwrap().num_neighbors();
                 let bits = ranks.next_power_of_two().ilog2();
                 assert!(cube as u32 <= bits, "{ranks}: {cube}");
             }

@@ -17,10 +17,10 @@ impl<S: 'static> Context<S> {
     ///
     /// ```
     /// # use treepie_am::Context;
-    /// # struct State { colour: Vec<bool>, next: Vec<u32> }
+    /// # struct State { color: Vec<bool>, next: Vec<u32> }
     /// # fn visit(cx: &mut Context<State>, owner: usize, w: u32) {
     /// cx.spawn(owner, w, |state: &mut State, _, w| {
-    ///     if !std::mem::replace(&mut state.colour[w as usize], true) {
+    ///     if !std::mem::replace(&mut state.color[w as usize], true) {
     ///         state.next.push(w);
     ///     }
     /// });

@@ -70,7 +70,7 @@ impl EpochStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
-    /// Peak bytes of buffers queued for neighbours or to be handled here.
+    /// Peak bytes of buffers queued for neighbors or to be handled here.
     pub peak_queued_bytes: usize,
     /// Times the body was throttled because of them.
     pub throttled: u64,

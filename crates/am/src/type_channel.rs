@@ -66,7 +66,7 @@ pub(crate) struct TypeChannel {
     sizes: BufferSizes,
     /// Maximum messages of a buffer, for variable length.
     pub(crate) max_parcels: u32,
-    /// By neighbour.
+    /// By neighbor.
     pub(crate) buffers: CoalescingBuffers,
     pub(crate) buffer_infos: Vec<BufferInfo>,
     /// The slot of the buffer of this rank to itself.
@@ -117,9 +117,9 @@ impl TypeChannel {
     ) -> Result<Self> {
         let routes = RoutingTable::new(rank, ranks, &config.routing)?;
         let frame = Frame { size, needs_source, routed: !routes.is_direct() };
-        let neighbours = routes.num_neighbours();
+        let neighbors = routes.num_neighbors();
         let sizes =
-            BufferSizes::new(config.coalescing, frame.header_len(false) + size.unwrap_or(1), neighbours, eager_limit);
+            BufferSizes::new(config.coalescing, frame.header_len(false) + size.unwrap_or(1), neighbors, eager_limit);
         let target = |has_destination: bool| match config.coalescing {
             // The number of messages with headers. Variable-length messages are counted instead.
             Coalescing::Messages(count) => {
@@ -133,9 +133,9 @@ impl TypeChannel {
             has_destination,
             parcels: 0,
         };
-        let to = |slot: usize| info(routes.neighbour(slot), routes.may_forward(slot));
-        let mut buffer_infos: Vec<BufferInfo> = (0..neighbours).map(to).collect();
-        let self_index = if routes.is_direct() { rank as usize } else { neighbours };
+        let to = |slot: usize| info(routes.neighbor(slot), routes.may_forward(slot));
+        let mut buffer_infos: Vec<BufferInfo> = (0..neighbors).map(to).collect();
+        let self_index = if routes.is_direct() { rank as usize } else { neighbors };
         if !routes.is_direct() {
             buffer_infos.push(info(rank, false));
         }
@@ -192,9 +192,9 @@ impl TypeChannel {
 
     /// Frees the memory of the caches, which must be empty.
     pub(crate) fn free_caches(&mut self) {
-        let (neighbours, entries) = (self.buffers.len(), self.entries);
+        let (neighbors, entries) = (self.buffers.len(), self.entries);
         if let Some(caches) = &mut self.caches {
-            caches.resize(neighbours, entries);
+            caches.resize(neighbors, entries);
         }
     }
 

@@ -49,7 +49,7 @@ impl Bytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` points to `len` initialised bytes that live as long as `self`.
+        // SAFETY: `ptr` points to `len` initialized bytes that live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
@@ -78,7 +78,7 @@ impl Bytes {
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the memory was allocated by the global allocator with `T`'s alignment and a whole number of `T`
-        // (or is dangling with capacity 0), the first `count` are initialised, and any bytes are a valid `T: Pod`.
+        // (or is dangling with capacity 0), the first `count` are initialized, and any bytes are a valid `T: Pod`.
         Ok(unsafe { Vec::from_raw_parts(this.ptr.as_ptr().cast::<T>(), count, this.layout.size() / size) })
     }
 }

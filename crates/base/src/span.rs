@@ -67,7 +67,7 @@ impl Span {
         // Nothing else writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as
         // borrowed, and creates neither a span nor a slice for writing that overlaps it. If this span can write it, it
         // is borrowed here.
-        // SAFETY: it lives and is initialised as long as the span does (module documentation), and is not written
+        // SAFETY: it lives and is initialized as long as the span does (module documentation), and is not written
         // meanwhile.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }

@@ -1,7 +1,7 @@
 //! Suggestions for mistyped words.
 
 /// The nearest candidate, if it differs by few letters: one in three, at most three. An insertion, a deletion, a
-/// substitution and a transposition of two neighbours count one each. Case is ignored.
+/// substitution and a transposition of two neighbors count one each. Case is ignored.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let typed = letters(word);

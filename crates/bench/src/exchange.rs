@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail, ensure};
 pub(crate) use rank::Exchanges;
 use scaling::ExchangeScaling;
-use task::{MessageSpec, Neighbours, ProtocolChoice};
+use task::{MessageSpec, Neighbors, ProtocolChoice};
 use treepie_model::machines::PaperMachine;
 use treepie_sparse::ReactorCapabilities;
 
@@ -32,7 +32,7 @@ pub(crate) struct ExchangeBench {
     comparison: ComparisonOptions,
     /// Number of neighbors each rank sends to, or half, or all; separated by commas
     #[arg(long = "k", value_name = "K", value_delimiter = ',', default_value = "6")]
-    neighbours: Vec<Neighbours>,
+    neighbors: Vec<Neighbors>,
     /// Message sizes in bytes, e.g. 8 or 64K, separated by commas [default: random from 1 to 1024]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     bytes: Vec<Bytes>,
@@ -98,7 +98,7 @@ impl ExchangeBench {
             machine: self.machine,
             network: self.network.as_deref(),
             ranks: &self.ranks,
-            neighbours: &self.neighbours,
+            neighbors: &self.neighbors,
             protocol: self.protocol,
             rounds: self.rounds.unwrap_or(DEFAULT_ROUNDS),
             seed: self.seed,
@@ -114,10 +114,10 @@ impl ExchangeBench {
             lengths.push(task::MESSAGE_BYTES);
         }
         let mut messages: Vec<MessageSpec> = Vec::new();
-        for neighbours in &self.neighbours {
-            let neighbours = neighbours.resolve(ranks).map_err(|why| anyhow!(why))?;
+        for neighbors in &self.neighbors {
+            let neighbors = neighbors.resolve(ranks).map_err(|why| anyhow!(why))?;
             for lengths in &lengths {
-                let new = MessageSpec { seed: self.seed, neighbours, lengths: lengths.clone() };
+                let new = MessageSpec { seed: self.seed, neighbors, lengths: lengths.clone() };
                 // With two ranks, half and all are the same.
                 if !messages.contains(&new) {
                     messages.push(new);

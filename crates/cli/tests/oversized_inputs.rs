@@ -113,7 +113,7 @@ fn counts_beyond_the_file_size_are_refused() {
         ("mtx", "%%MatrixMarket matrix coordinate pattern general\n5 5 99999999999\n1 2\n", "99999999999 entries"),
         ("gr", "p sp 5 99999999999\na 1 2 1\n", "99999999999 arcs"),
         ("graph", "4000000000 1\n2\n1\n", "4000000000 vertices"),
-        ("graph", "2 99999999999\n2\n1\n", "199999999998 neighbours"),
+        ("graph", "2 99999999999\n2\n1\n", "199999999998 neighbors"),
     ] {
         let file = Scratch::new(ending, text);
         let stderr = refused(500, &[], &["graph", "reach", "-n", "1", path(&file)]);
@@ -137,7 +137,7 @@ fn more_edges_than_declared_are_refused() {
         b"",
     );
     let stderr = refused(500, &[], &["graph", "cc", "-n", "1", path(&many)]);
-    assert!(stderr.contains(":1: 4 neighbours, two an edge, are declared here, but there are more"), "{stderr}");
+    assert!(stderr.contains(":1: 4 neighbors, two an edge, are declared here, but there are more"), "{stderr}");
     for (ending, head, line) in [
         ("mtx.gz", &b"%%MatrixMarket matrix coordinate pattern symmetric\n5 5 2\n"[..], &b"1 2\n"[..]),
         ("gr.gz", b"p sp 5 2\n", b"a 1 2 7\n"),

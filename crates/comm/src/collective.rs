@@ -8,7 +8,6 @@
 mod blocking;
 mod call;
 mod candidates;
-pub(crate) mod choose;
 pub(crate) mod compiled_schedule;
 mod cost;
 mod dead_copies;
@@ -21,6 +20,7 @@ mod persistent;
 mod plan;
 mod scoped;
 mod segment_schedule;
+pub(crate) mod selection;
 mod selector;
 mod steps;
 pub(crate) mod store_and_forward;
@@ -35,13 +35,13 @@ use treepie_topology::Network;
 use crate::comm::Comm;
 use call::{CallMode, CollectiveCall, Fold, ReduceFn};
 pub(crate) use call::{ReduceBytes, TypedCall};
-pub(crate) use choose::AlgorithmChoice;
 use executor::Execution;
 use job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
 use plan::Plans;
+pub(crate) use selection::AlgorithmChoice;
 
-pub use choose::check_environment;
 pub use persistent::PersistentCollective;
+pub use selection::check_environment;
 pub use selector::{AlgorithmSelector, SelectionQuery};
 
 /// The state that a communicator handle has for collective operations.

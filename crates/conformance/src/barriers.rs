@@ -6,7 +6,7 @@ use treepie::{ANY_SOURCE, Comm, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{recv_signal, ring_neighbours, send_signal};
+use crate::signals::{recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -96,7 +96,7 @@ fn not_done_before_the_last(comm: &Comm) -> Outcome {
 }
 
 fn overlaps_with_messages(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for round in 0..10 {
         let barrier = comm.ibarrier()?;
         for (i, len) in [10, 100_000, 0, 5000].into_iter().enumerate() {
@@ -169,7 +169,7 @@ fn on_the_hundredth_communicator(comm: &Comm) -> Outcome {
     }
     // A wildcard receive must not match the barrier's messages.
     let dup = dups.last().expect("a hundred were made");
-    let (_, right) = ring_neighbours(dup);
+    let (_, right) = ring_neighbors(dup);
     let received = dup.irecv_vec::<u8>(ANY_SOURCE, 3)?;
     dup.barrier()?;
     dup.send(&[7u8], right, 3)?;

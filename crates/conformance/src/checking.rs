@@ -118,7 +118,7 @@ fn matching_constructors(comm: &Comm) -> Outcome {
     let comm = &comm.checked();
     let (me, size) = (comm.rank(), comm.size());
     check_usable(&comm.dup()?)?;
-    check_usable(&comm.split(me as u32 % 2, 0)?.expect("every rank has a colour"))?;
+    check_usable(&comm.split(me as u32 % 2, 0)?.expect("every rank has a color"))?;
     check!(comm.split((me == 0).then_some(1), 0)?.is_some() == (me == 0), "a communicator of rank 0");
     check_usable(&comm.create(&(0..size).rev().collect::<Vec<_>>())?.expect("all are in it"))?;
     // Lengths of windows may differ.
@@ -352,7 +352,7 @@ fn exchanges_after(comm: &Comm) -> Outcome {
 fn inherited(comm: &Comm) -> Outcome {
     let checked = &comm.checked();
     let (me, size) = (comm.rank(), comm.size());
-    let around = checked.split(0, -(me as i32))?.expect("every rank has a colour");
+    let around = checked.split(0, -(me as i32))?.expect("every rank has a color");
     let made = [
         checked.clone(),
         checked.dup()?,

@@ -6,7 +6,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -38,7 +38,7 @@ fn rank_and_size(comm: &Comm) -> Outcome {
 }
 
 fn same_tags_do_not_cross(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let other = comm.dup()?;
     let sent = [comm.isend(vec![1u8], right, 5)?, other.isend(vec![2u8], right, 5)?];
     // In the other order than they were sent.
@@ -50,7 +50,7 @@ fn same_tags_do_not_cross(comm: &Comm) -> Outcome {
 }
 
 fn wildcards_see_their_own_only(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let other = comm.dup()?;
     let sent = [other.isend(vec![2u8], right, 5)?, comm.isend(vec![1u8], right, 6)?];
     let status = comm.probe(ANY_SOURCE, ANY_TAG)?;
@@ -65,7 +65,7 @@ fn wildcards_see_their_own_only(comm: &Comm) -> Outcome {
 }
 
 fn posted_receives_wait_for_their_own(comm: &Comm) -> Outcome {
-    let (_, right) = ring_neighbours(comm);
+    let (_, right) = ring_neighbors(comm);
     let other = comm.dup()?;
     let any = comm.irecv_vec::<u8>(ANY_SOURCE, ANY_TAG)?;
     let any_other = other.irecv_vec::<u8>(ANY_SOURCE, ANY_TAG)?;
@@ -102,7 +102,7 @@ fn waiting_receive_lets_others_pass(comm: &Comm) -> Outcome {
 }
 
 fn dup_of_dup(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut family = vec![comm.clone()];
     for i in 0..6 {
         // Duplicates of the newest and of the original.
@@ -119,7 +119,7 @@ fn dup_of_dup(comm: &Comm) -> Outcome {
 }
 
 fn fifty_dups(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let dups: Vec<Comm> = (0..50).map(|_| comm.dup()).collect::<Result<_, _>>()?;
     let mut sent = Vec::new();
     for (i, dup) in dups.iter().enumerate() {
@@ -133,7 +133,7 @@ fn fifty_dups(comm: &Comm) -> Outcome {
 }
 
 fn a_clone_is_the_same(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let clone = comm.clone();
     let sent = clone.isend(vec![1u8], right, 0)?;
     check_eq!(comm.recv_vec::<u8>(left, 0)?.0, [1], "message sent on a clone");
@@ -142,7 +142,7 @@ fn a_clone_is_the_same(comm: &Comm) -> Outcome {
 }
 
 fn dup_while_messages_wait(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let posted = comm.irecv_vec::<u8>(left, 2)?;
     let mut sent = vec![comm.isend(bytes(seed(me, right, 1), 200_000), right, 1)?];
@@ -157,7 +157,7 @@ fn dup_while_messages_wait(comm: &Comm) -> Outcome {
 }
 
 fn large_messages_do_not_cross(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let (me, len) = (comm.rank(), 300_001);
     let dups = [comm.dup()?, comm.dup()?, comm.dup()?];
     let posted: Vec<_> = dups.iter().map(|dup| dup.irecv_vec::<u8>(ANY_SOURCE, 0)).collect::<Result<_, _>>()?;

@@ -4,7 +4,7 @@ use treepie::Comm;
 
 use crate::check::{Outcome, check_eq};
 use crate::payload::{Element, Particle, check_series, series};
-use crate::signals::{poll_until, ring_neighbours};
+use crate::signals::{poll_until, ring_neighbors};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -36,7 +36,7 @@ fn zero_length(comm: &Comm) -> Outcome {
 
 /// Messages around the ring. Receives are posted first, so that blocking sends can complete.
 fn blocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let data = series::<T>(comm.rank(), len);
     let mut into = vec![T::zeroed(); len];
 
@@ -67,7 +67,7 @@ fn blocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn nonblocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let data = series::<T>(comm.rank(), len);
 
     let receive = comm.irecv(vec![T::zeroed(); len], left, 1)?;
@@ -99,7 +99,7 @@ fn nonblocking<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn borrowed<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let data = series::<T>(comm.rank(), len);
     let mut into = [vec![T::zeroed(); len], vec![T::zeroed(); len]];
     let [first, second] = &mut into;
@@ -113,7 +113,7 @@ fn borrowed<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn probed<T: Element>(comm: &Comm, len: usize) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let data = series::<T>(comm.rank(), len);
     let sends: Result<Vec<_>, _> = (1..=5).map(|tag| comm.isend(data.clone(), right, tag)).collect();
     let mut into = vec![T::zeroed(); len];
@@ -150,7 +150,7 @@ fn probed<T: Element>(comm: &Comm, len: usize) -> Outcome {
 }
 
 fn as_another_type(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let sends = [comm.isend(vec![0x0102_0304u32, 0x0506_0708], right, 1)?, comm.isend(vec![0x1122u32; 2], right, 2)?];
     let want: Vec<u8> = [0x0102_0304u32, 0x0506_0708].iter().flat_map(|word| word.to_ne_bytes()).collect();
     check_eq!(comm.recv_vec::<u8>(left, 1)?.0, want, "bytes of words");

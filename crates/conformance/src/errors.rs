@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, MAX_TAG, Result};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{check_series, series};
-use crate::signals::{ring_neighbours, send_signal};
+use crate::signals::{ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -70,7 +70,7 @@ fn bad_tag(comm: &Comm) -> Outcome {
 
 /// Checks that refused calls have neither sent nor posted anything.
 fn check_nothing_is_left(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     comm.barrier()?;
     check!(comm.iprobe(ANY_SOURCE, ANY_TAG)?.is_none(), "a refused call has sent something");
     comm.barrier()?;
@@ -82,7 +82,7 @@ fn check_nothing_is_left(comm: &Comm) -> Outcome {
 }
 
 fn mismatch(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let sends: Result<Vec<_>> = (1..=5).map(|tag| comm.isend(vec![3u8; 7], right, tag)).collect();
     let large = comm.isend(vec![3u8; 100_001], right, 6)?;
     let last = comm.isend(vec![4u8; 8], right, 7)?;
@@ -130,7 +130,7 @@ fn waiting_for_oneself(comm: &Comm) -> Outcome {
 }
 
 fn one_can_go_on(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for i in 0..100u32 {
         let _refused = comm.send(&[1u8], comm.size(), i);
         let _refused = comm.irecv_vec::<u8>(left, MAX_TAG + 1 + i);

@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
 use crate::payload::{bytes, check_bytes, check_series, seed, series};
-use crate::signals::ring_neighbours;
+use crate::signals::ring_neighbors;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -43,7 +43,7 @@ fn with_oneself(comm: &Comm) -> Outcome {
 }
 
 fn of_two_types(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     // The sender's three words of 4 bytes are six words of 2 bytes here.
     let mut halves = [0u16; 6];
     comm.sendrecv(&[0x0001_0001u32; 3], right, 1, &mut halves, left, 1)?;
@@ -54,7 +54,7 @@ fn of_two_types(comm: &Comm) -> Outcome {
 }
 
 fn with_wildcards(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for round in 0..50u32 {
         let mut into = [0u32];
         let status = comm.sendrecv(&[round], right, round, &mut into, ANY_SOURCE, ANY_TAG)?;
@@ -100,7 +100,7 @@ fn alltoall_borrowed(comm: &Comm) -> Outcome {
 }
 
 fn token(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut token = [0u64];
     for round in 0..100 {
         if comm.rank() == 0 {

@@ -20,8 +20,8 @@ use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("exchanges/available-protocols", 1, available_protocols).of_world(),
-    Case::new("exchanges/any-number-of-neighbours", 1, patterns::neighbours),
-    Case::new("exchanges/any-number-of-neighbours-in-the-world", 1, patterns::neighbours).of_world(),
+    Case::new("exchanges/any-number-of-neighbors", 1, patterns::neighbors),
+    Case::new("exchanges/any-number-of-neighbors-in-the-world", 1, patterns::neighbors).of_world(),
     Case::new("exchanges/several-messages-to-one-rank", 1, patterns::several),
     Case::new("exchanges/several-messages-to-one-rank-in-the-world", 1, patterns::several).of_world(),
     Case::new("exchanges/one-sends-or-receives-everything", 1, patterns::skewed),

@@ -6,7 +6,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{check_bytes, fill, seed};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -190,7 +190,7 @@ fn large_to_one(comm: &Comm) -> Outcome {
 
 /// Short messages get through while a flood of unexpected messages is queued.
 fn back_and_forth(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut sends = Vec::new();
     for _ in 0..FLOOD / 10 / comm.size() {
         sends.push(comm.isend(vec![1u8; 1000], right, 1)?);

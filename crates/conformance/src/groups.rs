@@ -76,7 +76,7 @@ fn while_others_are_in_collectives(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// Each pair of neighbours around a ring creates a group; all are used at once.
+/// Each pair of neighbors around a ring creates a group; all are used at once.
 fn overlapping(comm: &Comm) -> Outcome {
     let size = comm.size();
     let mut parts = Vec::new();
@@ -105,7 +105,7 @@ fn unequal_contexts(comm: &Comm) -> Outcome {
         comms.push(alone.dup()?);
     }
     comms.push(comm.create_group(&all, 2)?);
-    comms.push(comm.split(0, 0)?.expect("every rank has a colour"));
+    comms.push(comm.split(0, 0)?.expect("every rank has a color"));
     comms.push(comm.dup()?);
     let to = |part: &Comm| (part.rank() + 1) % part.size();
     for (index, part) in comms.iter().rev().enumerate() {

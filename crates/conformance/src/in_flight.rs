@@ -7,7 +7,7 @@ use treepie::{Comm, Request, Sum, wait_all};
 use crate::check::{Outcome, check_eq};
 use crate::payload::{bytes, check_bytes, seed, series};
 use crate::reduction_cases::{AFFINE_MAPS, SUM};
-use crate::signals::{poll_until, ring_neighbours};
+use crate::signals::{poll_until, ring_neighbors};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -135,7 +135,7 @@ fn twenty_tested(comm: &Comm) -> Outcome {
 
 fn with_messages_and_a_dup(comm: &Comm) -> Outcome {
     let dup = comm.dup()?;
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let pending = start_twenty(comm, 5)?;
     let mut sent = Vec::new();
     for (tag, len) in [3, 100_000, 0, 5000].into_iter().enumerate() {

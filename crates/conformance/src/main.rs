@@ -117,8 +117,8 @@ fn run_in(world: &treepie::Comm, parts: bool, filter: Option<&str>) -> treepie::
         return Ok(report(world.rank(), &run_all(world, filter)));
     }
     let rank = world.rank();
-    // Neighbours are swapped, so that no formula describes the ranks.
-    let part = world.split(rank as u32 % 2, (rank as i32 / 2) ^ 1)?.expect("every rank has a colour");
+    // Neighbors are swapped, so that no formula describes the ranks.
+    let part = world.split(rank as u32 % 2, (rank as i32 / 2) ^ 1)?.expect("every rank has a color");
     let passed = report(part.rank(), &run_all(&part, filter));
     // Ranks of the other part would see ranks that leave the world as failed.
     world.barrier()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, MAX_TAG, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn ends_of_the_tag_range(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let tags = [0, 1, 255, 256, 65_535, 65_536, MAX_TAG - 1, MAX_TAG];
     let sends: Result<Vec<_>, _> = tags.iter().map(|&tag| comm.isend(vec![tag], right, tag)).collect();
     for &tag in tags.iter().rev() {
@@ -36,7 +36,7 @@ fn ends_of_the_tag_range(comm: &Comm) -> Outcome {
 }
 
 fn another_tag_stays(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let posted = comm.irecv_vec::<u8>(left, 2)?;
     let sends = [comm.isend(vec![1u8], right, 1)?, comm.isend(vec![3u8], right, 3)?, comm.isend(vec![2u8], right, 2)?];
     check_eq!(posted.wait()?.0, [2], "message of tag 2");
@@ -145,7 +145,7 @@ fn waiting_comes_after_posted(comm: &Comm) -> Outcome {
 }
 
 fn posted_in_their_order(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let receives: Result<Vec<_>, _> = (0..500).map(|_| comm.irecv(vec![0u32; 1], left, 1)).collect();
     comm.barrier()?;
     for i in 0..500u32 {
@@ -158,7 +158,7 @@ fn posted_in_their_order(comm: &Comm) -> Outcome {
 }
 
 fn posted_by_tag_in_reverse(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let receives: Result<Vec<_>, _> = (0..500).rev().map(|tag| comm.irecv_vec::<u32>(left, tag)).collect();
     comm.barrier()?;
     for tag in 0..500u32 {

@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, Request, wait_all, wait_any, wait_some}
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, poll_until, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, poll_until, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn test_until_done(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [0, 5, 10_000, 400_000] {
         let mut receive = comm.irecv_vec::<u8>(left, 1)?;
         check!(receive.test().is_none(), "a receive completed before its message was sent");
@@ -50,7 +50,7 @@ fn test_until_done(comm: &Comm) -> Outcome {
 }
 
 fn wait_in_any_order(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut receives = Vec::new();
     let mut sends = Vec::new();
     for i in 0..40u32 {
@@ -128,7 +128,7 @@ fn wait_any_returns_the_completed_one(comm: &Comm) -> Outcome {
 }
 
 fn wait_for_some(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut receives = Vec::new();
     let mut sends = Vec::new();
     for tag in 0..60u32 {
@@ -167,7 +167,7 @@ fn wait_of_nothing(_comm: &Comm) -> Outcome {
 }
 
 fn cancelled_receive(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [3, 90_000] {
         let first = comm.irecv(vec![0u8; len], left, 1)?;
         let second = comm.irecv(vec![0u8; len], ANY_SOURCE, ANY_TAG)?;
@@ -184,7 +184,7 @@ fn cancelled_receive(comm: &Comm) -> Outcome {
 }
 
 fn cancel_too_late(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [3, 90_000] {
         let receive = comm.irecv_vec::<u8>(left, 1)?;
         let send = comm.isend(bytes(seed(comm.rank(), right, len), len), right, 1)?;
@@ -207,7 +207,7 @@ fn cancel_too_late(comm: &Comm) -> Outcome {
 }
 
 fn dropped_receive(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [3, 90_000] {
         drop(comm.irecv(vec![0u8; len], left, 1)?);
         drop(comm.irecv_vec::<u8>(ANY_SOURCE, ANY_TAG)?);
@@ -225,7 +225,7 @@ fn dropped_receive(comm: &Comm) -> Outcome {
 }
 
 fn dropped_sends_arrive(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let lens = [0, 3, 10_000, 90_000, 1_000_000];
     for (i, len) in lens.into_iter().enumerate() {
         drop(comm.isend(bytes(seed(comm.rank(), right, i), len), right, 1)?);
@@ -265,7 +265,7 @@ fn receive_dropped_late(comm: &Comm) -> Outcome {
 }
 
 fn forgotten_requests(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [4, 70_000] {
         std::mem::forget(comm.irecv(vec![0u8; len], left, 1)?);
         std::mem::forget(comm.isend(vec![1u8; len], right, 1)?);
@@ -277,7 +277,7 @@ fn forgotten_requests(comm: &Comm) -> Outcome {
 }
 
 fn thousands_both_ways(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let count = 16_000 / comm.size().max(4);
     let len = |i: usize| i * 7919 % 300;
@@ -300,7 +300,7 @@ fn thousands_both_ways(comm: &Comm) -> Outcome {
 
 /// More large messages under way at once than an engine may have slots for.
 fn large_ones_at_once(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let len = |i: usize| 100_000 + i * 1001;
     let mut receives = Vec::new();

@@ -4,7 +4,7 @@ use treepie::{ANY_TAG, Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn same_tag(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut sends = Vec::new();
     for i in 0..2000u64 {
         sends.push(comm.isend(vec![i], right, 1)?);
@@ -37,7 +37,7 @@ fn same_tag(comm: &Comm) -> Outcome {
 
 /// Sends one message per length on one tag and receives them in that order.
 fn in_order(comm: &Comm, lens: &[usize]) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for (i, &len) in lens.iter().enumerate() {
@@ -62,7 +62,7 @@ fn mixed_sizes(comm: &Comm) -> Outcome {
 }
 
 fn small_after_large_posted(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let lens = [500_000, 8, 200_000, 0, 16];
     let mut receives = Vec::new();
@@ -83,7 +83,7 @@ fn small_after_large_posted(comm: &Comm) -> Outcome {
 }
 
 fn mixed_tags_by_any_tag(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let tag = |i: usize| (i * 37 % 11) as u32;
     let len = |i: usize| if i % 13 == 5 { 30_000 } else { i % 50 };
     let mut sends = Vec::new();
@@ -100,7 +100,7 @@ fn mixed_tags_by_any_tag(comm: &Comm) -> Outcome {
 }
 
 fn within_each_tag(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut sends = Vec::new();
     for i in 0..600u64 {
         sends.push(comm.isend(vec![i; if i % 31 == 0 { 3000 } else { 1 }], right, i as u32 % 6)?);
@@ -116,7 +116,7 @@ fn within_each_tag(comm: &Comm) -> Outcome {
 }
 
 fn kinds_of_sends_mixed(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let borrowed = [[10u64], [11], [12]];
     let mut receives = Vec::new();
     for _ in 0..9 {

@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
 const LENS: [usize; 4] = [0, 12, 9000, 300_000];
 
 fn return_source_tag_and_length(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for (i, len) in LENS.into_iter().enumerate() {
         let tag = 10 + i as u32;
         let send = comm.isend(bytes(1, len), right, tag)?;
@@ -43,7 +43,7 @@ fn return_source_tag_and_length(comm: &Comm) -> Outcome {
 }
 
 fn leave_the_message(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for (tag, len) in (1..).zip(LENS) {
         let send = comm.isend(bytes(2, len), right, tag)?;
         for _ in 0..10 {
@@ -60,7 +60,7 @@ fn leave_the_message(comm: &Comm) -> Outcome {
 }
 
 fn nothing_there(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let send = comm.isend(vec![1u8], right, 1)?;
     comm.probe(left, 1)?;
     check!(comm.iprobe(left, 2)?.is_none(), "iprobe finds a tag that was not sent");
@@ -168,7 +168,7 @@ fn does_not_fit(comm: &Comm) -> Outcome {
 }
 
 fn several_matched(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let len = |i: usize| [5, 50_000, 700][i % 3] + i;
     let sends: Result<Vec<_>, _> = (0..60).map(|i| comm.isend(bytes(seed(me, right, i), len(i)), right, 1)).collect();

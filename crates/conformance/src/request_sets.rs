@@ -3,7 +3,7 @@
 use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, Request, RequestSet, Sum};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::signals::{Role, poll_until, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, poll_until, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -61,7 +61,7 @@ fn the_completed_one(comm: &Comm) -> Outcome {
 }
 
 fn wait_some_and_test(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for by_tests in [false, true] {
         let mut receives: RequestSet<_> =
             (0..60).map(|tag| comm.irecv_vec::<u32>(left, tag)).collect::<Result<_, _>>()?;
@@ -94,7 +94,7 @@ fn wait_some_and_test(comm: &Comm) -> Outcome {
 
 /// Keys are reused, and the set no longer returns a removed request, whether it is complete or not.
 fn insert_and_remove(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut receives = RequestSet::new();
     let keys: Vec<usize> =
         (0..4).map(|tag| comm.irecv_vec::<u32>(left, tag).map(|it| receives.insert(it))).collect::<Result<_, _>>()?;
@@ -123,7 +123,7 @@ fn insert_and_remove(comm: &Comm) -> Outcome {
 
 /// Receives without a message are cancelled, and operations under way complete.
 fn dropped(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let receives: RequestSet<_> = (0..10).map(|_| comm.irecv_vec::<u32>(left, 1)).collect::<Result<_, _>>()?;
     drop(receives);
     comm.barrier()?;
@@ -137,7 +137,7 @@ fn dropped(comm: &Comm) -> Outcome {
 }
 
 fn in_scopes(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let (data, mut into) = (vec![comm.rank() as u32; 4], vec![0u32; 40]);
     comm.scope(|scope| {
         let mut receives = RequestSet::new();
@@ -184,7 +184,7 @@ fn waiting_for_oneself(comm: &Comm) -> Outcome {
 }
 
 fn thousands_both_ways(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     const COUNT: usize = 5000;
     let mut receives: RequestSet<_> =
         (0..COUNT).map(|_| comm.irecv_vec::<u32>(ANY_SOURCE, ANY_TAG)).collect::<Result<_, _>>()?;

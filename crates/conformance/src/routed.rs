@@ -7,7 +7,7 @@ use treepie::{Comm, Error, Rank, Request, Sum};
 use crate::calls;
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{Particle, bytes, check_bytes, seed};
-use crate::signals::ring_neighbours;
+use crate::signals::ring_neighbors;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -123,7 +123,7 @@ fn thousand(comm: &Comm) -> Outcome {
 }
 
 fn at_once(comm: &Comm) -> Outcome {
-    let (before, after) = ring_neighbours(comm);
+    let (before, after) = ring_neighbors(comm);
     let other = comm.dup()?;
     let mut pending = Vec::new();
     for number in 0..12 {

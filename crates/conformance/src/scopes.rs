@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, wait_all, wait_any};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{ring_neighbours, send_signal};
+use crate::signals::{ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -27,7 +27,7 @@ fn result_is_returned(comm: &Comm) -> Outcome {
 }
 
 fn thousands_of_parts(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let data = bytes(seed(me, right, 0), 4000 * 16);
     let mut into = vec![0u8; data.len()];
@@ -44,9 +44,9 @@ fn thousands_of_parts(comm: &Comm) -> Outcome {
     check_bytes(&into, seed(left, me, 0), 4000 * 16)
 }
 
-/// Exchanges several lengths with the neighbours and waits for none of the requests.
+/// Exchanges several lengths with the neighbors and waits for none of the requests.
 fn exchange_without_waiting(comm: &Comm, synchronous: bool, forget: bool) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     for len in [0, 9, 5000, 200_000] {
         let data = bytes(seed(me, right, len), len);
@@ -75,7 +75,7 @@ fn forgotten_are_waited_for(comm: &Comm) -> Outcome {
 }
 
 fn error_cancels_receives(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     for len in [10, 100_000] {
         let mut into = [vec![0u8; len], vec![0u8; len], vec![0u8; len]];
@@ -98,7 +98,7 @@ fn error_cancels_receives(comm: &Comm) -> Outcome {
 }
 
 fn error_of_a_forgotten_receive(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in [100, 100_000] {
         let mut into = [0u8; 10];
         let send = comm.isend(bytes(1, len), right, 1)?;
@@ -114,7 +114,7 @@ fn error_of_a_forgotten_receive(comm: &Comm) -> Outcome {
 }
 
 fn requests(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let data = [[1u32], [2], [3]];
     let mut into = [[0u32]; 4];
     comm.scope(|scope| {
@@ -135,7 +135,7 @@ fn requests(comm: &Comm) -> Outcome {
 }
 
 fn nested(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let (outer, inner) = (bytes(1, 50_000), bytes(2, 50_000));
     let (mut into_outer, mut into_inner) = (vec![0; 50_000], vec![0; 50_000]);
     comm.scope(|scope| {
@@ -153,7 +153,7 @@ fn nested(comm: &Comm) -> Outcome {
 }
 
 fn with_owned_operations(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut into = vec![0; 30_000];
     let owned = comm.scope(|scope| {
         let _ = scope.irecv(&mut into, left, 1)?;
@@ -170,7 +170,7 @@ fn with_owned_operations(comm: &Comm) -> Outcome {
 }
 
 fn many_times(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut into = [0u64];
     for i in 0..2000u64 {
         let data = [i];

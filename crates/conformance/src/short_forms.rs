@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use treepie::{ANY_SOURCE, Comm, Error, MaxLoc, SparseExchange, Sum, ValueLoc};
 
 use crate::check::{Outcome, check, check_eq};
-use crate::signals::ring_neighbours;
+use crate::signals::ring_neighbors;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -44,7 +44,7 @@ fn one_value(comm: &Comm) -> Outcome {
 }
 
 fn messages_of_one_value(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     comm.send_one(comm.rank() as f64, right, 1)?;
     let (value, status) = comm.recv_one::<f64>(left, 1)?;
     check_eq!((value, status.source, status.bytes), (left as f64, left, 8), "message of one value");
@@ -72,10 +72,10 @@ fn person(rank: usize) -> Person {
 }
 
 fn messages_of_objects(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     comm.send_object(&person(comm.rank()), right, 1)?;
     let (got, status) = comm.recv_object::<Person>(ANY_SOURCE, 1)?;
-    check_eq!((got, status.source), (person(left), left), "object of the left neighbour");
+    check_eq!((got, status.source), (person(left), left), "object of the left neighbor");
     comm.send_object(&person(1), right, 3)?;
     let prefix = comm.recv_object::<String>(left, 3).map(drop);
     check!(matches!(prefix, Err(Error::Object(_))), "a struct received as its first field: {prefix:?}");

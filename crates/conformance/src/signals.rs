@@ -15,7 +15,7 @@ const SIMULATED_TIMEOUT: Duration = Duration::from_secs(10);
 const SIGNAL_TAG: Tag = 1_000_000;
 
 /// The previous and the next rank around a ring.
-pub(crate) fn ring_neighbours(comm: &Comm) -> (Rank, Rank) {
+pub(crate) fn ring_neighbors(comm: &Comm) -> (Rank, Rank) {
     let (rank, size) = (comm.rank(), comm.size());
     ((rank + size - 1) % size, (rank + 1) % size)
 }

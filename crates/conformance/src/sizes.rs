@@ -4,7 +4,7 @@ use treepie::{Comm, wait_all};
 
 use crate::check::{Outcome, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, probe_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -57,7 +57,7 @@ fn ping_pong(comm: &Comm, send: impl Fn(&[u8], usize) -> Outcome) -> Outcome {
 }
 
 fn posted_first(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let mut receives = Vec::new();
     for (i, &len) in SIZES.iter().enumerate() {
@@ -75,7 +75,7 @@ fn posted_first(comm: &Comm) -> Outcome {
 }
 
 fn unexpected(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for (i, &len) in SIZES.iter().enumerate() {
@@ -107,7 +107,7 @@ fn to_oneself(comm: &Comm) -> Outcome {
 }
 
 fn borrowed_both_ways(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let data: Vec<_> = SIZES
         .iter()
@@ -116,7 +116,7 @@ fn borrowed_both_ways(comm: &Comm) -> Outcome {
         .collect();
     let mut into: Vec<_> = SIZES.iter().map(|&len| [vec![0; len], vec![0; len]]).collect();
     comm.scope(|scope| {
-        // Tags distinguish the directions, as both neighbours may be the same rank.
+        // Tags distinguish the directions, as both neighbors may be the same rank.
         for (i, [to_left, to_right]) in data.iter().enumerate() {
             let _ = scope.isend(to_left, left, 2 * i as u32)?;
             let _ = scope.issend(to_right, right, 2 * i as u32 + 1)?;
@@ -135,7 +135,7 @@ fn borrowed_both_ways(comm: &Comm) -> Outcome {
 }
 
 fn every_length_up_to_300(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let mut sends = Vec::new();
     for len in 0..=300 {
@@ -151,7 +151,7 @@ fn every_length_up_to_300(comm: &Comm) -> Outcome {
 }
 
 fn rest_of_the_buffer_untouched(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     for (i, &len) in SIZES.iter().enumerate() {
         let send = comm.isend(bytes(seed(me, right, i), len), right, 0)?;

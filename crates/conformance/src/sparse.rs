@@ -10,7 +10,7 @@ use crate::signals::poll_until;
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("sparse/few-neighbours", 1, few_neighbours),
+    Case::new("sparse/few-neighbors", 1, few_neighbors),
     Case::new("sparse/large-messages", 1, large_messages),
     Case::new("sparse/all-to-one", 1, all_to_one),
     Case::new("sparse/many-exchanges-in-a-row", 1, many_in_a_row),
@@ -83,7 +83,7 @@ fn random_exchanges(comm: &Comm, rounds: u64, count: usize, len: usize) -> Outco
     Ok(())
 }
 
-fn few_neighbours(comm: &Comm) -> Outcome {
+fn few_neighbors(comm: &Comm) -> Outcome {
     random_exchanges(comm, 10, 6, 100)
 }
 

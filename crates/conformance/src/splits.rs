@@ -8,7 +8,7 @@ use crate::check::{Outcome, check, check_eq};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("splits/random-colours-and-keys", 1, random),
+    Case::new("splits/random-colors-and-keys", 1, random),
     Case::new("splits/with-every-algorithm", 1, by_every_algorithm),
     Case::new("splits/split-of-split-of-split", 1, nested),
     Case::new("splits/shared-tables", 1, shared_tables),
@@ -21,21 +21,19 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("splits/bad-groups-are-refused", 1, refused),
 ];
 
-/// A random colour and key of a rank; some ranks have no colour.
-fn colour_and_key(seed: u64, rank: Rank, colours: u64) -> (Option<u32>, i32) {
+/// A random color and key of a rank; some ranks have no color.
+fn color_and_key(seed: u64, rank: Rank, colors: u64) -> (Option<u32>, i32) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed * 1_000_003 + rank as u64);
     let mut below = |limit: u64| random.next_u64() % limit;
-    let colour = below(colours + 1);
-    ((colour < colours).then_some(colour as u32), below(4) as i32 - 2)
+    let color = below(colors + 1);
+    ((color < colors).then_some(color as u32), below(4) as i32 - 2)
 }
 
-/// The ranks of a parent that have a colour, in the order of their keys.
-fn expected(parent: &[Rank], colour: u32, colour_and_key: impl Fn(Rank) -> (Option<u32>, i32)) -> Vec<Rank> {
-    let with_key = parent.iter().enumerate().map(|(rank, at)| (colour_and_key(rank), rank, *at));
-    let mut with_key: Vec<(i32, usize, Rank)> = with_key
-        .filter(|((other, _), ..)| *other == Some(colour))
-        .map(|((_, key), rank, at)| (key, rank, at))
-        .collect();
+/// The ranks of a parent that have a color, in the order of their keys.
+fn expected(parent: &[Rank], color: u32, color_and_key: impl Fn(Rank) -> (Option<u32>, i32)) -> Vec<Rank> {
+    let with_key = parent.iter().enumerate().map(|(rank, at)| (color_and_key(rank), rank, *at));
+    let mut with_key: Vec<(i32, usize, Rank)> =
+        with_key.filter(|((other, _), ..)| *other == Some(color)).map(|((_, key), rank, at)| (key, rank, at)).collect();
     with_key.sort_unstable();
     with_key.into_iter().map(|(_, _, at)| at).collect()
 }
@@ -52,12 +50,12 @@ pub(crate) fn check_members(part: &Comm, id: Rank, expected: &[Rank]) -> Outcome
 fn random(comm: &Comm) -> Outcome {
     let all: Vec<Rank> = (0..comm.size()).collect();
     for seed in 0..20 {
-        for colours in [1, 2, 5] {
-            let (colour, key) = colour_and_key(seed, comm.rank(), colours);
-            let part = comm.split(colour, key)?;
-            check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator");
-            if let (Some(part), Some(colour)) = (part, colour) {
-                check_members(&part, comm.rank(), &expected(&all, colour, |rank| colour_and_key(seed, rank, colours)))?;
+        for colors in [1, 2, 5] {
+            let (color, key) = color_and_key(seed, comm.rank(), colors);
+            let part = comm.split(color, key)?;
+            check_eq!(part.is_some(), color.is_some(), "whether there is a communicator");
+            if let (Some(part), Some(color)) = (part, color) {
+                check_members(&part, comm.rank(), &expected(&all, color, |rank| color_and_key(seed, rank, colors)))?;
             }
         }
     }
@@ -77,15 +75,11 @@ fn by_every_algorithm(comm: &Comm) -> Outcome {
     let all: Vec<Rank> = (0..comm.size()).collect();
     for (seed, algorithm) in (100..).zip(algorithms()) {
         let handle = comm.with_algorithm(&algorithm)?;
-        let (colour, key) = colour_and_key(seed, comm.rank(), 1 + seed % 3);
-        let part = handle.split(colour, key)?;
-        check_eq!(part.is_some(), colour.is_some(), "whether there is a communicator by {algorithm}");
-        if let (Some(part), Some(colour)) = (part, colour) {
-            check_members(
-                &part,
-                comm.rank(),
-                &expected(&all, colour, |rank| colour_and_key(seed, rank, 1 + seed % 3)),
-            )?;
+        let (color, key) = color_and_key(seed, comm.rank(), 1 + seed % 3);
+        let part = handle.split(color, key)?;
+        check_eq!(part.is_some(), color.is_some(), "whether there is a communicator by {algorithm}");
+        if let (Some(part), Some(color)) = (part, color) {
+            check_members(&part, comm.rank(), &expected(&all, color, |rank| color_and_key(seed, rank, 1 + seed % 3)))?;
         }
     }
     Ok(())
@@ -98,7 +92,7 @@ const SHARED_TABLE_ALGORITHMS: [&str; 3] =
 fn shared_tables(comm: &Comm) -> Outcome {
     for algorithm in SHARED_TABLE_ALGORITHMS {
         let handle = comm.with_algorithm(algorithm)?;
-        // Neighbours are swapped, so that no formula describes the ranks. One rank has no colour, but stores a part of
+        // Neighbors are swapped, so that no formula describes the ranks. One rank has no color, but stores a part of
         // the table.
         let is_out = comm.rank() == 0 && comm.size() >= 5;
         let Some(part) = handle.split((!is_out).then_some(7), comm.rank() as i32 ^ 1)? else { continue };
@@ -139,7 +133,7 @@ fn shared_tables(comm: &Comm) -> Outcome {
         check_eq!(window.get_one(me, 0)?, ((me + size - 1) % size) as u64, "a put");
         window.free()?;
         let copy = part.dup()?;
-        let half = copy.split(me as u32 % 2, -(me as i32))?.expect("every rank has a colour");
+        let half = copy.split(me as u32 % 2, -(me as i32))?.expect("every rank has a color");
         let order = half.allgather(&[me as u64])?;
         check!(order.iter().rev().is_sorted() && order.len() == half.size(), "ranks of a split of a split: {order:?}");
         check_eq!(comm.translate_rank(0, &part)?.is_none(), comm.size() >= 5, "whether the first rank is a member");
@@ -161,9 +155,9 @@ fn nested(comm: &Comm) -> Outcome {
         let mut ids: Vec<Rank> = (0..comm.size()).collect();
         for level in 0..3 {
             let seed = seed * 3 + level;
-            let (colour, key) = colour_and_key(seed, part.rank(), 2);
-            let Some(next) = part.split(colour, key)? else { break };
-            ids = expected(&ids, colour.expect("there is a communicator"), |rank| colour_and_key(seed, rank, 2));
+            let (color, key) = color_and_key(seed, part.rank(), 2);
+            let Some(next) = part.split(color, key)? else { break };
+            ids = expected(&ids, color.expect("there is a communicator"), |rank| color_and_key(seed, rank, 2));
             check_members(&next, comm.rank(), &ids)?;
             let sum = next.allreduce(&[comm.rank() as u64], Sum)?;
             check_eq!(sum[0], ids.iter().sum::<Rank>() as u64, "a sum on level {level}");
@@ -175,16 +169,16 @@ fn nested(comm: &Comm) -> Outcome {
 
 /// Both halves send the same tags, and each receives only its own messages, by wildcards too.
 fn siblings(comm: &Comm) -> Outcome {
-    let colour = comm.rank() as u32 % 2;
-    let part = comm.split(colour, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let color = comm.rank() as u32 % 2;
+    let part = comm.split(color, -(comm.rank() as i32))?.expect("every rank has a color");
     let (me, size) = (part.rank(), part.size());
     for round in 0..50u64 {
-        part.send(&[u64::from(colour) << 32 | round], (me + 1) % size, 7)?;
+        part.send(&[u64::from(color) << 32 | round], (me + 1) % size, 7)?;
         let (got, status) = part.recv_vec::<u64>(ANY_SOURCE, 7)?;
-        check_eq!((got[0], status.source), (u64::from(colour) << 32 | round, (me + size - 1) % size), "a message");
-        let got = part.exchange([((me + 1) % size, vec![colour])])?;
-        check_eq!(got, [((me + size - 1) % size, vec![colour])], "an exchange");
-        check_eq!(part.allreduce(&[colour], Sum)?[0], colour * size as u32, "a sum");
+        check_eq!((got[0], status.source), (u64::from(color) << 32 | round, (me + size - 1) % size), "a message");
+        let got = part.exchange([((me + 1) % size, vec![color])])?;
+        check_eq!(got, [((me + size - 1) % size, vec![color])], "an exchange");
+        check_eq!(part.allreduce(&[color], Sum)?[0], color * size as u32, "a sum");
     }
     part.barrier()?;
     Ok(())
@@ -193,8 +187,8 @@ fn siblings(comm: &Comm) -> Outcome {
 fn rows_and_columns(comm: &Comm) -> Outcome {
     let side = (1..=comm.size()).find(|side| side * side >= comm.size()).expect("the number itself");
     let (row, column) = (comm.rank() / side, comm.rank() % side);
-    let rows = comm.split(row as u32, column as i32)?.expect("every rank has a colour");
-    let columns = comm.split(column as u32, row as i32)?.expect("every rank has a colour");
+    let rows = comm.split(row as u32, column as i32)?.expect("every rank has a color");
+    let columns = comm.split(column as u32, row as i32)?.expect("every rank has a color");
     let in_row = rows.iallreduce(vec![comm.rank() as u64], Sum)?;
     let in_column = columns.iallreduce(vec![comm.rank() as u64], Sum)?;
     let all = comm.iallreduce(vec![comm.rank() as u64], Sum)?;
@@ -227,7 +221,7 @@ fn many(comm: &Comm) -> Outcome {
         let part = comm
             .with_algorithm(algorithm)?
             .split((comm.rank() as u32 + round) % 2, (comm.rank() as i32 / 2) ^ 1)?
-            .expect("every rank has a colour");
+            .expect("every rank has a color");
         let size = part.allreduce(&[1u32], Sum)?[0] as usize;
         check_eq!(size, part.size(), "ranks of communicator {round}");
         if round == rounds / 5 {
@@ -248,7 +242,7 @@ fn resident_memory() -> Option<u64> {
 }
 
 fn translated(comm: &Comm) -> Outcome {
-    let part = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let part = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a color");
     for rank in 0..part.size() {
         let there = part.translate_rank(rank, comm)?.expect("every rank is in the parent");
         check_eq!(there % 2, comm.rank() % 2, "rank {rank} there");
@@ -262,8 +256,8 @@ fn translated(comm: &Comm) -> Outcome {
 }
 
 fn rank_tables(comm: &Comm) -> Outcome {
-    let odd = comm.split(comm.rank() as u32 % 2, 0)?.expect("every rank has a colour");
-    let around = comm.split(0, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let odd = comm.split(comm.rank() as u32 % 2, 0)?.expect("every rank has a color");
+    let around = comm.split(0, -(comm.rank() as i32))?.expect("every rank has a color");
     for part in [odd, around] {
         // Only if the parent is a formula itself.
         if !comm.rank_table_kind().ends_with("table") {

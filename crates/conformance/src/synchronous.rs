@@ -4,7 +4,7 @@ use treepie::{Comm, Error, Request, wait_all};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{bytes, check_bytes, seed};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -217,7 +217,7 @@ fn blocking_both_ways(comm: &Comm) -> Outcome {
 }
 
 fn thousands_outstanding(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let mut sends = Vec::new();
     for i in 0..3000u64 {
         sends.push(comm.issend(vec![i], right, (i % 2) as u32)?);

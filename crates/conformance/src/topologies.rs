@@ -158,9 +158,9 @@ fn grids(comm: &Comm) -> Outcome {
                 );
             }
             let pair = grid.shift(dimension, 1);
-            check_eq!(grid.neighbors()[2 * dimension..][..2], [pair.0, pair.1], "neighbours along {dimension}");
+            check_eq!(grid.neighbors()[2 * dimension..][..2], [pair.0, pair.1], "neighbors along {dimension}");
         }
-        check_eq!(grid.neighbors().len(), 2 * dims.len(), "neighbours");
+        check_eq!(grid.neighbors().len(), 2 * dims.len(), "neighbors");
     }
     Ok(())
 }
@@ -314,7 +314,7 @@ fn bad_graphs(comm: &Comm) -> Outcome {
 }
 
 fn on_halves(comm: &Comm) -> Outcome {
-    let half = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let half = comm.split(comm.rank() as u32 % 2, -(comm.rank() as i32))?.expect("every rank has a color");
     half.set_name(format!("half {}", comm.rank() % 2));
     grids(&half)?;
     graphs(&half)?;

@@ -4,7 +4,7 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, Error, wait_all};
 
 use crate::check::{Outcome, check_eq};
 use crate::payload::{bytes, check_bytes};
-use crate::signals::{Role, probe_signal, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{Role, probe_signal, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -34,7 +34,7 @@ fn receive_whole(comm: &Comm, from: usize, tag: u32, len: usize) -> Outcome {
 }
 
 fn unexpected(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in LENS {
         let send = comm.isend(bytes(1, len), right, 1)?;
         comm.probe(left, 1)?;
@@ -115,7 +115,7 @@ fn next_posted_gets_it(comm: &Comm) -> Outcome {
 }
 
 fn keeps_its_order(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     for len in LENS {
         let sends = [comm.isend(bytes(5, len), right, 5)?, comm.isend(bytes(6, 4), right, 5)?];
         send_signal(comm, right)?;
@@ -165,7 +165,7 @@ fn in_sendrecv(comm: &Comm) -> Outcome {
 }
 
 fn to_an_empty_buffer(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let sends = [comm.isend(vec![9u8], right, 1)?, comm.isend(Vec::<u8>::new(), right, 1)?];
     check_eq!(comm.recv(&mut [0u8; 0], left, 1).err(), error(1, 0), "recv into an empty buffer");
     check_eq!(comm.recv_vec::<u8>(left, 1)?.0, [9], "the message that stayed");

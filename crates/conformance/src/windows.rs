@@ -4,7 +4,7 @@ use treepie::{Comm, Error, Window};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::payload::{Element, Particle, bytes, check_bytes, check_series, seed, series};
-use crate::signals::{poll_until, recv_signal, ring_neighbours, send_signal};
+use crate::signals::{poll_until, recv_signal, ring_neighbors, send_signal};
 use crate::suite::Case;
 
 pub(crate) const CASES: &[Case] = &[
@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("windows/lengths-differ", 1, lengths_differ),
     Case::new("windows/bytes-at-odd-offsets", 1, bytes_at_odd_offsets),
     Case::new("windows/elements-of-several-types", 1, several_types),
-    Case::new("windows/neighbouring-bytes-of-several-ranks", 1, neighbouring_bytes),
+    Case::new("windows/neighboring-bytes-of-several-ranks", 1, neighboring_bytes),
     Case::new("windows/every-count-is-returned-once", 1, every_count_once),
     Case::new("windows/counters-at-every-rank", 1, counters_at_every_rank),
     Case::new("windows/negative-counts", 1, negative_counts),
@@ -103,7 +103,7 @@ fn lengths_differ(comm: &Comm) -> Outcome {
 }
 
 fn bytes_at_odd_offsets(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank();
     let window = comm.window::<u8>(301)?;
     for (first, len) in [(0, 1), (1, 7), (3, 13), (7, 8), (5, 40), (8, 16), (9, 1), (13, 287), (300, 1), (0, 301)] {
@@ -126,7 +126,7 @@ fn bytes_at_odd_offsets(comm: &Comm) -> Outcome {
 
 fn several_types(comm: &Comm) -> Outcome {
     fn of<T: Element>(comm: &Comm) -> Outcome {
-        let (left, right) = ring_neighbours(comm);
+        let (left, right) = ring_neighbors(comm);
         let window = comm.window::<T>(100)?;
         window.put(right, 10, &series::<T>(comm.rank(), 80))?;
         window.fence()?;
@@ -145,7 +145,7 @@ fn several_types(comm: &Comm) -> Outcome {
 }
 
 /// Ranks write bytes of the same words at the same time.
-fn neighbouring_bytes(comm: &Comm) -> Outcome {
+fn neighboring_bytes(comm: &Comm) -> Outcome {
     let (me, size) = (comm.rank(), comm.size());
     let window = comm.window::<u8>(size * 50)?;
     for turn in 0..50 {
@@ -211,12 +211,12 @@ fn negative_counts(comm: &Comm) -> Outcome {
     check!((-5 * comm.size() as i64..0).contains(&old), "a counter below zero returned {old}");
     window.fence()?;
     check_eq!(window.get_one(last, 1)?, -2 * comm.size() as i64, "a counter that was counted up again");
-    check_eq!(window.get_one(last, 0)?, 0, "its neighbour");
+    check_eq!(window.get_one(last, 0)?, 0, "its neighbor");
     Ok(window.free()?)
 }
 
 fn large(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let (me, len) = (comm.rank(), (1 << 20) + 5);
     let window = comm.window::<u8>(len + 3)?;
     window.put(right, 3, &bytes(seed(me, right, 0), len))?;
@@ -230,7 +230,7 @@ fn large(comm: &Comm) -> Outcome {
 }
 
 fn several_at_once(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let me = comm.rank() as u64;
     let windows: Vec<Window<u64>> = (1..=8).map(|len| comm.window(len)).collect::<Result<_, _>>()?;
     for (i, window) in windows.iter().enumerate() {
@@ -244,7 +244,7 @@ fn several_at_once(comm: &Comm) -> Outcome {
 }
 
 fn created_and_freed_often(comm: &Comm) -> Outcome {
-    let (_, right) = ring_neighbours(comm);
+    let (_, right) = ring_neighbors(comm);
     for turn in 0..100u64 {
         let window = comm.window::<u64>(turn as usize * 7 + 1)?;
         check_eq!(window.fetch_add(right, turn as usize * 7, turn)?, 0, "the last element of window {turn}, at first");

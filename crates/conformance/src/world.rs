@@ -107,7 +107,7 @@ fn one_after_the_other(comm: &Comm) -> Outcome {
 
 /// A rank that waits in a collective operation makes progress on its receives: a long send completes only then.
 fn messages_meanwhile(comm: &Comm) -> Outcome {
-    let (before, after) = crate::signals::ring_neighbours(comm);
+    let (before, after) = crate::signals::ring_neighbors(comm);
     for len in [1, 200_000] {
         let incoming = comm.irecv(vec![0u64; len], before, 5)?;
         let outgoing = comm.isend(series::<u64>(comm.rank(), len), after, 5)?;

@@ -42,7 +42,7 @@ fn threads(ranks: usize) {
     passes(&format!("threads, {ranks} ranks"), Command::new(SUITE).args(["--threads", &ranks.to_string()]));
 }
 
-/// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbours.
+/// The numbers of ranks up to `limit`; in short runs only some odd ones, powers of two and their neighbors.
 fn rank_counts(all: &[usize], limit: usize) -> Vec<usize> {
     const SHORT_RUN: [usize; 6] = [5, 7, 9, 16, 17, 33];
     let is_selected = |ranks: &usize| *ranks <= limit && (is_long_run() || SHORT_RUN.contains(ranks));

@@ -15,7 +15,7 @@ use crate::abort::Aborts;
 use crate::bins::MatchKey;
 use crate::call_signature::CallSignature;
 use crate::engine::{BulkDescriptor, BulkError, RecordHeader};
-use crate::liveness::LivenessTable;
+use crate::liveness_table::LivenessTable;
 use crate::matching::{AckTo, PostedQueue, Rts, UnexpectedQueue};
 use crate::mismatch::MismatchDetector;
 use crate::op::{self, Completion, Envelope, OnCompletion, Op, OpState};

@@ -18,7 +18,7 @@ pub use crate::component_labels::{ComponentLabels, ComponentSummary};
 /// An algorithm for connected components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ComponentMethod {
-    /// Neighbour sampling first (Afforest).
+    /// Neighbor sampling first (Afforest).
     #[default]
     Sampling,
     /// The giant component by one search, the others by hooking.

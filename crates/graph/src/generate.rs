@@ -299,7 +299,7 @@ mod tests {
             ("erdos-renyi:9,p=0.1,degree=3", "like `erdos-renyi:1000,degree=16`: one of `degree=` and `p=` is needed"),
             ("erdos-renyi:9,p=nan", "not NaN"),
             ("balanced:groups=8,p=0.03,k=6", "`vertices=` is missing"),
-            ("watts-strogatz:10,k=3,beta=0.1", "an even number of neighbours below the 10 vertices, not 3"),
+            ("watts-strogatz:10,k=3,beta=0.1", "an even number of neighbors below the 10 vertices, not 3"),
             ("torus:4x4,", "`` is unknown"),
             ("grid:281474976710657", "not 281474976710657"),
             ("grid:281474976710657x281474976710657", "not even more"),

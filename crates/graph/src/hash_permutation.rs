@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_do_not_stay_together() {
+    fn neighbors_do_not_stay_together() {
         let permutation = HashPermutation::new(10_000);
         let near = (0..9_999).filter(|v| permutation.apply(*v).abs_diff(permutation.apply(v + 1)) < 100).count();
         assert!(near < 400, "{near}");

@@ -1,4 +1,4 @@
-//! Iteration over the neighbours of local vertices.
+//! Iteration over the neighbors of local vertices.
 
 use treepie_base::Rank;
 
@@ -13,7 +13,7 @@ pub struct Neighbor<'g, W> {
 }
 
 impl<W: Copy> Neighbor<'_, W> {
-    /// The rank that owns the neighbour, and its local index there.
+    /// The rank that owns the neighbor, and its local index there.
     #[inline(always)]
     pub fn owner(&self) -> (Rank, u32) {
         self.view.owner(self.arc.target)
@@ -33,7 +33,7 @@ impl<W: Copy> Neighbor<'_, W> {
 }
 
 impl<W: EdgeWeight> Graph<W> {
-    /// The neighbours of a local vertex: the targets of its arcs, local ones first.
+    /// The neighbors of a local vertex: the targets of its arcs, local ones first.
     ///
     /// # Panics
     ///
@@ -44,7 +44,7 @@ impl<W: EdgeWeight> Graph<W> {
         self.neighbors_in(self.out_edges(), local_index)
     }
 
-    /// The in-neighbours of a local vertex: the sources of the arcs to it, local ones first.
+    /// The in-neighbors of a local vertex: the sources of the arcs to it, local ones first.
     ///
     /// # Panics
     ///

@@ -1,7 +1,7 @@
 //! PageRank: the stationary distribution of a random walk that follows arcs, with random restarts.
 //! [Page, Brin, Motwani, Winograd 1999; active messages paper, section 4.5]
 //!
-//! - [`pull`]: each vertex sums the contributions of its in-neighbours, which are replicated or ghosts.
+//! - [`pull`]: each vertex sums the contributions of its in-neighbors, which are replicated or ghosts.
 //! - [`push`]: each arc is a message with the contribution of its source; messages to one vertex can be combined.
 //!
 //! Both are Jacobi iterations, so the scores and the number of iterations depend on the number of ranks by rounding

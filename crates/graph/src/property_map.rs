@@ -1,7 +1,7 @@
 //! Distributed property maps: values of vertices, stored by their owners.
 //!
 //! A [`PropertyMap`] is the result of an algorithm. While an algorithm runs, the values of local vertices are part of
-//! its active-message state: [`PropertyUpdates`] puts or accumulates values at neighbours; [`PropertyReads`] gets them,
+//! its active-message state: [`PropertyUpdates`] puts or accumulates values at neighbors; [`PropertyReads`] gets them,
 //! and calls a continuation when they arrive.
 
 use std::fmt;
@@ -159,7 +159,7 @@ impl<T: Pod> PropertyUpdates<T> {
         Self { port }
     }
 
-    /// Updates the value of a neighbour.
+    /// Updates the value of a neighbor.
     #[inline]
     pub fn send<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, value: T) {
         let (rank, local_index) = neighbor.owner();
@@ -186,7 +186,7 @@ impl<T: Pod, N: Pod> PropertyReads<T, N> {
         Self { call }
     }
 
-    /// Requests the value of a neighbour.
+    /// Requests the value of a neighbor.
     #[inline]
     pub fn get<S, W: Copy>(&self, cx: &mut Context<S>, neighbor: Neighbor<'_, W>, context: N) {
         let (rank, local_index) = neighbor.owner();

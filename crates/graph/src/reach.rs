@@ -4,7 +4,7 @@
 //! message handler explore(v)                       epoch: run the handler for each source
 //!   if visited[v] = 0
 //!     visited[v] <- 1
-//!     for neighbours w of v: send explore(w) to owner(w)
+//!     for neighbors w of v: send explore(w) to owner(w)
 //! ```
 //!
 //! The order of exploration does not matter, so no rank waits for another. Cost: each arc is followed once; each rank
@@ -212,7 +212,7 @@ pub fn verify<W: EdgeWeight>(graph: &Graph<W>, sources: &[u64], visited: &Bitmap
     for (from, _, row) in graph.local_rows(is_visited, &hubs).filter(|(_, is_visited, _)| *is_visited > 0) {
         if let Some(arc) = row.iter().find(|arc| !seen.contains(arc.target as usize)) {
             let to = view.global_id(layout, arc.target);
-            fault.get_or_insert_with(|| format!("vertex {from} is reached, but its neighbour {to} is not"));
+            fault.get_or_insert_with(|| format!("vertex {from} is reached, but its neighbor {to} is not"));
         }
     }
     graph.refuse(fault)?;

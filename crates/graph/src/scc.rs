@@ -8,16 +8,16 @@
 //! - `pivot`: the vertices that a pivot reaches and that reach it are its component. One search forward, one backward
 //!   in the result. Once, for the giant component.   [Fleischer, Hendrickson, Pinar, IPDPS workshops 2000:
 //!   forward-backward]
-//! - `colour`: all remaining vertices at once. The colour of a vertex is the least global id that reaches it; a
-//!   backward search within each colour, from the vertex with that id, finds a component. Rounds alternate directions.
+//! - `color`: all remaining vertices at once. The color of a vertex is the least global id that reaches it; a
+//!   backward search within each color, from the vertex with that id, finds a component. Rounds alternate directions.
 //!   [Orzan: On distributed verification and verified distribution, thesis, Amsterdam 2004]
 //!
 //! Trimming precedes each round. The label of a component is its least global id, which does not depend on the order of
-//! messages nor, with block distribution, on the number of ranks. Therefore colours are minima here, not maxima as in
-//! Orzan: a colour is then the label of its component. Cost: one epoch to trim and two searches or a colouring and a
+//! messages nor, with block distribution, on the number of ranks. Therefore colors are minima here, not maxima as in
+//! Orzan: a color is then the label of its component. Cost: one epoch to trim and two searches or a coloring and a
 //! search per round.
 
-mod colour;
+mod color;
 mod pivot;
 mod reach;
 mod trim;
@@ -73,7 +73,7 @@ impl Direction {
 #[derive(Clone, Copy)]
 enum SccPhase {
     Trim,
-    Colour(Direction),
+    Color(Direction),
     Reach(Direction),
 }
 
@@ -94,8 +94,8 @@ struct SccState<'g, W: EdgeWeight> {
     settled: Bitmap,
     /// The degrees of local vertices among remaining vertices, by direction.
     degrees: Vec<[u32; 2]>,
-    /// Of local vertices. Searches follow arcs between vertices of one colour.
-    colours: Vec<u64>,
+    /// Of local vertices. Searches follow arcs between vertices of one color.
+    colors: Vec<u64>,
     /// Local vertices that a search has reached.
     reached: Bitmap,
     last_sent: LastSent,
@@ -105,36 +105,36 @@ struct SccState<'g, W: EdgeWeight> {
 struct Ports {
     /// By direction: decrements the degree of a vertex.
     decrement: [Port<u32>; 2],
-    colour: Port<<u64 as VertexId>::Message>,
+    color: Port<<u64 as VertexId>::Message>,
     reach: Port<<u64 as VertexId>::Message>,
 }
 
-/// The colour last sent to each remote vertex, by index of the view.
+/// The color last sent to each remote vertex, by index of the view.
 struct LastSent {
-    colours: Vec<u64>,
-    /// The indices with a colour.
+    colors: Vec<u64>,
+    /// The indices with a color.
     dirty: Vec<u32>,
 }
 
 impl LastSent {
-    /// Whether a colour must be sent to a vertex, because `is_news` holds for it and the one sent last. Records it if
+    /// Whether a color must be sent to a vertex, because `is_news` holds for it and the one sent last. Records it if
     /// so.
     #[inline]
-    fn update(&mut self, index: u32, colour: u64, is_news: impl Fn(&u64, &u64) -> bool) -> bool {
-        let last = &mut self.colours[index as usize];
-        let is_sent = is_news(&colour, last);
+    fn update(&mut self, index: u32, color: u64, is_news: impl Fn(&u64, &u64) -> bool) -> bool {
+        let last = &mut self.colors[index as usize];
+        let is_sent = is_news(&color, last);
         if is_sent {
             if *last == NO_VERTEX {
                 self.dirty.push(index);
             }
-            *last = colour;
+            *last = color;
         }
         is_sent
     }
 
-    /// Late rounds send few colours, so this takes time for these only.
+    /// Late rounds send few colors, so this takes time for these only.
     fn clear(&mut self) {
-        self.dirty.drain(..).for_each(|index| self.colours[index as usize] = NO_VERTEX);
+        self.dirty.drain(..).for_each(|index| self.colors[index as usize] = NO_VERTEX);
     }
 }
 
@@ -176,7 +176,7 @@ impl<W: EdgeWeight> Traversal for SccState<'_, W> {
     fn expand(&mut self, cx: &mut Context<Self>, vertex: u32) {
         match self.phase {
             SccPhase::Trim => self.expand_trimmed(cx, vertex),
-            SccPhase::Colour(direction) => self.expand_coloured(cx, vertex, direction),
+            SccPhase::Color(direction) => self.expand_colored(cx, vertex, direction),
             SccPhase::Reach(direction) => self.expand_reached(cx, vertex, direction),
         }
     }
@@ -189,7 +189,7 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
         let mut build = ActiveMessages::<SccState<'g, W>>::builder(graph.comm());
         let ports = Ports {
             decrement: trim::register(&mut build),
-            colour: colour::register(&mut build),
+            color: color::register(&mut build),
             reach: reach::register(&mut build),
         };
         let am = config.start(build)?;
@@ -206,14 +206,14 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
             remaining: Vec::new(),
             settled: Bitmap::try_new(len)?,
             degrees: zeroed(graph.num_local(), VALUES_PURPOSE)?,
-            colours: filled(NO_VERTEX, graph.num_local(), VALUES_PURPOSE)?,
+            colors: filled(NO_VERTEX, graph.num_local(), VALUES_PURPOSE)?,
             reached: Bitmap::try_new(graph.num_local())?,
-            last_sent: LastSent { colours: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
+            last_sent: LastSent { colors: filled(NO_VERTEX, len, VALUES_PURPOSE)?, dirty: Vec::new() },
         };
         Ok(Self { graph, am, state, config: config.clone() })
     }
 
-    /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colours. All ranks
+    /// Finds all components. Returns the number of rounds: the first with a pivot, the others with colors. All ranks
     /// call it.
     pub fn run(&mut self) -> Result<u32> {
         self.state.labels.fill(NO_VERTEX);
@@ -227,8 +227,8 @@ impl<'g, W: EdgeWeight> SccSearch<'g, W> {
             }
             match rounds {
                 0 => self.pivot()?,
-                // A chain of components with ascending ids is one colour in one direction, and many in the other.
-                _ => self.colour(Direction::BOTH[rounds as usize % 2])?,
+                // A chain of components with ascending ids is one color in one direction, and many in the other.
+                _ => self.color(Direction::BOTH[rounds as usize % 2])?,
             }
             rounds += 1;
             self.graph.update_ghost_bits(&mut self.state.settled)?;

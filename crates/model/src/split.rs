@@ -1,4 +1,4 @@
-//! Communicator split by a parallel sort of colours and keys: collect, splitters, exchange, merge.   [thesis 2.2, 2.4]
+//! Communicator split by a parallel sort of colors and keys: collect, splitters, exchange, merge.   [thesis 2.2, 2.4]
 //!
 //! Of n ranks p sort. Each sorter collects n/p entries by merging (n/p), finds splitters in lg n rounds of p + lg(n/p),
 //! exchanges the entries of other sorters, n/p (p-1)/p, and merges p sequences, n/p lg p. Total: O(p lg n + lg^2 n +
@@ -90,8 +90,8 @@ pub fn thesis_costs() -> SplitCosts {
 /// An entry to sort, one per rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortedEntry {
-    /// Colour: ranks of the same colour form a communicator.
-    pub colour: u32,
+    /// Color: ranks of the same color form a communicator.
+    pub color: u32,
     /// Key: the order within the communicator.
     pub key: u32,
     /// The rank of the entry.

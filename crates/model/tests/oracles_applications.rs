@@ -148,18 +148,18 @@ fn g04_rook_graphs() {
         let network = Network::flat(ranks);
         let schedule = schedule("alltoall/grid:2", Operation::Alltoall, &network).unwrap();
         for rank in 0..ranks {
-            let mut neighbours = BTreeSet::new();
+            let mut neighbors = BTreeSet::new();
             for phase in 0..schedule.phases() {
                 let mut rounds = RoundList::new();
                 let count = schedule.rounds(rank, phase, 0);
                 schedule.emit(rank, phase, 0, 0..count, &mut rounds);
                 for op in (0..count as usize).flat_map(|round| rounds.round_or_empty(round)) {
                     if let ScheduleOp::Send { to, .. } = *op {
-                        neighbours.insert(to);
+                        neighbors.insert(to);
                     }
                 }
             }
-            assert_eq!(neighbours.len() as u32, rows - 1 + columns - 1, "G04: rank {rank} of {rows} x {columns}");
+            assert_eq!(neighbors.len() as u32, rows - 1 + columns - 1, "G04: rank {rank} of {rows} x {columns}");
         }
         // A rank in another row and column is two hops away, others one: bytes with one byte for each rank.
         let bytes = counted(&*schedule, ranks as usize, &network).delta;

@@ -7,7 +7,7 @@
 //!   65536, and 4 to 32768.
 //! - A21, A22: NBX is faster on Intrepid at any number of ranks, and on Jaguar at 16384; by less than was measured.
 //! - A23: a level of a search is an exchange and a census. The gain grows with the ranks, and falls with the
-//!   neighbours, as measured; the model does not show that there is none at 128 ranks.
+//!   neighbors, as measured; the model does not show that there is none at 128 ranks.
 //!
 //! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is asserted by `graph`, A26 and A27 are
 //! measurements.
@@ -132,9 +132,9 @@ fn a14_a15_threshold() {
 }
 
 /// The first power of two at which NBX takes no longer than PCX, with short messages.
-fn first(network: &LogGP, neighbours: u32, barrier: BarrierModel, handshake: Handshake) -> u32 {
+fn first(network: &LogGP, neighbors: u32, barrier: BarrierModel, handshake: Handshake) -> u32 {
     let wins = |ranks: &u32| {
-        let exchange = DsdeExchange { ranks: *ranks, neighbours, bytes: 1.0 };
+        let exchange = DsdeExchange { ranks: *ranks, neighbors, bytes: 1.0 };
         let time = |protocol| network.exchange(protocol, &exchange, barrier, handshake);
         time(DsdeProtocol::Nbx) <= time(DsdeProtocol::Pcx)
     };
@@ -144,8 +144,8 @@ fn first(network: &LogGP, neighbours: u32, barrier: BarrierModel, handshake: Han
 #[test]
 fn a16_a17_where_nbx_begins_to_win() {
     let network = machine(PaperMachine::Intrepid);
-    let neighbours = [6, 10, 26, 50, 79];
-    let of = |barrier| neighbours.map(|neighbours| first(&network, neighbours, barrier, Handshake::AckMessage));
+    let neighbors = [6, 10, 26, 50, 79];
+    let of = |barrier| neighbors.map(|neighbors| first(&network, neighbors, barrier, Handshake::AckMessage));
     assert_eq!(of(BarrierModel::UpperBound), [8192, 16384, 32768, 65536, 131_072], "A16");
     assert_eq!(of(BarrierModel::GreedyTree), [128, 512, 16384, 65536, 65536], "A17");
 }
@@ -154,7 +154,7 @@ fn a16_a17_where_nbx_begins_to_win() {
 fn a18_worst_case() {
     let network = machine(PaperMachine::Intrepid);
     within("A18", network.handshake(6, Handshake::AckMessage), 21.51, 1e-9);
-    let exchange = DsdeExchange { ranks: 1024, neighbours: 6, bytes: 1.0 };
+    let exchange = DsdeExchange { ranks: 1024, neighbors: 6, bytes: 1.0 };
     let time = |handshake| network.exchange(DsdeProtocol::Nbx, &exchange, BarrierModel::GreedyTree, handshake);
     within("A18", time(Handshake::AckMessage) - time(Handshake::Free), 21.51, 1e-9);
     within("A18", time(Handshake::Free), network.broadcast(1024) + network.data(&exchange), 1e-9);
@@ -167,10 +167,10 @@ fn a18_worst_case() {
     );
 }
 
-/// NBX and the faster of PEX and PCX in the microbenchmark: 6 neighbours, 1 to 1024 bytes.
+/// NBX and the faster of PEX and PCX in the microbenchmark: 6 neighbors, 1 to 1024 bytes.
 fn microbenchmark(name: PaperMachine, ranks: u32) -> (f64, f64) {
     let network = machine(name);
-    let exchange = DsdeExchange { ranks, neighbours: 6, bytes: 512.5 };
+    let exchange = DsdeExchange { ranks, neighbors: 6, bytes: 512.5 };
     let barrier = name.hardware_barrier().map_or(BarrierModel::GreedyTree, BarrierModel::Hardware);
     let handshake = Handshake::Latency(name.sync_send().unwrap().0);
     let time = |protocol| network.exchange(protocol, &exchange, barrier, handshake);
@@ -208,22 +208,22 @@ fn a23_levels_of_a_search() {
     let barrier = BarrierModel::Hardware(PaperMachine::Intrepid.hardware_barrier().unwrap());
     let handshake = Handshake::Latency(PaperMachine::Intrepid.sync_send().unwrap().0);
     // With vertices of 8 bytes. The census that decides whether there is a next level uses the same hardware.
-    let level = |protocol, ranks, neighbours| {
-        let exchange = DsdeExchange { ranks, neighbours, bytes: 8.0 };
+    let level = |protocol, ranks, neighbors| {
+        let exchange = DsdeExchange { ranks, neighbors, bytes: 8.0 };
         network.exchange(protocol, &exchange, barrier, handshake) + barrier.time(&network, ranks)
     };
     let gain =
-        |ranks, neighbours| level(DsdeProtocol::Pcx, ranks, neighbours) / level(DsdeProtocol::Nbx, ranks, neighbours);
-    for (ranks, neighbours, measured) in [(8192, 6, 28.9), (2048, 26, 15.8), (2048, 79, 14.1)] {
-        println!("A23: {ranks} ranks, k = {neighbours}: {:.2} in the model, {measured}", gain(ranks, neighbours));
+        |ranks, neighbors| level(DsdeProtocol::Pcx, ranks, neighbors) / level(DsdeProtocol::Nbx, ranks, neighbors);
+    for (ranks, neighbors, measured) in [(8192, 6, 28.9), (2048, 26, 15.8), (2048, 79, 14.1)] {
+        println!("A23: {ranks} ranks, k = {neighbors}: {:.2} in the model, {measured}", gain(ranks, neighbors));
     }
     assert!(gain(8192, 6) > gain(2048, 26) && gain(2048, 26) > gain(2048, 79) && gain(2048, 79) > 1.0, "A23");
-    for neighbours in [6, 26, 79] {
+    for neighbors in [6, 26, 79] {
         // The more ranks, the more; least at 128.
-        let gains: Vec<f64> = (7..=13).map(|bit| gain(1 << bit, neighbours)).collect();
+        let gains: Vec<f64> = (7..=13).map(|bit| gain(1 << bit, neighbors)).collect();
         assert!(gains.windows(2).all(|two| two[0] < two[1]), "A23: {gains:?}");
         // NBX does not depend on the ranks.
-        assert_eq!(level(DsdeProtocol::Nbx, 128, neighbours), level(DsdeProtocol::Nbx, 8192, neighbours), "A23");
+        assert_eq!(level(DsdeProtocol::Nbx, 128, neighbors), level(DsdeProtocol::Nbx, 8192, neighbors), "A23");
     }
 }
 
@@ -232,7 +232,7 @@ fn a24_memory_and_time() {
     let network = machine(PaperMachine::Intrepid);
     let grows = |protocol: DsdeProtocol| {
         let time = |ranks| {
-            let exchange = DsdeExchange { ranks, neighbours: 6, bytes: 1.0 };
+            let exchange = DsdeExchange { ranks, neighbors: 6, bytes: 1.0 };
             network.exchange(protocol, &exchange, BarrierModel::GreedyTree, Handshake::AckMessage)
         };
         // Twice the ranks, of very many: twice the time if it is linear, some steps more if it is logarithmic.

@@ -119,7 +119,7 @@ fn d34_the_best_number_of_sorting_ranks() {
 
 #[test]
 fn d36_d37_memory_and_growth() {
-    // A table of all ranks' colours, keys and ranks; where p sort, each has 1/p of it.
+    // A table of all ranks' colors, keys and ranks; where p sort, each has 1/p of it.
     assert_eq!(split::memory(16 << 20, 1), 192 << 20, "D36");
     for sorting in SORTING {
         assert_eq!(split::memory(128 << 20, sorting as u64), (1536 << 20) / sorting as u64, "D37: n/p");

@@ -33,7 +33,7 @@ struct outcome {
 };
 
 static MPI_Comm comm = MPI_COMM_NULL;
-static int we_initialised;
+static int we_initialized;
 
 /* Requests by handle, and a stack of the handles that are free. `candidates` is where test_any gathers. */
 static MPI_Request *requests, *candidates;
@@ -74,7 +74,7 @@ static void release(int32_t handle)
 }
 
 /* Bound ranks each see one processor of their own; only the union over the node tells whether they outnumber them. */
-static void count_neighbours(struct world *world)
+static void count_neighbors(struct world *world)
 {
     MPI_Comm node;
     int ranks;
@@ -106,7 +106,7 @@ int32_t treepie_mpi_begin(struct world *world)
     PMPI_Initialized(&flag);
     if (!flag) {
         PMPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-        we_initialised = 1;
+        we_initialized = 1;
     }
     PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
@@ -116,7 +116,7 @@ int32_t treepie_mpi_begin(struct world *world)
     world->rank = rank;
     world->size = size;
     world->tag_ub = flag ? *tag_ub : 32767; /* the least that the standard allows */
-    count_neighbours(world);
+    count_neighbors(world);
     return 0;
 }
 
@@ -191,7 +191,7 @@ void treepie_mpi_cancel(int32_t handle)
 void treepie_mpi_end(void)
 {
     PMPI_Comm_free(&comm);
-    if (we_initialised)
+    if (we_initialized)
         PMPI_Finalize();
 }
 

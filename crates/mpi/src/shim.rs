@@ -73,7 +73,7 @@ impl Shim {
         let path = cached.path();
         let failed = |error: libloading::Error| SetupError::load(path, error);
         // Open MPI opens plugins that expect its symbols to be visible: hence global.
-        // SAFETY: loading runs the initialisers of the shim, which has none, since `CachedShim` is what this user had
+        // SAFETY: loading runs the initializers of the shim, which has none, since `CachedShim` is what this user had
         // compiled, and of the user's MPI, which is trusted.
         let library = unsafe { Library::open(Some(cached.fd_path()), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
         macro_rules! function {

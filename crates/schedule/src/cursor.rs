@@ -41,7 +41,7 @@ struct Lane<T> {
     /// The current round, or the next if none is running.
     round: u32,
     rounds: u32,
-    /// Its neighbours in the list of open lanes.
+    /// Its neighbors in the list of open lanes.
     below: u32,
     above: u32,
     next_ready: u32,
@@ -170,7 +170,7 @@ impl Cursor {
         }
     }
 
-    /// Makes two open lanes neighbours; without one of them, the other becomes an end of the list.
+    /// Makes two open lanes neighbors; without one of them, the other becomes an end of the list.
     fn join<T>(&mut self, lanes: &mut OpenLanes<T>, below: u32, above: u32) {
         match lanes.lanes.get_mut(below as usize) {
             Some(lane) => lane.above = above,

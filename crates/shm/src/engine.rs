@@ -18,7 +18,6 @@ use treepie_fabric::{
 
 use crate::arena::{ACK_SLOTS, Arena, BARRIER_CELLS};
 use crate::backoff::SpinBackoff;
-use crate::bulk::Bulk;
 use crate::doorbell::Doorbell;
 use crate::heap::Heap;
 use crate::inbox::{Inbox, InboxWriter};
@@ -28,6 +27,7 @@ use crate::pending_barrier::ShmBarrier;
 use crate::primitive::FenceMode;
 use crate::ring::{RingReader, RingWriter};
 use crate::segment::ShmSegment;
+use crate::single_copy::SingleCopy;
 
 /// Bit in the sender field of the record that announces the switch to the ring `slot`. Record headers belong to the
 /// endpoints: no kind of record may have a meaning to the engine.
@@ -73,7 +73,7 @@ pub struct Shm {
     /// The ring to poll first: the one that had a record last.
     last_ready_ring: usize,
     held_record: HeldRecord,
-    bulk: Bulk,
+    single_copy: SingleCopy,
     pending_barriers: Vec<ShmBarrier>,
     /// This rank has announced that it finalizes or has failed.
     is_departing: bool,
@@ -119,7 +119,7 @@ impl Shm {
             readers: Vec::new(),
             last_ready_ring: 0,
             held_record: HeldRecord::Nothing,
-            bulk: Bulk::new(&arena, rank),
+            single_copy: SingleCopy::new(&arena, rank),
             pending_barriers: Vec::new(),
             is_departing: false,
             blocked_sends: Vec::new(),
@@ -142,7 +142,7 @@ impl Shm {
             || self.readers.iter_mut().any(|(_, reader)| reader.is_ready())
             || self.arena.control(self.rank).has_acks()
             || self.pending_barriers.iter().any(|barrier| barrier.is_complete(&self.arena))
-            || self.bulk.can_progress(&self.arena)
+            || self.single_copy.can_progress(&self.arena)
             || self.segment.as_mut().is_some_and(ShmSegment::awaited_has_published)
             || self.liveness_epoch() != self.seen_liveness_epoch
             || self.blocked_sends.iter().any(|&(to, body)| match self.channels[to as usize] {
@@ -283,7 +283,7 @@ impl Fabric for Shm {
     }
 
     fn register_bulk(&mut self, to: u32, span: &mut Span) -> u64 {
-        self.bulk.register_send(to, span)
+        self.single_copy.register_send(to, span)
     }
 
     fn bulk_recv(
@@ -293,15 +293,15 @@ impl Fabric for Shm {
         slot: u32,
         span: Span,
     ) -> std::result::Result<Option<BulkDescriptor>, BulkError> {
-        self.bulk.pull(&self.arena, from, key, slot, span)
+        self.single_copy.pull(&self.arena, from, key, slot, span)
     }
 
     fn bulk_send(&mut self, to: u32, slot: u32, cts: BulkDescriptor, span: Span) -> std::result::Result<(), BulkError> {
-        self.bulk.push(&self.arena, to, slot, cts, span)
+        self.single_copy.push(&self.arena, to, slot, cts, span)
     }
 
     fn finish_bulk_send(&mut self, slot: u32) -> Option<Span> {
-        self.bulk.complete_push(slot)
+        self.single_copy.complete_push(slot)
     }
 
     fn arrive(&mut self, cell: u32, traffic_summary: u64) -> bool {

@@ -5,7 +5,7 @@
 //! | `arena`, `layout` | the shared memory of a world and its layout |
 //! | `ring_memory`, `ring`, `inbox` | records: single-writer rings, and one inbox per rank for all writers |
 //! | `doorbell`, `membarrier`, `backoff` | parking and unparking; spinning before that |
-//! | `registry`, `claim`, `bulk`, `peer_access` | large messages in one copy by both ends, by keys, not addresses |
+//! | `registry`, `claim`, `single_copy`, `peer_access` | large messages in one copy by both ends, by keys, not addresses |
 //! | `segment`, `slot_rounds` | slots that all ranks read; when a slot may be written and read |
 //! | `heap` | memory of windows |
 //! | `engine` | the [`Fabric`](treepie_fabric::Fabric) built from these |
@@ -28,8 +28,6 @@ mod arena;
 #[cfg(not(loom))]
 mod backoff;
 #[cfg(not(loom))]
-mod bulk;
-#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod heap;
@@ -45,6 +43,8 @@ mod membarrier;
 mod peer_access;
 #[cfg(not(loom))]
 mod pending_barrier;
+#[cfg(not(loom))]
+mod single_copy;
 
 #[cfg(not(loom))]
 pub use arena::Arena;

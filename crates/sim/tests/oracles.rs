@@ -176,7 +176,7 @@ fn e21_ring_on_any_number_of_nodes() {
 
 #[test]
 fn e36_messages_over_one_link_share_it() {
-    // On a ring of 32, c neighbours send over c hops: c messages share the link between the last of them and the next.
+    // On a ring of 32, c neighbors send over c hops: c messages share the link between the last of them and the next.
     for congestion in [1u32, 2, 4, 8] {
         let network = Network::torus(&[32], &[true]).unwrap();
         let mut machine = Machine::new(&network, &LinkCosts::new(6.29, 1.0 / 375.0).into()).unwrap();

@@ -11,9 +11,9 @@ use treepie_comm::protocol::{ReactorCapabilities, RingPosition, log_choice};
 use treepie_comm::{Comm, Request, object};
 use treepie_model::LogGP;
 
-use crate::choose::{ProtocolCosts, choose};
 use crate::pattern::{Pattern, Received, sort_dedup};
 use crate::protocol::{AUTO, ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
+use crate::selection::{ProtocolCosts, choose};
 use crate::traffic_summary::TrafficSummary;
 
 /// Dynamic sparse data exchange: every rank knows its destinations, no rank knows its sources.
@@ -69,7 +69,7 @@ pub trait SparseExchange {
         owner: impl FnMut(&T) -> Rank,
     ) -> Result<Vec<T>>;
 
-    /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbours.
+    /// Discovers the sources of this rank for fixed `destinations`, for repeated exchanges with the same neighbors.
     fn pattern(&self, destinations: impl IntoIterator<Item = Rank>) -> Result<Pattern>;
 }
 

@@ -7,16 +7,15 @@
 //! | file | what |
 //! |---|---|
 //! | `exchange` | the API: [`SparseExchange`] |
-//! | `pattern` | static neighbourhoods |
+//! | `pattern` | static neighborhoods |
 //! | `protocol`, `protocol_tagged`, `tags` | the interface of a protocol; tags that identify the protocol |
 //! | `protocols/` | PEX, PCX, RSX, NBX and its variants, the crystal router |
 //! | `summary_barrier` | the final barrier, by messages or by the engine |
 //! | `traffic_summary`, `choose` | what all ranks learn about an exchange; protocol selection |
 //! | `exchange_sequence` | consecutive exchanges, for the simulator |
-//! | `microbenchmark` | the paper's microbenchmark: random neighbours |
+//! | `microbenchmark` | the paper's microbenchmark: random neighbors |
 #![forbid(unsafe_code)]
 
-pub mod choose;
 mod exchange;
 mod exchange_sequence;
 mod microbenchmark;
@@ -24,6 +23,7 @@ mod pattern;
 mod protocol;
 mod protocol_tagged;
 mod protocols;
+pub mod selection;
 mod summary_barrier;
 mod tags;
 mod traffic_summary;

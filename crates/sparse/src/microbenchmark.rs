@@ -18,15 +18,15 @@ pub struct Microbenchmark {
     /// P.
     pub ranks: u32,
     /// k: the number of destinations of each rank, at most P - 1.
-    pub neighbours: u32,
+    pub neighbors: u32,
     /// Bytes of a message, uniformly distributed.
     pub lengths: RangeInclusive<usize>,
 }
 
 impl Microbenchmark {
     /// The benchmark with the paper's lengths: 1 to 1024 bytes.
-    pub fn new(seed: u64, ranks: u32, neighbours: u32) -> Self {
-        Self { seed, ranks, neighbours, lengths: 1..=1024 }
+    pub fn new(seed: u64, ranks: u32, neighbors: u32) -> Self {
+        Self { seed, ranks, neighbors, lengths: 1..=1024 }
     }
 
     /// The messages of a rank in a round: destination, distinct and never the rank itself, and bytes.
@@ -44,7 +44,7 @@ impl Microbenchmark {
             let length = shortest + below(&mut random, lengths) as usize;
             (if target < rank { target } else { target + 1 }, length)
         };
-        (0..others.min(self.neighbours.into())).map(&mut draw).collect()
+        (0..others.min(self.neighbors.into())).map(&mut draw).collect()
     }
 }
 
@@ -61,28 +61,28 @@ mod tests {
 
     #[test]
     fn targets_are_distinct_others_and_all_are_drawn() {
-        for (ranks, neighbours) in [(1, 6), (2, 0), (2, 1), (2, 2), (7, 3), (7, 6), (16, 6), (16, 20)] {
-            let benchmark = Microbenchmark::new(5, ranks, neighbours);
+        for (ranks, neighbors) in [(1, 6), (2, 0), (2, 1), (2, 2), (7, 3), (7, 6), (16, 6), (16, 20)] {
+            let benchmark = Microbenchmark::new(5, ranks, neighbors);
             for rank in 0..ranks {
                 let mut seen = BTreeSet::new();
                 for round in 0..200 {
                     let messages = benchmark.messages(rank, round);
                     let targets: BTreeSet<u32> = messages.iter().map(|(to, _)| *to).collect();
-                    assert_eq!(messages.len() as u32, neighbours.min(ranks - 1));
-                    assert_eq!(messages.len(), targets.len(), "{ranks} {neighbours} {rank} {round}");
+                    assert_eq!(messages.len() as u32, neighbors.min(ranks - 1));
+                    assert_eq!(messages.len(), targets.len(), "{ranks} {neighbors} {rank} {round}");
                     assert!(
                         messages.iter().all(|(to, bytes)| *to < ranks && *to != rank && (1..=1024).contains(bytes))
                     );
                     seen.extend(targets);
                 }
-                assert_eq!(seen.len() as u32, if neighbours == 0 { 0 } else { ranks - 1 });
+                assert_eq!(seen.len() as u32, if neighbors == 0 { 0 } else { ranks - 1 });
             }
         }
     }
 
     #[test]
     fn targets_and_lengths_are_spread_evenly() {
-        let benchmark = Microbenchmark { seed: 1, ranks: 9, neighbours: 3, lengths: 8..=11 };
+        let benchmark = Microbenchmark { seed: 1, ranks: 9, neighbors: 3, lengths: 8..=11 };
         let (mut targets, mut lengths) = ([0; 9], [0; 12]);
         for (to, bytes) in (0..8000).flat_map(|round| benchmark.messages(4, round)) {
             targets[to as usize] += 1;

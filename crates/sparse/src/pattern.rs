@@ -1,4 +1,4 @@
-//! Static sparse exchange: neighbours are discovered once and then reused.   [NBX paper 2.1]
+//! Static sparse exchange: neighbors are discovered once and then reused.   [NBX paper 2.1]
 
 use treepie_base::{Error, Pod, Rank, Result, Sum};
 use treepie_comm::{Comm, Request, wait_all};

@@ -6,11 +6,11 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficSummary(u64);
 
-/// Bit layout: classes of neighbour counts, classes of lengths, protocols.
-const NEIGHBOUR_CLASSES: u32 = 25;
+/// Bit layout: classes of neighbor counts, classes of lengths, protocols.
+const NEIGHBOR_CLASSES: u32 = 25;
 const LENGTH_CLASSES: u32 = 30;
-const PROTOCOL_SHIFT: u32 = NEIGHBOUR_CLASSES + LENGTH_CLASSES;
-const LOWER: u64 = (1 << NEIGHBOUR_CLASSES) - 1;
+const PROTOCOL_SHIFT: u32 = NEIGHBOR_CLASSES + LENGTH_CLASSES;
+const LOWER: u64 = (1 << NEIGHBOR_CLASSES) - 1;
 
 /// Bits of one rank's summary in a tag.
 pub(crate) const PACKED_BITS: u32 = 10;
@@ -19,12 +19,12 @@ impl TrafficSummary {
     /// The summary of one rank: its number of messages, and bytes of the longest.
     pub fn new(messages: usize, longest: usize) -> Self {
         let (messages, longest) =
-            (size_class(messages).min(NEIGHBOUR_CLASSES - 1), size_class(longest).min(LENGTH_CLASSES - 1));
-        Self(1 << messages | 1 << (NEIGHBOUR_CLASSES + longest))
+            (size_class(messages).min(NEIGHBOR_CLASSES - 1), size_class(longest).min(LENGTH_CLASSES - 1));
+        Self(1 << messages | 1 << (NEIGHBOR_CLASSES + longest))
     }
 
     fn lengths(self) -> u64 {
-        self.0 >> NEIGHBOUR_CLASSES & ((1 << LENGTH_CLASSES) - 1)
+        self.0 >> NEIGHBOR_CLASSES & ((1 << LENGTH_CLASSES) - 1)
     }
 
     /// The bit of a protocol; there are at most 8, and the highest bit of the word stays free.
@@ -45,7 +45,7 @@ impl TrafficSummary {
 
     /// Decodes [`to_packed`](Self::to_packed).
     pub(crate) fn from_packed(packed: u32) -> Self {
-        Self(1 << (packed & 31) | 1 << (NEIGHBOUR_CLASSES + (packed >> 5 & 31)))
+        Self(1 << (packed & 31) | 1 << (NEIGHBOR_CLASSES + (packed >> 5 & 31)))
     }
 
     /// The bits as sent.
@@ -63,7 +63,7 @@ impl TrafficSummary {
     }
 
     /// Lower bound of the maximum number of messages of a rank; nothing if the summary is empty.
-    pub fn max_neighbours(self) -> Option<u64> {
+    pub fn max_neighbors(self) -> Option<u64> {
         class_lower_bound(self.0 & LOWER)
     }
 
@@ -91,16 +91,16 @@ mod tests {
     #[test]
     fn maxima_are_known_to_a_power_of_two() {
         let mut all = TrafficSummary::new(0, 0);
-        assert_eq!((all.max_neighbours(), all.max_message_bytes()), (Some(0), Some(0)));
+        assert_eq!((all.max_neighbors(), all.max_message_bytes()), (Some(0), Some(0)));
         for (messages, longest) in [(6, 10), (1, 1000), (3, 1023)] {
             all.merge(TrafficSummary::new(messages, longest).bits());
         }
-        assert_eq!((all.max_neighbours(), all.max_message_bytes()), (Some(4), Some(512)));
-        assert_eq!(TrafficSummary::default().max_neighbours(), None);
+        assert_eq!((all.max_neighbors(), all.max_message_bytes()), (Some(4), Some(512)));
+        assert_eq!(TrafficSummary::default().max_neighbors(), None);
         let one = TrafficSummary::new(6, 70_000);
         assert_eq!(TrafficSummary::from_packed(one.to_packed()), one);
         assert_eq!(one.to_packed() >> PACKED_BITS, 0);
         let huge = TrafficSummary::new(usize::MAX, usize::MAX);
-        assert_eq!((huge.max_neighbours(), huge.max_message_bytes()), (Some(1 << 23), Some(1 << 28)));
+        assert_eq!((huge.max_neighbors(), huge.max_message_bytes()), (Some(1 << 23), Some(1 << 28)));
     }
 }

@@ -164,8 +164,8 @@ mod tests {
     fn errors_are_one_line() {
         for (toml, reason) in [
             (
-                "kind = 'flat'\ncolour = 'red'",
-                "line 2: unknown field `colour`, expected one of `kind`, `dims`, `wrap`, `radix`, `terminals`, `mu`, \
+                "kind = 'flat'\ncolor = 'red'",
+                "line 2: unknown field `color`, expected one of `kind`, `dims`, `wrap`, `radix`, `terminals`, `mu`, \
                  `sizes`, `ranks`, `places`",
             ),
             ("kind = 'flat'\nradix = 8", "a network of kind flat has no `radix`"),

@@ -182,7 +182,7 @@ impl Network {
         }
     }
 
-    /// All nodes in an order of near neighbours: one hop apart on a torus or mesh, leaf by leaf on a Clos network,
+    /// All nodes in an order of near neighbors: one hop apart on a torus or mesh, leaf by leaf on a Clos network,
     /// cluster by cluster on clusters, by number on a flat network.
     pub fn hamiltonian_path(&self) -> Vec<u32> {
         self.as_torus().map_or_else(|| (0..self.nodes()).collect(), Torus::hamiltonian_path)

@@ -1,6 +1,6 @@
 //! Tori and meshes of up to eight dimensions, and mixtures of the two.
 
-mod colouring;
+mod coloring;
 mod coordinates;
 mod cycles;
 mod hamiltonian;
@@ -54,7 +54,7 @@ impl Torus {
         self.dims.iter().product()
     }
 
-    /// The difference of the numbers of two neighbours in a dimension.
+    /// The difference of the numbers of two neighbors in a dimension.
     pub fn stride(&self, dimension: usize) -> u32 {
         self.dims[..dimension].iter().product()
     }

@@ -15,15 +15,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod entry;
+mod entry_point;
 #[doc(hidden)]
 pub mod environment;
+mod launch;
 pub mod simulate;
-mod start;
 
-pub use entry::main;
+pub use entry_point::main;
+pub use launch::{init, launch};
 pub use simulate::simulate;
-pub use start::{init, launch};
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative, DistGraph, Error,
     MAX_TAG, MatchedMessage, Max, MaxLoc, Min, MinLoc, Network, Operation, Or, PersistentCollective, Prod, Rank,

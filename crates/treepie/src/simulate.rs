@@ -6,7 +6,7 @@ use treepie_base::all_ok;
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
-use crate::start::run_rank;
+use crate::launch::run_rank;
 
 pub use treepie_sim::costs::{
     ClusterCosts, CostModel, Handshake, LinkCosts, LogGP, PLogP, PiecewiseLinear, Routing, Settings, WanLink,
@@ -15,7 +15,7 @@ pub use treepie_sim::engine::{Options, ProgramResult};
 pub use treepie_sim::noise::Noise;
 pub use treepie_sim::trace::SimTrace;
 
-/// Runs `body` on each rank of a simulated network, as [`launch`](crate::launch) does on threads. All ranks run in this
+/// Runs `body` on each rank of a simulated network, as [`launch`](crate::launch()) does on threads. All ranks run in this
 /// thread, one at a time, in virtual time: the settings give the cost of messages, the program that of computation
 /// ([`Comm::compute`]). The world knows its network ([`Comm::with_network`]), so algorithms are selected for it. The
 /// same settings give the same run.

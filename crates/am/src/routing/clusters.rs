@@ -37,7 +37,7 @@ impl Clusters {
         if from == gateway { self.gateway(there, here) } else { gateway }
     }
 
-    pub(super) fn neighbours(&self, rank: u32) -> Vec<u32> {
+    pub(super) fn neighbors(&self, rank: u32) -> Vec<u32> {
         let here = self.cluster_of(rank);
         let cluster = self.starts[here]..self.starts[here + 1];
         let others = (0..self.starts.len() - 1).filter(|there| *there != here && self.gateway(here, *there) == rank);

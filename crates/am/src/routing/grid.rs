@@ -71,7 +71,7 @@ impl Grid {
             .expect("there is a route")
     }
 
-    pub(super) fn neighbours(&self, rank: u32) -> Vec<u32> {
+    pub(super) fn neighbors(&self, rank: u32) -> Vec<u32> {
         let along = |dimension: &Dimension| {
             let dimension = *dimension;
             (0..dimension.side).filter_map(move |coordinate| self.with_coordinate(rank, dimension, coordinate))
@@ -79,9 +79,9 @@ impl Grid {
         self.dimensions.iter().flat_map(along).collect()
     }
 
-    /// Whether the neighbour may forward: the first dimension is set last, unless a position on the route is empty.
-    pub(super) fn may_forward(&self, rank: u32, neighbour: u32) -> bool {
-        let is_last = self.dimensions.last().is_none_or(|first| first.coordinate(rank) != first.coordinate(neighbour));
+    /// Whether the neighbor may forward: the first dimension is set last, unless a position on the route is empty.
+    pub(super) fn may_forward(&self, rank: u32, neighbor: u32) -> bool {
+        let is_last = self.dimensions.last().is_none_or(|first| first.coordinate(rank) != first.coordinate(neighbor));
         !is_last || rank >= self.incomplete
     }
 }

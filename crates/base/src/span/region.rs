@@ -96,7 +96,7 @@ impl Region {
         let ptr = self.ptr_at(&range);
         self.tracked.assert_readable(&self.addresses(&range));
         let _busy = self.tracked.lock_slices();
-        // SAFETY: the memory is initialised and lives as long as `tracked`. Nothing writes it meanwhile: no span for
+        // SAFETY: the memory is initialized and lives as long as `tracked`. Nothing writes it meanwhile: no span for
         // writing overlaps it, as was tested, and `lock_slices` prevents other slices and spans.
         read(unsafe { std::slice::from_raw_parts(ptr.as_ptr(), range.len()) })
     }

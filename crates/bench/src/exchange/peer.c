@@ -9,7 +9,7 @@ enum { BEGINS = 256 };
 struct Case {
     const char *text;
     uint64_t seed;
-    size_t neighbours, shortest, longest, count, batches;
+    size_t neighbors, shortest, longest, count, batches;
     int *send_counts, *send_places; /* for each round, for each rank */
     size_t *begins;                 /* offset of each round in the send buffer */
     size_t *comes, *bytes_come;     /* messages and bytes expected in each round */
@@ -87,7 +87,7 @@ static void draw_messages(const Case *c, int from, size_t round, int *counts)
 {
     static int *others;
     uint64_t key[3] = {c->seed, (uint64_t)from, (uint64_t)round};
-    size_t all = (size_t)size - 1, few = c->neighbours < all ? c->neighbours : all;
+    size_t all = (size_t)size - 1, few = c->neighbors < all ? c->neighbors : all;
     if (!others && !(others = malloc((size_t)size * sizeof(int)))) fail("no memory for targets");
     for (size_t i = 0; i < all; i++) others[i] = (int)i;
     for (int r = 0; r < size; r++) counts[r] = -1;
@@ -103,7 +103,7 @@ static void draw_messages(const Case *c, int from, size_t round, int *counts)
 static int read_case(const char *text, Case *c)
 {
     unsigned long long seed;
-    int read = sscanf(text, "%llu:%zu:%zu-%zu:%zu:%zu", &seed, &c->neighbours, &c->shortest, &c->longest, &c->count,
+    int read = sscanf(text, "%llu:%zu:%zu-%zu:%zu:%zu", &seed, &c->neighbors, &c->shortest, &c->longest, &c->count,
                       &c->batches);
     c->text = text;
     c->seed = seed;

@@ -163,19 +163,19 @@ mod tests {
     use crate::harness::testing::measured;
 
     /// Cases of all protocols, those of the same messages together.
-    fn texts(neighbours: [u32; 2]) -> Vec<String> {
+    fn texts(neighbors: [u32; 2]) -> Vec<String> {
         let all = ReactorCapabilities { barrier: true, barrier_flushes: true, counters: true };
         let ids = ProtocolChoice::All.ids(all).unwrap();
         let of = |k: u32, id: &str| [format!("1:{k}:1-1024:5:2@{id}"), format!("1:{k}:20000-20000:3:2@{id}")];
-        let mut texts: Vec<String> = ids.iter().flat_map(|id| neighbours.into_iter().flat_map(|k| of(k, id))).collect();
+        let mut texts: Vec<String> = ids.iter().flat_map(|id| neighbors.into_iter().flat_map(|k| of(k, id))).collect();
         texts.sort();
         texts
     }
 
     #[test]
     fn every_protocol_is_measured_and_checked() {
-        for (ranks, neighbours) in [(2, [0, 1]), (5, [1, 4])] {
-            let texts = texts(neighbours);
+        for (ranks, neighbors) in [(2, [0, 1]), (5, [1, 4])] {
+            let texts = texts(neighbors);
             let printed = measured::<Exchanges>(ranks, &texts);
             for text in &texts {
                 let protocol = output::find(&printed, "about", text).unwrap().next().unwrap();
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn all_ranks_use_the_same_protocol() {
-        for (ranks, neighbours) in [(2, [0, 1]), (5, [1, 4])] {
-            let cases: Vec<ExchangeCase> = texts(neighbours).iter().map(|text| text.parse().unwrap()).collect();
+        for (ranks, neighbors) in [(2, [0, 1]), (5, [1, 4])] {
+            let cases: Vec<ExchangeCase> = texts(neighbors).iter().map(|text| text.parse().unwrap()).collect();
             let used = on_threads(ranks, |world| {
                 let mut exchanges = Exchanges::new(world, &cases)?;
                 let mut used = Vec::new();

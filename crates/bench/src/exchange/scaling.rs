@@ -9,7 +9,7 @@ use treepie_sparse::ExchangeProtocol;
 use treepie_topology::Network;
 
 use super::simulated::{ExchangeResult, ExchangeSetting, choose_protocol, model, simulate};
-use super::task::{AUTO, Neighbours, ProtocolChoice};
+use super::task::{AUTO, Neighbors, ProtocolChoice};
 use crate::harness::table::format_number;
 use crate::network;
 use crate::record::{Record, Records};
@@ -20,7 +20,7 @@ pub(super) struct ExchangeScaling<'a> {
     pub(super) network: Option<&'a str>,
     /// If empty, those of the network.
     pub(super) ranks: &'a [u32],
-    pub(super) neighbours: &'a [Neighbours],
+    pub(super) neighbors: &'a [Neighbors],
     pub(super) protocol: ProtocolChoice,
     pub(super) rounds: u32,
     pub(super) seed: u64,
@@ -69,7 +69,7 @@ impl ExchangeScaling<'_> {
         Ok(())
     }
 
-    /// One for each number of ranks and neighbours.
+    /// One for each number of ranks and neighbors.
     fn settings(&self) -> anyhow::Result<Vec<ExchangeSetting>> {
         let network = self.network.map(network::load).transpose()?;
         let mut ranks = self.ranks.to_vec();
@@ -83,10 +83,10 @@ impl ExchangeScaling<'_> {
         for ranks in ranks {
             ensure!(ranks >= 2, "an exchange needs at least 2 ranks, not {ranks}");
             let network = network.clone().map(|network| network.for_ranks(ranks)).transpose()?;
-            for neighbours in self.neighbours {
-                let neighbours = neighbours.resolve(ranks).map_err(|why| anyhow!(why))?;
+            for neighbors in self.neighbors {
+                let neighbors = neighbors.resolve(ranks).map_err(|why| anyhow!(why))?;
                 let (machine, network, rounds, seed) = (self.machine, network.clone(), self.rounds, self.seed);
-                settings.push(ExchangeSetting { machine, network, ranks, neighbours, rounds, seed });
+                settings.push(ExchangeSetting { machine, network, ranks, neighbors, rounds, seed });
             }
         }
         Ok(settings)
@@ -149,8 +149,8 @@ impl Row {
             None if self.result.is_none() => "  too many messages: select it by --protocol".to_owned(),
             None => String::new(),
         };
-        let ExchangeSetting { ranks, neighbours, .. } = setting;
-        say!("{ranks:>7} {neighbours:>5}  {:<28} {time:>10} {model:>10} {messages:>8} {memory:>8}{remark}", self.id);
+        let ExchangeSetting { ranks, neighbors, .. } = setting;
+        say!("{ranks:>7} {neighbors:>5}  {:<28} {time:>10} {model:>10} {messages:>8} {memory:>8}{remark}", self.id);
     }
 }
 
@@ -172,7 +172,7 @@ struct SimulatedRecord {
 
 fn record(row: &Row, result: ExchangeResult, setting: &ExchangeSetting, machine: &str) -> SimulatedRecord {
     let network = setting.network.as_ref().map_or_else(|| "flat".to_owned(), Network::to_string);
-    let (case, machine) = (format!("{}/k{}", row.id, setting.neighbours), format!("{network}, {machine}"));
+    let (case, machine) = (format!("{}/k{}", row.id, setting.neighbors), format!("{network}, {machine}"));
     let record = Record::simulated(case, setting.ranks, result.micros_per_round, "us", machine);
     let record = Record { statistic: "mean of rounds".to_owned(), ..record };
     let ExchangeResult { messages_per_rank, memory, .. } = result;
@@ -184,23 +184,15 @@ mod tests {
     use super::*;
 
     fn scaling<'a>(ranks: &'a [u32], network: Option<&'a str>, protocol: ProtocolChoice) -> ExchangeScaling<'a> {
-        let neighbours = &[Neighbours::Number(3), Neighbours::All];
-        ExchangeScaling {
-            machine: Some(PaperMachine::Jaguar),
-            network,
-            ranks,
-            neighbours,
-            protocol,
-            rounds: 2,
-            seed: 1,
-        }
+        let neighbors = &[Neighbors::Number(3), Neighbors::All];
+        ExchangeScaling { machine: Some(PaperMachine::Jaguar), network, ranks, neighbors, protocol, rounds: 2, seed: 1 }
     }
 
     #[test]
-    fn each_number_of_ranks_is_simulated_with_each_number_of_neighbours() {
+    fn each_number_of_ranks_is_simulated_with_each_number_of_neighbors() {
         let scaling_all = scaling(&[4, 8], None, ProtocolChoice::All);
         let settings = scaling_all.settings().unwrap();
-        let shapes: Vec<_> = settings.iter().map(|setting| (setting.ranks, setting.neighbours)).collect();
+        let shapes: Vec<_> = settings.iter().map(|setting| (setting.ranks, setting.neighbors)).collect();
         assert_eq!(shapes, [(4, 3), (4, 3), (8, 3), (8, 7)]);
         let rows = scaling_all.rows(&settings[2]).unwrap();
         assert_eq!(rows.len(), ExchangeProtocol::ALL.len(), "all but one, and auto");
@@ -209,14 +201,14 @@ mod tests {
         assert_eq!((auto.id, auto.result), (AUTO, chosen.result));
         assert!(rows.iter().all(|row| row.result.is_some_and(|result| result.micros_per_round > 0.0)));
         let of_network = scaling(&[], Some("torus:4x4"), ProtocolChoice::Auto).settings().unwrap();
-        assert_eq!((of_network[0].ranks, of_network[1].neighbours), (16, 15));
+        assert_eq!((of_network[0].ranks, of_network[1].neighbors), (16, 15));
     }
 
     #[test]
     fn protocols_with_too_many_messages_are_left_out_of_all() {
         let mut setting = scaling(&[4], None, ProtocolChoice::All).settings().unwrap().swap_remove(0);
         // This protocol sends to all ranks and has too many messages here, while the others are quick.
-        (setting.ranks, setting.neighbours, setting.rounds) = (8000, 1, 1);
+        (setting.ranks, setting.neighbors, setting.rounds) = (8000, 1, 1);
         let scaling_all = scaling(&[8000], None, ProtocolChoice::All);
         let is_left_out = |row: &Row| row.result.is_none();
         let rows = [ExchangeProtocol::NbxAllChannels, ExchangeProtocol::Nbx]

@@ -14,7 +14,7 @@ use treepie_model::loggp::{self, BarrierModel};
 use treepie_model::machines::PaperMachine;
 use treepie_sim::costs::CostModel;
 use treepie_sim::{Settings, reactors};
-use treepie_sparse::choose::{self, choose};
+use treepie_sparse::selection::{self, choose};
 use treepie_sparse::{
     ExchangeProtocol, ExchangeReactor, ExchangeSequence, Microbenchmark, ReactorCapabilities, RingPosition,
     TrafficSummary,
@@ -30,7 +30,7 @@ pub(super) struct ExchangeSetting {
     /// The network; flat by default.
     pub(super) network: Option<Network>,
     pub(super) ranks: u32,
-    pub(super) neighbours: u32,
+    pub(super) neighbors: u32,
     pub(super) rounds: u32,
     pub(super) seed: u64,
 }
@@ -47,7 +47,7 @@ pub(super) struct ExchangeResult {
 
 impl ExchangeSetting {
     fn benchmark(&self) -> Microbenchmark {
-        Microbenchmark::new(self.seed, self.ranks, self.neighbours)
+        Microbenchmark::new(self.seed, self.ranks, self.neighbors)
     }
 
     fn network(&self) -> anyhow::Result<Network> {
@@ -117,8 +117,8 @@ pub(super) fn model(protocol: ExchangeProtocol, setting: &ExchangeSetting) -> Op
     };
     let lengths = setting.benchmark().lengths;
     let bytes = (lengths.start() + lengths.end()) as f64 / 2.0;
-    let neighbours = setting.neighbours.min(setting.ranks.saturating_sub(1));
-    let exchange = loggp::DsdeExchange { ranks: setting.ranks, neighbours, bytes };
+    let neighbors = setting.neighbors.min(setting.ranks.saturating_sub(1));
+    let exchange = loggp::DsdeExchange { ranks: setting.ranks, neighbors, bytes };
     let barrier = setting
         .machine
         .and_then(PaperMachine::hardware_barrier)
@@ -138,9 +138,10 @@ pub(super) fn choose_protocol(setting: &ExchangeSetting) -> anyhow::Result<Excha
         }
         _ => bail!("the cost of messages is unknown"),
     };
-    let costs = choose::ProtocolCosts { barrier: settings.barrier_time, ..choose::ProtocolCosts::for_network(network) };
-    let neighbours = setting.neighbours.min(setting.ranks.saturating_sub(1)) as usize;
-    let traffic = TrafficSummary::new(neighbours, *setting.benchmark().lengths.end());
+    let costs =
+        selection::ProtocolCosts { barrier: settings.barrier_time, ..selection::ProtocolCosts::for_network(network) };
+    let neighbors = setting.neighbors.min(setting.ranks.saturating_sub(1)) as usize;
+    let traffic = TrafficSummary::new(neighbors, *setting.benchmark().lengths.end());
     Ok(choose(setting.ranks, setting.capabilities(), &costs, traffic))
 }
 
@@ -158,7 +159,7 @@ mod tests {
             machine: Some(PaperMachine::Intrepid),
             network: None,
             ranks,
-            neighbours: 6,
+            neighbors: 6,
             rounds: 3,
             seed: 1,
         }
@@ -183,11 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn few_neighbours_agree_with_the_model() {
+    fn few_neighbors_agree_with_the_model() {
         // Each of two ranks sends one message to the other, without contention. PCX sends its data before it knows its
         // receive count, which the model does not.
         for machine in [PaperMachine::Intrepid, PaperMachine::Jaguar, PaperMachine::BigRed] {
-            let setting = ExchangeSetting { machine: Some(machine), rounds: 20, neighbours: 1, ..intrepid(2) };
+            let setting = ExchangeSetting { machine: Some(machine), rounds: 20, neighbors: 1, ..intrepid(2) };
             for protocol in [ExchangeProtocol::Pex, ExchangeProtocol::Nbx] {
                 let simulated = simulate(protocol, &setting).unwrap().micros_per_round;
                 let model = model(protocol, &setting).unwrap();

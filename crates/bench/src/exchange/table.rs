@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_choice_is_compared_with_the_best_batch_by_batch() {
-        let messages = MessageSpec { seed: 1, neighbours: 2, lengths: MESSAGE_BYTES };
+        let messages = MessageSpec { seed: 1, neighbors: 2, lengths: MESSAGE_BYTES };
         let figures = figures(&[messages], 4, &["exchange/pex", "exchange/nbx", AUTO]);
         let output = |scale: f64| {
             let times = [[9.0, 8.0, 9.0], [4.0, 2.0, 1.0], [4.4, 2.2, 1.2]];

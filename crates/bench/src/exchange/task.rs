@@ -17,7 +17,7 @@ pub(super) const AUTO: &str = "exchange/auto";
 
 /// Number of neighbors each rank sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Neighbours {
+pub(crate) enum Neighbors {
     Number(u32),
     /// P/2.
     Half,
@@ -25,29 +25,29 @@ pub(crate) enum Neighbours {
     All,
 }
 
-impl Neighbours {
+impl Neighbors {
     /// The number among `ranks` ranks, if there are enough.
     pub(super) fn resolve(self, ranks: u32) -> Result<u32, String> {
         let max = ranks.saturating_sub(1);
         match self {
-            Neighbours::Number(number) if number > max => {
+            Neighbors::Number(number) if number > max => {
                 Err(format!("with {ranks} ranks there are at most {max} neighbors, not {number}"))
             }
-            Neighbours::Number(number) => Ok(number),
-            Neighbours::Half => Ok(ranks / 2),
-            Neighbours::All => Ok(max),
+            Neighbors::Number(number) => Ok(number),
+            Neighbors::Half => Ok(ranks / 2),
+            Neighbors::All => Ok(max),
         }
     }
 }
 
-impl FromStr for Neighbours {
+impl FromStr for Neighbors {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "half" => Ok(Neighbours::Half),
-            "all" => Ok(Neighbours::All),
-            _ => text.parse().map(Neighbours::Number).map_err(|_| "expected a number of neighbors, `half` or `all`"),
+            "half" => Ok(Neighbors::Half),
+            "all" => Ok(Neighbors::All),
+            _ => text.parse().map(Neighbors::Number).map_err(|_| "expected a number of neighbors, `half` or `all`"),
         }
     }
 }
@@ -107,20 +107,20 @@ pub(super) const BATCHES: usize = 25;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MessageSpec {
     pub(super) seed: u64,
-    pub(super) neighbours: u32,
+    pub(super) neighbors: u32,
     pub(super) lengths: RangeInclusive<usize>,
 }
 
 impl MessageSpec {
     pub(super) fn to_microbenchmark(&self, ranks: u32) -> Microbenchmark {
-        Microbenchmark { seed: self.seed, ranks, neighbours: self.neighbours, lengths: self.lengths.clone() }
+        Microbenchmark { seed: self.seed, ranks, neighbors: self.neighbors, lengths: self.lengths.clone() }
     }
 
     /// Approximate bytes of a batch, of all ranks: all messages are generated before it, and those of a round exist
     /// twice.
     pub(super) fn memory(&self, ranks: u32) -> f64 {
         let rounds = self.rounds_per_batch(ranks) + 2;
-        rounds as f64 * f64::from(ranks) * f64::from(self.neighbours) * self.mean_length()
+        rounds as f64 * f64::from(ranks) * f64::from(self.neighbors) * self.mean_length()
     }
 
     /// Rounds of a batch of about 3 ms where each rank has a core, about 10 ms if oversubscribed; from an estimate of
@@ -128,7 +128,7 @@ impl MessageSpec {
     fn rounds_per_batch(&self, ranks: u32) -> usize {
         const BYTES_PER_MICRO: f64 = 5000.0;
         let (batch, start) = if ranks <= 2 { (3000.0, 1.5) } else { (10_000.0, 4.0 * f64::from(ranks)) };
-        let messages = f64::from(ranks) * f64::from(self.neighbours);
+        let messages = f64::from(ranks) * f64::from(self.neighbors);
         ((batch / (start + messages * (0.1 + self.mean_length() / BYTES_PER_MICRO))) as usize).clamp(4, 1000)
     }
 
@@ -138,15 +138,15 @@ impl MessageSpec {
 
     /// The suffix of names: `k6`, or with one size `k6/65536`.
     pub(super) fn name(&self) -> String {
-        let k = self.neighbours;
+        let k = self.neighbors;
         if self.lengths == MESSAGE_BYTES { format!("k{k}") } else { format!("k{k}/{}", self.lengths.end()) }
     }
 }
 
 impl fmt::Display for MessageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, neighbours, lengths } = self;
-        write!(f, "{seed}:{neighbours}:{}-{}", lengths.start(), lengths.end())
+        let Self { seed, neighbors, lengths } = self;
+        write!(f, "{seed}:{neighbors}:{}-{}", lengths.start(), lengths.end())
     }
 }
 
@@ -156,11 +156,11 @@ impl FromStr for MessageSpec {
     fn from_str(text: &str) -> Result<Self, ()> {
         let parse = || {
             let parts: Vec<&str> = text.split(':').collect();
-            let [seed, neighbours, lengths] = parts[..] else { return None };
+            let [seed, neighbors, lengths] = parts[..] else { return None };
             let (shortest, longest) = lengths.split_once('-')?;
             let lengths = shortest.parse().ok()?..=longest.parse().ok()?;
-            let (seed, neighbours) = (seed.parse().ok()?, neighbours.parse().ok()?);
-            (!lengths.is_empty()).then_some(Self { seed, neighbours, lengths })
+            let (seed, neighbors) = (seed.parse().ok()?, neighbors.parse().ok()?);
+            (!lengths.is_empty()).then_some(Self { seed, neighbors, lengths })
         };
         parse().ok_or(())
     }
@@ -202,9 +202,9 @@ mod tests {
     use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     fn cases(ranks: u32) -> Vec<Figure> {
-        let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)].map(|(neighbours, lengths)| MessageSpec {
+        let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)].map(|(neighbors, lengths)| MessageSpec {
             seed: 7,
-            neighbours,
+            neighbors,
             lengths,
         });
         figures(&messages, ranks, &["exchange/nbx", "exchange/nbx:condition=1", AUTO])
@@ -238,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_at_most_the_other_ranks() {
-        let among = |text: &str, ranks| text.parse::<Neighbours>().unwrap().resolve(ranks);
+    fn neighbors_are_at_most_the_other_ranks() {
+        let among = |text: &str, ranks| text.parse::<Neighbors>().unwrap().resolve(ranks);
         assert_eq!([among("6", 16), among("half", 16), among("all", 16)], [Ok(6), Ok(8), Ok(15)]);
         assert_eq!([among("half", 2), among("all", 2), among("0", 2)], [Ok(1), Ok(1), Ok(0)]);
         assert!(among("16", 16).unwrap_err().contains("at most 15 neighbors, not 16"));
-        assert!("some".parse::<Neighbours>().is_err() && "-1".parse::<Neighbours>().is_err());
+        assert!("some".parse::<Neighbors>().is_err() && "-1".parse::<Neighbors>().is_err());
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn counts_make_batches_of_milliseconds() {
-        let messages = |neighbours, lengths| MessageSpec { seed: 1, neighbours, lengths };
+        let messages = |neighbors, lengths| MessageSpec { seed: 1, neighbors, lengths };
         assert_eq!(messages(1, 8..=8).rounds_per_batch(2), 1000);
         assert!((80..200).contains(&messages(6, MESSAGE_BYTES).rounds_per_batch(16)));
         assert_eq!(messages(15, 65536..=65536).rounds_per_batch(16), 4);

@@ -110,7 +110,7 @@ impl Comparison {
         Ok(ComparisonResult { records, ours, theirs, peer, repeat, file: self.records })
     }
 
-    /// Runs both sides alternately. The order changes each time, so that drift of the machine favours neither.
+    /// Runs both sides alternately. The order changes each time, so that drift of the machine favors neither.
     fn alternate(&self, figures: &[Figure]) -> anyhow::Result<RunTimes> {
         let mut runs = RunTimes::default();
         let progress = Progress::new(self.repeat);

@@ -33,8 +33,8 @@ pub(super) struct EmulatedDoubling {
 pub(super) enum TableJoin {
     /// Sorted tables are merged.
     Merge,
-    /// Tables are appended; `colours` is the number of colors of the entries.
-    Append { colours: u32 },
+    /// Tables are appended; `colors` is the number of colors of the entries.
+    Append { colors: u32 },
 }
 
 const TAG: u32 = 1;
@@ -52,7 +52,7 @@ impl EmulatedDoubling {
     fn table(&self, random: &mut SplitMix64, from: u32, entries: u32) -> Vec<SplitEntry> {
         match self.join {
             TableJoin::Merge => tables::sorted(random, from..from + entries),
-            TableJoin::Append { colours } => tables::random(random, from..from + entries, colours),
+            TableJoin::Append { colors } => tables::random(random, from..from + entries, colors),
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn messages_and_entries_are_those_of_a_real_doubling() {
-        for (mode, each) in [(TableJoin::Merge, 1), (TableJoin::Append { colours: 3 }, 8)] {
+        for (mode, each) in [(TableJoin::Merge, 1), (TableJoin::Append { colors: 3 }, 8)] {
             let emulated = EmulatedDoubling { ranks: 64, entries_per_rank: each, join: mode, seed: 1 };
             let [cost, _] = emulated
                 .run(|table| {

@@ -73,7 +73,7 @@ pub(super) struct EmulatedSplit {
 }
 
 /// Number of colors in the case of small groups.
-pub(super) const COLOURS: u32 = 1000;
+pub(super) const COLORS: u32 = 1000;
 
 impl Emulation<'_> {
     pub(super) fn run(&self, records: &mut Records) -> anyhow::Result<()> {
@@ -110,8 +110,8 @@ impl Emulation<'_> {
         Ok(EmulatedSplit {
             ranks,
             columns,
-            allgather_sort: full_table(TableJoin::Append { colours: 1 }, &sort_own_colour)?,
-            small_groups: full_table(TableJoin::Append { colours: COLOURS }, &sort_own_colour)?,
+            allgather_sort: full_table(TableJoin::Append { colors: 1 }, &sort_own_color)?,
+            small_groups: full_table(TableJoin::Append { colors: COLORS }, &sort_own_color)?,
             merge: full_table(TableJoin::Merge, &|table| table)?,
         })
     }
@@ -124,7 +124,7 @@ impl Emulation<'_> {
             let collect = EmulatedDoubling { ranks: block, entries_per_rank: 1, join: TableJoin::Merge, seed }
                 .run(|table| table)?[0];
             let sorted = sorters::sort(ranks, sorters, seed, model)?;
-            let mode = TableJoin::Append { colours: 1 };
+            let mode = TableJoin::Append { colors: 1 };
             let copy =
                 EmulatedDoubling { ranks: sorters, entries_per_rank: block, join: mode, seed }.run(|table| table)?[0];
             let seconds = |cost: &Cost| cost.seconds(model);
@@ -183,7 +183,7 @@ fn warm_up(ranks: u32) {
 }
 
 /// Filters and sorts the entries of one color, as `split/allgather_sort` does.
-fn sort_own_colour(mut table: Vec<SplitEntry>) -> Vec<SplitEntry> {
+fn sort_own_color(mut table: Vec<SplitEntry>) -> Vec<SplitEntry> {
     let group = SplitEntry::new(Some(0), 0, 0, 0).group_key();
     table.retain(|entry| entry.group_key() == group);
     table.sort_unstable();

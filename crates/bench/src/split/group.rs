@@ -53,7 +53,7 @@ pub(super) fn group(algorithm: SplitAlgorithm, entries: &Rc<[SplitEntry]>, micro
 }
 
 impl GroupMember {
-    fn is_neighbour(&self, rank: u32) -> bool {
+    fn is_neighbor(&self, rank: u32) -> bool {
         (self.first..self.first + self.block).contains(&rank)
     }
 
@@ -75,7 +75,7 @@ impl GroupMember {
 impl Reactor for GroupMember {
     fn poll_transmit(&mut self) -> Option<Transmit> {
         let transmit = self.split.poll_transmit()?;
-        Some(if self.is_neighbour(transmit.to) {
+        Some(if self.is_neighbor(transmit.to) {
             Transmit { to: (self.index + 1) % self.members, tag: transmit.tag | EMULATED_TAG, ..transmit }
         } else {
             Transmit { to: transmit.to / self.stride, ..transmit }

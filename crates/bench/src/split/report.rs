@@ -1,7 +1,7 @@
 //! Report of the emulated splits: the thesis's table, and records.
 
 use super::cost::HockneyModel;
-use super::emulated::{COLOURS, Column, EmulatedSplit, FullTableTimes};
+use super::emulated::{COLORS, Column, EmulatedSplit, FullTableTimes};
 use super::sizes::Size;
 use crate::record::{Better, Record, Records};
 
@@ -86,7 +86,7 @@ pub(super) fn write(splits: &[EmulatedSplit], repeat: u32, records: &mut Records
             write_record(split.ranks, format!("parallel_sort/{}/total", column.sorters), column.total() + column.copy)?;
         }
         write_record(split.ranks, "allgather_sort".to_owned(), split.allgather_sort.total())?;
-        write_record(split.ranks, format!("allgather_sort/1_of_{COLOURS}"), split.small_groups.total())?;
+        write_record(split.ranks, format!("allgather_sort/1_of_{COLORS}"), split.small_groups.total())?;
         write_record(split.ranks, "merge".to_owned(), split.merge.total())?;
     }
     Ok(())

@@ -5,13 +5,13 @@ use std::ops::Range;
 use treepie_comm::split::SplitEntry;
 use treepie_sim::noise::SplitMix64;
 
-/// Unsorted entries of these ranks, with `colours` colors.
-pub(super) fn random(random: &mut SplitMix64, ranks: Range<u32>, colours: u32) -> Vec<SplitEntry> {
+/// Unsorted entries of these ranks, with `colors` colors.
+pub(super) fn random(random: &mut SplitMix64, ranks: Range<u32>, colors: u32) -> Vec<SplitEntry> {
     let mut table = Vec::with_capacity(ranks.len() + 1);
     table.extend(ranks.map(|rank| {
         let word = random.next_u64();
-        let colour = (u64::from(word as u32) * u64::from(colours)) >> 32;
-        SplitEntry::new(Some(colour as u32), (word >> 32) as i32, rank, rank)
+        let color = (u64::from(word as u32) * u64::from(colors)) >> 32;
+        SplitEntry::new(Some(color as u32), (word >> 32) as i32, rank, rank)
     }));
     table
 }

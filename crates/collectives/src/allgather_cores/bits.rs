@@ -3,7 +3,7 @@
 //! On a grid whose sides are powers of two, half of the ranks may take the dimensions in another order than the others:
 //! then an exchange over some distance loads twice as many links, each half as much. The two classes of ranks are the
 //! parities of the sum of coordinates: an exchange over an even distance stays within a class. The last stages, with
-//! neighbours, cross between the classes and are the same for both.
+//! neighbors, cross between the classes and are the same for both.
 
 /// The bits of the stages.
 #[derive(Clone, Debug)]

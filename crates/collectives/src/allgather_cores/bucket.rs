@@ -27,9 +27,9 @@ pub struct Bucket {
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     size: u32,
-    /// The distance from a rank to its neighbour.
+    /// The distance from a rank to its neighbor.
     rank_stride: u32,
-    /// The distance from a position to that of the neighbour.
+    /// The distance from a position to that of the neighbor.
     stride: u32,
 }
 

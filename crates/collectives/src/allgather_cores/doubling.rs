@@ -2,7 +2,7 @@
 //!
 //! Cost: ceil(lg P) alpha + n(P-1) beta without congestion. The order of pairs determines the congestion: with the
 //! nearest first (distance doubling) the longest messages go farthest; with the farthest first (distance halving) they
-//! go to neighbours. On a torus, distance halving uses the Morton order of the nodes.   Any P.   [thesis 3.3.1, 3.4.1]
+//! go to neighbors. On a torus, distance halving uses the Morton order of the nodes.   Any P.   [thesis 3.3.1, 3.4.1]
 //!
 //! The ranks have positions in an order. If P is not a power of two, V = 2^ceil(lg P) virtual ranks are
 //! folded (`fold.rs`) onto them: the second of a pair initially has no block, and the exchange between the two needs

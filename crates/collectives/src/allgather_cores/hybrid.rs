@@ -16,7 +16,7 @@ use std::ops::Range;
 use treepie_schedule::{AllgatherCore, BlockRange, BlockRun, Buf, Phase, RoundList, ScheduleOp};
 use treepie_topology::{Network, TieBreak};
 
-use super::buckets::long_dimensions;
+use super::multi_port_buckets::long_dimensions;
 use super::{Distance, Doubling, Parallel};
 
 /// Recursive doubling over all dimensions but one, then rings in that dimension.

@@ -12,7 +12,7 @@
 //!
 //! Alternating dimensions are not rank-ordered. There halvings begin with the nearest partner, and the exchange with
 //! the farthest. Stages over more than one hop stay within a class (X first or Y first), so all ranks that exchange a
-//! part there combine it in the same order; the stages between neighbours are the same for both classes. So all ranks
+//! part there combine it in the same order; the stages between neighbors are the same for both classes. So all ranks
 //! get identical results, with any number of halvings. An exchange that began with the nearest would not: with fewer
 //! halvings than dimensions both classes would have the same part, and combine it in different orders.
 
@@ -59,7 +59,7 @@ impl HalvingExchange {
         Some(Self { bits, halvings, fold: Fold::NONE, nearest_first: false })
     }
 
-    /// The virtual rank; `None` if the rank is folded onto its neighbour.
+    /// The virtual rank; `None` if the rank is folded onto its neighbor.
     fn virtual_rank(&self, rank: u32) -> Option<u32> {
         (!self.fold.is_second(rank)).then(|| self.fold.folded(rank))
     }
@@ -185,7 +185,7 @@ impl Schedule for HalvingExchange {
                     into.end_round();
                 }
             }
-            // Folded onto the neighbour.
+            // Folded onto the neighbor.
             _ => {}
         }
     }

@@ -46,21 +46,21 @@ impl HopRuntime {
 
 /// Each half runs its own epochs, a different number than the other half, between epochs of all ranks.
 pub(super) fn halves(comm: &Comm) -> Outcome {
-    let colour = comm.rank() % 2;
-    let part = comm.split(colour as u32, -(comm.rank() as i32))?.expect("every rank has a colour");
+    let color = comm.rank() % 2;
+    let part = comm.split(color as u32, -(comm.rank() as i32))?.expect("every rank has a color");
     let mut all = HopRuntime::new(comm, "")?;
-    let mut half = HopRuntime::new(&part, if colour == 0 { "routing=rook" } else { "coalescing=7" })?;
+    let mut half = HopRuntime::new(&part, if color == 0 { "routing=rook" } else { "coalescing=7" })?;
     let (mut of_all, mut of_half) = (Tally::default(), Tally::default());
     for round in 0..scaled_count(comm, 30) {
-        for epoch in 0..1 + (round + colour) % 4 {
-            let (count, value) = (epoch * 10, 1 + 1000 * colour as u64);
+        for epoch in 0..1 + (round + color) % 4 {
+            let (count, value) = (epoch * 10, 1 + 1000 * color as u64);
             let sum = half.epoch(&mut of_half, count, value)?;
-            check_eq!(sum, half.expected_sum(count, value), "an epoch of half {colour} in round {round}");
+            check_eq!(sum, half.expected_sum(count, value), "an epoch of half {color} in round {round}");
         }
         let sum = all.epoch(&mut of_all, round, 7)?;
         check_eq!(sum, all.expected_sum(round, 7), "an epoch of all in round {round}");
     }
-    check!(of_half.sum.is_multiple_of(1 + 1000 * colour as u64), "messages of the other half");
+    check!(of_half.sum.is_multiple_of(1 + 1000 * color as u64), "messages of the other half");
     check_eq!(of_all.sum, of_all.count * 7, "messages of all");
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(super) fn halves(comm: &Comm) -> Outcome {
 pub(super) fn nested(comm: &Comm) -> Outcome {
     let (me, ranks) = (comm.rank(), comm.size());
     let copy = comm.dup()?;
-    let part = comm.split(me as u32 % 2, 0)?.expect("every rank has a colour");
+    let part = comm.split(me as u32 % 2, 0)?.expect("every rank has a color");
     for config in ["", "routing=hypercube,coalescing=7"] {
         let mut outer = HopRuntime::new(comm, config)?;
         let mut inner = HopRuntime::new(&copy, config)?;

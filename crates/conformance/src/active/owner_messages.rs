@@ -91,7 +91,7 @@ pub(super) fn handlers_that_send(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-/// Breadth-first search, an epoch for each level, of a graph in which `v` has the neighbours `2v` and `2v + 1`.
+/// Breadth-first search, an epoch for each level, of a graph in which `v` has the neighbors `2v` and `2v + 1`.
 pub(super) fn levels(comm: &Comm) -> Outcome {
     let (me, ranks) = (comm.rank(), comm.size());
     let vertices = 1000 * ranks as u32;
@@ -106,8 +106,8 @@ pub(super) fn levels(comm: &Comm) -> Outcome {
     })?;
     let (mut found, mut all) = (1, 1);
     while found > 0 {
-        let neighbours = frontier.drain(..).flat_map(|v| [2 * v, 2 * v + 1]).filter(|v| *v < vertices);
-        found = search.epoch(neighbours)?;
+        let neighbors = frontier.drain(..).flat_map(|v| [2 * v, 2 * v + 1]).filter(|v| *v < vertices);
+        found = search.epoch(neighbors)?;
         all += found;
         std::mem::swap(&mut frontier, search.state());
     }

@@ -4,14 +4,14 @@ use treepie::{ANY_SOURCE, ANY_TAG, Comm, MAX_TAG, Tag, wait_all};
 
 use super::{PendingExchange, exchange, for_each_nonblocking_protocol, for_each_protocol, random_plan};
 use crate::check::{Outcome, check, check_eq};
-use crate::signals::ring_neighbours;
+use crate::signals::ring_neighbors;
 
 /// Tags that cover the bits that protocols use.
 const TAGS: [Tag; 7] = [0, 1, 0xffff, 1 << 18, 1 << 29, 1 << 30, MAX_TAG];
 
 /// Messages that arrive before an exchange, and receives that are posted during it.
 pub(super) fn from_messages(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let size = comm.size();
     for_each_protocol(comm, |comm| {
         let receives: Vec<_> =
@@ -34,7 +34,7 @@ pub(super) fn from_messages(comm: &Comm) -> Outcome {
 
 /// Wildcard receives stay posted through exchanges, and probes see no message of an exchange.
 pub(super) fn from_wildcards(comm: &Comm) -> Outcome {
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let size = comm.size();
     let through = |comm: &Comm, run: &dyn Fn(usize) -> Outcome| {
         for (round, tag) in TAGS.into_iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn from_wildcards(comm: &Comm) -> Outcome {
             check_eq!((data, status.source, status.tag), (vec![7; 9], left, tag), "the message of a wildcard receive");
             sent.wait()?;
             let seen = comm.iprobe(ANY_SOURCE, ANY_TAG)?;
-            // The neighbour may be one message ahead, with the next tag.
+            // The neighbor may be one message ahead, with the next tag.
             let ahead = TAGS.get(round + 1);
             let is_next = seen.is_none_or(|seen| seen.source == left && Some(&seen.tag) == ahead);
             check!(is_next, "a probe saw {seen:?} after an exchange");

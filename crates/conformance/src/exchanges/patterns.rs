@@ -7,7 +7,7 @@ use crate::check::Outcome;
 use crate::payload::{Element, Particle};
 
 /// Each rank sends to 0 to P ranks; with many ranks only some of these numbers.
-pub(super) fn neighbours(comm: &Comm) -> Outcome {
+pub(super) fn neighbors(comm: &Comm) -> Outcome {
     let size = comm.size();
     let mut counts: Vec<usize> = (0..=size).collect();
     if size > 8 {

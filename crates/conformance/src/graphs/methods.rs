@@ -149,7 +149,7 @@ fn check_betweenness(input: &Input, graph: &Graph, weighted: &Graph<u32>) -> Out
     input.check_map(&found, &scores(&input.arcs), "weighted betweenness", is_near)
 }
 
-/// The neighbours of each local vertex are the targets of its arcs, with their weights and owners.
+/// The neighbors of each local vertex are the targets of its arcs, with their weights and owners.
 fn check_neighbors(input: &Input, graph: &Graph<u32>) -> Outcome {
     let ids = graph.with_ghosts(graph.local_vertices().map(|local| graph.external_id(local)))?;
     let places = graph.with_ghosts(graph.local_vertices().map(|local| [graph.comm().rank(), local]))?;
@@ -159,14 +159,14 @@ fn check_neighbors(input: &Input, graph: &Graph<u32>) -> Outcome {
         let mut found = Vec::new();
         for neighbor in graph.neighbors(local) {
             let (rank, local_index) = neighbor.owner();
-            check_eq!([rank, local_index as usize], places[neighbor.index()], "an owner of a neighbour of {id}");
+            check_eq!([rank, local_index as usize], places[neighbor.index()], "an owner of a neighbor of {id}");
             found.push((ids[neighbor.index()], f64::from(neighbor.weight())));
         }
         let arcs = &input.arcs[input.vertex(id)];
         let mut expected: Vec<_> = arcs.iter().map(|(to, weight)| (input.vertex_id(*to as usize), *weight)).collect();
         found.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
         expected.sort_by(|left, right| left.partial_cmp(right).expect("weights are numbers"));
-        check_eq!(found, expected, "the neighbours of {id}");
+        check_eq!(found, expected, "the neighbors of {id}");
         check_eq!(graph.degree(local), expected.len() as u64, "the degree of {id}");
     }
     Ok(())

@@ -218,7 +218,7 @@ fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
     let cases = [
         ("a leaf that was not reached", u64::MAX, UNREACHED),
         ("a leaf that is too far", root, 2),
-        ("a parent that is no neighbour", 2, 1),
+        ("a parent that is no neighbor", 2, 1),
     ];
     for (what, parent, level) in cases {
         let mut result = result.clone();
@@ -230,7 +230,7 @@ fn wrong(graph: &Graph, weighted: &Graph<u32>, config: &AmConfig) -> Outcome {
     let mut visited = Bitmap::new(graph.num_local());
     graph.local_vertices().filter(|local| Some(*local) != graph.local_index(leaf)).for_each(|local| visited.set(local));
     let outcome = reach::verify(graph, &[root], &visited, config);
-    let is_seen = outcome.as_ref().is_err_and(|error| error.to_string().ends_with("its neighbour 63 is not"));
+    let is_seen = outcome.as_ref().is_err_and(|error| error.to_string().ends_with("its neighbor 63 is not"));
     check!(is_seen, "a leaf that was not reached: {outcome:?}");
     let expected = weighted.sssp(root)?;
     // There is a path of length 2 over another leaf, but it is not a shortest one.

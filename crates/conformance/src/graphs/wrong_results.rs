@@ -33,7 +33,7 @@ pub(super) fn rejected(comm: &Comm) -> Outcome {
     change(4, 3, 4)?;
     check_detected(change(4, 3, 3), "a level too near")?;
     check_detected(change(2, 1, 3), "a level too far")?;
-    check_detected(change(2, 6, 2), "a parent that is no neighbour")?;
+    check_detected(change(2, 6, 2), "a parent that is no neighbor")?;
     check_detected(change(2, 3, 2), "a parent that is not nearer")?;
     check_detected(change(2, 99, 2), "a parent that does not exist")?;
     check_detected(change(2, u64::MAX, UNREACHED), "a vertex that was not reached")?;

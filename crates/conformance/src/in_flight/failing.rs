@@ -6,7 +6,7 @@ use treepie::{Comm, Error, Result, Sum};
 
 use crate::check::{Outcome, check, check_eq};
 use crate::reduction_cases::SUM;
-use crate::signals::ring_neighbours;
+use crate::signals::ring_neighbors;
 
 /// Checks that operations of all kinds still work.
 fn check_usable(comm: &Comm, after: &str) -> Outcome {
@@ -15,7 +15,7 @@ fn check_usable(comm: &Comm, after: &str) -> Outcome {
         check_eq!(comm.iallreduce(data.clone(), Sum)?.wait()?, want, "iallreduce of {len} after {after}");
         check_eq!(comm.allreduce(&data, Sum)?, want, "allreduce of {len} after {after}");
     }
-    let (left, right) = ring_neighbours(comm);
+    let (left, right) = ring_neighbors(comm);
     let sent = comm.isend(vec![comm.rank() as u64], right, 7)?;
     check_eq!(comm.recv_vec::<u64>(left, 7)?.0, [left as u64], "a message after {after}");
     Ok(sent.wait().map(drop)?)

@@ -2,7 +2,7 @@
 //! source or towards it.
 //!
 //! Each vertex has an initial value, adds the contributions that arrive along its arcs, and sends the sum when all have
-//! arrived. One epoch. A vertex knows the number of contributions from the distances of its neighbours, which are local
+//! arrived. One epoch. A vertex knows the number of contributions from the distances of its neighbors, which are local
 //! or ghosts.
 
 use bytemuck::{Pod, Zeroable};

@@ -3,7 +3,7 @@
 //! ```text
 //! message handler explore(v)              while Q not empty
 //!   if distance[v] = infinity               level <- level + 1
-//!     distance[v] <- level                  epoch: for v in Q, for neighbours w of v
+//!     distance[v] <- level                  epoch: for v in Q, for neighbors w of v
 //!     enqueue v -> nextQ                      send explore(w) to owner(w)
 //! ```
 //!

@@ -38,13 +38,13 @@ pub(super) fn verify<W: EdgeWeight>(
             let target = arc.target as usize;
             if view_levels[target] > level + 1 {
                 fault.get_or_insert_with(|| {
-                    let neighbour = view.global_id(layout, arc.target);
+                    let neighbor = view.global_id(layout, arc.target);
                     let state = match view_levels[target] {
                         UNREACHED => "not reached".to_owned(),
                         level => format!("on level {level}"),
                     };
                     format!(
-                        "vertex {global_id} is on level {level}, and its neighbour {neighbour} is {state} (global ids)"
+                        "vertex {global_id} is on level {level}, and its neighbor {neighbor} is {state} (global ids)"
                     )
                 });
             }

@@ -21,9 +21,9 @@ pub(super) fn verify<W: EdgeWeight>(graph: &Graph<W>, labels: &[u64], config: &A
         if let Some(arc) =
             graph.out_edges().row(local_index).iter().find(|arc| view_labels[arc.target as usize] != *label)
         {
-            let (neighbour, neighbour_label) = (view.global_id(layout, arc.target), view_labels[arc.target as usize]);
+            let (neighbor, neighbor_label) = (view.global_id(layout, arc.target), view_labels[arc.target as usize]);
             fault = Some(format!(
-                "vertex {global_id} has the label {label}, and its neighbour {neighbour} has {neighbour_label}"
+                "vertex {global_id} has the label {label}, and its neighbor {neighbor} has {neighbor_label}"
             ));
         }
     }

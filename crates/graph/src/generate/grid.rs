@@ -1,4 +1,4 @@
-//! Grids and tori of any dimension: neighbours differ by one in one coordinate.
+//! Grids and tori of any dimension: neighbors differ by one in one coordinate.
 //!
 //! Ids are in row-major order. Each part has a block of the edges of each dimension: vertices at the border have fewer
 //! edges, so blocks of vertices would be unbalanced.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_differ_by_one_in_one_dimension() {
+    fn neighbors_differ_by_one_in_one_dimension() {
         for (sizes, is_periodic, count) in [([3, 4, 5], false, 2 * 20 + 3 * 15 + 4 * 12), ([3, 4, 5], true, 180)] {
             let coordinates = |vertex: u64| [vertex / 20, vertex / 5 % 4, vertex % 5];
             let mut edges = edges(&sizes, is_periodic);

@@ -1,7 +1,7 @@
-//! Watts-Strogatz small-world graphs: a ring of nearest neighbours with rewired edges.
+//! Watts-Strogatz small-world graphs: a ring of nearest neighbors with rewired edges.
 //! [Watts, Strogatz, Collective dynamics of 'small-world' networks, Nature 393, 1998]
 //!
-//! The row of a vertex has the edges to the half of its neighbours that follow it. Each is rewired with probability
+//! The row of a vertex has the edges to the half of its neighbors that follow it. Each is rewired with probability
 //! beta to a random vertex: not to itself, and not to a target in its row. Rows are generated independently, so two
 //! vertices may have an edge in both rows. The probability is that of drawing one vertex of all.
 
@@ -18,8 +18,8 @@ use crate::{Edge, EdgeSource, Error, Orientation, Result, WeightKind, block_rang
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WattsStrogatz {
     vertices: u64,
-    /// The number of neighbours of a vertex in the ring.
-    neighbours: u64,
+    /// The number of neighbors of a vertex in the ring.
+    neighbors: u64,
     beta: f64,
     seeding: Seeding,
 }
@@ -27,14 +27,14 @@ pub struct WattsStrogatz {
 impl_seeding!(WattsStrogatz);
 
 impl WattsStrogatz {
-    /// A ring of vertices with an even number of neighbours, whose edges are rewired with probability `beta`.
-    pub fn new(vertices: u64, neighbours: u64, beta: f64) -> Result<Self> {
+    /// A ring of vertices with an even number of neighbors, whose edges are rewired with probability `beta`.
+    pub fn new(vertices: u64, neighbors: u64, beta: f64) -> Result<Self> {
         check_vertices(Some(vertices))?;
-        if !neighbours.is_multiple_of(2) || neighbours >= vertices {
-            let what = format!("an even number of neighbours below the {vertices} vertices");
-            return Err(Error::Input(format!("a Watts-Strogatz graph needs {what}, not {neighbours}")));
+        if !neighbors.is_multiple_of(2) || neighbors >= vertices {
+            let what = format!("an even number of neighbors below the {vertices} vertices");
+            return Err(Error::Input(format!("a Watts-Strogatz graph needs {what}, not {neighbors}")));
         }
-        Ok(Self { vertices, neighbours, beta: check_probability(beta)?, seeding: Seeding::default() })
+        Ok(Self { vertices, neighbors, beta: check_probability(beta)?, seeding: Seeding::default() })
     }
 
     pub(super) fn parse(arguments: &mut GeneratorArguments) -> Result<Self> {
@@ -46,7 +46,7 @@ impl WattsStrogatz {
     fn row(&self, from: u64, targets: &mut Vec<u64>) {
         let mut stream = RandomStream::new(self.seeding.seed, StreamPurpose::Row, from);
         targets.clear();
-        targets.extend((1..=self.neighbours / 2).map(|distance| (from + distance) % self.vertices));
+        targets.extend((1..=self.neighbors / 2).map(|distance| (from + distance) % self.vertices));
         for at in 0..targets.len() {
             // A fraction is above 0, so beta = 0 rewires nothing.
             if stream.fraction() <= self.beta {
@@ -64,8 +64,8 @@ impl WattsStrogatz {
 
 impl fmt::Display for WattsStrogatz {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Self { vertices, neighbours, beta, seeding } = self;
-        write!(f, "watts-strogatz:{vertices},k={neighbours},beta={beta}{seeding}")
+        let Self { vertices, neighbors, beta, seeding } = self;
+        write!(f, "watts-strogatz:{vertices},k={neighbors},beta={beta}{seeding}")
     }
 }
 
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for (vertices, neighbours, beta) in [(0, 0, 0.1), (10, 3, 0.1), (10, 10, 0.1), (10, 4, 1.1), (10, 4, -0.1)] {
-            assert!(matches!(WattsStrogatz::new(vertices, neighbours, beta), Err(Error::Input(_))));
+        for (vertices, neighbors, beta) in [(0, 0, 0.1), (10, 3, 0.1), (10, 10, 0.1), (10, 4, 1.1), (10, 4, -0.1)] {
+            assert!(matches!(WattsStrogatz::new(vertices, neighbors, beta), Err(Error::Input(_))));
         }
     }
 }

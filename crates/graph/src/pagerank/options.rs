@@ -5,7 +5,7 @@ use crate::AmConfig;
 /// An algorithm for PageRank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRankMethod {
-    /// Each vertex sums the contributions of its in-neighbours. Needs in-edges.
+    /// Each vertex sums the contributions of its in-neighbors. Needs in-edges.
     Pull,
     /// One active message per arc.
     Push,

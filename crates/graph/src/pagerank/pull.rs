@@ -1,4 +1,4 @@
-//! Pull PageRank: ghost contributions are updated in each iteration, and each vertex sums those of its in-neighbours.
+//! Pull PageRank: ghost contributions are updated in each iteration, and each vertex sums those of its in-neighbors.
 //! Delegated arcs of hubs are summed by an allreduce. Cost: one update of ghosts and two allreduces per iteration.
 
 use treepie_base::memory::zeroed;

@@ -1,6 +1,6 @@
 //! Parallel search: one epoch that visits everything reachable, in any order.   [active messages paper, section 4.3]
 //!
-//! A handler that visits a vertex expands it at once: remote neighbours by messages, local ones by a worklist, so that
+//! A handler that visits a vertex expands it at once: remote neighbors by messages, local ones by a worklist, so that
 //! there is no recursion however deep the graph is.
 
 use treepie_am::{ActiveMessages, Context};

@@ -1,4 +1,4 @@
-//! METIS graph format: line i lists the neighbours of vertex i, and each edge is listed at both endpoints.
+//! METIS graph format: line i lists the neighbors of vertex i, and each edge is listed at both endpoints.
 //!
 //! The header is `n m [fmt [ncon]]`: vertices, edges, and three digits that tell whether vertices have sizes, vertices
 //! have `ncon` weights, edges have weights (Karypis, METIS manual 5.1.0, section 4.1). Sizes and weights of vertices
@@ -26,7 +26,7 @@ pub(super) struct Metis {
 struct MetisHeader {
     vertices: u64,
     edges: u64,
-    /// The number of fields before the neighbours of each vertex.
+    /// The number of fields before the neighbors of each vertex.
     vertex_fields: u64,
     has_weights: bool,
 }
@@ -42,9 +42,9 @@ impl Metis {
             let Some(edges) = header.edges.checked_mul(2) else {
                 return Err(source.line_error(at, format!("{} edges are too many", header.edges)));
             };
-            // A newline for each vertex, and a digit and a separator for each neighbour.
-            source.check_declared_size(at, &[(header.vertices, 1, "vertices"), (edges, 2, "neighbours")])?;
-            let declared = DeclaredEdges { edges, unit: "neighbours, two an edge,", line: source.line_number(at)? };
+            // A newline for each vertex, and a digit and a separator for each neighbor.
+            source.check_declared_size(at, &[(header.vertices, 1, "vertices"), (edges, 2, "neighbors")])?;
+            let declared = DeclaredEdges { edges, unit: "neighbors, two an edge,", line: source.line_number(at)? };
             return Ok(Self { header, declared, body_offset: lines.offset() });
         }
         Err(source.file_error("it ends before a line with the numbers of vertices and edges".into()))
@@ -154,7 +154,7 @@ fn parse_adjacency(line: &[u8], vertex: u64, header: &MetisHeader, mut emit: imp
     while let Some(token) = tokens.next() {
         let mut edge = Edge::new(vertex, parse_one_based_vertex(token, header.vertices)?);
         if header.has_weights {
-            let Some(token) = tokens.next() else { return Err("the last neighbour has no weight".into()) };
+            let Some(token) = tokens.next() else { return Err("the last neighbor has no weight".into()) };
             edge.weight = parse_integer_weight(token)?;
         }
         emit(edge);
@@ -214,7 +214,7 @@ mod tests {
             ("1", 5, "", "a line for vertex 6, but there are 5"),
             ("0", 4, "", "vertex 0, but vertices of this format are counted from 1"),
             ("6", 4, "", "vertex 6, but there are 5"),
-            ("2 1 3", 4, "1", "the last neighbour has no weight"),
+            ("2 1 3", 4, "1", "the last neighbor has no weight"),
             ("", 4, "10", "the line begins with 0 weights or sizes of the vertex, expected 1"),
             ("1 2", 4, "110 3", "the line begins with 2 weights or sizes of the vertex, expected 4"),
             ("x 2", 4, "10", "`x` is no weight or size of a vertex"),

@@ -25,14 +25,14 @@ impl<W: EdgeWeight> SccSearch<'_, W> {
         let pivot = self.graph.comm().allreduce_one(best, MaxLoc)?.loc;
 
         for vertex in &state.remaining {
-            state.colours[*vertex as usize] = pivot;
+            state.colors[*vertex as usize] = pivot;
         }
         let pivots: Vec<u32> =
             self.graph.local_index(pivot).into_iter().map(|local_index| local_index as u32).collect();
         self.reach(pivots.clone(), Direction::Forward)?;
         let state = &mut self.state;
         for vertex in state.remaining.iter().filter(|vertex| !state.reached.contains(**vertex as usize)) {
-            state.colours[*vertex as usize] = NO_VERTEX;
+            state.colors[*vertex as usize] = NO_VERTEX;
         }
         self.reach(pivots, Direction::Backward)?;
         let least = self.state.reached.iter().next().map_or(NO_VERTEX, |vertex| self.state.global_id(vertex as u32));

@@ -56,9 +56,9 @@ impl<W: EdgeWeight> SccState<'_, W> {
         }
     }
 
-    /// Decrements the degrees of the neighbours of a trimmed vertex.
+    /// Decrements the degrees of the neighbors of a trimmed vertex.
     pub(super) fn expand_trimmed(&mut self, cx: &mut Context<Self>, vertex: u32) {
-        // It has no neighbours in one direction.
+        // It has no neighbors in one direction.
         let has_no_in_edges = self.degrees[vertex as usize][Direction::Backward as usize] == 0;
         let direction = if has_no_in_edges { Direction::Forward } else { Direction::Backward };
         let opposite = direction.opposite();
@@ -75,7 +75,7 @@ impl<W: EdgeWeight> SccState<'_, W> {
 }
 
 impl<W: EdgeWeight> SccSearch<'_, W> {
-    /// Trims vertices without remaining neighbours in a direction, until there are none.
+    /// Trims vertices without remaining neighbors in a direction, until there are none.
     pub(super) fn trim(&mut self) -> Result<()> {
         self.state.phase = SccPhase::Trim;
         self.state.count_degrees();

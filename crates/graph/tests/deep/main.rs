@@ -121,7 +121,7 @@ fn components_are_those_of_tarjan() {
             let rounds = (0..GRAPHS).map(|seed| check_components(&comm, &EdgeList::random(seed), seed));
             rounds.collect::<Vec<u32>>()
         });
-        // Some graphs need no pivot, some no colours, and some colours in both directions.
+        // Some graphs need no pivot, some no colors, and some colors in both directions.
         let count = |least: u32, most| rounds[0].iter().filter(|taken| (least..=most).contains(*taken)).count();
         assert!([count(0, 0), count(1, 1), count(2, 2), count(3, 60)].iter().all(|many| *many >= 5), "{:?}", rounds[0]);
     }

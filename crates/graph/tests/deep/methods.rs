@@ -120,7 +120,7 @@ fn any_number_of_ranks_gives_the_values_of_one() {
     }
 }
 
-/// An algorithm that knows only neighbours: each vertex sends its id and the weight of the arc to each of them.
+/// An algorithm that knows only neighbors: each vertex sends its id and the weight of the arc to each of them.
 #[test]
 fn neighbors_get_the_messages_of_an_own_algorithm() {
     for seed in 0..20 {
@@ -152,7 +152,7 @@ fn neighbors_get_the_messages_of_an_own_algorithm() {
                 for (id, sums) in PropertyMap::new(&graph, sums).unwrap().iter() {
                     assert_eq!(*sums, expected[id as usize], "vertex {id} of graph {seed} on {ranks} ranks");
                 }
-                // In-neighbours are those that it gets messages from.
+                // In-neighbors are those that it gets messages from.
                 let ids = graph.with_ghosts(graph.local_vertices().map(|vertex| graph.external_id(vertex))).unwrap();
                 for vertex in graph.local_vertices() {
                     let arcs =
@@ -165,7 +165,7 @@ fn neighbors_get_the_messages_of_an_own_algorithm() {
     }
 }
 
-/// The arcs of a hub are on several ranks, so none of them has all its neighbours.
+/// The arcs of a hub are on several ranks, so none of them has all its neighbors.
 #[test]
 fn neighbors_of_a_hub_are_refused() {
     let list = EdgeList::directed(8, (1..8).map(|to| (0, to)));

@@ -135,7 +135,7 @@ fn farthest_bits_first(torus: &Torus) -> impl Iterator<Item = (u32, usize)> {
 }
 
 /// Half of the ranks use another dimension in each stage, so the messages that share a link are half of the hops. Over
-/// half a ring all of those take the same direction, which is as many. Neighbours exchange all at once, as do all ranks
+/// half a ring all of those take the same direction, which is as many. Neighbors exchange all at once, as do all ranks
 /// where no other dimension is as long.
 pub(super) fn alternating_congestion(torus: &Torus) -> impl Iterator<Item = f64> {
     let dims = torus.dims();

@@ -65,7 +65,7 @@ fn linear_exchange(input: &FormulaInput<'_>, n: f64) -> Option<CostTerms> {
 }
 
 /// The vector is halved `halvings` times, the rest is exchanged, and the halves are gathered again; the nearest partner
-/// first. If P is no power of two, some ranks give their vector to a neighbour before and get the result after.
+/// first. If P is no power of two, some ranks give their vector to a neighbor before and get the result after.
 fn halving_exchange(input: &FormulaInput<'_>, halvings: u32) -> Option<CostTerms> {
     let n = input.bytes;
     if !input.ranks.is_power_of_two() && !input.network_shape.is_flat()

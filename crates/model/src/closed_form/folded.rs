@@ -1,6 +1,6 @@
 //! Recursive doubling where P is no power of two, on a flat network.
 //!
-//! V = 2^L virtual ranks run on P ranks: the first F = V - P ranks act as two neighbouring virtual ranks each, of which
+//! V = 2^L virtual ranks run on P ranks: the first F = V - P ranks act as two neighboring virtual ranks each, of which
 //! the second has no initial block. Stages are those of V virtual ranks.
 
 use crate::CostTerms;

@@ -30,7 +30,7 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
     };
     let applies = match (layer, input.network_shape) {
         (_, NetworkShape::Flat) => true,
-        // The root's injection link is the bottleneck, or neighbours have disjoint links.
+        // The root's injection link is the bottleneck, or neighbors have disjoint links.
         (TreeLayer::Flat | TreeLayer::Chain, NetworkShape::Clos { .. }) => true,
         // From rank 0, the farthest first: segments of a line, or leaves, that do not overlap. But a rank serves its
         // children at once, and those along the same line of a grid share its links.

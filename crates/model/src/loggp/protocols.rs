@@ -57,13 +57,13 @@ pub enum Handshake {
     Latency(f64),
 }
 
-/// A sparse exchange: each rank sends to `neighbours` others.
+/// A sparse exchange: each rank sends to `neighbors` others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DsdeExchange {
     /// Number of ranks.
     pub ranks: u32,
-    /// k: neighbours of a rank.
-    pub neighbours: u32,
+    /// k: neighbors of a rank.
+    pub neighbors: u32,
     /// Bytes of each message.
     pub bytes: f64,
 }
@@ -82,14 +82,14 @@ impl BarrierModel {
 impl LogGP {
     /// T_DT: time of the data messages.
     pub fn data(&self, exchange: &DsdeExchange) -> f64 {
-        self.transfers(exchange.neighbours, exchange.bytes)
+        self.transfers(exchange.neighbors, exchange.bytes)
     }
 
     /// Extra time of synchronous sends.
-    pub fn handshake(&self, neighbours: u32, handshake: Handshake) -> f64 {
+    pub fn handshake(&self, neighbors: u32, handshake: Handshake) -> f64 {
         match handshake {
             Handshake::Free => 0.0,
-            Handshake::AckMessage => self.latency + f64::from(neighbours) * self.message_interval(),
+            Handshake::AckMessage => self.latency + f64::from(neighbors) * self.message_interval(),
             Handshake::Latency(latency) => latency - self.latency,
         }
     }
@@ -102,19 +102,19 @@ impl LogGP {
         barrier: BarrierModel,
         handshake: Handshake,
     ) -> f64 {
-        let DsdeExchange { ranks, neighbours, .. } = *exchange;
+        let DsdeExchange { ranks, neighbors, .. } = *exchange;
         let metadata = match protocol {
             DsdeProtocol::Pex => self.personalised_exchange(ranks),
             DsdeProtocol::Pcx => self.personalised_census(ranks),
             DsdeProtocol::Rsx => {
-                self.latency + f64::from(neighbours) * self.message_interval() + barrier.time(self, ranks)
+                self.latency + f64::from(neighbors) * self.message_interval() + barrier.time(self, ranks)
             }
-            DsdeProtocol::Nbx => barrier.time(self, ranks) + self.handshake(neighbours, handshake),
+            DsdeProtocol::Nbx => barrier.time(self, ranks) + self.handshake(neighbors, handshake),
         };
         metadata + self.data(exchange)
     }
 
-    /// The number of neighbours up to which NBX takes no longer than PCX with ack messages: (T_RS - T_BC - L)/o.
+    /// The number of neighbors up to which NBX takes no longer than PCX with ack messages: (T_RS - T_BC - L)/o.
     /// Negative if it is always slower. Section 4.2.
     pub fn nbx_threshold(&self, ranks: u32, barrier: BarrierModel) -> f64 {
         (self.personalised_census(ranks) - barrier.time(self, ranks) - self.latency) / self.message_interval()

@@ -1,7 +1,7 @@
 //! Search for the segment size and the tree with the least time.   [P-LogP paper 3.1.1, 3.1.2]
 //!
 //! First segment sizes are halved from the whole message on. Hill climbing then starts from the best of them and its
-//! two neighbours, by one and five segments more or less. For each size only those degrees are tried whose tree is
+//! two neighbors, by one and five segments more or less. For each size only those degrees are tried whose tree is
 //! lower than with any smaller degree.
 
 use super::pipeline::{PLogPLink, PipelineCost, tree_cost, tree_height, two_layer_cost};

@@ -72,7 +72,7 @@ impl Shm {
     /// Polls for events other than records: acknowledgements, barriers, large messages.
     pub(super) fn poll_completions(&mut self, all_read: bool) -> Option<FabricEvent<'static>> {
         if let Some(slot) = self.arena.control(self.rank).take_ack() {
-            return Some(match self.bulk.complete_push(slot) {
+            return Some(match self.single_copy.complete_push(slot) {
                 Some(span) => FabricEvent::BulkSent { slot, span },
                 None => FabricEvent::Acked { slot },
             });
@@ -82,6 +82,6 @@ impl Shm {
             let barrier = pending_barriers.swap_remove(i);
             return Some(FabricEvent::BarrierCompleted { cell: barrier.cell, bits: barrier.traffic_summary(arena) });
         }
-        if self.bulk.is_idle() { None } else { self.bulk.progress(&self.arena, all_read) }
+        if self.single_copy.is_idle() { None } else { self.single_copy.progress(&self.arena, all_read) }
     }
 }

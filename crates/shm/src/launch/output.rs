@@ -404,7 +404,7 @@ impl LineBuffer {
 /// The length of the whole lines at the beginning of `bytes`.
 fn complete_lines_len(bytes: &[u8]) -> usize {
     // Byte by byte this would be most of the time that binary output takes.
-    // SAFETY: reads the given number of bytes, which are initialised.
+    // SAFETY: reads the given number of bytes, which are initialized.
     let last = unsafe { libc::memrchr(bytes.as_ptr().cast(), i32::from(b'\n'), bytes.len()) };
     if last.is_null() { 0 } else { last as usize - bytes.as_ptr() as usize + 1 }
 }

@@ -1,7 +1,7 @@
 //! The core that each rank is pinned to.
 //!
-//! Ranks that share cores evenly are pinned too, neighbouring ranks to the same core. Otherwise the kernel distributes
-//! them as they happen to be started, mostly unevenly and with neighbours apart, and does not rebalance as all of them
+//! Ranks that share cores evenly are pinned too, neighboring ranks to the same core. Otherwise the kernel distributes
+//! them as they happen to be started, mostly unevenly and with neighbors apart, and does not rebalance as all of them
 //! are always runnable: on 2 cores, 8 ranks then took 1.5 to 2 times as long for most collective operations, in every
 //! other job, for its whole run. Assigning cores only at the start did not help: the kernel migrates ranks while they
 //! start. Ranks that cannot be distributed evenly are not pinned, as some cores would have less to do.
@@ -32,7 +32,7 @@ fn distribute_ranks(ranks: usize, allowed: &[usize], core_of: impl Fn(usize) -> 
         spread.sort_unstable_by_key(|&(position, _, cpu)| (position, cpu));
         return Some(spread[..ranks].iter().map(|&(_, _, cpu)| cpu).collect());
     }
-    // CPUs of one physical core beside each other, as neighbouring ranks should be near.
+    // CPUs of one physical core beside each other, as neighboring ranks should be near.
     let mut near = order;
     near.sort_unstable_by_key(|&(position, core, _)| (core, position));
     let per_cpu = ranks / allowed.len();
@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn cores_come_before_their_second_threads() {
-        let neighbours = |cpu: usize| (cpu / 2).to_string();
-        assert_eq!(distribute_ranks(6, &[0, 1, 2, 3, 4, 5], neighbours), Some(vec![0, 2, 4, 1, 3, 5]));
-        assert_eq!(distribute_ranks(3, &[1, 2, 3], neighbours), Some(vec![1, 2, 3]));
+        let neighbors = |cpu: usize| (cpu / 2).to_string();
+        assert_eq!(distribute_ranks(6, &[0, 1, 2, 3, 4, 5], neighbors), Some(vec![0, 2, 4, 1, 3, 5]));
+        assert_eq!(distribute_ranks(3, &[1, 2, 3], neighbors), Some(vec![1, 2, 3]));
         let far = |cpu: usize| (cpu % 3).to_string();
         assert_eq!(distribute_ranks(4, &[0, 1, 2, 3, 4, 5], far), Some(vec![0, 1, 2, 3]));
     }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(
             distribute_ranks(8, &[0, 1, 2, 3], far),
             Some(vec![0, 0, 2, 2, 1, 1, 3, 3]),
-            "neighbours share a core"
+            "neighbors share a core"
         );
         assert_eq!(assign_cores(1, CorePinning::Never), None);
     }

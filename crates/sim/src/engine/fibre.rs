@@ -154,7 +154,7 @@ mod overflow {
     }
 
     thread_local! {
-        /// For the handler: initialised without code and without a destructor, so that a signal handler may read it at
+        /// For the handler: initialized without code and without a destructor, so that a signal handler may read it at
         /// any time.
         pub(super) static RUNNING: Cell<Running> = const { Cell::new(Running { number: 0, stack_size: 0, limit: 0 }) };
     }
@@ -186,7 +186,7 @@ mod overflow {
         });
     }
 
-    /// Async-signal-safe: reads initialised statics, writes to a local buffer, and calls write and sigaction.
+    /// Async-signal-safe: reads initialized statics, writes to a local buffer, and calls write and sigaction.
     extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel passes a valid siginfo with SA_SIGINFO, and a fault has an address.
         let address = unsafe { (*info).si_addr() } as usize;
@@ -230,7 +230,7 @@ mod overflow {
         line.text(" overflowed its stack of ");
         line.number(running.stack_size);
         line.text(" bytes; set a larger Options::stack_size in treepie::simulate::simulate_with\n");
-        // SAFETY: writes initialised bytes. Output that cannot be written is lost.
+        // SAFETY: writes initialized bytes. Output that cannot be written is lost.
         unsafe { libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), line.len) };
     }
 

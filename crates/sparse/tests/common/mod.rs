@@ -74,7 +74,7 @@ impl Plan {
         let messages = all.iter().map(Vec::len).max().unwrap_or(0);
         let longest = all.iter().flatten().map(|(_, len)| *len).max().unwrap_or(0);
         let summary = TrafficSummary::new(messages, longest);
-        (summary.max_neighbours(), summary.max_message_bytes())
+        (summary.max_neighbors(), summary.max_message_bytes())
     }
 
     /// Compares the results of all ranks with the plan.
@@ -100,7 +100,7 @@ impl Plan {
                     let (received, expected) = (sources(&result.received), sources(&expected));
                     return Err(format!("round {round}: rank {rank} received {received:?} and not {expected:?}"));
                 }
-                let summary = (result.summary.max_neighbours(), result.summary.max_message_bytes());
+                let summary = (result.summary.max_neighbors(), result.summary.max_message_bytes());
                 if Some(result.summary) != first || summary != self.expected_summary(round) {
                     return Err(format!("round {round}: rank {rank} has the traffic summary {:?}", result.summary));
                 }
@@ -114,7 +114,7 @@ impl Plan {
 fn draw_round(random: &mut SplitMix64, ranks: u32) -> Vec<Vec<(u32, usize)>> {
     let p = u64::from(ranks);
     let kind = random.below(6);
-    let neighbours = random.below(p + 1).min(p - 1);
+    let neighbors = random.below(p + 1).min(p - 1);
     let (one, count) = (random.below(p) as u32, random.below(2 * p));
     let longest = [1, 40, 40, 3000][random.below(4) as usize];
     let mut draw = |rank: u32| -> Vec<u32> {
@@ -122,7 +122,7 @@ fn draw_round(random: &mut SplitMix64, ranks: u32) -> Vec<Vec<(u32, usize)>> {
             // k distinct destinations.
             0 | 1 => {
                 let mut others: Vec<u32> = (0..ranks).filter(|other| *other != rank).collect();
-                (0..neighbours).map(|_| others.swap_remove(random.below(others.len() as u64) as usize)).collect()
+                (0..neighbors).map(|_| others.swap_remove(random.below(others.len() as u64) as usize)).collect()
             }
             // All to one, some twice.
             2 => vec![one; 1 + random.below(2) as usize],
@@ -197,8 +197,8 @@ pub(crate) struct BenchmarkResult {
     pub(crate) memory: usize,
 }
 
-/// Neighbours in the paper's microbenchmark.
-pub(crate) const NEIGHBOURS: u32 = 6;
+/// Neighbors in the paper's microbenchmark.
+pub(crate) const NEIGHBORS: u32 = 6;
 
 /// Simulates rounds of the microbenchmark with the machine's hardware barrier, if any, and its latency of synchronous
 /// sends.
@@ -208,7 +208,7 @@ pub(crate) fn microbenchmark(
     ranks: u32,
     rounds: u32,
 ) -> BenchmarkResult {
-    let benchmark = Rc::new(Microbenchmark::new(1, ranks, NEIGHBOURS));
+    let benchmark = Rc::new(Microbenchmark::new(1, ranks, NEIGHBORS));
     let memory = Rc::new(Cell::new(0));
     let capabilities =
         ReactorCapabilities { barrier: machine.hardware_barrier().is_some(), ..ReactorCapabilities::default() };

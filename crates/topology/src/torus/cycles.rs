@@ -2,13 +2,13 @@
 //!
 //! A decomposition exists for every product of rings of three or more (Kotzig 1973 and Foregger 1978 for two and three
 //! rings, Aubert and Schneider 1982 for more), but the proofs are long case analyses. This is a local search instead:
-//! edges are coloured by dimension, and a swap exchanges the colours of a unit square with sides a, b, a, b, which
+//! edges are colored by dimension, and a swap exchanges the colors of a unit square with sides a, b, a, b, which
 //! merges, twists or splits the cycles that meet there. The search takes swaps that merge and do not split until each
-//! colour is one cycle; where none is left, it takes a few others. It is bounded and deterministic.
+//! color is one cycle; where none is left, it takes a few others. It is bounded and deterministic.
 //!
 //! Memory: 10 bytes per node and dimension.
 
-use super::colouring::{Colouring, SwapEffect};
+use super::coloring::{Coloring, SwapEffect};
 
 /// Maximum number of passes over all squares. A torus of 64x64x64 needs about 30.
 const MAX_PASSES: usize = 400;
@@ -17,13 +17,12 @@ const MAX_PASSES: usize = 400;
 ///
 /// Nodes are numbered as in a torus, the first ring fastest. Every cycle begins at node 0.
 pub(super) fn disjoint_cycles(rings: &[u32]) -> Vec<Vec<u32>> {
-    let mut search =
-        CycleSearch { colouring: Colouring::new(rings), planes: planes(rings.len()), random: SplitMix64(0) };
+    let mut search = CycleSearch { coloring: Coloring::new(rings), planes: planes(rings.len()), random: SplitMix64(0) };
     // A twist has to walk a long cycle, so swaps without a twist come first.
     search.pass(u32::MAX, |effects, _| effects == [SwapEffect::Merge; 2]);
     let mut detours = 0;
     for _ in 0..MAX_PASSES {
-        let cycles: u32 = search.colouring.cycles().iter().sum();
+        let cycles: u32 = search.coloring.cycles().iter().sum();
         if cycles as usize == rings.len() {
             break;
         }
@@ -34,9 +33,9 @@ pub(super) fn disjoint_cycles(rings: &[u32]) -> Vec<Vec<u32>> {
             search.pass(cycles, |effects, short| (anywhere || short) && (merges(effects) || !splits(effects)));
         }
     }
-    let colouring = search.colouring;
-    let whole = (0..rings.len()).filter(|&colour| colouring.cycles()[colour] == 1);
-    whole.map(|colour| colouring.cycle(colour)).collect()
+    let coloring = search.coloring;
+    let whole = (0..rings.len()).filter(|&color| coloring.cycles()[color] == 1);
+    whole.map(|color| coloring.cycle(color)).collect()
 }
 
 fn merges(effects: [SwapEffect; 2]) -> bool {
@@ -53,7 +52,7 @@ fn planes(dimensions: usize) -> Vec<[usize; 2]> {
 }
 
 struct CycleSearch {
-    colouring: Colouring,
+    coloring: Coloring,
     planes: Vec<[usize; 2]>,
     random: SplitMix64,
 }
@@ -61,16 +60,16 @@ struct CycleSearch {
 impl CycleSearch {
     /// Visits every square once, in random order, and swaps those that `accept` accepts, at most `max_swaps`.
     ///
-    /// `accept` gets the effects on both colours, and whether the square is at a short cycle. Returns the number of
+    /// `accept` gets the effects on both colors, and whether the square is at a short cycle. Returns the number of
     /// swaps.
     fn pass(&mut self, max_swaps: u32, accept: impl Fn([SwapEffect; 2], bool) -> bool) -> u32 {
         let planes = self.planes.len() as u64;
         let mut swapped = 0;
-        for index in self.random.permutation(u64::from(self.colouring.nodes()) * planes) {
+        for index in self.random.permutation(u64::from(self.coloring.nodes()) * planes) {
             let (node, plane) = ((index / planes) as u32, self.planes[(index % planes) as usize]);
-            let Some(square) = self.colouring.square(node, plane) else { continue };
-            if accept(square.effects(), self.colouring.on_short_cycle(node)) {
-                self.colouring.swap(&square);
+            let Some(square) = self.coloring.square(node, plane) else { continue };
+            if accept(square.effects(), self.coloring.on_short_cycle(node)) {
+                self.coloring.swap(&square);
                 swapped += 1;
                 if swapped == max_swaps {
                     break;

@@ -17,7 +17,7 @@ impl Torus {
         self.snake(0..self.dims.len())
     }
 
-    /// Edge-disjoint Hamiltonian paths: messages between neighbours on one path never share a link with those on
+    /// Edge-disjoint Hamiltonian paths: messages between neighbors on one path never share a link with those on
     /// another. A path and its reverse share no directed link, so one-way traffic can use each path twice.
     ///
     /// There is one path per ring of three or more nodes, so k on a k-dimensional torus. Two lines (rings of two count
@@ -106,10 +106,10 @@ impl Torus {
     fn is_hamiltonian(&self, path: &[u32]) -> bool {
         let visited: HashSet<u32> = path.iter().copied().collect();
         let all = path.len() == self.nodes() as usize && visited.len() == path.len();
-        all && path.windows(2).all(|ends| self.are_neighbours(ends[0], ends[1]))
+        all && path.windows(2).all(|ends| self.are_neighbors(ends[0], ends[1]))
     }
 
-    fn are_neighbours(&self, a: u32, b: u32) -> bool {
+    fn are_neighbors(&self, a: u32, b: u32) -> bool {
         let (a, b) = (self.coordinates(a), self.coordinates(b));
         let mut different = (0..self.dims.len()).filter(|&dimension| a[dimension] != b[dimension]);
         let Some(dimension) = different.next() else { return false };

@@ -93,7 +93,7 @@ fn sparse_reference(size: usize) -> Vec<Vec<u64>> {
 const VERTICES: usize = 4;
 const UNREACHED: u64 = u64::MAX;
 
-fn neighbours(vertex: usize, all: usize) -> [usize; 3] {
+fn neighbors(vertex: usize, all: usize) -> [usize; 3] {
     [(vertex + 1) % all, (vertex + all - 1) % all, (vertex * 7 + 3) % all]
 }
 
@@ -108,7 +108,7 @@ fn bfs(world: &Comm) -> Result<Vec<u64>> {
     }
     for level in 1.. {
         let mut to: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-        for vertex in frontier.drain(..).flat_map(|vertex| neighbours(vertex, all)) {
+        for vertex in frontier.drain(..).flat_map(|vertex| neighbors(vertex, all)) {
             to.entry(vertex / VERTICES).or_default().push(vertex as u64);
         }
         world.compute(Duration::from_nanos(100));
@@ -132,7 +132,7 @@ fn bfs_reference(size: usize) -> Vec<Vec<u64>> {
     let mut queue = VecDeque::from([0]);
     distances[0] = 0;
     while let Some(vertex) = queue.pop_front() {
-        for next in neighbours(vertex, all) {
+        for next in neighbors(vertex, all) {
             if distances[next] == UNREACHED {
                 distances[next] = distances[vertex] + 1;
                 queue.push_back(next);

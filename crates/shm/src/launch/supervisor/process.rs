@@ -245,7 +245,7 @@ fn any_child_is_left() -> bool {
 
 /// A signalfd for SIGCHLD, which is blocked.
 fn sigchld_fd() -> i32 {
-    // SAFETY: the set is initialised before it is used.
+    // SAFETY: the set is initialized before it is used.
     unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&mut set);

@@ -161,7 +161,7 @@ impl Pull {
 }
 
 /// The transfers that this rank takes part in.
-pub(crate) struct Bulk {
+pub(crate) struct SingleCopy {
     rank: u32,
     peer_access: PeerAccess,
     registry: Registry,
@@ -170,7 +170,7 @@ pub(crate) struct Bulk {
     free_claims: Vec<usize>,
 }
 
-impl Bulk {
+impl SingleCopy {
     pub(crate) fn new(arena: &Arc<Arena>, rank: u32) -> Self {
         Self {
             rank,
@@ -361,7 +361,7 @@ impl Bulk {
     }
 }
 
-impl Drop for Bulk {
+impl Drop for SingleCopy {
     /// A peer may be writing to, or reading, memory of a transfer in flight. An endpoint completes them all before it
     /// drops its engine; if it could not (a panic), the memory is leaked rather than freed too early.
     fn drop(&mut self) {

@@ -7,11 +7,11 @@ use treepie_comm::{Comm, Network};
 use treepie_sim::Settings;
 
 use crate::environment::{self, RequestedEngine};
+use crate::launch::run_rank;
 use crate::simulate::{Options, simulate_with};
-use crate::start::run_rank;
 
 /// Runs `body` on every rank of the engine that the environment asks for. Ranks of which one returns an error end, as
-/// with [`launch`](crate::launch).
+/// with [`launch`](crate::launch()).
 ///
 /// | started by | ranks |
 /// |---|---|

@@ -37,7 +37,7 @@ impl ProtocolCosts {
     }
 }
 
-/// Neighbours and message bytes assumed before the first exchange: those of the paper's microbenchmark.
+/// Neighbors and message bytes assumed before the first exchange: those of the paper's microbenchmark.
 const DEFAULT_PATTERN: (u64, u64) = (6, 1024);
 
 /// The cheapest protocol for this traffic.
@@ -61,7 +61,7 @@ pub fn predicted_cost(
     costs: &ProtocolCosts,
     summary: TrafficSummary,
 ) -> f64 {
-    let neighbours = summary.max_neighbours().unwrap_or(DEFAULT_PATTERN.0).min(u64::from(ranks) * 4) as f64;
+    let neighbors = summary.max_neighbors().unwrap_or(DEFAULT_PATTERN.0).min(u64::from(ranks) * 4) as f64;
     let longest = summary.max_message_bytes().unwrap_or(DEFAULT_PATTERN.1);
     let ProtocolCosts { network, barrier, scheduling_delay, .. } = *costs;
     let rounds = f64::from(ranks.next_power_of_two().ilog2());
@@ -70,23 +70,23 @@ pub fn predicted_cost(
     // One message on the critical path.
     let step = network.latency + 2.0 * network.overhead + scheduling_delay;
     let bytes = |bytes: f64| bytes * network.per_byte;
-    let data = |messages: f64| (messages - 1.0).max(0.0) * interval + step + bytes(neighbours * longest as f64);
+    let data = |messages: f64| (messages - 1.0).max(0.0) * interval + step + bytes(neighbors * longest as f64);
     let barrier_time = if capabilities.barrier { barrier } else { rounds * step };
     match protocol {
-        ExchangeProtocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbours),
-        ExchangeProtocol::Pcx => rounds * step + bytes(4.0 * p) + data(neighbours),
-        ExchangeProtocol::Rsx if capabilities.counters => neighbours * interval + barrier_time + data(neighbours),
+        ExchangeProtocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbors),
+        ExchangeProtocol::Pcx => rounds * step + bytes(4.0 * p) + data(neighbors),
+        ExchangeProtocol::Rsx if capabilities.counters => neighbors * interval + barrier_time + data(neighbors),
         ExchangeProtocol::Rsx => {
-            2.0 * (network.latency + scheduling_delay + neighbours * interval) + barrier_time + data(neighbours)
+            2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors)
         }
         ExchangeProtocol::Nbx => {
-            let acknowledgements = if longest >= costs.rendezvous_threshold { 0.0 } else { neighbours * interval };
-            data(neighbours) + network.latency + scheduling_delay + acknowledgements + barrier_time
+            let acknowledgements = if longest >= costs.rendezvous_threshold { 0.0 } else { neighbors * interval };
+            data(neighbors) + network.latency + scheduling_delay + acknowledgements + barrier_time
         }
-        ExchangeProtocol::NbxOrderedBarrier => data(neighbours) - scheduling_delay + barrier_time,
-        ExchangeProtocol::NbxAllChannels => data(neighbours.max(p - 1.0)),
+        ExchangeProtocol::NbxOrderedBarrier => data(neighbors) - scheduling_delay + barrier_time,
+        ExchangeProtocol::NbxAllChannels => data(neighbors.max(p - 1.0)),
         // Each message is forwarded in every other step, and copied twice for it.
-        ExchangeProtocol::Crystal => rounds * (step + 1.5 * bytes(neighbours * (longest + 16) as f64)),
+        ExchangeProtocol::Crystal => rounds * (step + 1.5 * bytes(neighbors * (longest + 16) as f64)),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_depends_on_ranks_neighbours_and_capabilities() {
+    fn the_choice_depends_on_ranks_neighbors_and_capabilities() {
         let jaguar = ProtocolCosts::for_network(LogGP { latency: 9.9, overhead: 1.75, gap: 3.4, per_byte: 0.00058 });
         let none = ReactorCapabilities::default();
         let six = TrafficSummary::new(6, 512);
