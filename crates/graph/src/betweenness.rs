@@ -183,25 +183,3 @@ fn count_shortest_paths<'g, M: PathMetric<'g>>(
 fn pair_multiplicity<W: EdgeWeight>(graph: &Graph<W>) -> f64 {
     if graph.is_symmetric() { 2.0 } else { 1.0 }
 }
-
-/// Whether an arc is on a shortest path: its endpoints are at the distances `from` and `to`.
-#[inline(always)]
-fn is_tight<L: Weight>(from: L, arc: L, to: L) -> bool {
-    from < to && to < L::INFINITY && from.add(arc) == to
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edges_on_shortest_paths_are_tight() {
-        assert!(is_tight(1.0f32, 0.5, 1.5) && is_tight(3u32, 4, 7));
-        assert!(!is_tight(1.0f32, 0.5, 1.25) && !is_tight(3u32, 4, 6));
-        // Unreachable targets, however long the path would be.
-        assert!(!is_tight(u32::MAX - 1, 1, u32::MAX) && !is_tight(f32::MAX, f32::MAX, f32::INFINITY));
-        assert!(!is_tight(u32::MAX, 1, u32::MAX));
-        // The target must be farther than the source.
-        assert!(!is_tight(1e9f32, 1e-9, 1e9));
-    }
-}

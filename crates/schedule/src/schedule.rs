@@ -242,7 +242,9 @@ pub trait Schedule: Send + Sync {
     fn ranks(&self) -> u32;
 
     /// The number of blocks: often one per rank, but a broadcast may have a single one.
-    fn blocks(&self) -> u32;
+    fn blocks(&self) -> u32 {
+        self.ranks()
+    }
 
     /// The number of scratch buffers.
     fn scratch_buffers(&self) -> u8 {

@@ -51,10 +51,6 @@ impl Schedule for Bruck {
         self.ranks
     }
 
-    fn blocks(&self) -> u32 {
-        self.ranks
-    }
-
     fn scratch_buffers(&self) -> u8 {
         2
     }

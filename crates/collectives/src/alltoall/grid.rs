@@ -92,10 +92,6 @@ impl Schedule for Grid {
         self.ranks
     }
 
-    fn blocks(&self) -> u32 {
-        self.ranks
-    }
-
     fn scratch_buffers(&self) -> u8 {
         (self.dims.len() - 1).min(2) as u8
     }

@@ -29,10 +29,6 @@ impl Schedule for Pairwise {
         self.ranks
     }
 
-    fn blocks(&self) -> u32 {
-        self.ranks
-    }
-
     fn rounds(&self, _rank: u32, _phase: u32, _lane: u32) -> u32 {
         self.ranks
     }

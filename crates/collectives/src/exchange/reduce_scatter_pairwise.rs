@@ -31,10 +31,6 @@ impl Schedule for ReduceScatterPairwise {
         self.ranks
     }
 
-    fn blocks(&self) -> u32 {
-        self.ranks
-    }
-
     fn scratch_buffers(&self) -> u8 {
         1
     }

@@ -68,10 +68,6 @@ impl<C: AllgatherCore> Schedule for Allgather<C> {
         self.core.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.core.ranks()
-    }
-
     fn scratch_buffers(&self) -> u8 {
         self.order.as_ref().map_or(0, ViewBuffers::count)
     }

@@ -44,10 +44,6 @@ impl<C: AllgatherCore> Schedule for Allreduce<C> {
         self.core.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.core.ranks()
-    }
-
     fn phases(&self) -> u32 {
         1 + 2 * self.core.phases()
     }

@@ -47,10 +47,6 @@ impl<C: AllgatherCore> Schedule for ReduceScatter<C> {
         self.core.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.core.ranks()
-    }
-
     fn scratch_buffers(&self) -> u8 {
         self.order.as_ref().map_or(1, ViewBuffers::count)
     }

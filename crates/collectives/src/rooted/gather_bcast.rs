@@ -38,10 +38,6 @@ impl Schedule for GatherBcast {
         self.tree.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.tree.ranks()
-    }
-
     fn phases(&self) -> u32 {
         2
     }

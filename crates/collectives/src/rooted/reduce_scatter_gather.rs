@@ -48,10 +48,6 @@ impl<C: AllgatherCore> Schedule for ReduceScatterGather<C> {
         self.core.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.core.ranks()
-    }
-
     fn scratch_buffers(&self) -> u8 {
         1
     }

@@ -37,10 +37,6 @@ impl<C: AllgatherCore> Schedule for ScatterAllgather<C> {
         self.core.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.core.ranks()
-    }
-
     fn phases(&self) -> u32 {
         1 + self.core.phases()
     }

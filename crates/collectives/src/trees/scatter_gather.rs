@@ -54,10 +54,6 @@ impl Schedule for ScatterGather {
         self.tree.ranks()
     }
 
-    fn blocks(&self) -> u32 {
-        self.tree.ranks()
-    }
-
     fn scratch_buffers(&self) -> u8 {
         1
     }

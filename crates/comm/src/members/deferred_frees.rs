@@ -12,7 +12,6 @@ use treepie_base::{Bytes, Result, Span};
 use treepie_fabric::{Address, CallSignature, Endpoint, OpId, RecvTarget, Select, Started, Task};
 
 use super::Members;
-use super::shared_table::MappedTable;
 use crate::dissemination::RingPosition;
 
 /// Something to free later.
@@ -37,13 +36,6 @@ impl DeferredFrees {
     /// Deregisters the group of an unused context later; the endpoint is in use now.
     pub(crate) fn defer_group_removal(&self, context: u32) {
         self.push(DeferredFree::Group { context });
-    }
-
-    /// Releases this rank's reference to a mapped table.
-    pub(super) fn release_mapped(&self, table: &MappedTable) {
-        if table.memory.fetch_add(0, 1) + 1 == u64::from(table.layout.ranks) {
-            self.push(DeferredFree::Memory { at: table.at, bytes: table.layout.bytes() });
-        }
     }
 
     /// Frees what is queued. `stays`: the rank does not finalize now.

@@ -102,6 +102,13 @@ pub(crate) struct RemoteTable {
 const CELL: u64 = 4;
 
 impl MappedTable {
+    /// Releases this rank's reference; the last one frees the memory.
+    fn release(&self, deferred_frees: &DeferredFrees) {
+        if self.memory.fetch_add(0, 1) + 1 == u64::from(self.layout.ranks) {
+            deferred_frees.push(DeferredFree::Memory { at: self.at, bytes: self.layout.bytes() });
+        }
+    }
+
     fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
         self.memory.load(at, &mut word);
@@ -305,7 +312,7 @@ impl Drop for SharedTable {
     /// Releases the table. The endpoint may be in use now, so that is deferred.
     fn drop(&mut self) {
         match &mut self.access {
-            TableAccess::Mapped(table) => self.deferred_frees.release_mapped(table),
+            TableAccess::Mapped(table) => table.release(&self.deferred_frees),
             TableAccess::Remote(window) => {
                 let RemoteTable { window, parent, rank, .. } = window;
                 self.deferred_frees.push(DeferredFree::TablePart {

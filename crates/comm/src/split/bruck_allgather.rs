@@ -62,6 +62,24 @@ impl BruckAllgather {
         (self.table, self.piggyback)
     }
 
+    /// The distance of a round, and the number of ranks whose contributions are sent over it.
+    fn step(&self, round: u32) -> (u32, u32) {
+        let distance = 1 << round;
+        (distance, distance.min(self.position.ranks - distance))
+    }
+
+    /// Whether these can be the entries that arrive in a round.
+    fn is_valid(&self, round: u32, entries: &[SplitEntry]) -> bool {
+        match &self.combine_mode {
+            CombineMode::Append { counts } => {
+                let (distance, others) = self.step(round);
+                let count = |distance: u32| counts[self.position.behind(distance) as usize] as usize;
+                (distance..distance + others).map(count).sum::<usize>() == entries.len()
+            }
+            CombineMode::Merge { first } => entries.iter().all(|entry| entry.rank() >= *first),
+        }
+    }
+
     /// The contributions of the `ranks` ranks up to this one.
     fn append_last(&self, ranks: u32, into: &mut Vec<SplitEntry>) {
         match &self.combine_mode {
@@ -86,8 +104,7 @@ impl Disseminated for BruckAllgather {
     type Message = (Vec<SplitEntry>, Piggyback);
 
     fn encode(&mut self, round: u32) -> Bytes {
-        let distance = 1 << round;
-        let others = distance.min(self.position.ranks - distance);
+        let (distance, others) = self.step(round);
         self.work += self.table.len() as u64;
         // The piggyback goes last, in memory reserved for it: tables are long.
         let mut part = Vec::with_capacity(self.table.len() + 1);
@@ -100,10 +117,10 @@ impl Disseminated for BruckAllgather {
         Bytes::from(part)
     }
 
-    fn decode(&self, _round: u32, bytes: Bytes) -> Option<Self::Message> {
+    fn decode(&self, round: u32, bytes: Bytes) -> Option<Self::Message> {
         let mut entries: Vec<SplitEntry> = read_all(bytes).ok()?;
         let piggyback = entries.pop()?.to_piggyback();
-        Some((entries, piggyback))
+        self.is_valid(round, &entries).then_some((entries, piggyback))
     }
 
     fn combine(&mut self, _round: u32, (mut entries, piggyback): Self::Message) {
@@ -120,5 +137,41 @@ impl Disseminated for BruckAllgather {
 
     fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use treepie_base::Error;
+    use treepie_fabric::Reactor;
+
+    use super::*;
+
+    /// What the rank behind would have sent in another operation.
+    #[test]
+    fn entries_that_no_round_can_bring_are_refused() {
+        let entry = |rank| SplitEntry::new(Some(0), 0, rank, rank);
+        let begin = |combine_mode| {
+            BruckAllgather::begin(
+                RingPosition { rank: 1, ranks: 3 },
+                combine_mode,
+                vec![entry(6)],
+                Piggyback::default(),
+            )
+        };
+        let message = |entries: &[SplitEntry]| {
+            Bytes::from([entries, &[SplitEntry::from_piggyback(Piggyback::default())]].concat())
+        };
+        for (bad, good) in [(vec![], vec![entry(5)]), (vec![entry(5); 2], vec![entry(5)])] {
+            let mut one = begin(CombineMode::Append { counts: vec![1; 3] });
+            let refused = one.on_message(Duration::ZERO, 0, 0, message(&bad));
+            assert!(matches!(refused, Err(Error::CollectiveOrderMismatch { rank: 0 })), "{bad:?}: {refused:?}");
+            one.on_message(Duration::ZERO, 0, 0, message(&good)).unwrap();
+        }
+        let mut one = begin(CombineMode::Merge { first: 5 });
+        assert!(one.on_message(Duration::ZERO, 0, 0, message(&[entry(4)])).is_err());
+        one.on_message(Duration::ZERO, 0, 0, message(&[entry(5)])).unwrap();
     }
 }

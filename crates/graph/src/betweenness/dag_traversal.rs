@@ -10,7 +10,7 @@ use treepie_am::{ActiveMessages, Context, Port};
 use treepie_base::memory::{filled, zeroed};
 use treepie_comm::Sum;
 
-use super::{PathMetric, is_tight};
+use super::metric::{PathMetric, is_tight};
 use crate::csr::{Csr, CsrEdge, VALUES_PURPOSE};
 use crate::patterns::traversal::{self, Traversal};
 use crate::{AmConfig, AmTraffic, Error, Graph, Result, Weight};

@@ -19,10 +19,6 @@ impl Schedule for Exchange {
         self.ranks
     }
 
-    fn blocks(&self) -> u32 {
-        self.ranks
-    }
-
     fn phases(&self) -> u32 {
         2
     }
