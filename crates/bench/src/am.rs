@@ -25,7 +25,7 @@ use crate::bytes::parse_number;
 use crate::harness::comparison::Comparison;
 use crate::harness::figure::{BATCHES, Figure};
 use crate::harness::peer::Source;
-use crate::harness::table::NAME_WIDTH;
+use crate::harness::table::{NAME_WIDTH, print_summary};
 use crate::{ComparisonOptions, ensure_unset, machine};
 
 /// Active messages: random updates (GUPS), index-gather, message latency and epoch time
@@ -94,10 +94,11 @@ impl Am {
 
     fn measure(&self, scale: Scale, comparison: Comparison) -> anyhow::Result<()> {
         let figures = scale.figures(&self.config);
-        self.print_rules(scale, comparison.peer().is_some());
+        self.print_rules(scale, comparison.is_against_mpi());
         let mut result = comparison.measure(&figures)?;
         result.ensure_same_sends()?;
         result.print_table();
+        print_summary(&result.records);
         let runs = Runs::parse(&figures, &result.ours)?;
         say!("");
         let costs = costs::print(scale, &scale.costs(&self.config), &runs, &result.records)?;

@@ -12,8 +12,7 @@ use crate::harness::comparison::{Comparison, SAME_CALLS};
 use crate::harness::figure::{BATCHES, Figure};
 use crate::harness::launch::on_threads;
 use crate::harness::peer::Source;
-use crate::harness::statistics::geometric_mean;
-use crate::harness::table::format_interval;
+use crate::harness::table::print_mean;
 use crate::record::Record;
 use crate::{BenchOptions, ensure_unset};
 
@@ -46,7 +45,7 @@ impl Collectives {
         comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
         print_rules(self.rule);
         let records = comparison.run(&figures)?;
-        print_summary(&figures, &records);
+        print_short_mean(&figures, &records);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -73,18 +72,9 @@ fn print_rules(rule: TimingMode) {
     say!("");
 }
 
-/// Prints a summary of the comparison in three lines.
-fn print_summary(figures: &[Figure], records: &[Record]) {
-    let cells: Vec<_> = figures.iter().zip(records).filter_map(|(f, r)| Some((f, r.against.as_ref()?))).collect();
-    let Some((worst, against)) = cells.iter().min_by(|(_, a), (_, b)| a.ratio.total_cmp(&b.ratio)) else { return };
-    let mean = |what: &str, is_in: fn(&Figure) -> bool| {
-        let ratios: Vec<f64> = cells.iter().filter(|(f, _)| is_in(f)).map(|(_, against)| against.ratio).collect();
-        if !ratios.is_empty() {
-            say!("geometric mean of ratios, {what:<20} {:.2} ({} cells)", geometric_mean(&ratios), ratios.len());
-        }
-    };
-    say!("");
-    mean("all cells", |_| true);
-    mean("8 B and 1 KiB only", |figure| (1..=task::SMALL_BYTES).contains(&figure.bytes));
-    say!("worst cell: {} with {:.2} ({})", worst.name, against.ratio, format_interval(against.interval()));
+/// Prints the geometric mean of the short messages.
+fn print_short_mean(figures: &[Figure], records: &[Record]) {
+    let is_short = |figure: &Figure| (1..=task::SMALL_BYTES).contains(&figure.bytes);
+    let short = figures.iter().zip(records).filter(|(figure, _)| is_short(figure));
+    print_mean("8 B and 1 KiB only", short.map(|(_, record)| record));
 }

@@ -82,7 +82,7 @@ impl ExchangeBench {
         let figures = task::figures(&messages, ranks, &ids);
         let comparison = Comparison::new(ranks, &self.comparison, &["exchange-rank"], Some(&PEER))?;
         comparison.print_sides("Sparse exchanges", "exchange the same messages", task::BATCHES);
-        print_rules(comparison.peer().is_some());
+        print_rules(comparison.is_against_mpi());
         let result = comparison.measure(&figures)?;
         result.ensure_same_sends()?;
         table::print(&figures, &result)?;
@@ -128,7 +128,7 @@ impl ExchangeBench {
             machine::ensure_memory(&format!("the messages of {}", messages.name()), messages.memory(ranks))?;
             let of_rank = f64::from(ranks) * *messages.lengths.end() as f64;
             ensure!(
-                self.comparison.against.is_none() || of_rank <= MAX_MPI_BYTES,
+                !self.comparison.is_against_mpi() || of_rank <= MAX_MPI_BYTES,
                 "MPI cannot exchange more than 2 GB at once, and a rank may receive {:.0} MB",
                 of_rank / 1e6
             );

@@ -29,13 +29,17 @@ pub struct Job {
 impl Job {
     /// This program as ranks of its launcher.
     pub fn ranks<S: AsRef<OsStr>>(ranks: u32, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<Self> {
-        let launcher = Self::this_program(["run", "--label", "never", "-n", &ranks.to_string()])?;
-        Ok(launcher.args([own_path()?]).args(arguments))
+        Ok(Self::ranks_of(&own_path()?, ranks, arguments))
     }
 
-    /// This program.
-    pub fn this_program<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> anyhow::Result<Self> {
-        Ok(Self::new([own_path()?]).args(arguments))
+    /// A build of this program as ranks of its launcher.
+    pub(crate) fn ranks_of<S: AsRef<OsStr>>(
+        program: &OsStr,
+        ranks: u32,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let launcher = Self::new([program]).args(["run", "--label", "never", "-n", &ranks.to_string()]);
+        launcher.args([program]).args(arguments)
     }
 
     /// A command and its arguments.
@@ -98,7 +102,8 @@ impl Job {
     }
 }
 
-fn own_path() -> anyhow::Result<OsString> {
+/// The path of this program.
+pub(crate) fn own_path() -> anyhow::Result<OsString> {
     Ok(std::env::current_exe().context("cannot find the path of this program")?.into())
 }
 

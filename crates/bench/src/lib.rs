@@ -1,4 +1,4 @@
-//! `treepie bench`: benchmarks of Treepie alone, or against an MPI in the same run.
+//! `treepie bench`: benchmarks of Treepie alone, or against an MPI or another build in the same run.
 //!
 //! A benchmark is a list of cases, what Treepie's ranks do for a batch of a case, and a C program that makes the same
 //! calls with MPI. `harness/` has all that they share.
@@ -40,6 +40,7 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 
@@ -50,7 +51,7 @@ pub use harness::output::parse;
 pub use harness::rank::RankArguments;
 pub use harness::table::format_number;
 
-/// Benchmark Treepie on this machine, alone or against an MPI
+/// Benchmark Treepie on this machine, alone or against an MPI or another build
 #[derive(clap::Args)]
 pub struct Bench {
     #[command(subcommand)]
@@ -154,8 +155,9 @@ struct ComparisonOptions {
     /// Engine of Treepie's ranks
     #[arg(long, value_enum, default_value = "shm")]
     fabric: Engine,
-    /// Also measure this baseline in the same run, alternating with Treepie
-    #[arg(long, value_enum)]
+    /// Also measure this baseline in the same run, alternating with Treepie: mpi, the same calls in C with the MPI of
+    /// this machine; or the path of another build of treepie
+    #[arg(long, value_name = "BASELINE", value_parser = Baseline::from_str)]
     against: Option<Baseline>,
     /// MPI launcher with its options, without `-n` [default: the mpirun of the first mpicc in PATH, with one rank bound
     /// to each core; unbound and yielding if oversubscribed]
@@ -179,8 +181,29 @@ enum Engine {
     Mpi,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+impl ComparisonOptions {
+    fn is_against_mpi(&self) -> bool {
+        matches!(self.against, Some(Baseline::Mpi))
+    }
+}
+
+/// What Treepie is compared with.
+#[derive(Clone)]
 enum Baseline {
-    /// The same calls in C with the MPI of this machine
+    /// The same calls in C with the MPI of this machine.
     Mpi,
+    /// Another build of this program.
+    Build(PathBuf),
+}
+
+impl FromStr for Baseline {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "mpi" => Ok(Self::Mpi),
+            path if path.contains('/') => Ok(Self::Build(path.into())),
+            _ => Err("expected mpi, or the path of another build of treepie, such as ./treepie"),
+        }
+    }
 }

@@ -108,6 +108,8 @@ fn mistakes_get_one_line_and_a_status() {
         (&["bench", "p2p", "-n", "1"], "'1'"),
         (&["bench", "p2p", "--repeat", "0"], "'0'"),
         (&["bench", "p2p", "--against", "nobody"], "'nobody'"),
+        (&["bench", "p2p", "--against", "/no/such/build"], "cannot run /no/such/build"),
+        (&["bench", "p2p", "--against", "/bin/true"], "/bin/true is not a build of treepie"),
         (&["bench", "p2p", "--json", "/no/such/place"], "/no/such/place"),
         (&["bench", "collectives", "-n", "1"], "'1'"),
         (&["bench", "collectives", "--algorithm", "walk/ring"], "'walk/ring'"),
@@ -292,6 +294,24 @@ fn collectives_are_measured_with_the_requested_algorithm() {
     assert!(shown.contains("the slowest rank counts") && !shown.contains("worst cell"), "{shown}");
     let output = treepie(&arguments).env("TREEPIE_ALGORITHM", "allgather/bruck").output().unwrap();
     assert!(!output.status.success() && err(&output).contains("--algorithm"), "{}", err(&output));
+}
+
+#[test]
+fn another_build_is_compared() {
+    let scratch = Scratch::new();
+    let arguments = ["bench", "p2p", "-n", "3", "--repeat", "2", "--against", env!("CARGO_BIN_EXE_treepie")];
+    for engine in ["shm", "threads"] {
+        let shown = succeeds(run(&[&arguments[..], &["--fabric", engine, "--json", scratch.path()]].concat()));
+        for text in ["  other build: ", "same calls", "all cells", "(2 cells)", "worst cell: ", "too few"] {
+            assert!(shown.contains(text), "no {text:?} in\n{shown}");
+        }
+        let records = scratch.lines();
+        assert_eq!(records.len(), 2);
+        for record in &records {
+            assert_eq!((&record["peer"], &record["engine"]), (&"other build".into(), &engine.into()), "{record}");
+            assert!(record["ratio"].as_f64().unwrap() > 0.0, "{record}");
+        }
+    }
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Runs both sides of a benchmark alternately, or Treepie's alone.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use super::figure::Figure;
 use super::output::{ensure_same_sends, parse};
 use super::peer::{Peer, Source};
 use super::progress::Progress;
-use super::table::{print_header, print_record};
-use crate::job::{HANG_TIMEOUT, Job};
+use super::table::{print_header, print_record, print_summary};
+use crate::job::{HANG_TIMEOUT, Job, own_path};
 use crate::mpi::Launcher;
 use crate::record::{PeerResult, Record, Records};
-use crate::{ComparisonOptions, Engine, machine};
+use crate::{Baseline, ComparisonOptions, Engine, machine};
 
 /// Default number of pairs of a comparison, and of runs without one.
 const ALTERNATIONS: usize = 31;
@@ -25,24 +27,13 @@ const RUN_TIMEOUT: Duration = HANG_TIMEOUT;
 /// For benchmarks whose C program makes the same calls.
 pub(crate) const SAME_CALLS: &str = "make the same calls, on the same buffers";
 
-/// The jobs of both sides, and the output file.
+/// Both sides, and the output file.
 pub(crate) struct Comparison {
     ranks: u32,
-    ours: Job,
-    theirs: Option<PeerJob>,
+    ours: Side,
+    theirs: Option<Side>,
     pub(crate) repeat: usize,
     records: Records,
-}
-
-/// The baseline.
-struct PeerJob {
-    /// Name and version.
-    name: String,
-    job: Job,
-    /// The command line, for display.
-    command_line: String,
-    /// The job's program, deleted on drop.
-    _program: Peer,
 }
 
 impl Comparison {
@@ -55,16 +46,19 @@ impl Comparison {
         source: Option<&Source>,
     ) -> anyhow::Result<Self> {
         let records = Records::create(sides.json.as_deref())?;
-        let is_needed = sides.fabric == Engine::Mpi || sides.against.is_some();
+        let is_needed = sides.fabric == Engine::Mpi || sides.is_against_mpi();
         anyhow::ensure!(is_needed || sides.mpirun.is_none(), "--mpirun is for --against mpi or --fabric mpi");
         let mpi = is_needed.then(|| Launcher::find(sides.mpirun.as_deref())).transpose()?;
-        let theirs = mpi.as_ref().filter(|_| sides.against.is_some()).zip(source);
-        let theirs = theirs.map(|(mpi, source)| PeerJob::new(mpi, ranks, source)).transpose()?;
-        let ours = match (sides.fabric, &mpi) {
-            (Engine::Mpi, Some(mpi)) => mpi.job(ranks).args([std::env::current_exe()?]).args(rank),
-            (Engine::Threads, _) => Job::this_program(rank)?.args(["--threads", &ranks.to_string()]),
-            _ => Job::ranks(ranks, rank)?,
+        let treepie = |program: &OsStr| Side::treepie(program, sides.fabric, mpi.as_ref(), ranks, rank);
+        let theirs = match (&sides.against, &mpi, source) {
+            (Some(Baseline::Build(path)), ..) => {
+                ensure_treepie(path)?;
+                Some(Side { name: "other build".to_owned(), ..treepie(path.as_os_str()) })
+            }
+            (Some(Baseline::Mpi), Some(mpi), Some(source)) => Some(Side::mpi(mpi, ranks, source)?),
+            _ => None,
         };
+        let ours = treepie(&own_path()?);
         let repeat = match sides.repeat {
             Some(repeat) => repeat as usize,
             None if theirs.is_some() => ALTERNATIONS,
@@ -76,9 +70,10 @@ impl Comparison {
     /// Prints what is measured where, what both sides do, and the common rules.
     pub(crate) fn print_sides(&self, what: &str, both: &str, batches: usize) {
         say!("{what} on {}", machine::describe());
-        say!("  treepie {}: {} ...", env!("CARGO_PKG_VERSION"), self.ours);
-        if let Some(theirs) = &self.theirs {
-            say!("  {}: {} ...", theirs.name, theirs.command_line);
+        for side in std::iter::once(&self.ours).chain(&self.theirs) {
+            say!("  {}: {} ...", side.name, side.command_line);
+        }
+        if self.theirs.is_some() {
             say!("  Both sides {both}, equally often, with the same clock.");
         }
         say!(
@@ -90,6 +85,7 @@ impl Comparison {
     pub(crate) fn run(self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
         let result = self.measure(figures)?;
         result.print_table();
+        print_summary(&result.records);
         result.warn_if_too_few_pairs();
         Ok(result.records)
     }
@@ -99,6 +95,11 @@ impl Comparison {
         self.theirs.as_ref().map(|theirs| theirs.name.as_str())
     }
 
+    /// Whether the baseline is the MPI program.
+    pub(crate) fn is_against_mpi(&self) -> bool {
+        self.theirs.as_ref().is_some_and(|theirs| theirs.mpi_program.is_some())
+    }
+
     /// Measures and writes the records; the caller prints them.
     pub(crate) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<ComparisonResult> {
         let runs = self.alternate(figures)?;
@@ -106,7 +107,7 @@ impl Comparison {
         let records: Vec<Record> = figures.iter().enumerate().map(record).collect();
         records.iter().try_for_each(|record| self.records.write(record))?;
         let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
-        let (ours, theirs) = (runs.ours_output, runs.theirs_output);
+        let (ours, theirs) = (runs.ours.output, runs.theirs.output);
         Ok(ComparisonResult { records, ours, theirs, peer, repeat, file: self.records })
     }
 
@@ -118,9 +119,9 @@ impl Comparison {
             progress.show(turn);
             for our_turn in [turn % 2 == 0, turn % 2 == 1] {
                 if our_turn {
-                    runs.add_ours(figures, &self.ours)?;
+                    runs.ours.add(figures, &self.ours)?;
                 } else if let Some(theirs) = &self.theirs {
-                    runs.add_theirs(figures, &theirs.job)?;
+                    runs.theirs.add(figures, theirs)?;
                 }
             }
         }
@@ -129,13 +130,43 @@ impl Comparison {
     }
 }
 
-impl PeerJob {
-    fn new(mpi: &Launcher, ranks: u32, source: &Source) -> anyhow::Result<Self> {
+/// One side of a comparison.
+struct Side {
+    /// Name and version.
+    name: String,
+    job: Job,
+    /// The command line, for display.
+    command_line: String,
+    /// The job's program, deleted on drop, if it is the MPI program. Otherwise it is a build of Treepie.
+    mpi_program: Option<Peer>,
+}
+
+impl Side {
+    /// Ranks of a build of Treepie.
+    fn treepie(program: &OsStr, engine: Engine, mpi: Option<&Launcher>, ranks: u32, rank: &[&str]) -> Self {
+        let job = match (engine, mpi) {
+            (Engine::Mpi, Some(mpi)) => mpi.job(ranks).args([program]).args(rank),
+            (Engine::Threads, _) => Job::new([program]).args(rank).args(["--threads", &ranks.to_string()]),
+            _ => Job::ranks_of(program, ranks, rank),
+        };
+        let name = format!("treepie {}", env!("CARGO_PKG_VERSION"));
+        Self { name, command_line: job.to_string(), job, mpi_program: None }
+    }
+
+    /// Ranks of the MPI program.
+    fn mpi(mpi: &Launcher, ranks: u32, source: &Source) -> anyhow::Result<Self> {
         let program = Peer::compile(&mpi.installation.mpicc, source)?;
         let job = mpi.job(ranks);
         let command_line = job.clone().args([source.name]).to_string();
-        Ok(Self { name: mpi.name(), job: job.args([program.path()]), command_line, _program: program })
+        Ok(Self { name: mpi.name(), job: job.args([program.path()]), command_line, mpi_program: Some(program) })
     }
+}
+
+/// Checks that the program is a build of Treepie.
+fn ensure_treepie(program: &Path) -> anyhow::Result<()> {
+    let version = Job::new([program]).args(["--version"]).output(RUN_TIMEOUT)?;
+    anyhow::ensure!(version.starts_with("treepie "), "{} is not a build of treepie", program.display());
+    Ok(())
 }
 
 /// The records, and the output of the jobs of both sides.
@@ -169,19 +200,36 @@ impl ComparisonResult {
     }
 }
 
-/// Microseconds per operation: for each run, for each figure.
+/// The runs of both sides.
 #[derive(Default)]
 struct RunTimes {
-    engine: String,
-    ours: Vec<Vec<f64>>,
-    theirs: Vec<Vec<f64>>,
-    ours_output: Vec<String>,
-    theirs_output: Vec<String>,
+    ours: SideTimes,
+    theirs: SideTimes,
 }
 
-impl RunTimes {
+/// The runs of a side.
+#[derive(Default)]
+struct SideTimes {
+    /// The engine, for Treepie.
+    engine: String,
+    /// Microseconds per operation: for each run, for each figure.
+    micros: Vec<Vec<f64>>,
+    /// The output of each job.
+    output: Vec<String>,
+}
+
+impl SideTimes {
+    fn add(&mut self, figures: &[Figure], side: &Side) -> anyhow::Result<()> {
+        let micros = match side.mpi_program {
+            Some(_) => self.run_mpi(figures, &side.job)?,
+            None => self.run_treepie(figures, &side.job)?,
+        };
+        self.micros.push(micros);
+        Ok(())
+    }
+
     /// Cases with and without single copy are separate jobs, as a rank decides once.
-    fn add_ours(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<()> {
+    fn run_treepie(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<f64>> {
         let mut micros = vec![f64::NAN; figures.len()];
         for through_rings in [false, true] {
             let in_this_job =
@@ -192,33 +240,33 @@ impl RunTimes {
             }
             let cases: Vec<String> = indices.iter().map(|index| figures[*index].case.clone()).collect();
             let job = if through_rings { job.clone().env("TREEPIE_SINGLE_COPY", "off") } else { job.clone() };
-            let output = job.args(&cases).output(RUN_TIMEOUT)?;
-            let printed = parse(&output, &cases)?;
-            self.engine = printed.engine.unwrap_or_default();
-            self.ours_output.push(output);
-            for (index, time) in indices.into_iter().zip(printed.micros) {
+            for (index, time) in indices.into_iter().zip(self.run(&cases, job)?) {
                 micros[index] = time;
             }
         }
-        self.ours.push(micros);
-        Ok(())
+        Ok(micros)
     }
 
-    /// A case that Treepie runs in several variants, such as with and without single copy, is one for the baseline.
-    fn add_theirs(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<()> {
+    /// A case that Treepie runs in several variants, such as with and without single copy, is one for the MPI program.
+    fn run_mpi(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<f64>> {
         let mut cases: Vec<String> = Vec::new();
         for figure in figures {
             if !cases.iter().any(|case| case == figure.peer_case()) {
                 cases.push(figure.peer_case().to_owned());
             }
         }
-        let output = job.clone().args(&cases).output(RUN_TIMEOUT)?;
-        let printed = parse(&output, &cases)?;
+        let micros = self.run(&cases, job.clone())?;
         let index_of = |figure: &Figure| cases.iter().position(|case| case == figure.peer_case());
-        let micros_of = |figure: &Figure| index_of(figure).map_or(f64::NAN, |index| printed.micros[index]);
-        self.theirs.push(figures.iter().map(micros_of).collect());
-        self.theirs_output.push(output);
-        Ok(())
+        Ok(figures.iter().map(|figure| index_of(figure).map_or(f64::NAN, |index| micros[index])).collect())
+    }
+
+    /// The microseconds of each case.
+    fn run(&mut self, cases: &[String], job: Job) -> anyhow::Result<Vec<f64>> {
+        let output = job.args(cases).output(RUN_TIMEOUT)?;
+        let printed = parse(&output, cases)?;
+        self.engine = printed.engine.unwrap_or_default();
+        self.output.push(output);
+        Ok(printed.micros)
     }
 }
 
@@ -226,8 +274,9 @@ fn record(figure: &Figure, runs: &RunTimes, index: usize, ranks: u32, peer: Opti
     let values = |micros: &[Vec<f64>]| -> Vec<f64> {
         micros.iter().map(|run| figure.measure.value(run[index], figure.bytes)).collect()
     };
-    let (ours, theirs, better) = (values(&runs.ours), values(&runs.theirs), figure.measure.better());
+    let (ours, theirs, better) = (values(&runs.ours.micros), values(&runs.theirs.micros), figure.measure.better());
     let against = peer.map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
-    let record = Record::measured(figure.name.clone(), &runs.engine, ranks, &ours, (figure.measure.unit(), better));
+    let record =
+        Record::measured(figure.name.clone(), &runs.ours.engine, ranks, &ours, (figure.measure.unit(), better));
     Record { against, ..record }
 }

@@ -1,5 +1,6 @@
 //! Result tables.
 
+use super::statistics::geometric_mean;
 use crate::record::Record;
 
 /// Width of the name column.
@@ -17,6 +18,24 @@ pub(crate) fn print_record(record: &Record) {
     });
     let (value, spread) = (format_number(record.value), format_number(record.spread));
     say!("{:<NAME_WIDTH$} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
+}
+
+/// Prints the geometric mean of the ratios and the worst cell, if there is a baseline.
+pub(crate) fn print_summary(records: &[Record]) {
+    let cells = records.iter().filter_map(|record| Some((record, record.against.as_ref()?)));
+    let Some((worst, against)) = cells.min_by(|(_, a), (_, b)| a.ratio.total_cmp(&b.ratio)) else { return };
+    say!("");
+    print_mean("all cells", records);
+    say!("worst cell: {} with {:.2} ({})", worst.case, against.ratio, format_interval(against.interval()));
+}
+
+/// Prints the geometric mean of the ratios of these records.
+pub(crate) fn print_mean<'a>(what: &str, records: impl IntoIterator<Item = &'a Record>) {
+    let ratio = |record: &Record| record.against.as_ref().map(|against| against.ratio);
+    let ratios: Vec<f64> = records.into_iter().filter_map(ratio).collect();
+    if !ratios.is_empty() {
+        say!("geometric mean of ratios, {what:<20} {:.3} ({} cells)", geometric_mean(&ratios), ratios.len());
+    }
 }
 
 pub(crate) fn format_interval(interval: Option<(f64, f64)>) -> String {
