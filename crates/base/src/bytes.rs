@@ -23,13 +23,18 @@ impl Bytes {
     /// `len` zero bytes that can become a `Vec` of any element aligned to at most `align`, a power of two.
     pub fn zeroed(len: usize, align: usize) -> Self {
         let layout = Layout::from_size_align(len, align).expect("a length that memory can have");
+        Self::try_zeroed(len, align).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    /// The same, for a length that a peer has given: nothing if there is not enough memory.
+    pub fn try_zeroed(len: usize, align: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len, align).ok()?;
         if len == 0 {
-            return Self { ptr: dangling(align), len, layout };
+            return Some(Self { ptr: dangling(align), len, layout });
         }
         // SAFETY: the layout's size is not zero.
-        let ptr = unsafe { alloc_zeroed(layout) };
-        let ptr = NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { ptr, len, layout }
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { ptr, len, layout })
     }
 
     /// A copy of these bytes that can become a `Vec` of any element aligned to at most `align`, a power of two.

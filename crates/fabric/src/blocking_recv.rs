@@ -1,6 +1,6 @@
 //! The blocking receive in progress.
 
-use treepie_base::{Bytes, copy_short};
+use treepie_base::{Bytes, Error, copy_short};
 
 use crate::bins::MatchKey;
 use crate::call_signature::CallSignature;
@@ -21,14 +21,8 @@ pub(crate) struct BlockingRecv<'a> {
 
 pub(crate) enum RecvOutcome {
     Received(Envelope),
-    Truncated {
-        bytes: u64,
-    },
-    /// The message belongs to another call, and stays queued.
-    Mismatch {
-        source: u32,
-        call: CallSignature,
-    },
+    /// The receive fails, and the message stays queued.
+    Rejected(Box<Error>),
     Rts(Envelope, Rts),
 }
 
@@ -37,19 +31,19 @@ impl<'a> BlockingRecv<'a> {
         Self { key: select.key(), call: select.call, into, align, allocated: None, outcome: None }
     }
 
-    /// Whether a message of this length can be received.
-    pub(crate) fn fits(&self, bytes: u64) -> bool {
-        bytes <= self.into.len() as u64 || self.align.is_some()
+    /// Whether a message of this length can be received; memory for it is allocated where `into` is too short.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
+        if bytes <= self.into.len() as u64 {
+            return true;
+        }
+        self.allocated = self.align.and_then(|align| Bytes::try_zeroed(usize::try_from(bytes).ok()?, align));
+        self.allocated.is_some()
     }
 
-    /// The memory for a message that fits.
+    /// The memory for a message that there is room for.
     pub(crate) fn memory(&mut self, bytes: u64) -> &mut [u8] {
-        match self.align {
-            Some(align) if bytes > self.into.len() as u64 => {
-                self.allocated.insert(Bytes::zeroed(bytes as usize, align)).as_mut_slice()
-            }
-            _ => &mut self.into[..bytes as usize],
-        }
+        let memory = self.allocated.as_mut().map_or(&mut *self.into, Bytes::as_mut_slice);
+        &mut memory[..bytes as usize]
     }
 
     /// Copies a message from the engine's memory, if it fits.
@@ -63,15 +57,24 @@ impl<'a> BlockingRecv<'a> {
         self.allocated.is_some()
     }
 
-    /// Why the receive fails on a message that it matches.
+    /// Why the receive of rank `rank` fails on a message that it matches: it belongs to another call, or there is no
+    /// room for it.
     #[cold]
-    pub(crate) fn rejection(&self, message: MatchKey, call: CallSignature, bytes: u64) -> RecvOutcome {
-        if self.call == call {
-            RecvOutcome::Truncated { bytes }
+    pub(crate) fn rejection(&self, rank: u32, message: MatchKey, call: CallSignature, bytes: u64) -> Error {
+        if self.call != call {
+            self.call.mismatch_error(rank, call, message.source)
+        } else if self.align.is_some() {
+            no_memory(bytes)
         } else {
-            RecvOutcome::Mismatch { source: message.source, call }
+            Error::Truncated { got: bytes, room: self.into.len() as u64 }
         }
     }
+}
+
+/// The error of a receive of any length.
+#[cold]
+pub(crate) fn no_memory(bytes: u64) -> Error {
+    Error::OutOfMemory { what: "a message", bytes }
 }
 
 /// Decides which receives poll for their message when they start.

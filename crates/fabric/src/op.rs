@@ -246,12 +246,16 @@ impl Op {
         }
     }
 
-    /// Allocates the memory of a receive that has none.
-    pub(crate) fn allocate(&mut self, bytes: usize) {
+    /// Allocates the memory of a receive that has none; false if there is not enough.
+    pub(crate) fn allocate(&mut self, bytes: u64) -> bool {
         if self.log_align != 0 {
-            self.span = Some(Span::from(Bytes::zeroed(bytes, 1 << (self.log_align - 1))));
-            self.log_align = 0;
+            let align = 1 << (self.log_align - 1);
+            let Some(memory) = usize::try_from(bytes).ok().and_then(|bytes| Bytes::try_zeroed(bytes, align)) else {
+                return false;
+            };
+            (self.span, self.log_align) = (Some(Span::from(memory)), 0);
         }
+        true
     }
 }
 
@@ -295,7 +299,7 @@ mod tests {
             let key = MatchKey { context: 0, source: 0, tag: 0 };
             let mut op = Op::receive(key, CallSignature::NONE, OpState::Queued, RecvTarget::Allocate { align });
             assert_eq!(op.capacity(), u64::MAX, "aligned to {align}");
-            op.allocate(64);
+            assert!(!op.allocate(1 << 60) && op.allocate(64));
             let span = op.span.expect("allocated above");
             assert_eq!((span.as_slice().as_ptr().addr() % align, span.len()), (0, 64));
         }

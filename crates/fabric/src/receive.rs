@@ -6,7 +6,7 @@ use treepie_base::{Bytes, Error, Result, borrow_scope, copy_short};
 
 use crate::backoff::Backoff;
 use crate::bins::MatchKey;
-use crate::blocking_recv::{BlockingRecv, RecvOutcome};
+use crate::blocking_recv::{BlockingRecv, RecvOutcome, no_memory};
 use crate::call_signature::CallSignature;
 use crate::endpoint::Endpoint;
 use crate::endpoint_state::EndpointState;
@@ -59,12 +59,7 @@ impl Endpoint {
             let any = self.progress_for(Some(blocking));
             match blocking.outcome.take() {
                 Some(RecvOutcome::Received(envelope)) => return Ok(envelope),
-                Some(RecvOutcome::Truncated { bytes }) => {
-                    return Err(Error::Truncated { got: bytes, room: blocking.into.len() as u64 });
-                }
-                Some(RecvOutcome::Mismatch { source, call: other }) => {
-                    return Err(self.mismatch_error(call, other, source));
-                }
+                Some(RecvOutcome::Rejected(why)) => return Err(*why),
                 Some(RecvOutcome::Rts(envelope, rts)) => {
                     return self.recv_rendezvous(envelope, rts, blocking.memory(rts.bytes));
                 }
@@ -110,20 +105,13 @@ impl Endpoint {
     fn recv_unexpected(&mut self, found: OpId, blocking: &mut BlockingRecv<'_>) -> Result<Envelope> {
         let message = self.state.unexpected.get(found);
         let got = message.bytes();
-        if message.call != blocking.call {
-            return Err(self.mismatch_error(blocking.call, message.call, message.key.source));
-        }
-        if !blocking.fits(got) {
-            return Err(Error::Truncated { got, room: blocking.into.len() as u64 });
+        if message.call != blocking.call || !blocking.make_room(got) {
+            return Err(blocking.rejection(self.state.rank, message.key, message.call, got));
         }
         let into = blocking.memory(got);
         let message = self.state.unexpected.take(found);
         self.report_unexpected_bytes();
         self.mrecv(MatchedUnexpected(message), into).map_err(|rejected| self.requeue_rejected(rejected))
-    }
-
-    fn mismatch_error(&self, expected: CallSignature, call: CallSignature, source: u32) -> Error {
-        expected.mismatch_error(self.state.rank, call, source)
     }
 
     fn requeue_rejected(&mut self, (error, message): (Error, Option<MatchedUnexpected>)) -> Error {
@@ -162,7 +150,10 @@ impl Endpoint {
     /// Receives a matched message into newly allocated memory.
     pub fn mrecv_alloc(&mut self, message: MatchedUnexpected, align: usize) -> Result<(Envelope, Bytes)> {
         let envelope = message.envelope();
-        let mut bytes = Bytes::zeroed(envelope.bytes as usize, align);
+        let Some(mut bytes) = Bytes::try_zeroed(envelope.bytes as usize, align) else {
+            self.requeue(message);
+            return Err(no_memory(envelope.bytes));
+        };
         self.mrecv(message, bytes.as_mut_slice()).map_err(|rejected| self.requeue_rejected(rejected))?;
         Ok((envelope, bytes))
     }
@@ -280,14 +271,8 @@ impl Endpoint {
     fn irecv_unexpected(&mut self, key: MatchKey, call: CallSignature, target: RecvTarget, found: OpId) -> OpId {
         let id = self.new_receive(key, call, target);
         let message = self.state.unexpected.get(found);
-        let (got, room) = (message.bytes(), self.state.ops.get(id).expect("just inserted").capacity());
-        if message.call != call {
-            let error = self.mismatch_error(call, message.call, message.key.source);
-            self.state.fail(id, error);
-            return id;
-        }
-        if got > room {
-            self.state.fail(id, Error::Truncated { got, room });
+        let (sent, sent_call, bytes) = (message.key, message.call, message.bytes());
+        if !self.state.make_room(id, sent, sent_call, bytes) {
             return id;
         }
         if !self.fabric.is_current_rank() {

@@ -5,6 +5,7 @@ use treepie_base::{Error, copy_short as copy};
 use super::{Action, EndpointState, envelope};
 use crate::abort::AbortReason;
 use crate::bins::MatchKey;
+use crate::blocking_recv::no_memory;
 use crate::call_signature::CallSignature;
 use crate::engine::RecordHeader;
 use crate::matching::{AckTo, Arrival, UnexpectedMessage};
@@ -38,27 +39,32 @@ impl EndpointState {
 
     /// Delivers an eager message to a receive; false, and the receive has failed, if it does not fit.
     pub(crate) fn deliver(&mut self, op: OpId, key: MatchKey, call: CallSignature, body: &[u8]) -> bool {
-        if !self.fits(op, key, call, body.len() as u64) {
+        if !self.make_room(op, key, call, body.len() as u64) {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
-        entry.allocate(body.len());
         let span = entry.span.as_mut().expect("a receive has memory");
         copy(&mut span.as_mut_slice()[..body.len()], body);
         self.complete(op, envelope(key, call, body.len() as u64));
         true
     }
 
-    /// Whether a message belongs to the call of a receive, and fits; if not, the receive fails.
-    pub(super) fn fits(&mut self, op: OpId, key: MatchKey, call: CallSignature, bytes: u64) -> bool {
-        let receive = self.ops.get(op).expect("posted receives exist");
+    /// Whether a message belongs to the call of a receive, and there is room for it; if not, the receive fails.
+    pub(crate) fn make_room(&mut self, op: OpId, key: MatchKey, call: CallSignature, bytes: u64) -> bool {
+        let rank = self.rank;
+        let receive = self.ops.get_mut(op).expect("posted receives exist");
         let (expected, room) = (receive.call, receive.capacity());
-        if expected != call {
-            self.fail(op, expected.mismatch_error(self.rank, call, key.source));
+        let error = if expected != call {
+            expected.mismatch_error(rank, call, key.source)
         } else if bytes > room {
-            self.fail(op, Error::Truncated { got: bytes, room });
-        }
-        expected == call && bytes <= room
+            Error::Truncated { got: bytes, room }
+        } else if !receive.allocate(bytes) {
+            no_memory(bytes)
+        } else {
+            return true;
+        };
+        self.fail(op, error);
+        false
     }
 
     /// Removes the oldest matching receive from the posted queue.

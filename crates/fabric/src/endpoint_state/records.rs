@@ -89,7 +89,8 @@ impl EndpointState {
                 self.complete_eager(key.source, body.len(), ack_to);
                 return;
             }
-            blocking.outcome = Some(blocking.rejection(key, call, body.len() as u64));
+            let why = blocking.rejection(self.rank, key, call, body.len() as u64);
+            blocking.outcome = Some(RecvOutcome::Rejected(Box::new(why)));
         }
         if is_protocol_message(key) {
             return self.recv_protocol_eager(key, call, body, ack_to);
@@ -109,11 +110,12 @@ impl EndpointState {
             && blocking.outcome.is_none()
             && blocking.key.matches(key)
         {
-            if blocking.call == call && blocking.fits(rts.bytes) {
+            if blocking.call == call && blocking.make_room(rts.bytes) {
                 blocking.outcome = Some(RecvOutcome::Rts(envelope(key, call, rts.bytes), rts));
                 return;
             }
-            blocking.outcome = Some(blocking.rejection(key, call, rts.bytes));
+            let why = blocking.rejection(self.rank, key, call, rts.bytes);
+            blocking.outcome = Some(RecvOutcome::Rejected(Box::new(why)));
         }
         if is_protocol_message(key) {
             return self.recv_protocol_arrival(key, call, Arrival::Rts(rts));

@@ -14,11 +14,10 @@ const MAX_TRANSFERS_PER_PEER: u32 = 64;
 impl EndpointState {
     /// Starts a rendezvous transfer into a receive; false, and the receive has failed, if the message does not fit.
     pub(crate) fn start_transfer(&mut self, op: OpId, key: MatchKey, call: CallSignature, rts: Rts) -> bool {
-        if !self.fits(op, key, call, rts.bytes) {
+        if !self.make_room(op, key, call, rts.bytes) {
             return false;
         }
         let entry = self.ops.get_mut(op).expect("posted receives exist");
-        entry.allocate(rts.bytes as usize);
         let envelope = envelope(key, call, rts.bytes);
         entry.state =
             OpState::Transferring(Box::new(RendezvousTransfer { envelope, slot: rts.slot, got: 0, started: false }));

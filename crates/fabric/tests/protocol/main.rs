@@ -320,6 +320,31 @@ fn a_flood_falls_back_to_rendezvous_without_credit() {
     }
 }
 
+/// A posted receive, one of an unexpected message, and blocking ones fail, and the message stays.
+#[test]
+fn a_message_that_there_is_no_memory_for_is_an_error() {
+    let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 2, PLAIN);
+    let [mut a, mut b] = [0, 1].map(|rank| Endpoint::new(Box::new(Port::new(&net, rank))));
+    let announced = 1 << 60;
+    let refused = Error::OutOfMemory { what: "a message", bytes: announced };
+    let posted = b.irecv(from(0), RecvTarget::Allocate { align: 8 });
+    pending(&mut a, to(1, false), 5000).expect("a long message");
+    net.borrow_mut().announce(0, 1, announced);
+    assert_eq!(b.wait(posted).map(drop), Err(refused.clone()));
+    let unexpected = b.irecv(from(0), RecvTarget::Allocate { align: 8 });
+    assert_eq!(b.wait(unexpected).map(drop), Err(refused.clone()));
+    assert_eq!(b.recv_alloc(from(0), 8).map(drop), Err(refused.clone()));
+    let matched = b.improbe(from(0)).unwrap().expect("it stays queued");
+    assert_eq!(b.mrecv_alloc(matched, 8).map(drop), Err(refused.clone()));
+    assert_eq!(b.iprobe(from(0)).unwrap().expect("it stays queued").bytes, announced);
+    // A blocking receive that the message arrives at.
+    pending(&mut b, to(0, false), 5000).expect("a long message");
+    net.borrow_mut().announce(1, 0, announced);
+    assert_eq!(a.recv_alloc(from(1), 8).map(drop), Err(refused));
+    // Neither message is ever received, which the end of a rank waits for.
+    std::mem::forget((a, b));
+}
+
 /// A peer sends a continuous flood that `try_recv` receives; other operations must advance meanwhile.
 #[test]
 fn a_flood_of_immediate_receives_starves_no_operation() {

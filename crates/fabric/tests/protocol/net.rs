@@ -80,6 +80,12 @@ impl Net {
         }))
     }
 
+    /// Lets the next long message from one rank to another announce another length.
+    pub(crate) fn announce(&mut self, from: u32, to: u32, bytes: u64) {
+        let (_, body) = self.channels.get_mut(&(from, to)).and_then(VecDeque::front_mut).expect("a request to send");
+        body[..8].copy_from_slice(&bytes.to_ne_bytes());
+    }
+
     fn set_liveness(&mut self, rank: u32, liveness: Liveness) {
         self.liveness[rank as usize] = liveness;
         self.liveness_epoch += 1;
