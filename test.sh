@@ -42,8 +42,7 @@ if [ $long = 1 ]; then export TREEPIE_SEEDS="${TREEPIE_SEEDS:-20000}" TREEPIE_LO
 cargo test --workspace --quiet
 
 step "models of what several ranks touch at once (loom)"
-# Without link-time optimization, which takes longer than it saves.
-RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=target/loom cargo test -p treepie-shm --release --lib --quiet
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p treepie-shm --release --lib --quiet
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -3,6 +3,8 @@
 //! There is one dynamic call per buffer, or per chunk if messages are interleaved with the body; the closure is inlined
 //! into the loop over the messages. Messages are read in place, in the engine's memory.
 
+use std::borrow::Cow;
+
 use bytemuck::Pod;
 use treepie_base::Rank;
 
@@ -54,20 +56,17 @@ impl<'a> Batch<'a> {
         Self { body, from, has_origin: frame.has_origin() }
     }
 
-    /// Passes the messages, which have no source, as a slice.
+    /// The messages, which have no source.
     #[inline(always)]
-    fn messages<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
-        match bytemuck::try_cast_slice(self.body) {
-            Ok(messages) => take(messages),
-            Err(_) => self.copied(take),
-        }
+    fn messages<M: Pod>(self) -> Cow<'a, [M]> {
+        bytemuck::try_cast_slice(self.body).map_or_else(|_| Cow::Owned(self.copied()), Cow::Borrowed)
     }
 
     /// Copies messages with an alignment above 8 bytes, which engines do not guarantee.
     #[cold]
     #[inline(never)]
-    fn copied<M: Pod, R>(self, take: impl FnOnce(&[M]) -> R) -> R {
-        take(&self.body.chunks_exact(size_of::<M>()).map(bytemuck::pod_read_unaligned).collect::<Vec<M>>())
+    fn copied<M: Pod>(self) -> Vec<M> {
+        self.body.chunks_exact(size_of::<M>()).map(bytemuck::pod_read_unaligned).collect()
     }
 
     /// Messages of `size` bytes with their sources.
@@ -140,11 +139,14 @@ where
     M: Pod,
     F: FnMut(&mut S, &mut Context<S>, M) + 'static,
 {
+    // No closure captures `state`: the compiler would forget that nothing else refers to it, and load what the handler
+    // reads of it again for every message, which costs a fifth of the rate of random updates.
     batch_handler(move |state, context, batch| {
-        batch.messages(|messages: &[M]| {
-            messages.iter().for_each(|message| handle(state, context, *message));
-            messages.len() as u64
-        })
+        let messages = batch.messages::<M>();
+        for message in &*messages {
+            handle(state, context, *message);
+        }
+        messages.len() as u64
     })
 }
 
@@ -155,10 +157,9 @@ where
     F: FnMut(&mut S, &mut Context<S>, &[M]) + 'static,
 {
     batch_handler(move |state, context, batch| {
-        batch.messages(|messages: &[M]| {
-            handle(state, context, messages);
-            messages.len() as u64
-        })
+        let messages = batch.messages::<M>();
+        handle(state, context, &messages);
+        messages.len() as u64
     })
 }
 

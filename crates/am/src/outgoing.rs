@@ -42,6 +42,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    #[inline]
     pub(crate) fn push(&mut self, to: u32, buffer: QueuedBuffer) {
         self.pending_buffers += 1;
         self.bytes += buffer.data.len();
@@ -54,6 +55,7 @@ impl Outgoing {
     }
 
     /// The next buffer for the engine, and its neighbor.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, QueuedBuffer)> {
         let to = *self.ready.front()?;
         let peer = self.peers.get_mut(&to).expect("ready peers exist");
@@ -85,6 +87,7 @@ impl Outgoing {
     }
 
     /// The engine has sent a buffer.
+    #[inline]
     pub(crate) fn on_sent(&mut self, to: u32) {
         self.pending_buffers -= 1;
         let peer = self.peers.get_mut(&to).expect("a buffer was in flight");

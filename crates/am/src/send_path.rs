@@ -255,6 +255,7 @@ impl SendPath {
     }
 
     /// Flushes the buffers of this rank to itself to the local queue.
+    #[inline]
     pub(crate) fn flush_local(&mut self) {
         for index in 0..self.channels.len() {
             let self_index = self.channels[index].self_index;
@@ -270,6 +271,7 @@ impl SendPath {
     }
 
     /// Flushes all caches and buffers. Returns whether there were any messages.
+    #[inline]
     pub(crate) fn flush(&mut self) -> bool {
         for index in 0..self.channels.len() {
             if !self.channels[index].dirty_caches.is_empty() && !self.faults.is(InjectedFault::UnflushedCaches) {
@@ -347,6 +349,7 @@ impl SendPath {
     }
 
     /// Messages pushed, looked up in caches or handled since the last call.
+    #[inline]
     pub(crate) fn take_work(&mut self) -> u64 {
         let of_channel = |channel: &TypeChannel| {
             channel.counts.pushed + channel.statistics.cache_lookups + channel.statistics.handled
@@ -356,11 +359,13 @@ impl SendPath {
     }
 
     /// Whether this rank is passive without open buffers or errors.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.is_passive() && self.open_buffers.is_empty() && self.error.is_none()
     }
 
     /// Whether no buffer is queued, in flight, or waiting to be handled here.
+    #[inline]
     pub(crate) fn is_passive(&self) -> bool {
         self.outgoing.pending_buffers == 0 && self.local_queue.is_empty()
     }

@@ -67,6 +67,7 @@ pub(crate) enum TerminationDetector {
 
 impl TerminationDetector {
     /// A passive rank joins the wave, if it has not yet.
+    #[inline]
     pub(crate) fn report(&mut self, report: RankReport) {
         match self {
             Self::FourCounter(detector) => detector.report(report),
@@ -75,6 +76,7 @@ impl TerminationDetector {
     }
 
     /// The next wave message to send.
+    #[inline]
     pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
         match self {
             Self::FourCounter(detector) => detector.poll_transmit(),
@@ -83,6 +85,7 @@ impl TerminationDetector {
     }
 
     /// Processes a wave message.
+    #[inline]
     pub(crate) fn on_message(&mut self, from: u32, tag: u32, bytes: Bytes) -> Result<()> {
         match self {
             Self::FourCounter(detector) => detector.on_message(from, tag, bytes),
@@ -91,6 +94,7 @@ impl TerminationDetector {
     }
 
     /// The outcome of a wave, once.
+    #[inline]
     pub(crate) fn poll_outcome(&mut self) -> Option<WaveOutcome> {
         match self {
             Self::FourCounter(detector) => detector.poll_outcome(),
@@ -99,6 +103,7 @@ impl TerminationDetector {
     }
 
     /// Whether sends must be synchronous, so that a rank joins a wave only when all of its messages have been received.
+    #[inline]
     pub(crate) fn is_synchronous(&self) -> bool {
         match self {
             Self::FourCounter(_) => false,
@@ -107,6 +112,7 @@ impl TerminationDetector {
     }
 
     /// Whether a message of a rank is still needed. A rank of which none is needed may have left.
+    #[inline]
     pub(crate) fn needs(&self, rank: u32) -> bool {
         match self {
             Self::FourCounter(detector) => detector.needs(rank),
@@ -115,6 +121,7 @@ impl TerminationDetector {
     }
 
     /// Starts an epoch.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         match self {
             Self::FourCounter(detector) => detector.begin(),

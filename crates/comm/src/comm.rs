@@ -136,11 +136,13 @@ impl Comm {
     }
 
     /// This rank, from 0 to `size() - 1`.
+    #[inline]
     pub fn rank(&self) -> Rank {
         self.inner.rank
     }
 
     /// Number of ranks.
+    #[inline]
     pub fn size(&self) -> usize {
         self.inner.members.ranks() as usize
     }
@@ -228,10 +230,12 @@ impl Comm {
         self.endpoint().fabric().now()
     }
 
+    #[inline]
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
         self.inner.endpoint()
     }
 
+    #[inline]
     pub(crate) fn context(&self) -> u32 {
         self.inner.context
     }
@@ -241,6 +245,7 @@ impl Comm {
         self.inner.context + 1
     }
 
+    #[inline]
     pub(crate) fn check_rank(&self, rank: Rank) -> Result<u32> {
         if rank < self.size() { Ok(rank as u32) } else { Err(Error::BadRank { rank, size: self.size() }) }
     }
@@ -253,6 +258,15 @@ impl Comm {
     /// The world rank of a rank of this communicator.
     #[inline]
     pub(crate) fn world_rank(&self, rank: Rank) -> Result<u32> {
+        // Short enough to be inlined into every send and receive, which `find_world_rank` is not.
+        match *self.inner.members {
+            Members::All { ranks } if rank < ranks as Rank => Ok(rank as u32),
+            _ => self.find_world_rank(rank),
+        }
+    }
+
+    #[inline(never)]
+    fn find_world_rank(&self, rank: Rank) -> Result<u32> {
         let rank = self.check_rank(rank)?;
         match &*self.inner.members {
             members @ Members::Shared(_) => members.world_rank(rank, &mut self.endpoint()),
@@ -260,12 +274,14 @@ impl Comm {
         }
     }
 
+    #[inline]
     pub(crate) fn address(&self, to: Rank, tag: Tag, synchronous: bool) -> Result<Address> {
         let to = self.world_rank(to)?;
         check_tag(tag)?;
         Ok(Address { context: self.context(), to, tag: tag.into(), synchronous, call: CallSignature::NONE })
     }
 
+    #[inline]
     pub(crate) fn select(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Select> {
         let source = match from.into() {
             Source::Any => None,
@@ -278,6 +294,7 @@ impl Comm {
         Ok(Select { context: self.context(), source, tag, call: CallSignature::NONE })
     }
 
+    #[inline]
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
         self.inner.status(envelope)
     }
@@ -298,25 +315,37 @@ impl CommInner {
         Rc::ptr_eq(&self.endpoint, &other.endpoint)
     }
 
+    #[inline]
     pub(crate) fn endpoint(&self) -> RefMut<'_, Endpoint> {
         let free = self.endpoint.try_borrow_mut();
         free.expect("handlers and operators must not use a communicator of a world whose operations call them")
     }
 
+    #[inline]
     pub(crate) fn status(&self, envelope: Envelope) -> Result<Status> {
-        let known = self.members.known_rank(envelope.source);
-        let source = known.map_or_else(|| self.members.rank(envelope.source, &mut self.endpoint()), Ok)?;
-        // Only members send on a communicator; but the ranks that hold the table entry may all have failed.
-        let source = source.ok_or(Error::PeerLost { rank: envelope.source as Rank })? as Rank;
+        let source = match *self.members {
+            Members::All { .. } => envelope.source as Rank,
+            _ => self.find_rank(envelope.source)?,
+        };
         Ok(Status { source, tag: tag_of(envelope), bytes: envelope.bytes })
+    }
+
+    #[inline(never)]
+    fn find_rank(&self, world: u32) -> Result<Rank> {
+        let known = self.members.known_rank(world);
+        let rank = known.map_or_else(|| self.members.rank(world, &mut self.endpoint()), Ok)?;
+        // Only members send on a communicator; but the ranks that hold the table entry may all have failed.
+        rank.map(|rank| rank as Rank).ok_or(Error::PeerLost { rank: world as Rank })
     }
 }
 
 /// Tags of programs fit into these bits.
+#[inline]
 pub(crate) fn tag_of(envelope: Envelope) -> Tag {
     envelope.tag as Tag
 }
 
+#[inline]
 fn check_tag(tag: Tag) -> Result<Tag> {
     if tag <= MAX_TAG { Ok(tag) } else { Err(Error::BadTag { tag }) }
 }

@@ -125,7 +125,8 @@ impl Comm {
     ) -> Request<'static, T> {
         let announced = self.announce(|| format!("nonblocking {}", reactor.name()));
         let instance = self.next_instance();
-        let running = self.reactor_task(reactor, instance).aligned(align);
+        let mut running = self.reactor_task(reactor, instance);
+        running.align = align;
         let running = Rc::new(RefCell::new(running));
         let id = self.spawn(announced, running.clone(), None);
         let take = move || finish(running.borrow_mut().reactor_mut());
@@ -139,10 +140,9 @@ impl Comm {
             return self.compare_refused_call(|| reactor.name().to_owned());
         }
         let instance = self.next_instance();
-        let services = if exclusive { self.engine_services() } else { None };
-        self.reactor_task(reactor, instance)
-            .with_services(services)
-            .abort_with(&mut self.endpoint(), AbortReason::Unspecified);
+        let mut running = self.reactor_task(reactor, instance);
+        running.services = if exclusive { self.engine_services() } else { None };
+        running.abort_with(&mut self.endpoint(), AbortReason::Unspecified);
     }
 
     /// The attribute of type `T` of this communicator, created at its first use (attribute caching).
@@ -162,8 +162,11 @@ impl Comm {
         endpoint.cores().map(|cores| f64::from(endpoint.size()) / f64::from(cores.max(1)))
     }
 
+    #[inline]
     pub(crate) fn reactor_task<R: Reactor>(&self, reactor: R, instance: u32) -> ReactorTask<R> {
-        ReactorTask::new(reactor, self.collective_context(), instance).among(self.inner.members.clone())
+        let mut task = ReactorTask::new(reactor, self.collective_context(), instance);
+        task.members = Some(self.inner.members.clone());
+        task
     }
 
     /// All ranks run the same exclusive protocols in the same order, so they agree on the counter. No rank starts the

@@ -40,9 +40,11 @@ impl Comm {
         Ok(self.begin_as(reactor, align, 0))
     }
 
+    #[inline]
     fn begin_as<R: Reactor>(&self, reactor: R, align: usize, instance: u32) -> ProtocolRun<R> {
         let in_place = reactor.accepts_in_place() && self.inner.members.is_fully_known();
-        let mut running = self.reactor_task(reactor, instance).aligned(align).with_services(self.engine_services());
+        let mut running = self.reactor_task(reactor, instance);
+        (running.align, running.services) = (align, self.engine_services());
         running.listen(&mut self.endpoint());
         let backoff = Backoff::default();
         ProtocolRun { comm: self.clone(), running: Some(running), backoff, in_place, is_complete: false }

@@ -37,11 +37,12 @@ pub(crate) struct ReactorTask<R> {
     run: ProtocolInstance,
     /// The signature that its messages carry.
     call: CallSignature,
-    /// Reactors use ranks of their communicator, and the endpoint uses world ranks.
-    members: Option<Rc<Members>>,
+    /// The ranks of the communicator, which the reactor uses, if these are not those of the world.
+    pub(crate) members: Option<Rc<Members>>,
     /// Alignment of memory for messages.
-    align: usize,
-    services: Option<EngineServices>,
+    pub(crate) align: usize,
+    /// What the engine does for the reactor.
+    pub(crate) services: Option<EngineServices>,
     listening: bool,
     sends: PendingSends,
     /// Why the reactor rejected a message that was delivered in place.
@@ -132,6 +133,7 @@ enum BarrierState {
 
 impl<R: Reactor> ReactorTask<R> {
     /// A reactor with this instance number among the collectives of a context.
+    #[inline]
     pub(crate) fn new(reactor: R, context: u32, instance: u32) -> Self {
         Self {
             call: CallSignature::from_name(reactor.name()),
@@ -149,11 +151,6 @@ impl<R: Reactor> ReactorTask<R> {
         }
     }
 
-    /// The same among these ranks instead of all.
-    pub(crate) fn among(self, members: Rc<Members>) -> Self {
-        Self { members: Some(members), ..self }
-    }
-
     fn world_rank(&self, rank: u32, endpoint: &mut Endpoint) -> Result<u32> {
         self.members.as_ref().map_or(Ok(rank), |members| members.world_rank(rank, endpoint))
     }
@@ -164,16 +161,6 @@ impl<R: Reactor> ReactorTask<R> {
             Some(rank) => rank.map(|rank| self.reactor.dependency_on(rank)),
             None => Some(PeerDependency::Possible),
         }
-    }
-
-    /// The same with this alignment of memory for messages.
-    pub(crate) fn aligned(self, align: usize) -> Self {
-        Self { align, ..self }
-    }
-
-    /// The same with these services for the reactor.
-    pub(crate) fn with_services(self, services: Option<EngineServices>) -> Self {
-        Self { services, ..self }
     }
 
     /// The reactor.

@@ -36,6 +36,7 @@ impl EndpointState {
 
 impl Endpoint {
     /// Whether a barrier of the cell is pending.
+    #[inline]
     pub fn has_barrier(&self, cell: u32) -> bool {
         self.state.barriers.get(&cell).is_some_and(|queue| !queue.is_empty())
     }

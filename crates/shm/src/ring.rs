@@ -98,7 +98,7 @@ impl RingWriter {
         publish(self.memory.valid_word(at), body.len() as u32 + 1, fence_mode);
         self.tail += record as u64;
         reader.notify_after_publish();
-        self.memory.prefetch_for_write(next);
+        self.memory.prefetch_for_write(next, record);
         true
     }
 }

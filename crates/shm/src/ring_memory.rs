@@ -41,6 +41,12 @@ mod memory {
     use super::*;
     use crate::primitive::prefetch_for_write;
 
+    /// Bytes of a longer body that are written last: what is in the first lines, which are fetched in pairs.
+    const FIRST_LINES: usize = 128;
+
+    /// Bytes after the last record that are prefetched at most.
+    const MAX_PREFETCHED: usize = 2 << 10;
+
     /// Memory of a ring, shared with other processes.
     #[derive(Clone, Copy)]
     pub(crate) struct RingMemory {
@@ -81,8 +87,20 @@ mod memory {
             // reads or writes them.
             unsafe {
                 let to = self.base.as_ptr().add(at);
-                to.add(4).cast::<Prefix>().write(prefix);
-                copy_short(std::slice::from_raw_parts_mut(to.add(PREFIX), body.len()), body);
+                let into = std::slice::from_raw_parts_mut(to.add(PREFIX), body.len());
+                // A waiting reader polls the first line, and takes it away from the writer again and again: what is in
+                // it comes last. With that, and with more lines prefetched, the rate of 1 KiB is a quarter higher.
+                match (body.split_at_checked(FIRST_LINES), into.split_at_mut_checked(FIRST_LINES)) {
+                    (Some((first, rest)), Some((first_into, rest_into))) => {
+                        rest_into.copy_from_slice(rest);
+                        to.add(4).cast::<Prefix>().write(prefix);
+                        first_into.copy_from_slice(first);
+                    }
+                    _ => {
+                        to.add(4).cast::<Prefix>().write(prefix);
+                        copy_short(into, body);
+                    }
+                }
             }
         }
 
@@ -99,10 +117,14 @@ mod memory {
 
         /// Prefetches lines after `at`, where coming records will be written. They have been in the reader's cache
         /// since the last lap, and fetching them takes as long as writing several records.
+        ///
+        /// `record`: bytes of the last record, as the next one is likely to be as long.
         #[inline]
-        pub(crate) fn prefetch_for_write(&self, at: usize) {
-            for ahead in [128, 256, 384] {
-                prefetch_for_write(self.base.as_ptr().wrapping_add((at + ahead) & (self.bytes - 1)));
+        pub(crate) fn prefetch_for_write(&self, at: usize, record: usize) {
+            let prefetch = |ahead| prefetch_for_write(self.base.as_ptr().wrapping_add((at + ahead) & (self.bytes - 1)));
+            [128, 256, 384].into_iter().for_each(prefetch);
+            if record > 384 {
+                (512..=record.min(MAX_PREFETCHED)).step_by(128).for_each(prefetch);
             }
         }
     }
@@ -151,7 +173,7 @@ mod memory {
             (Prefix { from: word(0), head }, body)
         }
 
-        pub(crate) fn prefetch_for_write(&self, _at: usize) {}
+        pub(crate) fn prefetch_for_write(&self, _at: usize, _record: usize) {}
     }
 }
 

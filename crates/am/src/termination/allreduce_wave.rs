@@ -43,6 +43,7 @@ impl AllreduceWave {
     }
 
     /// Whether this rank has joined the current wave.
+    #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.waves[self.current].has_begun()
     }

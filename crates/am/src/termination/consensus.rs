@@ -61,6 +61,7 @@ impl ConsensusDetector {
         (self.arrival_bits, self.at_barrier, self.in_sum_wave, self.outcome) = (None, false, false, None);
     }
 
+    #[inline]
     pub(super) fn is_synchronous(&self) -> bool {
         !self.uses_engine_barrier
     }
@@ -83,7 +84,12 @@ impl ConsensusDetector {
         }
     }
 
+    #[inline]
     pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
+        // Polled for every message of an epoch, and a wave is rare.
+        if !self.allreduce.has_begun() {
+            return None;
+        }
         let message = self.allreduce.poll_transmit();
         self.check_wave();
         message
@@ -96,6 +102,7 @@ impl ConsensusDetector {
     }
 
     /// The bits for the engine's barrier, once.
+    #[inline]
     pub(crate) fn poll_barrier(&mut self) -> Option<u64> {
         self.arrival_bits.take()
     }
@@ -118,10 +125,12 @@ impl ConsensusDetector {
     }
 
     /// Whether there will be another barrier.
+    #[inline]
     pub(crate) fn expects_barrier(&self) -> bool {
         self.uses_engine_barrier && !self.in_sum_wave && !matches!(self.outcome, Some(WaveOutcome::Terminated(_)))
     }
 
+    #[inline]
     pub(super) fn poll_outcome(&mut self) -> Option<WaveOutcome> {
         self.outcome.take()
     }

@@ -46,7 +46,12 @@ impl FourCounterDetector {
         }
     }
 
+    #[inline]
     pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
+        // Polled for every message of an epoch, and a wave is rare.
+        if !self.allreduce.has_begun() {
+            return None;
+        }
         let message = self.allreduce.poll_transmit();
         self.check_wave();
         message
@@ -58,6 +63,7 @@ impl FourCounterDetector {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn poll_outcome(&mut self) -> Option<WaveOutcome> {
         self.outcome.take()
     }
