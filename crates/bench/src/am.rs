@@ -25,7 +25,7 @@ use crate::bytes::parse_number;
 use crate::harness::comparison::Comparison;
 use crate::harness::figure::{BATCHES, Figure};
 use crate::harness::peer::Source;
-use crate::harness::table::{NAME_WIDTH, print_summary};
+use crate::harness::table::NAME_WIDTH;
 use crate::{ComparisonOptions, ensure_unset, machine};
 
 /// Active messages: random updates (GUPS), index-gather, message latency and epoch time
@@ -98,7 +98,6 @@ impl Am {
         let mut result = comparison.measure(&figures)?;
         result.ensure_same_sends()?;
         result.print_table();
-        print_summary(&result.records);
         let runs = Runs::parse(&figures, &result.ours)?;
         say!("");
         let costs = costs::print(scale, &scale.costs(&self.config), &runs, &result.records)?;

@@ -44,8 +44,10 @@ impl Collectives {
         let figures = task::figures(self.settings.ranks, self.rule, self.algorithm.as_ref());
         comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
         print_rules(self.rule);
-        let records = comparison.run(&figures)?;
-        print_short_mean(&figures, &records);
+        let result = comparison.measure(&figures)?;
+        result.print_table();
+        print_short_mean(&figures, &result.records);
+        result.warn_if_too_few_pairs();
         Ok(ExitCode::SUCCESS)
     }
 }

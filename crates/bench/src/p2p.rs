@@ -34,7 +34,9 @@ impl PointToPoint {
         }
         comparison.print_sides("Point to point", SAME_CALLS, BATCHES);
         self.print_rules()?;
-        comparison.run(&figures)?;
+        let result = comparison.measure(&figures)?;
+        result.print_table();
+        result.warn_if_too_few_pairs();
         Ok(ExitCode::SUCCESS)
     }
 

@@ -82,7 +82,7 @@ impl Record {
 /// The baseline's figure of the same case, measured in the same run, alternating.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerResult {
-    /// Name and version of the baseline.
+    /// Name and version of the baseline, or that it is another build.
     pub peer: String,
     /// Its figure, by the same statistic.
     pub peer_value: f64,

@@ -30,7 +30,7 @@ impl Comm {
         check_whole_elements::<T>(self.status(envelope)?)
     }
 
-    /// Receives a message of any length.
+    /// Receives a message of any length. If there is no memory for it, that is an error, and it stays queued.
     pub fn recv_vec<T: Pod>(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<(Vec<T>, Status)> {
         let select = self.select(from, tag)?;
         let (envelope, bytes) = self.endpoint().recv_alloc(select, align_of::<T>())?;

@@ -37,7 +37,7 @@ pub(crate) struct ReactorTask<R> {
     run: ProtocolInstance,
     /// The signature that its messages carry.
     call: CallSignature,
-    /// The ranks of the communicator, which the reactor uses, if these are not those of the world.
+    /// The ranks of the communicator, which the reactor uses; the endpoint uses world ranks. None: they are the same.
     pub(crate) members: Option<Rc<Members>>,
     /// Alignment of memory for messages.
     pub(crate) align: usize,

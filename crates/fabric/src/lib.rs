@@ -14,7 +14,7 @@
 //! | `barrier`, `shared_segment` | nonblocking barriers on engine counters; collectives in a shared segment |
 //! | `abort` | aborted operations: messages that no rank will receive or send |
 //! | `mismatch`, `call_signature`, `protocol_family` | detection of mismatched collective calls |
-//! | `failure`, `liveness` | failure detection; the table of lost ranks |
+//! | `failure_detection`, `liveness_table` | failure detection; the table of lost ranks |
 //! | `finalize` | finalization; the end of scopes with borrowed memory |
 //!
 //! A file `endpoint` below one of these has its methods of the endpoint; the file above has the data.

@@ -150,7 +150,8 @@ impl Endpoint {
     /// Receives a matched message into newly allocated memory.
     pub fn mrecv_alloc(&mut self, message: MatchedUnexpected, align: usize) -> Result<(Envelope, Bytes)> {
         let envelope = message.envelope();
-        let Some(mut bytes) = Bytes::try_zeroed(envelope.bytes as usize, align) else {
+        let bytes = usize::try_from(envelope.bytes).ok().and_then(|bytes| Bytes::try_zeroed(bytes, align));
+        let Some(mut bytes) = bytes else {
             self.requeue(message);
             return Err(no_memory(envelope.bytes));
         };

@@ -41,8 +41,9 @@ mod memory {
     use super::*;
     use crate::primitive::prefetch_for_write;
 
-    /// Bytes of a longer body that are written last: what is in the first lines, which are fetched in pairs.
-    const FIRST_LINES: usize = 128;
+    /// Bytes of a longer body that are written last: with the prefix they cover the first line and the next, which
+    /// processors fetch together.
+    const WRITTEN_LAST: usize = 128;
 
     /// Bytes after the last record that are prefetched at most.
     const MAX_PREFETCHED: usize = 2 << 10;
@@ -90,16 +91,13 @@ mod memory {
                 let into = std::slice::from_raw_parts_mut(to.add(PREFIX), body.len());
                 // A waiting reader polls the first line, and takes it away from the writer again and again: what is in
                 // it comes last. With that, and with more lines prefetched, the rate of 1 KiB is a quarter higher.
-                match (body.split_at_checked(FIRST_LINES), into.split_at_mut_checked(FIRST_LINES)) {
-                    (Some((first, rest)), Some((first_into, rest_into))) => {
-                        rest_into.copy_from_slice(rest);
-                        to.add(4).cast::<Prefix>().write(prefix);
-                        first_into.copy_from_slice(first);
-                    }
-                    _ => {
-                        to.add(4).cast::<Prefix>().write(prefix);
-                        copy_short(into, body);
-                    }
+                if body.len() > WRITTEN_LAST {
+                    into[WRITTEN_LAST..].copy_from_slice(&body[WRITTEN_LAST..]);
+                    to.add(4).cast::<Prefix>().write(prefix);
+                    into[..WRITTEN_LAST].copy_from_slice(&body[..WRITTEN_LAST]);
+                } else {
+                    to.add(4).cast::<Prefix>().write(prefix);
+                    copy_short(into, body);
                 }
             }
         }

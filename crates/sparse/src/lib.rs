@@ -11,7 +11,7 @@
 //! | `protocol`, `protocol_tagged`, `tags` | the interface of a protocol; tags that identify the protocol |
 //! | `protocols/` | PEX, PCX, RSX, NBX and its variants, the crystal router |
 //! | `summary_barrier` | the final barrier, by messages or by the engine |
-//! | `traffic_summary`, `choose` | what all ranks learn about an exchange; protocol selection |
+//! | `traffic_summary`, `selection` | what all ranks learn about an exchange; protocol selection |
 //! | `exchange_sequence` | consecutive exchanges, for the simulator |
 //! | `microbenchmark` | the paper's microbenchmark: random neighbors |
 #![forbid(unsafe_code)]

@@ -63,7 +63,12 @@ impl AllreduceWave {
     }
 
     /// The next message.
+    #[inline]
     pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
+        // Polled for every message of an epoch, and a wave is rare.
+        if !self.has_begun() {
+            return None;
+        }
         let transmit = self.waves[self.current].poll_transmit()?;
         Some(Transmit { tag: (self.current as u32) << ROUND_BITS | transmit.tag, ..transmit })
     }
@@ -74,9 +79,10 @@ impl AllreduceWave {
     }
 
     /// The sums over all ranks, once, if complete.
+    #[inline]
     pub(crate) fn poll_sum(&mut self) -> Option<WaveWords> {
         let wave = &mut self.waves[self.current];
-        if !wave.is_done() {
+        if !wave.has_begun() || !wave.is_done() {
             return None;
         }
         wave.reset();

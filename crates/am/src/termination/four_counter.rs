@@ -48,10 +48,6 @@ impl FourCounterDetector {
 
     #[inline]
     pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
-        // Polled for every message of an epoch, and a wave is rare.
-        if !self.allreduce.has_begun() {
-            return None;
-        }
         let message = self.allreduce.poll_transmit();
         self.check_wave();
         message

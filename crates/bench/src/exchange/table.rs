@@ -5,7 +5,7 @@ use crate::harness::comparison::ComparisonResult;
 use crate::harness::figure::Figure;
 use crate::harness::output;
 use crate::harness::statistics::{PairedRatio, median};
-use crate::harness::table::{format_interval, format_number};
+use crate::harness::table::{format_interval, format_number, print_ratios};
 
 /// The ranks' output for a case.
 #[derive(Debug, PartialEq)]
@@ -50,6 +50,7 @@ pub(super) fn print(figures: &[Figure], result: &ComparisonResult) -> anyhow::Re
         );
         say!("{}", line.trim_end());
     }
+    print_ratios(&result.records);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::figure::Figure;
 use super::output::{ensure_same_sends, parse};
 use super::peer::{Peer, Source};
 use super::progress::Progress;
-use super::table::{print_header, print_record, print_summary};
+use super::table::{print_header, print_ratios, print_record};
 use crate::job::{HANG_TIMEOUT, Job, own_path};
 use crate::mpi::Launcher;
 use crate::record::{PeerResult, Record, Records};
@@ -37,7 +37,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Finds and compiles what is needed. `rank` is this program's subcommand for a rank, without cases.
+    /// Finds and compiles what is needed. `rank` is Treepie's subcommand for a rank, without cases.
     /// `source` is the MPI program, if there is one.
     pub(crate) fn new(
         ranks: u32,
@@ -79,15 +79,6 @@ impl Comparison {
         say!(
             "  A run is the median of {batches} batches per case, after a warm-up batch; the table has medians of runs."
         );
-    }
-
-    /// Measures, prints the table, writes the records and returns them.
-    pub(crate) fn run(self, figures: &[Figure]) -> anyhow::Result<Vec<Record>> {
-        let result = self.measure(figures)?;
-        result.print_table();
-        print_summary(&result.records);
-        result.warn_if_too_few_pairs();
-        Ok(result.records)
     }
 
     /// The name of the baseline, if there is one.
@@ -132,7 +123,7 @@ impl Comparison {
 
 /// One side of a comparison.
 struct Side {
-    /// Name and version.
+    /// Name and version, or that it is another build.
     name: String,
     job: Job,
     /// The command line, for display.
@@ -185,6 +176,7 @@ impl ComparisonResult {
     pub(crate) fn print_table(&self) {
         print_header(self.peer.as_deref());
         self.records.iter().for_each(print_record);
+        print_ratios(&self.records);
     }
 
     /// Checks that both sides have sent the same data.

@@ -21,7 +21,7 @@ pub(crate) fn print_record(record: &Record) {
 }
 
 /// Prints the geometric mean of the ratios and the worst cell, if there is a baseline.
-pub(crate) fn print_summary(records: &[Record]) {
+pub(crate) fn print_ratios(records: &[Record]) {
     let cells = records.iter().filter_map(|record| Some((record, record.against.as_ref()?)));
     let Some((worst, against)) = cells.min_by(|(_, a), (_, b)| a.ratio.total_cmp(&b.ratio)) else { return };
     say!("");

@@ -70,14 +70,23 @@ impl BruckAllgather {
 
     /// Whether these can be the entries that arrive in a round.
     fn is_valid(&self, round: u32, entries: &[SplitEntry]) -> bool {
+        let (distance, others) = self.step(round);
         match &self.combine_mode {
             CombineMode::Append { counts } => {
-                let (distance, others) = self.step(round);
                 let count = |distance: u32| counts[self.position.behind(distance) as usize] as usize;
                 (distance..distance + others).map(count).sum::<usize>() == entries.len()
             }
-            CombineMode::Merge { first } => entries.iter().all(|entry| entry.rank() >= *first),
+            CombineMode::Merge { first } => entries.iter().all(|entry| {
+                let behind = entry.rank().checked_sub(*first).map(|_| self.distance_behind(*first, entry));
+                behind.is_some_and(|behind| (distance..distance + others).contains(&behind))
+            }),
         }
+    }
+
+    /// How far behind the rank is that contributed an entry.
+    fn distance_behind(&self, first: u32, entry: &SplitEntry) -> u32 {
+        let RingPosition { rank, ranks } = self.position;
+        (rank + ranks - (entry.rank() - first).min(ranks - 1)) % ranks
     }
 
     /// The contributions of the `ranks` ranks up to this one.
@@ -89,12 +98,7 @@ impl BruckAllgather {
                 into.extend_from_slice(&self.table[self.table.len() - entries as usize..]);
             }
             CombineMode::Merge { first } => {
-                let RingPosition { rank, ranks: size } = self.position;
-                let is_among = |entry: &&SplitEntry| {
-                    let index = (entry.rank() - first).min(size - 1);
-                    (rank + size - index) % size < ranks
-                };
-                into.extend(self.table.iter().filter(is_among));
+                into.extend(self.table.iter().filter(|entry| self.distance_behind(*first, entry) < ranks));
             }
         }
     }
@@ -171,7 +175,9 @@ mod tests {
             one.on_message(Duration::ZERO, 0, 0, message(&good)).unwrap();
         }
         let mut one = begin(CombineMode::Merge { first: 5 });
-        assert!(one.on_message(Duration::ZERO, 0, 0, message(&[entry(4)])).is_err());
+        for other in [4, 6, 7] {
+            assert!(one.on_message(Duration::ZERO, 0, 0, message(&[entry(other)])).is_err(), "{other}");
+        }
         one.on_message(Duration::ZERO, 0, 0, message(&[entry(5)])).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use treepie_base::{Bytes, Result, Span};
 
 use super::{ProtocolInstance, ProtocolMessage, ProtocolPayload, SUBTAG_BITS};
+use crate::abort::AbortReason;
 use crate::bins::MatchKey;
 use crate::call_signature::CallSignature;
 use crate::endpoint::Endpoint;
@@ -60,10 +61,14 @@ impl EndpointState {
     fn queue_protocol(&mut self, instance: ProtocolInstance, envelope: Envelope, arrival: Arrival, align: usize) {
         let message = ProtocolMessage { envelope, payload: self.accept_protocol(instance, envelope, arrival, align) };
         self.protocol_queues.buffered_bytes += message.buffered_bytes();
+        let is_ready = message.is_ready(&self.ops);
         let queue = self.protocol_queues.find_or_insert(instance);
-        if queue.push(message)
-            && let Some(task) = queue.task
-        {
+        if !queue.push(message) {
+            // A transfer that has failed already completes no more.
+            if is_ready {
+                self.unblock_protocol(instance, envelope.source);
+            }
+        } else if let Some(task) = queue.task {
             self.ready_tasks.mark(task);
         }
     }
@@ -86,7 +91,10 @@ impl EndpointState {
                 let key = MatchKey { context: instance.context, source: envelope.source, tag: envelope.tag };
                 let op = Op::receive(key, envelope.call, OpState::Queued, RecvTarget::Allocate { align });
                 let id = self.ops.insert(Op { on_completion: OnCompletion::Protocol, ..op.owned_by_task(None) });
-                self.start_transfer(id, key, envelope.call, rts);
+                if !self.start_transfer(id, key, envelope.call, rts) {
+                    // There is no memory for it. Its sender may wait for nothing else.
+                    self.reject(envelope.source, &Arrival::Rts(rts), AbortReason::Unspecified);
+                }
                 ProtocolPayload::Transferring(id)
             }
         }

@@ -13,7 +13,10 @@ use std::collections::HashMap;
 use net::{Net, NetCapabilities, Port, Rng};
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::{Bytes, Error, Span};
-use treepie_fabric::{Address, CallSignature, Endpoint, Envelope, OpId, RecvTarget, Select, Started, TAG_BITS};
+use treepie_fabric::{
+    Address, CallSignature, Endpoint, Envelope, OpId, PROTOCOL_TAG_BIT, ProtocolInstance, RecvTarget, SUBTAG_BITS,
+    Select, Started, TAG_BITS,
+};
 
 /// Contexts by the wildcards of their receives: none, any source, any tag, both.
 const CONTEXTS: [u32; 4] = [0, 2, 4, 6];
@@ -343,6 +346,33 @@ fn a_message_that_there_is_no_memory_for_is_an_error() {
     assert_eq!(a.recv_alloc(from(1), 8).map(drop), Err(refused));
     // Neither message is ever received, which the end of a rank waits for.
     std::mem::forget((a, b));
+}
+
+/// The operation fails on both sides, whether the receiver has begun it or begins it later.
+#[test]
+fn a_protocol_message_that_there_is_no_memory_for_is_an_error_on_both_sides() {
+    const INSTANCE: ProtocolInstance = ProtocolInstance { context: 1, tag: PROTOCOL_TAG_BIT | 5 << SUBTAG_BITS };
+    for begins_later in [false, true] {
+        let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 2, PLAIN);
+        let [mut a, mut b] = [0, 1].map(|rank| Endpoint::new(Box::new(Port::new(&net, rank))));
+        if !begins_later {
+            b.open_protocol(INSTANCE, 8);
+        }
+        let address = Address { context: INSTANCE.context, tag: INSTANCE.tag, ..to(1, false) };
+        let sent = pending(&mut a, address, 5000).expect("a long message");
+        net.borrow_mut().announce(0, 1, 1 << 60);
+        for _ in 0..100 {
+            b.progress();
+        }
+        if begins_later {
+            b.open_protocol(INSTANCE, 8);
+        }
+        let received = b.recv_protocol(INSTANCE).expect("it has failed").map(drop);
+        assert_eq!(received, Err(Error::OutOfMemory { what: "a message", bytes: 1 << 60 }));
+        assert!(!b.has_protocol_messages(INSTANCE));
+        assert_eq!(a.wait(sent).map(drop), Err(Error::Aborted { rank: 1 }));
+        b.close_protocol(INSTANCE);
+    }
 }
 
 /// A peer sends a continuous flood that `try_recv` receives; other operations must advance meanwhile.
