@@ -64,6 +64,9 @@ impl DeferredFrees {
 /// A dissemination barrier of all ranks that were split, after which the part is freed. If a rank is lost meanwhile,
 /// the part stays until the rank finalizes. As long as some rank keeps its communicator, the receive of this barrier
 /// stays posted on the others, which makes matching slightly slower.
+///
+/// Not a [`Dissemination`](crate::dissemination::Dissemination): the task that would drive it finds world ranks by the
+/// members, which own this.
 struct ReleaseBarrier {
     window: u32,
     parent: Rc<Members>,
