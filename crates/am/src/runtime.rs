@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use treepie_base::{Bytes, Error, Result};
 use treepie_comm::Comm;
-use treepie_fabric::{BarrierResult, PeerDependency, ProtocolFamily, Reactor, Transmit};
+use treepie_fabric::{BarrierResult, CallSignature, PeerDependency, ProtocolFamily, Reactor, Transmit};
 
 use crate::config::Style;
 use crate::context::Context;
@@ -93,6 +93,8 @@ pub(crate) struct RuntimeState<S> {
     pub(crate) handlers: Handlers<S>,
     pub(crate) context: Context<S>,
     detector: TerminationDetector,
+    /// The signature of epochs.
+    call: CallSignature,
     /// Buffers sent and received in this epoch.
     sent: u64,
     received: u64,
@@ -120,6 +122,7 @@ impl<S> RuntimeState<S> {
             handlers: Handlers::new(handlers, &context),
             context,
             detector,
+            call: CallSignature::from_name(EPOCH),
             sent: 0,
             received: 0,
             final_sum: None,
@@ -355,6 +358,10 @@ impl<S> Reactor for EpochReactor<'_, S> {
 
     fn name(&self) -> &'static str {
         EPOCH
+    }
+
+    fn call(&self) -> CallSignature {
+        self.runtime.call
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {

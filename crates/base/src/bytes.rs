@@ -53,18 +53,21 @@ impl Bytes {
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: `ptr` points to `len` initialized bytes that live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
     /// The bytes, to be written.
+    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`, and `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 
     /// Truncates to the first `len` bytes.
+    #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -99,6 +102,7 @@ impl<T: Pod> From<Vec<T>> for Bytes {
 }
 
 impl Drop for Bytes {
+    #[inline]
     fn drop(&mut self) {
         if self.layout.size() != 0 {
             // SAFETY: the memory was allocated by the global allocator with this layout and is freed once, here.

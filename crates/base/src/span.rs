@@ -53,16 +53,19 @@ struct Registered {
 
 impl Span {
     /// The length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it has no bytes.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         // Nothing else writes it: it is owned, or the slice that was lent is borrowed, or its region lists it as
         // borrowed, and creates neither a span nor a slice for writing that overlaps it. If this span can write it, it
@@ -73,6 +76,7 @@ impl Span {
     }
 
     /// The bytes, to be written. Panics on a span that was lent for reading, or is [registered](Self::register).
+    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         assert!(self.is_writable(), "a span that was lent for reading is written");
         // SAFETY: as in `as_slice`; the memory was lent or is owned for writing, its region creates neither spans nor
@@ -133,6 +137,7 @@ impl Span {
     }
 
     /// The owned memory, or none for lent memory.
+    #[inline]
     pub fn into_bytes(mut self) -> Option<Bytes> {
         self.deregister();
         match &mut self.backing {

@@ -30,21 +30,25 @@ pub struct RingPosition {
 
 impl RingPosition {
     /// The rank `distance` ahead on the ring of ranks.
+    #[inline]
     pub fn ahead(self, distance: u32) -> u32 {
         (self.rank + distance) % self.ranks
     }
 
     /// The rank `distance` behind.
+    #[inline]
     pub fn behind(self, distance: u32) -> u32 {
         (self.rank + self.ranks - distance) % self.ranks
     }
 
     /// The distance ahead to a rank.
+    #[inline]
     pub fn distance_to(self, rank: u32) -> u32 {
         (rank + self.ranks - self.rank) % self.ranks
     }
 
     /// ceil(lg P).
+    #[inline]
     pub fn rounds(self) -> u32 {
         self.ranks.next_power_of_two().ilog2()
     }

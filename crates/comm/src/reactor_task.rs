@@ -136,7 +136,7 @@ impl<R: Reactor> ReactorTask<R> {
     #[inline]
     pub(crate) fn new(reactor: R, context: u32, instance: u32) -> Self {
         Self {
-            call: CallSignature::from_name(reactor.name()),
+            call: reactor.call(),
             reactor,
             run: ProtocolInstance { context, tag: operation_tag(instance) | PROTOCOL_TAG_BIT },
             members: None,

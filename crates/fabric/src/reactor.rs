@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use treepie_base::{Bytes, Result};
 
+use crate::call_signature::CallSignature;
+
 /// A message that a reactor sends.
 #[derive(Debug)]
 pub struct Transmit {
@@ -130,6 +132,12 @@ pub trait Reactor {
         "a protocol"
     }
 
+    /// The signature that its messages carry, which follows from its name. One that runs often keeps it: to look up a
+    /// name takes as long as to send a message.
+    fn call(&self) -> CallSignature {
+        CallSignature::from_name(self.name())
+    }
+
     /// How its completion depends on a rank, as far as it knows.
     fn dependency_on(&self, rank: u32) -> PeerDependency;
 
@@ -185,6 +193,10 @@ impl<R: Reactor + ?Sized> Reactor for Box<R> {
 
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn call(&self) -> CallSignature {
+        (**self).call()
     }
 
     fn dependency_on(&self, rank: u32) -> PeerDependency {
