@@ -82,7 +82,7 @@ impl AllreduceWave {
     #[inline]
     pub(crate) fn poll_sum(&mut self) -> Option<WaveWords> {
         let wave = &mut self.waves[self.current];
-        if !wave.has_begun() || !wave.is_done() {
+        if !wave.is_done() {
             return None;
         }
         wave.reset();

@@ -3,6 +3,7 @@
 
 mod abort;
 mod barriers;
+mod memory;
 mod mismatch;
 mod net;
 mod queues;
@@ -13,10 +14,7 @@ use std::collections::HashMap;
 use net::{Net, NetCapabilities, Port, Rng};
 use rand_xoshiro::rand_core::SeedableRng;
 use treepie_base::{Bytes, Error, Span};
-use treepie_fabric::{
-    Address, CallSignature, Endpoint, Envelope, OpId, PROTOCOL_TAG_BIT, ProtocolInstance, RecvTarget, SUBTAG_BITS,
-    Select, Started, TAG_BITS,
-};
+use treepie_fabric::{Address, CallSignature, Endpoint, Envelope, OpId, RecvTarget, Select, Started, TAG_BITS};
 
 /// Contexts by the wildcards of their receives: none, any source, any tag, both.
 const CONTEXTS: [u32; 4] = [0, 2, 4, 6];
@@ -320,58 +318,6 @@ fn a_flood_falls_back_to_rendezvous_without_credit() {
     while !sends.iter().all(|id| a.is_complete(*id)) {
         a.progress();
         b.progress();
-    }
-}
-
-/// A posted receive, one of an unexpected message, and blocking ones fail, and the message stays.
-#[test]
-fn a_message_that_there_is_no_memory_for_is_an_error() {
-    let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 2, PLAIN);
-    let [mut a, mut b] = [0, 1].map(|rank| Endpoint::new(Box::new(Port::new(&net, rank))));
-    let announced = 1 << 60;
-    let refused = Error::OutOfMemory { what: "a message", bytes: announced };
-    let posted = b.irecv(from(0), RecvTarget::Allocate { align: 8 });
-    pending(&mut a, to(1, false), 5000).expect("a long message");
-    net.borrow_mut().announce(0, 1, announced);
-    assert_eq!(b.wait(posted).map(drop), Err(refused.clone()));
-    let unexpected = b.irecv(from(0), RecvTarget::Allocate { align: 8 });
-    assert_eq!(b.wait(unexpected).map(drop), Err(refused.clone()));
-    assert_eq!(b.recv_alloc(from(0), 8).map(drop), Err(refused.clone()));
-    let matched = b.improbe(from(0)).unwrap().expect("it stays queued");
-    assert_eq!(b.mrecv_alloc(matched, 8).map(drop), Err(refused.clone()));
-    assert_eq!(b.iprobe(from(0)).unwrap().expect("it stays queued").bytes, announced);
-    // A blocking receive that the message arrives at.
-    pending(&mut b, to(0, false), 5000).expect("a long message");
-    net.borrow_mut().announce(1, 0, announced);
-    assert_eq!(a.recv_alloc(from(1), 8).map(drop), Err(refused));
-    // Neither message is ever received, which the end of a rank waits for.
-    std::mem::forget((a, b));
-}
-
-/// The operation fails on both sides, whether the receiver has begun it or begins it later.
-#[test]
-fn a_protocol_message_that_there_is_no_memory_for_is_an_error_on_both_sides() {
-    const INSTANCE: ProtocolInstance = ProtocolInstance { context: 1, tag: PROTOCOL_TAG_BIT | 5 << SUBTAG_BITS };
-    for begins_later in [false, true] {
-        let net = Net::new(Rng(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1)), 2, PLAIN);
-        let [mut a, mut b] = [0, 1].map(|rank| Endpoint::new(Box::new(Port::new(&net, rank))));
-        if !begins_later {
-            b.open_protocol(INSTANCE, 8);
-        }
-        let address = Address { context: INSTANCE.context, tag: INSTANCE.tag, ..to(1, false) };
-        let sent = pending(&mut a, address, 5000).expect("a long message");
-        net.borrow_mut().announce(0, 1, 1 << 60);
-        for _ in 0..100 {
-            b.progress();
-        }
-        if begins_later {
-            b.open_protocol(INSTANCE, 8);
-        }
-        let received = b.recv_protocol(INSTANCE).expect("it has failed").map(drop);
-        assert_eq!(received, Err(Error::OutOfMemory { what: "a message", bytes: 1 << 60 }));
-        assert!(!b.has_protocol_messages(INSTANCE));
-        assert_eq!(a.wait(sent).map(drop), Err(Error::Aborted { rank: 1 }));
-        b.close_protocol(INSTANCE);
     }
 }
 
