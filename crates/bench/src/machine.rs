@@ -112,8 +112,19 @@ mod tests {
         assert_eq!(cpulist_len("3-1"), None);
     }
 
+    /// In a process of its own: other tests would use memory meanwhile.
     #[test]
     fn temporary_memory_counts_towards_the_peak() {
+        let this = std::env::current_exe().unwrap();
+        let alone = ["--exact", "machine::tests::peak_memory_of_a_process", "--ignored"];
+        let output = std::process::Command::new(this).args(alone).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+
+    #[test]
+    #[ignore = "the test above runs it"]
+    fn peak_memory_of_a_process() {
         let (result, peak) = memory_during(|| {
             let temporary = std::hint::black_box(vec![1u8; 64 << 20]);
             std::hint::black_box(vec![temporary[5]; 1000])
