@@ -17,6 +17,7 @@ macro_rules! say {
 mod am;
 mod bfs;
 pub mod bytes;
+pub mod choices;
 mod collectives;
 pub mod diagnostics;
 mod exchange;
@@ -70,6 +71,7 @@ enum Command {
     Sim(sim::SimBench),
     Split(split::SplitBench),
     Queues(queues::QueueBench),
+    Choices(choices::ChoicesBench),
 }
 
 impl Bench {
@@ -86,6 +88,7 @@ impl Bench {
             Command::Sim(sim) => sim.run(),
             Command::Split(split) => split.run(),
             Command::Queues(queues) => queues.run(),
+            Command::Choices(choices) => choices.run(),
         }
     }
 }
@@ -106,6 +109,8 @@ pub enum RankProgram {
     Queues(RankArguments),
     #[command(name = "graph-rank", hide = true)]
     Graph(graph::rank::GraphRank),
+    #[command(name = "choices-rank", hide = true)]
+    Choices(choices::rank::ChoicesRank),
 }
 
 impl RankProgram {
@@ -118,6 +123,7 @@ impl RankProgram {
             Self::Am(rank) => rank.run::<am::AmPrograms>(),
             Self::Queues(rank) => rank.run::<queues::Queues>(),
             Self::Graph(rank) => rank.run(),
+            Self::Choices(rank) => rank.run(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 #[cfg(test)]
 mod documents;
+mod explain;
 mod graph;
 mod run;
 mod sim;
@@ -40,6 +41,7 @@ enum Command {
     Bench(treepie_bench::Bench),
     Algorithms(algorithms::Algorithms),
     Sim(sim::Sim),
+    Explain(explain::Explain),
     Graph(graph::GraphCommand),
     /// One rank of the demo.
     #[command(hide = true)]
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Algorithms(algorithms) => algorithms.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Graph(graph) => graph.run(),
         Command::DemoRank => demo::rank(),
         Command::BenchRank(rank) => rank.run(),

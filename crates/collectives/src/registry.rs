@@ -136,6 +136,12 @@ pub struct Algorithm {
     build: BuildFn,
 }
 
+impl std::fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.id)
+    }
+}
+
 impl Algorithm {
     fn new(
         id: impl Into<String>,

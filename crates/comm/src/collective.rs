@@ -7,14 +7,12 @@
 
 mod blocking;
 mod call;
-mod candidates;
 pub(crate) mod compiled_schedule;
-mod cost;
 mod dead_copies;
+mod decisions;
 pub(crate) mod executor;
 pub(crate) mod job;
 mod nonblocking;
-mod on_network;
 mod operations;
 mod persistent;
 mod plan;
@@ -29,12 +27,14 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
+use treepie_model::Profile;
 use treepie_schedule::{Buf, Schedule};
 use treepie_topology::Network;
 
 use crate::comm::Comm;
 use call::{CallMode, CollectiveCall, Fold, ReduceFn};
 pub(crate) use call::{ReduceBytes, TypedCall};
+use decisions::Decisions;
 use executor::Execution;
 use job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
 use plan::Plans;
@@ -55,6 +55,10 @@ pub(crate) struct Collectives {
     pub(crate) choice: AlgorithmChoice,
     /// The network of the ranks if the choice names none, once it was looked up.
     network: OnceCell<Result<Network>>,
+    /// The profile of the engine if the choice names none.
+    profile: OnceCell<Profile>,
+    /// Choices made so far.
+    decisions: RefCell<Decisions>,
 }
 
 impl Collectives {

@@ -4,6 +4,7 @@
 mod barrier;
 mod cartesian;
 mod checked;
+pub mod choice;
 mod collective;
 mod comm;
 mod create_group;

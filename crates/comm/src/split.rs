@@ -27,14 +27,14 @@ pub use entry::{Piggyback, SplitEntry};
 pub use merge::{merge, merge_all};
 pub use parallel_sort::{ParallelSort, SortProgress, SplitterOptions};
 pub use placement::SplitPlacement;
-pub use selection::{algorithm_cost, choose_algorithm, choose_sorters};
+pub use selection::{SplitMachine, algorithm_cost, choose_algorithm, choose_sorters};
 pub use split_protocol::SplitProtocol;
 pub use split_result::{RankTable, SplitPhase, SplitPhaseCost, SplitResult};
 
 use table_partition::TablePartition;
 use treepie_base::{Error, Rank, Result};
-use treepie_model::LogGP;
 use treepie_schedule::Operation;
+use treepie_topology::Network;
 
 use crate::checked::ComparedGuard;
 use crate::comm::Comm;
@@ -77,11 +77,10 @@ impl Comm {
     /// The algorithm that was set, otherwise the cheapest.
     fn split_algorithm(&self) -> Result<SplitAlgorithm> {
         let ranks = self.size() as u32;
+        let machine = || SplitMachine::new(&self.message_costs(&Network::flat(ranks)));
         Ok(match self.requested_protocol("split")?.filter(|id| *id != AUTO) {
-            Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &NETWORK))?,
-            // On one machine nothing is faster than the allgather there, and tables are short.
-            None if self.ranks_per_core().is_some() => SplitAlgorithm::AllgatherSort,
-            None => choose_algorithm(ranks, &NETWORK),
+            Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &machine()))?,
+            None => choose_algorithm(ranks, &machine()),
         })
     }
 
@@ -218,9 +217,6 @@ impl Comm {
 }
 
 const AUTO: &str = "split/auto";
-
-/// Parameters of a typical cluster; only their ratios matter.
-const NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
 /// The digest of a list of ranks.
 pub(crate) fn group_digest(group: &[Rank]) -> u64 {

@@ -2,7 +2,8 @@
 //! number of ranks and sorters, and for any order of messages.
 
 use treepie_comm::split::{
-    RankTable, SplitAlgorithm, SplitEntry, SplitPlacement, SplitProtocol, SplitResult, algorithm_cost, choose_algorithm,
+    RankTable, SplitAlgorithm, SplitEntry, SplitMachine, SplitPlacement, SplitProtocol, SplitResult, algorithm_cost,
+    choose_algorithm,
 };
 use treepie_sim::costs::LogGP;
 use treepie_sim::noise::{Noise, SplitMix64};
@@ -179,6 +180,7 @@ fn memory_is_the_table_over_the_number_of_sorters() {
 #[test]
 fn the_cost_model_is_close_to_the_simulation() {
     let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+    let machine = SplitMachine { network, entry: 0.003 };
     let settings = Settings { work_unit_time: 0.003, ..network.into() };
     for ranks in [16u32, 128, 1024] {
         let entries: Vec<SplitEntry> = (0..ranks)
@@ -190,7 +192,7 @@ fn the_cost_model_is_close_to_the_simulation() {
         };
         let mut least = f64::MAX;
         for algorithm in [2, 8, 16].into_iter().flat_map(SplitAlgorithm::all) {
-            let (took, predicted) = (time(algorithm), algorithm_cost(algorithm, ranks, &network));
+            let (took, predicted) = (time(algorithm), algorithm_cost(algorithm, ranks, &machine));
             // Few sorters find their splitters sooner than the formula predicts.
             assert!(
                 (0.6..3.0).contains(&(predicted / took)),
@@ -198,7 +200,7 @@ fn the_cost_model_is_close_to_the_simulation() {
             );
             least = least.min(took);
         }
-        let chosen = choose_algorithm(ranks, &network);
+        let chosen = choose_algorithm(ranks, &machine);
         assert!(time(chosen) <= 1.5 * least, "{chosen} is chosen for {ranks} ranks");
     }
 }

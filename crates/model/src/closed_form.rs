@@ -18,10 +18,9 @@
 //! - It takes up to half more, or a quarter less, where P is no power of two and ranks act as two virtual ranks or hand
 //!   over first (`distance_doubling`, `distance_halving`, `recursive_doubling` and what is made of them): ranks do not
 //!   stay in step, and messages of different rounds share the links of a rank.
-//! - On a torus or mesh there are no formulas where neither sense is the time: down binomial trees (`bcast`, `scatter`,
-//!   `gather_bcast`), whose ranks serve their children at once over links that these share; and for all-to-all messages
-//!   (`linear`, `direct`), which do not fill all links all the time. The counted load of the busiest link can be as
-//!   little as half of the time there.
+//! - On a torus or mesh there are no formulas down binomial trees (`bcast`, `scatter`, `gather_bcast`), whose ranks serve
+//!   their children at once over links that these share. All-to-all messages (`linear`, `direct`) do not fill all links
+//!   all the time there: the load of the busiest link can be as little as half of the time.
 //!
 //! Not exact in either sense:
 //!
@@ -41,16 +40,19 @@ mod formula_input;
 mod network_shape;
 mod tree_layer;
 mod trees;
+mod wide_area;
 
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use crate::{CostParams, CostTerms};
-use arguments::Arguments;
 use formula_input::FormulaInput;
 use network_shape::NetworkShape;
 
+pub use arguments::Arguments;
 pub use cores::{bisection_factor, bucket_alignment};
+pub use tree_layer::TreeLayer;
+pub use wide_area::time_on_clusters;
 
 /// Start-ups, bytes and combined bytes of an algorithm, if there is a formula for it on that network.
 pub fn terms(id: &str, operation: Operation, network: &Network, bytes: f64) -> Option<CostTerms> {
@@ -59,8 +61,18 @@ pub fn terms(id: &str, operation: Operation, network: &Network, bytes: f64) -> O
     if of != operation.name() || network.ranks() == 0 {
         return None;
     }
+    terms_with(name, Arguments::parse(arguments)?, operation, network, bytes)
+}
+
+/// The same for an algorithm by its name, without the operation, and its arguments.
+pub fn terms_with(
+    name: &str,
+    arguments: Arguments<'_>,
+    operation: Operation,
+    network: &Network,
+    bytes: f64,
+) -> Option<CostTerms> {
     let (network_shape, ranks) = (NetworkShape::from_network(network), network.ranks());
-    let arguments = Arguments::parse(arguments)?;
     let input = FormulaInput { name, arguments, operation, network_shape, ranks, bytes };
     if ranks == 1 {
         return Some(CostTerms::new(0.0, 0.0));

@@ -65,7 +65,10 @@ impl CostParams {
 /// Cost terms: how often each parameter is paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostTerms {
-    /// Start-ups on the critical path.
+    /// Latencies on the critical path: messages that are sent only after another has arrived. In the thesis's model a
+    /// start-up holds its latency, and these are free.
+    pub steps: f64,
+    /// Start-ups on the critical path: messages of the busiest rank.
     pub alpha: f64,
     /// Bytes over a link on the critical path.
     pub delta: f64,
@@ -76,9 +79,14 @@ pub struct CostTerms {
 }
 
 impl CostTerms {
-    /// Start-ups and bytes, over one port.
+    /// Start-ups, each of which waits for the one before, and bytes, over one port.
     pub const fn new(alpha: f64, delta: f64) -> Self {
-        Self { alpha, delta, gamma: 0.0, ports: 1 }
+        Self { steps: alpha, alpha, delta, gamma: 0.0, ports: 1 }
+    }
+
+    /// With this number of latencies: of several messages in a row only the last one's counts.
+    pub const fn with_steps(self, steps: f64) -> Self {
+        Self { steps, ..self }
     }
 
     /// With combined bytes.
@@ -89,6 +97,7 @@ impl CostTerms {
     /// The terms of two operations in sequence.
     pub fn then(self, next: Self) -> Self {
         Self {
+            steps: self.steps + next.steps,
             alpha: self.alpha + next.alpha,
             delta: self.delta + next.delta,
             gamma: self.gamma + next.gamma,
@@ -98,12 +107,20 @@ impl CostTerms {
 
     /// The terms of an operation repeated.
     pub fn times(self, times: f64) -> Self {
-        Self { alpha: self.alpha * times, delta: self.delta * times, gamma: self.gamma * times, ports: self.ports }
+        Self {
+            steps: self.steps * times,
+            alpha: self.alpha * times,
+            delta: self.delta * times,
+            gamma: self.gamma * times,
+            ports: self.ports,
+        }
     }
 
-    /// Terms of a counted schedule with elements of `element` bytes. A count has neither combined bytes nor ports.
+    /// Terms of a counted schedule with elements of `element` bytes. A count has neither combined bytes nor ports, and
+    /// each of its rounds is a step.
     pub fn from_count(count: &ScheduleCost, element: f64) -> Self {
-        Self::new(count.alpha() as f64, count.delta() * element)
+        let rounds: usize = count.phases.iter().map(|phase| phase.rounds.len()).sum();
+        Self::new(count.alpha() as f64, count.delta() * element).with_steps(rounds as f64)
     }
 }
 

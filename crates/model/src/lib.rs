@@ -4,6 +4,8 @@
 //! - [`plogp`]: P-LogP: measured curves, pipelines along trees, and the search for the best tree and segment size;
 //! - [`congestion`]: start-ups and bytes over links of any schedule on any network, counted from the schedule;
 //! - [`closed_form`]: the same as formulas by algorithm id, for selection at run time;
+//! - [`profile`]: what a machine's communication costs, as choices use it;
+//! - [`predict`] and [`walk`]: the time of a schedule with a profile;
 //! - [`randomaccess`] and [`split`]: models of two applications;
 //! - [`machines`]: the papers' machines by name.
 //!
@@ -30,14 +32,18 @@ mod error;
 pub mod loggp;
 pub mod machines;
 pub mod plogp;
+pub mod predict;
+pub mod profile;
 pub mod randomaccess;
 pub mod split;
+pub mod walk;
 
 pub use congestion::{CostParams, CostTerms};
 pub use error::{Error, Result};
 pub use loggp::LogGP;
 pub use machines::PaperMachine;
 pub use plogp::PLogP;
+pub use profile::Profile;
 
 /// The book's page, whose code blocks are compiled and run as tests.
 #[cfg(doctest)]

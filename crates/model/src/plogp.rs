@@ -23,5 +23,6 @@ pub use pipeline::{
     tree_cost, tree_height, two_layer_cost,
 };
 pub use search::{
-    SegmentPlan, TreeDegrees, plan_bcast, plan_bcast_exhaustive, plan_segments, plan_segments_exhaustive,
+    SegmentPlan, TreeDegrees, candidate_degrees, plan_bcast, plan_bcast_exhaustive, plan_segments,
+    plan_segments_exhaustive,
 };

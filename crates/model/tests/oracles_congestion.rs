@@ -42,8 +42,10 @@ const OPTIMAL: &str = "allgather/torus_reordered:moved";
 
 /// Microseconds with n bytes on a Blue Gene/P.
 fn time(terms: CostTerms, network: &Network, n: f64) -> f64 {
-    let CostTerms { alpha, delta, gamma, ports } = terms;
-    PaperMachine::Bgp.cost_params().time(&CostTerms { alpha, delta: delta * n, gamma: gamma * n, ports }, network)
+    let CostTerms { steps, alpha, delta, gamma, ports } = terms;
+    PaperMachine::Bgp
+        .cost_params()
+        .time(&CostTerms { steps, alpha, delta: delta * n, gamma: gamma * n, ports }, network)
 }
 
 /// Bytes per microsecond that each rank receives.

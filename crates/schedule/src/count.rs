@@ -12,10 +12,12 @@
 
 mod length_cache;
 mod link_routes;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 pub use link_routes::LinkRoutes;
+pub use slots::{SlotCounts, count_slots};
 
 use std::ops::Range;
 

@@ -44,6 +44,7 @@ pub mod lockstep;
 pub mod machine;
 mod network;
 pub mod noise;
+mod profile;
 pub mod queue;
 pub mod reactors;
 pub mod schedule_sim;

@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use treepie_base::{Bytes, Error, Pod, Rank, Result};
 use treepie_comm::protocol::{ReactorCapabilities, RingPosition, log_choice};
-use treepie_comm::{Comm, Request, object};
-use treepie_model::LogGP;
+use treepie_comm::{Comm, Network, Request, object};
 
 use crate::pattern::{Pattern, Received, sort_dedup};
 use crate::protocol::{AUTO, ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
@@ -94,9 +93,8 @@ impl ExchangeHistory {
         {
             return protocol;
         }
-        let costs = comm
-            .ranks_per_core()
-            .map_or_else(|| ProtocolCosts::for_network(DEFAULT_NETWORK), ProtocolCosts::for_shared_memory);
+        let flat = Network::flat(comm.size() as u32);
+        let costs = ProtocolCosts::new(&comm.message_costs(&flat));
         let protocol = choose(comm.size() as u32, capabilities, &costs, summary);
         self.chosen.set(Some((summary, capabilities, protocol)));
         protocol
@@ -146,9 +144,6 @@ fn select_protocol(comm: &Comm, capabilities: ReactorCapabilities) -> Result<Exc
 pub fn chosen_protocol(comm: &Comm) -> Option<ExchangeProtocol> {
     comm.attribute::<ExchangeHistory>().last_protocol.get()
 }
-
-/// Parameters of a typical cluster: without a measurement only their ratios matter.
-const DEFAULT_NETWORK: LogGP = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
 
 /// Starts the exchange on this rank. If its messages are invalid, starts the same protocol and aborts it at once.
 fn begin<T: Pod>(

@@ -5,6 +5,8 @@
 
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_model::LogGP;
+use treepie_model::predict::MessageCosts;
+use treepie_model::profile::SynchronousSend;
 
 use crate::protocol::ExchangeProtocol;
 use crate::traffic_summary::TrafficSummary;
@@ -18,22 +20,24 @@ pub struct ProtocolCosts {
     pub barrier: f64,
     /// Time until a rank on an oversubscribed core runs again; each step of an exchange waits for it.
     pub scheduling_delay: f64,
-    /// Bytes from which on messages use the rendezvous protocol, whose handshake acknowledges them.
-    pub rendezvous_threshold: u64,
+    /// Synchronous sends. The handshake of a rendezvous acknowledges a message, so those are no slower.
+    pub synchronous: SynchronousSend,
 }
 
 impl ProtocolCosts {
-    /// Costs on a network with these parameters.
+    /// Costs on a network with these parameters, where an acknowledgement is a message.
     pub fn for_network(network: LogGP) -> Self {
-        Self { network, barrier: 0.0, scheduling_delay: 0.0, rendezvous_threshold: u64::MAX }
+        let synchronous = SynchronousSend { latency: 2.0 * network.latency, vanishes_at: f64::INFINITY };
+        Self { network, barrier: 0.0, scheduling_delay: 0.0, synchronous }
     }
 
-    /// Costs on shared memory with this number of ranks per core.
-    pub fn for_shared_memory(ranks_per_core: f64) -> Self {
-        let sharing = ranks_per_core.max(1.0);
-        let network = LogGP { latency: 0.15, overhead: 0.1, gap: 0.1, per_byte: 0.0001 };
-        let scheduling_delay = 1.1 * (sharing - 1.0);
-        Self { network, barrier: 0.2 + scheduling_delay, scheduling_delay, rendezvous_threshold: 8 << 10 }
+    /// Costs by a profile. The time until a waiting rank is scheduled is not part of the latency here.
+    pub fn new(costs: &MessageCosts<'_>) -> Self {
+        let (profile, scheduling_delay) = (costs.profile(), costs.delay());
+        let network = costs.loggp();
+        let network = LogGP { latency: network.latency - scheduling_delay, ..network };
+        let barrier = profile.barrier.unwrap_or(0.0) + scheduling_delay;
+        Self { network, barrier, scheduling_delay, synchronous: profile.synchronous }
     }
 }
 
@@ -80,8 +84,13 @@ pub fn predicted_cost(
             2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors)
         }
         ExchangeProtocol::Nbx => {
-            let acknowledgements = if longest >= costs.rendezvous_threshold { 0.0 } else { neighbors * interval };
-            data(neighbors) + network.latency + scheduling_delay + acknowledgements + barrier_time
+            let SynchronousSend { latency, vanishes_at } = costs.synchronous;
+            let acknowledged = if longest as f64 >= vanishes_at {
+                0.0
+            } else {
+                (latency - network.latency).max(0.0) + neighbors * interval
+            };
+            data(neighbors) + scheduling_delay + acknowledged + barrier_time
         }
         ExchangeProtocol::NbxOrderedBarrier => data(neighbors) - scheduling_delay + barrier_time,
         ExchangeProtocol::NbxAllChannels => data(neighbors.max(p - 1.0)),
@@ -92,6 +101,9 @@ pub fn predicted_cost(
 
 #[cfg(test)]
 mod tests {
+    use treepie_comm::Network;
+    use treepie_model::Profile;
+
     use super::*;
 
     #[test]
@@ -105,9 +117,8 @@ mod tests {
         // Large messages are not forwarded.
         assert_eq!(choose(16_384, none, &jaguar, TrafficSummary::new(6, 1 << 20)), ExchangeProtocol::Nbx);
         let memory = ReactorCapabilities { barrier: true, barrier_flushes: true, counters: true };
-        assert_eq!(
-            choose(16, memory, &ProtocolCosts::for_shared_memory(8.0), six),
-            ExchangeProtocol::NbxOrderedBarrier
-        );
+        let (profile, flat) = (Profile::shared_memory(), Network::flat(16));
+        let shared = ProtocolCosts::new(&MessageCosts::on_machine(&profile, &flat, 8.0));
+        assert_eq!(choose(16, memory, &shared, six), ExchangeProtocol::NbxOrderedBarrier);
     }
 }

@@ -23,6 +23,7 @@ mod error;
 mod file;
 mod flat;
 mod network;
+mod subnetwork;
 mod text;
 mod torus;
 mod two_level;

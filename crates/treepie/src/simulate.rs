@@ -53,9 +53,9 @@ pub fn simulate_with<T>(
     // The simulated network overrides that of the environment.
     crate::environment::check(None)?;
     crate::environment::warn();
-    let shared_network = Rc::new(network.clone());
+    let (shared_network, profile) = (Rc::new(network.clone()), Rc::new(settings.profile()));
     let simulated = engine::run(network, settings, options, |fabric| {
-        let world = Comm::world(fabric);
+        let world = Comm::world(fabric).with_profile(profile.clone());
         run_rank(world.on_network(shared_network.clone()).expect("the network has the ranks of its world"), &body)
     });
     let simulated = simulated.map_err(|error| Error::Engine(error.to_string()))?;

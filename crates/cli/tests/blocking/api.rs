@@ -15,6 +15,7 @@ const LOCAL: &[(&str, &[&str])] = &[
     (
         "they create a handle, or read the environment",
         &[
+            "Comm::candidates",
             "Comm::with_algorithm",
             "Comm::with_network",
             "Comm::on_network",

@@ -12,9 +12,9 @@ use super::compiled_schedule::{
     AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
     with_instance_number, write,
 };
-use super::cost::{SlotCapacities, Transport};
 use super::job::CollectiveJob;
 use super::{InputBuffer, wrong_length};
+use crate::choice::{SlotCapacities, Transport};
 use crate::comm::Comm;
 
 /// The plan of a call.
@@ -148,16 +148,21 @@ impl Comm {
     /// Plans a call. An agreement of the ranks takes the instance number in `instance`, which then gets the next one.
     #[cold]
     fn plan(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Plan> {
-        let slots = self.slot_capacities(call, instance)?;
+        let slots = self.slots_for(call, instance)?;
         let (schedule, transport) = self.schedule_for(call, slots.as_ref())?;
-        let job = self.job(call, schedule);
-        let (input, output) = self.required_sizes(call, &job);
+        let mut job = self.job(call, schedule);
         let compiled = match (transport, &slots) {
             (Transport::SharedSegment(transport), Some(slots)) => {
-                CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport)
+                let compiled = CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport);
+                if compiled.is_none() {
+                    // The best one over messages may be another.
+                    job = self.job(call, self.schedule_for(call, None)?.0);
+                }
+                compiled
             }
             _ => None,
         };
+        let (input, output) = self.required_sizes(call, &job);
         let eager_limit = self.endpoint().eager_limit();
         let compiled = compiled
             .or_else(|| CompiledSchedule::over_messages(&job, call.in_place, eager_limit, &mut self.endpoint()));
@@ -201,20 +206,30 @@ impl Comm {
     }
 
     /// The slot capacities of the shared segment, if the call can use it.
-    fn slot_capacities(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Option<SlotCapacities>> {
+    fn slots_for(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Option<SlotCapacities>> {
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
         // Must not depend on what only some ranks know.
         let Some(bytes) = bytes.filter(|_| self.can_use_segment()) else {
             return Ok(None);
         };
         let single_copy = bytes >= MIN_SINGLE_COPY && self.agree_on_single_copy(instance)?;
-        let mut endpoint = self.endpoint();
-        Ok(endpoint.shared_segment().map(|segment| SlotCapacities {
+        Ok(self.segment_capacities(single_copy))
+    }
+
+    /// The slots that the shared segment has for collective operations of this communicator, if it may use it; whether
+    /// ranks can read each other's memory is known after the first long call.
+    pub fn slot_capacities(&self) -> Option<SlotCapacities> {
+        let single_copy = self.inner.single_copy.get().unwrap_or(false);
+        self.can_use_segment().then(|| self.segment_capacities(single_copy)).flatten()
+    }
+
+    fn segment_capacities(&self, single_copy: bool) -> Option<SlotCapacities> {
+        self.endpoint().shared_segment().map(|segment| SlotCapacities {
             line: segment.capacity(SlotClass::Line),
             page: segment.capacity(SlotClass::Page),
             bulk: segment.capacity(SlotClass::Large),
             single_copy,
-        }))
+        })
     }
 
     /// Whether all ranks can read each other's memory. They test it in the first call that could use it, and the call

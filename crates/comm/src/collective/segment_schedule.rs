@@ -10,10 +10,10 @@ use treepie_fabric::{EXPOSED_ADDRESS_BYTES, SlotClass};
 use treepie_schedule::{BlockRange, BufferMap, OperandSide, Operation, RoundList, ScheduleOp};
 
 use super::compiled_schedule::{ChunkedSteps, CompiledSchedule, MAX_STEPS};
-use super::cost::{SharedTransport, SlotCapacities};
 use super::dead_copies::eliminate_dead_copies;
 use super::job::CollectiveJob;
 use super::steps::{BufferRange, MAX_ALIGN, RangeResolver, Step, contiguous_range};
+use crate::choice::{SharedTransport, SlotCapacities};
 
 /// One chunk, of any length.
 const WHOLE: (usize, usize) = (1, usize::MAX);

@@ -7,20 +7,18 @@ use std::sync::{Arc, OnceLock};
 
 use treepie_base::{Error, Result, environment};
 use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_model::Profile;
+use treepie_model::predict::MessageCosts;
 use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::candidates::candidates;
-use super::cost::{Candidate, SharedTransport, SlotCapacities, Transport, TransportCosts};
-use super::on_network;
+use super::decisions::{Decision, DecisionKey, decide};
 use super::selector::{AlgorithmSelector, SelectionQuery};
+use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport};
 use crate::comm::Comm;
 use crate::members::Members;
 use crate::protocol;
-
-/// Approximate size of a pipeline segment, in bytes.
-const SEGMENT_BYTES: usize = 64 << 10;
 
 /// The part of a communicator handle that guides the selection of algorithms.
 #[derive(Clone, Default)]
@@ -29,6 +27,10 @@ pub(crate) struct AlgorithmChoice {
     ids: Vec<String>,
     /// The network of the ranks, if one was set.
     network: Option<Rc<Network>>,
+    /// The network of a communicator from which this one was created, and its ranks.
+    inherited: Option<(Rc<Network>, Rc<Members>)>,
+    /// The profile of the machine, if one was set.
+    profile: Option<Rc<Profile>>,
     /// Selector that replaces the cost model.
     selector: Option<Rc<dyn AlgorithmSelector>>,
     /// Whether ranks compare their calls.
@@ -38,7 +40,13 @@ pub(crate) struct AlgorithmChoice {
 impl AlgorithmChoice {
     /// The same for other ranks, whose network is unknown.
     pub(crate) fn without_network(&self) -> Self {
-        Self { network: None, ..self.clone() }
+        Self { network: None, inherited: None, ..self.clone() }
+    }
+
+    /// The same for some of these ranks.
+    pub(crate) fn inherited(&self, members: &Rc<Members>) -> Self {
+        let inherited = self.network.as_ref().map(|network| (network.clone(), members.clone()));
+        Self { network: None, inherited: inherited.or_else(|| self.inherited.clone()), ..self.clone() }
     }
 
     /// The id set for an operation, if any. An error if the environment names an algorithm that does not exist.
@@ -142,6 +150,14 @@ impl Comm {
         Ok(self.with_choice(choice))
     }
 
+    /// A handle of the same communicator whose algorithms are chosen by the costs of this profile. All ranks of a call
+    /// must use the same profile.
+    pub fn with_profile(&self, profile: Rc<Profile>) -> Comm {
+        let mut choice = self.collectives.choice.clone();
+        choice.profile = Some(profile);
+        self.with_choice(choice)
+    }
+
     /// A handle of the same communicator with a selector, which selects algorithms where neither
     /// [`with_algorithm`](Self::with_algorithm) nor the environment does. The selectors of all ranks of a call must
     /// return the same.
@@ -156,14 +172,26 @@ impl Comm {
         if let Some(network) = &self.collectives.choice.network {
             return Ok(network);
         }
-        let ranks = self.size() as u32;
-        let network = self.collectives.network.get_or_init(|| match *self.inner.members {
-            Members::All { .. } => network_from_environment(ranks),
-            // The environment's network is that of all ranks of the world, and algorithms need one of these ranks
-            // alone.
-            _ => Ok(Network::flat(ranks)),
+        let network = self.collectives.network.get_or_init(|| {
+            let world = self.endpoint().size();
+            let (of, base) = match &self.collectives.choice.inherited {
+                Some((network, base)) => (Rc::clone(network), Rc::clone(base)),
+                None => (Rc::new(network_from_environment(world)?), Rc::new(Members::All { ranks: world })),
+            };
+            Ok(self.part_of(&of, &base).unwrap_or_else(|| Network::flat(self.size() as u32)))
         });
         network.as_ref().map_err(Clone::clone)
+    }
+
+    /// The part of a network with the ranks `base` that has the ranks of this communicator. `None` where their table is
+    /// distributed: no rank knows all of it.
+    fn part_of(&self, network: &Network, base: &Members) -> Option<Network> {
+        let members = &self.inner.members;
+        if matches!(network.kind(), NetworkKind::Flat(_)) || matches!(**members, Members::Shared(_)) {
+            return None;
+        }
+        let ranks = (0..members.ranks()).map(|rank| base.known_rank(members.known_world_rank(rank)?)?);
+        Some(network.subnetwork(&ranks.collect::<Option<Vec<u32>>>()?))
     }
 
     /// The network set on the handle, or that of the world from the environment, and this rank's position in it.
@@ -186,6 +214,39 @@ impl Comm {
         ids + &network.map(|network| format!(" on {network}")).unwrap_or_default()
     }
 
+    /// The profile of the machine: the one set on the handle, or that of `TREEPIE_PROFILE`, or the engine's default.
+    pub fn profile(&self) -> &Profile {
+        if let Some(profile) = &self.collectives.choice.profile {
+            return profile;
+        }
+        self.collectives.profile.get_or_init(|| {
+            // Ranks that share a machine share its costs, whatever engine joins them.
+            if self.endpoint().cores().is_some() {
+                Profile::shared_memory()
+            } else {
+                Profile::default_for(self.engine())
+            }
+        })
+    }
+
+    /// The costs of messages on a network of the ranks.
+    pub fn message_costs<'a>(&'a self, network: &'a Network) -> MessageCosts<'a> {
+        match self.ranks_per_core() {
+            Some(sharing) => MessageCosts::on_machine(self.profile(), network, sharing),
+            None => MessageCosts::on_network(self.profile(), network),
+        }
+    }
+
+    /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
+    /// those of all blocks or of the vector.
+    pub fn candidates(&self, operation: Operation, bytes: u64, element: u64) -> Result<Vec<Candidate>> {
+        let network = self.network()?;
+        let flat = Network::flat(network.ranks());
+        let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
+        let slots = self.slot_capacities();
+        Ok(ChoiceInput { spec: CollectiveSpec::new(operation, network), bytes, element, costs, slots }.candidates())
+    }
+
     /// The schedule of the selected algorithm for a call, and its transport; `slots` are those of the shared segment,
     /// if there is one.
     pub(crate) fn schedule_for(
@@ -199,89 +260,46 @@ impl Comm {
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
-        request.parameters.segments = bytes.map_or(1, |bytes| (bytes / SEGMENT_BYTES).clamp(1, 1024) as u32);
         let choice = &self.collectives.choice;
         let selected = || {
             let CollectiveSpec { operation, ranks, commutative, uniform, .. } = request;
             let query = SelectionQuery { operation, ranks, bytes, commutative, uniform, network };
             choice.selector.as_ref()?.select(&query)
         };
-        let id = choice.id_for(call.operation)?.map(str::to_owned).or_else(selected);
-        let (id, transport) = match id {
-            Some(id) => {
-                let transport = self.transport_for(&id, call.operation, bytes, slots);
-                (id, transport)
+        let set = choice.id_for(call.operation)?.map(str::to_owned).or_else(selected);
+        let key = DecisionKey::new(call, &request, bytes, slots.copied());
+        let decided = set.is_none().then(|| self.collectives.decisions.borrow().get(&key).cloned()).flatten();
+        let Decision { id, segments, transport } = match (set, decided) {
+            (_, Some(decided)) => decided,
+            // If each rank knows only its part of the counts, the cost is that for 0 bytes.
+            (set, None) => {
+                // Where all ranks are on one machine, the network that was set does not determine costs.
+                let flat = Network::flat(request.ranks);
+                let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
+                let slots = slots.copied();
+                let (bytes, element) = (key.bytes, call.element as u64);
+                let input = ChoiceInput { spec: request, bytes, element, costs, slots };
+                match set {
+                    Some(id) => {
+                        let (segments, transport) = input.complete(&id);
+                        Decision { id, segments, transport }
+                    }
+                    None => {
+                        let decision = decide(&input);
+                        self.collectives.decisions.borrow_mut().insert(key, decision.clone());
+                        decision
+                    }
+                }
             }
-            None => self.cheapest(&request, bytes, slots),
         };
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
         }
-        if transport != Transport::PointToPoint {
-            // The shared segment has its own chunks.
-            request.parameters.segments = 1;
-        }
+        // The shared segment has its own chunks.
+        request.parameters.segments = if transport == Transport::PointToPoint { segments } else { 1 };
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
         Ok((Arc::from(schedule), transport))
-    }
-
-    /// The id of the cheapest applicable algorithm, and its transport. If each rank knows only its part of the counts,
-    /// the cost is that for 0 bytes.
-    fn cheapest(
-        &self,
-        request: &CollectiveSpec<'_>,
-        bytes: Option<usize>,
-        slots: Option<&SlotCapacities>,
-    ) -> (String, Transport) {
-        let (costs, ranks) = (self.transport_costs(), self.size() as u32);
-        let shares_links = !matches!(request.network.kind(), NetworkKind::Flat(_)) && self.endpoint().cores().is_none();
-        if shares_links && let Some(id) = on_network::cheapest(request, bytes.unwrap_or(0), &costs.to_cost_params()) {
-            return (id, Transport::PointToPoint);
-        }
-        let applies = |candidate: &&Candidate| {
-            registry::find(candidate.id).is_ok_and(|found| found.check_applicable(request).is_ok())
-        };
-        let applicable = candidates(request.operation).iter().filter(applies);
-        let with_costs =
-            applicable.map(|candidate| (candidate, candidate.best_transport(&costs, ranks, bytes.unwrap_or(0), slots)));
-        let cheapest = with_costs.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0));
-        // Some algorithm of each operation is always applicable.
-        cheapest.map_or_else(
-            || {
-                let first = registry::applicable(request).first().map(|algorithm| algorithm.id.clone());
-                (first.unwrap_or_default(), Transport::PointToPoint)
-            },
-            |(candidate, (_, transport))| (candidate.id.to_owned(), transport),
-        )
-    }
-
-    /// The transport for an algorithm that was set.
-    fn transport_for(
-        &self,
-        id: &str,
-        operation: Operation,
-        bytes: Option<usize>,
-        slots: Option<&SlotCapacities>,
-    ) -> Transport {
-        let (Some(slots), Some(bytes)) = (slots, bytes) else { return Transport::PointToPoint };
-        if let Some(candidate) = candidates(operation).iter().find(|candidate| candidate.id == id) {
-            return candidate.best_transport(&self.transport_costs(), self.size() as u32, bytes, Some(slots)).1;
-        }
-        // Its cost is unknown. If it can use the shared segment, that is faster for short data.
-        if bytes <= slots.page {
-            Transport::SharedSegment(SharedTransport::CopyInCopyOut)
-        } else {
-            Transport::PointToPoint
-        }
-    }
-
-    pub(super) fn transport_costs(&self) -> TransportCosts {
-        let eager_limit = self.endpoint().eager_limit();
-        match self.ranks_per_core() {
-            Some(sharing) => TransportCosts::shared_memory(sharing, eager_limit),
-            None => TransportCosts::network(eager_limit),
-        }
     }
 
     /// Whether the engine's counter is the barrier to use, if there is one.

@@ -1,6 +1,7 @@
 //! `split/auto`: the cheapest algorithm by a model of messages and sorting.
 
 use treepie_model::LogGP;
+use treepie_model::predict::MessageCosts;
 use treepie_model::split::SplitCosts;
 
 use super::algorithm::SplitAlgorithm;
@@ -12,44 +13,58 @@ const MAX_TABLE_BYTES: f64 = (1 << 20) as f64;
 /// Maximum number of sorters.
 const MAX_SORTERS: u32 = 64;
 
-/// Cost of moving or comparing an entry, in microseconds: measured on one core, from memory.
-const ENTRY_COST: f64 = 0.003;
+/// Costs of a split, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SplitMachine {
+    /// Messages.
+    pub network: LogGP,
+    /// To move or compare an entry.
+    pub entry: f64,
+}
 
-/// The cheapest algorithm for this number of ranks on a network.
-pub fn choose_algorithm(ranks: u32, network: &LogGP) -> SplitAlgorithm {
+impl SplitMachine {
+    /// By a profile. An entry is read and written.
+    pub fn new(costs: &MessageCosts<'_>) -> Self {
+        Self { network: costs.loggp(), entry: costs.copy(2.0 * size_of::<SplitEntry>() as f64) }
+    }
+}
+
+/// The cheapest algorithm for this number of ranks on a machine.
+pub fn choose_algorithm(ranks: u32, machine: &SplitMachine) -> SplitAlgorithm {
     let counts = (1..=MAX_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters < ranks);
     let sorting = counts
         .flat_map(|sorters| SplitAlgorithm::all(sorters).into_iter().filter(|algorithm| algorithm.sorters().is_some()));
     let all = [SplitAlgorithm::AllgatherSort, SplitAlgorithm::Merge].into_iter().chain(sorting);
     let allowed = all
         .filter(|algorithm| algorithm.shares_table() || f64::from(ranks) * size_of::<u32>() as f64 <= MAX_TABLE_BYTES);
-    let with_costs = allowed.map(|algorithm| (algorithm, algorithm_cost(algorithm, ranks, network)));
+    let with_costs = allowed.map(|algorithm| (algorithm, algorithm_cost(algorithm, ranks, machine)));
     with_costs.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(SplitAlgorithm::AllgatherSort, |(algorithm, _)| algorithm)
 }
 
 /// The number of sorters to use where none is set.
-pub fn choose_sorters(ranks: u32, network: &LogGP) -> u32 {
+pub fn choose_sorters(ranks: u32, machine: &SplitMachine) -> u32 {
     let counts = (0..=MAX_SORTERS.ilog2()).map(|bits| 1 << bits).filter(|sorters| *sorters <= ranks);
-    let cost = |sorters: &u32| algorithm_cost(SplitAlgorithm::Distributed { sorters: *sorters }, ranks, network);
+    let cost = |sorters: &u32| algorithm_cost(SplitAlgorithm::Distributed { sorters: *sorters }, ranks, machine);
     counts.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
 }
 
 /// The cost of a split, in microseconds. [thesis 2.3.1]
-pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, network: &LogGP) -> f64 {
+pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, machine: &SplitMachine) -> f64 {
+    let SplitMachine { network, entry } = *machine;
     let n = f64::from(ranks);
     let p = f64::from(algorithm.sorters().unwrap_or(1).min(ranks));
     let lg = |x: f64| x.max(1.0).log2().ceil();
     let alpha = network.latency + 2.0 * network.overhead;
     let bytes = size_of::<SplitEntry>() as f64 * network.per_byte;
-    let allgather = |entries: f64, steps: f64, accesses: f64| steps * alpha + entries * (bytes + accesses * ENTRY_COST);
+    let allgather = |entries: f64, steps: f64, accesses: f64| steps * alpha + entries * (bytes + accesses * entry);
     // What each of the p sorters sends to and receives from all others.
     let among = 2.0 * network.message_interval();
     let find = 2.0 * (alpha + among * p);
     // The phases of the thesis, and the latencies that it omits: of collecting, of two messages in each round, of the
     // exchange. With approximate splitters, half the rounds of an exact search are needed.
     let sort = |rounds: f64| {
-        let (collect, exchange) = (bytes + 3.0 * ENTRY_COST, bytes + ENTRY_COST);
-        let phases = SplitCosts { collect, round: 2.0 * among * rounds, probe: 0.0, exchange, merge: ENTRY_COST };
+        let (collect, exchange) = (bytes + 3.0 * entry, bytes + entry);
+        let phases = SplitCosts { collect, round: 2.0 * among * rounds, probe: 0.0, exchange, merge: entry };
         let steps = lg(n / p) + 2.0 * rounds * lg(n) + 1.0;
         phases.phase_times(n, p).total() + steps * alpha + among * p + find
     };
@@ -71,6 +86,7 @@ mod tests {
     #[test]
     fn small_communicators_gather_and_large_ones_distribute() {
         let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+        let network = SplitMachine { network, entry: 0.003 };
         for ranks in 1..=64 {
             assert!(!choose_algorithm(ranks, &network).shares_table(), "{ranks}");
         }

@@ -2,25 +2,34 @@
 
 use super::tree_layer::TreeLayer;
 
-/// Values of the arguments, with the registry's defaults.
+/// Values of the arguments. The defaults are those of the registry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Arguments<'a> {
-    pub(super) segments: u32,
-    pub(super) degree: u32,
-    pub(super) radix: u32,
-    pub(super) buckets: u32,
-    pub(super) dimensions: u32,
-    pub(super) halvings: u32,
-    pub(super) shuffled: bool,
-    pub(super) core: &'a str,
-    pub(super) wan: TreeLayer,
-    pub(super) lan: TreeLayer,
+pub struct Arguments<'a> {
+    /// Segments of a pipeline.
+    pub segments: u32,
+    /// Children of a rank in a k-ary tree.
+    pub degree: u32,
+    /// Radix of a k-nomial tree.
+    pub radix: u32,
+    /// Concurrent buckets; 0 for the best number.
+    pub buckets: u32,
+    /// Dimensions of a store-and-forward all-to-all.
+    pub dimensions: u32,
+    /// Halvings before the exchange.
+    pub halvings: u32,
+    /// Whether ranks exchange their blocks first.
+    pub shuffled: bool,
+    /// The allgather core of a composed operation.
+    pub core: &'a str,
+    /// The tree over clusters.
+    pub wan: TreeLayer,
+    /// The tree within a cluster.
+    pub lan: TreeLayer,
 }
 
-impl<'a> Arguments<'a> {
-    /// Parses arguments; none if one is invalid.
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
-        let mut all = Self {
+impl Default for Arguments<'_> {
+    fn default() -> Self {
+        Self {
             segments: 1,
             degree: 4,
             radix: 4,
@@ -31,7 +40,14 @@ impl<'a> Arguments<'a> {
             core: "ring",
             wan: TreeLayer::Flat,
             lan: TreeLayer::Binomial,
-        };
+        }
+    }
+}
+
+impl<'a> Arguments<'a> {
+    /// Parses arguments; none if one is invalid.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let mut all = Self::default();
         for argument in text.split(',').filter(|argument| !argument.is_empty()) {
             match argument.split_once('=') {
                 Some((key, value)) => all.set(key, value)?,

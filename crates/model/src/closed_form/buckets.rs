@@ -52,15 +52,17 @@ impl BucketRings {
         let mut amounts = [n / buckets; MAX_DIMENSIONS];
         let mut all = CostTerms::new(0.0, 0.0);
         for phase in 0..self.count {
-            let mut longest = 0.0f64;
+            let (mut longest, mut steps) = (0.0f64, 0.0f64);
             for (order, (amount, &directions)) in amounts.iter_mut().zip(directions).enumerate() {
                 let (size, wraps) = self.rings[(order + phase) % self.count];
                 let load = if directions == 2 && !wraps { 2.0 } else { f64::from(directions.min(1)) };
                 longest = longest.max(f64::from(size - 1) * *amount * load);
                 all.alpha += f64::from(directions * (size - 1));
+                steps = steps.max(f64::from(directions.min(1) * (size - 1)));
                 *amount *= f64::from(size);
             }
             all.delta += longest;
+            all.steps += steps;
         }
         all
     }

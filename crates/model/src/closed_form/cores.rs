@@ -58,7 +58,7 @@ fn allgather_core(input: &FormulaInput<'_>, name: &str, n: f64, shuffled: bool) 
         _ => CostTerms::default(),
     };
     match (name, shape) {
-        ("direct", _) => Some(CostTerms::new(p - 1.0, shape.alltoall_congestion(input.ranks)? * n)),
+        ("direct", _) => Some(CostTerms::new(p - 1.0, shape.alltoall_congestion(input.ranks)? * n).with_steps(1.0)),
         (_, NetworkShape::Other) => None,
         ("ring", _) => Some(CostTerms::new(p - 1.0, (p - 1.0) * n)),
         ("bruck", NetworkShape::Flat) => Some(CostTerms::new(input.lg(), (p - 1.0) * n)),
@@ -106,7 +106,8 @@ fn allgather_core(input: &FormulaInput<'_>, name: &str, n: f64, shuffled: bool) 
             }
             let edge = f64::from(side);
             let alpha = 2.0 * p.log2() + 6.0 * (edge - 1.0);
-            let core = CostTerms::new(alpha, (p / 6.0 + edge * edge / 3.0 - 3.0 * edge / 4.0) * n);
+            let core = CostTerms::new(alpha, (p / 6.0 + edge * edge / 3.0 - 3.0 * edge / 4.0) * n)
+                .with_steps(p.log2() + 3.0 * (edge - 1.0));
             Some(CostTerms { ports: 6, ..shuffle(3.0).then(core) })
         }
         _ => None,

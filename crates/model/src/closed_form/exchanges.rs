@@ -24,7 +24,8 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
         (Operation::Allreduce, "fan_in_fan_out")
             if input.network_shape.is_flat() || input.network_shape.has_bit_exchanges(input.ranks) =>
         {
-            Some(CostTerms::new(2.0 * input.lg(), 2.0 * input.lg() * n).with_gamma(input.lg() * n))
+            let steps = f64::from(2 * input.ranks.ilog2());
+            Some(CostTerms::new(2.0 * input.lg(), 2.0 * input.lg() * n).with_steps(steps).with_gamma(input.lg() * n))
         }
         (Operation::Allreduce, "bucket_fan") => bucket_fan(input),
         (Operation::Alltoall, "linear") => linear_exchange(input, n / p),
@@ -44,7 +45,7 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
         (Operation::Scan | Operation::Exscan, "linear") if !matches!(input.network_shape, NetworkShape::Other) => {
             let segments = f64::from(input.arguments.segments);
             let steps = p - 2.0 + segments;
-            Some(CostTerms::new(steps, steps * n / segments).with_gamma(steps * n / segments))
+            Some(CostTerms::new(steps, steps * n / segments).with_steps(p - 1.0).with_gamma(steps * n / segments))
         }
         (Operation::Scan | Operation::Exscan, "recursive_doubling") if input.network_shape.is_flat() => {
             Some(CostTerms::new(input.lg(), input.lg() * n).with_gamma(input.lg() * n))
@@ -54,14 +55,16 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
             let NetworkShape::Grid(_) = input.network_shape else { return None };
             Some(CostTerms::new(input.network_shape.tree_steps(), 0.0))
         }
-        (Operation::Barrier, "recursive_doubling") => Some(CostTerms::new(max_folded_messages(input.ranks), 0.0)),
+        (Operation::Barrier, "recursive_doubling") => {
+            Some(CostTerms::new(max_folded_messages(input.ranks), 0.0).with_steps(input.lg()))
+        }
         _ => None,
     }
 }
 
 /// A message of n bytes from each rank to each other.
 fn linear_exchange(input: &FormulaInput<'_>, n: f64) -> Option<CostTerms> {
-    Some(CostTerms::new(input.p() - 1.0, input.network_shape.alltoall_congestion(input.ranks)? * n))
+    Some(CostTerms::new(input.p() - 1.0, input.network_shape.alltoall_congestion(input.ranks)? * n).with_steps(1.0))
 }
 
 /// The vector is halved `halvings` times, the rest is exchanged, and the halves are gathered again; the nearest partner
@@ -79,7 +82,9 @@ fn halving_exchange(input: &FormulaInput<'_>, halvings: u32) -> Option<CostTerms
     let mut all = if input.ranks.is_power_of_two() {
         CostTerms::new(0.0, 0.0)
     } else {
-        CostTerms::new(2.0, 2.0 * n).with_gamma(n)
+        // The first of these overlaps a stage unless most ranks hand over.
+        let steps = if input.ranks <= 3 << (stages - 1) { 1.0 } else { 2.0 };
+        CostTerms::new(2.0, 2.0 * n).with_steps(steps).with_gamma(n)
     };
     for bit in 0..stages {
         let congestion = input.network_shape.congestion(bit);
@@ -127,7 +132,9 @@ fn bucket_fan(input: &FormulaInput<'_>) -> Option<CostTerms> {
     };
     let (x, fan) = (f64::from(columns), ceil_lg(input.ranks / columns));
     let steps = 2.0 * (x - 1.0) + 2.0 * fan;
-    Some(CostTerms::new(steps, steps * input.bytes / x).with_gamma((x - 1.0 + fan) * input.bytes / x))
+    let latencies = 2.0 * (x - 1.0) + f64::from(2 * (input.ranks / columns).ilog2());
+    let terms = CostTerms::new(steps, steps * input.bytes / x).with_steps(latencies);
+    Some(terms.with_gamma((x - 1.0 + fan) * input.bytes / x))
 }
 
 /// Pairwise exchange: one partner after the other.
@@ -150,7 +157,7 @@ fn count_with_bit(ranks: u32, bit: u32) -> f64 {
 }
 
 fn grid(sides: &[u32], n: f64) -> CostTerms {
-    CostTerms::new(grid_messages(sides) as f64, grid_volume(sides) * n)
+    CostTerms::new(grid_messages(sides) as f64, grid_volume(sides) * n).with_steps(sides.len() as f64)
 }
 
 /// Prime factors: the factorisation of least sum.

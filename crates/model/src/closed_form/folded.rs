@@ -17,7 +17,7 @@ pub(super) fn folded_doubling(ranks: u32, n: f64) -> CostTerms {
             blocks += (1 << stage) - within;
         }
     }
-    CostTerms::new(max_folded_messages(ranks), f64::from(blocks) * n)
+    CostTerms::new(max_folded_messages(ranks), f64::from(blocks) * n).with_steps(f64::from(stages))
 }
 
 /// Messages of the busiest rank: two in the stages in which the partner of its second virtual rank is on another rank
@@ -42,7 +42,7 @@ pub(super) fn folded_halving(ranks: u32, n: f64) -> CostTerms {
     let (sent, all_full) = (stages - 2, unfolded.ilog2() - 1);
     let part_full = if unfolded.ilog2() + 1 == stages || unfolded.is_power_of_two() { 1 } else { 2 };
     let second = sent.max(all_full + part_full);
-    CostTerms::new(f64::from((stages - 1 + second).max(stages)), f64::from(blocks) * n)
+    CostTerms::new(f64::from((stages - 1 + second).max(stages)), f64::from(blocks) * n).with_steps(f64::from(stages))
 }
 
 /// 2^ceil(lg P) virtual ranks on P ranks.

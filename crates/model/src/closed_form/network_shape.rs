@@ -77,14 +77,23 @@ impl<'a> NetworkShape<'a> {
         }
     }
 
-    /// Messages over the busiest link of an all-to-all, if that is also its time. On a grid it is not: a rank drives
-    /// only some ports at once, and concurrent messages load links unevenly.
+    /// Messages over the busiest link of an all-to-all. On a grid its time can be half as much again: a rank drives only
+    /// some ports at once, and concurrent messages load links unevenly.
     pub(super) fn alltoall_congestion(self, ranks: u32) -> Option<f64> {
         let all = f64::from(ranks);
         match self {
             NetworkShape::Flat => Some(all - 1.0),
             NetworkShape::Clos { terminals, mu } => Some((all - 1.0).max((all - f64::from(terminals)) / mu)),
-            NetworkShape::Grid(_) | NetworkShape::Other => None,
+            // Half of the messages along a line cross its middle; on a ring each takes the shorter way.
+            NetworkShape::Grid(torus) => {
+                let crossing = |(dimension, &size): (usize, &u32)| {
+                    let size = f64::from(size);
+                    let pairs = size * size / if torus.wraps(dimension) && size > 2.0 { 8.0 } else { 4.0 };
+                    (if size % 2.0 == 0.0 { pairs } else { pairs - pairs / (size * size) }) * all / size
+                };
+                Some(torus.dims().iter().enumerate().map(crossing).fold(0.0, f64::max))
+            }
+            NetworkShape::Other => None,
         }
     }
 

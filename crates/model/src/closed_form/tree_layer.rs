@@ -1,15 +1,34 @@
 //! Shapes of trees, and their steps.
 
 use super::network_shape::ceil_lg;
+use crate::plogp::tree_height;
 
 /// The shape of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TreeLayer {
+pub enum TreeLayer {
+    /// All ranks are children of the root.
     Flat,
+    /// Each rank has one child.
     Chain,
+    /// A binomial tree.
     Binomial,
+    /// A k-nomial tree of this radix.
     Knomial(u32),
+    /// A tree of this degree.
     Kary(u32),
+}
+
+impl std::fmt::Display for TreeLayer {
+    /// As an argument of an id.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TreeLayer::Flat => f.write_str("flat"),
+            TreeLayer::Chain => f.write_str("chain"),
+            TreeLayer::Binomial => f.write_str("binomial"),
+            TreeLayer::Knomial(radix) => write!(f, "knomial{radix}"),
+            TreeLayer::Kary(degree) => write!(f, "kary{degree}"),
+        }
+    }
 }
 
 impl TreeLayer {
@@ -44,25 +63,54 @@ impl TreeLayer {
         }
     }
 
-    /// Steps until all ranks have a message.
+    /// Links between the root and the farthest rank.
+    pub(super) fn height(self, ranks: u32) -> f64 {
+        match self {
+            TreeLayer::Flat => f64::from(ranks.min(2) - 1),
+            TreeLayer::Chain => f64::from(ranks - 1),
+            TreeLayer::Binomial => f64::from(ranks.ilog2()),
+            // The most digits that are not 0.
+            TreeLayer::Knomial(radix) => {
+                let (mut ones, mut height) = (1u64, 0);
+                while ones < ranks.into() {
+                    ones = ones * u64::from(radix) + 1;
+                    height += 1;
+                }
+                f64::from(height)
+            }
+            // Of the whole tree: the path with the most messages may be shorter.
+            TreeLayer::Kary(degree) => f64::from(tree_height(ranks, degree)),
+        }
+    }
+
+    /// Steps until all ranks have a message, where a rank sends one at a time.
     pub(super) fn steps(self, ranks: u32) -> f64 {
         match self {
             TreeLayer::Chain | TreeLayer::Kary(1) => f64::from(ranks - 1),
-            TreeLayer::Kary(degree) => kary(ranks, degree).0,
+            TreeLayer::Kary(degree) => kary(ranks, degree).messages,
             // The last child of a rank is reached no later than the root's last.
             _ => self.degree(ranks),
         }
     }
 }
 
-/// Steps and blocks of a k-ary tree, in which each rank serves at most `degree` subtrees of nearly equal size, the
-/// larger first: messages on and before the path to the rank that waits longest, and their blocks if each rank gets
-/// one. That is always the last rank of the last subtree: what a larger subtree takes longer, smaller ones wait longer.
-pub(super) fn kary(ranks: u32, degree: u32) -> (f64, f64) {
+/// The path to the rank that waits longest.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SlowestPath {
+    /// Messages on and before it.
+    pub(super) messages: f64,
+    /// Their blocks, if each rank gets one.
+    pub(super) blocks: f64,
+}
+
+/// The slowest path of a k-ary tree, in which each rank serves at most `degree` subtrees of nearly equal size, the
+/// larger first. It leads to the last rank of the last subtree: what a larger subtree takes longer, smaller ones wait
+/// longer.
+pub(super) fn kary(ranks: u32, degree: u32) -> SlowestPath {
     /// Of `size` and of `size` + 1: all subtrees at a depth have one of two sizes.
-    fn both(size: u32, degree: u32) -> [(f64, f64); 2] {
+    fn both(size: u32, degree: u32) -> [SlowestPath; 2] {
         if size == 0 {
-            return [(0.0, 0.0); 2];
+            return [SlowestPath::default(); 2];
         }
         let small = (size - 1) / degree;
         let below = both(small, degree);
@@ -70,10 +118,10 @@ pub(super) fn kary(ranks: u32, degree: u32) -> (f64, f64) {
             let rest = size - 1;
             let parts = degree.min(rest);
             if parts == 0 {
-                return (0.0, 0.0);
+                return SlowestPath::default();
             }
-            let (messages, blocks) = below[(rest / parts - small) as usize];
-            (messages + f64::from(parts), blocks + f64::from(rest))
+            let SlowestPath { messages, blocks } = below[(rest / parts - small) as usize];
+            SlowestPath { messages: messages + f64::from(parts), blocks: blocks + f64::from(rest) }
         })
     }
     both(ranks, degree)[0]

@@ -7,12 +7,12 @@ use treepie_schedule::Operation;
 
 use super::formula_input::FormulaInput;
 use super::network_shape::NetworkShape;
-use super::tree_layer::{TreeLayer, kary};
+use super::tree_layer::{SlowestPath, TreeLayer, kary};
 use crate::CostTerms;
 
 /// Blocks along a binomial tree, without congestion.
 pub(super) fn binomial_blocks(input: &FormulaInput<'_>, n: f64) -> CostTerms {
-    CostTerms::new(input.lg(), (input.p() - 1.0) * n)
+    CostTerms::new(input.lg(), (input.p() - 1.0) * n).with_steps(f64::from(input.ranks.ilog2()))
 }
 
 pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
@@ -50,7 +50,9 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
         Operation::Reduce { .. } if matches!(layer, TreeLayer::Kary(_)) && input.arguments.segments > 1 => return None,
         Operation::Reduce { .. } => with_combining(message(input, layer, n)),
         Operation::Scatter { .. } | Operation::Gather { .. } => blocks(input, layer)?,
-        Operation::Barrier => CostTerms::new(2.0 * layer.steps(input.ranks), 0.0),
+        Operation::Barrier => {
+            CostTerms::new(2.0 * layer.steps(input.ranks), 0.0).with_steps(2.0 * layer.height(input.ranks))
+        }
         // Only the broadcast is segmented.
         Operation::Allgather if input.name == "gather_bcast" => {
             binomial_blocks(input, n).then(message(input, layer, whole))
@@ -71,13 +73,15 @@ fn with_combining(terms: CostTerms) -> CostTerms {
 
 /// A segmented message to all ranks.
 fn message(input: &FormulaInput<'_>, layer: TreeLayer, n: f64) -> CostTerms {
-    pipelined(input, n, layer.degree(input.ranks), layer.steps(input.ranks))
+    pipelined(input, n, layer.degree(input.ranks), layer.steps(input.ranks), layer.height(input.ranks))
 }
 
-fn pipelined(input: &FormulaInput<'_>, n: f64, period: f64, steps: f64) -> CostTerms {
+/// Segments follow each other after `period` messages of the root; the last takes `messages` messages, one after the
+/// other, over `height` links.
+fn pipelined(input: &FormulaInput<'_>, n: f64, period: f64, messages: f64, height: f64) -> CostTerms {
     let segments = f64::from(input.arguments.segments);
-    let all = (segments - 1.0) * period + steps;
-    CostTerms::new(all, all * n / segments)
+    let all = (segments - 1.0) * period + messages;
+    CostTerms::new(all, all * n / segments).with_steps(height)
 }
 
 /// A block for each rank.
@@ -87,14 +91,14 @@ fn blocks(input: &FormulaInput<'_>, layer: TreeLayer) -> Option<CostTerms> {
     Some(match layer {
         // The second rank of a chain forwards one block less, and so on.
         TreeLayer::Chain | TreeLayer::Kary(1) => {
-            CostTerms::new(segments + p - 2.0, all + (p - 1.0) * (p - 2.0) / 2.0 * n / segments)
+            CostTerms::new(segments + p - 2.0, all + (p - 1.0) * (p - 2.0) / 2.0 * n / segments).with_steps(p - 1.0)
         }
         TreeLayer::Kary(degree) if input.arguments.segments == 1 => {
-            let (messages, blocks) = kary(input.ranks, degree);
-            CostTerms::new(messages, blocks * n)
+            let SlowestPath { messages, blocks } = kary(input.ranks, degree);
+            CostTerms::new(messages, blocks * n).with_steps(layer.height(input.ranks))
         }
         TreeLayer::Kary(_) => return None,
-        _ => CostTerms::new(segments * layer.degree(input.ranks), all),
+        _ => CostTerms::new(segments * layer.degree(input.ranks), all).with_steps(layer.height(input.ranks)),
     })
 }
 
@@ -105,10 +109,11 @@ fn two_layer(input: &FormulaInput<'_>) -> Option<CostTerms> {
     let leaves = input.ranks / terminals;
     let steps = wan.steps(leaves) + lan.steps(terminals);
     let period = wan.degree(leaves) + lan.degree(terminals);
+    let height = wan.height(leaves) + lan.height(terminals);
     Some(match input.operation {
-        Operation::Bcast { .. } => pipelined(input, input.bytes, period, steps),
-        Operation::Reduce { .. } => with_combining(pipelined(input, input.bytes, period, steps)),
-        Operation::Barrier => CostTerms::new(2.0 * steps, 0.0),
+        Operation::Bcast { .. } => pipelined(input, input.bytes, period, steps, height),
+        Operation::Reduce { .. } => with_combining(pipelined(input, input.bytes, period, steps, height)),
+        Operation::Barrier => CostTerms::new(2.0 * steps, 0.0).with_steps(2.0 * height),
         _ => return None,
     })
 }

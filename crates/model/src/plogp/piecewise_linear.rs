@@ -62,7 +62,7 @@ impl PiecewiseLinear {
     }
 
     /// The function through points that are not validated.
-    pub(super) fn new_unchecked(points: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn new_unchecked(points: Vec<(f64, f64)>) -> Self {
         Self { points }
     }
 

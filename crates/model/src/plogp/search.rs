@@ -186,7 +186,7 @@ fn consider(
 /// with floor(g/s) children, which can be too many where receiving takes time, and limits degrees within clusters to
 /// what fits beside the wide-area links ([`max_lan_degree`](super::max_lan_degree)), which can be too few for few
 /// segments.
-fn candidate_degrees(ranks: u32) -> Vec<u32> {
+pub fn candidate_degrees(ranks: u32) -> Vec<u32> {
     if ranks <= 1 {
         return vec![0];
     }

@@ -1,11 +1,10 @@
-//! Helpers shared by the tests: schedules by id, their counted terms, and a machine whose ranks have one port.
+//! Helpers shared by the tests: schedules by id, their counted terms, and their time on ranks with one port.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-pub(crate) mod one_port;
-
 use treepie_collectives::registry::{CollectiveSpec, build};
-use treepie_model::{CostTerms, congestion};
+use treepie_model::predict::MessageCosts;
+use treepie_model::{CostParams, CostTerms, Profile, congestion, walk};
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
 use treepie_topology::Network;
 
@@ -34,6 +33,13 @@ pub(crate) fn layouts(schedule: &dyn Schedule, n: usize) -> BlockLayouts {
         }
         _ => BlockLayout::Even { total: n, blocks },
     })
+}
+
+/// The time of a schedule on ranks with one port, each message for alpha + n beta.
+pub(crate) fn walked(schedule: &dyn Schedule, n: usize, params: &CostParams) -> f64 {
+    let (profile, network) = (Profile::from(*params), Network::flat(schedule.ranks()));
+    let costs = MessageCosts::on_network(&profile, &network);
+    walk::time(schedule, &layouts(schedule, n), 1.0, &costs, usize::MAX).expect("there is no limit")
 }
 
 /// The counted cost terms of a schedule.

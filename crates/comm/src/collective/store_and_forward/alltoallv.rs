@@ -6,12 +6,13 @@ use std::rc::Rc;
 use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_fabric::{Endpoint, OpId, Task};
+use treepie_model::CostTerms;
+use treepie_model::predict::MessageCosts;
 use treepie_schedule::Operation;
 use treepie_topology::Network;
 
 use super::{ForwardingScheme, StoreAndForward};
 use crate::collective::call::{BlockCounts, CallMode, CollectiveCall};
-use crate::collective::candidates::alltoallv_grid_dimensions;
 use crate::collective::nonblocking::OutputTask;
 use crate::collective::wrong_length;
 use crate::comm::Comm;
@@ -76,6 +77,17 @@ pub(crate) struct ForwardedCall<'a> {
     from: &'a [usize],
 }
 
+/// Dimensions of the grid over which alltoallv forwards blocks by default, if it does. Depends on the number of ranks
+/// alone, as no rank knows all counts. Assumes blocks of 512 bytes, and requires store and forward to be cheaper by
+/// half, since it costs twice as much for longer blocks.
+fn alltoallv_grid_dimensions(costs: &MessageCosts<'_>) -> Option<u32> {
+    let p = f64::from(costs.network().ranks());
+    let n = 512.0 * p;
+    let direct = costs.time(&CostTerms::new(p - 1.0, n).with_steps(1.0)).total();
+    let forwarded = costs.time(&CostTerms::new(2.0 * (p.sqrt() - 1.0), 2.0 * n).with_steps(2.0)).total();
+    (1.5 * forwarded < direct).then_some(2)
+}
+
 impl Comm {
     /// How a call is forwarded, if it is an alltoallv by store and forward.
     #[inline]
@@ -90,9 +102,8 @@ impl Comm {
     /// The forwarding scheme of alltoallv, if one is set or store and forward is cheaper.
     fn forwarding_scheme(&self) -> Result<Option<ForwardingScheme>> {
         let Some(id) = self.collectives.choice.id_for(Operation::Alltoall)? else {
-            return Ok(
-                alltoallv_grid_dimensions(&self.transport_costs(), self.size() as u32).map(ForwardingScheme::Grid)
-            );
+            let flat = Network::flat(self.size() as u32);
+            return Ok(alltoallv_grid_dimensions(&self.message_costs(&flat)).map(ForwardingScheme::Grid));
         };
         let name = id.split(':').next().unwrap_or_default();
         if !FORWARDING_IDS.contains(&name) {

@@ -1,0 +1,150 @@
+//! `treepie explain`: what a collective operation would choose, and why.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use treepie_bench::bytes::Bytes;
+use treepie_bench::record::{Record, Records};
+use treepie_bench::{machine, network};
+use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_comm::choice::{Candidate, ChoiceInput};
+use treepie_model::Profile;
+use treepie_model::predict::MessageCosts;
+use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
+use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
+use treepie_topology::Network;
+
+/// Explain the choice of an algorithm: the candidates, their predicted times, and what these are made of
+///
+/// Without --network the ranks are on this machine.
+#[derive(clap::Args)]
+pub(crate) struct Explain {
+    /// Operation, e.g. allreduce
+    #[arg(value_name = "OP")]
+    operation: String,
+    /// Bytes of the vector, or of all blocks, e.g. 64K
+    #[arg(long, value_name = "N", default_value = "1K")]
+    bytes: Bytes,
+    /// Bytes of an element: segments are whole elements
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..))]
+    element: u64,
+    /// Simulated network: torus:8x8x8, clos:r80,t64,n4096, clusters:8x4, or a TOML file
+    #[arg(long, value_name = "NETWORK", conflicts_with = "ranks")]
+    network: Option<String>,
+    /// Number of ranks on this machine
+    #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// The root of bcast, reduce, gather and scatter
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    root: u32,
+    /// Also run each candidate: in the simulator with --network, otherwise with ranks on this machine
+    #[arg(long)]
+    measure: bool,
+    /// Also write the results to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Explain {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let operation = Operation::from_name(&self.operation, self.root).with_context(|| {
+            let names = Operation::all(0).map(Operation::name).join(", ");
+            format!("unknown operation `{}`; there are {names}", self.operation)
+        })?;
+        let network = self.network.as_deref().map(network::load).transpose()?;
+        let settings = network.as_ref().map(Settings::for_network).transpose()?;
+        let profile = settings.as_ref().map_or_else(Profile::shared_memory, Settings::profile);
+        let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks));
+        ensure!(on.ranks() > 0, "--network {on}: the number of ranks is not known; add it, as in clos:r80,t64,n4096");
+        ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());
+        let costs = match &network {
+            Some(network) => MessageCosts::on_network(&profile, network),
+            None => {
+                let sharing = f64::from(self.ranks) / machine::cores() as f64;
+                MessageCosts::on_machine(&profile, &on, sharing)
+            }
+        };
+        let slots =
+            network.is_none().then(|| treepie_bench::choices::slot_capacities(self.ranks)).transpose()?.flatten();
+        let spec = CollectiveSpec::new(operation, &on);
+        let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 as u64 };
+        let input = ChoiceInput { spec, bytes, element: self.element, costs, slots };
+        let candidates = input.candidates();
+        ensure!(!candidates.is_empty(), "no registered algorithm has a predicted time on {on}");
+        let measured = self.measured(&input, &candidates, settings.as_ref())?;
+        let place = if network.is_some() { on.to_string() } else { format!("{} ranks on this machine", self.ranks) };
+        say!("{} of {bytes} bytes, {place}", operation.name());
+        print_table(&candidates, &measured);
+        let mut records = Records::create(self.json.as_deref())?;
+        for (candidate, measured) in candidates.iter().zip(&measured) {
+            let case = format!("explain/{}/{bytes}", candidate.id());
+            let predicted = Record::simulated(case, on.ranks(), candidate.prediction.total(), "us", place.clone());
+            records.write(&predicted)?;
+            if let Some(time) = measured {
+                let case = format!("explain/{}/{bytes}/measured", candidate.id());
+                records.write(&Record::simulated(case, on.ranks(), *time, "us", place.clone()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The time of each candidate, if it was asked for.
+    fn measured(
+        &self,
+        input: &ChoiceInput<'_>,
+        candidates: &[Candidate],
+        settings: Option<&Settings>,
+    ) -> anyhow::Result<Vec<Option<f64>>> {
+        if !self.measure {
+            return Ok(vec![None; candidates.len()]);
+        }
+        let Some(settings) = settings else {
+            return treepie_bench::choices::measure_candidates(self.ranks, input, candidates);
+        };
+        let simulated = |candidate: &Candidate| {
+            let schedule = registry::build(&candidate.id(), &input.spec).ok()?;
+            let layout = BlockLayout::Even { total: (input.bytes / input.element) as usize, blocks: schedule.blocks() };
+            let sizes = BlockSizes::Shared(BlockLayouts::symmetric(layout));
+            let workload = Workload { schedule: &*schedule, sizes: &sizes, element: input.element };
+            Some(simulate_schedule(workload, input.spec.network, settings).ok()?.micros())
+        };
+        Ok(candidates.iter().map(simulated).collect())
+    }
+}
+
+fn print_table(candidates: &[Candidate], measured: &[Option<f64>]) {
+    let width = candidates.iter().map(|candidate| candidate.id().len()).max().unwrap_or(0).max(9);
+    let last = if measured.iter().any(Option::is_some) { "    measured" } else { "" };
+    say!(
+        "  {:<width$}  {:>11}  {:>9} {:>9} {:>9} {:>10}  {}{last}",
+        "algorithm",
+        "predicted",
+        "start-ups",
+        "bytes",
+        "reduced",
+        "congestion",
+        "transport"
+    );
+    let best = candidates[0].prediction.total();
+    for (candidate, measured) in candidates.iter().zip(measured) {
+        let prediction = &candidate.prediction;
+        let measured = measured.map(|time| format!("  {time:9.2} us")).unwrap_or_default();
+        say!(
+            "  {:<width$}  {:>8.2} us  {:>9.2} {:>9.2} {:>9.2} {:>10.2}  {}{measured}",
+            candidate.id(),
+            prediction.total(),
+            prediction.startups,
+            prediction.bytes,
+            prediction.reductions,
+            prediction.congestion,
+            candidate.transport,
+        );
+    }
+    if let Some(second) = candidates.iter().find(|other| other.algorithm.id != candidates[0].algorithm.id) {
+        let ahead = 100.0 * (second.prediction.total() / best.max(1e-12) - 1.0);
+        say!("Chosen: {}, {ahead:.0}% ahead of {}", candidates[0].id(), second.id());
+    } else {
+        say!("Chosen: {}, the only candidate", candidates[0].id());
+    }
+}

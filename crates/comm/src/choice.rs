@@ -1,0 +1,179 @@
+//! The choice of algorithms: the minimum of predicted times.
+//!
+//! For a call, all registered algorithms that apply are candidates, with the arguments that could pay: degrees of trees
+//! that lower their height, the number of segments by halving and hill climbing, cores of composed algorithms
+//! ([`variants`]). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form, or
+//! by walking over the messages of its schedule, or by counting what it moves through the shared segment. No threshold
+//! and no cost of a machine is in the code. All ranks choose alike, since the choice depends on nothing that they do not
+//! all know.
+
+#[cfg(test)]
+mod tests;
+mod transport;
+mod variants;
+
+use treepie_collectives::registry::{self, Algorithm, CollectiveSpec, NetworkRequirement};
+use treepie_model::closed_form::{self, Arguments};
+use treepie_model::predict::{MessageCosts, Prediction};
+use treepie_model::walk;
+use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
+
+pub use transport::{SharedTransport, SlotCapacities, Transport};
+
+/// Algorithms without a closed form are candidates up to this number of ranks.
+const MAX_WALKED_RANKS: u32 = 256;
+
+/// And with at most this number of messages: a millisecond or less.
+const MAX_WALKED_MESSAGES: usize = 1 << 13;
+
+/// What an algorithm is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct ChoiceInput<'a> {
+    /// The call.
+    pub spec: CollectiveSpec<'a>,
+    /// Bytes of all blocks, or of the vector.
+    pub bytes: u64,
+    /// Bytes of an element.
+    pub element: u64,
+    /// The costs of messages on its network.
+    pub costs: MessageCosts<'a>,
+    /// The shared segment, if there is one.
+    pub slots: Option<SlotCapacities>,
+}
+
+/// A candidate.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// Its arguments.
+    pub arguments: Arguments<'static>,
+    /// How its data is transferred.
+    pub transport: Transport,
+    /// Its predicted time.
+    pub prediction: Prediction,
+}
+
+impl Candidate {
+    /// The id, with the arguments that the algorithm has.
+    pub fn id(&self) -> String {
+        variants::id(self.algorithm, &self.arguments)
+    }
+}
+
+impl ChoiceInput<'_> {
+    /// All candidates, the fastest first.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let applicable = registry::applicable(&self.spec).into_iter();
+        let mut all: Vec<Candidate> = applicable.flat_map(|algorithm| self.candidates_of(algorithm)).collect();
+        all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
+        all
+    }
+
+    /// The fastest candidate whose schedule can be built: a composed algorithm may have requirements beyond those in the
+    /// registry's table, such as a commutative operator.
+    pub fn best(&self) -> Option<(Candidate, Box<dyn Schedule>)> {
+        let mut all = self.candidates().into_iter();
+        all.find_map(|candidate| Some((candidate, self.build(&candidate)?)))
+    }
+
+    /// The schedule of a candidate.
+    pub fn build(&self, candidate: &Candidate) -> Option<Box<dyn Schedule>> {
+        registry::build(&candidate.id(), &self.spec).ok()
+    }
+
+    /// The candidates of one algorithm, over messages and over the shared segment.
+    fn candidates_of(&self, algorithm: &'static Algorithm) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        for arguments in variants::variants(self, algorithm) {
+            if let Some(prediction) = self.predict_messages(algorithm, &arguments) {
+                all.push(Candidate { algorithm, arguments, transport: Transport::PointToPoint, prediction });
+            }
+        }
+        // Only the fastest of them: candidates are for comparing algorithms.
+        all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
+        all.truncate(1);
+        all.extend(self.shared_candidate(algorithm));
+        all
+    }
+
+    /// For an id that was set: the number of segments, which counts if the id names none, and the transport.
+    pub(crate) fn complete(&self, id: &str) -> (u32, Transport) {
+        let by_messages = (1, Transport::PointToPoint);
+        let Ok(algorithm) = registry::find(id) else { return by_messages };
+        let text = id.split_once(':').map_or("", |(_, arguments)| arguments);
+        let Some(given) = Arguments::parse(text) else { return by_messages };
+        let segments = variants::segments(self, algorithm, &given);
+        let terms = self.closed_form(algorithm, &Arguments { segments, ..given });
+        match self.predict_shared(algorithm, id) {
+            // Without a closed form it has many rounds, or its ranks wait for each other, more than for a slot.
+            Some((shared, transport)) if terms.is_none_or(|messages| shared.total() < messages.total()) => {
+                (1, Transport::SharedSegment(transport))
+            }
+            _ => (segments, Transport::PointToPoint),
+        }
+    }
+
+    /// The candidate over the shared segment, whose chunks replace segments.
+    fn shared_candidate(&self, algorithm: &'static Algorithm) -> Option<Candidate> {
+        let (prediction, transport) = self.predict_shared(algorithm, &algorithm.id)?;
+        let transport = Transport::SharedSegment(transport);
+        Some(Candidate { algorithm, arguments: Arguments::default(), transport, prediction })
+    }
+
+    fn predict_shared(&self, algorithm: &Algorithm, id: &str) -> Option<(Prediction, SharedTransport)> {
+        let slots = self.slots.as_ref()?;
+        if algorithm.requires.network != NetworkRequirement::Any {
+            return None;
+        }
+        let schedule = registry::build(id, &self.spec).ok()?;
+        let layouts = self.layouts(&*schedule);
+        let element = (self.element as f64, self.spec.in_place);
+        transport::predict_shared(&*schedule, &layouts, element, &self.costs, slots)
+    }
+
+    /// The predicted time over messages.
+    fn predict_messages(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
+        let by_formula = self.closed_form(algorithm, arguments);
+        by_formula.or_else(|| self.walk(&*registry::build(&variants::id(algorithm, arguments), &self.spec).ok()?))
+    }
+
+    fn closed_form(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
+        let (operation, network) = (self.spec.operation, self.costs.network());
+        if let Some(clusters) = network.as_clusters() {
+            let (name, profile) = (algorithm.name(), self.costs.profile());
+            let time = closed_form::time_on_clusters(name, arguments, operation, clusters, self.n(), profile)?;
+            let startups = time.min(profile.link_at(1).latency);
+            return Some(Prediction { startups, bytes: time - startups, ..Prediction::default() });
+        }
+        let terms = closed_form::terms_with(algorithm.name(), *arguments, operation, network, self.n())?;
+        Some(self.costs.time(&terms))
+    }
+
+    /// n of the closed forms: of a rank, or the vector.
+    fn n(&self) -> f64 {
+        let bytes = self.bytes as f64;
+        match self.spec.operation {
+            Operation::Allgather | Operation::ReduceScatter | Operation::Gather { .. } | Operation::Scatter { .. } => {
+                bytes / f64::from(self.spec.ranks)
+            }
+            _ => bytes,
+        }
+    }
+
+    fn layouts(&self, schedule: &dyn Schedule) -> BlockLayouts {
+        let elements = (self.bytes / self.element.max(1)) as usize;
+        BlockLayouts::symmetric(BlockLayout::Even { total: elements, blocks: schedule.blocks() })
+    }
+
+    /// The time of a schedule that has no closed form, from message to message.
+    fn walk(&self, schedule: &dyn Schedule) -> Option<Prediction> {
+        if self.spec.ranks > MAX_WALKED_RANKS {
+            return None;
+        }
+        let (layouts, element) = (self.layouts(schedule), self.element as f64);
+        let time = walk::time(schedule, &layouts, element, &self.costs, MAX_WALKED_MESSAGES)?;
+        let startups = time.min(self.costs.latency() + self.costs.gap(0.0));
+        Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
+    }
+}

@@ -1,0 +1,94 @@
+//! What is chosen, and that it is near the best in the simulator.
+
+use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_model::predict::MessageCosts;
+use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
+use treepie_sim::Settings;
+use treepie_topology::Network;
+
+use super::ChoiceInput;
+
+fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
+    let profile = Settings::for_network(spec.network).unwrap().profile();
+    let costs = MessageCosts::on_network(&profile, spec.network);
+    let (candidate, _) = ChoiceInput { spec, bytes, element: 1, costs, slots: None }.best().expect("there is one");
+    candidate.id()
+}
+
+fn selected(operation: Operation, network: &str, bytes: u64) -> String {
+    chosen(CollectiveSpec::new(operation, &network.parse().unwrap()), bytes)
+}
+
+#[test]
+fn buckets_are_for_long_blocks_and_doubling_for_short_ones() {
+    let of_blocks = |bytes: u64| selected(Operation::Allgather, "torus:8x16x32", 4096 * bytes);
+    assert_eq!(of_blocks(64 << 10), "allgather/bucket_k");
+    assert_eq!(of_blocks(8), "allgather/alternating");
+    assert_eq!(selected(Operation::ReduceScatter, "torus:8x16x32", 4096 << 16), "reduce_scatter/bucket_k");
+}
+
+#[test]
+fn distance_halving_is_selected_on_a_clos_network() {
+    assert_eq!(selected(Operation::Allgather, "clos:r80,t64,n4096", 4096 * 64), "allgather/distance_halving");
+}
+
+#[test]
+fn selected_algorithms_can_be_built_for_a_non_commutative_operator() {
+    for network in ["torus:2x4", "torus:4x4x4", "mesh:3x5", "clos:r8,t4,n32", "clusters:3x4", "flat:13"] {
+        let network: Network = network.parse().unwrap();
+        for operation in Operation::all(0) {
+            for bytes in [8, 64 << 10, 16 << 20] {
+                let spec = CollectiveSpec { commutative: false, ..CollectiveSpec::new(operation, &network) };
+                let id = chosen(spec, bytes);
+                assert!(registry::build(&id, &spec).is_ok(), "{id} on {network}");
+            }
+        }
+    }
+}
+
+/// Time in the simulator, in microseconds.
+fn simulated(id: &str, spec: &CollectiveSpec<'_>, bytes: u64) -> f64 {
+    let schedule = registry::build(id, spec).unwrap_or_else(|refusal| panic!("{id}: {refusal}"));
+    let layout = BlockLayout::Even { total: bytes as usize, blocks: schedule.blocks() };
+    let sizes = treepie_sim::BlockSizes::Shared(BlockLayouts::symmetric(layout));
+    let workload = treepie_sim::Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
+    treepie_sim::simulate_schedule(workload, spec.network, &Settings::for_network(spec.network).unwrap())
+        .expect("the simulation completes")
+        .micros()
+}
+
+#[test]
+fn selected_algorithms_are_within_a_factor_of_the_best() {
+    let mut worst = (1.0, String::new());
+    for network in [
+        "torus:4x4x4",
+        "torus:15x15",
+        "mesh:15x15",
+        "mesh:3x5",
+        "clos:r24,t12,n144",
+        "clos:r8,t4,n32",
+        "clusters:8x4",
+        "flat:12",
+    ] {
+        let network: Network = network.parse().unwrap();
+        for operation in Operation::all(0) {
+            let spec = CollectiveSpec::new(operation, &network);
+            for bytes in [8, 64 << 10, 1 << 20] {
+                let selected = chosen(spec, bytes);
+                let time = simulated(&selected, &spec, bytes);
+                let all = registry::applicable(&spec);
+                let (best, of) = all
+                    .iter()
+                    .map(|algorithm| (simulated(&algorithm.id, &spec, bytes), &algorithm.id))
+                    .min_by(|(a, _), (b, _)| a.total_cmp(b))
+                    .expect("some algorithm is applicable");
+                let what = format!("{selected} for {bytes} bytes on {network}: {time:.1} us, and {of} takes {best:.1}");
+                println!("{:.2} {what}", time / best.max(1e-9));
+                if time > worst.0 * best {
+                    worst = (time / best, what);
+                }
+            }
+        }
+    }
+    assert!(worst.0 < 3.0, "{:.2} times as long as the best: {}", worst.0, worst.1);
+}

@@ -1,0 +1,87 @@
+//! Choices that were made, for calls that are alike.
+
+use std::collections::HashMap;
+
+use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_schedule::Operation;
+
+use super::call::CollectiveCall;
+use crate::choice::{ChoiceInput, SlotCapacities, Transport};
+
+/// Choices by what they depend on. A handle with another profile, network or selector has others.
+pub(crate) type Decisions = HashMap<DecisionKey, Decision>;
+
+/// An algorithm that was chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Decision {
+    /// Its id, with arguments.
+    pub(super) id: String,
+    /// The number of segments, if the id names none.
+    pub(super) segments: u32,
+    pub(super) transport: Transport,
+}
+
+/// What a choice depends on: the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DecisionKey {
+    operation: Operation,
+    /// Bytes of all blocks or of the vector, rounded up to a size class.
+    pub(super) bytes: u64,
+    element: usize,
+    commutative: bool,
+    uniform: bool,
+    in_place: bool,
+    slots: Option<SlotCapacities>,
+}
+
+impl DecisionKey {
+    pub(super) fn new(
+        call: &CollectiveCall<'_>,
+        spec: &CollectiveSpec<'_>,
+        bytes: Option<usize>,
+        slots: Option<SlotCapacities>,
+    ) -> Self {
+        let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
+        let bytes = size_class(bytes.unwrap_or(0) as u64);
+        Self { operation, bytes, element: call.element, commutative, uniform, in_place, slots }
+    }
+}
+
+/// The largest size of the class: four classes to each power of two. Classes end at powers of two, where protocols
+/// change.
+fn size_class(bytes: u64) -> u64 {
+    let step = (bytes.next_power_of_two() / 8).max(1);
+    bytes.div_ceil(step) * step
+}
+
+/// Chooses an algorithm.
+pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
+    match input.best() {
+        Some((candidate, _)) => {
+            Decision { id: candidate.id(), segments: candidate.arguments.segments, transport: candidate.transport }
+        }
+        // Some algorithm of each operation is always applicable.
+        None => {
+            let first = registry::applicable(&input.spec).first().map(|algorithm| algorithm.id.clone());
+            Decision { id: first.unwrap_or_default(), segments: 1, transport: Transport::PointToPoint }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_classes_end_at_powers_of_two() {
+        for bytes in 0..70_000u64 {
+            let class = size_class(bytes);
+            assert!(class >= bytes && (class - bytes) * 4 <= bytes.max(1) * 2, "{bytes} is in the class of {class}");
+            assert_eq!(size_class(class), class, "{bytes}");
+        }
+        assert_eq!(
+            [0, 1, 7, 8, 9, 1024, 1025, 1100, 1 << 20].map(size_class),
+            [0, 1, 7, 8, 10, 1024, 1280, 1280, 1 << 20]
+        );
+    }
+}

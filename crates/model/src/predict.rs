@@ -1,0 +1,195 @@
+//! The predicted time of a collective operation: what the choice of an algorithm minimizes.
+//!
+//! The time of a schedule follows from its rounds and a [`Profile`]. It is evaluated in one of two ways, which agree:
+//! by a closed form where the algorithm has one, which takes a microsecond or less, or else by walking over all its
+//! messages ([`walk`](crate::walk)), with the load of the busiest link as a lower bound.
+
+use treepie_topology::{Network, NetworkKind};
+
+use crate::plogp::{GatewayLink, PLogPLink};
+use crate::profile::LARGE;
+use crate::{CostTerms, LogGP, Profile};
+
+/// The costs of messages among the ranks of a communicator: a profile, on a network, with several ranks per core.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageCosts<'a> {
+    profile: &'a Profile,
+    network: &'a Network,
+    /// Ranks per core, at least 1: their copies and reductions share it.
+    sharing: f64,
+    /// Until a waiting rank is scheduled; 0 if no rank shares its core.
+    delay: f64,
+    /// Whether messages share the links on their routes through the network.
+    routed: bool,
+}
+
+/// A message, in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// s(m): until its sender can send to another rank.
+    pub(crate) send: f64,
+    /// L.
+    pub(crate) latency: f64,
+    /// g(m): until another message can follow it over its link.
+    pub(crate) gap: f64,
+    /// Until another message can arrive at its receiver.
+    pub(crate) receive: f64,
+    /// The link, if it is not the receiver's, and how long it takes for what a sender may leave ahead of it.
+    pub(crate) link: Option<(usize, f64)>,
+}
+
+/// A predicted time in microseconds, and its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Latencies and start-ups of messages, or rounds over the shared segment.
+    pub startups: f64,
+    /// Bytes that are transferred.
+    pub bytes: f64,
+    /// Bytes that are combined.
+    pub reductions: f64,
+    /// What messages take longer because they share links.
+    pub congestion: f64,
+}
+
+impl Prediction {
+    /// The sum of all parts.
+    pub fn total(&self) -> f64 {
+        self.startups + self.bytes + self.reductions + self.congestion
+    }
+}
+
+impl<'a> MessageCosts<'a> {
+    /// The costs of ranks that are nodes of a network.
+    pub fn on_network(profile: &'a Profile, network: &'a Network) -> Self {
+        let routed = matches!(network.kind(), NetworkKind::Torus(_) | NetworkKind::Clos(_));
+        Self { profile, network, sharing: 1.0, delay: 0.0, routed }
+    }
+
+    /// The costs of ranks on one machine, of which some share cores if `ranks_per_core` is above 1.
+    pub fn on_machine(profile: &'a Profile, network: &'a Network, ranks_per_core: f64) -> Self {
+        let delay = if ranks_per_core > 1.0 { profile.scheduling * ranks_per_core } else { 0.0 };
+        Self { profile, network, sharing: ranks_per_core.max(1.0), delay, routed: false }
+    }
+
+    /// The profile.
+    pub fn profile(&self) -> &'a Profile {
+        self.profile
+    }
+
+    /// The network.
+    pub fn network(&self) -> &'a Network {
+        self.network
+    }
+
+    /// Ranks per core, at least 1.
+    pub fn sharing(&self) -> f64 {
+        self.sharing
+    }
+
+    /// Until a waiting rank is scheduled.
+    pub fn delay(&self) -> f64 {
+        self.delay
+    }
+
+    /// L, and the time until a waiting rank is scheduled.
+    pub fn latency(&self) -> f64 {
+        self.profile.link().latency + self.delay
+    }
+
+    /// g(m). Ranks on one core copy in turn, and each message has to be handled by one of them; a rendezvous is one more
+    /// message.
+    pub fn gap(&self, bytes: f64) -> f64 {
+        let gap = &self.profile.link().gap;
+        let start = gap.at(0.0);
+        let handled = if bytes > self.profile.synchronous.vanishes_at { 2.0 } else { 1.0 };
+        start + (gap.at(bytes) - start) * self.sharing + self.delay * handled
+    }
+
+    /// The link between the farthest ranks as LogGP, with the time until a waiting rank is scheduled.   [P-LogP paper,
+    /// table 1]
+    pub fn loggp(&self) -> LogGP {
+        let link = self.profile.link_at(usize::MAX);
+        let (send, receive, gap) = (link.send_overhead.at(1.0), link.recv_overhead.at(1.0), link.gap.at(1.0));
+        let latency = (link.latency + gap - send - receive).max(0.0) + self.delay;
+        let per_byte = link.gap.at(LARGE) / LARGE * self.sharing;
+        LogGP { latency, overhead: (send + receive) / 2.0, gap, per_byte }
+    }
+
+    /// The time to combine received bytes. They are received into other memory first.
+    pub fn reduction(&self, bytes: f64) -> f64 {
+        bytes * self.sharing * (self.profile.reduce_per_byte + self.profile.copy_per_byte)
+    }
+
+    /// The time to copy bytes within a rank.
+    pub fn copy(&self, bytes: f64) -> f64 {
+        bytes * self.sharing * self.profile.copy_per_byte
+    }
+
+    /// The time of cost terms in which all messages are between the closest ranks. The gap is that of a message of mean
+    /// size.
+    pub fn time(&self, terms: &CostTerms) -> Prediction {
+        let messages = terms.alpha;
+        let profile = self.profile;
+        let is_saturated = profile.saturated_ports > 0 && terms.ports >= profile.saturated_ports;
+        let bytes = if is_saturated { terms.delta / profile.port_efficiency } else { terms.delta };
+        let size = if messages > 0.0 { bytes / messages } else { 0.0 };
+        let startups = terms.steps * self.latency() + messages * self.gap(0.0);
+        let mut bytes = messages * (self.gap(size) - self.gap(0.0));
+        if self.routed && terms.steps < messages {
+            // Several messages of a step: while one starts, the bytes of those before it are under way.
+            let (start, transfer, in_step) = (self.gap(0.0), bytes / messages, messages / terms.steps.max(1.0));
+            let step = (in_step * start).max(in_step * transfer) + start.min(transfer);
+            bytes = terms.steps.max(1.0) * (step - in_step * start);
+        }
+        Prediction { startups, bytes, reductions: self.reduction(terms.gamma), congestion: 0.0 }
+    }
+
+    /// Whether messages share the links on their routes.
+    pub(crate) fn routed(&self) -> bool {
+        self.routed
+    }
+
+    /// Links that messages can share: those of the network, or those between each two clusters.
+    pub(crate) fn num_links(&self) -> usize {
+        match self.network.as_clusters() {
+            Some(clusters) => clusters.count() as usize * clusters.count() as usize,
+            None if self.routed => self.network.links() as usize,
+            None => 0,
+        }
+    }
+
+    /// The time of bytes over a link of the network.
+    pub(crate) fn link_time(&self, link: u32, bytes: f64) -> f64 {
+        (self.gap(bytes) - self.gap(0.0)) / self.network.capacity(link)
+    }
+
+    /// A message from one rank to another.
+    pub(crate) fn transfer(&self, from: u32, to: u32, bytes: f64) -> Transfer {
+        let clusters = self.network.as_clusters().map(|clusters| {
+            let cluster = |rank| clusters.cluster_of(self.network.node_of(rank));
+            (cluster(from), cluster(to), clusters.count())
+        });
+        let (gap, latency) = (self.gap(bytes), self.latency());
+        match clusters {
+            Some((a, b, count)) if a != b => {
+                let (lan, wan) = (self.profile.link(), self.profile.link_at(1));
+                let gateway = GatewayLink { wan, lan };
+                // Longer messages wait for flow control, which is a knee of the send overhead.
+                let window = wan.send_overhead.knees().next().map_or(f64::INFINITY, |bytes| wan.gap.at(bytes));
+                Transfer {
+                    send: gateway.send_time(bytes),
+                    latency: wan.latency,
+                    gap: wan.gap.at(bytes),
+                    receive: gap,
+                    link: Some(((a * count + b) as usize, window)),
+                }
+            }
+            // A node has several ports, so its next message need not wait for the bytes of this one.
+            _ if self.routed => {
+                let start = self.gap(0.0);
+                Transfer { send: start, latency: latency + start, gap: gap - start, receive: start, link: None }
+            }
+            _ => Transfer { send: gap, latency, gap, receive: gap, link: None },
+        }
+    }
+}

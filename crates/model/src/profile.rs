@@ -1,0 +1,128 @@
+//! Profiles: what a machine's communication costs, as every choice of an algorithm uses it.
+//!
+//! A profile is measured (`treepie tune`), read from a file ([`Profile::load`]), or the default of an engine
+//! ([`Profile::default_for`]). No other place has a cost of a machine.
+//!
+//! It has a P-LogP link for each *level* of the machine: 0 is between the closest ranks, 1 between the groups of those
+//! (hosts, clusters), and so on. Times are microseconds, and sizes are bytes.
+
+mod defaults;
+
+use crate::CostParams;
+use crate::plogp::PLogP;
+
+/// The costs of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Where it comes from.
+    pub origin: ProfileOrigin,
+    /// The links, from those between the closest ranks to those between the farthest. There is at least one.
+    pub levels: Vec<LevelProfile>,
+    /// To combine a byte of one operand with one of another.
+    pub reduce_per_byte: f64,
+    /// To copy a byte within the memory of a rank.
+    pub copy_per_byte: f64,
+    /// Number of active ports of a node from which they cannot all be saturated; 0 for none.   [thesis 3.5.6]
+    pub saturated_ports: u32,
+    /// Fraction of their bandwidth that is left then.
+    pub port_efficiency: f64,
+    /// Until a rank that waits runs, for each rank on its core, if there are more ranks than cores.
+    pub scheduling: f64,
+    /// Synchronous sends.
+    pub synchronous: SynchronousSend,
+    /// The barrier of the engine, if it has one: from the last arrival until all ranks know.
+    pub barrier: Option<f64>,
+    /// Collective operations through memory that all ranks share, where there is some.
+    pub shared_segment: Option<SharedSegmentCosts>,
+}
+
+/// What was measured, when and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfileOrigin {
+    /// The engine: `shm`, `threads`, `mpi` or `sim`.
+    pub engine: String,
+    /// The host, the processor and the number of cores, as text; empty for a default.
+    pub machine: String,
+    /// Number of ranks at the measurement; 0 for any.
+    pub ranks: u32,
+    /// Cores of the machine, if all ranks were on one; 0 if unknown.
+    pub cores: u32,
+    /// When it was measured, in UTC as `2026-11-18T01:02:03Z`; empty for a default.
+    pub measured: String,
+    /// The version of Treepie that measured it.
+    pub version: String,
+}
+
+/// The links of a level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelProfile {
+    /// For people: `memory`, `host`, `wan`.
+    pub name: String,
+    /// The number of ranks of each group at this level: the ranks that reach each other over this and lower levels.
+    /// Groups are of consecutive ranks, and empty stands for one group of all ranks.
+    pub groups: Vec<u32>,
+    /// The link, of the slowest pair of ranks.
+    pub link: PLogP,
+    /// The link in the opposite direction, where it differs. Its latency is the same: half a round trip.
+    pub reverse: Option<PLogP>,
+    /// The half width of the 90% confidence interval of a round trip, relative to it; the largest of all sizes.
+    pub error: f64,
+    /// Bytes that the measurement put on such links, and those that saturating each size would have.
+    pub measured_bytes: u64,
+    /// The bytes of a measurement that saturates the link with messages of each size.
+    pub saturating_bytes: u64,
+}
+
+/// The cost of a synchronous send over a standard one.   [NBX paper, table 2: L_s and s_s]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SynchronousSend {
+    /// Latency of a short synchronous message.
+    pub latency: f64,
+    /// Bytes from which on a synchronous send costs no more than a standard one: both use the rendezvous protocol.
+    pub vanishes_at: f64,
+}
+
+/// Collective operations through a shared segment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedSegmentCosts {
+    /// A round, until all ranks know that all have written.
+    pub round: f64,
+    /// To write a byte into a slot.
+    pub write_per_byte: f64,
+    /// To read a byte from another rank's slot.
+    pub read_per_byte: f64,
+    /// To read another rank's memory directly: per read.
+    pub single_copy: f64,
+    /// And per byte.
+    pub single_copy_per_byte: f64,
+}
+
+impl Profile {
+    /// The link between the closest ranks.
+    pub fn link(&self) -> &PLogP {
+        &self.levels[0].link
+    }
+
+    /// The link of a level; the last one if there are fewer.
+    pub fn link_at(&self, level: usize) -> &PLogP {
+        &self.levels[level.min(self.levels.len() - 1)].link
+    }
+
+    /// Start-ups and bytes, for networks whose links are shared.   [thesis 3.1]
+    pub fn to_cost_params(&self) -> CostParams {
+        let link = self.link_at(usize::MAX);
+        let alpha = link.latency + link.gap.at(0.0);
+        let per_byte = (link.gap.at(LARGE) - link.gap.at(0.0)) / LARGE;
+        CostParams {
+            alpha,
+            beta: per_byte,
+            delta: per_byte,
+            gamma: self.reduce_per_byte,
+            saturated_ports: self.saturated_ports,
+            port_efficiency: self.port_efficiency,
+        }
+    }
+}
+
+/// A large message: its gap is that of its bytes.
+pub(crate) const LARGE: f64 = (1 << 20) as f64;
