@@ -157,7 +157,7 @@ pub fn measure_candidates(
 /// Simulates all candidates.
 fn simulate(network: &Network, operations: &[Operation], sizes: &[u64]) -> anyhow::Result<Map> {
     let settings = Settings::for_network(network)?;
-    let profile = settings.profile();
+    let profile = settings.profile(network);
     let costs = MessageCosts::on_network(&profile, network);
     let mut map = Map::new();
     for &operation in operations {

@@ -5,9 +5,11 @@ use std::fmt::Write;
 use anyhow::{bail, ensure};
 use treepie_model::CostParams;
 use treepie_model::machines::PaperMachine;
-use treepie_sim::costs::{ClusterCosts, CostModel, Handshake, LogGP, PLogP, Routing, Settings, WanLink};
+use treepie_sim::costs::{
+    ClusterCosts, CostModel, Handshake, LogGP, PLogP, Routing, Settings, SharedMemoryCosts, WanLink, WanLinks,
+};
 use treepie_sim::noise::Noise;
-use treepie_topology::{Network, NetworkKind};
+use treepie_topology::{Clusters, Network, NetworkKind};
 
 use super::setting::{ParameterSetting, apply};
 
@@ -36,7 +38,7 @@ impl Parameters {
         let name = machine.map(PaperMachine::name);
         let (mut settings, machine_name): (Settings, _) =
             if let (Some(clusters), Some(machine)) = (network.as_clusters(), machine) {
-                (wan_clusters(machine, clusters.count())?.into(), machine.name())
+                (wan_clusters(machine, clusters)?.into(), machine.name())
             } else if network.as_clusters().is_some() {
                 (Settings::for_network(network)?, "simulated wide-area links")
             } else if by_loggp {
@@ -54,7 +56,7 @@ impl Parameters {
         }
         settings.check_on(network)?;
         let cost_params = cost_params(&settings, network);
-        let description = describe(&settings);
+        let description = describe(&settings, network);
         Ok(Self { settings, cost_params, machine: machine_name, description })
     }
 }
@@ -68,15 +70,16 @@ pub fn settings(machine: Option<PaperMachine>, network: &Network) -> anyhow::Res
 pub fn settings_with_handshake(machine: Option<PaperMachine>, network: &Network) -> anyhow::Result<Settings> {
     let settings = settings(machine, network)?;
     let is_loggp = matches!(settings.costs, CostModel::LogGp(_));
-    let measured = machine.and_then(PaperMachine::sync_send).filter(|_| is_loggp);
-    let handshake = measured.map_or(Handshake::AckMessage, |(latency, _)| Handshake::Latency(latency));
-    Ok(Settings { handshake, ..settings })
+    let measured = machine.and_then(PaperMachine::handshake).filter(|_| is_loggp);
+    Ok(Settings { handshake: measured.unwrap_or(Handshake::AckMessage), ..settings })
 }
 
 /// The parameters of the closed forms, unless the settings have effects that these do not model.
 fn cost_params(settings: &Settings, network: &Network) -> Option<CostParams> {
     let CostModel::Links(links) = &settings.costs else { return None };
-    let is_known = links.per_hop == 0.0 && links.ports.is_none() && links.routing == Routing::Ideal;
+    let has_shared_hosts = network.nodes_per_host() > 1;
+    let is_known =
+        links.per_hop == 0.0 && links.ports.is_none() && links.routing == Routing::Ideal && !has_shared_hosts;
     (is_known && is_noise_free(&settings.noise)).then(|| CostParams {
         alpha: links.alpha,
         beta: links.beta.unwrap_or(links.delta),
@@ -96,11 +99,13 @@ fn is_noise_free(noise: &Noise) -> bool {
 const LONG_BYTES: f64 = 1048576.0;
 
 /// The machine's links between clusters.
-fn wan_clusters(machine: PaperMachine, count: u32) -> anyhow::Result<ClusterCosts> {
+fn wan_clusters(machine: PaperMachine, clusters: &Clusters) -> anyhow::Result<ClusterCosts> {
     let local = PLogP::from_latency_bandwidth(20.0, 50.0);
     let Some(links) = machine.wan_links() else {
         bail!("{machine} has no clusters: omit --machine, or use das");
     };
+    ensure!(clusters.levels() == 1, "{machine} has no nested clusters");
+    let count = clusters.count();
     ensure!(
         links.num_clusters() == count as usize,
         "{machine} has {} clusters, but the network has {count}",
@@ -116,12 +121,12 @@ fn wan_clusters(machine: PaperMachine, count: u32) -> anyhow::Result<ClusterCost
         };
         clusters.clone().map(to).collect()
     };
-    let wan = clusters.clone().map(row).collect();
+    let wan = WanLinks::Matrix(clusters.clone().map(row).collect());
     Ok(ClusterCosts { lan: local, wan, window: ClusterCosts::WINDOW })
 }
 
 /// The parameters in one line.
-fn describe(settings: &Settings) -> String {
+fn describe(settings: &Settings, network: &Network) -> String {
     let mut text = match &settings.costs {
         CostModel::LogGp(LogGP { latency, overhead, gap, per_byte }) => {
             format!("L {latency} us, o {overhead} us, g {gap} us, G {per_byte} us/B")
@@ -143,11 +148,8 @@ fn describe(settings: &Settings) -> String {
             text
         }
         CostModel::Clusters(clusters) => {
-            let between = clusters.wan.iter().enumerate().flat_map(|(from, row)| {
-                row.iter().enumerate().filter(move |(to, _)| *to != from).map(|(_, link)| *link)
-            });
             let (mut latency, mut bandwidth) = ((f64::MAX, 0.0f64), (f64::MAX, 0.0f64));
-            for link in between {
+            for link in clusters.wan.iter() {
                 latency = (latency.0.min(link.latency), latency.1.max(link.latency));
                 bandwidth = (bandwidth.0.min(link.bandwidth), bandwidth.1.max(link.bandwidth));
             }
@@ -161,6 +163,10 @@ fn describe(settings: &Settings) -> String {
         }
         _ => String::new(),
     };
+    if network.nodes_per_host() > 1 {
+        let SharedMemoryCosts { latency, bandwidth } = settings.shared_memory;
+        let _ = write!(text, ", within hosts {latency} us and {bandwidth} B/us");
+    }
     if settings.gamma > 0.0 {
         let _ = write!(text, ", gamma {} us/B", settings.gamma);
     }
@@ -199,7 +205,8 @@ mod tests {
         let CostModel::Clusters(das) = costs(Some(PaperMachine::Das), "clusters:4x2") else { panic!("clusters") };
         // Leiden to Delft has 3 Mb/s, and Delft to Leiden 4.5.
         for (from, to, bandwidth) in [(1, 3, 0.375), (3, 1, 0.5625)] {
-            assert!((das.wan[from][to].bandwidth / bandwidth - 1.0f64).abs() < 1e-9, "from {from} to {to}");
+            let WanLinks::Matrix(links) = &das.wan else { panic!("a link per pair") };
+            assert!((links[from][to].bandwidth / bandwidth - 1.0f64).abs() < 1e-9, "from {from} to {to}");
         }
     }
 

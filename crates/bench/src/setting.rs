@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use anyhow::ensure;
-use treepie_sim::costs::{ClusterCosts, CostModel, LinkCosts, LogGP, PLogP, Routing, Settings, WanLink};
+use anyhow::{Context, bail, ensure};
+use treepie_sim::costs::{ClusterCosts, CostModel, LinkCosts, LogGP, PLogP, Routing, Settings, WanLink, WanLinks};
 
 use crate::bytes::Bytes;
 use crate::diagnostics::did_you_mean;
@@ -20,11 +20,11 @@ pub enum ParameterSetting {
         /// Its value.
         value: f64,
     },
-    /// A parameter of one rank or link, by its number.
+    /// A parameter of one rank, link or level, by its number.
     Indexed {
         /// Its name.
         name: &'static str,
-        /// The rank or link.
+        /// The rank, link or level.
         which: u32,
         /// Its value.
         value: f64,
@@ -32,7 +32,7 @@ pub enum ParameterSetting {
 }
 
 /// Names and descriptions; times are in microseconds.
-const PARAMETER_NAMES: [(&str, &str); 21] = [
+const PARAMETER_NAMES: [(&str, &str); 23] = [
     ("alpha", "start-up time of a message (links)"),
     ("beta", "time per byte on a flat network (links)"),
     ("gamma", "time per byte to reduce or copy"),
@@ -49,6 +49,8 @@ const PARAMETER_NAMES: [(&str, &str); 21] = [
     ("lan_bandwidth", "bytes per microsecond within a cluster (clusters)"),
     ("wan", "latency between clusters (clusters)"),
     ("wan_bandwidth", "bytes per microsecond between clusters (clusters)"),
+    ("shm", "latency within a host of several ranks (flat:64,ppn=4)"),
+    ("shm_bandwidth", "bytes per microsecond within a host of several ranks"),
     ("window", "bytes that a gateway buffers (clusters)"),
     ("barrier", "time of a hardware barrier, where an algorithm synchronizes all ranks"),
     ("memory", "bytes of unexpected messages that a rank can hold"),
@@ -59,8 +61,10 @@ const PARAMETER_NAMES: [(&str, &str); 21] = [
 /// Parameters that accept byte units: memory=64K.
 const BYTE_PARAMETERS: [&str; 2] = ["window", "memory"];
 
-/// Parameters of one rank or link: slow_rank=3:2.
-const INDEXED_PARAMETERS: [(&str, &str); 3] = [
+/// Parameters of one rank, link or level: slow_rank=3:2.
+const INDEXED_PARAMETERS: [(&str, &str); 5] = [
+    ("wan_level", "LEVEL:LATENCY, between groups on a level of nested clusters, 1 between clusters (clusters)"),
+    ("wan_level_bandwidth", "LEVEL:BANDWIDTH, bytes per microsecond between groups on a level (clusters)"),
     ("slow_rank", "RANK:FACTOR, a rank whose CPU is slower by this factor"),
     ("slow_link", "LINK:FACTOR, a link that is slower by this factor (links)"),
     ("dies", "RANK:TIME, a rank that fails at this time"),
@@ -106,9 +110,14 @@ pub fn apply(settings: &mut Settings, setting: &ParameterSetting) -> anyhow::Res
         ParameterSetting::Help => {}
         ParameterSetting::Indexed { name: "slow_rank", which, value } => settings.noise.slow_ranks.push((which, value)),
         ParameterSetting::Indexed { name: "slow_link", which, value } => settings.noise.slow_links.push((which, value)),
+        ParameterSetting::Indexed { name: name @ ("wan_level" | "wan_level_bandwidth"), which, value } => {
+            set_wan_level(&mut settings.costs, name, which, value)?
+        }
         ParameterSetting::Indexed { which, value, .. } => settings.noise.failures.push((which, value)),
         ParameterSetting::Value { name: "gamma", value } => settings.gamma = value,
         ParameterSetting::Value { name: "barrier", value } => settings.barrier_time = value,
+        ParameterSetting::Value { name: "shm", value } => settings.shared_memory.latency = value,
+        ParameterSetting::Value { name: "shm_bandwidth", value } => settings.shared_memory.bandwidth = value,
         ParameterSetting::Value { name: "jitter", value } => settings.noise.jitter = value,
         ParameterSetting::Value { name: "seed", value } => settings.noise.seed = to_integer(name_of(setting), value)?,
         ParameterSetting::Value { name: "memory", value } => {
@@ -178,9 +187,25 @@ fn set_loggp(loggp: &mut LogGP, name: &str, value: f64) -> bool {
     true
 }
 
+fn set_wan_level(costs: &mut CostModel, name: &str, level: u32, value: f64) -> anyhow::Result<()> {
+    let links = match costs {
+        CostModel::Clusters(ClusterCosts { wan: WanLinks::PerLevel(links), .. }) => links,
+        _ => bail!("{name} does not apply here: it is for nested clusters, such as clusters:2x4x8"),
+    };
+    let levels = links.len();
+    let link = (level as usize).checked_sub(1).and_then(|index| links.get_mut(index));
+    let link = link.with_context(|| format!("{name}: there is no level {level}; the levels are 1 to {levels}"))?;
+    if name == "wan_level" {
+        link.latency = value
+    } else {
+        link.bandwidth = value
+    }
+    Ok(())
+}
+
 fn set_clusters(clusters: &mut ClusterCosts, name: &str, value: f64) -> anyhow::Result<bool> {
     let set_all = |clusters: &mut ClusterCosts, set: fn(&mut WanLink, f64)| {
-        clusters.wan.iter_mut().flatten().for_each(|link| set(link, value));
+        clusters.wan.iter_mut().for_each(|link| set(link, value));
     };
     match name {
         "lan" => clusters.lan.latency = value,

@@ -54,7 +54,10 @@ impl Explain {
         })?;
         let network = self.network.as_deref().map(network::load).transpose()?;
         let settings = network.as_ref().map(Settings::for_network).transpose()?;
-        let profile = settings.as_ref().map_or_else(Profile::shared_memory, Settings::profile);
+        let profile = match (&settings, &network) {
+            (Some(settings), Some(network)) => settings.profile(network),
+            _ => Profile::shared_memory(),
+        };
         let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks));
         ensure!(on.ranks() > 0, "--network {on}: the number of ranks is not known; add it, as in clos:r80,t64,n4096");
         ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());

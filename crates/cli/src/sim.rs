@@ -40,7 +40,7 @@ pub(crate) struct Sim {
     /// Algorithms to compare, separated by commas, or all
     #[arg(long, value_name = "IDS")]
     compare: Option<String>,
-    /// Network: torus:8x8x8, mesh:16x16, clos:r80,t64, clusters:4x16, flat, or a TOML file
+    /// Network: torus:8x8x8, mesh:16x16, clos:r80,t64, clusters:4x16, clusters:2x4x8, flat:64,ppn=4, or a TOML file
     #[arg(long, value_name = "NETWORK", default_value = "flat")]
     network: String,
     /// Number of ranks, if the network does not determine it

@@ -325,7 +325,8 @@ fn a_closed_output_pipe_ends_the_command() {
 }
 
 /// Four ranks in one process.
-const ENGINES_IN_ONE_PROCESS: [[&str; 2]; 2] = [["--threads", "4"], ["--sim", "torus:2x2"]];
+const ENGINES_IN_ONE_PROCESS: [[&str; 2]; 4] =
+    [["--threads", "4"], ["--sim", "torus:2x2"], ["--sim", "flat:4,ppn=2"], ["--sim", "clusters:2x1x2"]];
 
 #[test]
 fn the_examples_run_alone_and_as_ranks() {
@@ -351,7 +352,7 @@ fn the_examples_run_alone_and_as_ranks() {
         assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");
         for engine in ENGINES_IN_ONE_PROCESS {
             let output = run(&["run", engine[0], engine[1], example.to_str().unwrap()]);
-            let simulated = err(&output).contains("4 ranks of torus:2x2: ");
+            let simulated = err(&output).contains(&format!("4 ranks of {}: ", engine[1]));
             assert_eq!(simulated, engine[0] == "--sim", "{}", err(&output));
             let ranks = succeeds(output);
             assert!(ranks.contains(expected) && ranks.contains("rank 3: "), "{ranks}");

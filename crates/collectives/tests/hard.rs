@@ -104,6 +104,34 @@ fn reordered_doubling_costs_what_the_thesis_says() {
 }
 
 #[test]
+fn a_broadcast_enters_each_group_of_nested_clusters_once() {
+    use treepie_collectives::trees::{Bcast, RankTree, TreeShape};
+    use treepie_topology::Network;
+    let layouts = |_| BlockLayouts::symmetric(BlockLayout::uniform(31, 1));
+    for text in ["clusters:2x3x2", "clusters:(3+1)+(2+4+1)", "clusters:2x2x2x2", "clusters:3x2x2@11+0+7+3+8+5+1"] {
+        let network: Network = text.parse().unwrap();
+        let clusters = network.as_clusters().unwrap();
+        let group = |level, rank| clusters.group_of(level, network.node_of(rank));
+        let of_level = |level| (0..network.ranks()).map(|rank| group(level, rank)).collect::<Vec<_>>();
+        let groups: Vec<Vec<u32>> = (0..clusters.levels()).map(of_level).collect();
+        for root in 0..network.ranks() {
+            for (wan, lan) in [(TreeShape::Flat, TreeShape::Binomial), (TreeShape::Kary(2), TreeShape::Chain)] {
+                let tree = Arc::new(RankTree::multi_layer(&groups, root, wan, lan));
+                for level in 0..clusters.levels() {
+                    let others: std::collections::BTreeSet<u32> = groups[level as usize].iter().copied().collect();
+                    let entered =
+                        (0..tree.ranks()).filter(|&rank| group(level, rank) != group(level, tree.parent(rank)));
+                    assert_eq!(entered.count(), others.len() - 1, "{text}: level {level}, root {root}");
+                }
+                for segments in [1, 7] {
+                    check(&Bcast::new(tree.clone(), segments, 2), &layouts, CheckOptions::default()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_broadcast_over_two_layers_in_a_pipeline() {
     use treepie_collectives::trees::{Bcast, RankTree, TreeShape};
     let layouts = |_| BlockLayouts::symmetric(BlockLayout::uniform(31, 1));

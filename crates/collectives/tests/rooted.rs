@@ -59,6 +59,10 @@ fn networks() -> Vec<Network> {
         Network::clusters(&[3, 1, 5, 4]).unwrap(),
         Network::clusters(&[4, 4, 4]).unwrap().with_placement(shuffled(12, 5)).unwrap(),
         Network::clusters(&[2, 6, 3]).unwrap().with_placement(vec![10, 0, 8, 9]).unwrap(),
+        "clusters:2x2x3".parse().unwrap(),
+        "clusters:(3+1)+(2+4+1)+(5)".parse().unwrap(),
+        Network::nested_clusters(&[vec![3; 4], vec![2, 2]]).unwrap().with_placement(shuffled(12, 5)).unwrap(),
+        "clusters:2x2x2x2@15+0+6+9+7+12+3".parse().unwrap(),
         Network::clos(8, 6, 20).unwrap(),
     ]
 }

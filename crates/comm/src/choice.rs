@@ -146,6 +146,10 @@ impl ChoiceInput<'_> {
             let startups = time.min(profile.link_at(1).latency);
             return Some(Prediction { startups, bytes: time - startups, ..Prediction::default() });
         }
+        // Formulas know no ports that ranks share; where there are too many messages to walk over them, that is all.
+        if network.nodes_per_host() > 1 && self.spec.ranks <= MAX_WALKED_RANKS {
+            return None;
+        }
         let terms = closed_form::terms_with(algorithm.name(), *arguments, operation, network, self.n())?;
         Some(self.costs.time(&terms))
     }

@@ -120,8 +120,16 @@ fn networks(ranks: usize) -> Vec<String> {
         1 => vec!["torus:1", "clusters:1"],
         2 => vec!["torus:2", "mesh:2", "clusters:1+1"],
         4 => vec!["torus:2x2", "mesh:4", "torus:2x2,wrap=yn", "clos:r6,t4", "clusters:1+3"],
-        6 => vec!["torus:2x3", "mesh:3x2", "clusters:1+3+2"],
-        8 => vec!["torus:2x2x2", "torus:2x4", "mesh:2x4", "torus:4x2,wrap=yn", "clos:r6,t4", "clusters:3+5"],
+        6 => vec!["torus:2x3", "mesh:3x2", "clusters:1+3+2", "clusters:(1+2)+(2+1)"],
+        8 => vec![
+            "torus:2x2x2",
+            "torus:2x4",
+            "mesh:2x4",
+            "torus:4x2,wrap=yn",
+            "clos:r6,t4",
+            "clusters:3+5",
+            "clusters:2x2x2",
+        ],
         16 => vec!["torus:4x4", "clusters:3+5+8"],
         _ => Vec::new(),
     }

@@ -142,8 +142,8 @@ fn network(text: &str) -> Result<Network, Box<dyn std::error::Error>> {
 fn settings(network: &Network) -> Settings {
     if let Some(clusters) = network.as_clusters() {
         let wide = WanLink { latency: 1000.0, bandwidth: 1.0 };
-        let count = clusters.count();
-        return ClusterCosts::uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wide, count).into();
+        let links = vec![wide; clusters.levels() as usize];
+        return ClusterCosts::per_level(PLogP::from_latency_bandwidth(20.0, 50.0), links).into();
     }
     if network.as_torus().is_some() || network.as_clos().is_some() {
         return LinkCosts::new(6.29, 1.0 / 375.0).into();

@@ -271,11 +271,10 @@ fn simulated_algorithms(ranks: usize) {
 
 /// Networks with shared links and gateways, on which messages arrive in another order than on a flat one.
 fn simulated_networks(ranks: usize) {
-    let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{}+3", ranks - 3)];
+    let few = ranks - 3;
+    let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{few}+3"), format!("clusters:({few}+1)+(2)")];
     sim(&format!("torus:2x{}", ranks / 2), Some(ALGORITHMS));
-    for network in others.iter().filter(|_| is_long_run()) {
-        sim(network, Some(ALGORITHMS));
-    }
+    others.iter().filter(|_| is_long_run()).for_each(|network| sim(network, Some(ALGORITHMS)));
 }
 
 fn simulated_disruptive(ranks: usize) {

@@ -31,6 +31,11 @@ impl RecordHeader {
         self.kind & ((1 << KIND_BITS) - 1)
     }
 
+    /// The sender's slot that the receiver acknowledges, if this is a synchronous eager message.
+    pub fn synchronous_slot(&self) -> Option<u32> {
+        (self.record_kind() == EAGER_SYNC).then_some(self.slot)
+    }
+
     /// The full tag.
     #[inline]
     pub(crate) fn full_tag(&self) -> u64 {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::loggp::Handshake;
 use crate::plogp::{LinkMatrix, PLogP};
 use crate::randomaccess::RandomAccess;
 use crate::{CostParams, Error, LogGP};
@@ -59,6 +60,16 @@ impl PaperMachine {
             PaperMachine::BigRed => Some((8.02, 1.5 * 1024.0)),
             _ => None,
         }
+    }
+
+    /// The extra cost of synchronous messages, if measured: [`sync_send`](Self::sync_send) as a step.
+    pub fn handshake(self) -> Option<Handshake> {
+        self.sync_send().map(|(latency, below)| Handshake::Latency { latency, below })
+    }
+
+    /// MPI processes on each node in the paper's experiments, if it states them.   [NBX paper, section 4]
+    pub fn ranks_per_host(self) -> Option<u32> {
+        matches!(self, PaperMachine::Intrepid | PaperMachine::Jaguar | PaperMachine::BigRed).then_some(4)
     }
 
     /// Microseconds of a hardware barrier: below 1 on Intrepid, at any scale.

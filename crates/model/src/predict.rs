@@ -6,7 +6,7 @@
 
 use treepie_topology::{Network, NetworkKind};
 
-use crate::plogp::{GatewayLink, PLogPLink};
+use crate::plogp::{GatewayLink, PLogP, PLogPLink};
 use crate::profile::LARGE;
 use crate::{CostTerms, LogGP, Profile};
 
@@ -93,13 +93,18 @@ impl<'a> MessageCosts<'a> {
 
     /// L, and the time until a waiting rank is scheduled.
     pub fn latency(&self) -> f64 {
-        self.profile.link().latency + self.delay
+        self.flat_link().latency + self.delay
+    }
+
+    /// The link of cost terms, in which all links are alike: that between hosts, if there are several ranks on each.
+    fn flat_link(&self) -> &'a PLogP {
+        self.profile.link_at(usize::from(self.has_hosts()))
     }
 
     /// g(m). Ranks on one core copy in turn, and each message has to be handled by one of them; a rendezvous is one more
     /// message.
     pub fn gap(&self, bytes: f64) -> f64 {
-        let gap = &self.profile.link().gap;
+        let gap = &self.flat_link().gap;
         let start = gap.at(0.0);
         let handled = if bytes > self.profile.synchronous.vanishes_at { 2.0 } else { 1.0 };
         start + (gap.at(bytes) - start) * self.sharing + self.delay * handled
@@ -125,7 +130,7 @@ impl<'a> MessageCosts<'a> {
         bytes * self.sharing * self.profile.copy_per_byte
     }
 
-    /// The time of cost terms in which all messages are between the closest ranks. The gap is that of a message of mean
+    /// The time of cost terms in which all messages take links of one class. The gap is that of a message of mean
     /// size.
     pub fn time(&self, terms: &CostTerms) -> Prediction {
         let messages = terms.alpha;
@@ -152,8 +157,9 @@ impl<'a> MessageCosts<'a> {
     /// Links that messages can share: those of the network, or those between each two clusters.
     pub(crate) fn num_links(&self) -> usize {
         match self.network.as_clusters() {
-            Some(clusters) => clusters.count() as usize * clusters.count() as usize,
+            Some(clusters) => (0..clusters.levels()).map(|level| (clusters.groups(level) as usize).pow(2)).sum(),
             None if self.routed => self.network.links() as usize,
+            None if self.has_hosts() => self.network.nodes().div_ceil(self.network.nodes_per_host()) as usize,
             None => 0,
         }
     }
@@ -165,31 +171,52 @@ impl<'a> MessageCosts<'a> {
 
     /// A message from one rank to another.
     pub(crate) fn transfer(&self, from: u32, to: u32, bytes: f64) -> Transfer {
-        let clusters = self.network.as_clusters().map(|clusters| {
-            let cluster = |rank| clusters.cluster_of(self.network.node_of(rank));
-            (cluster(from), cluster(to), clusters.count())
-        });
         let (gap, latency) = (self.gap(bytes), self.latency());
-        match clusters {
-            Some((a, b, count)) if a != b => {
-                let (lan, wan) = (self.profile.link(), self.profile.link_at(1));
-                let gateway = GatewayLink { wan, lan };
-                // Longer messages wait for flow control, which is a knee of the send overhead.
-                let window = wan.send_overhead.knees().next().map_or(f64::INFINITY, |bytes| wan.gap.at(bytes));
-                Transfer {
-                    send: gateway.send_time(bytes),
-                    latency: wan.latency,
-                    gap: wan.gap.at(bytes),
-                    receive: gap,
-                    link: Some(((a * count + b) as usize, window)),
-                }
-            }
-            // A node has several ports, so its next message need not wait for the bytes of this one.
-            _ if self.routed => {
-                let start = self.gap(0.0);
-                Transfer { send: start, latency: latency + start, gap: gap - start, receive: start, link: None }
-            }
-            _ => Transfer { send: gap, latency, gap, receive: gap, link: None },
+        if let Some((level, link)) = self.shared_link(from, to) {
+            let (lan, wan) = (self.profile.link(), self.profile.link_at(level as usize));
+            let gateway = GatewayLink { wan, lan };
+            // Longer messages wait for flow control, which is a knee of the send overhead.
+            let window = wan.send_overhead.knees().next().map_or(f64::INFINITY, |bytes| wan.gap.at(bytes));
+            return Transfer {
+                send: gateway.send_time(bytes),
+                latency: wan.latency,
+                gap: wan.gap.at(bytes),
+                receive: lan.gap.at(bytes),
+                link: Some((link as usize, window)),
+            };
         }
+        if self.routed {
+            // A node has several ports, so its next message need not wait for the bytes of this one.
+            let start = self.gap(0.0);
+            return Transfer { send: start, latency: latency + start, gap: gap - start, receive: start, link: None };
+        }
+        let (gap, latency) = if self.has_hosts() {
+            let memory = self.profile.link();
+            (memory.gap.at(bytes), memory.latency)
+        } else {
+            (gap, latency)
+        };
+        Transfer { send: gap, latency, gap, receive: gap, link: None }
+    }
+
+    /// The level at which two ranks of different groups meet, and the link between their groups: of each ordered pair
+    /// of groups, or the port of a host.
+    fn shared_link(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+        let network = self.network;
+        if self.has_hosts() {
+            let host = network.host_of(from);
+            return (host != network.host_of(to)).then_some((1, host));
+        }
+        let clusters = network.as_clusters()?;
+        let (from, to) = (network.node_of(from), network.node_of(to));
+        let level = clusters.meeting_level(from, to);
+        let below: u32 = (0..level.checked_sub(1)?).map(|level| clusters.groups(level).pow(2)).sum();
+        let group = |node| clusters.group_of(level - 1, node);
+        Some((level, below + group(from) * clusters.groups(level - 1) + group(to)))
+    }
+
+    /// Whether several ranks share the port of a host.
+    fn has_hosts(&self) -> bool {
+        self.network.nodes_per_host() > 1
     }
 }

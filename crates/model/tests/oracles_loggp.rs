@@ -46,12 +46,10 @@ fn a04_synchronous_sends() {
         let (synchronous, bytes) = name.sync_send().unwrap();
         assert_eq!((synchronous, bytes / 1024.0), (latency, converge), "A04 {name}");
         near("A04", synchronous / machine(name).latency, ratio, 0.005);
-        within(
-            "A04",
-            machine(name).handshake(6, Handshake::Latency(synchronous)),
-            latency - machine(name).latency,
-            1e-9,
-        );
+        // The surplus of a short message, up to where both converge.
+        let surplus = |bytes| machine(name).handshake(6, bytes, name.handshake().unwrap());
+        within("A04", surplus(1.0), latency - machine(name).latency, 1e-9);
+        assert_eq!((surplus(converge * 1024.0 - 1.0), surplus(converge * 1024.0)), (surplus(1.0), 0.0), "A04 {name}");
     }
 }
 
@@ -153,7 +151,7 @@ fn a16_a17_where_nbx_begins_to_win() {
 #[test]
 fn a18_worst_case() {
     let network = machine(PaperMachine::Intrepid);
-    within("A18", network.handshake(6, Handshake::AckMessage), 21.51, 1e-9);
+    within("A18", network.handshake(6, 1.0, Handshake::AckMessage), 21.51, 1e-9);
     let exchange = DsdeExchange { ranks: 1024, neighbors: 6, bytes: 1.0 };
     let time = |handshake| network.exchange(DsdeProtocol::Nbx, &exchange, BarrierModel::GreedyTree, handshake);
     within("A18", time(Handshake::AckMessage) - time(Handshake::Free), 21.51, 1e-9);
@@ -172,7 +170,7 @@ fn microbenchmark(name: PaperMachine, ranks: u32) -> (f64, f64) {
     let network = machine(name);
     let exchange = DsdeExchange { ranks, neighbors: 6, bytes: 512.5 };
     let barrier = name.hardware_barrier().map_or(BarrierModel::GreedyTree, BarrierModel::Hardware);
-    let handshake = Handshake::Latency(name.sync_send().unwrap().0);
+    let handshake = name.handshake().unwrap();
     let time = |protocol| network.exchange(protocol, &exchange, barrier, handshake);
     (time(DsdeProtocol::Nbx), time(DsdeProtocol::Pex).min(time(DsdeProtocol::Pcx)))
 }
@@ -206,7 +204,7 @@ fn a19_a20_a21_a22_orderings() {
 fn a23_levels_of_a_search() {
     let network = machine(PaperMachine::Intrepid);
     let barrier = BarrierModel::Hardware(PaperMachine::Intrepid.hardware_barrier().unwrap());
-    let handshake = Handshake::Latency(PaperMachine::Intrepid.sync_send().unwrap().0);
+    let handshake = PaperMachine::Intrepid.handshake().unwrap();
     // With vertices of 8 bytes. The census that decides whether there is a next level uses the same hardware.
     let level = |protocol, ranks, neighbors| {
         let exchange = DsdeExchange { ranks, neighbors, bytes: 8.0 };

@@ -1,15 +1,19 @@
 //! Cost models of communication and computation, in microseconds and bytes as in the papers.
 
+mod cluster_costs;
+
+pub use cluster_costs::{ClusterCosts, WanLink, WanLinkEnds, WanLinks, wan_link_ends};
+pub(crate) use cluster_costs::{WAN_LINKS, sibling_groups};
 pub use treepie_model::LogGP;
 pub use treepie_model::loggp::Handshake;
 pub use treepie_model::plogp::{PLogP, PiecewiseLinear};
 
-use treepie_base::memory::with_capacity;
 use treepie_model::{CostParams, PaperMachine};
 use treepie_topology::Network;
 
 use crate::error::{Error, Result, at_most, bandwidth, not_negative, positive};
 use crate::noise::Noise;
+use crate::time::{Time, from_micros};
 
 /// Routing between the leaves of a Clos network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,62 +77,22 @@ impl From<CostParams> for LinkCosts {
     }
 }
 
-/// A WAN link from one cluster to another.
+/// Messages between ranks of one host, which go through its memory.
+///
+/// A message of m bytes occupies the CPUs as others do, but takes this latency and bandwidth, and no network interface. A
+/// rank writes its messages one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WanLink {
-    /// Latency from gateway to gateway.
+pub struct SharedMemoryCosts {
+    /// Latency.
     pub latency: f64,
     /// Bytes per microsecond.
     pub bandwidth: f64,
 }
 
-/// Name of the WAN link matrix in out-of-memory errors.
-pub(crate) const WAN_LINKS: &str = "the links between all clusters";
-
-/// Clusters with gateways, and a WAN link for each ordered pair of clusters.   [P-LogP 3, 4]
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClusterCosts {
-    /// The local network of a cluster, also to and from its gateway.
-    pub lan: PLogP,
-    /// WAN links by source and destination cluster; the diagonal is not used.
-    pub wan: Vec<Vec<WanLink>>,
-    /// Window of a gateway: bytes buffered ahead of each WAN link. A sender blocks until there is room.
-    pub window: u64,
-}
-
-impl ClusterCosts {
-    /// The window of the paper's wide-area links.
-    pub const WINDOW: u64 = 64 << 10;
-
-    /// The same WAN link between all clusters.
-    pub fn uniform(lan: PLogP, wan: WanLink, clusters: u32) -> Self {
-        Self { lan, wan: vec![vec![wan; clusters as usize]; clusters as usize], window: Self::WINDOW }
-    }
-
-    /// As [`uniform`](Self::uniform); fails if the matrix does not fit into memory.
-    pub fn try_uniform(lan: PLogP, wan: WanLink, clusters: u32) -> Result<Self> {
-        // Reserve for two matrices, as the machine copies this one; freed at once.
-        with_capacity::<[WanLink; 2]>(clusters as usize * clusters as usize, WAN_LINKS)?;
-        Ok(Self::uniform(lan, wan, clusters))
-    }
-
-    fn check(&self) -> Result<()> {
-        not_negative("the latency of a local link", self.lan.latency)?;
-        for (name, curve) in [
-            ("a send overhead", &self.lan.send_overhead),
-            ("a receive overhead", &self.lan.recv_overhead),
-            ("a gap", &self.lan.gap),
-        ] {
-            curve.points().iter().try_for_each(|(_, time)| not_negative(name, *time))?;
-        }
-        positive("the window of a gateway", self.window as f64)?;
-        for (from, row) in self.wan.iter().enumerate() {
-            for link in row.iter().enumerate().filter(|(to, _)| *to != from).map(|(_, link)| link) {
-                not_negative("the latency between clusters", link.latency)?;
-                bandwidth("the bandwidth between clusters", link.bandwidth)?;
-            }
-        }
-        Ok(())
+impl Default for SharedMemoryCosts {
+    /// Half a microsecond and 2 GB/s: a host of the time of the papers.
+    fn default() -> Self {
+        Self { latency: 0.5, bandwidth: 2000.0 }
     }
 }
 
@@ -157,6 +121,8 @@ pub struct Settings {
     pub barrier_time: f64,
     /// How the sender of a synchronous message learns of its match.
     pub handshake: Handshake,
+    /// Messages within a host, where the network has hosts of several ranks ([`Network::nodes_per_host`]).
+    pub shared_memory: SharedMemoryCosts,
     /// Bytes of unexpected messages that a rank can buffer.
     pub memory_cap: Option<u64>,
     /// What goes wrong.
@@ -166,26 +132,36 @@ pub struct Settings {
 impl Settings {
     /// Free computation, unlimited memory, no noise.
     pub fn new(costs: CostModel) -> Self {
-        let (gamma, work_unit_time, barrier_time, handshake) = (0.0, 0.0, 0.0, Handshake::AckMessage);
-        Self { costs, gamma, work_unit_time, barrier_time, handshake, memory_cap: None, noise: Noise::default() }
+        Self {
+            costs,
+            gamma: 0.0,
+            work_unit_time: 0.0,
+            barrier_time: 0.0,
+            handshake: Handshake::AckMessage,
+            shared_memory: SharedMemoryCosts::default(),
+            memory_cap: None,
+            noise: Noise::default(),
+        }
     }
 
     /// The default machine for a network: Blue Gene/P, or for clusters the P-LogP paper's simulated wide-area links, of
-    /// 10 ms and 1 MB/s.
+    /// 10 ms and 1 MB/s. Those are the outermost of nested clusters; from level to level, latency and bandwidth change
+    /// by a constant factor, beginning with the 20 us and 50 MB/s within a cluster.
     pub fn for_network(network: &Network) -> Result<Self> {
         let Some(clusters) = network.as_clusters() else { return Ok(PaperMachine::Bgp.cost_params().into()) };
-        let wan = WanLink { latency: 10_000.0, bandwidth: 1.0 };
-        Ok(ClusterCosts::try_uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wan, clusters.count())?.into())
+        ClusterCosts::wide_area(clusters).map(Self::from)
     }
 
-    /// Microseconds after a match at which a synchronous send completes; none if it takes an ack message.
-    pub(crate) fn ack_latency(&self) -> Option<f64> {
+    /// When a synchronous send completes after its match; none if it takes an ack message.
+    pub(crate) fn ack_latency(&self) -> Option<AckLatency> {
         match (self.handshake, &self.costs) {
             (Handshake::AckMessage, _) => None,
-            (Handshake::Free, _) => Some(0.0),
-            // The surplus over a message that is not synchronous.
-            (Handshake::Latency(latency), CostModel::LogGp(costs)) => Some((latency - costs.latency).max(0.0)),
-            (Handshake::Latency(latency), _) => Some(latency),
+            (Handshake::Free, _) => Some(AckLatency { surplus: 0, below: 0.0 }),
+            (Handshake::Latency { latency, below }, costs) => {
+                // The surplus over a message that is not synchronous.
+                let plain = if let CostModel::LogGp(costs) = costs { costs.latency } else { 0.0 };
+                Some(AckLatency { surplus: from_micros((latency - plain).max(0.0)), below })
+            }
         }
     }
 
@@ -194,9 +170,15 @@ impl Settings {
         not_negative("gamma", self.gamma)?;
         not_negative("the time per unit of work", self.work_unit_time)?;
         not_negative("the time of a barrier", self.barrier_time)?;
-        if let Handshake::Latency(latency) = self.handshake {
+        if let Handshake::Latency { latency, below } = self.handshake {
             not_negative("the latency of a synchronous message", latency)?;
+            if below.is_nan() || below < 0.0 {
+                let (name, must) = ("the size of synchronous messages without extra latency", "a non-negative number");
+                return Err(Error::Parameter { name, must, value: below });
+            }
         }
+        not_negative("the latency of shared memory", self.shared_memory.latency)?;
+        bandwidth("the bandwidth of shared memory", self.shared_memory.bandwidth)?;
         self.noise.check()?;
         match &self.costs {
             CostModel::LogGp(LogGP { latency, overhead, gap, per_byte }) => {
@@ -221,6 +203,26 @@ impl Settings {
             }
             CostModel::Clusters(clusters) => clusters.check(),
         }
+    }
+}
+
+/// The time from a match until the synchronous send completes, without an ack message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct AckLatency {
+    surplus: Time,
+    /// Messages of this length, and longer ones, have none.
+    below: f64,
+}
+
+impl AckLatency {
+    /// Of a message of this length.
+    pub(crate) fn of(self, bytes: u64) -> Time {
+        if (bytes as f64) < self.below { self.surplus } else { 0 }
+    }
+
+    /// Whether all messages have the same.
+    pub(crate) fn is_constant(self) -> bool {
+        self.surplus == 0 || self.below == f64::INFINITY
     }
 }
 
@@ -264,7 +266,23 @@ mod tests {
         assert!(refusal(LinkCosts { port_efficiency: 1.5, ..LinkCosts::new(1.0, 1.0) }.into()).contains("at most 1"));
         let lan = PLogP::from_latency_bandwidth(20.0, 50.0);
         let wan = WanLink { latency: 10_000.0, bandwidth: 0.0 };
-        assert!(refusal(ClusterCosts::uniform(lan, wan, 2).into()).contains("bandwidth between clusters"));
+        assert!(refusal(ClusterCosts::uniform(lan.clone(), wan, 2).into()).contains("bandwidth between clusters"));
+        assert!(refusal(ClusterCosts::per_level(lan, vec![wan]).into()).contains("bandwidth between clusters"));
+        let handshake = Handshake::Latency { latency: 25.4, below: f64::NAN };
+        assert!(refusal(Settings { handshake, ..loggp.into() }).contains("non-negative number, and is NaN"));
+        let shared_memory = SharedMemoryCosts { bandwidth: 0.0, ..SharedMemoryCosts::default() };
+        assert!(refusal(Settings { shared_memory, ..loggp.into() }).starts_with("the bandwidth of shared memory"));
+    }
+
+    #[test]
+    fn synchronous_messages_from_the_threshold_on_are_free() {
+        let loggp = LogGP { latency: 9.9, overhead: 1.75, gap: 3.4, per_byte: 0.00058 };
+        let handshake = Handshake::Latency { latency: 25.4, below: 1000.0 };
+        let ack = Settings { handshake, ..loggp.into() }.ack_latency().unwrap();
+        assert_eq!([0, 999, 1000, 1 << 40].map(|bytes| ack.of(bytes)), [15_500_000, 15_500_000, 0, 0]);
+        let handshake = Handshake::Latency { latency: 25.4, below: f64::INFINITY };
+        let ack = Settings { handshake, ..LinkCosts::new(1.0, 1.0).into() }.ack_latency().unwrap();
+        assert_eq!((ack.of(u64::MAX), ack.is_constant()), (25_400_000, true));
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub fn run<R>(
         |rank| failures.iter().filter(|(failed, _)| *failed == rank).map(|(_, at)| from_micros(*at)).min();
     let world = Rc::new(RefCell::new(SimWorld::new(machine, |rank| failure_time(rank).unwrap_or(Time::MAX), options)));
     world.borrow_mut().work_unit_time = settings.work_unit_time * 1e6;
-    world.borrow_mut().ack_latency = settings.ack_latency().map(from_micros);
+    world.borrow_mut().ack_latency = settings.ack_latency();
     world.borrow_mut().syncs_before_send = matches!(settings.costs, CostModel::Clusters(_));
     let outcomes: RefCell<Vec<Option<RankOutcome<R>>>> = RefCell::new((0..ranks).map(|_| None).collect());
     let rank_program = |rank: u32| {

@@ -34,10 +34,10 @@ pub enum Error {
     /// Slow links without link costs.
     #[error("slow links need link costs: alpha and delta")]
     SlowLinksUnsupported,
-    /// Settings that need events: noise other than slow links, a memory cap, a port limit.
+    /// Settings that need events: noise other than slow links, a memory cap, a port limit, hosts of several ranks.
     #[error(
-        "lockstep rounds do not support jitter, slow ranks, rank failures, memory caps or port limits: \
-         simulate every message as events"
+        "lockstep rounds do not support jitter, slow ranks, rank failures, memory caps, port limits or hosts of several \
+         ranks: simulate every message as events"
     )]
     LockstepUnsupported,
     /// A WAN link matrix of the wrong size.
@@ -46,6 +46,14 @@ pub enum Error {
         /// Clusters of the network.
         clusters: u32,
         /// Rows of the matrix, or entries of a row.
+        given: usize,
+    },
+    /// WAN links for another number of levels than the clusters have.
+    #[error("the clusters have {levels} levels of WAN links, and the costs {given}: a matrix is for one level")]
+    WanLevels {
+        /// Levels of the network's clusters.
+        levels: u32,
+        /// Levels of the costs.
         given: usize,
     },
     /// A machine that does not fit into memory.

@@ -8,8 +8,8 @@
 //! A phase also costs gamma for each byte of the rank that combines and copies most in it, and a barrier if it ends
 //! globally. The closed forms count combined bytes, not copies.
 //!
-//! Clos networks are routed as the costs say, and slow links have less capacity. Other noise, a memory cap and a port
-//! limit are refused: their effect needs events.
+//! Clos networks are routed as the costs say, and slow links have less capacity. Other noise, a memory cap, a port
+//! limit and hosts of several ranks are refused: their effect needs events.
 //!
 //! It equals the events of [`crate::schedule_sim`] where a rank sends one message at a time and ranks stay in step:
 //! ring, bucket, recursive doubling with one lane. With several lanes it is higher: the start-ups of all lanes of a
@@ -54,7 +54,7 @@ pub fn lockstep_cost(workload: Workload<'_>, network: &Network, settings: &Setti
     let CostModel::Links(links) = &settings.costs else { return Err(Error::LinkCostsRequired) };
     let Noise { seed: _, jitter, slow_ranks, slow_links: _, failures } = &settings.noise;
     let is_noisy = *jitter > 0.0 || !slow_ranks.is_empty() || !failures.is_empty();
-    if is_noisy || settings.memory_cap.is_some() || links.ports.is_some() {
+    if is_noisy || settings.memory_cap.is_some() || links.ports.is_some() || network.nodes_per_host() > 1 {
         return Err(Error::LockstepUnsupported);
     }
     let routes = RouteTable::new(links, network, &settings.noise, false)?;

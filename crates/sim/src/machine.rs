@@ -43,6 +43,8 @@ enum QueuedEvent {
     /// The sender's CPU has started a message.
     Inject(u32),
     FlowTimer(FlowTimer),
+    /// A message within a host is in the memory of its receiver.
+    Written(u32),
     Wakeup {
         rank: u32,
         token: u64,

@@ -2,6 +2,7 @@
 
 pub(crate) mod clusters;
 pub(crate) mod flows;
+mod host_ports;
 pub(crate) mod link_routes;
 pub(crate) mod links;
 pub(crate) mod loggp;
@@ -37,9 +38,13 @@ impl NetworkModel {
             return Err(Error::SlowLinksUnsupported);
         }
         Ok(match &settings.costs {
-            CostModel::LogGp(costs) => NetworkModel::LogGp(LogGpNet::new(costs, ranks)),
+            CostModel::LogGp(costs) => {
+                let net = LogGpNet::new(costs, ranks);
+                NetworkModel::LogGp(net.with_hosts(costs, settings.shared_memory, network))
+            }
             CostModel::Links(costs) => {
-                NetworkModel::Links(Box::new(LinkNet::new(costs, network, &settings.noise, is_representative)?))
+                let net = LinkNet::new(costs, network, &settings.noise, is_representative)?;
+                NetworkModel::Links(Box::new(net.with_shared_memory(settings.shared_memory)))
             }
             CostModel::Clusters(costs) => {
                 let NetworkKind::Clusters(_) = network.kind() else {

@@ -2,12 +2,13 @@
 
 use treepie_model::plogp::PiecewiseLinear;
 use treepie_model::profile::{LevelProfile, Profile, SynchronousSend};
+use treepie_topology::Network;
 
-use crate::costs::{ClusterCosts, CostModel, Handshake, LogGP, PLogP, Settings, WanLink};
+use crate::costs::{ClusterCosts, CostModel, Handshake, LogGP, PLogP, Settings, SharedMemoryCosts, WanLink, WanLinks};
 
 impl Settings {
-    /// The profile of the machine with these settings, as a measurement would find it.
-    pub fn profile(&self) -> Profile {
+    /// The profile of the machine with these settings and this network, as a measurement would find it.
+    pub fn profile(&self, network: &Network) -> Profile {
         let mut profile = match &self.costs {
             CostModel::LogGp(costs) => Profile::of_link("sim", "network", loggp_link(costs)),
             CostModel::Links(links) => {
@@ -19,14 +20,22 @@ impl Settings {
             }
             CostModel::Clusters(costs) => clusters(costs),
         };
+        if network.nodes_per_host() > 1 {
+            let SharedMemoryCosts { latency, bandwidth } = self.shared_memory;
+            let mut memory = profile.levels[0].clone();
+            memory.name = "host".to_owned();
+            memory.link = linear(latency, memory.link.send_overhead.at(0.0), 1.0 / bandwidth);
+            profile.levels.insert(0, memory);
+        }
         profile.reduce_per_byte = self.gamma;
         let latency = profile.link().latency;
         let synchronous = match self.handshake {
             Handshake::Free => latency,
-            Handshake::Latency(latency) => latency,
+            Handshake::Latency { latency, .. } => latency,
             Handshake::AckMessage => 2.0 * latency,
         };
-        profile.synchronous = SynchronousSend { latency: synchronous, vanishes_at: f64::INFINITY };
+        let vanishes_at = if let Handshake::Latency { below, .. } = self.handshake { below } else { f64::INFINITY };
+        profile.synchronous = SynchronousSend { latency: synchronous, vanishes_at };
         profile
     }
 }
@@ -56,13 +65,12 @@ fn clusters(costs: &ClusterCosts) -> Profile {
         let time = |link: &WanLink| link.latency + costs.window as f64 / link.bandwidth;
         if time(&other) > time(&one) { other } else { one }
     };
-    let others = costs
-        .wan
-        .iter()
-        .enumerate()
-        .flat_map(|(from, row)| row.iter().enumerate().filter(move |(to, _)| *to != from).map(|(_, link)| *link));
+    let links: Vec<WanLink> = match &costs.wan {
+        WanLinks::Matrix(_) => costs.wan.iter().copied().reduce(slowest).into_iter().collect(),
+        WanLinks::PerLevel(levels) => levels.clone(),
+    };
     let mut profile = Profile::of_link("sim", "lan", costs.lan.clone());
-    if let Some(link) = others.reduce(slowest) {
+    for link in links {
         let level = LevelProfile { name: "wan".to_owned(), link: wan_link(costs, link), ..profile.levels[0].clone() };
         profile.levels.push(level);
     }

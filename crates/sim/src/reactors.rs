@@ -14,7 +14,7 @@ use treepie_base::Bytes;
 use treepie_fabric::{BarrierResult, Reactor, Transmit};
 use treepie_topology::{Network, TieBreak};
 
-use crate::costs::Settings;
+use crate::costs::{AckLatency, Settings};
 use crate::error::{Error, Result, not_negative};
 use crate::machine::{Machine, SimEventKind, SimMessage};
 use crate::time::{MAX_TIME, Time, from_micros, to_micros};
@@ -115,7 +115,7 @@ struct Driver<R> {
     /// Microseconds per unit of work.
     work_unit_time: f64,
     /// When senders learn of their messages' handling, if that takes no ack message.
-    ack_latency: Option<Time>,
+    ack_latency: Option<AckLatency>,
     barrier: BarrierState,
     makespan: Time,
     failed: Vec<u32>,
@@ -131,7 +131,7 @@ impl<R: Reactor> Driver<R> {
             return Err(Error::ReactorCountMismatch { reactors, network });
         }
         Ok(Self {
-            ack_latency: settings.ack_latency().map(from_micros),
+            ack_latency: settings.ack_latency(),
             barrier: BarrierState::default(),
             busy: vec![0; reactors.len()],
             machine,
@@ -236,11 +236,11 @@ impl<R: Reactor> Driver<R> {
     }
 
     /// Acknowledges a synchronous message to its sender.
-    fn send_ack(&mut self, rank: u32, sender: u32, tag: u32) {
+    fn send_ack(&mut self, rank: u32, sender: u32, tag: u32, bytes: u64) {
         let now = self.machine.now();
         let token = self.store_packet(Packet { from: rank, tag, kind: PacketKind::Ack });
         let self_latency = (sender == rank).then_some(0);
-        if let Some(latency) = self.ack_latency.or(self_latency) {
+        if let Some(latency) = self.ack_latency.map(|latency| latency.of(bytes)).or(self_latency) {
             return self.machine.schedule_wakeup(now + latency, sender, token);
         }
         let ack =
@@ -274,8 +274,9 @@ impl<R: Reactor> Driver<R> {
         match kind {
             PacketKind::Ack => reactor.on_ack(from, tag),
             PacketKind::Message { bytes, synchronous } => {
+                let len = bytes.as_slice().len() as u64;
                 if from != rank {
-                    self.machine.release_unexpected(rank, bytes.as_slice().len() as u64);
+                    self.machine.release_unexpected(rank, len);
                 }
                 if reactor.is_done() {
                     return Ok(());
@@ -283,7 +284,7 @@ impl<R: Reactor> Driver<R> {
                 let now = Duration::from_nanos(self.machine.now() / 1000);
                 reactor.on_message(now, from, tag, bytes).map_err(|error| Error::Reactor { rank, error })?;
                 if synchronous {
-                    self.send_ack(rank, from, tag);
+                    self.send_ack(rank, from, tag, len);
                 }
             }
         }

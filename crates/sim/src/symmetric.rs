@@ -47,7 +47,9 @@ pub fn simulate(workload: Workload<'_>, network: &Network, settings: &Settings) 
 
 /// The group under which all ranks are shifted copies of rank 0, if any.
 fn find_symmetry(workload: Workload<'_>, network: &Network, settings: &Settings) -> Option<SymmetryGroup> {
-    if settings.noise != (Noise { seed: settings.noise.seed, ..Noise::default() }) {
+    let is_noisy = settings.noise != (Noise { seed: settings.noise.seed, ..Noise::default() });
+    // Which of its messages stay in its host depends on the rank.
+    if is_noisy || network.nodes_per_host() > 1 {
         return None;
     }
     let BlockSizes::Shared(layouts) = workload.sizes else { return None };

@@ -66,6 +66,19 @@ fn on_clusters() {
         let last = network.ranks() - 1;
         simulate_all(&network, &[wide_area(clusters), links(), loggp()], &[0, last]);
     }
+    for text in ["clusters:2x2x3", "clusters:(3+1)+(2+4+1)"] {
+        let network = network(text);
+        let nested = Settings::for_network(&network).unwrap();
+        simulate_all(&network, &[nested, links(), loggp()], &[0, network.ranks() - 1]);
+    }
+}
+
+#[test]
+fn on_hosts_of_several_ranks() {
+    for text in ["flat:8,ppn=4", "flat:13,ppn=3", "flat:16,ppn=4@15+0+1+7+4+2"] {
+        let network = network(text);
+        simulate_all(&network, &[links(), loggp()], &[0, network.ranks() - 1]);
+    }
 }
 
 /// Maximum number of messages of an algorithm simulated by events on a large network.

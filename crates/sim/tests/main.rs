@@ -4,12 +4,14 @@ mod catalogue;
 mod common;
 #[path = "goal/main.rs"]
 mod goal;
+mod hosts;
 mod levels;
 mod machine;
 mod machine_noise;
 mod machine_order;
 mod machine_shares;
 mod memory;
+mod nested_clusters;
 mod oracles;
 mod oracles_blue_gene;
 mod oracles_figures;

@@ -10,7 +10,7 @@ use crate::common::{network, simulate_id};
 use treepie_model::PaperMachine as Paper;
 use treepie_model::machines::myrinet;
 use treepie_model::plogp;
-use treepie_sim::costs::{ClusterCosts, PLogP, WanLink};
+use treepie_sim::costs::{ClusterCosts, PLogP, WanLink, WanLinks};
 use treepie_sim::{Machine, Settings, SimMessage, time};
 use treepie_topology::TieBreak;
 
@@ -24,7 +24,7 @@ fn das() -> Settings {
         };
         (0..links.num_clusters()).map(link).collect()
     };
-    let wan = (0..links.num_clusters()).map(row).collect();
+    let wan = WanLinks::Matrix((0..links.num_clusters()).map(row).collect());
     ClusterCosts { lan: PLogP::from_latency_bandwidth(20.0, 50.0), wan, window: ClusterCosts::WINDOW }.into()
 }
 

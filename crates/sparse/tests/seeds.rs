@@ -46,7 +46,8 @@ impl Case {
         let mut up_to = |most: f64| random.next_f64() * most;
         let costs = LogGP { latency: up_to(20.0), overhead: up_to(3.0), gap: up_to(4.0), per_byte: up_to(0.02) };
         let (barrier_time, synchronous, handler) = (up_to(10.0), costs.latency + up_to(30.0), up_to(5.0));
-        let handshake = if random.below(2) == 0 { Handshake::AckMessage } else { Handshake::Latency(synchronous) };
+        let latency = Handshake::Latency { latency: synchronous, below: f64::INFINITY };
+        let handshake = if random.below(2) == 0 { Handshake::AckMessage } else { latency };
         let jitter = [0.0, 5.0, 100.0, 2000.0][random.below(4) as usize];
         let slow = random.below(3);
         let slow_ranks = (0..slow).map(|_| (random.below(ranks.into()) as u32, 1.0 + 200.0 * random.next_f64()));

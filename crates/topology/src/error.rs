@@ -56,6 +56,22 @@ pub enum Error {
         /// The given sizes.
         sizes: Vec<u32>,
     },
+    /// Groups of nested clusters that do not contain each group of the level below once.
+    #[error(
+        "bad groups of clusters: on level {level} each has 1 or more of the {below} below, and each of these is in one"
+    )]
+    ClusterGroups {
+        /// The level; clusters are level 0.
+        level: usize,
+        /// The number of groups on the level below.
+        below: usize,
+    },
+    /// Too many levels of nested clusters.
+    #[error("clusters can be nested on {} levels, and there are {levels}", crate::MAX_CLUSTER_LEVELS)]
+    ClusterLevels {
+        /// The number of levels.
+        levels: usize,
+    },
     /// The allocation failed.
     #[error("cannot allocate a list of {entries} nodes or clusters")]
     OutOfMemory {

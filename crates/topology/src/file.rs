@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 
 use serde::Deserialize;
 
+use crate::nested_sizes::{self, SizeEntry};
 use crate::{Clos, Error, Network, NetworkKind, Result, text};
 
 /// Maximum length of a network file: enough for the placement of millions of ranks.
@@ -20,7 +21,8 @@ struct NetworkFile {
     radix: Option<u32>,
     terminals: Option<u32>,
     mu: Option<f64>,
-    sizes: Option<Vec<u32>>,
+    ppn: Option<u32>,
+    sizes: Option<Vec<SizeEntry>>,
     ranks: Option<u32>,
     places: Option<Vec<u32>>,
 }
@@ -34,6 +36,7 @@ impl NetworkFile {
             ("radix", self.radix.is_some()),
             ("terminals", self.terminals.is_some()),
             ("mu", self.mu.is_some()),
+            ("ppn", self.ppn.is_some()),
             ("sizes", self.sizes.is_some()),
         ];
         match given.iter().find(|(key, is_given)| *is_given && !allowed.contains(key)) {
@@ -45,8 +48,11 @@ impl NetworkFile {
     fn network(&self) -> Result<Network> {
         match self.kind.as_str() {
             "flat" => {
-                self.check_keys(&[])?;
-                Ok(Network::flat(0))
+                self.check_keys(&["ppn"])?;
+                match self.ppn {
+                    Some(0) => Err(Error::Toml("`ppn` must be 1 or more".to_string())),
+                    per_host => Network::flat_with_hosts(0, per_host.unwrap_or(1)),
+                }
             }
             "torus" | "mesh" => {
                 let wraps = self.kind == "torus";
@@ -62,7 +68,8 @@ impl NetworkFile {
             }
             "clusters" => {
                 self.check_keys(&["sizes"])?;
-                Network::clusters(required(&self.sizes, "sizes")?)
+                let uneven = || Error::Toml("the clusters in `sizes` are not all nested equally deep".to_string());
+                Network::nested_clusters(&nested_sizes::levels(required(&self.sizes, "sizes")?).ok_or_else(uneven)?)
             }
             other => {
                 let expected = "expected flat, torus, mesh, clos or clusters";
@@ -79,9 +86,10 @@ fn required<'a, T>(value: &'a Option<T>, key: &str) -> Result<&'a T> {
 impl Network {
     /// Parses a network from TOML.
     ///
-    /// `kind` is flat, torus, mesh, clos or clusters. A torus has `dims` and optionally `wrap`, a mesh `dims`, a Clos
-    /// network `radix`, `terminals` and optionally `mu`, clusters have `sizes`. `ranks` and `places` (the node of each
-    /// rank) are optional for all kinds.
+    /// `kind` is flat, torus, mesh, clos or clusters. A flat network optionally has `ppn` (ranks per host), a torus
+    /// `dims` and optionally `wrap`, a mesh `dims`, a Clos network `radix`, `terminals` and optionally `mu`. Clusters
+    /// have `sizes`, for nested ones an array of arrays. `ranks` and `places` (the node of each rank) are optional for
+    /// all kinds.
     ///
     /// ```
     /// let toml = "kind = 'torus'\ndims = [8, 8, 4]\nwrap = [true, true, false]";
@@ -155,6 +163,10 @@ mod tests {
             ("kind = 'mesh'\ndims = [4, 4]\nplaces = [0, 1, 9]\nranks = 3", "mesh:4x4@0-1+9"),
             ("kind = 'clos'\nradix = 80\nterminals = 64\nmu = 0.25\nranks = 4096", "clos:r80,t64,n4096"),
             ("kind = 'clusters'\nsizes = [3, 5, 8]", "clusters:3+5+8"),
+            ("kind = 'clusters'\nsizes = [[4, 4], [8, 2, 2]]", "clusters:(2x4)+(8+2+2)"),
+            ("kind = 'clusters'\nsizes = [[[4, 4], [4, 4]]]", "clusters:1x2x2x4"),
+            ("kind = 'flat'\nranks = 64\nppn = 4", "flat:64,ppn=4"),
+            ("kind = 'flat'\nppn = 4", "flat:ppn=4"),
         ] {
             assert_eq!(Network::from_toml(toml).unwrap().to_string(), text);
         }
@@ -166,19 +178,38 @@ mod tests {
             (
                 "kind = 'flat'\ncolor = 'red'",
                 "line 2: unknown field `color`, expected one of `kind`, `dims`, `wrap`, `radix`, `terminals`, `mu`, \
-                 `sizes`, `ranks`, `places`",
+                 `ppn`, `sizes`, `ranks`, `places`",
             ),
             ("kind = 'flat'\nradix = 8", "a network of kind flat has no `radix`"),
             ("kind = 'mesh'\ndims = [4]\nwrap = [true]", "a network of kind mesh has no `wrap`"),
             ("kind = 'torus'", "`dims` is missing"),
+            ("kind = 'torus'\nppn = 2", "a network of kind torus has no `ppn`"),
+            ("kind = 'flat'\nppn = 0", "`ppn` must be 1 or more"),
+            ("kind = 'clusters'\nsizes = [[4, 4], 2]", "the clusters in `sizes` are not all nested equally deep"),
+            ("kind = 'clusters'\nsizes = [[4], [[2]]]", "the clusters in `sizes` are not all nested equally deep"),
             ("kind = 'tree'", "unknown kind `tree`, expected flat, torus, mesh, clos or clusters"),
             ("", "missing field `kind`"),
         ] {
             assert_eq!(Network::from_toml(toml), Err(Error::Toml(reason.to_string())));
         }
-        for toml in ["kind = ", "kind = 'torus'\ndims = [4, -1]", "kind = 'flat'\nranks = 'many'"] {
+        let deep = format!("kind = 'clusters'\nsizes = {}1{}", "[".repeat(10_000), "]".repeat(10_000));
+        for toml in [
+            "kind = ",
+            "kind = 'torus'\ndims = [4, -1]",
+            "kind = 'flat'\nranks = 'many'",
+            "kind = 'clusters'\nsizes = [[4], ['five']]",
+            "kind = 'clusters'\nsizes = [[4, -1]]",
+            "kind = 'clusters'\nsizes = 4",
+            &deep,
+        ] {
             let reason = Network::from_toml(toml).unwrap_err().to_string();
             assert!(reason.starts_with("bad network file: line ") && !reason.contains('\n'), "{reason}");
+        }
+        for (sizes, reason) in
+            [("[[]]", "bad cluster sizes []: "), ("[[[[[[[[[1]]]]]]]]]", "clusters can be nested on 8 ")]
+        {
+            let error = Network::from_toml(&format!("kind = 'clusters'\nsizes = {sizes}")).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
         }
         let short = "kind = 'torus'\ndims = [4]\nranks = 5";
         assert_eq!(

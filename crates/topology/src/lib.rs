@@ -22,6 +22,7 @@ mod clusters;
 mod error;
 mod file;
 mod flat;
+mod nested_sizes;
 mod network;
 mod subnetwork;
 mod text;
@@ -29,7 +30,7 @@ mod torus;
 mod two_level;
 
 pub use clos::Clos;
-pub use clusters::Clusters;
+pub use clusters::{Clusters, MAX_CLUSTER_LEVELS};
 pub use error::{Error, Result};
 pub use flat::Flat;
 pub use network::{Network, NetworkKind};

@@ -19,7 +19,7 @@ pub struct Network {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NetworkKind {
-    /// A full crossbar: only the nodes' injection and ejection links.
+    /// A full crossbar: only the hosts' injection and ejection links.
     Flat(Flat),
     /// A torus, a mesh, or a grid of which some dimensions wrap.
     Torus(Torus),
@@ -35,7 +35,15 @@ impl Network {
     /// # Panics
     /// With 2^31 ranks or more.
     pub fn flat(ranks: u32) -> Self {
-        Flat::new(ranks).map(|flat| NetworkKind::Flat(flat).into()).expect("fewer than 2^31 ranks")
+        Flat::new(ranks, 1).map(|flat| NetworkKind::Flat(flat).into()).expect("fewer than 2^31 ranks")
+    }
+
+    /// A flat network with `per_host` consecutive ranks on each host, which share its links; open if `ranks` is 0.
+    pub fn flat_with_hosts(ranks: u32, per_host: u32) -> Result<Self> {
+        if per_host == 0 {
+            return Err(Error::NoRanks);
+        }
+        Ok(NetworkKind::Flat(Flat::new(ranks, per_host)?).into())
     }
 
     /// A torus if every dimension wraps, a mesh if none does, or a mixture.
@@ -53,6 +61,21 @@ impl Network {
     /// Clusters of consecutive ranks.
     pub fn clusters(sizes: &[u32]) -> Result<Self> {
         Ok(NetworkKind::Clusters(Clusters::new(sizes)?).into())
+    }
+
+    /// Clusters of consecutive ranks in groups on several levels: `levels[0]` has the ranks of each cluster, `levels[1]`
+    /// the number of clusters of each group of clusters (a site), `levels[2]` the number of those of each group of
+    /// sites, and so on.
+    ///
+    /// ```
+    /// use treepie_topology::Network;
+    ///
+    /// // Two sites of four clusters of eight ranks.
+    /// assert_eq!(Network::nested_clusters(&[vec![8; 8], vec![4, 4]])?.to_string(), "clusters:2x4x8");
+    /// # Ok::<(), treepie_topology::Error>(())
+    /// ```
+    pub fn nested_clusters(levels: &[Vec<u32>]) -> Result<Self> {
+        Ok(NetworkKind::Clusters(Clusters::nested(levels)?).into())
     }
 
     /// This network with rank r on the r-th of these nodes.
@@ -92,7 +115,7 @@ impl Network {
     /// Fixes the number of nodes of an open network.
     fn with_nodes(self, nodes: u32) -> Result<Self> {
         match self.kind {
-            NetworkKind::Flat(_) => Ok(NetworkKind::Flat(Flat::new(nodes)?).into()),
+            NetworkKind::Flat(flat) => Network::flat_with_hosts(nodes, flat.nodes_per_host()),
             NetworkKind::Clos(clos) => Network::clos(clos.radix(), clos.terminals(), nodes),
             NetworkKind::Torus(_) | NetworkKind::Clusters(_) => unreachable!("tori and clusters are never open"),
         }
@@ -137,6 +160,16 @@ impl Network {
     pub fn node_of(&self, rank: u32) -> u32 {
         debug_assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
         self.placement.as_ref().map_or(rank, |placement| placement[rank as usize])
+    }
+
+    /// Number of nodes of a host, which share its links; 1 except on flat networks that state more.
+    pub fn nodes_per_host(&self) -> u32 {
+        if let NetworkKind::Flat(flat) = &self.kind { flat.nodes_per_host() } else { 1 }
+    }
+
+    /// The host of a rank.
+    pub fn host_of(&self, rank: u32) -> u32 {
+        self.node_of(rank) / self.nodes_per_host()
     }
 
     /// The node of each rank; `None` for the identity.

@@ -13,7 +13,20 @@ impl Network {
     pub fn subnetwork(&self, ranks: &[u32]) -> Network {
         let nodes: Vec<u32> = ranks.iter().map(|rank| self.node_of(*rank)).collect();
         let smaller = match self.kind() {
-            NetworkKind::Flat(_) => Some(Network::flat(nodes.len() as u32)),
+            NetworkKind::Flat(flat) => {
+                let per_host = flat.nodes_per_host();
+                let whole_hosts = nodes.len().is_multiple_of(per_host as usize)
+                    && nodes.chunks(per_host as usize).all(|host| {
+                        host[0].is_multiple_of(per_host) && host.windows(2).all(|two| two[1] == two[0] + 1)
+                    });
+                let on_one_host = nodes.iter().all(|node| node / per_host == nodes[0] / per_host);
+                match per_host {
+                    _ if on_one_host => Some(Network::flat(nodes.len() as u32)),
+                    1 => Some(Network::flat(nodes.len() as u32)),
+                    _ if whole_hosts => Network::flat_with_hosts(nodes.len() as u32, per_host).ok(),
+                    _ => None,
+                }
+            }
             NetworkKind::Torus(torus) => sub_box(torus, &nodes),
             NetworkKind::Clos(clos) => {
                 let consecutive = nodes.windows(2).all(|two| two[1] == two[0] + 1);
@@ -37,6 +50,8 @@ impl Network {
                 let sizes: Vec<u32> = parts.iter().map(|(_, size)| *size).collect();
                 match sizes.len() {
                     1 => Some(Network::flat(sizes[0])),
+                    // Nested ones keep their nodes.
+                    _ if clusters.levels() > 1 => None,
                     parts if parts == seen.len() => Network::clusters(&sizes).ok(),
                     _ => None,
                 }

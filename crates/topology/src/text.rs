@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::nested_sizes::{self, MAX_LISTED};
 use crate::{Clos, Error, Flat, Network, NetworkKind, Result, Torus};
 
 /// The kinds that a network's text can begin with.
@@ -10,15 +11,13 @@ const KINDS: [&str; 5] = ["flat", "torus", "mesh", "clos", "clusters"];
 
 const ANY: &str = "flat, torus:8x8x8, mesh:16x16, clos:r80,t64 or clusters:4x16";
 const ANY_OR_FILE: &str = "flat, torus:8x8x8, mesh:16x16, clos:r80,t64 or clusters:4x16, or the path of a TOML file";
-const FLAT: &str = "flat, or flat:64 for 64 ranks";
+const FLAT: &str = "flat, flat:64 for 64 ranks, or flat:64,ppn=4 with 4 ranks on each host";
 const TORUS: &str = "torus:8x16x32, or torus:4x4x4,wrap=yny where not every dimension wraps";
 const MESH: &str = "mesh:16x16";
 const CLOS: &str = "clos:r80,t64 (radix, terminals per leaf), with ,n4096 for the ranks and ,mu=0.25 as a check";
-const CLUSTERS: &str = "clusters:4x16 (4 of 16), or clusters:3+5+8";
+const CLUSTERS: &str = "clusters:4x16 (4 of 16), clusters:3+5+8, or nested up to 8 levels, all equally deep: \
+                        clusters:2x4x16 (2 groups of 4 of 16), clusters:(3+5)+(8+2+2)";
 const PLACEMENT: &str = "nodes such as @0-3+9 after the network";
-
-/// Maximum number of clusters or nodes that text can list, so that a few letters cannot cost gigabytes of memory.
-const MAX_LISTED: u32 = 1 << 22;
 
 /// Whether the text begins with a kind of network, so that it is not a path.
 pub(crate) fn has_kind_prefix(text: &str) -> bool {
@@ -36,9 +35,10 @@ pub(crate) fn neither_network_nor_file(text: &str) -> Error {
     Error::Text { text: text.to_string(), expected: ANY_OR_FILE }
 }
 
-/// Parses `flat`, `flat:64`, `torus:8x16x32`, `torus:4x4x4,wrap=yny`, `mesh:16x16`, `clos:r80,t64`,
-/// `clos:r80,t64,n4096`, `clusters:4x16` (4 of 16) or `clusters:3+5+8`. Each can end in a placement, the nodes of the
-/// ranks: `mesh:4x4@0-2+9`.
+/// Parses `flat`, `flat:64`, `flat:64,ppn=4` (4 ranks on each host), `torus:8x16x32`, `torus:4x4x4,wrap=yny`,
+/// `mesh:16x16`, `clos:r80,t64`, `clos:r80,t64,n4096`, `clusters:4x16` (4 of 16), `clusters:3+5+8`, or nested clusters:
+/// `clusters:2x4x16` (2 groups of 4 clusters of 16), `clusters:(3+5)+(8+2+2)`. Each can end in a placement, the nodes
+/// of the ranks: `mesh:4x4@0-2+9`.
 impl FromStr for Network {
     type Err = Error;
 
@@ -48,17 +48,14 @@ impl FromStr for Network {
         let error = |expected| Error::Text { text: text.to_string(), expected };
         let network = match (kind, body) {
             ("flat", None) => Network::flat(0),
-            ("flat", Some(body)) => {
-                let ranks = parse_number(body).filter(|&ranks| ranks > 0).ok_or(error(FLAT))?;
-                NetworkKind::Flat(Flat::new(ranks)?).into()
-            }
+            ("flat", Some(body)) => parse_flat(body).ok_or(error(FLAT))??,
             ("torus", Some(body)) => parse_torus(body).ok_or(error(TORUS))??,
             ("mesh", Some(body)) => {
                 let dims = parse_numbers(body, 'x').ok_or(error(MESH))?;
                 Network::torus(&dims, &vec![false; dims.len()])?
             }
             ("clos", Some(body)) => parse_clos(body).ok_or(error(CLOS))??,
-            ("clusters", Some(body)) => Network::clusters(&parse_cluster_sizes(body).ok_or(error(CLUSTERS))?)?,
+            ("clusters", Some(body)) => Network::nested_clusters(&nested_sizes::parse(body).ok_or(error(CLUSTERS))?)?,
             ("torus", None) => return Err(error(TORUS)),
             ("mesh", None) => return Err(error(MESH)),
             ("clos", None) => return Err(error(CLOS)),
@@ -73,6 +70,17 @@ impl FromStr for Network {
 }
 
 // In the functions below, `None` means text that cannot be parsed, and an error means an invalid network.
+
+fn parse_flat(body: &str) -> Option<Result<Network>> {
+    let positive = |text| parse_number(text).filter(|&number| number > 0);
+    let (ranks, per_host) = match body.split_once(',') {
+        Some((ranks, per_host)) => (positive(ranks)?, Some(per_host)),
+        None if body.starts_with("ppn=") => (0, Some(body)),
+        None => (positive(body)?, None),
+    };
+    let per_host = per_host.map_or(Some(1), |text| positive(text.strip_prefix("ppn=")?))?;
+    Some(Network::flat_with_hosts(ranks, per_host))
+}
 
 fn parse_torus(body: &str) -> Option<Result<Network>> {
     let (dims, wrap) = body.split_once(',').map_or((body, None), |(dims, wrap)| (dims, Some(wrap)));
@@ -115,12 +123,6 @@ fn parse_clos(body: &str) -> Option<Result<Network>> {
     }))
 }
 
-fn parse_cluster_sizes(body: &str) -> Option<Vec<u32>> {
-    let Some((count, size)) = body.split_once('x') else { return parse_numbers(body, '+') };
-    let (count, size) = (parse_number(count)?, parse_number(size)?);
-    (count <= MAX_LISTED).then(|| vec![size; count as usize])
-}
-
 fn parse_node_list(text: &str) -> Option<Vec<u32>> {
     let mut nodes = Vec::new();
     for run in text.split('+') {
@@ -148,8 +150,7 @@ fn parse_number(text: &str) -> Option<u32> {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            NetworkKind::Flat(flat) if flat.nodes() == 0 => write!(f, "flat")?,
-            NetworkKind::Flat(flat) => write!(f, "flat:{}", flat.nodes())?,
+            NetworkKind::Flat(flat) => write_flat(f, flat)?,
             NetworkKind::Torus(torus) => write_torus(f, torus)?,
             NetworkKind::Clos(clos) => {
                 write!(f, "clos:r{},t{}", clos.radix(), clos.terminals())?;
@@ -157,16 +158,18 @@ impl fmt::Display for Network {
                     write!(f, ",n{}", clos.nodes())?;
                 }
             }
-            NetworkKind::Clusters(clusters) => {
-                let sizes: Vec<u32> = clusters.sizes().collect();
-                if sizes.iter().all(|size| *size == sizes[0]) {
-                    write!(f, "clusters:{}x{}", sizes.len(), sizes[0])?;
-                } else {
-                    write!(f, "clusters:{}", join(&sizes, "+"))?;
-                }
-            }
+            NetworkKind::Clusters(clusters) => write!(f, "clusters:{}", nested_sizes::format(clusters))?,
         }
         self.placement().map_or(Ok(()), |nodes| write_placement(f, nodes))
+    }
+}
+
+fn write_flat(f: &mut fmt::Formatter<'_>, flat: &Flat) -> fmt::Result {
+    match (flat.nodes(), flat.nodes_per_host()) {
+        (0, 1) => write!(f, "flat"),
+        (0, per_host) => write!(f, "flat:ppn={per_host}"),
+        (nodes, 1) => write!(f, "flat:{nodes}"),
+        (nodes, per_host) => write!(f, "flat:{nodes},ppn={per_host}"),
     }
 }
 
@@ -204,6 +207,9 @@ mod tests {
         for text in [
             "flat",
             "flat:64",
+            "flat:64,ppn=4",
+            "flat:10,ppn=4@9+0-3",
+            "flat:ppn=4",
             "torus:8x16x32",
             "torus:7",
             "torus:4x4x4,wrap=yny",
@@ -213,6 +219,11 @@ mod tests {
             "clusters:4x16",
             "clusters:3+5+8",
             "clusters:1x8",
+            "clusters:2x4x8",
+            "clusters:1x2x1x3",
+            "clusters:2x(3+5)",
+            "clusters:(2x4)+(8+2+2)",
+            "clusters:(2x(1+2))+(2x3x4)@9+0",
             "mesh:4x4@0-2+9+4-5",
             "clos:r8,t6,n10@9+8",
         ] {
@@ -228,6 +239,9 @@ mod tests {
         same("clos:n100,t64,r80,mu=0.25", "clos:r80,t64,n100");
         same("clusters:4+4", "clusters:2x4");
         same("clusters:8", "clusters:1x8");
+        same("clusters:(4+4)+(4+4)", "clusters:2x2x4");
+        same("clusters:(3+5)+(3+5)", "clusters:2x(3+5)");
+        same("flat:8,ppn=1", "flat:8");
         same("flat:3@0-2", " flat:3 ");
         same("clos:r80,t64@0-3+70", "clos:r80,t64,n71@0-3+70");
     }
@@ -240,6 +254,10 @@ mod tests {
             ("flat:", FLAT),
             ("flat:0", FLAT),
             ("flat:+4", FLAT),
+            ("flat:4,ppn=0", FLAT),
+            ("flat:4,ppn", FLAT),
+            ("flat:0,ppn=4", FLAT),
+            ("flat:4,ppn=2,ppn=2", FLAT),
             ("torus", TORUS),
             ("torus:", TORUS),
             ("torus:8x", TORUS),
@@ -250,7 +268,9 @@ mod tests {
             ("clos:r80,t64,t64", CLOS),
             ("clos:r80,t64,n0", CLOS),
             ("clusters:4x", CLUSTERS),
-            ("clusters:4x4x4", CLUSTERS),
+            ("clusters:4x4+4", CLUSTERS),
+            ("clusters:(4+4)+4", CLUSTERS),
+            ("clusters:1x1x1x1x1x1x1x1x1x1", CLUSTERS),
             ("flat:4@", PLACEMENT),
             ("flat:4@3-1", PLACEMENT),
             ("flat@0-4294967295", PLACEMENT),
@@ -263,7 +283,7 @@ mod tests {
 
     #[test]
     fn lists_are_bounded() {
-        let sizes = |text: &str| parse_cluster_sizes(text).map(|sizes| sizes.len());
+        let sizes = |text: &str| nested_sizes::parse(text).map(|levels| levels[0].len());
         assert_eq!((sizes("4194304x1"), sizes("4194305x1")), (Some(1 << 22), None));
         let nodes = |text: &str| parse_node_list(text).map(|nodes| nodes.len());
         assert_eq!((nodes("0-4194303"), nodes("1-4194302+5+7")), (Some(1 << 22), Some(1 << 22)));
@@ -278,6 +298,9 @@ mod tests {
         assert_eq!(reason("torus:4x4,wrap=y"), "1 values of wrap for 2 dimensions: one per dimension is needed");
         assert_eq!(reason("flat:4@1+4"), "rank 1 is at node 4, but the network has nodes 0 to 3");
         assert_eq!(reason("mesh:65536x65536"), "the network would have 17179869184 links; the maximum is 4294967295");
+        let bad = "one or more clusters are needed, each of 1 or more ranks";
+        assert_eq!(reason("clusters:2x0x4"), format!("bad cluster sizes []: {bad}"));
+        assert_eq!(reason("clusters:(4+0)+(2x3)"), format!("bad cluster sizes [4, 0, 3, 3]: {bad}"));
         assert_eq!(reason("clos:r64,t64"), "a leaf switch of radix 64 cannot have 64 terminals, only 1 to 63");
     }
 }

@@ -1,4 +1,4 @@
-//! Links and routes common to Clos networks, clusters and flat networks: a tree of nodes, groups and one root.
+//! Links and routes common to Clos networks and flat networks: a tree of nodes, groups and one root.
 //!
 //! Link ids: first the uplink and downlink of each node, then those of each group.
 

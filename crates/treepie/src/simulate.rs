@@ -9,7 +9,8 @@ use treepie_sim::engine;
 use crate::launch::run_rank;
 
 pub use treepie_sim::costs::{
-    ClusterCosts, CostModel, Handshake, LinkCosts, LogGP, PLogP, PiecewiseLinear, Routing, Settings, WanLink,
+    ClusterCosts, CostModel, Handshake, LinkCosts, LogGP, PLogP, PiecewiseLinear, Routing, Settings, SharedMemoryCosts,
+    WanLink, WanLinks,
 };
 pub use treepie_sim::engine::{Options, ProgramResult};
 pub use treepie_sim::noise::Noise;
@@ -53,7 +54,7 @@ pub fn simulate_with<T>(
     // The simulated network overrides that of the environment.
     crate::environment::check(None)?;
     crate::environment::warn();
-    let (shared_network, profile) = (Rc::new(network.clone()), Rc::new(settings.profile()));
+    let (shared_network, profile) = (Rc::new(network.clone()), Rc::new(settings.profile(network)));
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric).with_profile(profile.clone());
         run_rank(world.on_network(shared_network.clone()).expect("the network has the ranks of its world"), &body)

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use treepie_schedule::Operation;
+use treepie_sim::costs::{WanLinkEnds, wan_link_ends};
 use treepie_topology::Network;
 
 use super::row::Row;
@@ -57,10 +58,13 @@ fn format_time(micros: f64) -> String {
     }
 }
 
-/// A link by its number, as `slow_link` takes it; a link between clusters by their numbers.
+/// A link by its number, as `slow_link` takes it; a link between clusters by their numbers, and by its level if they are
+/// nested.
 fn link_name(link: u32, network: &Network) -> String {
-    match network.as_clusters() {
-        Some(clusters) => format!("{}-{}", link / clusters.count(), link % clusters.count()),
+    let Some(clusters) = network.as_clusters() else { return link.to_string() };
+    match wan_link_ends(clusters, link) {
+        Some(WanLinkEnds { level, from, to }) if clusters.levels() > 1 => format!("level {level}: {from}-{to}"),
+        Some(WanLinkEnds { from, to, .. }) => format!("{from}-{to}"),
         None => link.to_string(),
     }
 }

@@ -55,6 +55,16 @@ fn failed_simulations_name_the_reason() {
         (&["allgather/bruck", "--ranks", "2048", "--bytes", "1024G"], too_long),
         (&["bcast/two_layer", "--network", "clusters:32x1", "--bytes", "1024G"], too_long),
         (&["allgather/ring", "--network", "torus:8", "--set", "dies=3:5"], "rank 3 failed at 5 us; 7 ranks wait"),
+        (
+            &["bcast/flat", "--network", "clusters:2x2x2", "--set", "wan_level=3:1"],
+            "there is no level 3; the levels are 1 to 2",
+        ),
+        (&["bcast/flat", "--network", "clusters:2x2", "--set", "wan_level=1:1"], "it is for nested clusters"),
+        (&["bcast/flat", "--network", "clusters:2x2+3"], "clusters:(3+5)+(8+2+2)"),
+        (&["bcast/flat", "--network", "flat:8,ppn=0"], "flat:64,ppn=4"),
+        (&["bcast/flat", "--network", "clusters:2x2x1", "--machine", "das"], "das has no nested clusters"),
+        (&["allgather/ring", "--network", "flat:8,ppn=4", "--level", "rounds"], "hosts of several ranks"),
+        (&["allgather/ring", "--network", "flat:8,ppn=4", "--level", "formula"], "there is no formula"),
         // Too many lanes to enumerate.
         (&["bcast/chain:segments=4000000000", "--network", "flat:8"], "--level events"),
         (&["alltoall/linear", "--network", "clusters:4x1024"], "--level events"),
@@ -154,6 +164,24 @@ fn a_million_ranks_and_every_level() {
         let shown = succeeds(run(&[&args[..], &["flat:512", "--level", level]].concat()));
         assert!(shown.contains("4.610 ms"), "{level}: {shown}");
     }
+}
+
+#[test]
+fn nested_clusters_and_hosts_are_simulated() {
+    let levels = ["--set", "wan_level=1:100,wan_level_bandwidth=1:10,wan_level=2:5000,wan_level_bandwidth=2:1"];
+    let broadcast = |id| {
+        let arguments = ["sim", id, "--network", "clusters:2x2x2", "--bytes", "1000"];
+        succeeds(run(&[&arguments[..], &levels].concat()))
+    };
+    // To the other site 20 + 1000 + 5000 + 20, to its other cluster 20 + 100 + 100 + 20, within it 20 + 20.
+    let shown = broadcast("bcast/two_layer");
+    assert!(shown.contains("6.320 ms") && shown.contains("1000 B on level 1: 0-1"), "{shown}");
+    let shown = broadcast("bcast/flat");
+    assert!(shown.contains("4000 B on level 2: 0-1"), "{shown}");
+    let costs = ["--set", "L=10,o=1,g=3,G=0.5,shm=1,shm_bandwidth=4", "--bytes", "9"];
+    let shown = succeeds(run(&[&["sim", "scatter/flat", "--network", "flat:4,ppn=2"], &costs[..]].concat()));
+    // Rank 1 is in the same host; ranks 2 and 3 are in another, and their messages leave its port 3 + 4 apart.
+    assert!(shown.contains("within hosts 1 us and 4 B/us") && shown.contains("24.000 us"), "{shown}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl fmt::Display for TreeShape {
 pub enum TreeKind {
     /// Independent of the network.
     SingleLayer(TreeShape),
-    /// Over the clusters, or over the leaves of a Clos network.
+    /// Over the clusters, on every level if they are nested, or over the leaves of a Clos network.
     TwoLayer {
         /// Over the coordinators.
         wan: TreeShape,
@@ -88,11 +88,11 @@ impl TreeKind {
     /// The tree with this root over the ranks of a network.
     pub fn build(self, network: &Network, root: u32) -> Result<RankTree, UnsupportedTree> {
         let needs = |needs| UnsupportedTree { shape: self, needs };
-        let clusters = || clusters(network).ok_or(needs("clusters, or a Clos network"));
+        let groups = || groups(network).ok_or(needs("clusters, or a Clos network"));
         Ok(match self {
             TreeKind::SingleLayer(shape) => RankTree::with_root(shape.tree(network.ranks()), root),
-            TreeKind::TwoLayer { wan, lan } => RankTree::two_layer(&clusters()?, root, wan, lan),
-            TreeKind::InTurn => RankTree::in_turn(&clusters()?, root),
+            TreeKind::TwoLayer { wan, lan } => RankTree::multi_layer(&groups()?, root, wan, lan),
+            TreeKind::InTurn => RankTree::in_turn(&groups()?[0], root),
             TreeKind::Mesh => RankTree::mesh(network, root).ok_or(needs("a mesh or torus"))?,
         })
     }
@@ -109,12 +109,14 @@ impl fmt::Display for TreeKind {
     }
 }
 
-/// The cluster or leaf of each rank.
-fn clusters(network: &Network) -> Option<Vec<u32>> {
-    let nodes = (0..network.ranks()).map(|rank| network.node_of(rank));
+/// The cluster or leaf of each rank; for nested clusters also its group on each level above.
+fn groups(network: &Network) -> Option<Vec<Vec<u32>>> {
+    let of_each = |group: &dyn Fn(u32) -> u32| (0..network.ranks()).map(|rank| group(network.node_of(rank))).collect();
     match network.kind() {
-        NetworkKind::Clusters(clusters) => Some(nodes.map(|node| clusters.cluster_of(node)).collect()),
-        NetworkKind::Clos(clos) => Some(nodes.map(|node| clos.leaf_of(node)).collect()),
+        NetworkKind::Clusters(clusters) => {
+            Some((0..clusters.levels()).map(|level| of_each(&|node| clusters.group_of(level, node))).collect())
+        }
+        NetworkKind::Clos(clos) => Some(vec![of_each(&|node| clos.leaf_of(node))]),
         _ => None,
     }
 }

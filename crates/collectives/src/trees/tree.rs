@@ -254,6 +254,11 @@ mod tests {
             check_subtrees_are_intervals(
                 RankTree::two_layer(&clusters, root, TreeShape::Binomial, TreeShape::Kary(2)).tree(),
             );
+            let sites: Vec<u32> = clusters.iter().map(|cluster| cluster / 2).collect();
+            let groups = [&clusters, &sites];
+            check_subtrees_are_intervals(
+                RankTree::multi_layer(&groups, root, TreeShape::Binomial, TreeShape::Kary(2)).tree(),
+            );
         }
     }
 

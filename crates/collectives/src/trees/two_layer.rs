@@ -3,6 +3,9 @@
 //! One rank of each cluster is its coordinator, in the root's cluster the root. There is a tree over the coordinators,
 //! and one within each cluster. A coordinator sends to other coordinators first: their links are the slowest.
 //! [P-LogP 3.1]
+//!
+//! Nested clusters have a coordinator per group on each level, which is also that of its first group on the level below,
+//! and a tree over the coordinators within each group. So a message enters each group of each level once.
 
 use super::rank_tree::RankTree;
 use super::shape::TreeShape;
@@ -12,25 +15,25 @@ impl RankTree {
     /// `clusters` gives the cluster of each rank; sizes may differ, and ranks of a cluster need not be consecutive.
     /// `wan` is the shape over coordinators, `lan` that within clusters.
     pub fn two_layer(clusters: &[u32], root: u32, wan: TreeShape, lan: TreeShape) -> Self {
-        let members = members(clusters, root);
-        let over = wan.tree(members.len() as u32);
-        let within: Vec<Tree> = members.iter().map(|ranks| lan.tree(ranks.len() as u32)).collect();
-        // Clusters in the order of the tree over coordinators, each with the virtual ranks of its tree: depth first,
-        // with the coordinator's cluster directly after it.
-        let mut offsets: Vec<u32> = Vec::with_capacity(members.len());
-        let mut parents = Vec::with_capacity(clusters.len());
-        for (cluster, tree) in (0..).zip(&within) {
-            let offset = parents.len() as u32;
-            offsets.push(offset);
-            parents.push(offsets[over.parent(cluster) as usize]);
-            parents.extend((1..tree.vranks()).map(|vrank| offset + tree.parent(vrank)));
-        }
-        let coordinators = (0..over.vranks()).flat_map(|cluster| over.children(cluster));
-        let coordinators = coordinators.map(|cluster| offsets[*cluster as usize]);
-        let others = offsets.iter().zip(&within).flat_map(|(offset, tree)| {
-            (0..tree.vranks()).flat_map(move |vrank| tree.children(vrank).iter().map(move |child| offset + child))
-        });
-        Self::with_order(Tree::from_parents(parents, coordinators.chain(others)), members.concat())
+        Self::multi_layer(&[clusters], root, wan, lan)
+    }
+
+    /// As [`two_layer`](Self::two_layer) over nested clusters: `groups` has a list per level, the group of each rank,
+    /// beginning with the innermost clusters. `wan` is the shape over coordinators on every level.
+    pub fn multi_layer(groups: &[impl AsRef<[u32]>], root: u32, wan: TreeShape, lan: TreeShape) -> Self {
+        let ranks = groups[0].as_ref().len();
+        let mut layers = TreeLayers {
+            groups: groups.iter().map(AsRef::as_ref).collect(),
+            root,
+            wan,
+            lan,
+            parents: Vec::with_capacity(ranks),
+            ranks: Vec::with_capacity(ranks),
+            children: vec![Vec::new(); groups.len() + 1],
+        };
+        layers.add(groups.len(), (0..ranks as u32).collect());
+        let children = layers.children.iter().rev().flatten().copied();
+        Self::with_order(Tree::from_parents(layers.parents, children), layers.ranks)
     }
 
     /// A flat tree that uses the links to clusters round-robin: the root sends to the first rank of each cluster, then
@@ -45,6 +48,59 @@ impl RankTree {
         let others = (0..max).flat_map(|number| members.iter().filter_map(move |ranks| ranks.get(number)));
         let order = std::iter::once(&root).chain(others).copied().collect();
         Self::with_order(Tree::flat(clusters.len() as u32), order)
+    }
+}
+
+/// A tree under construction. Virtual ranks are depth first, with a coordinator's group directly after it.
+struct TreeLayers<'a> {
+    /// The group of each rank, by level.
+    groups: Vec<&'a [u32]>,
+    root: u32,
+    wan: TreeShape,
+    lan: TreeShape,
+    /// The parent of each virtual rank.
+    parents: Vec<u32>,
+    /// The rank of each virtual rank.
+    ranks: Vec<u32>,
+    /// The children that are sent to on each layer: within clusters, then over groups of each level. The slowest links
+    /// are used first.
+    children: Vec<Vec<u32>>,
+}
+
+impl TreeLayers<'_> {
+    /// Adds the ranks of a group, of a cluster on layer 0. Its coordinator becomes its own parent.
+    fn add(&mut self, layer: usize, mut members: Vec<u32>) {
+        let first = self.parents.len() as u32;
+        if layer == 0 {
+            if let Some(at) = members.iter().position(|rank| *rank == self.root) {
+                members.rotate_left(at);
+            }
+            let tree = self.lan.tree(members.len() as u32);
+            self.parents.extend((0..tree.vranks()).map(|vrank| first + tree.parent(vrank)));
+            let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank).iter().map(|child| first + child));
+            self.children[0].extend(children);
+            self.ranks.append(&mut members);
+            return;
+        }
+        let groups = self.groups[layer - 1];
+        let group = |rank: &u32| groups[*rank as usize];
+        // The sort is stable, so the first rank of a group stays its coordinator.
+        members.sort_by_key(group);
+        let mut parts: Vec<&[u32]> = members.chunk_by(|a, b| group(a) == group(b)).collect();
+        // Group numbers are unique on a level, so a group with the root's number has the root.
+        if let Ok(at) = parts.binary_search_by_key(&group(&self.root), |part| group(&part[0])) {
+            parts.rotate_left(at);
+        }
+        let tree = self.wan.tree(parts.len() as u32);
+        let mut coordinators: Vec<u32> = Vec::with_capacity(parts.len());
+        for (vrank, part) in (0..).zip(parts) {
+            let coordinator = self.parents.len() as u32;
+            coordinators.push(coordinator);
+            self.add(layer - 1, part.to_vec());
+            self.parents[coordinator as usize] = coordinators[tree.parent(vrank) as usize];
+        }
+        let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank));
+        self.children[layer].extend(children.map(|child| coordinators[*child as usize]));
     }
 }
 
@@ -73,6 +129,21 @@ mod tests {
         assert_eq!(tree.children(1).collect::<Vec<_>>(), [3]);
         assert_eq!(tree.children(4).collect::<Vec<_>>(), [6, 5]);
         assert!(RankTree::two_layer(&[0, 0, 1, 1, 1, 2], 0, TreeShape::Chain, TreeShape::Kary(2)).is_rank_ordered());
+    }
+
+    #[test]
+    fn coordinators_of_outer_groups_come_first() {
+        // Two sites of two clusters of three, and a third of one; the ranks of a site are scattered.
+        let clusters = [0, 0, 2, 1, 1, 3, 2, 1, 3, 2, 0, 3, 4];
+        let sites = clusters.map(|cluster| cluster / 2);
+        let tree = RankTree::multi_layer(&[clusters, sites], 7, TreeShape::Flat, TreeShape::Chain);
+        // From rank 7 to the sites, then to the other cluster of its site, then within its own.
+        assert_eq!(tree.children(7).collect::<Vec<_>>(), [2, 12, 0, 3]);
+        assert_eq!(tree.children(2).collect::<Vec<_>>(), [5, 6]);
+        assert_eq!(tree.children(0).collect::<Vec<_>>(), [1]);
+        assert_eq!(tree.children(12).count(), 0);
+        let ordered = [[0, 0, 1, 1, 1, 2, 3], [0, 0, 0, 0, 0, 1, 1]];
+        assert!(RankTree::multi_layer(&ordered, 0, TreeShape::Chain, TreeShape::Kary(2)).is_rank_ordered());
     }
 
     #[test]

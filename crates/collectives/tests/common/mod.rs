@@ -72,7 +72,7 @@ fn irregular(a: u32, b: u32) -> usize {
 
 /// Networks of all kinds: torus, mesh, mixed; irregular partitions; leaves that are not powers of two; unequal
 /// clusters.
-pub(crate) const NETWORKS: [&str; 23] = [
+pub(crate) const NETWORKS: [&str; 26] = [
     "torus:2x3",
     "mesh:2x3",
     "torus:4x4",
@@ -96,6 +96,9 @@ pub(crate) const NETWORKS: [&str; 23] = [
     "clos:r9,t5,n17",
     "clusters:3+1+8+5",
     "clusters:4x7@3-9+12+0+27+20-25",
+    "clusters:2x3x4",
+    "clusters:(3+1)+(2+4+1)",
+    "clusters:(2x(1+3))+(2x2x3)@19+3-9+12+0+16",
 ];
 
 /// A network by its text.

@@ -5,7 +5,7 @@ use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, PipelineCost, candidate_degrees, plan_bcast, plan_segments};
 use treepie_schedule::Operation;
 
-use super::ChoiceInput;
+use super::{ChoiceInput, MAX_WALKED_MESSAGES};
 
 /// More segments are not worth their bookkeeping.
 const MAX_SEGMENTS: u64 = 1024;
@@ -70,9 +70,14 @@ fn two_layer(input: &ChoiceInput<'_>) -> Vec<Arguments<'static>> {
         return vec![base];
     }
     let profile = input.costs.profile();
-    let (lan, wan) = (profile.link(), profile.link_at(1));
+    let (lan, wan) = (profile.link(), profile.link_at(clusters.levels() as usize));
     let (count, largest) = (clusters.count(), clusters.sizes().max().unwrap_or(1));
     let unit = input.element.max(input.bytes.div_ceil(MAX_SEGMENTS));
+    // Without a formula its messages are walked over.
+    let unit = match clusters.levels() {
+        1 => unit,
+        _ => unit.max(input.bytes * u64::from(input.spec.ranks) / MAX_WALKED_MESSAGES as u64),
+    };
     let plan = plan_bcast(&GatewayLink { wan, lan }, lan, count, largest, input.bytes, unit);
     let layer = |ranks: u32, degree: u32| match degree {
         0 | 1 if ranks <= 2 => TreeLayer::Flat,

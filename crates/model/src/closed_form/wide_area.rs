@@ -18,6 +18,10 @@ pub fn time_on_clusters(
     bytes: f64,
     profile: &Profile,
 ) -> Option<f64> {
+    // Trees over several levels have other pipelines.
+    if clusters.levels() > 1 {
+        return None;
+    }
     let (lan, wan) = (profile.link(), profile.link_at(1));
     let gateway = GatewayLink { wan, lan };
     let sizes = ClusterSizes { count: clusters.count(), ranks: clusters.sizes().max()? };

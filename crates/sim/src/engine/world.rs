@@ -11,6 +11,7 @@ use treepie_topology::TieBreak;
 
 use super::bulk::BulkTransfers;
 use super::options::Options;
+use crate::costs::AckLatency;
 use crate::machine::{Machine, SimEvent, SimEventKind, SimMessage};
 use crate::time::{MICROSECOND, Time, from_micros, from_picos};
 
@@ -159,7 +160,9 @@ pub(super) struct SimWorld {
     pub(super) halt: Option<HaltReason>,
     pub(super) poll_cost: Time,
     /// Latency of an ack, if acks take no CPU time.
-    pub(super) ack_latency: Option<Time>,
+    pub(super) ack_latency: Option<AckLatency>,
+    /// Lengths of synchronous messages that are not acknowledged yet, by sender and slot; only where latencies differ.
+    unacked_bytes: HashMap<(u32, u32), u64>,
     /// Picoseconds per unit of work.
     pub(super) work_unit_time: f64,
     /// Virtual time limit.
@@ -206,6 +209,7 @@ impl SimWorld {
             halt: None,
             poll_cost: from_micros(options.poll_cost),
             ack_latency: None,
+            unacked_bytes: HashMap::new(),
             work_unit_time: 0.0,
             time_limit: options.time_limit.map_or(Time::MAX, from_micros),
             syncs_before_send: false,
@@ -224,6 +228,11 @@ impl SimWorld {
     /// Sends a record.
     pub(super) fn send(&mut self, from: u32, to: u32, head: RecordHeader, body: &[u8]) {
         let bytes = body.len() as u64;
+        if let Some(slot) = head.synchronous_slot()
+            && self.ack_latency.is_some_and(|latency| !latency.is_constant())
+        {
+            self.unacked_bytes.insert((from, slot), bytes);
+        }
         self.inject((from, to, RECORDS), bytes, || Payload::Record(head, body.to_vec()));
     }
 
@@ -344,6 +353,8 @@ impl SimWorld {
     /// Acknowledges a message to its sender. False if that takes an ack message.
     pub(super) fn acknowledge(&mut self, rank: u32, sender: u32, slot: u32) -> bool {
         let Some(latency) = self.ack_latency else { return false };
+        // All have the same latency if their lengths are not known.
+        let latency = latency.of(self.unacked_bytes.remove(&(sender, slot)).unwrap_or(0));
         let state = self.rank(rank);
         state.in_flight += 1;
         state.acks_in_flight += 1;

@@ -41,8 +41,8 @@ impl Machine {
         self.totals
     }
 
-    /// The link with the most bytes relative to its capacity, and its bytes. Ids are those of the network; the WAN link
-    /// from cluster a to b of C clusters has id a C + b.
+    /// The link with the most bytes relative to its capacity, and its bytes. Ids are those of the network; of WAN
+    /// links those of [`wan_link_ends`](crate::costs::wan_link_ends).
     pub fn busiest_link(&self) -> Option<(u32, u64)> {
         match &self.net {
             NetworkModel::LogGp(_) => None,

@@ -69,7 +69,14 @@ impl Machine {
                     self.in_flight.remove(id);
                     return None;
                 }
-                let NetworkModel::Links(net) = &mut self.net else { unreachable!("only links are injected into") };
+                let net = match &mut self.net {
+                    NetworkModel::Links(net) => net,
+                    NetworkModel::LogGp(_) => {
+                        self.inject_at_port(id);
+                        return None;
+                    }
+                    NetworkModel::Clusters(_) => unreachable!("gateways take messages when their sends begin"),
+                };
                 let outcome = net.inject(now, PendingMessage { id, from, to, bytes, tie });
                 if let Some(ties) = &mut self.representative {
                     ties.events += 1;
@@ -80,7 +87,12 @@ impl Machine {
                 match outcome {
                     InjectOutcome::Started | InjectOutcome::Queued => {}
                     InjectOutcome::Done { hops } => self.on_flow_complete(id, hops),
+                    InjectOutcome::Written { time } => self.queue.push(now + time, QueuedEvent::Written(id)),
                 }
+                None
+            }
+            QueuedEvent::Written(id) => {
+                self.on_flow_complete(id, 0);
                 None
             }
             QueuedEvent::FlowTimer(timer) => {
@@ -108,6 +120,20 @@ impl Machine {
             }
             QueuedEvent::Fail { rank } => Some(SimEvent { time: now, rank, kind: SimEventKind::Failed }),
         }
+    }
+
+    /// Injects a message at the port that the ranks of a host share.
+    fn inject_at_port(&mut self, id: u32) {
+        let begin = self.queue.now();
+        let SimMessage { from, bytes, .. } = self.in_flight[id].message;
+        let NetworkModel::LogGp(net) = &mut self.net else { unreachable!("only LogGP has shared ports") };
+        if self.noise.has_failed(from, net.injection_time(begin, from)) {
+            self.in_flight.remove(id);
+            return;
+        }
+        let overhead = self.noise.scale_cpu_time(from, net.overhead);
+        let arrival = net.send(begin, from, bytes, overhead) + self.noise.sample_jitter();
+        self.queue.push(arrival, QueuedEvent::Arrive(id));
     }
 
     /// Completes the flow of a message: its last byte has left the links.

@@ -30,7 +30,10 @@ impl Machine {
             _ => at.max(self.cpu[from as usize]),
         };
         // A send that the CPU begins, or the interface injects, after a failure never happens.
-        let injected = if let NetworkModel::LogGp(net) = &self.net { net.injection_time(begin, from) } else { begin };
+        let injected = match &self.net {
+            NetworkModel::LogGp(net) if !net.has_shared_ports() => net.injection_time(begin, from),
+            _ => begin,
+        };
         if self.noise.has_failed(from, injected) {
             return SendTiming { cpu_free: at, completion: None };
         }
@@ -42,8 +45,14 @@ impl Machine {
         let timing = match &mut self.net {
             NetworkModel::LogGp(net) => {
                 let overhead = self.noise.scale_cpu_time(from, net.overhead);
-                let arrival = net.send(begin, from, bytes, overhead) + self.noise.sample_jitter();
-                self.queue.push(arrival, QueuedEvent::Arrive(id));
+                if !net.has_shared_ports() {
+                    let arrival = net.send(begin, from, bytes, overhead) + self.noise.sample_jitter();
+                    self.queue.push(arrival, QueuedEvent::Arrive(id));
+                } else if let Some(delivery) = net.write_to_memory(begin, (from, to), bytes, overhead) {
+                    self.queue.push(delivery + self.noise.sample_jitter(), QueuedEvent::Deliver(id));
+                } else {
+                    self.queue.push(begin, QueuedEvent::Inject(id));
+                }
                 SendTiming { cpu_free: begin + overhead, completion: Some(begin + overhead) }
             }
             NetworkModel::Links(net) => {

@@ -13,6 +13,9 @@
 //!   links at once for part of the time, and 1 MiB to seven clusters would take 6.96 s; the paper measured 7.43 s
 //!   [P-LogP 3.1].
 //!
+//! In nested clusters every group of every level has a gateway, in its local network. A message takes one WAN link: that
+//! of the level on which its ranks meet, from the sender's group of the level below to the receiver's.
+//!
 //! The message arrives a WAN latency and a local latency after e. Sends of a rank that is still sending are queued; its
 //! CPU may do other work between two of them.
 
@@ -22,12 +25,12 @@ use treepie_base::memory::with_capacity;
 use treepie_topology::Network;
 
 use super::receive_gap::ReceiveGap;
-use crate::costs::{ClusterCosts, PLogP, WAN_LINKS};
+use crate::costs::{ClusterCosts, PLogP, WAN_LINKS, WanLink, WanLinks, sibling_groups};
 use crate::error::{Error, Result};
 use crate::machine::MemoryUsage;
 use crate::time::{MICROSECOND, Time, from_micros, from_picos};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct WanLinkState {
     latency: Time,
     per_byte: f64,
@@ -36,18 +39,35 @@ struct WanLinkState {
     bytes: u64,
 }
 
+impl WanLinkState {
+    fn new(link: &WanLink) -> Self {
+        let (latency, per_byte) = (from_micros(link.latency), MICROSECOND / link.bandwidth);
+        Self { latency, per_byte, free: 0, bytes: 0 }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ClusterNet {
     lan: PLogP,
     latency: Time,
     window: u64,
-    /// The cluster of each rank.
-    cluster: Vec<u32>,
-    clusters: u32,
+    /// By level, from the clusters up.
+    levels: Vec<ClusterLevel>,
     links: Vec<WanLinkState>,
     receive_gap: ReceiveGap,
     /// Queued sends by rank; only of ranks that ever had any.
     send_queues: HashMap<u32, VecDeque<u32>>,
+}
+
+/// The groups of a level.
+#[derive(Debug)]
+struct ClusterLevel {
+    /// The group of each rank.
+    group: Vec<u32>,
+    /// For each group of the level above, the first of its groups and their number.
+    siblings: Vec<(u32, u32)>,
+    /// For each group of the level above, the first link between its groups.
+    first_links: Vec<usize>,
 }
 
 /// When the sender is free, and when the message arrives.
@@ -59,33 +79,70 @@ pub(crate) struct TransferTimes {
 impl ClusterNet {
     pub(crate) fn new(costs: &ClusterCosts, network: &Network) -> Result<Self> {
         let clusters = network.as_clusters().ok_or_else(|| Error::ClusterNetworkRequired(network.to_string()))?;
-        let count = clusters.count();
-        let mismatch = |given| Error::WanMatrixSize { clusters: count, given };
-        if costs.wan.len() != count as usize {
-            return Err(mismatch(costs.wan.len()));
-        }
-        let mut links = with_capacity(count as usize * count as usize, WAN_LINKS)?;
-        for row in &costs.wan {
-            if row.len() != count as usize {
-                return Err(mismatch(row.len()));
+        let (count, levels) = (clusters.count(), clusters.levels());
+        let given = match &costs.wan {
+            WanLinks::Matrix(rows) => {
+                let lens = std::iter::once(rows.len()).chain(rows.iter().map(Vec::len));
+                if let Some(given) = lens.into_iter().find(|len| levels == 1 && *len != count as usize) {
+                    return Err(Error::WanMatrixSize { clusters: count, given });
+                }
+                1
             }
-            links.extend(row.iter().map(|link| WanLinkState {
-                latency: from_micros(link.latency),
-                per_byte: MICROSECOND / link.bandwidth,
-                free: 0,
-                bytes: 0,
-            }));
+            WanLinks::PerLevel(links) => links.len(),
+        };
+        if given != levels as usize {
+            return Err(Error::WanLevels { levels, given });
+        }
+        let all = sibling_groups(clusters).map(|siblings| u64::from(siblings.count).pow(2)).sum::<u64>();
+        let mut links = with_capacity(all as usize, WAN_LINKS)?;
+        let mut in_levels: Vec<ClusterLevel> = Vec::with_capacity(levels as usize);
+        for level in 0..levels {
+            let group = (0..network.ranks()).map(|rank| clusters.group_of(level, network.node_of(rank))).collect();
+            in_levels.push(ClusterLevel { group, siblings: Vec::new(), first_links: Vec::new() });
+        }
+        for siblings in sibling_groups(clusters) {
+            let level = &mut in_levels[siblings.level as usize - 1];
+            level.siblings.push((siblings.first, siblings.count));
+            level.first_links.push(links.len());
+            match &costs.wan {
+                WanLinks::Matrix(rows) => links.extend(rows.iter().flatten().map(WanLinkState::new)),
+                WanLinks::PerLevel(per_level) => {
+                    let link = WanLinkState::new(&per_level[siblings.level as usize - 1]);
+                    links.extend(std::iter::repeat_n(link, (siblings.count as usize).pow(2)));
+                }
+            }
         }
         Ok(Self {
             lan: costs.lan.clone(),
             latency: from_micros(costs.lan.latency),
             window: costs.window,
-            cluster: (0..network.ranks()).map(|rank| clusters.cluster_of(network.node_of(rank))).collect(),
-            clusters: count,
+            levels: in_levels,
             links,
             receive_gap: ReceiveGap::new(network.ranks()),
             send_queues: HashMap::new(),
         })
+    }
+
+    /// The WAN link between two ranks; none within a cluster.
+    #[inline]
+    fn link_between(&self, from: u32, to: u32) -> Option<usize> {
+        let mut levels = self.levels.iter().peekable();
+        while let Some(level) = levels.next() {
+            let (a, b) = (level.group[from as usize], level.group[to as usize]);
+            if a == b {
+                return None;
+            }
+            let [parent, other] = match levels.peek() {
+                Some(above) => [from, to].map(|rank| above.group[rank as usize]),
+                None => [0, 0],
+            };
+            if parent == other {
+                let (first, count) = level.siblings[parent as usize];
+                let index = (a - first) as usize * count as usize + (b - first) as usize;
+                return Some(level.first_links[parent as usize] + index);
+            }
+        }
+        None
     }
 
     /// Starts a send. `scale` applies the sender's slowdown to a CPU time.
@@ -101,11 +158,10 @@ impl ClusterNet {
         let free = begin + scale(busy);
         // A slow sender delays its bytes by as much.
         let gap = gap + scale(busy).saturating_sub(busy);
-        let (a, b) = (self.cluster[from as usize], self.cluster[to as usize]);
-        if a == b {
+        let Some(link) = self.link_between(from, to) else {
             return TransferTimes { free, arrival: begin + self.latency + gap };
-        }
-        let link = &mut self.links[(a * self.clusters + b) as usize];
+        };
+        let link = &mut self.links[link];
         let carried = from_picos(bytes as f64 * link.per_byte);
         // The link starts with the first byte, and cannot finish before the last has arrived.
         let end = (link.free.max(begin + self.latency) + carried).max(begin + self.latency + gap);
@@ -153,7 +209,8 @@ impl ClusterNet {
     }
 
     pub(crate) fn memory(&self) -> MemoryUsage {
-        let ranks = self.cluster.capacity() * 4 + self.receive_gap.memory();
+        let groups: usize = self.levels.iter().map(|level| level.group.capacity() * 4).sum();
+        let ranks = groups + self.receive_gap.memory();
         let in_flight = self.send_queues.values().map(|queue| queue.capacity() * 4).sum();
         MemoryUsage { ranks, links: self.links.capacity() * size_of::<WanLinkState>(), in_flight }
     }

@@ -50,6 +50,12 @@ impl RouteTable {
         self.uplinks == 0 && self.directions == 0 && noise.slow_links.is_empty()
     }
 
+    /// Whether two ranks are on one host of several ranks.
+    #[inline]
+    pub(crate) fn share_host(&self, a: u32, b: u32) -> bool {
+        self.network.nodes_per_host() > 1 && self.network.host_of(a) == self.network.host_of(b)
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.capacities.capacity() * size_of::<f64>()
     }

@@ -1,4 +1,4 @@
-//! Shared links in time: torus, mesh, Clos, and flat networks with an injection and an ejection link per node.
+//! Shared links in time: torus, mesh, Clos, and flat networks with an injection and an ejection link per host.
 //! [thesis 3.1]
 //!
 //! A send occupies the CPU for alpha. Then the message flows if its node has a free port, and is queued otherwise. A
@@ -7,6 +7,9 @@
 //! flowed, and the message is delivered a time per hop later. A rank receives one message per alpha: the first at once,
 //! each further one at least alpha after the one before. Its sends proceed meanwhile, as the papers count alpha for the
 //! messages that a rank sends or receives, whichever are more.
+//!
+//! A message within a host of several ranks takes alpha, and then latency and bandwidth of its memory, which it does not
+//! share; each rank of a host has its own ports.
 //!
 //! So an uncontended message takes alpha + m delta. Messages that use a link in turn, and those that share it for the
 //! same time, take what the load of the link says; there the result equals [`crate::lockstep`].
@@ -17,11 +20,11 @@ use treepie_topology::{Network, NetworkKind, TieBreak};
 
 use super::flows::Flows;
 use super::link_routes::RouteTable;
-use crate::costs::LinkCosts;
+use crate::costs::{LinkCosts, SharedMemoryCosts};
 use crate::error::Result;
 use crate::machine::MemoryUsage;
 use crate::noise::Noise;
-use crate::time::{MICROSECOND, Time, from_micros};
+use crate::time::{MICROSECOND, Time, from_micros, from_picos};
 
 #[derive(Debug)]
 pub(crate) struct LinkNet {
@@ -29,6 +32,8 @@ pub(crate) struct LinkNet {
     pub(crate) alpha: Time,
     per_byte: f64,
     per_hop: Time,
+    memory_latency: Time,
+    memory_per_byte: f64,
     ports: u32,
     /// Messages that each node is injecting.
     active_ports: Vec<u32>,
@@ -58,6 +63,8 @@ pub(crate) enum InjectOutcome {
     Queued,
     /// It has no bytes or no destination but its source: it is complete but for the latency of its hops.
     Done { hops: u32 },
+    /// It is written to the memory of its host, and is complete after this time.
+    Written { time: Time },
 }
 
 impl LinkNet {
@@ -72,6 +79,8 @@ impl LinkNet {
             alpha: from_micros(costs.alpha),
             per_byte: delta * MICROSECOND,
             per_hop: from_micros(costs.per_hop),
+            memory_latency: 0,
+            memory_per_byte: 0.0,
             ports: costs.ports.unwrap_or_else(|| network.ports()),
             active_ports: vec![0; ranks],
             next_recv: vec![0; ranks],
@@ -80,6 +89,12 @@ impl LinkNet {
             routes,
             route: Vec::new(),
         })
+    }
+
+    /// With these costs within hosts.
+    pub(crate) fn with_shared_memory(self, memory: SharedMemoryCosts) -> Self {
+        let (latency, per_byte) = (from_micros(memory.latency), MICROSECOND / memory.bandwidth);
+        Self { memory_latency: latency, memory_per_byte: per_byte, ..self }
     }
 
     /// Sets the time per byte over a link.
@@ -98,6 +113,10 @@ impl LinkNet {
 
     /// Injects a message that the CPU has started.
     pub(crate) fn inject(&mut self, now: Time, message: PendingMessage) -> InjectOutcome {
+        if message.from != message.to && self.routes.share_host(message.from, message.to) {
+            let time = self.memory_latency + from_picos(message.bytes as f64 * self.memory_per_byte);
+            return InjectOutcome::Written { time };
+        }
         if message.bytes == 0 || message.from == message.to {
             let mut hops = 0;
             if self.per_hop > 0 && message.from != message.to {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use treepie_base::Bytes;
 use treepie_model::PaperMachine;
-use treepie_sim::costs::Handshake;
+use treepie_sim::costs::SharedMemoryCosts;
 use treepie_sim::noise::SplitMix64;
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::{
@@ -201,13 +201,25 @@ pub(crate) struct BenchmarkResult {
 pub(crate) const NEIGHBORS: u32 = 6;
 
 /// Simulates rounds of the microbenchmark with the machine's hardware barrier, if any, and its latency of synchronous
-/// sends.
+/// sends, with one rank on each host.
 pub(crate) fn microbenchmark(
     protocol: ExchangeProtocol,
     machine: PaperMachine,
     ranks: u32,
     rounds: u32,
 ) -> BenchmarkResult {
+    microbenchmark_on(protocol, machine, &Network::flat(ranks), SharedMemoryCosts::default(), rounds)
+}
+
+/// As [`microbenchmark`] on a network, with costs within its hosts.
+pub(crate) fn microbenchmark_on(
+    protocol: ExchangeProtocol,
+    machine: PaperMachine,
+    network: &Network,
+    shared_memory: SharedMemoryCosts,
+    rounds: u32,
+) -> BenchmarkResult {
+    let ranks = network.ranks();
     let benchmark = Rc::new(Microbenchmark::new(1, ranks, NEIGHBORS));
     let memory = Rc::new(Cell::new(0));
     let capabilities =
@@ -222,13 +234,13 @@ pub(crate) fn microbenchmark(
         };
         ExchangeSequence::new(Box::new(next))
     };
-    let (latency, _) = machine.sync_send().expect("the paper measured it");
     let settings = Settings {
         barrier_time: machine.hardware_barrier().unwrap_or(0.0),
-        handshake: Handshake::Latency(latency),
+        shared_memory,
+        handshake: machine.handshake().expect("the paper measured it"),
         ..machine.loggp().expect("the paper measured it").into()
     };
-    let result = reactors::run(&Network::flat(ranks), &settings, (0..ranks).map(rank).collect(), 0.0);
+    let result = reactors::run(network, &settings, (0..ranks).map(rank).collect(), 0.0);
     let result = result.unwrap_or_else(|error| panic!("{protocol} on {ranks} ranks: {error}"));
     BenchmarkResult { micros: result.micros() / f64::from(rounds), memory: memory.get() }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use treepie::Network;
 use treepie::prelude::*;
-use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings};
+use treepie::simulate::{Handshake, LogGP, Noise, Options, Settings, SharedMemoryCosts};
 
 use crate::termination::dying;
 use crate::{MACHINE, flat, ok, plain, simulate, simulate_with};
@@ -18,6 +18,27 @@ fn a_message_takes_what_the_model_says() {
     // o + L + 100 G + o; the sender is free after o.
     assert_eq!((simulated.messages, simulated.bytes), (1, 101));
     assert_eq!(simulated.end_times, [2_000_000, 15_000_000]);
+}
+
+#[test]
+fn ranks_of_a_host_share_its_port_and_its_memory() {
+    let hosts: Network = "flat:4,ppn=2".parse().expect("a network");
+    let end_times = |to: [usize; 4]| {
+        let shared_memory = SharedMemoryCosts { latency: 1.5, bandwidth: 50.0 };
+        let settings = Settings { shared_memory, ..plain() };
+        let simulated = simulate(&hosts, &settings, |world| {
+            let to = to[world.rank()];
+            if to > 0 { world.send(&[0u8; 101], to, 0) } else { world.recv_vec::<u8>(ANY_SOURCE, 0).map(drop) }
+        });
+        let simulated = simulated.expect("it runs");
+        let times = simulated.end_times.clone();
+        ok(simulated);
+        times
+    };
+    // The second message leaves g + 100 G after the first: 4 us later.
+    assert_eq!(end_times([2, 3, 0, 0]), [2_000_000, 2_000_000, 15_000_000, 19_000_000]);
+    // o + 1.5 us + 100 bytes of 50 each us + o.
+    assert_eq!(end_times([1, 0, 3, 0]), [2_000_000, 7_500_000, 2_000_000, 7_500_000]);
 }
 
 #[test]
@@ -53,7 +74,10 @@ fn synchronous_sends_complete_after_the_handshake() {
     };
     // An acknowledgement of o + L + o; or the extra latency of a synchronous send.
     assert_eq!(times(Handshake::AckMessage), (2, 29_000_000));
-    assert_eq!(times(Handshake::Latency(12.5)), (1, 17_500_000));
+    assert_eq!(times(Handshake::Latency { latency: 12.5, below: f64::INFINITY }), (1, 17_500_000));
+    // The message has 101 bytes.
+    assert_eq!(times(Handshake::Latency { latency: 12.5, below: 102.0 }), (1, 17_500_000));
+    assert_eq!(times(Handshake::Latency { latency: 12.5, below: 101.0 }), (1, 15_000_000));
     assert_eq!(times(Handshake::Free), (1, 15_000_000));
 }
 

@@ -71,7 +71,7 @@ fn a_rank_that_dies_at_any_time_on_any_network_is_lost_without_deadlock() {
     let wide = WanLink { latency: 100.0, bandwidth: 1000.0 };
     let far: Settings = ClusterCosts::uniform(PLogP::from_latency_bandwidth(20.0, 50.0), wide, 2).into();
     let near = Settings::from(LinkCosts { ports: Some(1), ..LinkCosts::new(6.0, 0.002) });
-    let handshake = Settings { handshake: Handshake::Latency(30.0), ..plain() };
+    let handshake = Settings { handshake: Handshake::Latency { latency: 30.0, below: f64::INFINITY }, ..plain() };
     let all =
         [("torus:4", near, 1.5), ("clusters:2+2", far, 37.0), ("flat:4", plain(), 1.5), ("flat:4", handshake, 1.5)];
     for (text, settings, step) in all {
