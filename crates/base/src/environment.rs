@@ -43,6 +43,9 @@ pub const MPICC: Variable = Variable { name: "TREEPIE_MPICC", accepts: "an mpicc
 /// The network of the ranks.
 pub const NETWORK: Variable =
     Variable { name: "TREEPIE_NETWORK", accepts: "a network as torus:4x4x8, or the path of a TOML file" };
+/// The profile of the machine.
+pub const PROFILE: Variable =
+    Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune -o` wrote" };
 /// Whether large messages are transferred in a single copy.
 pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accepts: FLAG };
 /// The time after which a waiting rank reports what it waits for.
@@ -53,8 +56,8 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 11] =
-    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, SINGLE_COPY, STALL_SECS, TMPFILE];
+pub const VARIABLES: [Variable; 12] =
+    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, PROFILE, SINGLE_COPY, STALL_SECS, TMPFILE];
 
 /// Variables that the launcher sets for each rank.
 pub const RANK_VARIABLES: [&str; 4] =

@@ -35,6 +35,9 @@ pub(crate) struct Explain {
     /// Number of ranks on this machine
     #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
+    /// Costs of the machine, as `treepie tune -o` wrote them [default: those of the engine, or of the simulated network]
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
     /// The root of bcast, reduce, gather and scatter
     #[arg(long, value_name = "RANK", default_value = "0")]
     root: u32,
@@ -54,8 +57,9 @@ impl Explain {
         })?;
         let network = self.network.as_deref().map(network::load).transpose()?;
         let settings = network.as_ref().map(Settings::for_network).transpose()?;
-        let profile = match (&settings, &network) {
-            (Some(settings), Some(network)) => settings.profile(network),
+        let profile = match (&self.profile, &settings, &network) {
+            (Some(path), ..) => Profile::load(path)?,
+            (None, Some(settings), Some(network)) => settings.profile(network),
             _ => Profile::shared_memory(),
         };
         let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks));

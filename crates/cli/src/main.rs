@@ -15,6 +15,7 @@ mod explain;
 mod graph;
 mod run;
 mod sim;
+mod tune;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Sim(sim::Sim),
     Explain(explain::Explain),
     Graph(graph::GraphCommand),
+    Tune(tune::Tune),
     /// One rank of the demo.
     #[command(hide = true)]
     DemoRank,
@@ -51,6 +53,9 @@ enum Command {
     /// One of the two ranks that test single copy.
     #[command(hide = true)]
     SingleCopyRank,
+    /// One rank of a measurement.
+    #[command(hide = true)]
+    TuneRank,
 }
 
 impl Command {
@@ -91,9 +96,11 @@ fn main() -> ExitCode {
         Command::Sim(sim) => sim.run(),
         Command::Explain(explain) => explain.run(),
         Command::Graph(graph) => graph.run(),
+        Command::Tune(tune) => tune.run(),
         Command::DemoRank => demo::rank(),
         Command::BenchRank(rank) => rank.run(),
         Command::SingleCopyRank => single_copy::rank(),
+        Command::TuneRank => tune::rank(),
     };
     result.unwrap_or_else(|error| {
         print_error(&diagnostics::with_causes(&error));

@@ -23,6 +23,8 @@ mod sim;
 mod split;
 #[path = "cli/tasks.rs"]
 mod tasks;
+#[path = "cli/tune.rs"]
+mod tune;
 
 fn treepie(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treepie"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates each crate may depend on, besides the dependencies of those.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("treepie-base", &[]),
     ("treepie-derive", &[]),
     ("treepie-topology", &[]),
@@ -21,8 +21,9 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("treepie-am", &["treepie-comm"]),
     ("treepie-graph", &["treepie-sparse", "treepie-am"]),
     ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph", "treepie-derive"]),
+    ("treepie-tune", &["treepie-comm"]),
     ("treepie-bench", &["treepie"]),
-    ("treepie-cli", &["treepie-bench"]),
+    ("treepie-cli", &["treepie-bench", "treepie-tune"]),
     ("treepie-conformance", &["treepie"]),
 ];
 

@@ -12,6 +12,7 @@ mod dead_copies;
 mod decisions;
 pub(crate) mod executor;
 pub(crate) mod job;
+mod machine_profile;
 mod nonblocking;
 mod operations;
 mod persistent;

@@ -46,6 +46,17 @@ pub enum Error {
         /// Number of values needed.
         needed: usize,
     },
+    /// A profile that is not valid.
+    #[error("bad profile: {0}")]
+    Profile(String),
+    /// A profile that cannot be read.
+    #[error("cannot read the profile {path}: {reason}")]
+    ProfileFile {
+        /// The path.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
     /// An unknown machine name.
     #[error("unknown machine `{name}`; there are {}", crate::machines::NAMES.join(", "))]
     UnknownMachine {

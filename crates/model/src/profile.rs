@@ -7,6 +7,11 @@
 //! (hosts, clusters), and so on. Times are microseconds, and sizes are bytes.
 
 mod defaults;
+mod file;
+mod fit;
+mod text;
+
+pub use fit::Fit;
 
 use crate::CostParams;
 use crate::plogp::PLogP;
@@ -18,6 +23,8 @@ pub struct Profile {
     pub origin: ProfileOrigin,
     /// The links, from those between the closest ranks to those between the farthest. There is at least one.
     pub levels: Vec<LevelProfile>,
+    /// All ranks in an order in which the groups of every level are consecutive; empty if that is 0, 1, 2, and so on.
+    pub rank_order: Vec<u32>,
     /// To combine a byte of one operand with one of another.
     pub reduce_per_byte: f64,
     /// To copy a byte within the memory of a rank.
@@ -59,15 +66,19 @@ pub struct LevelProfile {
     /// For people: `memory`, `host`, `wan`.
     pub name: String,
     /// The number of ranks of each group at this level: the ranks that reach each other over this and lower levels.
-    /// Groups are of consecutive ranks, and empty stands for one group of all ranks.
+    /// Groups are of consecutive ranks (in [`Profile::rank_order`], if there is one), and empty stands for one group of
+    /// all ranks. The groups of a level consist of whole groups of the level below.
     pub groups: Vec<u32>,
     /// The link, of the slowest pair of ranks.
     pub link: PLogP,
-    /// The link in the opposite direction, where it differs. Its latency is the same: half a round trip.
+    /// The link in the opposite direction, from the higher rank of the measured pair to the lower one,
+    /// where it differs. Its latency is the same: half a round trip.
     pub reverse: Option<PLogP>,
     /// The half width of the 90% confidence interval of a round trip, relative to it; the largest of all sizes.
     pub error: f64,
-    /// Bytes that the measurement put on such links, and those that saturating each size would have.
+    /// Whether all sizes were measured; if not, the time was up, and curves are extrapolated beyond their last point.
+    pub is_complete: bool,
+    /// Bytes that the measurement put on such links.
     pub measured_bytes: u64,
     /// The bytes of a measurement that saturates the link with messages of each size.
     pub saturating_bytes: u64,
@@ -97,7 +108,41 @@ pub struct SharedSegmentCosts {
     pub single_copy_per_byte: f64,
 }
 
+impl LevelProfile {
+    /// A level of one group of all ranks, whose links were not measured.
+    pub fn new(name: &str, link: PLogP) -> Self {
+        Self {
+            name: name.to_owned(),
+            groups: Vec::new(),
+            link,
+            reverse: None,
+            error: 0.0,
+            is_complete: true,
+            measured_bytes: 0,
+            saturating_bytes: 0,
+        }
+    }
+}
+
 impl Profile {
+    /// The group of each rank at a level, numbered in the order of [`rank_order`](Self::rank_order). Empty if the
+    /// profile was measured with another number of ranks, or has no such level.
+    pub fn groups_of_ranks(&self, level: usize, ranks: u32) -> Vec<u32> {
+        let Some(level) = self.levels.get(level) else { return Vec::new() };
+        if level.groups.is_empty() {
+            return vec![0; ranks as usize];
+        }
+        if level.groups.iter().map(|ranks| u64::from(*ranks)).sum::<u64>() != u64::from(ranks) {
+            return Vec::new();
+        }
+        let in_order = (0..).zip(&level.groups).flat_map(|(group, ranks)| (0..*ranks).map(move |_| group));
+        let mut groups = vec![0; ranks as usize];
+        for (position, group) in in_order.enumerate() {
+            groups[self.rank_order.get(position).map_or(position, |rank| *rank as usize)] = group;
+        }
+        groups
+    }
+
     /// The link between the closest ranks.
     pub fn link(&self) -> &PLogP {
         &self.levels[0].link

@@ -10,4 +10,5 @@ mod oracles_measurement;
 mod oracles_pipelines;
 mod oracles_plogp;
 mod oracles_split;
+mod profiles;
 mod rows;

@@ -23,11 +23,15 @@ struct FakeLink {
     seed: u64,
     message_trains: Vec<u64>,
     trips: Vec<u64>,
+    /// Time of all probes, and how long they may take.
+    elapsed: f64,
+    budget: f64,
 }
 
 impl FakeLink {
     fn new(latency: f64, send: Function, receive: Function, gap: Function) -> Self {
-        Self { latency, send, receive, gap, noise: 0.0, buffered: 0, seed: 1, message_trains: vec![], trips: vec![] }
+        let (message_trains, trips, elapsed, budget) = (vec![], vec![], 0.0, f64::INFINITY);
+        Self { latency, send, receive, gap, noise: 0.0, buffered: 0, seed: 1, message_trains, trips, elapsed, budget }
     }
 
     /// Uniform in [1, 1 + noise).
@@ -55,20 +59,30 @@ impl Probe for FakeLink {
     fn saturate(&mut self, messages: u64) -> Result<f64, Error> {
         self.message_trains.push(messages);
         let paid = messages.saturating_sub(self.buffered).max(1) as f64;
-        Ok((2.0 * self.latency + (paid + 1.0) * (self.gap)(0.0)) * self.noise_factor())
+        let time = (2.0 * self.latency + (paid + 1.0) * (self.gap)(0.0)) * self.noise_factor();
+        self.elapsed += time;
+        Ok(time)
     }
 
     fn round_trip(&mut self, bytes: u64) -> Result<(f64, f64), Error> {
         self.trips.push(bytes);
         let size = bytes as f64;
         let time = 2.0 * self.latency + (self.gap)(size) + (self.gap)(0.0);
-        Ok(((self.send)(size) * self.noise_factor(), time * self.noise_factor()))
+        let (send, time) = ((self.send)(size) * self.noise_factor(), time * self.noise_factor());
+        self.elapsed += time;
+        Ok((send, time))
     }
 
     fn delayed_recv(&mut self, bytes: u64, wait: f64) -> Result<f64, Error> {
         // A receive that starts too early also waits for the message.
         let late = (2.0 * self.latency + (self.gap)(bytes as f64) + (self.gap)(0.0) - wait).max(0.0);
-        Ok(late + (self.receive)(bytes as f64) * self.noise_factor())
+        let time = late + (self.receive)(bytes as f64) * self.noise_factor();
+        self.elapsed += wait + time;
+        Ok(time)
+    }
+
+    fn has_time(&mut self, micros: f64) -> bool {
+        self.elapsed + micros <= self.budget
     }
 }
 
@@ -85,7 +99,7 @@ fn wan() -> FakeLink {
 #[test]
 fn c09_parameters_are_recovered() {
     for mut network in [lan(), wan(), FakeLink::new(0.0, |_| 0.0, |_| 0.0, |m| 0.25 + 0.5 * m)] {
-        let PLogPMeasurement { link, saturation, trips } = network.measured();
+        let PLogPMeasurement { link, saturation, trips, .. } = network.measured();
         // The latency in the saturation test: by this much g(0) is too large, and L too small.
         let more = network.latency / saturation.messages as f64;
         within("C09", saturation.gap, (network.gap)(0.0) + more, 1e-9);
@@ -156,7 +170,7 @@ fn c11_sizes() {
     ];
     for gap in bends {
         let mut network = FakeLink::new(100.0, |_| 1.0, |_| 1.0, gap);
-        let PLogPMeasurement { link, trips, saturation } = network.measured();
+        let PLogPMeasurement { link, trips, saturation, .. } = network.measured();
         let more = network.latency / saturation.messages as f64;
         assert_eq!(link.gap.knees().count(), 0, "C11: a bend is no jump");
         for step in 64..2600 {
@@ -226,6 +240,26 @@ fn c12_noise_causes_no_sizes_or_knees() {
     // A measurement that stops when its interval is small sometimes stops at one that is small by chance.
     println!("C12: {knees} knees in 120 tables");
     assert!(knees <= 4, "C12: {knees} knees in 120 tables");
+}
+
+/// When the time is up, sizes stop growing, and what was measured stays usable.
+#[test]
+fn measurements_end_in_time() {
+    let whole = wan().measured();
+    assert!(whole.is_complete && whole.error == 0.0);
+    let mut ends = Vec::new();
+    for seconds in [0.5, 4.0, 8.0, 60.0] {
+        let mut network = FakeLink { budget: seconds * 1e6, ..wan() };
+        let measured = network.measured();
+        // What is begun is completed: at most the fewest trips of empty messages are beyond the budget.
+        assert!(network.elapsed <= network.budget.max(3e6), "{seconds} s: {} us", network.elapsed);
+        if measured.trips.last().unwrap().bytes >= 64.0 {
+            near("within the sizes", measured.link.gap.at(64.0), 104.0, 0.35);
+        }
+        ends.push((measured.trips.len(), measured.is_complete));
+    }
+    assert!(ends.is_sorted_by(|before, after| before.0 < after.0 || after.1), "{ends:?}");
+    assert_eq!((ends[0].1, ends[3]), (false, (20, true)), "{ends:?}");
 }
 
 /// On links without latency, and with gaps far below the noise of round trips, noise must not make times negative.

@@ -14,6 +14,7 @@ use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
 use super::decisions::{Decision, DecisionKey, decide};
+use super::machine_profile;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport};
 use crate::comm::Comm;
@@ -77,14 +78,12 @@ fn from_environment() -> Result<&'static [String]> {
     ids.as_deref().map_err(Clone::clone)
 }
 
-/// The network named by `TREEPIE_NETWORK`, for this number of ranks; a flat one if the variable is not set.
-fn network_from_environment(ranks: u32) -> Result<Network> {
+/// The network named by `TREEPIE_NETWORK`, for this number of ranks, if the variable is set.
+fn network_from_environment(ranks: u32) -> Result<Option<Network>> {
     static TEXT: OnceLock<Result<Option<String>>> = OnceLock::new();
-    let Some(text) = TEXT.get_or_init(|| environment::text(environment::NETWORK)).clone()? else {
-        return Ok(Network::flat(ranks));
-    };
+    let Some(text) = TEXT.get_or_init(|| environment::text(environment::NETWORK)).clone()? else { return Ok(None) };
     let network = Network::load(&text).and_then(|network| network.for_ranks(ranks));
-    network.map_err(|error| environment::invalid_value(environment::NETWORK, &text, error.to_string()))
+    network.map(Some).map_err(|error| environment::invalid_value(environment::NETWORK, &text, error.to_string()))
 }
 
 /// Refuses invalid environment variables of this crate and of the crates below it before a world of `ranks` ranks
@@ -93,6 +92,7 @@ fn network_from_environment(ranks: u32) -> Result<Network> {
 pub fn check_environment(ranks: Option<u32>) -> Result<()> {
     environment::check()?;
     from_environment()?;
+    machine_profile::from_environment()?;
     match (ranks, environment::text(environment::NETWORK)?) {
         (Some(ranks), Some(_)) => network_from_environment(ranks).map(drop),
         _ => Ok(()),
@@ -176,7 +176,13 @@ impl Comm {
             let world = self.endpoint().size();
             let (of, base) = match &self.collectives.choice.inherited {
                 Some((network, base)) => (Rc::clone(network), Rc::clone(base)),
-                None => (Rc::new(network_from_environment(world)?), Rc::new(Members::All { ranks: world })),
+                None => {
+                    let network = match network_from_environment(world)? {
+                        Some(network) => network,
+                        None => machine_profile::network_of(self.profile(), world),
+                    };
+                    (Rc::new(network), Rc::new(Members::All { ranks: world }))
+                }
             };
             Ok(self.part_of(&of, &base).unwrap_or_else(|| Network::flat(self.size() as u32)))
         });
@@ -201,7 +207,9 @@ impl Comm {
             return Ok((Network::clone(network), rank));
         }
         let ranks = self.endpoint().size();
-        Ok((network_from_environment(ranks)?, self.endpoint().rank()))
+        let network = network_from_environment(ranks)?;
+        let network = network.unwrap_or_else(|| machine_profile::network_of(self.profile(), ranks));
+        Ok((network, self.endpoint().rank()))
     }
 
     /// The algorithms set for these operations, and the network unless it is flat, as text. Does not call the selector,
@@ -219,14 +227,7 @@ impl Comm {
         if let Some(profile) = &self.collectives.choice.profile {
             return profile;
         }
-        self.collectives.profile.get_or_init(|| {
-            // Ranks that share a machine share its costs, whatever engine joins them.
-            if self.endpoint().cores().is_some() {
-                Profile::shared_memory()
-            } else {
-                Profile::default_for(self.engine())
-            }
-        })
+        self.collectives.profile.get_or_init(|| machine_profile::of_ranks(self))
     }
 
     /// The costs of messages on a network of the ranks.

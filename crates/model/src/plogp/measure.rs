@@ -30,6 +30,12 @@ pub trait Probe {
     /// The second round trip: an empty message; wait until the reply has arrived; then receive its `bytes`. Returns the
     /// time of the receive.
     fn delayed_recv(&mut self, bytes: u64, wait: f64) -> Result<f64, Self::Error>;
+
+    /// Whether the measurement may take this much more time. If not, it ends with the sizes that it has.
+    fn has_time(&mut self, micros: f64) -> bool {
+        let _ = micros;
+        true
+    }
 }
 
 /// g(0), and how it was found.
@@ -52,6 +58,10 @@ pub struct PLogPMeasurement {
     pub saturation: Saturation,
     /// The means of all sizes, in increasing order.
     pub trips: Vec<RoundTrip>,
+    /// The half width of the 90% confidence interval of a round trip, relative to it; the largest of all sizes.
+    pub error: f64,
+    /// Whether all sizes were measured that the criteria ask for; if not, there was no time for them.
+    pub is_complete: bool,
 }
 
 /// Measures the P-LogP parameters of a link.
@@ -62,21 +72,26 @@ pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPM
     // With hardly any latency, noise could make it negative.
     saturation.gap = saturation.gap.min(empty.time.mean() / 2.0);
     let curves = CurveBuilder { shift: saturation.gap - empty.time.mean() };
-    let mut sizes = vec![empty];
-    for power in 0..=config.min_power {
-        sizes.push(measure_size(probe, config, 1 << power)?);
-    }
-    let mut power = config.min_power;
-    while power < config.max_power && deviates(&curves.gap(&sizes), sizes.len() - 1, config) {
-        power += 1;
+    let (mut sizes, mut is_complete) = (vec![empty], true);
+    for power in 0..=config.max_power.max(config.min_power) {
+        let is_needed = power <= config.min_power || deviates(&curves.gap(&sizes), sizes.len() - 1, config);
+        is_complete = !is_needed || has_time_for(probe, config, &sizes, 1 << power);
+        if !(is_needed && is_complete) {
+            break;
+        }
         sizes.push(measure_size(probe, config, 1 << power)?);
     }
     let mut at = 2;
     while at < sizes.len() {
         let (before, here) = (sizes[at - 1].bytes, sizes[at].bytes);
-        if can_bisect(before, here, config) && curves.all(&sizes).iter().any(|points| deviates(points, at, config)) {
+        let middle = before + (here - before) / 2;
+        let deviates_here =
+            can_bisect(before, here, config) && curves.all(&sizes).iter().any(|points| deviates(points, at, config));
+        let has_time = !deviates_here || has_time_for(probe, config, &sizes[..=at], middle);
+        is_complete &= has_time;
+        if deviates_here && has_time {
             // Check the new size next, and then this one again against it.
-            sizes.insert(at, measure_size(probe, config, before + (here - before) / 2)?);
+            sizes.insert(at, measure_size(probe, config, middle)?);
         } else {
             at += 1;
         }
@@ -88,13 +103,34 @@ pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPM
         fit_curve("the receive overhead or", &receive, config)?,
         fit_curve("the gap g", &gap, config)?,
     )?;
-    Ok(PLogPMeasurement { link, saturation, trips: sizes.iter().map(SizeSamples::trip).collect() })
+    let error = sizes.iter().map(|size| size.time.relative_error()).fold(0.0, f64::max);
+    let trips = sizes.iter().map(SizeSamples::trip).collect();
+    Ok(PLogPMeasurement { link, saturation, trips, error, is_complete })
 }
+
+/// Whether there is time for the fewest trips of a size, given those measured before: both round trips, and the wait of
+/// the second.
+fn has_time_for<P: Probe>(probe: &mut P, config: &MeasureConfig, sizes: &[SizeSamples], bytes: u64) -> bool {
+    let (empty, last) = (&sizes[0], &sizes[sizes.len() - 1]);
+    let more_per_byte = (last.time.mean() - empty.time.mean()).max(0.0) / last.bytes.max(1) as f64;
+    let trip = empty.time.mean() + more_per_byte * bytes as f64;
+    probe.has_time(f64::from(config.trips(bytes).0) * TRIPS_TIME * trip)
+}
+
+/// Saturation continues while there is time for as many times the next number of messages, so that some is left for
+/// sizes.
+const SATURATION_TIME: f64 = 5.0;
+
+/// The time of both round trips, as a multiple of the first.
+const TRIPS_TIME: f64 = 1.0 + WAIT_FACTOR;
+
+/// The second round trip waits for this multiple of the first: enough for a reply that is late.
+const WAIT_FACTOR: f64 = 1.5;
 
 /// g(0): n = 1, 10, then doubling, until the gap is stable and the round trip is negligible.
 fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<Saturation, P::Error> {
     let mut one = Samples::default();
-    while needs_more_trips(&[&one], config, config.max_trips) {
+    while needs_more_trips(&[&one], config, 0) && (one.count() < config.min_trips || probe.has_time(one.mean())) {
         one.push(require_time(probe.saturate(1)?)?);
     }
     let reply = one.mean() / 2.0;
@@ -104,7 +140,7 @@ fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result
         let before = gap;
         gap = ((all - reply) / messages as f64).max(0.0);
         let converged = (gap - before).abs() <= config.tolerance * before && one.mean() < config.tolerance * all;
-        if converged || 2 * messages > config.max_messages {
+        if converged || 2 * messages > config.max_messages || !probe.has_time(SATURATION_TIME * 2.0 * all) {
             return Ok(Saturation { gap, messages, converged });
         }
         messages *= 2;
@@ -114,12 +150,13 @@ fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result
 /// Both round trips of a size, until their means have converged or the maximum number is reached.
 fn measure_size<P: Probe>(probe: &mut P, config: &MeasureConfig, bytes: u64) -> Result<SizeSamples, P::Error> {
     let mut all = SizeSamples { bytes, ..SizeSamples::default() };
-    let max_trips = if bytes >= config.large_bytes { config.max_large_trips } else { config.max_trips };
-    while needs_more_trips(&[&all.time, &all.send, &all.receive], config, max_trips) {
+    while needs_more_trips(&[&all.time, &all.send, &all.receive], config, bytes)
+        && (all.time.count() < config.trips(bytes).0 || probe.has_time(TRIPS_TIME * all.time.mean()))
+    {
         let (send, time) = probe.round_trip(bytes)?;
         all.send.push(require_time(send)?);
         all.time.push(require_time(time)?);
-        all.receive.push(require_time(probe.delayed_recv(bytes, 2.0 * time)?)?);
+        all.receive.push(require_time(probe.delayed_recv(bytes, WAIT_FACTOR * time)?)?);
     }
     Ok(all)
 }
@@ -129,12 +166,12 @@ fn require_time(time: f64) -> crate::Result<f64> {
     Ok(time)
 }
 
-/// Whether another trip is needed.
-fn needs_more_trips(samples: &[&Samples], config: &MeasureConfig, max_trips: u32) -> bool {
-    let count = samples[0].count();
+/// Whether another trip of this size is needed.
+fn needs_more_trips(samples: &[&Samples], config: &MeasureConfig, bytes: u64) -> bool {
+    let (count, (min_trips, max_trips)) = (samples[0].count(), config.trips(bytes));
     let is_uncertain =
         samples.iter().any(|samples| samples.confidence_half_width() > config.tolerance * samples.mean());
-    count < config.min_trips.min(max_trips) || count < max_trips && is_uncertain
+    count < min_trips || count < max_trips && is_uncertain
 }
 
 /// Samples of one size.

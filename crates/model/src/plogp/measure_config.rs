@@ -16,6 +16,8 @@ pub struct MeasureConfig {
     pub min_size_step: u64,
     /// Minimum number of round trips of each size.
     pub min_trips: u32,
+    /// The same of large messages.
+    pub min_large_trips: u32,
     /// Maximum number of round trips of small messages.
     pub max_trips: u32,
     /// Maximum number of round trips of large messages.
@@ -35,6 +37,7 @@ impl Default for MeasureConfig {
             max_power: 26,
             min_size_step: 32,
             min_trips: 5,
+            min_large_trips: 5,
             max_trips: 60,
             max_large_trips: 15,
             large_bytes: 65_536,
@@ -44,10 +47,19 @@ impl Default for MeasureConfig {
 }
 
 impl MeasureConfig {
+    /// Minimum and maximum number of round trips of a size.
+    pub(super) fn trips(&self, bytes: u64) -> (u32, u32) {
+        let (min, max) = match bytes >= self.large_bytes {
+            true => (self.min_large_trips, self.max_large_trips),
+            false => (self.min_trips, self.max_trips),
+        };
+        (min.min(max), max)
+    }
+
     /// Refuses criteria by which nothing can be measured.
     pub fn validated(self) -> crate::Result<Self> {
         positive("the tolerance", self.tolerance)?;
-        positive("the number of first round trips", self.min_trips.into())?;
+        positive("the number of first round trips", self.min_trips.min(self.min_large_trips).into())?;
         positive("the number of round trips", self.max_trips.min(self.max_large_trips).into())?;
         let (what, value) = ("the largest power of two", self.min_power.max(self.max_power));
         if value > 40 {

@@ -33,6 +33,11 @@ impl Samples {
         let freedom = f64::from(self.count - 1);
         student_t_quantile(freedom) * (self.squares / freedom / f64::from(self.count)).sqrt()
     }
+
+    /// The same relative to the mean.
+    pub(super) fn relative_error(&self) -> f64 {
+        if self.mean > 0.0 { self.confidence_half_width() / self.mean } else { 0.0 }
+    }
 }
 
 /// The 95% quantile of Student's t, by the first terms of its expansion around that of the normal distribution

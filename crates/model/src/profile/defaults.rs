@@ -55,18 +55,10 @@ impl Profile {
             measured: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let level = LevelProfile {
-            name: name.to_owned(),
-            groups: Vec::new(),
-            link,
-            reverse: None,
-            error: 0.0,
-            measured_bytes: 0,
-            saturating_bytes: 0,
-        };
         Self {
             origin,
-            levels: vec![level],
+            levels: vec![LevelProfile::new(name, link)],
+            rank_order: Vec::new(),
             reduce_per_byte: 0.0,
             copy_per_byte: 0.0,
             saturated_ports: 0,

@@ -1,0 +1,84 @@
+//! The profile of the machine, where none was set on a handle.
+
+use std::sync::OnceLock;
+
+use treepie_base::{Result, environment};
+use treepie_model::Profile;
+use treepie_model::profile::Fit;
+use treepie_topology::Network;
+
+use crate::comm::Comm;
+
+/// The profile in the file that `TREEPIE_PROFILE` names, if it is set.
+pub(super) fn from_environment() -> Result<Option<&'static Profile>> {
+    static PROFILE: OnceLock<Result<Option<Profile>>> = OnceLock::new();
+    let loaded = PROFILE.get_or_init(|| {
+        let Some(path) = environment::text(environment::PROFILE)? else { return Ok(None) };
+        let refused =
+            |error: treepie_model::Error| environment::invalid_value(environment::PROFILE, &path, error.to_string());
+        Profile::load(&path).map(Some).map_err(refused)
+    });
+    loaded.as_ref().map(Option::as_ref).map_err(Clone::clone)
+}
+
+/// The profile of the environment, adapted to these ranks, or else the engine's default. A profile of another machine is
+/// not used; rank 0 says so.
+pub(super) fn of_ranks(comm: &Comm) -> Profile {
+    // An invalid file was refused when the world was created.
+    if let Ok(Some(profile)) = from_environment() {
+        let (engine, ranks) = (comm.engine(), comm.endpoint().size());
+        let cores = comm.endpoint().cores().unwrap_or(0);
+        let fit = profile.fits(engine, ranks, cores);
+        let says = |what: &str| {
+            if comm.endpoint().rank() == 0 && comm.context() == 0 {
+                eprintln!("treepie: TREEPIE_PROFILE: {what}");
+            }
+        };
+        match fit {
+            Fit::Exact => return profile.clone(),
+            Fit::Adapted(difference) => {
+                says(&difference);
+                return profile.adapted_to(ranks);
+            }
+            Fit::Refused(why) => says(&format!("{why}; the default is used")),
+        }
+    }
+    // Ranks that share a machine share its costs, whatever engine joins them.
+    if comm.endpoint().cores().is_some() { Profile::shared_memory() } else { Profile::default_for(comm.engine()) }
+}
+
+/// The network of all ranks of the world that a profile's groups are: clusters, if it has several levels.
+pub(super) fn network_of(profile: &Profile, ranks: u32) -> Network {
+    let groups = &profile.levels[0].groups;
+    if profile.levels.len() < 2 || groups.iter().sum::<u32>() != ranks {
+        return Network::flat(ranks);
+    }
+    let Ok(clusters) = Network::clusters(groups) else { return Network::flat(ranks) };
+    if profile.rank_order.len() != ranks as usize {
+        return clusters;
+    }
+    // The order lists ranks by their place.
+    let mut nodes = vec![0; ranks as usize];
+    (0..).zip(&profile.rank_order).for_each(|(node, rank)| nodes[*rank as usize] = node);
+    clusters.with_placement(nodes).unwrap_or_else(|_| Network::flat(ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_profile_are_clusters() {
+        let mut profile = Profile::network();
+        assert_eq!(network_of(&profile, 6).to_string(), "flat:6");
+        profile.levels.push(profile.levels[0].clone());
+        profile.levels[0].groups = vec![2, 4];
+        assert_eq!(network_of(&profile, 6), Network::clusters(&[2, 4]).unwrap());
+        assert_eq!(network_of(&profile, 7).to_string(), "flat:7");
+        profile.rank_order = vec![0, 3, 1, 2, 4, 5];
+        let placed = network_of(&profile, 6);
+        let clusters = placed.as_clusters().unwrap();
+        let cluster = |rank| clusters.cluster_of(placed.node_of(rank));
+        assert_eq!([0, 3, 1].map(cluster), [0, 0, 1]);
+    }
+}

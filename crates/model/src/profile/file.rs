@@ -1,0 +1,289 @@
+//! Profiles as TOML files. A file that is cut off, has unknown keys or contradicts itself is refused in one line.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
+use crate::error::not_negative;
+use crate::plogp::{PLogP, PiecewiseLinear};
+use crate::{Error, Result};
+
+/// The version of the format.
+pub(super) const FORMAT: u64 = 1;
+
+/// Maximum length of a profile: enough for the groups of a million ranks.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// The version alone: other versions may have other keys.
+#[derive(Deserialize)]
+struct FormatOnly {
+    format: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile {
+    #[serde(rename = "format")]
+    _format: u64,
+    level_count: usize,
+    #[serde(default)]
+    rank_order: Vec<u32>,
+    origin: OriginSection,
+    rank: RankSection,
+    synchronous_send: SynchronousSection,
+    shared_segment: Option<SegmentSection>,
+    #[serde(default)]
+    level: Vec<LevelSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OriginSection {
+    engine: String,
+    machine: String,
+    ranks: u32,
+    cores: u32,
+    measured: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RankSection {
+    reduce_per_byte: f64,
+    copy_per_byte: f64,
+    scheduling: f64,
+    barrier: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SynchronousSection {
+    latency: f64,
+    vanishes_at: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SegmentSection {
+    round: f64,
+    write_per_byte: f64,
+    read_per_byte: f64,
+    single_copy: f64,
+    single_copy_per_byte: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LevelSection {
+    name: String,
+    #[serde(default)]
+    groups: Vec<u32>,
+    latency: f64,
+    error: f64,
+    complete: bool,
+    measured_bytes: u64,
+    saturating_bytes: u64,
+    asymmetric: bool,
+    size: Vec<SizePoint>,
+    reverse_size: Option<Vec<SizePoint>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SizePoint {
+    bytes: f64,
+    send_overhead: f64,
+    recv_overhead: f64,
+    gap: f64,
+}
+
+impl Profile {
+    /// Reads a profile from a file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let refused = |reason: String| Error::ProfileFile { path: path.display().to_string(), reason };
+        let text = read_regular_file(path).map_err(|error| refused(error.to_string()))?;
+        Self::parse(&text).map_err(|error| refused(error.to_string()))
+    }
+
+    /// Parses a profile from TOML, as [`to_toml`](Self::to_toml) writes it.
+    ///
+    /// ```
+    /// use treepie_model::Profile;
+    ///
+    /// let profile = Profile::shared_memory();
+    /// assert_eq!(Profile::parse(&profile.to_toml())?.shared_segment, profile.shared_segment);
+    /// assert!(Profile::parse("format = 2").unwrap_err().to_string().contains("format 2"));
+    /// # Ok::<(), treepie_model::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        let refused = |error: toml::de::Error| Error::Profile(format_toml_error(&error, text));
+        let FormatOnly { format } = toml::from_str(text).map_err(refused)?;
+        if format != FORMAT {
+            return Err(Error::Profile(format!("it has format {format}, and this version reads format {FORMAT}")));
+        }
+        let file: ProfileFile = toml::from_str(text).map_err(refused)?;
+        file.into_profile()
+    }
+}
+
+impl ProfileFile {
+    fn into_profile(self) -> Result<Profile> {
+        let Self { level_count, rank_order, origin, rank, synchronous_send, shared_segment, level, _format } = self;
+        if level.len() != level_count || level.is_empty() {
+            let found = format!("{} levels where level_count is {level_count}", level.len());
+            return Err(Error::Profile(format!("{found}; there must be at least one, and the file may be cut off")));
+        }
+        let OriginSection { engine, machine, ranks, cores, measured, version } = origin;
+        let profile = Profile {
+            origin: ProfileOrigin { engine, machine, ranks, cores, measured, version },
+            levels: level.into_iter().map(LevelSection::into_level).collect::<Result<_>>()?,
+            rank_order,
+            reduce_per_byte: rank.reduce_per_byte,
+            copy_per_byte: rank.copy_per_byte,
+            // Not measured: only the thesis's machine has them.
+            saturated_ports: 0,
+            port_efficiency: 1.0,
+            scheduling: rank.scheduling,
+            synchronous: SynchronousSend {
+                latency: synchronous_send.latency,
+                vanishes_at: synchronous_send.vanishes_at,
+            },
+            barrier: rank.barrier,
+            shared_segment: shared_segment.map(|segment| SharedSegmentCosts {
+                round: segment.round,
+                write_per_byte: segment.write_per_byte,
+                read_per_byte: segment.read_per_byte,
+                single_copy: segment.single_copy,
+                single_copy_per_byte: segment.single_copy_per_byte,
+            }),
+        };
+        profile.check()?;
+        Ok(profile)
+    }
+}
+
+impl LevelSection {
+    fn into_level(self) -> Result<LevelProfile> {
+        let Self { name, groups, latency, error, complete, asymmetric, size, reverse_size, .. } = self;
+        let (measured_bytes, saturating_bytes) = (self.measured_bytes, self.saturating_bytes);
+        not_negative("the error of a level", error)?;
+        if reverse_size.is_some() != asymmetric {
+            let found = if asymmetric { "no reverse_size" } else { "a reverse_size" };
+            return Err(Error::Profile(format!("a level has {found} where asymmetric is {asymmetric}")));
+        }
+        Ok(LevelProfile {
+            name,
+            groups,
+            link: link(latency, &size)?,
+            reverse: reverse_size.map(|points| link(latency, &points)).transpose()?,
+            error,
+            is_complete: complete,
+            measured_bytes,
+            saturating_bytes,
+        })
+    }
+}
+
+fn link(latency: f64, points: &[SizePoint]) -> Result<PLogP> {
+    let curve = |what, value: fn(&SizePoint) -> f64| {
+        let mut points: Vec<(f64, f64)> = points.iter().map(|point| (point.bytes, value(point))).collect();
+        // Where only another curve jumps, this one has the same point twice.
+        points.dedup();
+        PiecewiseLinear::new(what, &points)
+    };
+    PLogP::new(
+        latency,
+        curve("the send overhead os", |point| point.send_overhead)?,
+        curve("the receive overhead or", |point| point.recv_overhead)?,
+        curve("the gap g", |point| point.gap)?,
+    )
+}
+
+impl Profile {
+    /// Refuses what contradicts itself.
+    fn check(&self) -> Result<()> {
+        let segment = self.shared_segment.map_or([0.0; 5], |segment| {
+            let SharedSegmentCosts { round, write_per_byte, read_per_byte, single_copy, single_copy_per_byte } =
+                segment;
+            [round, write_per_byte, read_per_byte, single_copy, single_copy_per_byte]
+        });
+        for (what, value) in [
+            ("reduce_per_byte", self.reduce_per_byte),
+            ("copy_per_byte", self.copy_per_byte),
+            ("scheduling", self.scheduling),
+            ("barrier", self.barrier.unwrap_or(0.0)),
+            ("latency of synchronous_send", self.synchronous.latency),
+            // It may never vanish.
+            ("vanishes_at", self.synchronous.vanishes_at.min(f64::MAX)),
+        ] {
+            not_negative(what, value)?;
+        }
+        segment.into_iter().try_for_each(|value| not_negative("a cost of shared_segment", value))?;
+        self.check_groups()
+    }
+
+    /// Groups have all ranks, and consist of whole groups of the level below.
+    fn check_groups(&self) -> Result<()> {
+        let ranks = self.origin.ranks;
+        let mut in_order = self.rank_order.clone();
+        in_order.sort_unstable();
+        if !in_order.is_empty() && !in_order.into_iter().eq(0..ranks) {
+            return Err(Error::Profile(format!("rank_order is not a list of the ranks 0 to {}", ranks.max(1) - 1)));
+        }
+        // Ranks before each group of the level below.
+        let mut below: Option<Vec<u64>> = None;
+        for (index, level) in self.levels.iter().enumerate() {
+            let mut total = 0;
+            let starts: Vec<u64> = level
+                .groups
+                .iter()
+                .map(|ranks| {
+                    total += u64::from(*ranks);
+                    total - u64::from(*ranks)
+                })
+                .collect();
+            if !starts.is_empty() && (total != u64::from(ranks) || level.groups.contains(&0)) {
+                let what = format!("the groups of level {index} have {total} ranks, each at least one");
+                return Err(Error::Profile(format!("{what}, and the profile has {ranks}")));
+            }
+            // Starts are in increasing order, so a search per group suffices.
+            let splits =
+                below.as_ref().is_some_and(|below| starts.iter().any(|start| below.binary_search(start).is_err()));
+            if splits {
+                return Err(Error::Profile(format!("level {index} splits a group of the level below")));
+            }
+            below = Some(if starts.is_empty() { vec![0] } else { starts });
+        }
+        Ok(())
+    }
+}
+
+/// Reads a regular file of limited length. A device may never end, and opening a FIFO may block.
+fn read_regular_file(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    // The length in the metadata may be wrong (`/proc`), and the file may grow.
+    let read = File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("it has more than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
+fn format_toml_error(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join(", ");
+    match error.span() {
+        Some(span) if !text.is_empty() => {
+            let line = 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count();
+            format!("line {line}: {message}")
+        }
+        _ => message,
+    }
+}

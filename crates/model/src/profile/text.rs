@@ -1,0 +1,127 @@
+//! Profiles as TOML text.
+
+use std::fmt::{self, Write};
+
+use super::{LevelProfile, Profile};
+use crate::plogp::{PLogP, PiecewiseLinear};
+
+impl Profile {
+    /// The file that [`Profile::parse`] reads. Curves get points at the sizes of each other, which changes none of their
+    /// values.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("strings take any text");
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let Self { origin, synchronous, .. } = self;
+        writeln!(out, "# What communication costs on a machine, measured by treepie tune.")?;
+        writeln!(out, "# Times are microseconds, and sizes are bytes.")?;
+        writeln!(out, "format = {}", super::file::FORMAT)?;
+        writeln!(out, "level_count = {}", self.levels.len())?;
+        if !self.rank_order.is_empty() {
+            writeln!(out, "\n# The ranks in an order in which the groups of every level are consecutive.")?;
+            writeln!(out, "rank_order = {:?}", self.rank_order)?;
+        }
+        writeln!(out, "\n# Where and when. 0 ranks are any number, and 0 cores those of several machines.")?;
+        writeln!(out, "[origin]")?;
+        writeln!(out, "engine = {}", quoted(&origin.engine))?;
+        writeln!(out, "machine = {}", quoted(&origin.machine))?;
+        writeln!(out, "ranks = {}\ncores = {}", origin.ranks, origin.cores)?;
+        writeln!(out, "measured = {}", quoted(&origin.measured))?;
+        writeln!(out, "version = {}", quoted(&origin.version))?;
+        writeln!(
+            out,
+            "\n# Costs of a rank: to combine and to copy a byte; until it is scheduled, for each rank on its"
+        )?;
+        writeln!(out, "# core, if there are more ranks than cores; the engine's barrier, if it has one.")?;
+        writeln!(out, "[rank]")?;
+        writeln!(out, "reduce_per_byte = {:?}\ncopy_per_byte = {:?}", self.reduce_per_byte, self.copy_per_byte)?;
+        writeln!(out, "scheduling = {:?}", self.scheduling)?;
+        if let Some(barrier) = self.barrier {
+            writeln!(out, "barrier = {barrier:?}")?;
+        }
+        writeln!(
+            out,
+            "\n# Synchronous sends: latency of a short one; size from which on it costs no more than another."
+        )?;
+        writeln!(out, "[synchronous_send]")?;
+        writeln!(out, "latency = {:?}\nvanishes_at = {:?}", synchronous.latency, synchronous.vanishes_at)?;
+        if let Some(segment) = self.shared_segment {
+            writeln!(out, "\n# Collective operations through memory that all ranks share: a round, bytes written and")?;
+            writeln!(out, "# read, and reading the memory of another rank directly.")?;
+            writeln!(out, "[shared_segment]")?;
+            writeln!(out, "round = {:?}", segment.round)?;
+            writeln!(
+                out,
+                "write_per_byte = {:?}\nread_per_byte = {:?}",
+                segment.write_per_byte, segment.read_per_byte
+            )?;
+            writeln!(out, "single_copy = {:?}", segment.single_copy)?;
+            writeln!(out, "single_copy_per_byte = {:?}", segment.single_copy_per_byte)?;
+        }
+        self.levels.iter().try_for_each(|level| level.write(out))
+    }
+}
+
+impl LevelProfile {
+    fn write(&self, out: &mut String) -> fmt::Result {
+        writeln!(
+            out,
+            "\n# Links, from those between the closest ranks on. groups: numbers of ranks, or one group of all."
+        )?;
+        writeln!(
+            out,
+            "# Two points of one size are a jump: the first belongs to that size, the second to larger ones."
+        )?;
+        writeln!(out, "[[level]]")?;
+        writeln!(out, "name = {}", quoted(&self.name))?;
+        if !self.groups.is_empty() {
+            writeln!(out, "groups = {:?}", self.groups)?;
+        }
+        writeln!(out, "latency = {:?}", self.link.latency)?;
+        writeln!(out, "# Largest relative error of a round trip; whether there was time for all sizes.")?;
+        writeln!(out, "error = {:?}\ncomplete = {}", self.error, self.is_complete)?;
+        writeln!(out, "# Bytes of the measurement, and those of one that saturates the link with each size.")?;
+        writeln!(out, "measured_bytes = {}\nsaturating_bytes = {}", self.measured_bytes, self.saturating_bytes)?;
+        writeln!(out, "# Whether the opposite direction differs; if so, reverse_size has it.")?;
+        writeln!(out, "asymmetric = {}", self.reverse.is_some())?;
+        write_curves(out, "size", &self.link)?;
+        self.reverse.as_ref().map_or(Ok(()), |reverse| write_curves(out, "reverse_size", reverse))
+    }
+}
+
+/// Send overhead os(m), receive overhead or(m) and gap g(m), one size in each line.
+fn write_curves(out: &mut String, key: &str, link: &PLogP) -> fmt::Result {
+    let curves = [&link.send_overhead, &link.recv_overhead, &link.gap];
+    let mut sizes: Vec<f64> = curves.iter().flat_map(|curve| curve.points().iter().map(|point| point.0)).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    writeln!(out, "{key} = [")?;
+    for size in sizes {
+        let is_knee = curves.iter().any(|curve| curve.knees().any(|knee| knee == size));
+        write_point(out, size, curves.map(|curve| curve.at(size)))?;
+        if is_knee {
+            write_point(out, size, curves.map(|curve: &PiecewiseLinear| curve.after(size)))?;
+        }
+    }
+    writeln!(out, "]")
+}
+
+fn write_point(out: &mut String, size: f64, [send, receive, gap]: [f64; 3]) -> fmt::Result {
+    writeln!(out, "  {{ bytes = {size}, send_overhead = {send:?}, recv_overhead = {receive:?}, gap = {gap:?} }},")
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            character if character.is_control() => quoted.push_str(&format!("\\u{:04X}", character as u32)),
+            character => quoted.push(character),
+        }
+    }
+    quoted + "\""
+}

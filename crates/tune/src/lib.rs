@@ -1,0 +1,40 @@
+//! Measures what communication costs on a machine: a [`Profile`] by messages of the ranks themselves.
+//!
+//! [`measure`] finds the levels of the machine by the latencies between its ranks, measures the P-LogP parameters of a
+//! link of each level, and what is specific to ranks on one machine. All ranks get the same profile.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `probe`, `mirror` | the two processes of a P-LogP measurement, over messages |
+//! | `latency`, `levels` | latencies between pairs of ranks; levels and groups by clustering |
+//! | `pair` | both directions of a link |
+//! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
+//! | `profile` | the whole |
+//!
+//! [`Profile`]: treepie_model::Profile
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod date;
+mod error;
+mod latency;
+mod levels;
+mod local;
+mod mirror;
+mod pair;
+mod probe;
+mod profile;
+mod segment;
+
+pub use config::TuneConfig;
+pub use error::{Error, Result};
+pub use levels::{LevelGroups, find_levels};
+pub use mirror::serve;
+pub use probe::MessageProbe;
+pub use profile::measure;
+
+/// The book's page, whose code blocks are compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/tuning.md")]
+struct Book;
