@@ -357,7 +357,7 @@ mod the_table {
 
     #[test]
     fn knows_near_ids() {
-        let near = |id| registry::find(id).err().expect("there is none").to_string();
+        let near = |id| registry::find(id).expect_err("there is none").to_string();
         assert!(
             near("allgather/rnig").starts_with("there is no algorithm `allgather/rnig`; similar ids: allgather/ring, ")
         );
