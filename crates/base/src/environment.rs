@@ -45,7 +45,7 @@ pub const NETWORK: Variable =
     Variable { name: "TREEPIE_NETWORK", accepts: "a network as torus:4x4x8, or the path of a TOML file" };
 /// The profile of the machine.
 pub const PROFILE: Variable =
-    Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune -o` wrote" };
+    Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune` wrote" };
 /// Whether large messages are transferred in a single copy.
 pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accepts: FLAG };
 /// The time after which a waiting rank reports what it waits for.

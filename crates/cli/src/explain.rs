@@ -35,7 +35,7 @@ pub(crate) struct Explain {
     /// Number of ranks on this machine
     #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
-    /// Costs of the machine, as `treepie tune -o` wrote them [default: those of the engine, or of the simulated network]
+    /// Costs of the machine, as `treepie tune` wrote them [default: those of the engine, or of the simulated network]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// The root of bcast, reduce, gather and scatter

@@ -52,8 +52,8 @@ fn compare(algorithm: &Algorithm, id: &str, network: &Network, params: &CostPara
     let CostTerms { alpha, delta, gamma, ports, .. } = counted(&*schedule, n, network);
     same(id, network, formula.alpha, alpha, "alpha");
     // Over half a ring all-to-all messages take either direction, which need not divide evenly.
-    let all_to_all = ["linear", "direct"].iter().any(|name| id.contains(name));
-    if all_to_all && network.as_torus().is_some() {
+    let is_alltoall = ["linear", "direct"].iter().any(|name| id.contains(name));
+    if is_alltoall && network.as_torus().is_some() {
         let even = formula.delta <= delta && formula.delta > 0.75 * delta;
         assert!(even, "{id} on {network}: delta {} instead of {delta}", formula.delta);
         return true;
