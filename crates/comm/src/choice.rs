@@ -2,7 +2,7 @@
 //!
 //! For a call, all registered algorithms that apply are candidates, with the arguments that could pay: degrees of trees
 //! that lower their height, the number of segments by halving and hill climbing, cores of composed algorithms
-//! ([`variants`]). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form, or
+//! (`variants.rs`). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form, or
 //! by walking over the messages of its schedule, or by counting what it moves through the shared segment. No threshold
 //! and no cost of a machine is in the code. All ranks choose alike, since the choice depends on nothing that they do not
 //! all know.
@@ -17,6 +17,7 @@ use treepie_model::closed_form::{self, Arguments};
 use treepie_model::predict::{MessageCosts, Prediction};
 use treepie_model::walk;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
+use treepie_topology::Network;
 
 pub use transport::{SharedTransport, SlotCapacities, Transport};
 
@@ -62,8 +63,19 @@ impl Candidate {
 }
 
 impl ChoiceInput<'_> {
-    /// All candidates, the fastest first.
+    /// All candidates, the fastest first. If none has a predicted time on this network with so many ranks, all are
+    /// predicted as if it were flat, with its slowest links.
     pub fn candidates(&self) -> Vec<Candidate> {
+        let known = self.known_candidates();
+        if !known.is_empty() {
+            return known;
+        }
+        let flat = Network::flat(self.spec.ranks);
+        let (spec, bytes, element, slots) = (self.spec, self.bytes, self.element, self.slots);
+        ChoiceInput { spec, bytes, element, costs: self.costs.as_if_flat(&flat), slots }.known_candidates()
+    }
+
+    fn known_candidates(&self) -> Vec<Candidate> {
         let applicable = registry::applicable(&self.spec).into_iter();
         let mut all: Vec<Candidate> = applicable.flat_map(|algorithm| self.candidates_of(algorithm)).collect();
         all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
@@ -141,8 +153,14 @@ impl ChoiceInput<'_> {
     fn closed_form(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
         let (operation, network) = (self.spec.operation, self.costs.network());
         if let Some(clusters) = network.as_clusters() {
+            if !network.has_identity_placement() {
+                return None;
+            }
             let (name, profile) = (algorithm.name(), self.costs.profile());
-            let time = closed_form::time_on_clusters(name, arguments, operation, clusters, self.n(), profile)?;
+            // Segments are whole elements, and the longest counts.
+            let (element, segments) = (self.element as f64, f64::from(arguments.segments));
+            let n = ((self.n() / element).ceil() / segments).ceil() * element * segments;
+            let time = closed_form::time_on_clusters(name, arguments, operation, clusters, n, profile)?;
             let startups = time.min(profile.link_at(1).latency);
             return Some(Prediction { startups, bytes: time - startups, ..Prediction::default() });
         }

@@ -80,6 +80,8 @@ impl Comm {
         let machine = || SplitMachine::new(&self.message_costs(&Network::flat(ranks)));
         Ok(match self.requested_protocol("split")?.filter(|id| *id != AUTO) {
             Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &machine()))?,
+            // On one machine this allgather takes the shared segment, which no message of a split does.
+            None if self.ranks_per_core().is_some() => SplitAlgorithm::AllgatherSort,
             None => choose_algorithm(ranks, &machine()),
         })
     }

@@ -21,6 +21,8 @@ pub struct MessageCosts<'a> {
     delay: f64,
     /// Whether messages share the links on their routes through the network.
     routed: bool,
+    /// The level of links where the network has none.
+    flat_level: usize,
 }
 
 /// A message, in time.
@@ -62,13 +64,25 @@ impl<'a> MessageCosts<'a> {
     /// The costs of ranks that are nodes of a network.
     pub fn on_network(profile: &'a Profile, network: &'a Network) -> Self {
         let routed = matches!(network.kind(), NetworkKind::Torus(_) | NetworkKind::Clos(_));
-        Self { profile, network, sharing: 1.0, delay: 0.0, routed }
+        Self { profile, network, sharing: 1.0, delay: 0.0, routed, flat_level: 0 }
     }
 
     /// The costs of ranks on one machine, of which some share cores if `ranks_per_core` is above 1.
     pub fn on_machine(profile: &'a Profile, network: &'a Network, ranks_per_core: f64) -> Self {
         let delay = if ranks_per_core > 1.0 { profile.scheduling * ranks_per_core } else { 0.0 };
-        Self { profile, network, sharing: ranks_per_core.max(1.0), delay, routed: false }
+        Self { profile, network, sharing: ranks_per_core.max(1.0), delay, routed: false, flat_level: 0 }
+    }
+
+    /// The same where it is not known how far ranks are from each other: as far as they can be.
+    #[must_use]
+    pub fn farthest(self) -> Self {
+        Self { flat_level: usize::MAX, ..self }
+    }
+
+    /// The same on a flat network of the same ranks, for algorithms whose time on this one is not known.
+    #[must_use]
+    pub fn as_if_flat(self, flat: &'a Network) -> Self {
+        Self { network: flat, routed: false, ..self }.farthest()
     }
 
     /// The profile.
@@ -98,7 +112,7 @@ impl<'a> MessageCosts<'a> {
 
     /// The link of cost terms, in which all links are alike: that between hosts, if there are several ranks on each.
     fn flat_link(&self) -> &'a PLogP {
-        self.profile.link_at(usize::from(self.has_hosts()))
+        self.profile.link_at(self.flat_level.max(usize::from(self.has_hosts())))
     }
 
     /// g(m). Ranks on one core copy in turn, and each message has to be handled by one of them; a rendezvous is one more
@@ -182,7 +196,7 @@ impl<'a> MessageCosts<'a> {
                 latency: wan.latency,
                 gap: wan.gap.at(bytes),
                 receive: lan.gap.at(bytes),
-                link: Some((link as usize, window)),
+                link: Some((link, window)),
             };
         }
         if self.routed {
@@ -201,18 +215,19 @@ impl<'a> MessageCosts<'a> {
 
     /// The level at which two ranks of different groups meet, and the link between their groups: of each ordered pair
     /// of groups, or the port of a host.
-    fn shared_link(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+    fn shared_link(&self, from: u32, to: u32) -> Option<(u32, usize)> {
         let network = self.network;
         if self.has_hosts() {
             let host = network.host_of(from);
-            return (host != network.host_of(to)).then_some((1, host));
+            return (host != network.host_of(to)).then_some((1, host as usize));
         }
         let clusters = network.as_clusters()?;
         let (from, to) = (network.node_of(from), network.node_of(to));
         let level = clusters.meeting_level(from, to);
-        let below: u32 = (0..level.checked_sub(1)?).map(|level| clusters.groups(level).pow(2)).sum();
-        let group = |node| clusters.group_of(level - 1, node);
-        Some((level, below + group(from) * clusters.groups(level - 1) + group(to)))
+        let groups = |level| clusters.groups(level) as usize;
+        let below: usize = (0..level.checked_sub(1)?).map(|level| groups(level).pow(2)).sum();
+        let group = |node| clusters.group_of(level - 1, node) as usize;
+        Some((level, below + group(from) * groups(level - 1) + group(to)))
     }
 
     /// Whether several ranks share the port of a host.

@@ -18,7 +18,11 @@ use treepie_schedule::{BlockLayouts, BufferMap, Schedule, ScheduleOp, ScheduleRe
 
 use crate::predict::MessageCosts;
 
-/// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages.
+/// More links than this are too many to keep a time for each.
+const MAX_LINKS: usize = 1 << 16;
+
+/// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages, or if
+/// the network has too many links.
 /// `layouts` are those of all ranks, with elements of `element` bytes.
 pub fn time(
     schedule: &dyn Schedule,
@@ -27,15 +31,23 @@ pub fn time(
     costs: &MessageCosts<'_>,
     max_messages: usize,
 ) -> Option<f64> {
+    if costs.num_links() > MAX_LINKS {
+        return None;
+    }
     let mut walk = Walk::new(schedule, layouts, element, costs);
-    (0..schedule.ranks()).for_each(|rank| walk.advance(rank));
-    for _ in 0..max_messages {
-        if !walk.send_next() {
-            debug_assert!(walk.ranks.iter().all(|rank| rank.reader.is_done(schedule)), "a rank waits forever");
-            return Some(walk.ranks.iter().map(|rank| rank.now).fold(0.0, f64::max));
+    for rank in 0..schedule.ranks() {
+        walk.advance(rank);
+        if walk.messages > max_messages {
+            return None;
         }
     }
-    None
+    while walk.send_next() {
+        if walk.messages > max_messages {
+            return None;
+        }
+    }
+    debug_assert!(walk.ranks.iter().all(|rank| rank.reader.is_done(schedule)), "a rank waits forever");
+    Some(walk.ranks.iter().map(|rank| rank.now).fold(0.0, f64::max))
 }
 
 /// A message that waits for the port of its sender.
@@ -98,8 +110,10 @@ struct Walk<'a> {
     ranks: Vec<RankState>,
     /// Ranks whose next send can begin, by its time in picoseconds.
     ready: BinaryHeap<Reverse<(u64, u32)>>,
-    /// When each link between groups has carried all bytes so far.
+    /// When each link that messages share has carried all bytes so far.
     links: Vec<f64>,
+    /// Messages so far, sent or queued.
+    messages: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -116,7 +130,16 @@ impl<'a> Walk<'a> {
             now: 0.0,
         };
         let ranks = (0..schedule.ranks()).map(rank).collect();
-        Self { schedule, layouts, element, costs, ranks, ready: BinaryHeap::new(), links: vec![0.0; costs.num_links()] }
+        Self {
+            schedule,
+            layouts,
+            element,
+            costs,
+            ranks,
+            ready: BinaryHeap::new(),
+            links: vec![0.0; costs.num_links()],
+            messages: 0,
+        }
     }
 
     /// Queues the rank for its next send.
@@ -193,6 +216,7 @@ impl<'a> Walk<'a> {
                 match state.reader.ops(slot)[at] {
                     ScheduleOp::Send { to, part } => {
                         pending += 1;
+                        self.messages += 1;
                         state.sends.push_back(Send { to, bytes: bytes(part), ready: state.now, channel, slot });
                     }
                     ScheduleOp::Recv { from, .. } | ScheduleOp::RecvReduce { from, .. } => {

@@ -1,5 +1,7 @@
 //! What is chosen, and that it is near the best in the simulator.
 
+mod wide_area;
+
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_model::predict::MessageCosts;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
@@ -91,4 +93,14 @@ fn selected_algorithms_are_within_a_factor_of_the_best() {
         }
     }
     assert!(worst.0 < 3.0, "{:.2} times as long as the best: {}", worst.0, worst.1);
+}
+
+/// Where neither a formula nor a walk gives a time, the choice is that of a flat network, not the first algorithm.
+#[test]
+fn many_ranks_without_formulas_choose_as_on_a_flat_network() {
+    let placed = "torus:32x32".parse::<Network>().unwrap().subnetwork(&(0..600).step_by(2).collect::<Vec<u32>>());
+    for network in ["clusters:8x64".parse().unwrap(), "clos:r80,t64,n300".parse().unwrap(), placed] {
+        let id = chosen(CollectiveSpec::new(Operation::Allreduce, &network), 8 << 20);
+        assert_ne!(id, "allreduce/linear", "on {} ranks", network.ranks());
+    }
 }

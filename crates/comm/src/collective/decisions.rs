@@ -22,7 +22,7 @@ pub(super) struct Decision {
 }
 
 /// What a choice depends on: the same on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DecisionKey {
     operation: Operation,
     /// Bytes of all blocks or of the vector, rounded up to a size class.
@@ -32,6 +32,19 @@ pub(crate) struct DecisionKey {
     uniform: bool,
     in_place: bool,
     slots: Option<SlotCapacities>,
+    /// The id that was set, if any.
+    set: Option<String>,
+}
+
+/// A handle keeps at most this number of choices, and then begins anew.
+const MAX_DECISIONS: usize = 1024;
+
+/// Keeps a choice.
+pub(super) fn insert(decisions: &mut Decisions, key: DecisionKey, decision: Decision) {
+    if decisions.len() >= MAX_DECISIONS {
+        decisions.clear();
+    }
+    decisions.insert(key, decision);
 }
 
 impl DecisionKey {
@@ -40,10 +53,11 @@ impl DecisionKey {
         spec: &CollectiveSpec<'_>,
         bytes: Option<usize>,
         slots: Option<SlotCapacities>,
+        set: Option<String>,
     ) -> Self {
         let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
         let bytes = size_class(bytes.unwrap_or(0) as u64);
-        Self { operation, bytes, element: call.element, commutative, uniform, in_place, slots }
+        Self { operation, bytes, element: call.element, commutative, uniform, in_place, slots, set }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The profile of the machine, where none was set on a handle.
 
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use treepie_base::{Result, environment};
 use treepie_model::Profile;
@@ -30,8 +30,9 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
         let cores = comm.endpoint().cores().unwrap_or(0);
         let fit = profile.fits(engine, ranks, cores);
         let says = |what: &str| {
-            if comm.endpoint().rank() == 0 && comm.context() == 0 {
-                eprintln!("treepie: TREEPIE_PROFILE: {what}");
+            static SAID: Once = Once::new();
+            if comm.endpoint().rank() == 0 && ranks > 1 {
+                SAID.call_once(|| eprintln!("treepie: TREEPIE_PROFILE: {what}"));
             }
         };
         match fit {

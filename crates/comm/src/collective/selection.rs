@@ -13,7 +13,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, decide};
+use super::decisions::{Decision, DecisionKey, decide, insert};
 use super::machine_profile;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport};
@@ -47,7 +47,10 @@ impl AlgorithmChoice {
     /// The same for some of these ranks.
     pub(crate) fn inherited(&self, members: &Rc<Members>) -> Self {
         let inherited = self.network.as_ref().map(|network| (network.clone(), members.clone()));
-        Self { network: None, inherited: inherited.or_else(|| self.inherited.clone()), ..self.clone() }
+        // Of a distributed table each rank knows another part, and ranks must not choose differently.
+        let inherited = inherited.filter(|(_, members)| members.is_fully_known());
+        let inherited = if self.network.is_some() { inherited } else { self.inherited.clone() };
+        Self { network: None, inherited, ..self.clone() }
     }
 
     /// The id set for an operation, if any. An error if the environment names an algorithm that does not exist.
@@ -80,10 +83,19 @@ fn from_environment() -> Result<&'static [String]> {
 
 /// The network named by `TREEPIE_NETWORK`, for this number of ranks, if the variable is set.
 fn network_from_environment(ranks: u32) -> Result<Option<Network>> {
-    static TEXT: OnceLock<Result<Option<String>>> = OnceLock::new();
-    let Some(text) = TEXT.get_or_init(|| environment::text(environment::NETWORK)).clone()? else { return Ok(None) };
-    let network = Network::load(&text).and_then(|network| network.for_ranks(ranks));
-    network.map(Some).map_err(|error| environment::invalid_value(environment::NETWORK, &text, error.to_string()))
+    /// The text, and the network or why it is none. A file is read once: it may change while ranks run.
+    type Loaded = Option<(String, treepie_topology::Result<Network>)>;
+    static LOADED: OnceLock<Result<Loaded>> = OnceLock::new();
+    let load = || {
+        let text = environment::text(environment::NETWORK)?;
+        Ok(text.map(|text| {
+            let network = Network::load(&text);
+            (text, network)
+        }))
+    };
+    let Some((text, network)) = LOADED.get_or_init(load).as_ref().map_err(Clone::clone)? else { return Ok(None) };
+    let network = network.clone().and_then(|network| network.for_ranks(ranks));
+    network.map(Some).map_err(|error| environment::invalid_value(environment::NETWORK, text, error.to_string()))
 }
 
 /// Refuses invalid environment variables of this crate and of the crates below it before a world of `ranks` ranks
@@ -193,8 +205,12 @@ impl Comm {
     /// distributed: no rank knows all of it.
     fn part_of(&self, network: &Network, base: &Members) -> Option<Network> {
         let members = &self.inner.members;
-        if matches!(network.kind(), NetworkKind::Flat(_)) || matches!(**members, Members::Shared(_)) {
+        let is_plain = matches!(network.kind(), NetworkKind::Flat(_)) && network.nodes_per_host() == 1;
+        if is_plain || !members.is_fully_known() || !base.is_fully_known() {
             return None;
+        }
+        if let (Members::All { .. }, Members::All { .. }) = (&**members, base) {
+            return Some(network.clone());
         }
         let ranks = (0..members.ranks()).map(|rank| base.known_rank(members.known_world_rank(rank)?)?);
         Some(network.subnetwork(&ranks.collect::<Option<Vec<u32>>>()?))
@@ -205,6 +221,10 @@ impl Comm {
         let rank = self.rank() as u32;
         if let Some(network) = &self.collectives.choice.network {
             return Ok((Network::clone(network), rank));
+        }
+        if let Some((network, base)) = &self.collectives.choice.inherited {
+            let known = base.known_rank(self.endpoint().rank()).flatten();
+            return Ok((Network::clone(network), known.expect("a rank of this communicator is one of its parent's")));
         }
         let ranks = self.endpoint().size();
         let network = network_from_environment(ranks)?;
@@ -232,10 +252,13 @@ impl Comm {
 
     /// The costs of messages on a network of the ranks.
     pub fn message_costs<'a>(&'a self, network: &'a Network) -> MessageCosts<'a> {
-        match self.ranks_per_core() {
+        let costs = match self.ranks_per_core() {
             Some(sharing) => MessageCosts::on_machine(self.profile(), network, sharing),
             None => MessageCosts::on_network(self.profile(), network),
-        }
+        };
+        // On one machine the network is not that of the messages, and a distributed table has no network.
+        let is_placed = self.ranks_per_core().is_none() && self.inner.members.is_fully_known();
+        if is_placed { costs } else { costs.farthest() }
     }
 
     /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
@@ -268,8 +291,8 @@ impl Comm {
             choice.selector.as_ref()?.select(&query)
         };
         let set = choice.id_for(call.operation)?.map(str::to_owned).or_else(selected);
-        let key = DecisionKey::new(call, &request, bytes, slots.copied());
-        let decided = set.is_none().then(|| self.collectives.decisions.borrow().get(&key).cloned()).flatten();
+        let key = DecisionKey::new(call, &request, bytes, slots.copied(), set.clone());
+        let decided = self.collectives.decisions.borrow().get(&key).cloned();
         let Decision { id, segments, transport } = match (set, decided) {
             (_, Some(decided)) => decided,
             // If each rank knows only its part of the counts, the cost is that for 0 bytes.
@@ -280,17 +303,15 @@ impl Comm {
                 let slots = slots.copied();
                 let (bytes, element) = (key.bytes, call.element as u64);
                 let input = ChoiceInput { spec: request, bytes, element, costs, slots };
-                match set {
+                let decision = match set {
                     Some(id) => {
                         let (segments, transport) = input.complete(&id);
                         Decision { id, segments, transport }
                     }
-                    None => {
-                        let decision = decide(&input);
-                        self.collectives.decisions.borrow_mut().insert(key, decision.clone());
-                        decision
-                    }
-                }
+                    None => decide(&input),
+                };
+                insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
+                decision
             }
         };
         if protocol::log_choices() && self.rank() == 0 {

@@ -25,7 +25,9 @@ pub struct SplitMachine {
 impl SplitMachine {
     /// By a profile. An entry is read and written.
     pub fn new(costs: &MessageCosts<'_>) -> Self {
-        Self { network: costs.loggp(), entry: costs.copy(2.0 * size_of::<SplitEntry>() as f64) }
+        let (network, bytes) = (costs.loggp(), size_of::<SplitEntry>() as f64);
+        // Where copies are free, as in simulations, an entry takes as long as on the network.
+        Self { network, entry: costs.copy(2.0 * bytes).max(bytes * network.per_byte) }
     }
 }
 

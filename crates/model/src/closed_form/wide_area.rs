@@ -48,5 +48,12 @@ pub fn time_on_clusters(
         ("in_turn", Operation::Gather { .. }) => gather_cost(&gateway, lan, segment, sizes),
         _ => return None,
     };
-    Some(pipeline.time(segments))
+    // A rank that sends over the wide area can send its next segment, and has completed, when its send has: a long one
+    // waits for flow control.
+    let sent = match operation {
+        Operation::Gather { .. } | Operation::Reduce { .. } if sizes.count > 1 => wan.send_overhead.at(segment),
+        _ => 0.0,
+    };
+    let PipelineCost { gamma, lambda } = pipeline;
+    Some(PipelineCost { gamma: gamma.max(sent), lambda: lambda.max(sent) }.time(segments))
 }

@@ -55,6 +55,9 @@ impl SegmentedMessage {
     }
 }
 
+/// Up to this number of elements, trying all sizes takes no longer than the search.
+const FEW_ELEMENTS: u64 = 1024;
+
 fn better<S>(one: SegmentPlan<S>, other: SegmentPlan<S>) -> SegmentPlan<S> {
     if other.time < one.time { other } else { one }
 }
@@ -64,6 +67,17 @@ fn better<S>(one: SegmentPlan<S>, other: SegmentPlan<S>) -> SegmentPlan<S> {
 pub fn plan_segments<S: Copy>(bytes: u64, unit: u64, cost: impl Fn(f64, f64) -> (PipelineCost, S)) -> SegmentPlan<S> {
     let message = SegmentedMessage::new(bytes, unit);
     let elements = message.elements();
+    // Of few elements all sizes are tried: there are about twice the square root of their number, and times jump from
+    // one to the next.
+    if elements <= FEW_ELEMENTS {
+        let (mut best, mut segments) = (message.plan(1, &cost), 1);
+        while segments < elements {
+            // The next number of segments that are shorter.
+            segments = elements.div_ceil(elements.div_ceil(segments) - 1);
+            best = better(best, message.plan(segments, &cost));
+        }
+        return best;
+    }
     let halvings: Vec<SegmentPlan<S>> =
         (0..=elements.ilog2()).map(|halving| message.plan(1 << halving, &cost)).collect();
     let best = (0..halvings.len()).min_by(|a, b| halvings[*a].time.total_cmp(&halvings[*b].time)).unwrap_or(0);
@@ -82,7 +96,10 @@ fn hill_climb<S: Copy>(
 ) -> SegmentPlan<S> {
     loop {
         let now = best.segments;
-        let near = [now.saturating_sub(5), now.saturating_sub(1), now + 1, now + 5];
+        // With long elements, several numbers of segments have the same size: also the next longer and shorter one.
+        let (elements, each) = (message.elements(), message.elements().div_ceil(now));
+        let (shorter, longer) = (elements.div_ceil((each - 1).max(1)), elements.div_ceil(each + 1));
+        let near = [now.saturating_sub(5), now.saturating_sub(1), now + 1, now + 5, shorter, longer];
         let tried = near.into_iter().filter(|segments| (1..=message.elements()).contains(segments));
         let found = tried.map(|segments| message.plan(segments, cost)).fold(best, better);
         if found.time >= best.time {

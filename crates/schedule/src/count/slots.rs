@@ -12,7 +12,7 @@ use crate::schedule::Schedule;
 pub struct SlotCounts {
     /// Rounds of all ranks.
     pub rounds: u32,
-    /// Elements that it writes in all rounds, and the most in a round.
+    /// Elements that it writes in all rounds.
     pub written: u64,
     /// The most in one round.
     pub max_written: u64,
@@ -80,8 +80,11 @@ pub fn count_slots(
             });
             // A round of copies needs no other rank.
             let is_local = |op: &ScheduleOp| matches!(op, ScheduleOp::Copy { .. } | ScheduleOp::Reduce { .. });
-            counts.rounds += u32::from(!round.iter().all(is_local));
-            std::mem::swap(&mut sent, &mut sent_before);
+            if !round.iter().all(is_local) {
+                counts.rounds += 1;
+                // Others may read until the next round in which this rank meets them.
+                std::mem::swap(&mut sent, &mut sent_before);
+            }
             counts.written += written;
             counts.max_written = counts.max_written.max(written);
         }

@@ -103,7 +103,7 @@ impl Comm {
     fn forwarding_scheme(&self) -> Result<Option<ForwardingScheme>> {
         let Some(id) = self.collectives.choice.id_for(Operation::Alltoall)? else {
             let flat = Network::flat(self.size() as u32);
-            return Ok(alltoallv_grid_dimensions(&self.message_costs(&flat)).map(ForwardingScheme::Grid));
+            return Ok(alltoallv_grid_dimensions(&self.message_costs(&flat).farthest()).map(ForwardingScheme::Grid));
         };
         let name = id.split(':').next().unwrap_or_default();
         if !FORWARDING_IDS.contains(&name) {
