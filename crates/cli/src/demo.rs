@@ -4,6 +4,7 @@
 
 mod active;
 mod checks;
+mod choices;
 mod communicators;
 mod exchange;
 mod failures;
@@ -54,6 +55,7 @@ const PARTS: &[(&str, Part)] = &[
     ("graphs", graphs),
     ("losses", lost_ranks),
     ("simulated", simulated),
+    ("choices", choices),
     ("speed", speed),
 ];
 
@@ -234,6 +236,12 @@ fn simulated(report: &mut Report) -> anyhow::Result<()> {
         format_number(formula / 1e6)
     );
     report.ok("a million ranks", "sim", RANKS, &detail)
+}
+
+/// What is measured and chosen on a simulated wide area.
+fn choices(report: &mut Report) -> anyhow::Result<()> {
+    let (ranks, detail) = choices::run()?;
+    report.ok("choices", "sim", ranks, &detail)
 }
 
 fn speed(report: &mut Report) -> anyhow::Result<()> {

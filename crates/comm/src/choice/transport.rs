@@ -66,11 +66,11 @@ impl SlotCapacities {
 /// With more rounds of all ranks, messages between some of them are faster.
 const MAX_ROUNDS: u32 = 4;
 
-/// With more ranks it takes long to check that none of them modifies what it sends.
+/// With more ranks it takes long to count all of them, and to check that none modifies what it sends.
 const MAX_CHECKED_RANKS: u32 = 64;
 
-/// The transport over the shared segment that takes least, and its time; `None` if the schedule cannot use it. Counted
-/// for the root and for one other rank, which all others are like.
+/// The transport over the shared segment that takes least, and its time; `None` if the schedule cannot use it. With many
+/// ranks only the root and one other are counted.
 pub(super) fn predict_shared(
     schedule: &dyn Schedule,
     layouts: &BlockLayouts,
@@ -81,30 +81,34 @@ pub(super) fn predict_shared(
     let shared = costs.profile().shared_segment?;
     let ranks = schedule.ranks();
     let root = schedule.operation().root().unwrap_or(0);
-    let of_rank = |rank| count_slots(schedule, layouts, rank, in_place, MAX_ROUNDS);
-    let (of_root, of_other) = (of_rank(root)?, of_rank((root + 1) % ranks)?);
+    let is_checked = ranks <= MAX_CHECKED_RANKS;
+    let counted = if is_checked { (0..ranks).collect() } else { vec![root, (root + 1) % ranks] };
+    let of_rank = |rank: &u32| count_slots(schedule, layouts, *rank, in_place, MAX_ROUNDS);
+    let counts: Vec<SlotCounts> = counted.iter().map(of_rank).collect::<Option<_>>()?;
+    // In a round all ranks meet, so all have the same rounds. Along a tree they have not.
+    if counts.iter().any(|rank| rank.rounds != counts[0].rounds) {
+        return None;
+    }
     // The busiest rank, or a core that ranks share: it does the work of all of them.
+    let most = |of: fn(&SlotCounts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64;
     let work = |of: fn(&SlotCounts) -> u64| {
-        let (one, other) = (of(&of_root) as f64, of(&of_other) as f64);
-        let mean = (one + other * f64::from(ranks - 1)) / f64::from(ranks);
-        one.max(other).max(mean * costs.sharing()) * element
+        let mean = match is_checked {
+            true => counts.iter().map(|rank| of(rank) as f64).sum::<f64>() / f64::from(ranks),
+            false => (of(&counts[0]) as f64 + of(&counts[1]) as f64 * f64::from(ranks - 1)) / f64::from(ranks),
+        };
+        most(of).max(mean * costs.sharing()) * element
     };
     let (written, read) = (work(|counts| counts.written), work(|counts| counts.read));
-    let reads = of_root.reads.max(of_other.reads) as f64 * costs.sharing();
+    let reads = most(|counts| counts.reads) * costs.sharing();
     let reductions = work(|counts| counts.combined) * costs.profile().reduce_per_byte;
-    let rounds = f64::from(of_root.rounds.max(of_other.rounds));
+    let rounds = f64::from(counts[0].rounds);
     // In a round a rank writes, and later sees that all others have written: it is scheduled twice.
     let round = shared.round + 2.0 * costs.delay();
-    let max_written = of_root.max_written.max(of_other.max_written) as f64 * element;
+    let max_written = most(|counts| counts.max_written) * element;
     let chunks = (max_written / slots.bulk as f64).ceil().max(1.0);
     let copies = written * shared.write_per_byte + read * shared.read_per_byte;
-    // Here all ranks count, as a single one would see wrong data.
-    let is_unmodified = |rank| of_rank(rank).is_some_and(|counts| counts.sends_unmodified);
-    let sends_unmodified = of_root.sends_unmodified
-        && of_other.sends_unmodified
-        && ranks <= MAX_CHECKED_RANKS
-        && (chunks > 1.0 || slots.single_copy)
-        && (0..ranks).all(is_unmodified);
+    // A single rank that modifies what others read would be one too many.
+    let sends_unmodified = is_checked && counts.iter().all(|rank| rank.sends_unmodified);
     let prediction = |startups, bytes| Prediction { startups, bytes, reductions, congestion: 0.0 };
     let mut best = if chunks == 1.0 {
         Some((prediction(rounds * round, copies), SharedTransport::CopyInCopyOut))
