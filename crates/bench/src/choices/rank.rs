@@ -93,9 +93,11 @@ fn time_candidates(
         counts.push((MIN_INTERVAL / once).clamp(1.0, 100.0) as usize);
     }
     let mut times = vec![Vec::new(); sides.len()];
-    for _ in 0..repeat {
-        for (side, (_, _, comm)) in sides.iter().enumerate() {
-            times[side].push(buffers.time(comm, counts[side])? * 1e6);
+    for repetition in 0..repeat {
+        // Another one is the first each time: it has the coldest caches.
+        for step in 0..sides.len() {
+            let side = (repetition + step) % sides.len();
+            times[side].push(buffers.time(&sides[side].2, counts[side])? * 1e6);
         }
     }
     let timed = |((id, predicted, _), times)| Timed { case: case.to_owned(), id, predicted, times };
