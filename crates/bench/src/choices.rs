@@ -154,6 +154,16 @@ pub fn measure_candidates(
     Ok(candidates.iter().map(time).collect())
 }
 
+/// The simulated time of an algorithm in microseconds, if it can be built.
+pub fn simulated_micros(input: &ChoiceInput<'_>, id: &str, settings: &Settings) -> Option<f64> {
+    let ChoiceInput { spec, bytes, element, .. } = input;
+    let schedule = registry::build(id, spec).ok()?;
+    let layout = BlockLayout::Even { total: (bytes / element) as usize, blocks: schedule.blocks() };
+    let sizes = BlockSizes::Shared(BlockLayouts::symmetric(layout));
+    let workload = Workload { schedule: &*schedule, sizes: &sizes, element: *element };
+    Some(simulate_schedule(workload, spec.network, settings).ok()?.micros())
+}
+
 /// Simulates all candidates.
 fn simulate(network: &Network, operations: &[Operation], sizes: &[u64]) -> anyhow::Result<Map> {
     let settings = Settings::for_network(network)?;
@@ -165,15 +175,9 @@ fn simulate(network: &Network, operations: &[Operation], sizes: &[u64]) -> anyho
             let spec = CollectiveSpec::new(operation, network);
             let input = ChoiceInput { spec, bytes, element: 8, costs, slots: None };
             let mut ids: Vec<String> = input.candidates().iter().map(|candidate| candidate.id()).collect();
-            let Some((chosen, _)) = input.best() else { continue };
+            let Some(chosen) = input.best() else { continue };
             ids.extend(registry::applicable(&spec).iter().map(|algorithm| algorithm.id.clone()));
-            let time = |id: &str| -> Option<f64> {
-                let schedule = registry::build(id, &spec).ok()?;
-                let layout = BlockLayout::Even { total: (bytes / 8) as usize, blocks: schedule.blocks() };
-                let sizes = BlockSizes::Shared(BlockLayouts::symmetric(layout));
-                let workload = Workload { schedule: &*schedule, sizes: &sizes, element: 8 };
-                Some(simulate_schedule(workload, network, &settings).ok()?.micros())
-            };
+            let time = |id: &str| simulated_micros(&input, id, &settings);
             let chosen = chosen.id();
             let Some(took) = time(&chosen) else { continue };
             let others = ids.into_iter().filter_map(|id| Some((time(&id)?, id)));

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use treepie_bench::bytes::Bytes;
+use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
 use treepie_bench::{machine, network};
-use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_collectives::registry::CollectiveSpec;
 use treepie_comm::choice::{Candidate, ChoiceInput};
 use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
-use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
-use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
+use treepie_schedule::Operation;
+use treepie_sim::Settings;
 use treepie_topology::Network;
 
 /// Explain the choice of an algorithm: the candidates, their predicted times, and what these are made of
@@ -72,12 +73,12 @@ impl Explain {
                 MessageCosts::on_machine(&profile, &on, sharing)
             }
         };
-        let slots =
-            network.is_none().then(|| treepie_bench::choices::slot_capacities(self.ranks)).transpose()?.flatten();
+        let slots = network.is_none().then(|| slot_capacities(self.ranks)).transpose()?.flatten();
         let spec = CollectiveSpec::new(operation, &on);
         let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 as u64 };
         let input = ChoiceInput { spec, bytes, element: self.element, costs, slots };
-        let candidates = input.candidates();
+        let mut candidates = input.candidates();
+        candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));
         ensure!(!candidates.is_empty(), "no registered algorithm has a predicted time on {on}");
         let measured = self.measured(&input, &candidates, settings.as_ref())?;
         let place = if network.is_some() { on.to_string() } else { format!("{} ranks on this machine", self.ranks) };
@@ -107,15 +108,9 @@ impl Explain {
             return Ok(vec![None; candidates.len()]);
         }
         let Some(settings) = settings else {
-            return treepie_bench::choices::measure_candidates(self.ranks, input, candidates);
+            return measure_candidates(self.ranks, input, candidates);
         };
-        let simulated = |candidate: &Candidate| {
-            let schedule = registry::build(&candidate.id(), &input.spec).ok()?;
-            let layout = BlockLayout::Even { total: (input.bytes / input.element) as usize, blocks: schedule.blocks() };
-            let sizes = BlockSizes::Shared(BlockLayouts::symmetric(layout));
-            let workload = Workload { schedule: &*schedule, sizes: &sizes, element: input.element };
-            Some(simulate_schedule(workload, input.spec.network, settings).ok()?.micros())
-        };
+        let simulated = |candidate: &Candidate| simulated_micros(input, &candidate.id(), settings);
         Ok(candidates.iter().map(simulated).collect())
     }
 }

@@ -17,7 +17,7 @@ use treepie_model::closed_form::{self, Arguments};
 use treepie_model::predict::{MessageCosts, Prediction};
 use treepie_model::walk;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
-use treepie_topology::Network;
+use treepie_topology::{Network, NetworkKind};
 
 pub use transport::{SharedTransport, SlotCapacities, Transport};
 
@@ -63,7 +63,7 @@ impl Candidate {
 }
 
 impl ChoiceInput<'_> {
-    /// All candidates, the fastest first. If none has a predicted time on this network with so many ranks, all are
+    /// All candidates, the fastest first. If none has a predicted time on this network, all are
     /// predicted as if it were flat, with its slowest links.
     pub fn candidates(&self) -> Vec<Candidate> {
         let known = self.known_candidates();
@@ -71,8 +71,7 @@ impl ChoiceInput<'_> {
             return known;
         }
         let flat = Network::flat(self.spec.ranks);
-        let (spec, bytes, element, slots) = (self.spec, self.bytes, self.element, self.slots);
-        ChoiceInput { spec, bytes, element, costs: self.costs.as_if_flat(&flat), slots }.known_candidates()
+        ChoiceInput { costs: self.costs.as_if_flat(&flat), ..*self }.known_candidates()
     }
 
     fn known_candidates(&self) -> Vec<Candidate> {
@@ -84,14 +83,24 @@ impl ChoiceInput<'_> {
 
     /// The fastest candidate whose schedule can be built: a composed algorithm may have requirements beyond those in the
     /// registry's table, such as a commutative operator.
-    pub fn best(&self) -> Option<(Candidate, Box<dyn Schedule>)> {
+    pub fn best(&self) -> Option<Candidate> {
         let mut all = self.candidates().into_iter();
-        all.find_map(|candidate| Some((candidate, self.build(&candidate)?)))
+        all.find(|candidate| registry::build(&candidate.id(), &self.spec).is_ok())
     }
 
-    /// The schedule of a candidate.
-    pub fn build(&self, candidate: &Candidate) -> Option<Box<dyn Schedule>> {
-        registry::build(&candidate.id(), &self.spec).ok()
+    /// The predicted time of a candidate, with what its messages take longer because they share links apart from their
+    /// bytes.
+    pub fn with_congestion(&self, candidate: &Candidate) -> Prediction {
+        let all = candidate.prediction;
+        let shares_links = !matches!(self.costs.network().kind(), NetworkKind::Flat(_));
+        if !shares_links || candidate.transport != Transport::PointToPoint {
+            return all;
+        }
+        let flat = Network::flat(self.spec.ranks);
+        let alone = ChoiceInput { costs: self.costs.as_if_flat(&flat), ..*self };
+        let alone = alone.predict_messages(candidate.algorithm, &candidate.arguments).unwrap_or(all);
+        let congestion = (all.total() - alone.total()).clamp(0.0, all.bytes);
+        Prediction { bytes: all.bytes - congestion, congestion, ..all }
     }
 
     /// The candidates of one algorithm, over messages and over the shared segment.

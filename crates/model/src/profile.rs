@@ -13,7 +13,6 @@ mod text;
 
 pub use fit::Fit;
 
-use crate::CostParams;
 use crate::plogp::PLogP;
 
 /// The costs of a machine.
@@ -151,21 +150,6 @@ impl Profile {
     /// The link of a level; the last one if there are fewer.
     pub fn link_at(&self, level: usize) -> &PLogP {
         &self.levels[level.min(self.levels.len() - 1)].link
-    }
-
-    /// Start-ups and bytes, for networks whose links are shared.   [thesis 3.1]
-    pub fn to_cost_params(&self) -> CostParams {
-        let link = self.link_at(usize::MAX);
-        let alpha = link.latency + link.gap.at(0.0);
-        let per_byte = (link.gap.at(LARGE) - link.gap.at(0.0)) / LARGE;
-        CostParams {
-            alpha,
-            beta: per_byte,
-            delta: per_byte,
-            gamma: self.reduce_per_byte,
-            saturated_ports: self.saturated_ports,
-            port_efficiency: self.port_efficiency,
-        }
     }
 }
 

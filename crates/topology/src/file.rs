@@ -1,11 +1,12 @@
 //! Networks as TOML files.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::nested_sizes::{self, SizeEntry};
+use crate::toml_file::{format_error, read_regular_file};
 use crate::{Clos, Error, Network, NetworkKind, Result, text};
 
 /// Maximum length of a network file: enough for the placement of millions of ranks.
@@ -98,8 +99,7 @@ impl Network {
     /// # Ok::<(), treepie_topology::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
-        let mut file: NetworkFile =
-            toml::from_str(text).map_err(|error| Error::Toml(format_toml_error(&error, text)))?;
+        let mut file: NetworkFile = toml::from_str(text).map_err(|error| Error::Toml(format_error(&error, text)))?;
         let network = file.network()?;
         let network = match file.places.take() {
             Some(nodes) => network.with_placement(nodes)?,
@@ -113,7 +113,7 @@ impl Network {
         if text::has_kind_prefix(text_or_path) {
             return text_or_path.parse();
         }
-        match read_regular_file(text_or_path) {
+        match read_regular_file(Path::new(text_or_path), MAX_FILE_BYTES) {
             Ok(text) => Network::from_toml(&text),
             // What neither exists nor looks like a path is more likely a mistyped network.
             Err(error) if error.kind() == ErrorKind::NotFound && !text::looks_like_path(text_or_path) => {
@@ -121,31 +121,6 @@ impl Network {
             }
             Err(error) => Err(Error::File { path: text_or_path.to_string(), reason: error.to_string() }),
         }
-    }
-}
-
-/// Reads a regular file of limited length. A device may never end, and opening a FIFO may block.
-fn read_regular_file(path: &str) -> io::Result<String> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut text = String::new();
-    // The length in the metadata may be wrong (`/proc`), and the file may grow.
-    let read = File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!("it has more than {} MiB", MAX_FILE_BYTES >> 20)));
-    }
-    Ok(text)
-}
-
-fn format_toml_error(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().lines().collect::<Vec<_>>().join(", ");
-    match error.span() {
-        Some(span) if !text.is_empty() => {
-            let line = 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count();
-            format!("line {line}: {message}")
-        }
-        _ => message,
     }
 }
 
@@ -226,7 +201,7 @@ mod tests {
         }
         let path = std::env::temp_dir().join(format!("treepie-topology-long-{}.toml", std::process::id()));
         for (length, too_long) in [(MAX_FILE_BYTES, false), (MAX_FILE_BYTES + 1, true)] {
-            File::create(&path).and_then(|file| file.set_len(length)).unwrap();
+            std::fs::File::create(&path).and_then(|file| file.set_len(length)).unwrap();
             let error = Network::load(path.to_str().unwrap()).unwrap_err().to_string();
             assert_eq!(error.contains("it has more than 64 MiB"), too_long, "{error:.200}");
         }

@@ -26,6 +26,8 @@ mod nested_sizes;
 mod network;
 mod subnetwork;
 mod text;
+#[doc(hidden)]
+pub mod toml_file;
 mod torus;
 mod two_level;
 

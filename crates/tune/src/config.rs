@@ -12,7 +12,7 @@ pub struct TuneConfig {
     pub plogp: MeasureConfig,
     /// How long a level may take.
     pub budget: Duration,
-    /// The latencies between all pairs of at most so many ranks are measured.
+    /// Maximum number of ranks between all pairs of which latencies are measured.
     pub max_sampled_ranks: usize,
     /// Round trips of each pair, of which the fastest counts.
     pub latency_trips: u32,

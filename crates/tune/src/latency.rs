@@ -10,7 +10,7 @@ use crate::{Result, TuneConfig};
 /// Tag of round trips.
 const PING: u32 = 1;
 
-/// If ranks share cores, pairs are measured one after the other, and only so many ranks.
+/// If ranks share cores, pairs are measured one after the other, and only of this number of ranks.
 const MAX_RANKS_ON_SHARED_CORES: usize = 12;
 
 /// The part of a level's budget that all latencies may take.

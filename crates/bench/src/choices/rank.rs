@@ -20,7 +20,7 @@ pub struct ChoicesRank {
     slots: bool,
 }
 
-/// The times of one way to run an operation.
+/// The times of an operation with one algorithm.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Timed {
     pub(super) case: String,

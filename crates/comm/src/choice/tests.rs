@@ -13,7 +13,7 @@ use super::ChoiceInput;
 fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
     let profile = Settings::for_network(spec.network).unwrap().profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    let (candidate, _) = ChoiceInput { spec, bytes, element: 1, costs, slots: None }.best().expect("there is one");
+    let candidate = ChoiceInput { spec, bytes, element: 1, costs, slots: None }.best().expect("there is one");
     candidate.id()
 }
 

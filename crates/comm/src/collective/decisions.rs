@@ -71,7 +71,7 @@ fn size_class(bytes: u64) -> u64 {
 /// Chooses an algorithm.
 pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
     match input.best() {
-        Some((candidate, _)) => {
+        Some(candidate) => {
             Decision { id: candidate.id(), segments: candidate.arguments.segments, transport: candidate.transport }
         }
         // Some algorithm of each operation is always applicable.

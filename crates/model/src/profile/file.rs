@@ -1,10 +1,9 @@
 //! Profiles as TOML files. A file that is cut off, has unknown keys or contradicts itself is refused in one line.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Deserialize;
+use treepie_topology::toml_file::{format_error, read_regular_file};
 
 use super::{LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
 use crate::error::not_negative;
@@ -106,7 +105,7 @@ impl Profile {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let refused = |reason: String| Error::ProfileFile { path: path.display().to_string(), reason };
-        let text = read_regular_file(path).map_err(|error| refused(error.to_string()))?;
+        let text = read_regular_file(path, MAX_FILE_BYTES).map_err(|error| refused(error.to_string()))?;
         Self::parse(&text).map_err(|error| refused(error.to_string()))
     }
 
@@ -121,7 +120,7 @@ impl Profile {
     /// # Ok::<(), treepie_model::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
-        let refused = |error: toml::de::Error| Error::Profile(format_toml_error(&error, text));
+        let refused = |error: toml::de::Error| Error::Profile(format_error(&error, text));
         let FormatOnly { format } = toml::from_str(text).map_err(refused)?;
         if format != FORMAT {
             return Err(Error::Profile(format!("it has format {format}, and this version reads format {FORMAT}")));
@@ -260,30 +259,5 @@ impl Profile {
             below = Some(if starts.is_empty() { vec![0] } else { starts });
         }
         Ok(())
-    }
-}
-
-/// Reads a regular file of limited length. A device may never end, and opening a FIFO may block.
-fn read_regular_file(path: &Path) -> io::Result<String> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut text = String::new();
-    // The length in the metadata may be wrong (`/proc`), and the file may grow.
-    let read = File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!("it has more than {} MiB", MAX_FILE_BYTES >> 20)));
-    }
-    Ok(text)
-}
-
-fn format_toml_error(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().lines().collect::<Vec<_>>().join(", ");
-    match error.span() {
-        Some(span) if !text.is_empty() => {
-            let line = 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count();
-            format!("line {line}: {message}")
-        }
-        _ => message,
     }
 }
