@@ -148,8 +148,8 @@ pub fn measure_candidates(
     let output = Job::ranks(ranks, ["choices-rank", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
     let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
     let time = |candidate: &Candidate| {
-        let id = candidate.id();
-        all.iter().find(|timed| timed.id == id).map(|timed| median(&timed.times))
+        let label = rank::label(candidate);
+        all.iter().find(|timed| timed.id == label || timed.also.contains(&label)).map(|timed| median(&timed.times))
     };
     Ok(candidates.iter().map(time).collect())
 }

@@ -27,6 +27,13 @@ const MAX_WALKED_RANKS: u32 = 256;
 /// And with at most this number of messages: a millisecond or less.
 const MAX_WALKED_MESSAGES: usize = 1 << 13;
 
+/// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at powers of two, where protocols
+/// change.
+pub fn size_class(bytes: u64) -> u64 {
+    let step = (bytes.next_power_of_two() / 8).max(1);
+    bytes.div_ceil(step) * step
+}
+
 /// What an algorithm is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct ChoiceInput<'a> {
@@ -114,43 +121,49 @@ impl ChoiceInput<'_> {
         // Only the fastest of them: candidates are for comparing algorithms.
         all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
         all.truncate(1);
-        all.extend(self.shared_candidate(algorithm));
+        all.extend(self.shared_candidates(algorithm));
         all
     }
 
-    /// For an id that was set: the number of segments, which counts if the id names none, and the transport.
-    pub(crate) fn complete(&self, id: &str) -> (u32, Transport) {
+    /// For an id that was set: the number of segments, which counts if the id names none, and the transport, which may
+    /// have been set too.
+    pub(crate) fn complete(&self, id: &str, set: Option<Transport>) -> (u32, Transport) {
         let by_messages = (1, Transport::PointToPoint);
         let Ok(algorithm) = registry::find(id) else { return by_messages };
         let text = id.split_once(':').map_or("", |(_, arguments)| arguments);
         let Some(given) = Arguments::parse(text) else { return by_messages };
         let segments = variants::segments(self, algorithm, &given);
-        let terms = self.closed_form(algorithm, &Arguments { segments, ..given });
-        match self.predict_shared(algorithm, id) {
+        let messages = self.closed_form(algorithm, &Arguments { segments, ..given });
+        let mut shared = self.predict_shared(algorithm, id);
+        match set {
+            Some(set) => shared.retain(|(_, transport)| Transport::SharedSegment(*transport) == set),
             // Without a closed form it has many rounds, or its ranks wait for each other, more than for a slot.
-            Some((shared, transport)) if terms.is_none_or(|messages| shared.total() < messages.total()) => {
-                (1, Transport::SharedSegment(transport))
-            }
-            _ => (segments, Transport::PointToPoint),
+            None => shared.retain(|(time, _)| messages.is_none_or(|messages| time.total() < messages.total())),
+        }
+        match shared.into_iter().min_by(|one, other| one.0.total().total_cmp(&other.0.total())) {
+            Some((_, transport)) => (1, Transport::SharedSegment(transport)),
+            None => (segments, Transport::PointToPoint),
         }
     }
 
-    /// The candidate over the shared segment, whose chunks replace segments.
-    fn shared_candidate(&self, algorithm: &'static Algorithm) -> Option<Candidate> {
-        let (prediction, transport) = self.predict_shared(algorithm, &algorithm.id)?;
-        let transport = Transport::SharedSegment(transport);
-        Some(Candidate { algorithm, arguments: Arguments::default(), transport, prediction })
+    /// The candidates over the shared segment, whose chunks replace segments.
+    fn shared_candidates(&self, algorithm: &'static Algorithm) -> Vec<Candidate> {
+        let candidate = |(prediction, transport)| {
+            let transport = Transport::SharedSegment(transport);
+            Candidate { algorithm, arguments: Arguments::default(), transport, prediction }
+        };
+        self.predict_shared(algorithm, &algorithm.id).into_iter().map(candidate).collect()
     }
 
-    fn predict_shared(&self, algorithm: &Algorithm, id: &str) -> Option<(Prediction, SharedTransport)> {
-        let slots = self.slots.as_ref()?;
+    fn predict_shared(&self, algorithm: &Algorithm, id: &str) -> Vec<(Prediction, SharedTransport)> {
+        let Some(slots) = &self.slots else { return Vec::new() };
         if algorithm.requires.network != NetworkRequirement::Any {
-            return None;
+            return Vec::new();
         }
-        let schedule = registry::build(id, &self.spec).ok()?;
+        let Ok(schedule) = registry::build(id, &self.spec) else { return Vec::new() };
         let layouts = self.layouts(&*schedule);
         let element = (self.element as f64, self.spec.in_place);
-        transport::predict_shared(&*schedule, &layouts, element, &self.costs, slots)
+        transport::predict_shared(&*schedule, &layouts, element, &self.costs, slots).unwrap_or_default()
     }
 
     /// The predicted time over messages.

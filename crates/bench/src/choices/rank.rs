@@ -3,8 +3,12 @@
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use treepie::{Comm, Max, Sum};
-use treepie_schedule::Operation;
+use treepie::{Comm, Max, Network, Sum};
+use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_comm::choice::Candidate;
+use treepie_schedule::{Operation, RoundList, Schedule};
+
+use crate::harness::statistics::median;
 
 /// A rank.
 #[derive(clap::Args)]
@@ -24,21 +28,23 @@ pub struct ChoicesRank {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Timed {
     pub(super) case: String,
-    /// The id, or `CHOSEN`.
+    /// The label of the candidate, and of others with the same schedule.
     pub(super) id: String,
+    pub(super) also: Vec<String>,
     /// The prediction, in microseconds.
     pub(super) predicted: f64,
     /// Microseconds of the slowest rank, of each repetition.
     pub(super) times: Vec<f64>,
 }
 
-/// The id of the default choice.
-const CHOSEN: &str = "chosen";
-
 const ELEMENT: u64 = 8;
 
-/// A measured interval should be at least this long, in seconds.
-const MIN_INTERVAL: f64 = 100e-6;
+/// A measured interval should be at least this long, in seconds; where ranks share cores, all of them should have run
+/// several times.
+const MIN_INTERVAL: [f64; 2] = [100e-6, 1e-3];
+
+/// After this number of repetitions, candidates that took twice as long as the fastest in all of them are out.
+const TRIALS: usize = 3;
 
 impl ChoicesRank {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
@@ -64,7 +70,16 @@ impl ChoicesRank {
     }
 }
 
-/// Times all candidates, alternating, so that a disturbance meets all of them.
+/// A candidate, or the choice, and its times.
+struct Side {
+    timed: Timed,
+    comm: Comm,
+    /// Calls in an interval.
+    count: usize,
+}
+
+/// Times all candidates, alternating, so that a disturbance meets all of them. Those whose schedules are the same, as
+/// trees of two ranks are, are timed once. The first is the choice.
 fn time_candidates(
     world: &Comm,
     case: &str,
@@ -75,33 +90,66 @@ fn time_candidates(
     let mut buffers = Buffers::new(world, operation, bytes);
     // Ranks agree on single copy in the first long call, so the candidates are known only then.
     buffers.run(world)?;
-    let mut sides = vec![(CHOSEN.to_owned(), 0.0, world.clone())];
+    let (mut sides, mut schedules) = (Vec::new(), Vec::new());
+    let network = Network::flat(world.size() as u32);
+    let spec = CollectiveSpec::new(operation, &network);
     for candidate in world.candidates(operation, buffers.total_bytes(world), ELEMENT)? {
-        let (id, predicted) = (candidate.id(), candidate.prediction.total());
-        if sides[0].1 == 0.0 {
-            sides[0].1 = predicted;
+        let (id, transport) = (candidate.id(), candidate.transport);
+        let Ok(schedule) = registry::build(&id, &spec) else { continue };
+        let key = (all_rounds(&*schedule), transport);
+        if let Some(at) = schedules.iter().position(|other| *other == key) {
+            let side: &mut Side = &mut sides[at];
+            side.timed.also.push(label(&candidate));
+            continue;
         }
-        if sides.iter().all(|(other, ..)| *other != id) {
-            let comm = world.with_algorithm(&id)?;
-            sides.push((id, predicted, comm));
-        }
+        schedules.push(key);
+        let comm = if sides.is_empty() { world.clone() } else { world.with_candidate(&id, transport)? };
+        let (case, predicted) = (case.to_owned(), candidate.prediction.total());
+        let timed = Timed { case, id: label(&candidate), also: Vec::new(), predicted, times: Vec::new() };
+        sides.push(Side { timed, comm, count: 1 });
     }
-    let mut counts = Vec::new();
-    for (_, _, comm) in &sides {
-        buffers.run(comm)?;
-        let once = buffers.time(comm, 1)?;
-        counts.push((MIN_INTERVAL / once).clamp(1.0, 100.0) as usize);
+    let is_shared = world.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
+    for side in &mut sides {
+        buffers.run(&side.comm)?;
+        let once = buffers.time(&side.comm, 1)?;
+        side.count = (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, 200.0) as usize;
     }
-    let mut times = vec![Vec::new(); sides.len()];
     for repetition in 0..repeat {
+        if repetition == TRIALS {
+            let least = |side: &Side| side.timed.times.iter().copied().fold(f64::INFINITY, f64::min);
+            let best = sides.iter().map(|side| median(&side.timed.times)).fold(f64::INFINITY, f64::min);
+            let chosen = sides.remove(0);
+            sides.retain(|side| least(side) < 2.0 * best);
+            sides.insert(0, chosen);
+        }
         // Another one is the first each time: it has the coldest caches.
         for step in 0..sides.len() {
-            let side = (repetition + step) % sides.len();
-            times[side].push(buffers.time(&sides[side].2, counts[side])? * 1e6);
+            let at = (repetition + step) % sides.len();
+            let side = &mut sides[at];
+            side.timed.times.push(buffers.time(&side.comm, side.count)? * 1e6);
         }
     }
-    let timed = |((id, predicted, _), times)| Timed { case: case.to_owned(), id, predicted, times };
-    Ok(sides.into_iter().zip(times).map(timed).collect())
+    Ok(sides.into_iter().map(|side| side.timed).collect())
+}
+
+/// The id of a candidate, and its transport.
+pub(super) fn label(candidate: &Candidate) -> String {
+    format!("{}, {}", candidate.id(), candidate.transport)
+}
+
+/// All rounds of all ranks, by phase and lane.
+fn all_rounds(schedule: &dyn Schedule) -> Vec<RoundList> {
+    let mut all = Vec::new();
+    for rank in 0..schedule.ranks() {
+        for phase in 0..schedule.phases() {
+            for lane in 0..schedule.phase(phase).lanes {
+                let mut rounds = RoundList::new();
+                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
+                all.push(rounds);
+            }
+        }
+    }
+    all
 }
 
 /// The buffers of an operation.
@@ -163,15 +211,21 @@ impl Buffers {
         }
     }
 
-    /// Seconds of an operation on the slowest rank. A barrier after each keeps those of a root from running ahead.
+    /// Seconds of an operation on the slowest rank, the same on all ranks. A barrier after each keeps those of a root from
+    /// running ahead. Where ranks share cores the barrier is part of it: a rank that was not scheduled until another
+    /// had done the work of both would take no time.
     fn time(&mut self, comm: &Comm, count: usize) -> anyhow::Result<f64> {
+        let is_shared = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
+        comm.barrier()?;
+        let start = comm.now();
         let mut took = 0.0;
         for _ in 0..count {
-            comm.barrier()?;
             let begin = comm.now();
             self.run(comm)?;
             took += (comm.now() - begin).as_secs_f64();
+            comm.barrier()?;
         }
+        let took = if is_shared { (comm.now() - start).as_secs_f64() } else { took };
         Ok(comm.allreduce_one(took / count as f64, Max)?)
     }
 }

@@ -8,7 +8,7 @@ use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
-use super::ChoiceInput;
+use super::{ChoiceInput, size_class};
 
 fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
     let profile = Settings::for_network(spec.network).unwrap().profile(spec.network);
@@ -103,4 +103,14 @@ fn many_ranks_without_formulas_choose_as_on_a_flat_network() {
         let id = chosen(CollectiveSpec::new(Operation::Allreduce, &network), 8 << 20);
         assert_ne!(id, "allreduce/linear", "on {} ranks", network.ranks());
     }
+}
+
+#[test]
+fn size_classes_end_at_powers_of_two() {
+    for bytes in 0..70_000u64 {
+        let class = size_class(bytes);
+        assert!(class >= bytes && (class - bytes) * 4 <= bytes.max(1) * 2, "{bytes} is in the class of {class}");
+        assert_eq!(size_class(class), class, "{bytes}");
+    }
+    assert_eq!([0, 1, 7, 8, 9, 1024, 1025, 1100, 1 << 20].map(size_class), [0, 1, 7, 8, 10, 1024, 1280, 1280, 1 << 20]);
 }

@@ -69,15 +69,15 @@ const MAX_ROUNDS: u32 = 4;
 /// With more ranks it takes long to count all of them, and to check that none modifies what it sends.
 const MAX_CHECKED_RANKS: u32 = 64;
 
-/// The transport over the shared segment that takes least, and its time; `None` if the schedule cannot use it. With many
-/// ranks only the root and one other are counted.
+/// The transports over the shared segment that a schedule can use, and their times. With many ranks only the root and one
+/// other are counted.
 pub(super) fn predict_shared(
     schedule: &dyn Schedule,
     layouts: &BlockLayouts,
     (element, in_place): (f64, bool),
     costs: &MessageCosts<'_>,
     slots: &SlotCapacities,
-) -> Option<(Prediction, SharedTransport)> {
+) -> Option<Vec<(Prediction, SharedTransport)>> {
     let shared = costs.profile().shared_segment?;
     let ranks = schedule.ranks();
     let root = schedule.operation().root().unwrap_or(0);
@@ -110,20 +110,17 @@ pub(super) fn predict_shared(
     // A single rank that modifies what others read would be one too many.
     let sends_unmodified = is_checked && counts.iter().all(|rank| rank.sends_unmodified);
     let prediction = |startups, bytes| Prediction { startups, bytes, reductions, congestion: 0.0 };
-    let mut best = if chunks == 1.0 {
-        Some((prediction(rounds * round, copies), SharedTransport::CopyInCopyOut))
+    let mut all = Vec::new();
+    if chunks == 1.0 {
+        all.push((prediction(rounds * round, copies), SharedTransport::CopyInCopyOut));
     } else if sends_unmodified {
         // A rank writes a chunk while others still read the one before.
-        Some((prediction(rounds * chunks * round / 2.0, copies), SharedTransport::PipelinedCopyInCopyOut))
-    } else {
-        None
-    };
+        let pipelined = prediction(rounds * chunks * round / 2.0, copies);
+        all.push((pipelined, SharedTransport::PipelinedCopyInCopyOut));
+    }
     if slots.single_copy && sends_unmodified {
         let startups = (rounds + 1.0) * round + reads * shared.single_copy;
-        let single = prediction(startups, read * shared.single_copy_per_byte);
-        if best.is_none_or(|(copied, _)| single.total() < copied.total()) {
-            best = Some((single, SharedTransport::SingleCopy));
-        }
+        all.push((prediction(startups, read * shared.single_copy_per_byte), SharedTransport::SingleCopy));
     }
-    best
+    Some(all)
 }

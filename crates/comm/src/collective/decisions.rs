@@ -6,7 +6,7 @@ use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::Operation;
 
 use super::call::CollectiveCall;
-use crate::choice::{ChoiceInput, SlotCapacities, Transport};
+use crate::choice::{ChoiceInput, SlotCapacities, Transport, size_class};
 
 /// Choices by what they depend on. A handle with another profile, network or selector has others.
 pub(crate) type Decisions = HashMap<DecisionKey, Decision>;
@@ -61,13 +61,6 @@ impl DecisionKey {
     }
 }
 
-/// The largest size of the class: four classes to each power of two. Classes end at powers of two, where protocols
-/// change.
-fn size_class(bytes: u64) -> u64 {
-    let step = (bytes.next_power_of_two() / 8).max(1);
-    bytes.div_ceil(step) * step
-}
-
 /// Chooses an algorithm.
 pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
     match input.best() {
@@ -79,23 +72,5 @@ pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
             let first = registry::applicable(&input.spec).first().map(|algorithm| algorithm.id.clone());
             Decision { id: first.unwrap_or_default(), segments: 1, transport: Transport::PointToPoint }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn size_classes_end_at_powers_of_two() {
-        for bytes in 0..70_000u64 {
-            let class = size_class(bytes);
-            assert!(class >= bytes && (class - bytes) * 4 <= bytes.max(1) * 2, "{bytes} is in the class of {class}");
-            assert_eq!(size_class(class), class, "{bytes}");
-        }
-        assert_eq!(
-            [0, 1, 7, 8, 9, 1024, 1025, 1100, 1 << 20].map(size_class),
-            [0, 1, 7, 8, 10, 1024, 1280, 1280, 1 << 20]
-        );
     }
 }

@@ -16,7 +16,7 @@ use super::call::{BlockCounts, CollectiveCall};
 use super::decisions::{Decision, DecisionKey, decide, insert};
 use super::machine_profile;
 use super::selector::{AlgorithmSelector, SelectionQuery};
-use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport};
+use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport, size_class};
 use crate::comm::Comm;
 use crate::members::Members;
 use crate::protocol;
@@ -32,6 +32,8 @@ pub(crate) struct AlgorithmChoice {
     inherited: Option<(Rc<Network>, Rc<Members>)>,
     /// The profile of the machine, if one was set.
     profile: Option<Rc<Profile>>,
+    /// The transport to use where the algorithm can, if one was set.
+    transport: Option<Transport>,
     /// Selector that replaces the cost model.
     selector: Option<Rc<dyn AlgorithmSelector>>,
     /// Whether ranks compare their calls.
@@ -137,6 +139,14 @@ impl Comm {
         check_id(id)?;
         let mut choice = self.collectives.choice.clone();
         choice.ids.push(id.to_owned());
+        Ok(self.with_choice(choice))
+    }
+
+    /// The same with the transport of its data, to measure a candidate.
+    #[doc(hidden)]
+    pub fn with_candidate(&self, id: &str, transport: Transport) -> Result<Comm> {
+        let mut choice = self.with_algorithm(id)?.collectives.choice.clone();
+        choice.transport = Some(transport);
         Ok(self.with_choice(choice))
     }
 
@@ -262,12 +272,12 @@ impl Comm {
     }
 
     /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
-    /// those of all blocks or of the vector.
+    /// those of all blocks or of the vector, rounded up to their size class.
     pub fn candidates(&self, operation: Operation, bytes: u64, element: u64) -> Result<Vec<Candidate>> {
         let network = self.network()?;
         let flat = Network::flat(network.ranks());
         let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
-        let slots = self.slot_capacities();
+        let (slots, bytes) = (self.slot_capacities(), size_class(bytes));
         Ok(ChoiceInput { spec: CollectiveSpec::new(operation, network), bytes, element, costs, slots }.candidates())
     }
 
@@ -305,7 +315,7 @@ impl Comm {
                 let input = ChoiceInput { spec: request, bytes, element, costs, slots };
                 let decision = match set {
                     Some(id) => {
-                        let (segments, transport) = input.complete(&id);
+                        let (segments, transport) = input.complete(&id, choice.transport);
                         Decision { id, segments, transport }
                     }
                     None => decide(&input),
