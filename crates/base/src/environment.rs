@@ -46,6 +46,8 @@ pub const NETWORK: Variable =
 /// The profile of the machine.
 pub const PROFILE: Variable =
     Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune` wrote" };
+/// Rules of algorithms.
+pub const RULES: Variable = Variable { name: "TREEPIE_RULES", accepts: "the path of a file of rules" };
 /// Whether large messages are transferred in a single copy.
 pub const SINGLE_COPY: Variable = Variable { name: "TREEPIE_SINGLE_COPY", accepts: FLAG };
 /// The time after which a waiting rank reports what it waits for.
@@ -56,8 +58,8 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 12] =
-    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, PROFILE, SINGLE_COPY, STALL_SECS, TMPFILE];
+pub const VARIABLES: [Variable; 13] =
+    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, PROFILE, RULES, SINGLE_COPY, STALL_SECS, TMPFILE];
 
 /// Variables that the launcher sets for each rank.
 pub const RANK_VARIABLES: [&str; 4] =
@@ -154,7 +156,7 @@ pub fn check() -> Result<()> {
     tmpfile()?;
     stall_timeout()?;
     log_choices()?;
-    for variable in [ALGORITHM, AM, NETWORK] {
+    for variable in [ALGORITHM, AM, NETWORK, PROFILE, RULES] {
         text(variable)?;
     }
     Ok(())

@@ -1,11 +1,14 @@
 //! `treepie bench choices`: how far the chosen algorithm is from the best of all registered ones.
 
+mod collective;
+mod decision_times;
+mod protocols;
 pub(crate) mod rank;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context, ensure};
 use treepie::Network;
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_comm::choice::{Candidate, ChoiceInput, SlotCapacities};
@@ -13,12 +16,13 @@ use treepie_model::predict::MessageCosts;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
 
-use crate::harness::statistics::median;
+use crate::harness::statistics::{PairedRatio, median};
 use crate::job::{HANG_TIMEOUT, Job};
 use crate::record::{Better, Record, Records};
-use rank::Timed;
+use rank::{Timed, time_candidates};
 
-/// The chosen algorithm against all registered ones: each operation from 8 B to 4 MiB, here and on simulated networks
+/// The chosen algorithm against all registered ones: each operation from 8 B to 4 MiB, sparse exchanges and splits, here and
+/// on simulated networks
 #[derive(clap::Args)]
 pub(crate) struct ChoicesBench {
     /// Numbers of ranks on this machine [default: 2,3,8,16]
@@ -27,12 +31,15 @@ pub(crate) struct ChoicesBench {
     /// Simulated networks [default: a wide area, tori, a mesh, Clos networks], separated by spaces
     #[arg(long, value_name = "NETWORKS", value_delimiter = ' ')]
     networks: Vec<String>,
-    /// Operations [default: all]
+    /// Operations, and exchange and split [default: all]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',')]
     operations: Vec<String>,
     /// Repetitions of each measurement on this machine
     #[arg(long, value_name = "N", default_value = "15", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// How long a choice takes, instead: new and cached
+    #[arg(long, conflicts_with_all = ["ranks", "networks", "operations"])]
+    decisions: bool,
     /// Fewer sizes
     #[arg(long)]
     quick: bool,
@@ -44,94 +51,168 @@ pub(crate) struct ChoicesBench {
     json: Option<PathBuf>,
 }
 
+/// What is chosen apart from collective operations.
+const PROTOCOLS: [&str; 2] = ["exchange", "split"];
+
 const NETWORKS: [&str; 7] =
     ["clusters:8x4", "clusters:4x8", "torus:4x4x4", "torus:8x8", "mesh:6x5", "clos:r8,t4,n32", "clos:r24,t12,n48"];
 
 /// A cell of the map: an operation with a size.
 struct Cell {
+    /// The row, as `allreduce`, and the column: bytes, or the number of communicators of a split.
+    row: String,
+    column: u64,
     chosen: (String, f64),
     best: (String, f64),
+    /// The interval of the ratio, if it was measured.
+    interval: Option<PairedRatio>,
 }
 
 impl Cell {
+    /// Of the times of the choice, which is the first, and of all others.
+    fn new(row: String, column: u64, all: &[Timed]) -> Option<Self> {
+        let (chosen, median_of) = (all.first()?, |timed: &Timed| median(&timed.times));
+        let best = all.iter().min_by(|one, other| median_of(one).total_cmp(&median_of(other)))?;
+        let interval = (chosen.times.len() == best.times.len()).then(|| PairedRatio::new(&chosen.times, &best.times));
+        let named = |timed: &Timed| (timed.id.clone(), median_of(timed));
+        Some(Self { row, column, chosen: named(chosen), best: named(best), interval })
+    }
+
     fn ratio(&self) -> f64 {
         self.chosen.1 / self.best.1.max(1e-9)
     }
 }
 
-/// Cells by operation and size.
-type Map = BTreeMap<(usize, u64), Cell>;
+/// The cells of one engine: those of collective operations, of sparse exchanges by neighbors, and of splits.
+struct Map {
+    title: String,
+    engine: String,
+    ranks: u32,
+    cells: Vec<Cell>,
+}
+
+/// The row of a case that is not that of a collective operation, and its column.
+fn place(case: &str) -> anyhow::Result<(String, u64)> {
+    let (row, column) = case.rsplit_once('/').context("a case has a size")?;
+    Ok((row.replace("exchange/", "exchange, k="), column.parse()?))
+}
 
 impl ChoicesBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let all = Operation::all(0).into_iter().filter(|operation| *operation != Operation::Barrier);
-        let operations: Vec<Operation> = all
-            .filter(|op| self.operations.is_empty() || self.operations.iter().any(|name| name == op.name()))
-            .collect();
-        anyhow::ensure!(!operations.is_empty(), "--operations: none of these is an operation");
-        let sizes: &[u64] = if self.quick {
-            &[8, 4 << 10, 256 << 10]
-        } else {
-            &[8, 128, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
-        };
-        let mut records = Records::create(self.json.as_deref())?;
-        let mut total = Vec::new();
+        let names = Operation::all(0).map(Operation::name).into_iter().filter(|name| *name != "barrier");
+        let names: Vec<&str> = names.chain(PROTOCOLS).collect();
+        let unknown = self.operations.iter().find(|name| !names.contains(&name.as_str()));
+        ensure!(unknown.is_none(), "--operations: there are {}", names.join(", "));
+        let is_wanted = |name: &&str| self.operations.is_empty() || self.operations.iter().any(|other| other == name);
+        let wanted: Vec<&str> = names.into_iter().filter(is_wanted).collect();
+        if self.decisions {
+            return self.time_decisions();
+        }
         let here = self.ranks.is_empty() && self.networks.is_empty();
         let ranks: &[u32] = if here { &[2, 3, 8, 16] } else { &self.ranks };
-        for &ranks in ranks {
-            let map = self.measure(ranks, &operations, sizes)?;
-            print_map(&format!("{ranks} ranks on this machine"), &map, sizes, self.list);
-            self.write(&mut records, "shm", ranks, &map)?;
-            total.extend(map.into_values().map(|cell| cell.ratio()));
-        }
         let networks: Vec<&str> =
             if here { NETWORKS.to_vec() } else { self.networks.iter().map(String::as_str).collect() };
+        let mut records = Records::create(self.json.as_deref())?;
+        let mut total = Vec::new();
+        let mut finish = |map: Map| -> anyhow::Result<()> {
+            map.print(self.list);
+            map.write(&mut records)?;
+            total.extend(map.cells.iter().map(Cell::ratio));
+            Ok(())
+        };
+        for &ranks in ranks {
+            finish(self.measure(ranks, &wanted)?)?;
+        }
         for text in networks {
-            let network = crate::network::load(text)?;
-            let map = simulate(&network, &operations, sizes)?;
-            print_map(&format!("{text}, simulated"), &map, sizes, self.list);
-            self.write(&mut records, text, network.ranks(), &map)?;
-            total.extend(map.into_values().map(|cell| cell.ratio()));
+            finish(self.simulate(text, &wanted)?)?;
         }
         print_summary("all cells", &total);
         Ok(ExitCode::SUCCESS)
     }
 
-    fn write(&self, records: &mut Records, engine: &str, ranks: u32, map: &Map) -> anyhow::Result<()> {
-        for ((operation, bytes), cell) in map {
-            let name = Operation::all(0)[*operation].name();
-            let case = format!("choices/{engine}/{name}/{bytes}");
-            records.write(&Record::measured(case, engine, ranks, &[cell.ratio()], ("times the best", Better::Low)))?;
+    /// How long choices take.
+    fn time_decisions(&self) -> anyhow::Result<ExitCode> {
+        decision_times::print(&mut Records::create(self.json.as_deref())?)?;
+        for ranks in [2, 16] {
+            let output = Job::ranks(ranks, ["choices-rank", "--decisions", "--repeat", "1"])?.output(HANG_TIMEOUT)?;
+            output.lines().for_each(|line| say!("{line}"));
         }
-        Ok(())
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Bytes of collective operations and of the messages of an exchange.
+    fn sizes(&self) -> &'static [u64] {
+        match self.quick {
+            true => &[8, 4 << 10, 256 << 10],
+            false => &[8, 128, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20],
+        }
+    }
+
+    /// The cases of some operations.
+    fn cases(&self, names: &[&str], ranks: u32) -> Vec<String> {
+        let mut cases = Vec::new();
+        for &name in names {
+            match name {
+                "exchange" => {
+                    let others = u64::from(ranks - 1);
+                    let mut neighbors: Vec<u64> = [1, 6, others].map(|neighbors| neighbors.min(others)).to_vec();
+                    neighbors.dedup();
+                    // Longer messages are those of a program that has nothing sparse.
+                    let sizes = self.sizes().iter().filter(|bytes| **bytes <= 64 << 10);
+                    cases
+                        .extend(neighbors.iter().flat_map(|k| sizes.clone().map(move |b| format!("exchange/{k}/{b}"))));
+                }
+                "split" => cases.extend([1, 2, u64::from(ranks)].map(|colors| format!("split/{colors}"))),
+                name => cases.extend(self.sizes().iter().map(|bytes| format!("{name}/{bytes}"))),
+            }
+        }
+        cases
     }
 
     /// Measures all candidates on this machine.
-    fn measure(&self, ranks: u32, operations: &[Operation], sizes: &[u64]) -> anyhow::Result<Map> {
-        let mut map = Map::new();
-        let cases: Vec<String> =
-            operations.iter().flat_map(|op| sizes.iter().map(move |bytes| format!("{}/{bytes}", op.name()))).collect();
+    fn measure(&self, ranks: u32, names: &[&str]) -> anyhow::Result<Map> {
+        let cases = self.cases(names, ranks);
         let arguments = ["choices-rank", "--repeat", &self.repeat.to_string(), "--cases", &cases.join(",")];
         let output = Job::ranks(ranks, arguments)?.output(HANG_TIMEOUT)?;
-        for line in output.lines() {
-            let timed: Timed = serde_json::from_str(line)?;
-            let (name, bytes) = timed.case.split_once('/').unwrap_or_default();
-            let operation = Operation::all(0).iter().position(|op| op.name() == name).unwrap_or(0);
-            let this = (timed.id, median(&timed.times));
-            let cell = map
-                .entry((operation, bytes.parse()?))
-                .or_insert_with(|| Cell { chosen: this.clone(), best: (String::new(), f64::INFINITY) });
-            if this.1 < cell.best.1 {
-                cell.best = this;
-            }
+        let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
+        let title = format!("{ranks} ranks on this machine");
+        Ok(Map { title, engine: "shm".to_owned(), ranks, cells: cells(&all)? })
+    }
+
+    /// Simulates all candidates.
+    fn simulate(&self, text: &str, names: &[&str]) -> anyhow::Result<Map> {
+        let network = crate::network::load(text)?;
+        let (protocols, operations): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| PROTOCOLS.contains(name));
+        let mut cells = simulate_collectives(&network, &operations, self.sizes())?;
+        let (cases, settings) = (self.cases(&protocols, network.ranks()), Settings::for_network(&network)?);
+        for case in &cases {
+            let simulated = treepie::simulate(&network, &settings, |world| {
+                // Errors of a rank are those of its calls.
+                time_candidates(&world, case, 1).map_err(|error| treepie::Error::Engine(error.to_string()))
+            })?;
+            let all = simulated.into_results().swap_remove(0);
+            let (row, column) = place(case)?;
+            cells.extend(Cell::new(row, column, &all).map(|cell| Cell { interval: None, ..cell }));
         }
-        Ok(map)
+        let (title, ranks) = (format!("{text}, simulated"), network.ranks());
+        Ok(Map { title, engine: text.to_owned(), ranks, cells })
     }
 }
 
-/// The slots of the shared segment of a world of ranks on this machine.
-pub fn slot_capacities(ranks: u32) -> anyhow::Result<Option<SlotCapacities>> {
-    let output = Job::ranks(ranks, ["choices-rank", "--slots", "--repeat", "1"])?.output(HANG_TIMEOUT)?;
+/// The cells of times that ranks printed, case after case.
+fn cells(all: &[Timed]) -> anyhow::Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    for of_case in all.chunk_by(|one, other| one.case == other.case) {
+        let (row, column) = place(&of_case[0].case)?;
+        cells.extend(Cell::new(row, column, of_case));
+    }
+    Ok(cells)
+}
+
+/// The slots of the shared segment of a world of ranks on this machine, for a call of this number of bytes.
+pub fn slot_capacities(ranks: u32, bytes: u64) -> anyhow::Result<Option<SlotCapacities>> {
+    let output =
+        Job::ranks(ranks, ["choices-rank", "--slots", &bytes.to_string(), "--repeat", "1"])?.output(HANG_TIMEOUT)?;
     Ok(match output.split_whitespace().map(str::parse).collect::<Result<Vec<usize>, _>>()?[..] {
         [line, page, bulk, single_copy] => Some(SlotCapacities { line, page, bulk, single_copy: single_copy > 0 }),
         _ => None,
@@ -148,7 +229,7 @@ pub fn measure_candidates(
     let output = Job::ranks(ranks, ["choices-rank", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
     let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
     let time = |candidate: &Candidate| {
-        let label = rank::label(candidate);
+        let label = collective::label(candidate);
         all.iter().find(|timed| timed.id == label || timed.also.contains(&label)).map(|timed| median(&timed.times))
     };
     Ok(candidates.iter().map(time).collect())
@@ -164,29 +245,82 @@ pub fn simulated_micros(input: &ChoiceInput<'_>, id: &str, settings: &Settings) 
     Some(simulate_schedule(workload, spec.network, settings).ok()?.micros())
 }
 
-/// Simulates all candidates.
-fn simulate(network: &Network, operations: &[Operation], sizes: &[u64]) -> anyhow::Result<Map> {
+/// Simulates all candidates of collective operations. A schedule is simulated without a program, so all registered
+/// algorithms are, and many ranks can be.
+fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> anyhow::Result<Vec<Cell>> {
     let settings = Settings::for_network(network)?;
     let profile = settings.profile(network);
     let costs = MessageCosts::on_network(&profile, network);
-    let mut map = Map::new();
-    for &operation in operations {
+    let mut cells = Vec::new();
+    for &name in names {
+        let operation = Operation::from_name(name, 0).context("operations were checked")?;
         for &bytes in sizes {
             let spec = CollectiveSpec::new(operation, network);
             let input = ChoiceInput { spec, bytes, element: 8, costs, slots: None };
-            let mut ids: Vec<String> = input.candidates().iter().map(|candidate| candidate.id()).collect();
-            let Some(chosen) = input.best() else { continue };
+            let Some(chosen) = input.best().map(|candidate| candidate.id()) else { continue };
+            let mut ids: Vec<String> = input.candidates().iter().map(Candidate::id).collect();
             ids.extend(registry::applicable(&spec).iter().map(|algorithm| algorithm.id.clone()));
             let time = |id: &str| simulated_micros(&input, id, &settings);
-            let chosen = chosen.id();
             let Some(took) = time(&chosen) else { continue };
             let others = ids.into_iter().filter_map(|id| Some((time(&id)?, id)));
             let Some((least, best)) = others.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
-            let index = Operation::all(0).iter().position(|op| *op == operation).unwrap_or(0);
-            map.insert((index, bytes), Cell { chosen: (chosen, took), best: (best, least) });
+            let (row, chosen, best) = (name.to_owned(), (chosen, took), (best, least));
+            cells.push(Cell { row, column: bytes, chosen, best, interval: None });
         }
     }
-    Ok(map)
+    Ok(cells)
+}
+
+impl Map {
+    /// Rows of one kind have the same columns.
+    fn print(&self, list: bool) {
+        say!("{}: time of the chosen algorithm over that of the best", self.title);
+        let (splits, others): (Vec<&Cell>, Vec<&Cell>) = self.cells.iter().partition(|cell| cell.row == "split");
+        print_rows("bytes", &others, short_size);
+        print_rows("communicators", &splits, |count| count.to_string());
+        if list {
+            for Cell { row, column, chosen, best, interval } in &self.cells {
+                let interval = interval.as_ref().map(PairedRatio::in_words).unwrap_or_default();
+                let ratio = chosen.1 / best.1;
+                say!(
+                    "  {row} {column}  {ratio:.2}  {} {:.1} us, best {} {:.1} us {interval}",
+                    chosen.0,
+                    chosen.1,
+                    best.0,
+                    best.1
+                );
+            }
+        }
+        print_summary(&self.title, &self.cells.iter().map(Cell::ratio).collect::<Vec<_>>());
+        say!("");
+    }
+
+    fn write(&self, records: &mut Records) -> anyhow::Result<()> {
+        for cell in &self.cells {
+            let case = format!("choices/{}/{}/{}", self.engine, cell.row, cell.column);
+            let value = ("times the best", Better::Low);
+            records.write(&Record::measured(case, &self.engine, self.ranks, &[cell.ratio()], value))?;
+        }
+        Ok(())
+    }
+}
+
+fn print_rows(head: &str, cells: &[&Cell], column: fn(u64) -> String) {
+    let mut columns: Vec<u64> = cells.iter().map(|cell| cell.column).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    if columns.is_empty() {
+        return;
+    }
+    let titles: String = columns.iter().map(|value| format!("{:>9}", column(*value))).collect();
+    say!("  {head:<16}{titles}");
+    for of_row in cells.chunk_by(|one, other| one.row == other.row) {
+        let cell = |column: &u64| match of_row.iter().find(|cell| cell.column == *column) {
+            Some(cell) => format!("{:>9.2}", cell.ratio()),
+            None => format!("{:>9}", "-"),
+        };
+        say!("  {:<16}{}", of_row[0].row, columns.iter().map(cell).collect::<String>());
+    }
 }
 
 /// A power of two with its unit.
@@ -196,29 +330,6 @@ fn short_size(bytes: u64) -> String {
         bytes if bytes >= 1 << 10 => format!("{} KiB", bytes >> 10),
         bytes => format!("{bytes} B"),
     }
-}
-
-fn print_map(title: &str, map: &Map, sizes: &[u64], list: bool) {
-    say!("{title}: time of the chosen algorithm over that of the best");
-    let head: String = sizes.iter().map(|bytes| format!("{:>9}", short_size(*bytes))).collect();
-    say!("  {:<16}{head}", "bytes");
-    let operations: std::collections::BTreeSet<usize> = map.keys().map(|(operation, _)| *operation).collect();
-    for operation in operations {
-        let cell = |bytes: &u64| match map.get(&(operation, *bytes)) {
-            Some(cell) => format!("{:>9.2}", cell.ratio()),
-            None => format!("{:>9}", "-"),
-        };
-        let row: String = sizes.iter().map(cell).collect();
-        say!("  {:<16}{row}", Operation::all(0)[operation].name());
-    }
-    if list {
-        for ((_, bytes), Cell { chosen, best }) in map {
-            let ratio = chosen.1 / best.1;
-            say!("  {bytes:>8} B  {ratio:5.2}  {} {:.1} us, best {} {:.1} us", chosen.0, chosen.1, best.0, best.1);
-        }
-    }
-    print_summary(title, &map.values().map(Cell::ratio).collect::<Vec<_>>());
-    say!("");
 }
 
 fn print_summary(title: &str, ratios: &[f64]) {

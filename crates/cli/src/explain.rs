@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
+use treepie_base::environment;
 use treepie_bench::bytes::Bytes;
 use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
 use treepie_bench::{machine, network};
 use treepie_collectives::registry::CollectiveSpec;
-use treepie_comm::choice::{Candidate, ChoiceInput};
+use treepie_comm::choice::{Candidate, ChoiceInput, size_class};
 use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
+use treepie_model::profile::Fit;
 use treepie_schedule::Operation;
 use treepie_sim::Settings;
 use treepie_topology::Network;
@@ -42,6 +44,9 @@ pub(crate) struct Explain {
     /// The root of bcast, reduce, gather and scatter
     #[arg(long, value_name = "RANK", default_value = "0")]
     root: u32,
+    /// Search all arguments within bounds: every degree, radix and pair of tree layers, and many numbers of segments
+    #[arg(long)]
+    exhaustive: bool,
     /// Also run each candidate: in the simulator with --network, otherwise with ranks on this machine
     #[arg(long)]
     measure: bool,
@@ -58,31 +63,32 @@ impl Explain {
         })?;
         let network = self.network.as_deref().map(network::load).transpose()?;
         let settings = network.as_ref().map(Settings::for_network).transpose()?;
-        let profile = match (&self.profile, &settings, &network) {
-            (Some(path), ..) => Profile::load(path)?,
-            (None, Some(settings), Some(network)) => settings.profile(network),
-            _ => Profile::shared_memory(),
+        let profile = match (&settings, &network) {
+            (Some(settings), Some(network)) => {
+                self.profile.as_ref().map_or_else(|| Ok(settings.profile(network)), Profile::load)?
+            }
+            _ => self.profile_of_this_machine()?,
         };
         let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks));
         ensure!(on.ranks() > 0, "--network {on}: the number of ranks is not known; add it, as in clos:r80,t64,n4096");
         ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());
         let costs = match &network {
             Some(network) => MessageCosts::on_network(&profile, network),
-            None => {
-                let sharing = f64::from(self.ranks) / machine::cores() as f64;
-                MessageCosts::on_machine(&profile, &on, sharing)
-            }
+            None => MessageCosts::on_machine(&profile, &on, self.ranks_per_core()),
         };
-        let slots = network.is_none().then(|| slot_capacities(self.ranks)).transpose()?.flatten();
         let spec = CollectiveSpec::new(operation, &on);
         let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 as u64 };
-        let input = ChoiceInput { spec, bytes, element: self.element, costs, slots };
-        let mut candidates = input.candidates();
+        let slots = network.is_none().then(|| slot_capacities(self.ranks, bytes)).transpose()?.flatten();
+        // Calls of one class are chosen alike.
+        let class = size_class(bytes);
+        let input = ChoiceInput { spec, bytes: class, element: self.element, costs, slots };
+        let mut candidates = if self.exhaustive { input.exhaustive_candidates() } else { input.candidates() };
         candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));
         ensure!(!candidates.is_empty(), "no registered algorithm has a predicted time on {on}");
         let measured = self.measured(&input, &candidates, settings.as_ref())?;
         let place = if network.is_some() { on.to_string() } else { format!("{} ranks on this machine", self.ranks) };
-        say!("{} of {bytes} bytes, {place}", operation.name());
+        let class = if class > bytes { format!(", as those of {class}") } else { String::new() };
+        say!("{} of {bytes} bytes{class}, {place}", operation.name());
         print_table(&candidates, &measured);
         let mut records = Records::create(self.json.as_deref())?;
         for (candidate, measured) in candidates.iter().zip(&measured) {
@@ -95,6 +101,28 @@ impl Explain {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn ranks_per_core(&self) -> f64 {
+        f64::from(self.ranks) / machine::cores() as f64
+    }
+
+    /// The profile that was given, or that of `TREEPIE_PROFILE`, as a program would use it, or the default.
+    fn profile_of_this_machine(&self) -> anyhow::Result<Profile> {
+        let path = match &self.profile {
+            Some(path) => Some(path.clone()),
+            None => environment::text(environment::PROFILE)?.map(PathBuf::from),
+        };
+        let Some(path) = path else { return Ok(Profile::on_machine(self.ranks_per_core())) };
+        let profile = Profile::load(&path)?;
+        Ok(match profile.fits("shm", self.ranks, machine::cores() as u32) {
+            Fit::Exact => profile,
+            Fit::Adapted(difference) => {
+                eprintln!("treepie: {}: {difference}", path.display());
+                profile.adapted_to(self.ranks)
+            }
+            Fit::Refused(why) => bail!("{}: {why}", path.display()),
+        })
     }
 
     /// The time of each candidate, if it was asked for.

@@ -12,10 +12,11 @@ mod tests;
 mod transport;
 mod variants;
 
-use treepie_collectives::registry::{self, Algorithm, CollectiveSpec, NetworkRequirement};
+use treepie_collectives::registry::{self, Algorithm, CollectiveSpec, NetworkRequirement, Parameter};
 use treepie_model::closed_form::{self, Arguments};
-use treepie_model::predict::{MessageCosts, Prediction};
+use treepie_model::predict::{MessageCosts, Prediction, Work};
 use treepie_model::walk;
+use treepie_schedule::count::{WorkCounts, count_work};
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
@@ -48,6 +49,9 @@ pub struct ChoiceInput<'a> {
     /// The shared segment, if there is one.
     pub slots: Option<SlotCapacities>,
 }
+
+/// The arguments with which an algorithm is a candidate.
+type ArgumentSearch = fn(&ChoiceInput<'_>, &Algorithm) -> Vec<Arguments<'static>>;
 
 /// A candidate.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +86,19 @@ impl ChoiceInput<'_> {
     }
 
     fn known_candidates(&self) -> Vec<Candidate> {
+        self.candidates_with(variants::variants)
+    }
+
+    /// All candidates, with the best of all arguments within bounds, instead of those that the paper's rules leave. Takes
+    /// long: for comparison.
+    pub fn exhaustive_candidates(&self) -> Vec<Candidate> {
+        self.candidates_with(variants::exhaustive)
+    }
+
+    fn candidates_with(&self, arguments: ArgumentSearch) -> Vec<Candidate> {
         let applicable = registry::applicable(&self.spec).into_iter();
-        let mut all: Vec<Candidate> = applicable.flat_map(|algorithm| self.candidates_of(algorithm)).collect();
+        let mut all: Vec<Candidate> =
+            applicable.flat_map(|algorithm| self.candidates_of(algorithm, arguments)).collect();
         all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
         all
     }
@@ -92,7 +107,11 @@ impl ChoiceInput<'_> {
     /// registry's table, such as a commutative operator.
     pub fn best(&self) -> Option<Candidate> {
         let mut all = self.candidates().into_iter();
-        all.find(|candidate| registry::build(&candidate.id(), &self.spec).is_ok())
+        let is_composed = |algorithm: &Algorithm| algorithm.parameters.contains(&Parameter::Core);
+        all.find(|candidate| {
+            let is_known = self.spec.commutative && self.spec.uniform && !is_composed(candidate.algorithm);
+            is_known || registry::build(&candidate.id(), &self.spec).is_ok()
+        })
     }
 
     /// The predicted time of a candidate, with what its messages take longer because they share links apart from their
@@ -111,9 +130,9 @@ impl ChoiceInput<'_> {
     }
 
     /// The candidates of one algorithm, over messages and over the shared segment.
-    fn candidates_of(&self, algorithm: &'static Algorithm) -> Vec<Candidate> {
+    fn candidates_of(&self, algorithm: &'static Algorithm, arguments: ArgumentSearch) -> Vec<Candidate> {
         let mut all = Vec::new();
-        for arguments in variants::variants(self, algorithm) {
+        for arguments in arguments(self, algorithm) {
             if let Some(prediction) = self.predict_messages(algorithm, &arguments) {
                 all.push(Candidate { algorithm, arguments, transport: Transport::PointToPoint, prediction });
             }
@@ -169,7 +188,21 @@ impl ChoiceInput<'_> {
     /// The predicted time over messages.
     fn predict_messages(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
         let by_formula = self.closed_form(algorithm, arguments);
-        by_formula.or_else(|| self.walk(&*registry::build(&variants::id(algorithm, arguments), &self.spec).ok()?))
+        let critical = by_formula.or_else(|| self.walk(algorithm, arguments))?;
+        let work = self.work(algorithm, arguments);
+        Some(self.costs.at_least_work(critical, work.map(|work| with_segments(work, arguments.segments)).as_ref()))
+    }
+
+    /// What all ranks do together without segments, if that counts and they are not too many to count it.
+    fn work(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Work> {
+        if self.costs.cores().is_none() || self.spec.ranks > transport::MAX_COUNTED_RANKS {
+            return None;
+        }
+        let whole = Arguments { segments: 1, ..*arguments };
+        let schedule = registry::build(&variants::id(algorithm, &whole), &self.spec).ok()?;
+        let WorkCounts { messages, sent, combined, copied } = count_work(&*schedule, &self.layouts(&*schedule));
+        let bytes = |elements: u64| (elements * self.element) as f64;
+        Some(Work { messages: messages as f64, bytes: bytes(sent), combined: bytes(combined), copied: bytes(copied) })
     }
 
     fn closed_form(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
@@ -191,7 +224,10 @@ impl ChoiceInput<'_> {
             return None;
         }
         let terms = closed_form::terms_with(algorithm.name(), *arguments, operation, network, self.n())?;
-        Some(self.costs.time(&terms))
+        let time = self.costs.time(&terms);
+        // Where ranks share cores, each segment has to wait for them.
+        let waits = self.costs.delay() * f64::from(arguments.segments - 1);
+        Some(Prediction { startups: time.startups + waits, ..time })
     }
 
     /// n of the closed forms: of a rank, or the vector.
@@ -211,13 +247,20 @@ impl ChoiceInput<'_> {
     }
 
     /// The time of a schedule that has no closed form, from message to message.
-    fn walk(&self, schedule: &dyn Schedule) -> Option<Prediction> {
+    fn walk(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
+        // The schedules of many ranks take long to build, too.
         if self.spec.ranks > MAX_WALKED_RANKS {
             return None;
         }
-        let (layouts, element) = (self.layouts(schedule), self.element as f64);
-        let time = walk::time(schedule, &layouts, element, &self.costs, MAX_WALKED_MESSAGES)?;
+        let schedule = registry::build(&variants::id(algorithm, arguments), &self.spec).ok()?;
+        let (layouts, element) = (self.layouts(&*schedule), self.element as f64);
+        let time = walk::time(&*schedule, &layouts, element, &self.costs, MAX_WALKED_MESSAGES)?;
         let startups = time.min(self.costs.latency() + self.costs.gap(0.0));
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
+}
+
+/// The same with each message in segments.
+fn with_segments(work: Work, segments: u32) -> Work {
+    Work { messages: work.messages * f64::from(segments), ..work }
 }

@@ -17,6 +17,7 @@ mod nonblocking;
 mod operations;
 mod persistent;
 mod plan;
+mod rules;
 mod scoped;
 mod segment_schedule;
 pub(crate) mod selection;
@@ -42,6 +43,7 @@ use plan::Plans;
 pub(crate) use selection::AlgorithmChoice;
 
 pub use persistent::PersistentCollective;
+pub use rules::AlgorithmRules;
 pub use selection::check_environment;
 pub use selector::{AlgorithmSelector, SelectionQuery};
 

@@ -30,7 +30,7 @@ mod split_type;
 mod window;
 
 pub use cartesian::Cartesian;
-pub use collective::{AlgorithmSelector, PersistentCollective, SelectionQuery, check_environment};
+pub use collective::{AlgorithmRules, AlgorithmSelector, PersistentCollective, SelectionQuery, check_environment};
 pub use comm::{Comm, Finalizer};
 pub use dims::dims_create;
 pub use dist_graph::DistGraph;

@@ -74,6 +74,12 @@ impl Comm {
         })
     }
 
+    /// The algorithm with which a split would be done.
+    #[doc(hidden)]
+    pub fn chosen_split_algorithm(&self) -> Result<SplitAlgorithm> {
+        self.split_algorithm()
+    }
+
     /// The algorithm that was set, otherwise the cheapest.
     fn split_algorithm(&self) -> Result<SplitAlgorithm> {
         let ranks = self.size() as u32;

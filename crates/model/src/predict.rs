@@ -15,8 +15,8 @@ use crate::{CostTerms, LogGP, Profile};
 pub struct MessageCosts<'a> {
     profile: &'a Profile,
     network: &'a Network,
-    /// Ranks per core, at least 1: their copies and reductions share it.
-    sharing: f64,
+    /// Ranks per core, at least 1, if all ranks are on one machine: they do their work in turn.
+    sharing: Option<f64>,
     /// Until a waiting rank is scheduled; 0 if no rank shares its core.
     delay: f64,
     /// Whether messages share the links on their routes through the network.
@@ -49,8 +49,21 @@ pub struct Prediction {
     pub bytes: f64,
     /// Bytes that are combined.
     pub reductions: f64,
-    /// What messages take longer because they share links.
+    /// What it takes longer because messages share links, or ranks share cores.
     pub congestion: f64,
+}
+
+/// What all ranks do together, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Messages.
+    pub messages: f64,
+    /// Bytes of all messages.
+    pub bytes: f64,
+    /// Bytes that are combined.
+    pub combined: f64,
+    /// Bytes that ranks copy within their memory.
+    pub copied: f64,
 }
 
 impl Prediction {
@@ -58,19 +71,25 @@ impl Prediction {
     pub fn total(&self) -> f64 {
         self.startups + self.bytes + self.reductions + self.congestion
     }
+
+    /// The same, if it is not less than this time.
+    #[must_use]
+    pub fn at_least(self, time: f64) -> Self {
+        Self { congestion: self.congestion + (time - self.total()).max(0.0), ..self }
+    }
 }
 
 impl<'a> MessageCosts<'a> {
     /// The costs of ranks that are nodes of a network.
     pub fn on_network(profile: &'a Profile, network: &'a Network) -> Self {
         let routed = matches!(network.kind(), NetworkKind::Torus(_) | NetworkKind::Clos(_));
-        Self { profile, network, sharing: 1.0, delay: 0.0, routed, flat_level: 0 }
+        Self { profile, network, sharing: None, delay: 0.0, routed, flat_level: 0 }
     }
 
     /// The costs of ranks on one machine, of which some share cores if `ranks_per_core` is above 1.
     pub fn on_machine(profile: &'a Profile, network: &'a Network, ranks_per_core: f64) -> Self {
         let delay = if ranks_per_core > 1.0 { profile.scheduling * ranks_per_core } else { 0.0 };
-        Self { profile, network, sharing: ranks_per_core.max(1.0), delay, routed: false, flat_level: 0 }
+        Self { profile, network, sharing: Some(ranks_per_core.max(1.0)), delay, routed: false, flat_level: 0 }
     }
 
     /// The same where it is not known how far ranks are from each other: as far as they can be.
@@ -95,9 +114,37 @@ impl<'a> MessageCosts<'a> {
         self.network
     }
 
-    /// Ranks per core, at least 1.
-    pub fn sharing(&self) -> f64 {
-        self.sharing
+    /// The cores of these ranks, if all of them are on one machine.
+    pub fn cores(&self) -> Option<f64> {
+        Some(f64::from(self.network.ranks()) / self.sharing?)
+    }
+
+    /// A time on the critical path, or that of the work of all ranks on their cores if that is longer. If the work is not
+    /// known, all ranks do as much as those on the critical path.
+    #[must_use]
+    pub fn at_least_work(&self, prediction: Prediction, work: Option<&Work>) -> Prediction {
+        let Some(sharing) = self.sharing else { return prediction };
+        let Some(work) = work else {
+            return prediction.at_least(prediction.startups + sharing * (prediction.bytes + prediction.reductions));
+        };
+        let (profile, link) = (self.profile, self.profile.link());
+        let size = if work.messages > 0.0 { work.bytes / work.messages } else { 0.0 };
+        // Each message ends the waiting of a rank.
+        let switch = if self.delay > 0.0 { profile.scheduling } else { 0.0 };
+        let message = link.send_overhead.at(size) + link.recv_overhead.at(size) + switch;
+        let local = work.combined * profile.reduce_per_byte + work.copied * profile.copy_per_byte;
+        let latency = self.latency();
+        let critical = (prediction.total() - latency).max(0.0);
+        prediction.at_least(latency + self.on_cores(critical, work.messages * message + local))
+    }
+
+    /// The time of work, of which some is on the critical path, on the cores of one machine. If each rank has a core, all
+    /// others work meanwhile. Otherwise they may be in the way: that is Brent's bound for ranks that are scheduled
+    /// greedily.
+    pub fn on_cores(&self, critical: f64, work: f64) -> f64 {
+        let Some(cores) = self.cores() else { return critical };
+        let in_the_way = if self.delay > 0.0 { critical * (1.0 - 1.0 / cores.max(1.0)) } else { 0.0 };
+        critical.max(work / cores + in_the_way)
     }
 
     /// Until a waiting rank is scheduled.
@@ -115,13 +162,15 @@ impl<'a> MessageCosts<'a> {
         self.profile.link_at(self.flat_level.max(usize::from(self.has_hosts())))
     }
 
-    /// g(m). Ranks on one core copy in turn, and each message has to be handled by one of them; a rendezvous is one more
-    /// message.
+    /// L, and the time until all ranks that handle a message are scheduled: a rendezvous is one more.
+    fn latency_of(&self, bytes: f64) -> f64 {
+        let has_rendezvous = bytes > self.profile.synchronous.vanishes_at;
+        self.latency() + if has_rendezvous { self.delay } else { 0.0 }
+    }
+
+    /// g(m).
     pub fn gap(&self, bytes: f64) -> f64 {
-        let gap = &self.flat_link().gap;
-        let start = gap.at(0.0);
-        let handled = if bytes > self.profile.synchronous.vanishes_at { 2.0 } else { 1.0 };
-        start + (gap.at(bytes) - start) * self.sharing + self.delay * handled
+        self.flat_link().gap.at(bytes)
     }
 
     /// The link between the farthest ranks as LogGP, with the time until a waiting rank is scheduled.   [P-LogP paper,
@@ -130,18 +179,20 @@ impl<'a> MessageCosts<'a> {
         let link = self.profile.link_at(usize::MAX);
         let (send, receive, gap) = (link.send_overhead.at(1.0), link.recv_overhead.at(1.0), link.gap.at(1.0));
         let latency = (link.latency + gap - send - receive).max(0.0) + self.delay;
-        let per_byte = link.gap.at(LARGE) / LARGE * self.sharing;
+        let busy = link.send_overhead.at(LARGE) + link.recv_overhead.at(LARGE);
+        // All ranks exchange at the same time.
+        let per_byte = link.gap.at(LARGE).max(self.sharing.map_or(0.0, |ranks| ranks * busy)) / LARGE;
         LogGP { latency, overhead: (send + receive) / 2.0, gap, per_byte }
     }
 
     /// The time to combine received bytes. They are received into other memory first.
     pub fn reduction(&self, bytes: f64) -> f64 {
-        bytes * self.sharing * (self.profile.reduce_per_byte + self.profile.copy_per_byte)
+        bytes * (self.profile.reduce_per_byte + self.profile.copy_per_byte)
     }
 
     /// The time to copy bytes within a rank.
     pub fn copy(&self, bytes: f64) -> f64 {
-        bytes * self.sharing * self.profile.copy_per_byte
+        bytes * self.profile.copy_per_byte
     }
 
     /// The time of cost terms in which all messages take links of one class. The gap is that of a message of mean
@@ -152,7 +203,7 @@ impl<'a> MessageCosts<'a> {
         let is_saturated = profile.saturated_ports > 0 && terms.ports >= profile.saturated_ports;
         let bytes = if is_saturated { terms.delta / profile.port_efficiency } else { terms.delta };
         let size = if messages > 0.0 { bytes / messages } else { 0.0 };
-        let startups = terms.steps * self.latency() + messages * self.gap(0.0);
+        let startups = terms.steps * self.latency_of(size) + messages * self.gap(0.0);
         let mut bytes = messages * (self.gap(size) - self.gap(0.0));
         if self.routed && terms.steps < messages {
             // Several messages of a step: while one starts, the bytes of those before it are under way.
@@ -185,7 +236,7 @@ impl<'a> MessageCosts<'a> {
 
     /// A message from one rank to another.
     pub(crate) fn transfer(&self, from: u32, to: u32, bytes: f64) -> Transfer {
-        let (gap, latency) = (self.gap(bytes), self.latency());
+        let (gap, latency) = (self.gap(bytes), self.latency_of(bytes));
         if let Some((level, link)) = self.shared_link(from, to) {
             let (lan, wan) = (self.profile.link(), self.profile.link_at(level as usize));
             let gateway = GatewayLink { wan, lan };
@@ -233,5 +284,35 @@ impl<'a> MessageCosts<'a> {
     /// Whether several ranks share the port of a host.
     fn has_hosts(&self) -> bool {
         self.network.nodes_per_host() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_the_time_of_cores() {
+        let (profile, flat) = (Profile::shared_memory(), Network::flat(8));
+        let critical = Prediction { startups: 1.0, bytes: 2.0, ..Prediction::default() };
+        let local = |micros: f64| Work { copied: micros / profile.copy_per_byte, ..Work::default() };
+        // Each rank has a core: 8 times as much is done meanwhile.
+        let own = MessageCosts::on_machine(&profile, &flat, 1.0);
+        assert_eq!(own.at_least_work(critical, Some(&local(16.0))), critical);
+        let longer = own.at_least_work(critical, Some(&local(80.0)));
+        assert!((longer.total() - own.latency() - 10.0).abs() < 1e-9 && longer.bytes == 2.0, "{longer:?}");
+        // Two cores: half of the work, and half of what waits for it.
+        let shared = MessageCosts::on_machine(&profile, &flat, 4.0);
+        assert_eq!((shared.cores(), shared.on_cores(3.0, 20.0), shared.on_cores(3.0, 0.0)), (Some(2.0), 11.5, 3.0));
+        // Unknown work is that of all ranks.
+        assert_eq!(shared.at_least_work(critical, None).total(), 9.0);
+        // Messages cost the time of both sides, and end a wait.
+        let messages = |costs: &MessageCosts<'_>| {
+            let work = Work { messages: 1000.0, bytes: 8000.0, ..Work::default() };
+            costs.at_least_work(critical, Some(&work)).total()
+        };
+        assert!(messages(&shared) > 4.0 * messages(&own));
+        let network = MessageCosts::on_network(&profile, &flat);
+        assert_eq!(network.at_least_work(critical, Some(&local(1e6))), critical);
     }
 }

@@ -13,7 +13,7 @@ mod text;
 
 pub use fit::Fit;
 
-use crate::plogp::PLogP;
+use crate::plogp::{PLogP, PiecewiseLinear};
 
 /// The costs of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,18 +93,16 @@ pub struct SynchronousSend {
 }
 
 /// Collective operations through a shared segment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SharedSegmentCosts {
     /// A round, until all ranks know that all have written.
     pub round: f64,
-    /// To write a byte into a slot.
-    pub write_per_byte: f64,
-    /// To read a byte from another rank's slot.
-    pub read_per_byte: f64,
-    /// To read another rank's memory directly: per read.
-    pub single_copy: f64,
-    /// And per byte.
-    pub single_copy_per_byte: f64,
+    /// To write m bytes into a slot.
+    pub copy_in: PiecewiseLinear,
+    /// To read m bytes from another rank's slot.
+    pub copy_out: PiecewiseLinear,
+    /// To read m bytes of another rank's memory directly.
+    pub single_copy: PiecewiseLinear,
 }
 
 impl LevelProfile {

@@ -34,7 +34,7 @@ fn measured() -> Profile {
 
 #[test]
 fn what_is_written_is_read_back() {
-    for profile in [Profile::shared_memory(), Profile::network(), measured()] {
+    for profile in [Profile::shared_memory(), Profile::oversubscribed(), Profile::network(), measured()] {
         let text = profile.to_toml();
         let read = Profile::parse(&text).unwrap();
         // Curves have points at each other's sizes then, so only their values are the same.
@@ -103,8 +103,9 @@ fn what_contradicts_itself_is_refused() {
         ("rank_order = [4, 0, ", "rank_order = [0, ", "rank_order is not a list of the ranks 0 to 5"),
         ("latency = 12.5", "latency = -12.5", "the latency L is -12.5, and must be a non-negative number"),
         ("latency = 12.5", "latency = nan", "the latency L is NaN, and must be"),
-        ("scheduling = 0.6", "scheduling = inf", "scheduling is inf, and must be"),
-        ("round = 0.15", "round = -1", "a cost of shared_segment is -1"),
+        ("scheduling = 1.0", "scheduling = inf", "scheduling is inf, and must be"),
+        ("round = 0.3", "round = -1", "round is -1"),
+        ("copy_in = 0.15", "copy_in = -1", "copy_in is -1"),
         ("{ bytes = 512,", "{ bytes = 2,", "has size 2 after 64"),
         ("level_count = 2", "level_count = 3", "2 levels where level_count is 3"),
         ("ranks = 6", "ranks = 'six'", "invalid type"),

@@ -15,9 +15,11 @@ mod link_routes;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use link_routes::LinkRoutes;
 pub use slots::{SlotCounts, count_slots};
+pub use work::{WorkCounts, count_work};
 
 use std::ops::Range;
 

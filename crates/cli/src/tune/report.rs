@@ -2,7 +2,7 @@
 
 use treepie_bench::format_number;
 use treepie_bench::record::{Better, Record};
-use treepie_model::plogp::PLogP;
+use treepie_model::plogp::{PLogP, PiecewiseLinear};
 use treepie_model::profile::{LevelProfile, Profile};
 
 /// The size whose gap tells the bandwidth.
@@ -31,10 +31,11 @@ pub(super) fn print(profile: &Profile) {
     if let Some(barrier) = profile.barrier {
         row("barrier", &micros(barrier));
     }
-    if let Some(segment) = profile.shared_segment {
-        let copies = [segment.write_per_byte, segment.read_per_byte].map(per_byte);
-        row("shared segment", &format!("round {}, write {}, read {}", micros(segment.round), copies[0], copies[1]));
-        row("single copy", &format!("{} and {}", micros(segment.single_copy), per_byte(segment.single_copy_per_byte)));
+    if let Some(segment) = &profile.shared_segment {
+        let at = |curve: &PiecewiseLinear| format!("{} of 64 KiB", micros(curve.at(65536.0)));
+        let copies = [&segment.copy_in, &segment.copy_out].map(at);
+        row("shared segment", &format!("round {}, copy in {}, out {}", micros(segment.round), copies[0], copies[1]));
+        row("single copy", &at(&segment.single_copy));
     }
     for level in profile.levels.iter().filter(|level| !level.is_complete) {
         say!("\nThe time was up before all sizes of the level {} were measured.", level.name);

@@ -67,7 +67,7 @@ impl SlotCapacities {
 const MAX_ROUNDS: u32 = 4;
 
 /// With more ranks it takes long to count all of them, and to check that none modifies what it sends.
-const MAX_CHECKED_RANKS: u32 = 64;
+pub(super) const MAX_COUNTED_RANKS: u32 = 64;
 
 /// The transports over the shared segment that a schedule can use, and their times. With many ranks only the root and one
 /// other are counted.
@@ -78,49 +78,72 @@ pub(super) fn predict_shared(
     costs: &MessageCosts<'_>,
     slots: &SlotCapacities,
 ) -> Option<Vec<(Prediction, SharedTransport)>> {
-    let shared = costs.profile().shared_segment?;
+    let profile = costs.profile();
+    let shared = profile.shared_segment.as_ref()?;
     let ranks = schedule.ranks();
     let root = schedule.operation().root().unwrap_or(0);
-    let is_checked = ranks <= MAX_CHECKED_RANKS;
-    let counted = if is_checked { (0..ranks).collect() } else { vec![root, (root + 1) % ranks] };
-    let of_rank = |rank: &u32| count_slots(schedule, layouts, *rank, in_place, MAX_ROUNDS);
-    let counts: Vec<SlotCounts> = counted.iter().map(of_rank).collect::<Option<_>>()?;
+    let is_checked = ranks <= MAX_COUNTED_RANKS;
+    // A rank, and the number of ranks that do as much.
+    let counted = match is_checked {
+        true => (0..ranks).map(|rank| (rank, 1)).collect(),
+        false => vec![(root, 1), ((root + 1) % ranks, ranks - 1)],
+    };
+    let of_rank = |(rank, like): &(u32, u32)| {
+        Some((count_slots(schedule, layouts, *rank, in_place, MAX_ROUNDS)?, f64::from(*like)))
+    };
+    let counts: Vec<(SlotCounts, f64)> = counted.iter().map(of_rank).collect::<Option<_>>()?;
+    let rounds = counts[0].0.rounds;
     // In a round all ranks meet, so all have the same rounds. Along a tree they have not.
-    if counts.iter().any(|rank| rank.rounds != counts[0].rounds) {
+    if counts.iter().any(|(rank, _)| rank.rounds != rounds) {
         return None;
     }
-    // The busiest rank, or a core that ranks share: it does the work of all of them.
-    let most = |of: fn(&SlotCounts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64;
-    let work = |of: fn(&SlotCounts) -> u64| {
-        let mean = match is_checked {
-            true => counts.iter().map(|rank| of(rank) as f64).sum::<f64>() / f64::from(ranks),
-            false => (of(&counts[0]) as f64 + of(&counts[1]) as f64 * f64::from(ranks - 1)) / f64::from(ranks),
-        };
-        most(of).max(mean * costs.sharing()) * element
+    let rounds = f64::from(rounds);
+    // The longest that a rank takes for one kind of work, and what all take.
+    let busiest = |time: &dyn Fn(&SlotCounts) -> f64| counts.iter().map(|(rank, _)| time(rank)).fold(0.0, f64::max);
+    let all_ranks =
+        |time: &dyn Fn(&SlotCounts) -> f64| counts.iter().map(|(rank, like)| time(rank) * like).sum::<f64>();
+    let bytes = |elements: u64, parts: f64| elements as f64 * element / parts.max(1.0);
+    let copy_in = |rank: &SlotCounts| rounds * shared.copy_in.at(bytes(rank.written, rounds));
+    let copy_out = |rank: &SlotCounts| {
+        let reads = rank.reads as f64;
+        reads * shared.copy_out.at(bytes(rank.read, reads))
     };
-    let (written, read) = (work(|counts| counts.written), work(|counts| counts.read));
-    let reads = most(|counts| counts.reads) * costs.sharing();
-    let reductions = work(|counts| counts.combined) * costs.profile().reduce_per_byte;
-    let rounds = f64::from(counts[0].rounds);
+    let read_directly = |rank: &SlotCounts| {
+        let reads = rank.reads as f64;
+        reads * shared.single_copy.at(bytes(rank.read, reads))
+    };
+    // Through slots most copies within a rank are not needed, and are left out (`dead_copies.rs`).
+    let copied = |rank: &SlotCounts| bytes(rank.copied, 1.0) * profile.copy_per_byte;
+    let combined = |rank: &SlotCounts| bytes(rank.combined, 1.0) * profile.reduce_per_byte;
+    // Operands are combined from the slot in which they are, instead of copied.
+    let from_slot = (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
+    let combined_from_slot = |rank: &SlotCounts| bytes(rank.combined, 1.0) * from_slot;
     // In a round a rank writes, and later sees that all others have written: it is scheduled twice.
     let round = shared.round + 2.0 * costs.delay();
-    let max_written = most(|counts| counts.max_written) * element;
+    let prediction = |startups: f64, bytes: f64, reductions: f64, work: f64| {
+        let on_cores = costs.on_cores(bytes + reductions, work);
+        Prediction { startups, bytes, reductions, congestion: 0.0 }.at_least(startups + on_cores)
+    };
+    let max_written = busiest(&|rank| bytes(rank.max_written, 1.0));
     let chunks = (max_written / slots.bulk as f64).ceil().max(1.0);
-    let copies = written * shared.write_per_byte + read * shared.read_per_byte;
+    let reductions = busiest(&combined_from_slot);
+    let work = all_ranks(&|rank| copy_in(rank) + copy_out(rank) + combined_from_slot(rank));
     // A single rank that modifies what others read would be one too many.
-    let sends_unmodified = is_checked && counts.iter().all(|rank| rank.sends_unmodified);
-    let prediction = |startups, bytes| Prediction { startups, bytes, reductions, congestion: 0.0 };
+    let sends_unmodified = is_checked && counts.iter().all(|(rank, _)| rank.sends_unmodified);
     let mut all = Vec::new();
     if chunks == 1.0 {
-        all.push((prediction(rounds * round, copies), SharedTransport::CopyInCopyOut));
+        let bytes = busiest(&copy_in) + busiest(&copy_out);
+        all.push((prediction(rounds * round, bytes, reductions, work), SharedTransport::CopyInCopyOut));
     } else if sends_unmodified {
         // A rank writes a chunk while others still read the one before.
-        let pipelined = prediction(rounds * chunks * round / 2.0, copies);
+        let bytes = busiest(&|rank| copy_in(rank) + copy_out(rank));
+        let pipelined = prediction(rounds * chunks * round / 2.0, bytes, reductions, work);
         all.push((pipelined, SharedTransport::PipelinedCopyInCopyOut));
     }
     if slots.single_copy && sends_unmodified {
-        let startups = (rounds + 1.0) * round + reads * shared.single_copy;
-        all.push((prediction(startups, read * shared.single_copy_per_byte), SharedTransport::SingleCopy));
+        let bytes = busiest(&|rank| read_directly(rank) + copied(rank));
+        let work = all_ranks(&|rank| read_directly(rank) + copied(rank) + combined(rank));
+        all.push((prediction((rounds + 1.0) * round, bytes, busiest(&combined), work), SharedTransport::SingleCopy));
     }
     Some(all)
 }

@@ -5,7 +5,7 @@ use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, PipelineCost, candidate_degrees, plan_bcast, plan_segments};
 use treepie_schedule::Operation;
 
-use super::{ChoiceInput, MAX_WALKED_MESSAGES};
+use super::{ChoiceInput, MAX_WALKED_MESSAGES, with_segments};
 
 /// More segments are not worth their bookkeeping.
 const MAX_SEGMENTS: u64 = 1024;
@@ -13,6 +13,38 @@ const MAX_SEGMENTS: u64 = 1024;
 /// Cores of composed algorithms. An inapplicable one is refused when it is built, and has no closed form.
 const CORES: [&str; 7] =
     ["ring", "bruck", "distance_doubling", "distance_halving", "bucket", "bucket_k", "torus_reordered"];
+
+/// All arguments within bounds, for comparison: every degree and radix, the numbers of segments that are powers of two or
+/// half way between, and all pairs of tree layers.
+pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
+    const MAX_DEGREE: u32 = 64;
+    let has = |parameter| algorithm.parameters.contains(&parameter);
+    let (ranks, base) = (input.spec.ranks, Arguments::default());
+    let shapes: Vec<Arguments<'static>> = if has(Parameter::Degree) {
+        (1..ranks.clamp(2, MAX_DEGREE)).map(|degree| Arguments { degree, ..base }).collect()
+    } else if has(Parameter::Radix) {
+        (2..=ranks.clamp(2, MAX_DEGREE)).map(|radix| Arguments { radix, ..base }).collect()
+    } else if has(Parameter::Dimensions) {
+        (1..=ranks.ilog2().max(1)).map(|dimensions| Arguments { dimensions, ..base }).collect()
+    } else if has(Parameter::Wan) {
+        let layers: Vec<TreeLayer> = [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial]
+            .into_iter()
+            .chain((2..=8).map(TreeLayer::Kary))
+            .collect();
+        layers.iter().flat_map(|wan| layers.iter().map(|lan| Arguments { wan: *wan, lan: *lan, ..base })).collect()
+    } else {
+        return variants(input, algorithm);
+    };
+    if !has(Parameter::Segments) {
+        return shapes;
+    }
+    let elements = (input.bytes / input.element.max(1)).clamp(1, MAX_SEGMENTS) as u32;
+    let powers = (0..=elements.ilog2()).map(|bit| 1 << bit);
+    let counts: Vec<u32> =
+        powers.flat_map(|power: u32| [power, power + power / 2]).filter(|count| *count <= elements).collect();
+    let in_segments = |shape: Arguments<'static>| counts.iter().map(move |&segments| Arguments { segments, ..shape });
+    shapes.into_iter().flat_map(in_segments).collect()
+}
 
 /// The arguments that could be the fastest.
 pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
@@ -47,11 +79,21 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
 /// The number of equal segments with the least time by the closed form: the paper's halving and hill climbing.
 pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
     let n = input.n();
+    // The ranks of a pipeline have to run at the same time. On shared cores each waits while others work: chains of 8
+    // ranks on 2 cores took twice as long as trees. Only scans have no tree.
+    let is_scan = matches!(input.spec.operation, Operation::Scan | Operation::Exscan);
+    let can_overlap = input.costs.delay() == 0.0 || is_scan;
+    if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || !can_overlap {
+        return 1;
+    }
+    let work = input.work(algorithm, arguments);
     let time = |segments: f64| {
         let arguments = Arguments { segments: segments as u32, ..*arguments };
-        Some(input.closed_form(algorithm, &arguments)?.total())
+        let critical = input.closed_form(algorithm, &arguments)?;
+        let work = work.map(|work| with_segments(work, arguments.segments));
+        Some(input.costs.at_least_work(critical, work.as_ref()).total())
     };
-    if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || time(1.0).is_none() {
+    if time(1.0).is_none() {
         return 1;
     }
     let unit = input.element.max((n as u64).div_ceil(MAX_SEGMENTS));

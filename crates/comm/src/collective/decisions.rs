@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::Operation;
 
-use super::call::CollectiveCall;
 use crate::choice::{ChoiceInput, SlotCapacities, Transport, size_class};
 
 /// Choices by what they depend on. A handle with another profile, network or selector has others.
@@ -49,15 +48,15 @@ pub(super) fn insert(decisions: &mut Decisions, key: DecisionKey, decision: Deci
 
 impl DecisionKey {
     pub(super) fn new(
-        call: &CollectiveCall<'_>,
         spec: &CollectiveSpec<'_>,
         bytes: Option<usize>,
+        element: usize,
         slots: Option<SlotCapacities>,
         set: Option<String>,
     ) -> Self {
         let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
         let bytes = size_class(bytes.unwrap_or(0) as u64);
-        Self { operation, bytes, element: call.element, commutative, uniform, in_place, slots, set }
+        Self { operation, bytes, element, commutative, uniform, in_place, slots, set }
     }
 }
 

@@ -45,16 +45,35 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
         }
     }
     // Ranks that share a machine share its costs, whatever engine joins them.
-    if comm.endpoint().cores().is_some() { Profile::shared_memory() } else { Profile::default_for(comm.engine()) }
+    comm.ranks_per_core().map_or_else(|| Profile::default_for(comm.engine()), Profile::on_machine)
 }
 
 /// The network of all ranks of the world that a profile's groups are: clusters, if it has several levels.
 pub(super) fn network_of(profile: &Profile, ranks: u32) -> Network {
-    let groups = &profile.levels[0].groups;
-    if profile.levels.len() < 2 || groups.iter().sum::<u32>() != ranks {
+    let Some((_, levels)) = profile.levels.split_last().filter(|(_, levels)| !levels.is_empty()) else {
+        return Network::flat(ranks);
+    };
+    if levels.iter().any(|level| level.groups.iter().map(|ranks| u64::from(*ranks)).sum::<u64>() != u64::from(ranks)) {
         return Network::flat(ranks);
     }
-    let Ok(clusters) = Network::clusters(groups) else { return Network::flat(ranks) };
+    // Groups of a network are counted in those of the level below.
+    let mut nested = vec![levels[0].groups.clone()];
+    for (below, level) in levels.iter().zip(&levels[1..]) {
+        let mut sizes = below.groups.iter();
+        let members = |ranks: &u32| {
+            let mut left = *ranks;
+            sizes
+                .by_ref()
+                .take_while(|size| {
+                    left = left.saturating_sub(**size);
+                    left > 0
+                })
+                .count() as u32
+                + 1
+        };
+        nested.push(level.groups.iter().map(members).collect());
+    }
+    let Ok(clusters) = Network::nested_clusters(&nested) else { return Network::flat(ranks) };
     if profile.rank_order.len() != ranks as usize {
         return clusters;
     }
@@ -76,6 +95,13 @@ mod tests {
         profile.levels[0].groups = vec![2, 4];
         assert_eq!(network_of(&profile, 6), Network::clusters(&[2, 4]).unwrap());
         assert_eq!(network_of(&profile, 7).to_string(), "flat:7");
+        // Three levels.
+        let mut three = profile.clone();
+        three.levels.insert(1, profile.levels[1].clone());
+        three.levels[0].groups = vec![1, 1, 2, 2];
+        three.levels[1].groups = vec![2, 4];
+        let nested = Network::nested_clusters(&[vec![1, 1, 2, 2], vec![2, 2]]).unwrap();
+        assert_eq!(network_of(&three, 6), nested);
         profile.rank_order = vec![0, 3, 1, 2, 4, 5];
         let placed = network_of(&profile, 6);
         let clusters = placed.as_clusters().unwrap();

@@ -216,10 +216,10 @@ impl Comm {
         Ok(self.segment_capacities(single_copy))
     }
 
-    /// The slots that the shared segment has for collective operations of this communicator, if it may use it; whether
-    /// ranks can read each other's memory is known after the first long call.
-    pub fn slot_capacities(&self) -> Option<SlotCapacities> {
-        let single_copy = self.inner.single_copy.get().unwrap_or(false);
+    /// The slots that the shared segment has for a collective operation of this communicator with this number of bytes, if
+    /// it may use it; whether ranks can read each other's memory is known after the first long call.
+    pub fn slot_capacities(&self, bytes: usize) -> Option<SlotCapacities> {
+        let single_copy = bytes >= MIN_SINGLE_COPY && self.inner.single_copy.get().unwrap_or(false);
         self.can_use_segment().then(|| self.segment_capacities(single_copy)).flatten()
     }
 

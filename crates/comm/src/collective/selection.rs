@@ -1,7 +1,8 @@
-//! Algorithm selection. In this order: the algorithm set on the handle, the one named by the environment, the one
-//! returned by a selector, the cheapest by the cost model. All ranks select the same, as the selection depends only on
+//! Algorithm selection. In this order: the algorithm set on the handle, the one named by the environment, or by its
+//! rules, the one returned by a selector, the cheapest by the cost model. All ranks select the same, as the selection depends only on
 //! what all of them know.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,7 @@ use treepie_topology::{Network, NetworkKind};
 use super::call::{BlockCounts, CollectiveCall};
 use super::decisions::{Decision, DecisionKey, decide, insert};
 use super::machine_profile;
+use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport, size_class};
 use crate::comm::Comm;
@@ -107,6 +109,7 @@ pub fn check_environment(ranks: Option<u32>) -> Result<()> {
     environment::check()?;
     from_environment()?;
     machine_profile::from_environment()?;
+    rules::from_environment()?;
     match (ranks, environment::text(environment::NETWORK)?) {
         (Some(ranks), Some(_)) => network_from_environment(ranks).map(drop),
         _ => Ok(()),
@@ -114,9 +117,16 @@ pub fn check_environment(ranks: Option<u32>) -> Result<()> {
 }
 
 /// Refuses the id of an unknown algorithm.
-fn check_id(id: &str) -> Result<()> {
+pub(super) fn check_id(id: &str) -> Result<()> {
     protocol::check_name(id)
         .unwrap_or_else(|| registry::find(id).map(drop).map_err(|refusal| Error::Algorithm(refusal.to_string())))
+}
+
+/// A number that two profiles hardly ever share.
+fn fingerprint(profile: &Profile) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    profile.to_toml().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn parse_list(text: &str) -> Vec<String> {
@@ -242,14 +252,16 @@ impl Comm {
         Ok((network, self.endpoint().rank()))
     }
 
-    /// The algorithms set for these operations, and the network unless it is flat, as text. Does not call the selector,
+    /// The algorithms set for these operations, the network unless it is flat, and the profile if one was set, as text. Does not call the selector,
     /// which is called only once per call. Ignores errors, which the call reports.
     pub(crate) fn describe_choice(&self, operations: &[Operation]) -> String {
         let choice = &self.collectives.choice;
         let ids = operations.iter().filter_map(|operation| choice.id_for(*operation).ok().flatten());
         let ids: String = ids.map(|id| format!(" with {id}")).collect();
         let network = self.network().ok().filter(|network| !matches!(network.kind(), NetworkKind::Flat(_)));
-        ids + &network.map(|network| format!(" on {network}")).unwrap_or_default()
+        let network = network.map(|network| format!(" on {network}")).unwrap_or_default();
+        let profile = choice.profile.as_ref().map(|profile| format!(" by profile {:016x}", fingerprint(profile)));
+        ids + &network + &profile.unwrap_or_default()
     }
 
     /// The profile of the machine: the one set on the handle, or that of `TREEPIE_PROFILE`, or the engine's default.
@@ -277,8 +289,25 @@ impl Comm {
         let network = self.network()?;
         let flat = Network::flat(network.ranks());
         let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
-        let (slots, bytes) = (self.slot_capacities(), size_class(bytes));
+        let (slots, bytes) = (self.slot_capacities(bytes as usize), size_class(bytes));
         Ok(ChoiceInput { spec: CollectiveSpec::new(operation, network), bytes, element, costs, slots }.candidates())
+    }
+
+    /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks or
+    /// of the vector, in elements of `element` bytes, with a commutative operator.
+    ///
+    /// ```
+    /// use treepie_comm::{Network, Operation};
+    ///
+    /// # fn choose(world: &treepie_comm::Comm) -> treepie_comm::Result<()> {
+    /// let id = world.chosen_algorithm(Operation::Allreduce, 1 << 20, 8)?;
+    /// assert!(id.starts_with("allreduce/"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chosen_algorithm(&self, operation: Operation, bytes: usize, element: usize) -> Result<String> {
+        let request = CollectiveSpec::new(operation, self.network()?);
+        Ok(self.decision(&request, Some(bytes), element, self.slot_capacities(bytes))?.id)
     }
 
     /// The schedule of the selected algorithm for a call, and its transport; `slots` are those of the shared segment,
@@ -288,42 +317,12 @@ impl Comm {
         call: &CollectiveCall<'_>,
         slots: Option<&SlotCapacities>,
     ) -> Result<(Arc<dyn Schedule>, Transport)> {
-        let network = self.network()?;
-        let mut request = CollectiveSpec::new(call.operation, network);
+        let mut request = CollectiveSpec::new(call.operation, self.network()?);
         request.commutative = call.commutative;
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
-        let choice = &self.collectives.choice;
-        let selected = || {
-            let CollectiveSpec { operation, ranks, commutative, uniform, .. } = request;
-            let query = SelectionQuery { operation, ranks, bytes, commutative, uniform, network };
-            choice.selector.as_ref()?.select(&query)
-        };
-        let set = choice.id_for(call.operation)?.map(str::to_owned).or_else(selected);
-        let key = DecisionKey::new(call, &request, bytes, slots.copied(), set.clone());
-        let decided = self.collectives.decisions.borrow().get(&key).cloned();
-        let Decision { id, segments, transport } = match (set, decided) {
-            (_, Some(decided)) => decided,
-            // If each rank knows only its part of the counts, the cost is that for 0 bytes.
-            (set, None) => {
-                // Where all ranks are on one machine, the network that was set does not determine costs.
-                let flat = Network::flat(request.ranks);
-                let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
-                let slots = slots.copied();
-                let (bytes, element) = (key.bytes, call.element as u64);
-                let input = ChoiceInput { spec: request, bytes, element, costs, slots };
-                let decision = match set {
-                    Some(id) => {
-                        let (segments, transport) = input.complete(&id, choice.transport);
-                        Decision { id, segments, transport }
-                    }
-                    None => decide(&input),
-                };
-                insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
-                decision
-            }
-        };
+        let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, slots.copied())?;
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
@@ -332,6 +331,43 @@ impl Comm {
         request.parameters.segments = if transport == Transport::PointToPoint { segments } else { 1 };
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
         Ok((Arc::from(schedule), transport))
+    }
+
+    /// The algorithm that was set or selected, or the fastest one. The same request is decided once.
+    fn decision(
+        &self,
+        request: &CollectiveSpec<'_>,
+        bytes: Option<usize>,
+        element: usize,
+        slots: Option<SlotCapacities>,
+    ) -> Result<Decision> {
+        let (choice, network) = (&self.collectives.choice, request.network);
+        let rules = rules::from_environment()?;
+        let selected = || {
+            let CollectiveSpec { operation, ranks, commutative, uniform, .. } = *request;
+            let query = SelectionQuery { operation, ranks, bytes, commutative, uniform, network };
+            let by_rules = rules.and_then(|rules| rules.select(&query));
+            by_rules.or_else(|| choice.selector.as_ref()?.select(&query))
+        };
+        let set = choice.id_for(request.operation)?.map(str::to_owned).or_else(selected);
+        let key = DecisionKey::new(request, bytes, element, slots, set.clone());
+        if let Some(decided) = self.collectives.decisions.borrow().get(&key) {
+            return Ok(decided.clone());
+        }
+        // Where all ranks are on one machine, the network that was set does not determine costs.
+        let flat = Network::flat(request.ranks);
+        let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
+        // If each rank knows only its part of the counts, the cost is that for 0 bytes.
+        let input = ChoiceInput { spec: *request, bytes: key.bytes, element: element as u64, costs, slots };
+        let decision = match set {
+            Some(id) => {
+                let (segments, transport) = input.complete(&id, choice.transport);
+                Decision { id, segments, transport }
+            }
+            None => decide(&input),
+        };
+        insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
+        Ok(decision)
     }
 
     /// Whether the engine's counter is the barrier to use, if there is one.

@@ -45,7 +45,13 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
         (Operation::Scan | Operation::Exscan, "linear") if !matches!(input.network_shape, NetworkShape::Other) => {
             let segments = f64::from(input.arguments.segments);
             let steps = p - 2.0 + segments;
-            Some(CostTerms::new(steps, steps * n / segments).with_steps(p - 1.0).with_gamma(steps * n / segments))
+            // The last rank of an exclusive scan combines nothing.
+            let combining = match input.operation {
+                Operation::Exscan if input.ranks == 2 => 0.0,
+                Operation::Exscan => steps - 1.0,
+                _ => steps,
+            };
+            Some(CostTerms::new(steps, steps * n / segments).with_steps(p - 1.0).with_gamma(combining * n / segments))
         }
         (Operation::Scan | Operation::Exscan, "recursive_doubling") if input.network_shape.is_flat() => {
             Some(CostTerms::new(input.lg(), input.lg() * n).with_gamma(input.lg() * n))

@@ -5,22 +5,45 @@ use crate::CostParams;
 use crate::plogp::{PLogP, PiecewiseLinear};
 
 impl Profile {
-    /// The default of ranks on one machine: two cores of 2023, with 2, 8 and 16 ranks.
+    /// The default of ranks on one machine with this number of ranks for each core.
+    pub fn on_machine(ranks_per_core: f64) -> Self {
+        if ranks_per_core > 1.0 { Self::oversubscribed() } else { Self::shared_memory() }
+    }
+
+    /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
+        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 1.05), (65536.0, 5.0), (LONG, 42.0)]);
         Self {
             reduce_per_byte: 0.05e-3,
-            copy_per_byte: 0.1e-3,
-            scheduling: 0.6,
-            synchronous: SynchronousSend { latency: 0.35, vanishes_at: 8192.0 },
+            copy_per_byte: 0.05e-3,
+            scheduling: 1.0,
+            synchronous: SynchronousSend { latency: 0.35, vanishes_at: EAGER_LIMIT },
             barrier: Some(0.2),
             shared_segment: Some(SharedSegmentCosts {
-                round: 0.15,
-                write_per_byte: 0.11e-3,
-                read_per_byte: 0.07e-3,
-                single_copy: 1.0,
-                single_copy_per_byte: 0.1e-3,
+                round: 0.3,
+                copy_in: copy.clone(),
+                copy_out: copy,
+                single_copy: curve([(0.0, 0.43), (1024.0, 0.47), (8192.0, 0.76), (65536.0, 2.8), (LONG, 34.0)]),
             }),
-            ..Self::of_link("shm", "memory", link(0.2, 0.06, 0.1e-3, 8192.0, 0.8))
+            ..Self::of_link("shm", "memory", memory_link(0.27, [0.45, 1.95, 2.35, 29.0], [0.2, 0.64, 1.44, 19.6]))
+        }
+    }
+
+    /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the caches.
+    pub fn oversubscribed() -> Self {
+        let copy = curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0)]);
+        let link = memory_link(0.74, [0.63, 2.2, 2.6, 18.0], [0.2, 0.46, 1.2, 51.0]);
+        Self {
+            reduce_per_byte: 0.14e-3,
+            copy_per_byte: 0.03e-3,
+            shared_segment: Some(SharedSegmentCosts {
+                round: 0.2,
+                copy_in: copy.clone(),
+                copy_out: copy,
+                single_copy: curve([(0.0, 0.8), (1024.0, 0.89), (8192.0, 1.5), (65536.0, 5.0), (LONG, 51.0)]),
+            }),
+            levels: vec![LevelProfile::new("memory", link)],
+            ..Self::shared_memory()
         }
     }
 
@@ -80,6 +103,26 @@ impl From<CostParams> for Profile {
         Self { reduce_per_byte: gamma, saturated_ports, port_efficiency, ..Self::of_link("sim", "network", link) }
     }
 }
+
+/// Bytes of a long message: beyond, the time per byte is the same.
+const LONG: f64 = 524_288.0;
+
+fn curve<const POINTS: usize>(points: [(f64, f64); POINTS]) -> PiecewiseLinear {
+    PiecewiseLinear::new_unchecked(points.to_vec())
+}
+
+/// A link through shared memory: the gap, and how long each side is busy, for 1 KiB, the eager limit, above it, and a
+/// long message, of which each side copies a half.
+fn memory_link(latency: f64, gap: [f64; 4], busy: [f64; 4]) -> PLogP {
+    let through = |start: f64, [short, eager, rendezvous, long]: [f64; 4]| {
+        curve([(0.0, start), (1024.0, short), (EAGER_LIMIT, eager), (EAGER_LIMIT, rendezvous), (LONG, long)])
+    };
+    let busy = through(0.08, busy);
+    PLogP { latency, send_overhead: busy.clone(), recv_overhead: busy, gap: through(0.08, gap) }
+}
+
+/// Bytes of the longest message that shared memory sends without a rendezvous.
+const EAGER_LIMIT: f64 = 8192.0;
 
 /// A link whose messages above the eager limit take a rendezvous more.
 fn link(latency: f64, overhead: f64, per_byte: f64, eager_limit: f64, rendezvous: f64) -> PLogP {

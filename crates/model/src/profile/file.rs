@@ -69,10 +69,16 @@ struct SynchronousSection {
 #[serde(deny_unknown_fields)]
 struct SegmentSection {
     round: f64,
-    write_per_byte: f64,
-    read_per_byte: f64,
+    size: Vec<SegmentPoint>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SegmentPoint {
+    bytes: f64,
+    copy_in: f64,
+    copy_out: f64,
     single_copy: f64,
-    single_copy_per_byte: f64,
 }
 
 #[derive(Deserialize)]
@@ -153,16 +159,23 @@ impl ProfileFile {
                 vanishes_at: synchronous_send.vanishes_at,
             },
             barrier: rank.barrier,
-            shared_segment: shared_segment.map(|segment| SharedSegmentCosts {
-                round: segment.round,
-                write_per_byte: segment.write_per_byte,
-                read_per_byte: segment.read_per_byte,
-                single_copy: segment.single_copy,
-                single_copy_per_byte: segment.single_copy_per_byte,
-            }),
+            shared_segment: shared_segment.map(SegmentSection::into_costs).transpose()?,
         };
         profile.check()?;
         Ok(profile)
+    }
+}
+
+impl SegmentSection {
+    fn into_costs(self) -> Result<SharedSegmentCosts> {
+        let Self { round, size } = self;
+        not_negative("round", round)?;
+        Ok(SharedSegmentCosts {
+            round,
+            copy_in: curve("copy_in", &size, |point| (point.bytes, point.copy_in))?,
+            copy_out: curve("copy_out", &size, |point| (point.bytes, point.copy_out))?,
+            single_copy: curve("single_copy", &size, |point| (point.bytes, point.single_copy))?,
+        })
     }
 }
 
@@ -188,29 +201,26 @@ impl LevelSection {
     }
 }
 
+/// One curve of several that have their points together.
+fn curve<P>(what: &'static str, points: &[P], value: fn(&P) -> (f64, f64)) -> Result<PiecewiseLinear> {
+    let mut points: Vec<(f64, f64)> = points.iter().map(value).collect();
+    // Where only another curve jumps, this one has the same point twice.
+    points.dedup();
+    PiecewiseLinear::new(what, &points)
+}
+
 fn link(latency: f64, points: &[SizePoint]) -> Result<PLogP> {
-    let curve = |what, value: fn(&SizePoint) -> f64| {
-        let mut points: Vec<(f64, f64)> = points.iter().map(|point| (point.bytes, value(point))).collect();
-        // Where only another curve jumps, this one has the same point twice.
-        points.dedup();
-        PiecewiseLinear::new(what, &points)
-    };
     PLogP::new(
         latency,
-        curve("the send overhead os", |point| point.send_overhead)?,
-        curve("the receive overhead or", |point| point.recv_overhead)?,
-        curve("the gap g", |point| point.gap)?,
+        curve("the send overhead os", points, |point| (point.bytes, point.send_overhead))?,
+        curve("the receive overhead or", points, |point| (point.bytes, point.recv_overhead))?,
+        curve("the gap g", points, |point| (point.bytes, point.gap))?,
     )
 }
 
 impl Profile {
     /// Refuses what contradicts itself.
     fn check(&self) -> Result<()> {
-        let segment = self.shared_segment.map_or([0.0; 5], |segment| {
-            let SharedSegmentCosts { round, write_per_byte, read_per_byte, single_copy, single_copy_per_byte } =
-                segment;
-            [round, write_per_byte, read_per_byte, single_copy, single_copy_per_byte]
-        });
         for (what, value) in [
             ("reduce_per_byte", self.reduce_per_byte),
             ("copy_per_byte", self.copy_per_byte),
@@ -222,7 +232,6 @@ impl Profile {
         ] {
             not_negative(what, value)?;
         }
-        segment.into_iter().try_for_each(|value| not_negative("a cost of shared_segment", value))?;
         self.check_groups()
     }
 

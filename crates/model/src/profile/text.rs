@@ -48,18 +48,16 @@ impl Profile {
         )?;
         writeln!(out, "[synchronous_send]")?;
         writeln!(out, "latency = {:?}\nvanishes_at = {:?}", synchronous.latency, synchronous.vanishes_at)?;
-        if let Some(segment) = self.shared_segment {
-            writeln!(out, "\n# Collective operations through memory that all ranks share: a round, bytes written and")?;
-            writeln!(out, "# read, and reading the memory of another rank directly.")?;
-            writeln!(out, "[shared_segment]")?;
-            writeln!(out, "round = {:?}", segment.round)?;
+        if let Some(segment) = &self.shared_segment {
             writeln!(
                 out,
-                "write_per_byte = {:?}\nread_per_byte = {:?}",
-                segment.write_per_byte, segment.read_per_byte
+                "\n# Collective operations through memory that all ranks share: a round; bytes written into a"
             )?;
-            writeln!(out, "single_copy = {:?}", segment.single_copy)?;
-            writeln!(out, "single_copy_per_byte = {:?}", segment.single_copy_per_byte)?;
+            writeln!(out, "# slot and read from another's, or read from another rank's memory directly.")?;
+            writeln!(out, "[shared_segment]")?;
+            writeln!(out, "round = {:?}", segment.round)?;
+            let curves = [("copy_in", &segment.copy_in), ("copy_out", &segment.copy_out)];
+            write_curves(out, "size", &[curves[0], curves[1], ("single_copy", &segment.single_copy)])?;
         }
         self.levels.iter().try_for_each(|level| level.write(out))
     }
@@ -87,30 +85,35 @@ impl LevelProfile {
         writeln!(out, "measured_bytes = {}\nsaturating_bytes = {}", self.measured_bytes, self.saturating_bytes)?;
         writeln!(out, "# Whether the opposite direction differs; if so, reverse_size has it.")?;
         writeln!(out, "asymmetric = {}", self.reverse.is_some())?;
-        write_curves(out, "size", &self.link)?;
-        self.reverse.as_ref().map_or(Ok(()), |reverse| write_curves(out, "reverse_size", reverse))
+        write_link(out, "size", &self.link)?;
+        self.reverse.as_ref().map_or(Ok(()), |reverse| write_link(out, "reverse_size", reverse))
     }
 }
 
-/// Send overhead os(m), receive overhead or(m) and gap g(m), one size in each line.
-fn write_curves(out: &mut String, key: &str, link: &PLogP) -> fmt::Result {
-    let curves = [&link.send_overhead, &link.recv_overhead, &link.gap];
-    let mut sizes: Vec<f64> = curves.iter().flat_map(|curve| curve.points().iter().map(|point| point.0)).collect();
+/// Send overhead os(m), receive overhead or(m) and gap g(m).
+fn write_link(out: &mut String, key: &str, link: &PLogP) -> fmt::Result {
+    let PLogP { send_overhead, recv_overhead, gap, .. } = link;
+    write_curves(out, key, &[("send_overhead", send_overhead), ("recv_overhead", recv_overhead), ("gap", gap)])
+}
+
+/// Curves with their names, one size in each line.
+fn write_curves(out: &mut String, key: &str, curves: &[(&str, &PiecewiseLinear)]) -> fmt::Result {
+    let mut sizes: Vec<f64> = curves.iter().flat_map(|(_, curve)| curve.points().iter().map(|point| point.0)).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     writeln!(out, "{key} = [")?;
+    let mut write_point = |size: f64, value: fn(&PiecewiseLinear, f64) -> f64| {
+        let values: String =
+            curves.iter().map(|(name, curve)| format!(", {name} = {:?}", value(curve, size))).collect();
+        writeln!(out, "  {{ bytes = {size}{values} }},")
+    };
     for size in sizes {
-        let is_knee = curves.iter().any(|curve| curve.knees().any(|knee| knee == size));
-        write_point(out, size, curves.map(|curve| curve.at(size)))?;
-        if is_knee {
-            write_point(out, size, curves.map(|curve: &PiecewiseLinear| curve.after(size)))?;
+        write_point(size, PiecewiseLinear::at)?;
+        if curves.iter().any(|(_, curve)| curve.knees().any(|knee| knee == size)) {
+            write_point(size, PiecewiseLinear::after)?;
         }
     }
     writeln!(out, "]")
-}
-
-fn write_point(out: &mut String, size: f64, [send, receive, gap]: [f64; 3]) -> fmt::Result {
-    writeln!(out, "  {{ bytes = {size}, send_overhead = {send:?}, recv_overhead = {receive:?}, gap = {gap:?} }},")
 }
 
 /// A TOML string.

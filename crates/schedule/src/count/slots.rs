@@ -22,11 +22,14 @@ pub struct SlotCounts {
     pub reads: u64,
     /// Elements that it combines.
     pub combined: u64,
+    /// Elements that it copies within its memory.
+    pub copied: u64,
     /// Whether it modifies nothing that it sends in the same round.
     pub sends_unmodified: bool,
 }
 
-/// The counts of a rank, whose `In` and `Out` are the same memory if it is `in_place`. `None` if a phase has several lanes, or if there are more than `max_rounds` rounds.
+/// The counts of a rank, whose `In` and `Out` are the same memory if it is `in_place`. `None` if a phase has several
+/// lanes, or if there are more than `max_rounds` rounds.
 pub fn count_slots(
     schedule: &dyn Schedule,
     layouts: &BlockLayouts,
@@ -66,7 +69,8 @@ pub fn count_slots(
                         counts.combined += length(part);
                     }
                     ScheduleOp::Reduce { into, .. } => counts.combined += length(into),
-                    ScheduleOp::Send { .. } | ScheduleOp::Copy { .. } => {}
+                    ScheduleOp::Copy { to, .. } => counts.copied += length(to),
+                    ScheduleOp::Send { .. } => {}
                 }
             }
             // What others read must not change before the next round: neither by what this rank receives meanwhile, nor

@@ -15,7 +15,11 @@ use super::simulated;
 /// The candidate of one algorithm.
 fn candidate(id: &str, input: &ChoiceInput<'_>) -> Candidate {
     let algorithm = registry::find(id).unwrap();
-    input.candidates_of(algorithm).into_iter().next().expect("it has a predicted time")
+    input
+        .candidates_of(algorithm, crate::choice::variants::variants)
+        .into_iter()
+        .next()
+        .expect("it has a predicted time")
 }
 
 /// The error of the predicted time of an operation's wide-area algorithm, with its arguments.

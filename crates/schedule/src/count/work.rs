@@ -1,0 +1,48 @@
+//! What all ranks of a schedule do together, wherever its critical path is: where ranks share cores, or the memory, none
+//! of it is free.
+
+use crate::layout::{BlockLayouts, BufferMap};
+use crate::op::{RoundList, ScheduleOp};
+use crate::schedule::Schedule;
+
+/// The work of all ranks. Lengths are in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Messages.
+    pub messages: u64,
+    /// Elements of all messages.
+    pub sent: u64,
+    /// Elements that are combined.
+    pub combined: u64,
+    /// Elements that ranks copy within their memory.
+    pub copied: u64,
+}
+
+/// Counts the work of all ranks.
+pub fn count_work(schedule: &dyn Schedule, layouts: &BlockLayouts) -> WorkCounts {
+    let mut work = WorkCounts::default();
+    let mut rounds = RoundList::new();
+    for rank in 0..schedule.ranks() {
+        let buffers = BufferMap { schedule, layouts, rank };
+        let length = |part| buffers.range_len(part) as u64;
+        for phase in 0..schedule.phases() {
+            for lane in 0..schedule.phase(phase).lanes {
+                rounds.clear();
+                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
+                for op in rounds.iter().flatten() {
+                    match *op {
+                        ScheduleOp::Send { part, .. } => {
+                            work.messages += 1;
+                            work.sent += length(part);
+                        }
+                        ScheduleOp::RecvReduce { part, .. } => work.combined += length(part),
+                        ScheduleOp::Reduce { into, .. } => work.combined += length(into),
+                        ScheduleOp::Copy { to, .. } => work.copied += length(to),
+                        ScheduleOp::Recv { .. } => {}
+                    }
+                }
+            }
+        }
+    }
+    work
+}
