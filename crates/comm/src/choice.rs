@@ -106,12 +106,44 @@ impl ChoiceInput<'_> {
     /// The fastest candidate whose schedule can be built: a composed algorithm may have requirements beyond those in the
     /// registry's table, such as a commutative operator.
     pub fn best(&self) -> Option<Candidate> {
-        let mut all = self.candidates().into_iter();
-        let is_composed = |algorithm: &Algorithm| algorithm.parameters.contains(&Parameter::Core);
-        all.find(|candidate| {
-            let is_known = self.spec.commutative && self.spec.uniform && !is_composed(candidate.algorithm);
-            is_known || registry::build(&candidate.id(), &self.spec).is_ok()
-        })
+        let known = self.best_known();
+        let flat = Network::flat(self.spec.ranks);
+        known.or_else(|| ChoiceInput { costs: self.costs.as_if_flat(&flat), ..*self }.best_known())
+    }
+
+    /// Best first: the work of all ranks, which takes long to count, is counted only for candidates whose critical path
+    /// is not longer than the time of another.
+    fn best_known(&self) -> Option<Candidate> {
+        let mut queue: Vec<(Candidate, bool)> = Vec::new();
+        for algorithm in registry::applicable(&self.spec) {
+            for arguments in variants::variants(self, algorithm) {
+                if let Some(prediction) = self.critical_path(algorithm, &arguments) {
+                    let transport = Transport::PointToPoint;
+                    queue.push((Candidate { algorithm, arguments, transport, prediction }, false));
+                }
+            }
+            queue.extend(self.shared_candidates(algorithm).into_iter().map(|candidate| (candidate, true)));
+        }
+        loop {
+            let time = |(candidate, _): &(Candidate, bool)| candidate.prediction.total();
+            let least = (0..queue.len()).min_by(|one, other| time(&queue[*one]).total_cmp(&time(&queue[*other])))?;
+            let (candidate, is_complete) = queue.swap_remove(least);
+            let Candidate { algorithm, arguments, prediction, .. } = candidate;
+            if !is_complete {
+                let prediction = self.with_work(prediction, algorithm, &arguments);
+                queue.push((Candidate { prediction, ..candidate }, true));
+            } else if self.can_be_built(&candidate) {
+                return Some(candidate);
+            }
+        }
+    }
+
+    fn can_be_built(&self, candidate: &Candidate) -> bool {
+        // Of many ranks only formulas are evaluated, and an inapplicable core has none.
+        let has_formula =
+            self.spec.ranks > MAX_WALKED_RANKS || !candidate.algorithm.parameters.contains(&Parameter::Core);
+        let is_known = self.spec.commutative && self.spec.uniform && has_formula;
+        is_known || registry::build(&candidate.id(), &self.spec).is_ok()
     }
 
     /// The predicted time of a candidate, with what its messages take longer because they share links apart from their
@@ -187,10 +219,19 @@ impl ChoiceInput<'_> {
 
     /// The predicted time over messages.
     fn predict_messages(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
+        Some(self.with_work(self.critical_path(algorithm, arguments)?, algorithm, arguments))
+    }
+
+    /// The time of the critical path over messages.
+    fn critical_path(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
         let by_formula = self.closed_form(algorithm, arguments);
-        let critical = by_formula.or_else(|| self.walk(algorithm, arguments))?;
-        let work = self.work(algorithm, arguments);
-        Some(self.costs.at_least_work(critical, work.map(|work| with_segments(work, arguments.segments)).as_ref()))
+        by_formula.or_else(|| self.walk(algorithm, arguments))
+    }
+
+    /// The same, or the time of all work on the cores of one machine, if that is longer.
+    fn with_work(&self, critical: Prediction, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Prediction {
+        let work = self.work(algorithm, arguments).map(|work| with_segments(work, arguments.segments));
+        self.costs.at_least_work(critical, work.as_ref())
     }
 
     /// What all ranks do together without segments, if that counts and they are not too many to count it.

@@ -28,19 +28,25 @@ const REPETITIONS: usize = 5;
 struct DecisionTime {
     median: f64,
     slowest: f64,
+    /// The operation and the bytes of the slowest.
+    of: (&'static str, usize),
 }
 
 impl DecisionTime {
     /// Of one choice for each operation and size.
     fn new(mut choose: impl FnMut(Operation, usize) -> anyhow::Result<f64>) -> anyhow::Result<Self> {
-        let mut all = Vec::new();
+        let (mut all, mut slowest, mut of) = (Vec::new(), 0.0, ("", 0));
         for operation in Operation::all(0) {
             for bytes in SIZES {
                 let times = (0..REPETITIONS).map(|_| choose(operation, bytes)).collect::<anyhow::Result<Vec<f64>>>()?;
-                all.push(median(&times));
+                let time = median(&times);
+                if time > slowest {
+                    (slowest, of) = (time, (operation.name(), bytes));
+                }
+                all.push(time);
             }
         }
-        Ok(Self { median: median(&all), slowest: all.into_iter().fold(0.0, f64::max) })
+        Ok(Self { median: median(&all), slowest, of })
     }
 }
 
@@ -96,5 +102,6 @@ fn micros<R>(choose: impl FnOnce() -> R) -> f64 {
 }
 
 fn print_row(place: &str, kind: &str, time: DecisionTime) {
-    say!("  {place:<20} {kind:<7} {:>8.2} {:>9.2}", time.median, time.slowest);
+    let DecisionTime { median, slowest, of: (operation, bytes) } = time;
+    say!("  {place:<20} {kind:<7} {median:>8.2} {slowest:>9.2}  {operation} of {bytes} bytes");
 }

@@ -48,6 +48,21 @@ fn selected_algorithms_can_be_built_for_a_non_commutative_operator() {
     }
 }
 
+#[test]
+fn algorithms_selected_for_many_ranks_can_be_built() {
+    for network in ["torus:7x8x9", "torus:16x16x16", "mesh:30x17", "clos:r80,t64,n4096", "clusters:20x30", "flat:1021"]
+    {
+        let network: Network = network.parse().unwrap();
+        for operation in Operation::all(0) {
+            for bytes in [8, 64 << 10, 16 << 20] {
+                let spec = CollectiveSpec::new(operation, &network);
+                let id = chosen(spec, bytes);
+                assert!(registry::build(&id, &spec).is_ok(), "{id} on {network}");
+            }
+        }
+    }
+}
+
 /// Time in the simulator, in microseconds.
 fn simulated(id: &str, spec: &CollectiveSpec<'_>, bytes: u64) -> f64 {
     let schedule = registry::build(id, spec).unwrap_or_else(|refusal| panic!("{id}: {refusal}"));
