@@ -9,6 +9,8 @@ use serde_json::Value;
 
 #[path = "cli/am.rs"]
 mod am;
+#[path = "cli/choices.rs"]
+mod choices;
 #[path = "cli/exchange.rs"]
 mod exchange;
 #[path = "cli/graph.rs"]

@@ -139,6 +139,8 @@ fn no_world_begins_with_a_value_that_is_not_accepted() {
         ("TREEPIE_CHECKED", "maybe"),
         ("TREEPIE_ENGINE", "fibers:4"),
         ("TREEPIE_LOG", "debug"),
+        ("TREEPIE_PROFILE", "/nowhere.toml"),
+        ("TREEPIE_RULES", "/nowhere.toml"),
         ("TREEPIE_SINGLE_COPY", "never"),
         ("TREEPIE_STALL_SECS", "abc"),
         ("TREEPIE_TMPFILE", "maybe"),

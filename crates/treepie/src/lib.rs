@@ -25,10 +25,10 @@ pub use entry_point::main;
 pub use launch::{init, launch};
 pub use simulate::simulate;
 pub use treepie_comm::{
-    ANY_SOURCE, ANY_TAG, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative, DistGraph, Error,
-    MAX_TAG, MatchedMessage, Max, MaxLoc, Min, MinLoc, Network, Operation, Or, PersistentCollective, Prod, Rank,
-    Reduction, Request, RequestSet, Result, Scope, SelectionQuery, Source, SplitType, Status, Sum, Tag, TagMatch,
-    ValueLoc, Window, Xor, commutative, dims_create, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, AlgorithmRules, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative,
+    DistGraph, Error, MAX_TAG, MatchedMessage, Max, MaxLoc, Min, MinLoc, Network, Operation, Or, PersistentCollective,
+    Prod, Rank, Reduction, Request, RequestSet, Result, Scope, SelectionQuery, Source, SplitType, Status, Sum, Tag,
+    TagMatch, ValueLoc, Window, Xor, commutative, dims_create, wait_all, wait_any, wait_some,
 };
 
 pub use bytemuck;

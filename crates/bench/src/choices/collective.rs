@@ -16,6 +16,8 @@ pub(super) struct Buffers {
     len: usize,
     input: Vec<u64>,
     output: Vec<u64>,
+    /// The number of the operation, which is what it sends.
+    turn: u64,
 }
 
 impl Buffers {
@@ -31,7 +33,7 @@ impl Buffers {
         );
         let len = if has_blocks { elements.div_ceil(world.size()) } else { elements };
         let all = len * world.size();
-        Self { operation, len, input: vec![1; all], output: vec![1; all] }
+        Self { operation, len, input: vec![1; all], output: vec![1; all], turn: 0 }
     }
 
     /// Bytes of all blocks or of the vector.
@@ -49,7 +51,7 @@ impl Buffers {
     }
 
     fn call(&mut self, comm: &Comm) -> treepie::Result<()> {
-        let Self { operation, len, input, output } = self;
+        let Self { operation, len, input, output, .. } = self;
         let (len, root) = (*len, 0);
         let at_root = |all: usize| if comm.rank() == root { all } else { 0 };
         let all = len * comm.size();
@@ -70,6 +72,17 @@ impl Buffers {
 }
 
 impl Task for Buffers {
+    fn prepare(&mut self) {
+        self.turn += 1;
+        let Self { operation, len, input, output, turn } = self;
+        match operation {
+            Operation::Barrier => {}
+            Operation::Bcast { .. } => output[..*len].fill(*turn),
+            Operation::Scatter { .. } | Operation::ReduceScatter | Operation::Alltoall => input.fill(*turn),
+            _ => input[..*len].fill(*turn),
+        }
+    }
+
     fn run(&mut self, comm: &Comm) -> treepie::Result<()> {
         self.call(comm)
     }

@@ -76,6 +76,9 @@ impl ChoicesRank {
 
 /// Something to time with several algorithms.
 pub(super) trait Task {
+    /// Writes what is sent, as a program does: then it is in the cache of its rank alone.
+    fn prepare(&mut self) {}
+
     /// Does it with the algorithm of the handle.
     fn run(&mut self, comm: &Comm) -> treepie::Result<()>;
 
@@ -147,20 +150,21 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow
     Ok(sides.into_iter().map(|side| Timed { case: case.to_owned(), ..side.timed }).collect())
 }
 
-/// Seconds of a task on the slowest rank, the same on all ranks. A barrier after each keeps those of a root from running
-/// ahead. Where ranks share cores the barrier is part of it: a rank that was not scheduled until another had done the
-/// work of both would take no time.
+/// Seconds of a task on the slowest rank, the same on all ranks. A barrier before each keeps those of a root from running
+/// ahead. Where ranks share cores one after it is part of the time: a rank that was not scheduled until another had done
+/// the work of both would take no time.
 fn time(task: &mut dyn Task, comm: &Comm, count: usize) -> anyhow::Result<f64> {
     let is_shared = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
-    comm.barrier()?;
-    let start = comm.now();
     let mut took = 0.0;
     for _ in 0..count {
+        task.prepare();
+        comm.barrier()?;
         let begin = comm.now();
         task.run(comm)?;
+        if is_shared {
+            comm.barrier()?;
+        }
         took += (comm.now() - begin).as_secs_f64();
-        comm.barrier()?;
     }
-    let took = if is_shared { (comm.now() - start).as_secs_f64() } else { took };
     Ok(comm.allreduce_one(took / count as f64, Max)?)
 }

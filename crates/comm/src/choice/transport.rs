@@ -114,10 +114,10 @@ pub(super) fn predict_shared(
     };
     // Through slots most copies within a rank are not needed, and are left out (`dead_copies.rs`).
     let copied = |rank: &SlotCounts| bytes(rank.copied, 1.0) * profile.copy_per_byte;
-    let combined = |rank: &SlotCounts| bytes(rank.combined, 1.0) * profile.reduce_per_byte;
-    // Operands are combined from the slot in which they are, instead of copied.
-    let from_slot = (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
-    let combined_from_slot = |rank: &SlotCounts| bytes(rank.combined, 1.0) * from_slot;
+    // From a slot operands are combined instead of copied. Those that were read directly are combined from other memory.
+    let combined_from_slot =
+        |rank: &SlotCounts| bytes(rank.combined, 1.0) * (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
+    let combined = |rank: &SlotCounts| costs.reduction(bytes(rank.combined, 1.0));
     // In a round a rank writes, and later sees that all others have written: it is scheduled twice.
     let round = shared.round + 2.0 * costs.delay();
     let prediction = |startups: f64, bytes: f64, reductions: f64, work: f64| {

@@ -1,0 +1,110 @@
+//! Choices: explained, mapped, and by profiles and rules.
+
+use super::*;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_treepie");
+
+/// Two or three ranks that make each call of these cases once, and what they log.
+fn logged(ranks: &str, cases: &str, variable: (&str, &str)) -> Output {
+    let arguments =
+        ["run", "--label", "never", "-n", ranks, PROGRAM, "choices-rank", "--repeat", "0", "--cases", cases];
+    treepie(&arguments).env("TREEPIE_LOG", "choices").env(variable.0, variable.1).output().unwrap()
+}
+
+#[test]
+fn rules_of_a_file_choose() {
+    let file = Scratch::with_extension("toml");
+    fs::write(&file.0, "[[rule]]\nalgorithm = 'allreduce/ring'\nbytes = [1000, 2000]\nranks = [3, 3]\n").unwrap();
+    let chosen = |ranks: &str, bytes: u32| {
+        let output = logged(ranks, &format!("allreduce/{bytes}"), ("TREEPIE_RULES", file.path()));
+        assert!(output.status.success(), "{}", err(&output));
+        err(&output).contains("treepie: allreduce/ring for")
+    };
+    assert!(chosen("3", 1024));
+    assert!(!chosen("3", 8), "of another size");
+    assert!(!chosen("2", 1024), "of another number of ranks");
+    fs::write(&file.0, "[[rule]]\nalgorithm = 'allreduce/rng'\n").unwrap();
+    let output = logged("2", "allreduce/8", ("TREEPIE_RULES", file.path()));
+    let message = err(&output);
+    assert!(!output.status.success() && message.contains("rule 1: ") && message.contains("allreduce/rng"), "{message}");
+}
+
+#[test]
+fn a_profile_is_used_adapted_or_refused() {
+    let file = Scratch::with_extension("toml");
+    succeeds(run(&["tune", "-n", "2", "-o", file.path()]));
+    let says = |ranks: &str| {
+        let output = logged(ranks, "bcast/8", ("TREEPIE_PROFILE", file.path()));
+        assert!(output.status.success(), "{}", err(&output));
+        let lines = err(&output);
+        lines.lines().filter(|line| line.starts_with("treepie: TREEPIE_PROFILE: ")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(says("2"), "");
+    let adapted = says("3");
+    assert!(adapted.contains("2 ranks") && adapted.lines().count() == 1, "{adapted}");
+    // Messages that cost much change what is chosen.
+    let text = fs::read_to_string(&file.0).unwrap();
+    let slow = text.replace("round = ", "round = 1000").replace("barrier = ", "barrier = 1000");
+    fs::write(&file.0, slow).unwrap();
+    let output = logged("2", "bcast/8", ("TREEPIE_PROFILE", file.path()));
+    assert!(err(&output).contains("8 bytes, point-to-point"), "{}", err(&output));
+    fs::write(&file.0, text.replace("engine = \"shm\"", "engine = \"mpi\"")).unwrap();
+    assert!(says("2").ends_with("the default is used"), "{}", says("2"));
+    let output = run(&["explain", "bcast", "-n", "2", "--profile", file.path()]);
+    assert!(!output.status.success() && err(&output).lines().count() == 1, "{}", err(&output));
+    fs::write(&file.0, &text[..text.len() / 2]).unwrap();
+    let output = logged("2", "bcast/8", ("TREEPIE_PROFILE", file.path()));
+    assert!(!output.status.success() && err(&output).contains("TREEPIE_PROFILE="), "{}", err(&output));
+}
+
+#[test]
+fn candidates_are_explained_and_measured() {
+    let shown = succeeds(run(&["explain", "allreduce", "--bytes", "1000", "-n", "2", "--measure"]));
+    assert!(shown.starts_with("allreduce of 1000 bytes, as those of 1024, 2 ranks"), "{shown}");
+    let rows: Vec<&str> = shown.lines().filter(|line| line.starts_with("  allreduce/")).collect();
+    assert!(rows.len() > 8 && rows.iter().all(|row| row.matches(" us").count() == 2), "{shown}");
+    // More arguments, so the prediction is no worse.
+    let predicted = |more: &[&str]| {
+        let arguments = ["explain", "reduce", "--bytes", "256K", "--network", "clusters:8x4"];
+        let shown = succeeds(run(&[&arguments[..], more].concat()));
+        let row = shown.lines().find(|line| line.starts_with("  reduce/")).unwrap().to_owned();
+        row.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    let (all, ruled) = (predicted(&["--exhaustive"]), predicted(&[]));
+    assert!(all <= ruled && ruled < 1.05 * all, "{all} {ruled}");
+}
+
+#[test]
+fn choices_are_compared_with_the_best() {
+    let json = Scratch::new();
+    let shown = succeeds(run(&[
+        "bench",
+        "choices",
+        "-n",
+        "2",
+        "--operations",
+        "bcast,exchange,split",
+        "--quick",
+        "--repeat",
+        "2",
+        "--list",
+        "--json",
+        json.path(),
+    ]));
+    for text in ["bcast ", "exchange, k=1 ", "split ", "all cells: ", "communicators"] {
+        assert!(shown.contains(text), "no {text:?} in\n{shown}");
+    }
+    assert_eq!(json.lines().len(), 3 + 2 + 2);
+    let shown = succeeds(run(&[
+        "bench",
+        "choices",
+        "--networks",
+        "clusters:2x2",
+        "--operations",
+        "exchange,split,gather",
+        "--quick",
+    ]));
+    assert!(shown.contains("clusters:2x2, simulated") && shown.contains("exchange, k=3"), "{shown}");
+    let output = run(&["bench", "choices", "--operations", "fly"]);
+    assert!(!output.status.success() && err(&output).contains("allreduce"), "{}", err(&output));
+}
