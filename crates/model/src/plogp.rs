@@ -13,6 +13,7 @@ mod pipeline;
 mod samples;
 mod search;
 
+pub(crate) use link::LARGE;
 pub use link::{PLogP, RoundTrip};
 pub use link_matrix::LinkMatrix;
 pub use measure::{PLogPMeasurement, Probe, Saturation, measure};

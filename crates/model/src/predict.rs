@@ -6,8 +6,7 @@
 
 use treepie_topology::{Network, NetworkKind};
 
-use crate::plogp::{GatewayLink, PLogP, PLogPLink};
-use crate::profile::LARGE;
+use crate::plogp::{GatewayLink, LARGE, PLogP, PLogPLink};
 use crate::{CostTerms, LogGP, Profile};
 
 /// The costs of messages among the ranks of a communicator: a profile, on a network, with several ranks per core.

@@ -150,6 +150,3 @@ impl Profile {
         &self.levels[level.min(self.levels.len() - 1)].link
     }
 }
-
-/// A large message: its gap is that of its bytes.
-pub(crate) const LARGE: f64 = (1 << 20) as f64;

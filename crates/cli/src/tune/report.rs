@@ -5,9 +5,6 @@ use treepie_bench::record::{Better, Record};
 use treepie_model::plogp::{PLogP, PiecewiseLinear};
 use treepie_model::profile::{LevelProfile, Profile};
 
-/// The size whose gap tells the bandwidth.
-const LARGE: f64 = (1 << 20) as f64;
-
 pub(super) fn print(profile: &Profile) {
     let origin = &profile.origin;
     say!("{} ranks on {}: {}", origin.ranks, origin.engine, origin.machine);
@@ -51,8 +48,8 @@ fn print_link(level: &LevelProfile, name: &str, link: &PLogP) {
         [] => "all".to_owned(),
         groups => groups.iter().map(u32::to_string).collect::<Vec<_>>().join("+"),
     };
-    let bandwidth = LARGE / (link.gap.at(LARGE) - link.gap.at(0.0)).max(f64::MIN_POSITIVE);
-    let times = [link.latency, link.gap.at(0.0), link.send_overhead.at(0.0), link.recv_overhead.at(0.0), bandwidth];
+    let times =
+        [link.latency, link.gap.at(0.0), link.send_overhead.at(0.0), link.recv_overhead.at(0.0), link.bandwidth()];
     let link_use = level.measured_bytes as f64 / level.saturating_bytes.max(1) as f64;
     let mut columns = times.map(format_number).to_vec();
     columns.extend([level.error, link_use].map(|share| format!("{}%", format_number(100.0 * share))));

@@ -4,6 +4,9 @@ use super::PiecewiseLinear;
 use crate::error::{not_negative, positive};
 use crate::{Error, LogGP, Result};
 
+/// A large message: its gap is that of its bytes.
+pub(crate) const LARGE: f64 = (1 << 20) as f64;
+
 /// The P-LogP parameters of a link, or of all links of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PLogP {
@@ -49,6 +52,11 @@ impl PLogP {
         let busy = |what| PiecewiseLinear::constant(what, overhead);
         let gap = PiecewiseLinear::linear("the gap g", overhead, 1.0 / bandwidth)?;
         Self::new(latency, busy("the send overhead os")?, busy("the receive overhead or")?, gap)
+    }
+
+    /// Bytes per microsecond of large messages.
+    pub fn bandwidth(&self) -> f64 {
+        LARGE / (self.gap.at(LARGE) - self.gap.at(0.0)).max(f64::MIN_POSITIVE)
     }
 
     /// A link with only a latency and a bandwidth in bytes per microsecond. Not validated: the user of the curves must

@@ -32,10 +32,11 @@ impl Profile {
     /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the caches.
     pub fn oversubscribed() -> Self {
         let copy = curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0)]);
-        let link = memory_link(0.74, [0.63, 2.2, 2.6, 18.0], [0.2, 0.46, 1.2, 51.0]);
+        let link = memory_link(0.74, [0.5, 2.5, 2.9, 18.3], [0.18, 0.46, 1.2, 51.0]);
         Self {
             reduce_per_byte: 0.14e-3,
-            copy_per_byte: 0.03e-3,
+            copy_per_byte: 0.02e-3,
+            scheduling: 1.4,
             shared_segment: Some(SharedSegmentCosts {
                 round: 0.2,
                 copy_in: copy.clone(),
