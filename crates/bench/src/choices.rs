@@ -26,7 +26,7 @@ use rank::{Timed, time_candidates};
 #[derive(clap::Args)]
 pub(crate) struct ChoicesBench {
     /// Numbers of ranks on this machine [default: 2,3,8,16]
-    #[arg(short = 'n', long, value_name = "P", value_delimiter = ',')]
+    #[arg(short = 'n', long, value_name = "P", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Simulated networks [default: a wide area, tori, a mesh, Clos networks], separated by spaces
     #[arg(long, value_name = "NETWORKS", value_delimiter = ' ')]
@@ -89,9 +89,11 @@ struct Map {
     engine: String,
     ranks: u32,
     cells: Vec<Cell>,
+    /// Whether times contain a barrier: where ranks share cores.
+    has_barrier: bool,
 }
 
-/// The row of a case that is not that of a collective operation, and its column.
+/// The row and the column of a case.
 fn place(case: &str) -> anyhow::Result<(String, u64)> {
     let (row, column) = case.rsplit_once('/').context("a case has a size")?;
     Ok((row.replace("exchange/", "exchange, k="), column.parse()?))
@@ -154,7 +156,7 @@ impl ChoicesBench {
         for &name in names {
             match name {
                 "exchange" => {
-                    let others = u64::from(ranks - 1);
+                    let others = u64::from(ranks - 1).max(1);
                     let mut neighbors: Vec<u64> = [1, 6, others].map(|neighbors| neighbors.min(others)).to_vec();
                     neighbors.dedup();
                     // Longer messages are those of a program that has nothing sparse.
@@ -162,7 +164,11 @@ impl ChoicesBench {
                     cases
                         .extend(neighbors.iter().flat_map(|k| sizes.clone().map(move |b| format!("exchange/{k}/{b}"))));
                 }
-                "split" => cases.extend([1, 2, u64::from(ranks)].map(|colors| format!("split/{colors}"))),
+                "split" => {
+                    let mut colors = vec![1, 2.min(ranks), ranks];
+                    colors.dedup();
+                    cases.extend(colors.iter().map(|colors| format!("split/{colors}")));
+                }
                 name => cases.extend(self.sizes().iter().map(|bytes| format!("{name}/{bytes}"))),
             }
         }
@@ -176,26 +182,28 @@ impl ChoicesBench {
         let output = Job::ranks(ranks, arguments)?.output(HANG_TIMEOUT)?;
         let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
         let title = format!("{ranks} ranks on this machine");
-        Ok(Map { title, engine: "shm".to_owned(), ranks, cells: cells(&all)? })
+        let has_barrier = ranks as usize > crate::machine::cores();
+        Ok(Map { title, engine: "shm".to_owned(), ranks, cells: cells(&all)?, has_barrier })
     }
 
     /// Simulates all candidates.
     fn simulate(&self, text: &str, names: &[&str]) -> anyhow::Result<Map> {
         let network = crate::network::load(text)?;
+        ensure!(network.ranks() > 0, "--networks {text}: the number of ranks is not known");
         let (protocols, operations): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| PROTOCOLS.contains(name));
         let mut cells = simulate_collectives(&network, &operations, self.sizes())?;
         let (cases, settings) = (self.cases(&protocols, network.ranks()), Settings::for_network(&network)?);
         for case in &cases {
             let simulated = treepie::simulate(&network, &settings, |world| {
                 // Errors of a rank are those of its calls.
-                time_candidates(&world, case, 1).map_err(|error| treepie::Error::Engine(error.to_string()))
+                time_candidates(&world, case, 1, false).map_err(|error| treepie::Error::Engine(error.to_string()))
             })?;
             let all = simulated.into_results().swap_remove(0);
             let (row, column) = place(case)?;
             cells.extend(Cell::new(row, column, &all).map(|cell| Cell { interval: None, ..cell }));
         }
         let (title, ranks) = (format!("{text}, simulated"), network.ranks());
-        Ok(Map { title, engine: text.to_owned(), ranks, cells })
+        Ok(Map { title, engine: text.to_owned(), ranks, cells, has_barrier: false })
     }
 }
 
@@ -226,7 +234,8 @@ pub fn measure_candidates(
     candidates: &[Candidate],
 ) -> anyhow::Result<Vec<Option<f64>>> {
     let case = format!("{}/{}", input.spec.operation.name(), input.bytes);
-    let output = Job::ranks(ranks, ["choices-rank", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
+    let output =
+        Job::ranks(ranks, ["choices-rank", "--all", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
     let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
     let time = |candidate: &Candidate| {
         let label = collective::label(candidate);
@@ -274,7 +283,8 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
 impl Map {
     /// Rows of one kind have the same columns.
     fn print(&self, list: bool) {
-        say!("{}: time of the chosen algorithm over that of the best", self.title);
+        let barrier = if self.has_barrier { ", each with a barrier after it" } else { "" };
+        say!("{}: time of the chosen algorithm over that of the best{barrier}", self.title);
         let (splits, others): (Vec<&Cell>, Vec<&Cell>) = self.cells.iter().partition(|cell| cell.row == "split");
         print_rows("bytes", &others, short_size);
         print_rows("communicators", &splits, |count| count.to_string());

@@ -91,9 +91,7 @@ fn proc_status(entry: &str) -> Option<u64> {
 
 /// A one-line description for records: processor, cores, system.
 pub fn describe() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim()));
-    let model = model.unwrap_or(std::env::consts::ARCH);
+    let model = treepie_base::processor_name();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cores = job_cores();
     let plural = if cores == 1 { "" } else { "s" };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use treepie_base::environment;
+use treepie_base::{environment, processor_name};
 use treepie_bench::bytes::Bytes;
 use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
@@ -74,7 +74,7 @@ impl Explain {
         ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());
         let costs = match &network {
             Some(network) => MessageCosts::on_network(&profile, network),
-            None => MessageCosts::on_machine(&profile, &on, self.ranks_per_core()),
+            None => MessageCosts::on_machine(&profile, &on, self.ranks_per_core()).farthest(),
         };
         let spec = CollectiveSpec::new(operation, &on);
         let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 as u64 };
@@ -109,19 +109,24 @@ impl Explain {
 
     /// The profile that was given, or that of `TREEPIE_PROFILE`, as a program would use it, or the default.
     fn profile_of_this_machine(&self) -> anyhow::Result<Profile> {
+        let default = || Profile::on_machine(self.ranks_per_core());
         let path = match &self.profile {
             Some(path) => Some(path.clone()),
             None => environment::text(environment::PROFILE)?.map(PathBuf::from),
         };
-        let Some(path) = path else { return Ok(Profile::on_machine(self.ranks_per_core())) };
+        let Some(path) = path else { return Ok(default()) };
         let profile = Profile::load(&path)?;
-        Ok(match profile.fits("shm", self.ranks, machine::cores() as u32) {
+        Ok(match profile.fits("shm", self.ranks, machine::cores() as u32, &processor_name()) {
             Fit::Exact => profile,
             Fit::Adapted(difference) => {
                 eprintln!("treepie: {}: {difference}", path.display());
                 profile.adapted_to(self.ranks)
             }
-            Fit::Refused(why) => bail!("{}: {why}", path.display()),
+            Fit::Refused(why) if self.profile.is_some() => bail!("{}: {why}", path.display()),
+            Fit::Refused(why) => {
+                eprintln!("treepie: TREEPIE_PROFILE: {why}; the default is used");
+                default()
+            }
         })
     }
 

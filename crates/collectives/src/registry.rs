@@ -272,10 +272,20 @@ fn alternatives(spec: &CollectiveSpec<'_>, id: &str) -> Vec<String> {
 
 /// Builds the schedule of an id, whose arguments override the parameters of `spec`.
 pub fn build(id: &str, spec: &CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, AlgorithmError> {
+    let (algorithm, parameters) = parse(id, spec.parameters)?;
+    algorithm.build(&CollectiveSpec { parameters, ..*spec })
+}
+
+/// Refuses an unknown algorithm, and arguments that it does not have.
+pub fn check_id(id: &str) -> Result<(), AlgorithmError> {
+    parse(id, Parameters::default()).map(drop)
+}
+
+fn parse(id: &str, parameters: Parameters) -> Result<(&'static Algorithm, Parameters), AlgorithmError> {
     let algorithm = find(id)?;
     let arguments = id.split_once(':').map_or("", |(_, arguments)| arguments);
-    let parameters = spec.parameters.with_arguments(&algorithm.parameters, arguments).map_err(|expected| {
+    let parameters = parameters.with_arguments(&algorithm.parameters, arguments).map_err(|expected| {
         AlgorithmError::InvalidArgument { id: algorithm.id.clone(), argument: arguments.to_owned(), expected }
     })?;
-    algorithm.build(&CollectiveSpec { parameters, ..*spec })
+    Ok((algorithm, parameters))
 }

@@ -31,8 +31,8 @@ const MAX_WALKED_MESSAGES: usize = 1 << 13;
 /// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at powers of two, where protocols
 /// change.
 pub fn size_class(bytes: u64) -> u64 {
-    let step = (bytes.next_power_of_two() / 8).max(1);
-    bytes.div_ceil(step) * step
+    let step = (bytes.checked_next_power_of_two().unwrap_or(1 << 63) / 8).max(1);
+    bytes.div_ceil(step).saturating_mul(step)
 }
 
 /// What an algorithm is chosen for.
@@ -92,7 +92,8 @@ impl ChoiceInput<'_> {
     /// All candidates, with the best of all arguments within bounds, instead of those that the paper's rules leave. Takes
     /// long: for comparison.
     pub fn exhaustive_candidates(&self) -> Vec<Candidate> {
-        self.candidates_with(variants::exhaustive)
+        let known = self.candidates_with(variants::exhaustive);
+        if known.is_empty() { self.candidates() } else { known }
     }
 
     fn candidates_with(&self, arguments: ArgumentSearch) -> Vec<Candidate> {
@@ -127,13 +128,16 @@ impl ChoiceInput<'_> {
         loop {
             let time = |(candidate, _): &(Candidate, bool)| candidate.prediction.total();
             let least = (0..queue.len()).min_by(|one, other| time(&queue[*one]).total_cmp(&time(&queue[*other])))?;
-            let (candidate, is_complete) = queue.swap_remove(least);
+            let (candidate, is_complete) = queue[least];
             let Candidate { algorithm, arguments, prediction, .. } = candidate;
             if !is_complete {
                 let prediction = self.with_work(prediction, algorithm, &arguments);
-                queue.push((Candidate { prediction, ..candidate }, true));
+                queue[least] = (Candidate { prediction, ..candidate }, true);
             } else if self.can_be_built(&candidate) {
                 return Some(candidate);
+            } else {
+                // Of several that take as long the first one is chosen, so their order stays.
+                queue.remove(least);
             }
         }
     }
@@ -157,7 +161,7 @@ impl ChoiceInput<'_> {
         let flat = Network::flat(self.spec.ranks);
         let alone = ChoiceInput { costs: self.costs.as_if_flat(&flat), ..*self };
         let alone = alone.predict_messages(candidate.algorithm, &candidate.arguments).unwrap_or(all);
-        let congestion = (all.total() - alone.total()).clamp(0.0, all.bytes);
+        let congestion = (all.total() - alone.total()).clamp(0.0, all.bytes.max(0.0));
         Prediction { bytes: all.bytes - congestion, congestion, ..all }
     }
 
@@ -184,7 +188,9 @@ impl ChoiceInput<'_> {
         let text = id.split_once(':').map_or("", |(_, arguments)| arguments);
         let Some(given) = Arguments::parse(text) else { return by_messages };
         let segments = variants::segments(self, algorithm, &given);
-        let messages = self.closed_form(algorithm, &Arguments { segments, ..given });
+        let arguments = Arguments { segments, ..given };
+        let messages = self.closed_form(algorithm, &arguments);
+        let messages = messages.map(|critical| self.with_work(critical, algorithm, &arguments));
         let mut shared = self.predict_shared(algorithm, id);
         match set {
             Some(set) => shared.retain(|(_, transport)| Transport::SharedSegment(*transport) == set),

@@ -71,7 +71,7 @@ impl Prediction {
         self.startups + self.bytes + self.reductions + self.congestion
     }
 
-    /// The same, if it is not less than this time.
+    /// The same, raised to this time if it is less; the difference is congestion.
     #[must_use]
     pub fn at_least(self, time: f64) -> Self {
         Self { congestion: self.congestion + (time - self.total()).max(0.0), ..self }

@@ -104,7 +104,7 @@ fn what_contradicts_itself_is_refused() {
         ("latency = 12.5", "latency = -12.5", "the latency L is -12.5, and must be a non-negative number"),
         ("latency = 12.5", "latency = nan", "the latency L is NaN, and must be"),
         ("scheduling = 1.0", "scheduling = inf", "scheduling is inf, and must be"),
-        ("round = 0.3", "round = -1", "round is -1"),
+        ("round = 0.42", "round = -1", "round is -1"),
         ("copy_in = 0.15", "copy_in = -1", "copy_in is -1"),
         ("{ bytes = 512,", "{ bytes = 2,", "has size 2 after 64"),
         ("level_count = 2", "level_count = 3", "2 levels where level_count is 3"),
@@ -147,8 +147,8 @@ fn files_are_read_by_their_paths() {
 #[test]
 fn foreign_profiles_are_refused_and_others_adapted() {
     let profile = measured();
-    assert_eq!(profile.fits("shm", 6, 2), Fit::Exact);
-    let adapted = |engine, ranks| match profile.fits(engine, ranks, 2) {
+    assert_eq!(profile.fits("shm", 6, 2, ""), Fit::Exact);
+    let adapted = |engine, ranks| match profile.fits(engine, ranks, 2, "") {
         Fit::Adapted(message) => message,
         fit => panic!("{fit:?}"),
     };
@@ -160,13 +160,15 @@ fn foreign_profiles_are_refused_and_others_adapted() {
         ("sim", 0, "the profile is that of the engine shm, and these ranks use sim; `treepie tune` measures one"),
         ("shm", 64, "the profile is that of a machine with 2 cores, and this one has 64; `treepie tune` measures one"),
     ] {
-        assert_eq!(profile.fits(engine, 6, cores), Fit::Refused(reason.to_owned()));
+        assert_eq!(profile.fits(engine, 6, cores, ""), Fit::Refused(reason.to_owned()));
     }
+    let Fit::Refused(reason) = profile.fits("shm", 6, 2, "Some other processor") else { panic!("it is foreign") };
+    assert!(reason.ends_with("and this is Some other processor; `treepie tune` measures one"), "{reason}");
     assert_eq!(
-        Profile::shared_memory().fits("threads", 5, 3),
+        Profile::shared_memory().fits("threads", 5, 3, ""),
         Fit::Adapted("the profile was measured on the engine shm instead of threads".to_owned())
     );
-    assert_eq!(Profile::network().fits("mpi", 5, 3), Fit::Exact);
+    assert_eq!(Profile::network().fits("mpi", 5, 3, ""), Fit::Exact);
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub(crate) fn without_waiting(comm: &Comm, time: f64, scheduling: f64) -> f64 {
 }
 
 /// The least part of a step that is not waiting.
-const MIN_WITHOUT_WAITING: f64 = 0.1;
+pub(crate) const MIN_WITHOUT_WAITING: f64 = 0.1;
 
 /// Ranks on each core, if there are more ranks than cores, else 0.
 pub(crate) fn oversubscription(comm: &Comm) -> f64 {

@@ -32,7 +32,7 @@ impl Buffers {
                 | Operation::Alltoall
         );
         let len = if has_blocks { elements.div_ceil(world.size()) } else { elements };
-        let all = len * world.size();
+        let all = if has_blocks { len * world.size() } else { len };
         Self { operation, len, input: vec![1; all], output: vec![1; all], turn: 0 }
     }
 

@@ -24,6 +24,9 @@ pub struct ChoicesRank {
     /// Print the slot capacities of the shared segment for a call of this number of bytes
     #[arg(long)]
     slots: Option<usize>,
+    /// Time slow candidates as often as others
+    #[arg(long)]
+    all: bool,
     /// Print how long choices take
     #[arg(long)]
     decisions: bool,
@@ -64,7 +67,7 @@ impl ChoicesRank {
             }
         }
         for case in &self.cases {
-            for timed in time_candidates(&world, case, self.repeat)? {
+            for timed in time_candidates(&world, case, self.repeat, !self.all)? {
                 if world.rank() == 0 {
                     say!("{}", serde_json::to_string(&timed)?);
                 }
@@ -117,8 +120,9 @@ fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
     })
 }
 
-/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice.
-pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow::Result<Vec<Timed>> {
+/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice. Those that are slow
+/// may be dropped.
+pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize, drops_slow: bool) -> anyhow::Result<Vec<Timed>> {
     let mut task = task(world, case)?;
     // Ranks agree on single copy in the first long call, so the candidates are known only then.
     task.run(world)?;
@@ -133,7 +137,7 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow
             (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, if is_virtual { 1.0 } else { 200.0 }) as usize;
     }
     for repetition in 0..repeat {
-        if repetition == TRIALS {
+        if drops_slow && repetition == TRIALS {
             let least = |side: &Side| side.timed.times.iter().copied().fold(f64::INFINITY, f64::min);
             let best = sides.iter().map(|side| median(&side.timed.times)).fold(f64::INFINITY, f64::min);
             let chosen = sides.remove(0);

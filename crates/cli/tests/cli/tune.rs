@@ -17,7 +17,7 @@ fn a_profile_is_measured_and_written() {
     }
     let profile = Profile::load(file.path()).unwrap();
     assert_eq!((profile.origin.engine.as_str(), profile.origin.ranks), ("shm", 2));
-    assert_eq!(profile.fits("shm", 2, profile.origin.cores), Fit::Exact);
+    assert_eq!(profile.fits("shm", 2, profile.origin.cores, &treepie_base::processor_name()), Fit::Exact);
     assert!(profile.origin.machine.contains("core") && profile.origin.measured.ends_with('Z'));
     let records = json.lines();
     for curve in ["latency", "send_overhead/0", "recv_overhead/0", "gap/0"] {

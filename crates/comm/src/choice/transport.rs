@@ -3,7 +3,7 @@
 use treepie_fabric::SlotClass;
 use treepie_model::predict::{MessageCosts, Prediction};
 use treepie_schedule::count::{SlotCounts, count_slots};
-use treepie_schedule::{BlockLayouts, Operation, Schedule};
+use treepie_schedule::{BlockLayouts, Schedule};
 
 /// How the data of a schedule is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +112,9 @@ pub(super) fn predict_shared(
         let reads = rank.reads as f64;
         reads * shared.single_copy.at(bytes(rank.read, reads))
     };
-    // Through slots most copies within a rank are not needed, and are left out (`dead_copies.rs`).
-    let copied = |rank: &SlotCounts| bytes(rank.copied, 1.0) * profile.copy_per_byte;
+    // Only that takes longer than it is worth counting with which something is combined: a rank copies the rest while it
+    // waits, or not at all (`dead_copies.rs`).
+    let copied = |rank: &SlotCounts| bytes(rank.copied.min(rank.combined), 1.0) * profile.copy_per_byte;
     // From a slot operands are combined instead of copied. Those that were read directly are combined from other memory.
     let combined_from_slot =
         |rank: &SlotCounts| bytes(rank.combined, 1.0) * (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
@@ -127,25 +128,22 @@ pub(super) fn predict_shared(
     let max_written = busiest(&|rank| bytes(rank.max_written, 1.0));
     let chunks = (max_written / slots.bulk as f64).ceil().max(1.0);
     let reductions = busiest(&combined_from_slot);
-    let work = all_ranks(&|rank| copy_in(rank) + copy_out(rank) + combined_from_slot(rank));
+    let work = all_ranks(&|rank| copy_in(rank) + copy_out(rank) + copied(rank) + combined_from_slot(rank));
     // A single rank that modifies what others read would be one too many.
     let sends_unmodified = is_checked && counts.iter().all(|(rank, _)| rank.sends_unmodified);
     let mut all = Vec::new();
     if chunks == 1.0 {
-        let bytes = busiest(&copy_in) + busiest(&copy_out);
+        let bytes = busiest(&copy_in) + busiest(&copy_out) + busiest(&copied);
         all.push((prediction(rounds * round, bytes, reductions, work), SharedTransport::CopyInCopyOut));
     } else if sends_unmodified {
         // A rank writes a chunk while others still read the one before.
-        let bytes = busiest(&|rank| copy_in(rank) + copy_out(rank));
+        let bytes = busiest(&|rank| copy_in(rank) + copy_out(rank) + copied(rank));
         let pipelined = prediction(rounds * chunks * round / 2.0, bytes, reductions, work);
         all.push((pipelined, SharedTransport::PipelinedCopyInCopyOut));
     }
     if slots.single_copy && sends_unmodified {
         let bytes = busiest(&|rank| read_directly(rank) + copied(rank));
         let work = all_ranks(&|rank| read_directly(rank) + copied(rank) + combined(rank));
-        // All read the memory of one rank: no two at the same time. Of 8 ranks it took as long as on one core.
-        let has_one_source = matches!(schedule.operation(), Operation::Bcast { .. } | Operation::Scatter { .. });
-        let work = if has_one_source { work * costs.cores().unwrap_or(1.0) } else { work };
         all.push((prediction((rounds + 1.0) * round, bytes, busiest(&combined), work), SharedTransport::SingleCopy));
     }
     Some(all)

@@ -14,8 +14,8 @@ const MAX_SEGMENTS: u64 = 1024;
 const CORES: [&str; 7] =
     ["ring", "bruck", "distance_doubling", "distance_halving", "bucket", "bucket_k", "torus_reordered"];
 
-/// All arguments within bounds, for comparison: every degree and radix, the numbers of segments that are powers of two or
-/// half way between, and all pairs of tree layers.
+/// All arguments within bounds, for comparison: every degree and radix, all pairs of tree layers, with numbers of segments
+/// that are powers of two or half way between; and those of [`variants`].
 pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
     const MAX_DEGREE: u32 = 64;
     let has = |parameter| algorithm.parameters.contains(&parameter);
@@ -32,18 +32,21 @@ pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<
             .chain((2..=8).map(TreeLayer::Kary))
             .collect();
         layers.iter().flat_map(|wan| layers.iter().map(|lan| Arguments { wan: *wan, lan: *lan, ..base })).collect()
+    } else if has(Parameter::Segments) {
+        vec![base]
     } else {
         return variants(input, algorithm);
     };
+    let ruled = variants(input, algorithm);
     if !has(Parameter::Segments) {
-        return shapes;
+        return [shapes, ruled].concat();
     }
     let elements = (input.bytes / input.element.max(1)).clamp(1, MAX_SEGMENTS) as u32;
     let powers = (0..=elements.ilog2()).map(|bit| 1 << bit);
     let counts: Vec<u32> =
         powers.flat_map(|power: u32| [power, power + power / 2]).filter(|count| *count <= elements).collect();
     let in_segments = |shape: Arguments<'static>| counts.iter().map(move |&segments| Arguments { segments, ..shape });
-    shapes.into_iter().flat_map(in_segments).collect()
+    shapes.into_iter().flat_map(in_segments).chain(ruled).collect()
 }
 
 /// The arguments that could be the fastest.

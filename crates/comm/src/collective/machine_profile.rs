@@ -2,7 +2,7 @@
 
 use std::sync::{Once, OnceLock};
 
-use treepie_base::{Result, environment};
+use treepie_base::{Result, environment, processor_name};
 use treepie_model::Profile;
 use treepie_model::profile::Fit;
 use treepie_topology::Network;
@@ -28,7 +28,7 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
     if let Ok(Some(profile)) = from_environment() {
         let (engine, ranks) = (comm.engine(), comm.endpoint().size());
         let cores = comm.endpoint().cores().unwrap_or(0);
-        let fit = profile.fits(engine, ranks, cores);
+        let fit = profile.fits(engine, ranks, cores, &processor_name());
         let says = |what: &str| {
             static SAID: Once = Once::new();
             if comm.endpoint().rank() == 0 && ranks > 1 {
@@ -36,16 +36,22 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
             }
         };
         match fit {
-            Fit::Exact => return profile.clone(),
+            Fit::Exact => return with_segment(profile.clone(), comm),
             Fit::Adapted(difference) => {
                 says(&difference);
-                return profile.adapted_to(ranks);
+                return with_segment(profile.adapted_to(ranks), comm);
             }
             Fit::Refused(why) => says(&format!("{why}; the default is used")),
         }
     }
     // Ranks that share a machine share its costs, whatever engine joins them.
     comm.ranks_per_core().map_or_else(|| Profile::default_for(comm.engine()), Profile::on_machine)
+}
+
+/// The costs of the shared segment are the default's, if they were not measured: there was none, or too many ranks.
+fn with_segment(profile: Profile, comm: &Comm) -> Profile {
+    let default = comm.ranks_per_core().map(Profile::on_machine).and_then(|default| default.shared_segment);
+    Profile { shared_segment: profile.shared_segment.or(default), ..profile }
 }
 
 /// The network of all ranks of the world that a profile's groups are: clusters, if it has several levels.

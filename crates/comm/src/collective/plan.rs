@@ -207,7 +207,7 @@ impl Comm {
 
     /// The slot capacities of the shared segment, if the call can use it.
     fn slots_for(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Option<SlotCapacities>> {
-        let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
+        let bytes = call.counts.total(self.size() as u32).map(|elements| elements.saturating_mul(call.element));
         // Must not depend on what only some ranks know.
         let Some(bytes) = bytes.filter(|_| self.can_use_segment()) else {
             return Ok(None);

@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use treepie_base::{Error, Result, environment};
+use treepie_collectives::registry;
+use treepie_schedule::Operation;
 use treepie_topology::toml_file::{format_error, read_regular_file};
 
-use super::selection::check_id;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 
 /// Maximum length of a file of rules.
@@ -66,9 +67,7 @@ impl AlgorithmRules {
     /// Reads rules from a TOML file. One that is invalid, or names an unknown algorithm, is refused.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let refused = |reason: String| Error::Algorithm(format!("{}: {reason}", path.display()));
-        let text = read_regular_file(path, MAX_FILE_BYTES).map_err(|error| refused(error.to_string()))?;
-        parse(&text).map_err(refused)
+        load(path).map_err(|reason| Error::Algorithm(format!("{}: {reason}", path.display())))
     }
 
     /// Parses rules from TOML: `[[rule]]` with an `algorithm`, and optionally the smallest and the largest of `bytes` (of
@@ -88,12 +87,16 @@ impl AlgorithmRules {
     }
 }
 
+fn load(path: &Path) -> std::result::Result<AlgorithmRules, String> {
+    parse(&read_regular_file(path, MAX_FILE_BYTES).map_err(|error| error.to_string())?)
+}
+
 fn parse(text: &str) -> std::result::Result<AlgorithmRules, String> {
     let RulesFile { rule } = toml::from_str(text).map_err(|error| format_error(&error, text))?;
     let rules = rule.into_iter().enumerate().map(|(index, section)| {
         let refused = |reason: String| format!("rule {}: {reason}", index + 1);
         let RuleSection { algorithm, bytes, ranks } = section;
-        check_id(&algorithm).map_err(|error| refused(error.to_string()))?;
+        check(&algorithm).map_err(refused)?;
         let (bytes, ranks) = (bytes.unwrap_or([0, u64::MAX]), ranks.unwrap_or([0, u32::MAX]));
         if bytes[0] > bytes[1] || ranks[0] > ranks[1] {
             return Err(refused("a range has its largest value first".to_owned()));
@@ -101,6 +104,15 @@ fn parse(text: &str) -> std::result::Result<AlgorithmRules, String> {
         Ok(Rule { algorithm, bytes: bytes[0]..=bytes[1], ranks: ranks[0]..=ranks[1] })
     });
     Ok(AlgorithmRules { rules: rules.collect::<std::result::Result<_, String>>()? })
+}
+
+/// Refuses an unknown algorithm, invalid arguments, and what is not selected by size.
+fn check(id: &str) -> std::result::Result<(), String> {
+    let family = id.split('/').next().unwrap_or_default();
+    if family == Operation::Barrier.name() || Operation::from_name(family, 0).is_none() {
+        return Err(format!("{id} is no algorithm of a collective operation with data; TREEPIE_ALGORITHM sets others"));
+    }
+    registry::check_id(id).map_err(|refusal| refusal.to_string())
 }
 
 impl AlgorithmSelector for AlgorithmRules {
@@ -119,8 +131,7 @@ pub(super) fn from_environment() -> Result<Option<&'static AlgorithmRules>> {
     static RULES: OnceLock<Result<Option<AlgorithmRules>>> = OnceLock::new();
     let loaded = RULES.get_or_init(|| {
         let Some(path) = environment::text(environment::RULES)? else { return Ok(None) };
-        let text = read_regular_file(Path::new(&path), MAX_FILE_BYTES).map_err(|error| error.to_string());
-        let rules = text.and_then(|text| parse(&text));
+        let rules = load(Path::new(&path));
         rules.map(Some).map_err(|reason| environment::invalid_value(environment::RULES, &path, reason))
     });
     loaded.as_ref().map(Option::as_ref).map_err(Clone::clone)
@@ -128,7 +139,6 @@ pub(super) fn from_environment() -> Result<Option<&'static AlgorithmRules>> {
 
 #[cfg(test)]
 mod tests {
-    use treepie_schedule::Operation;
     use treepie_topology::Network;
 
     use super::*;
@@ -158,6 +168,9 @@ mod tests {
         for (text, reason) in [
             ("[[rule]]\nalgorithm = 'bcast/fast'", "rule 1: "),
             ("[[rule]]\nalgorithm = 'bcast/flat'\nbytes = [9, 8]", "rule 1: a range has its largest value first"),
+            ("[[rule]]\nalgorithm = 'bcast/chain:sgments=4'", "sgments"),
+            ("[[rule]]\nalgorithm = 'split/merge'", "rule 1: split/merge is no algorithm"),
+            ("[[rule]]\nalgorithm = 'barrier/tree'", "rule 1: barrier/tree is no algorithm"),
             ("[[rule]]\nbytes = [8, 9]", "missing field `algorithm`"),
             ("[[rule]]\nalgorithm = 'bcast/flat'\nsize = 3", "unknown field `size`"),
             ("rule = 3", "invalid type"),

@@ -117,7 +117,7 @@ pub fn check_environment(ranks: Option<u32>) -> Result<()> {
 }
 
 /// Refuses the id of an unknown algorithm.
-pub(super) fn check_id(id: &str) -> Result<()> {
+fn check_id(id: &str) -> Result<()> {
     protocol::check_name(id)
         .unwrap_or_else(|| registry::find(id).map(drop).map_err(|refusal| Error::Algorithm(refusal.to_string())))
 }
@@ -294,7 +294,8 @@ impl Comm {
     }
 
     /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks or
-    /// of the vector, in elements of `element` bytes, with a commutative operator.
+    /// of the vector, in elements of `element` bytes, with a commutative operator. Whether ranks of one machine can read
+    /// each other's memory is known after the first long call, so the answer for long ones may change then.
     ///
     /// ```
     /// use treepie_comm::{Network, Operation};
@@ -321,7 +322,7 @@ impl Comm {
         request.commutative = call.commutative;
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
-        let bytes = call.counts.total(self.size() as u32).map(|elements| elements * call.element);
+        let bytes = call.counts.total(self.size() as u32).map(|elements| elements.saturating_mul(call.element));
         let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, slots.copied())?;
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());

@@ -17,11 +17,12 @@ pub enum Fit {
 const ON_ONE_MACHINE: [&str; 2] = ["shm", "threads"];
 
 impl Profile {
-    /// Whether it fits `ranks` ranks on an engine; `cores` are those of the machine, or 0 if the ranks are on several.
+    /// Whether it fits `ranks` ranks on an engine; `cores` are those of the machine, or 0 if the ranks are on several, and
+    /// `processor` is its name, if it is known.
     ///
     /// Messages of another engine cost something else, but for processes and threads, which share their rings. Another
-    /// number of cores is another machine. Another number of ranks has other groups.
-    pub fn fits(&self, engine: &str, ranks: u32, cores: u32) -> Fit {
+    /// number of cores, or another processor, is another machine. Another number of ranks has other groups.
+    pub fn fits(&self, engine: &str, ranks: u32, cores: u32, processor: &str) -> Fit {
         let origin = &self.origin;
         let on_one_machine = |engine: &str| ON_ONE_MACHINE.contains(&engine);
         if origin.engine != engine && !(on_one_machine(&origin.engine) && on_one_machine(engine)) {
@@ -31,6 +32,11 @@ impl Profile {
         if origin.cores != 0 && cores != 0 && origin.cores != cores {
             let what =
                 format!("the profile is that of a machine with {} cores, and this one has {cores}", origin.cores);
+            return Fit::Refused(format!("{what}; `treepie tune` measures one"));
+        }
+        let is_known = origin.cores != 0 && cores != 0 && !origin.machine.is_empty();
+        if is_known && !origin.machine.contains(processor) {
+            let what = format!("the profile is that of {}, and this is {processor}", origin.machine);
             return Fit::Refused(format!("{what}; `treepie tune` measures one"));
         }
         let mut differences = Vec::new();
