@@ -51,13 +51,14 @@ impl Buffers {
     }
 
     fn call(&mut self, comm: &Comm) -> treepie::Result<()> {
-        let Self { operation, len, input, output, .. } = self;
+        let Self { operation, len, input, output, turn } = self;
         let (len, root) = (*len, 0);
         let at_root = |all: usize| if comm.rank() == root { all } else { 0 };
         let all = len * comm.size();
         match operation {
             Operation::Barrier => comm.barrier(),
-            Operation::Bcast { .. } => comm.bcast(&mut output[..len], root),
+            // Each sends what the one before has delivered.
+            Operation::Bcast { .. } => comm.bcast(&mut output[..len], *turn as usize % comm.size()),
             Operation::Scatter { .. } => comm.scatter(&input[..at_root(all)], &mut output[..len], root),
             Operation::Gather { .. } => comm.gather(&input[..len], &mut output[..at_root(all)], root),
             Operation::Allgather => comm.allgather_into(&input[..len], &mut output[..all]),
@@ -77,9 +78,8 @@ impl Task for Buffers {
         let Self { operation, len, input, output, turn } = self;
         match operation {
             Operation::Barrier => {}
-            Operation::Bcast { .. } => output[..*len].fill(*turn),
-            Operation::Scatter { .. } | Operation::ReduceScatter | Operation::Alltoall => input.fill(*turn),
-            _ => input[..*len].fill(*turn),
+            Operation::Bcast { .. } => touch(output, *len, *turn),
+            _ => touch(input, *len, *turn),
         }
     }
 
@@ -107,6 +107,11 @@ impl Task for Buffers {
         }
         Ok(sides)
     }
+}
+
+/// Changes the first element of each block.
+fn touch(data: &mut [u64], block: usize, turn: u64) {
+    data.chunks_mut(block.max(1)).for_each(|block| block[0] = turn);
 }
 
 /// The id of a candidate, and its transport.

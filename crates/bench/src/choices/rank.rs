@@ -79,7 +79,7 @@ impl ChoicesRank {
 
 /// Something to time with several algorithms.
 pub(super) trait Task {
-    /// Writes what is sent, as a program does: then it is in the cache of its rank alone.
+    /// Changes what is sent, as the other benchmarks of collective operations do.
     fn prepare(&mut self) {}
 
     /// Does it with the algorithm of the handle.

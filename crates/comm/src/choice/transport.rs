@@ -63,6 +63,10 @@ impl SlotCapacities {
     }
 }
 
+/// How much longer it takes to read what its owner has just modified: 512 KiB that two ranks have combined took 2.5 times as
+/// long as those that they had at first.
+const MODIFIED: f64 = 2.5;
+
 /// With more rounds of all ranks, messages between some of them are faster.
 const MAX_ROUNDS: u32 = 4;
 
@@ -108,17 +112,19 @@ pub(super) fn predict_shared(
         let reads = rank.reads as f64;
         reads * shared.copy_out.at(bytes(rank.read, reads))
     };
+    // In later rounds a rank reads what another has just written, from the cache of that.
+    let later = (rounds - 1.0).max(0.0) / rounds.max(1.0);
     let read_directly = |rank: &SlotCounts| {
         let reads = rank.reads as f64;
-        reads * shared.single_copy.at(bytes(rank.read, reads))
+        reads * shared.single_copy.at(bytes(rank.read, reads)) * (1.0 + later * (MODIFIED - 1.0))
     };
-    // Only that takes longer than it is worth counting with which something is combined: a rank copies the rest while it
-    // waits, or not at all (`dead_copies.rs`).
+    // Only what something is combined with is worth counting: a rank copies the rest while it waits, or not at all
+    // (`dead_copies.rs`).
     let copied = |rank: &SlotCounts| bytes(rank.copied.min(rank.combined), 1.0) * profile.copy_per_byte;
-    // From a slot operands are combined instead of copied. Those that were read directly are combined from other memory.
-    let combined_from_slot =
-        |rank: &SlotCounts| bytes(rank.combined, 1.0) * (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
-    let combined = |rank: &SlotCounts| costs.reduction(bytes(rank.combined, 1.0));
+    let combined = |rank: &SlotCounts| bytes(rank.combined, 1.0) * profile.reduce_per_byte;
+    // Operands are combined from the slot in which they are, instead of copied.
+    let from_slot = (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
+    let combined_from_slot = |rank: &SlotCounts| bytes(rank.combined, 1.0) * from_slot;
     // In a round a rank writes, and later sees that all others have written: it is scheduled twice.
     let round = shared.round + 2.0 * costs.delay();
     let prediction = |startups: f64, bytes: f64, reductions: f64, work: f64| {

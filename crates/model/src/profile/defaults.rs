@@ -12,31 +12,30 @@ impl Profile {
 
     /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
-        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.94), (65536.0, 4.0), (LONG, 36.0)]);
+        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 1.05), (65536.0, 5.0), (LONG, 42.0)]);
         Self {
-            reduce_per_byte: 0.084e-3,
-            copy_per_byte: 0.045e-3,
+            reduce_per_byte: 0.05e-3,
+            copy_per_byte: 0.05e-3,
             scheduling: 1.0,
             synchronous: SynchronousSend { latency: 0.35, vanishes_at: EAGER_LIMIT },
             barrier: Some(0.2),
             shared_segment: Some(SharedSegmentCosts {
-                round: 0.42,
+                round: 0.3,
                 copy_in: copy.clone(),
                 copy_out: copy,
-                single_copy: curve([(0.0, 0.43), (1024.0, 0.51), (8192.0, 1.06), (65536.0, 5.0), (LONG, 32.0)]),
+                single_copy: curve([(0.0, 0.43), (1024.0, 0.47), (8192.0, 0.76), (65536.0, 5.2), (LONG, 36.0)]),
             }),
-            ..Self::of_link("shm", "memory", memory_link(0.38, [0.45, 1.1, 1.5, 23.0], [0.2, 0.56, 1.36, 27.0]))
+            ..Self::of_link("shm", "memory", memory_link(0.27, [0.45, 1.95, 2.35, 29.0], [0.2, 0.64, 1.44, 19.6]))
         }
     }
 
     /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the caches.
     pub fn oversubscribed() -> Self {
         let copy = curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0)]);
-        let link = memory_link(0.74, [0.5, 2.5, 2.9, 18.3], [0.18, 0.46, 1.2, 51.0]);
+        let link = memory_link(0.74, [0.63, 2.2, 2.6, 18.0], [0.2, 0.46, 1.2, 51.0]);
         Self {
             reduce_per_byte: 0.14e-3,
-            copy_per_byte: 0.02e-3,
-            scheduling: 1.4,
+            copy_per_byte: 0.03e-3,
             shared_segment: Some(SharedSegmentCosts {
                 round: 0.2,
                 copy_in: copy.clone(),
