@@ -51,14 +51,13 @@ impl Buffers {
     }
 
     fn call(&mut self, comm: &Comm) -> treepie::Result<()> {
-        let Self { operation, len, input, output, turn } = self;
+        let Self { operation, len, input, output, .. } = self;
         let (len, root) = (*len, 0);
         let at_root = |all: usize| if comm.rank() == root { all } else { 0 };
         let all = len * comm.size();
         match operation {
             Operation::Barrier => comm.barrier(),
-            // Each sends what the one before has delivered.
-            Operation::Bcast { .. } => comm.bcast(&mut output[..len], *turn as usize % comm.size()),
+            Operation::Bcast { .. } => comm.bcast(&mut output[..len], root),
             Operation::Scatter { .. } => comm.scatter(&input[..at_root(all)], &mut output[..len], root),
             Operation::Gather { .. } => comm.gather(&input[..len], &mut output[..at_root(all)], root),
             Operation::Allgather => comm.allgather_into(&input[..len], &mut output[..all]),

@@ -12,7 +12,7 @@ impl Profile {
 
     /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
-        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 1.05), (65536.0, 5.0), (LONG, 42.0)]);
+        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 1.05), (65536.0, 4.6), (LONG, 36.0)]);
         Self {
             reduce_per_byte: 0.05e-3,
             copy_per_byte: 0.05e-3,
@@ -23,9 +23,9 @@ impl Profile {
                 round: 0.3,
                 copy_in: copy.clone(),
                 copy_out: copy,
-                single_copy: curve([(0.0, 0.43), (1024.0, 0.47), (8192.0, 0.76), (65536.0, 5.2), (LONG, 36.0)]),
+                single_copy: curve([(0.0, 1.0), (1024.0, 1.03), (8192.0, 1.2), (65536.0, 5.2), (LONG, 40.0)]),
             }),
-            ..Self::of_link("shm", "memory", memory_link(0.27, [0.45, 1.95, 2.35, 29.0], [0.2, 0.64, 1.44, 19.6]))
+            ..Self::of_link("shm", "memory", memory_link(0.27, [0.45, 1.95, 2.35, 29.0], [0.2, 0.64, 1.44, 33.0]))
         }
     }
 
