@@ -13,10 +13,15 @@ const CRATES: [&str; 5] = ["comm", "sparse", "am", "graph", "treepie"];
 const LOCAL: &[(&str, &[&str])] = &[
     ("they read local state", &["Comm::translate_rank", "Cartesian::coords", "Window::len", "Request::cancel"]),
     (
-        "they create a handle, or read the environment",
+        "they create a handle, choose, or read a file or the environment",
         &[
+            "AlgorithmRules::load",
+            "AlgorithmRules::parse",
             "Comm::candidates",
+            "Comm::chosen_algorithm",
+            "Comm::chosen_split_algorithm",
             "Comm::with_algorithm",
+            "Comm::with_candidate",
             "Comm::with_network",
             "Comm::on_network",
             "check_environment",
