@@ -247,9 +247,15 @@ impl ChoiceInput<'_> {
         }
         let whole = Arguments { segments: 1, ..*arguments };
         let schedule = registry::build(&variants::id(algorithm, &whole), &self.spec).ok()?;
-        let WorkCounts { messages, sent, combined, copied } = count_work(&*schedule, &self.layouts(&*schedule));
+        let WorkCounts { messages, waits, sent, combined, copied } = count_work(&*schedule, &self.layouts(&*schedule));
         let bytes = |elements: u64| (elements * self.element) as f64;
-        Some(Work { messages: messages as f64, bytes: bytes(sent), combined: bytes(combined), copied: bytes(copied) })
+        Some(Work {
+            messages: messages as f64,
+            waits: waits as f64,
+            bytes: bytes(sent),
+            combined: bytes(combined),
+            copied: bytes(copied),
+        })
     }
 
     fn closed_form(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
@@ -309,5 +315,5 @@ impl ChoiceInput<'_> {
 
 /// The same with each message in segments.
 fn with_segments(work: Work, segments: u32) -> Work {
-    Work { messages: work.messages * f64::from(segments), ..work }
+    Work { messages: work.messages * f64::from(segments), waits: work.waits * f64::from(segments), ..work }
 }

@@ -57,6 +57,8 @@ pub struct Prediction {
 pub struct Work {
     /// Messages.
     pub messages: f64,
+    /// How often a rank waits for some of them.
+    pub waits: f64,
     /// Bytes of all messages.
     pub bytes: f64,
     /// Bytes that are combined.
@@ -128,10 +130,9 @@ impl<'a> MessageCosts<'a> {
         };
         let (profile, link) = (self.profile, self.profile.link());
         let size = if work.messages > 0.0 { work.bytes / work.messages } else { 0.0 };
-        // Each message ends the waiting of a rank.
-        let switch = if self.delay > 0.0 { profile.scheduling } else { 0.0 };
-        let message = link.send_overhead.at(size) + link.recv_overhead.at(size) + switch;
-        let local = work.combined * profile.reduce_per_byte + work.copied * profile.copy_per_byte;
+        let message = link.send_overhead.at(size) + link.recv_overhead.at(size);
+        let switches = if self.delay > 0.0 { work.waits * profile.scheduling } else { 0.0 };
+        let local = work.combined * profile.reduce_per_byte + work.copied * profile.copy_per_byte + switches;
         let latency = self.latency();
         let critical = (prediction.total() - latency).max(0.0);
         prediction.at_least(latency + self.on_cores(critical, work.messages * message + local))
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(shared.at_least_work(critical, None).total(), 9.0);
         // Messages cost the time of both sides, and end a wait.
         let messages = |costs: &MessageCosts<'_>| {
-            let work = Work { messages: 1000.0, bytes: 8000.0, ..Work::default() };
+            let work = Work { messages: 1000.0, waits: 1000.0, bytes: 8000.0, ..Work::default() };
             costs.at_least_work(critical, Some(&work)).total()
         };
         assert!(messages(&shared) > 4.0 * messages(&own));

@@ -10,6 +10,8 @@ use crate::schedule::Schedule;
 pub struct WorkCounts {
     /// Messages.
     pub messages: u64,
+    /// Rounds in which a rank receives something: it waits once, for all messages of the round.
+    pub waits: u64,
     /// Elements of all messages.
     pub sent: u64,
     /// Elements that are combined.
@@ -29,6 +31,8 @@ pub fn count_work(schedule: &dyn Schedule, layouts: &BlockLayouts) -> WorkCounts
             for lane in 0..schedule.phase(phase).lanes {
                 rounds.clear();
                 schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
+                let receives = |op: &ScheduleOp| matches!(op, ScheduleOp::Recv { .. } | ScheduleOp::RecvReduce { .. });
+                work.waits += rounds.iter().filter(|round| round.iter().any(receives)).count() as u64;
                 for op in rounds.iter().flatten() {
                     match *op {
                         ScheduleOp::Send { part, .. } => {
