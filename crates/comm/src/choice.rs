@@ -3,9 +3,10 @@
 //! For a call, all registered algorithms that apply are candidates, with the arguments that could pay: degrees of trees
 //! that lower their height, the number of segments by halving and hill climbing, cores of composed algorithms
 //! (`variants.rs`). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form, or
-//! by walking over the messages of its schedule, or by counting what it moves through the shared segment. No threshold
-//! and no cost of a machine is in the code. All ranks choose alike, since the choice depends on nothing that they do not
-//! all know.
+//! by walking over the messages of its schedule, or by counting what it moves through the shared segment. The costs of a
+//! machine are in its profile. What is not: that data just modified takes longer to read directly, that more than some
+//! rounds over the segment do not pay (`transport.rs`), and that pipelines do not on shared cores (`variants.rs`). All
+//! ranks choose alike, since the choice depends on nothing that they do not all know.
 
 #[cfg(test)]
 mod tests;

@@ -27,4 +27,6 @@ pub use cursor::{Cursor, OpenLanes};
 pub use layout::{BlockLayout, BlockLayouts, BufferMap};
 pub use op::{BlockRange, Buf, OperandSide, RoundList, ScheduleOp};
 pub use reader::ScheduleReader;
-pub use schedule::{BlockRun, BufferBlocks, MAX_OPEN_LANES, Operation, Phase, PhaseEnd, Schedule, buffer_blocks};
+pub use schedule::{
+    BlockRun, BufferBlocks, MAX_OPEN_LANES, Operation, Phase, PhaseEnd, Schedule, buffer_blocks, for_each_lane,
+};

@@ -295,3 +295,17 @@ pub fn buffer_blocks(schedule: &dyn Schedule, rank: u32, buf: Buf) -> BufferBloc
         Buf::Tmp(tmp) => schedule.scratch_blocks(tmp, rank),
     }
 }
+
+/// All rounds of each lane of each rank, with rank, phase and lane.
+pub fn for_each_lane(schedule: &dyn Schedule, mut visit: impl FnMut(u32, u32, u32, &RoundList)) {
+    let mut rounds = RoundList::new();
+    for rank in 0..schedule.ranks() {
+        for phase in 0..schedule.phases() {
+            for lane in 0..schedule.phase(phase).lanes {
+                rounds.clear();
+                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
+                visit(rank, phase, lane, &rounds);
+            }
+        }
+    }
+}

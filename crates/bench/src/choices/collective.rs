@@ -3,7 +3,7 @@
 use treepie::{Comm, Network, Sum};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_comm::choice::{Candidate, Transport};
-use treepie_schedule::{Operation, RoundList, Schedule};
+use treepie_schedule::{Operation, RoundList, Schedule, for_each_lane};
 
 use super::rank::{Side, Task};
 
@@ -121,14 +121,6 @@ pub(super) fn label(candidate: &Candidate) -> String {
 /// All rounds of all ranks, by phase and lane.
 fn all_rounds(schedule: &dyn Schedule) -> Vec<RoundList> {
     let mut all = Vec::new();
-    for rank in 0..schedule.ranks() {
-        for phase in 0..schedule.phases() {
-            for lane in 0..schedule.phase(phase).lanes {
-                let mut rounds = RoundList::new();
-                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
-                all.push(rounds);
-            }
-        }
-    }
+    for_each_lane(schedule, |_, _, _, rounds| all.push(rounds.clone()));
     all
 }

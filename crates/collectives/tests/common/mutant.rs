@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use treepie_schedule::{BlockRun, BufferBlocks, OperandSide, Operation, Phase, RoundList, Schedule, ScheduleOp};
+use treepie_schedule::{
+    BlockRun, BufferBlocks, OperandSide, Operation, Phase, RoundList, Schedule, ScheduleOp, for_each_lane,
+};
 
 /// A mutation of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +47,11 @@ pub(crate) fn with_faults(
 /// All operations of a schedule with their locations.
 pub(crate) fn operations(schedule: &dyn Schedule) -> Vec<(OpLocation, ScheduleOp)> {
     let mut all = Vec::new();
-    for rank in 0..schedule.ranks() {
-        for phase in 0..schedule.phases() {
-            for lane in 0..schedule.phase(phase).lanes {
-                let mut rounds = RoundList::new();
-                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
-                for (round, ops) in (0..).zip(rounds.iter()) {
-                    all.extend(ops.iter().enumerate().map(|(at, op)| ((rank, phase, lane, round, at), *op)));
-                }
-            }
+    for_each_lane(schedule, |rank, phase, lane, rounds| {
+        for (round, ops) in (0..).zip(rounds.iter()) {
+            all.extend(ops.iter().enumerate().map(|(at, op)| ((rank, phase, lane, round, at), *op)));
         }
-    }
+    });
     all
 }
 

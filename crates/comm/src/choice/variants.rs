@@ -89,6 +89,10 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
     if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || !can_overlap {
         return 1;
     }
+    // Without a formula there is nothing to plan by, and no need to count.
+    if input.closed_form(algorithm, &Arguments { segments: 1, ..*arguments }).is_none() {
+        return 1;
+    }
     let work = input.work(algorithm, arguments);
     let time = |segments: f64| {
         let arguments = Arguments { segments: segments as u32, ..*arguments };
@@ -96,9 +100,6 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
         let work = work.map(|work| with_segments(work, arguments.segments));
         Some(input.costs.at_least_work(critical, work.as_ref()).total())
     };
-    if time(1.0).is_none() {
-        return 1;
-    }
     let unit = input.element.max((n as u64).div_ceil(MAX_SEGMENTS));
     let plan = plan_segments(n as u64, unit, |_, segments| {
         (PipelineCost { gamma: 0.0, lambda: time(segments).unwrap_or(f64::INFINITY) }, ())

@@ -2,8 +2,8 @@
 //! of it is free.
 
 use crate::layout::{BlockLayouts, BufferMap};
-use crate::op::{RoundList, ScheduleOp};
-use crate::schedule::Schedule;
+use crate::op::ScheduleOp;
+use crate::schedule::{Schedule, for_each_lane};
 
 /// The work of all ranks. Lengths are in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,30 +23,23 @@ pub struct WorkCounts {
 /// Counts the work of all ranks.
 pub fn count_work(schedule: &dyn Schedule, layouts: &BlockLayouts) -> WorkCounts {
     let mut work = WorkCounts::default();
-    let mut rounds = RoundList::new();
-    for rank in 0..schedule.ranks() {
+    for_each_lane(schedule, |rank, _, _, rounds| {
         let buffers = BufferMap { schedule, layouts, rank };
         let length = |part| buffers.range_len(part) as u64;
-        for phase in 0..schedule.phases() {
-            for lane in 0..schedule.phase(phase).lanes {
-                rounds.clear();
-                schedule.emit(rank, phase, lane, 0..schedule.rounds(rank, phase, lane), &mut rounds);
-                let receives = |op: &ScheduleOp| matches!(op, ScheduleOp::Recv { .. } | ScheduleOp::RecvReduce { .. });
-                work.waits += rounds.iter().filter(|round| round.iter().any(receives)).count() as u64;
-                for op in rounds.iter().flatten() {
-                    match *op {
-                        ScheduleOp::Send { part, .. } => {
-                            work.messages += 1;
-                            work.sent += length(part);
-                        }
-                        ScheduleOp::RecvReduce { part, .. } => work.combined += length(part),
-                        ScheduleOp::Reduce { into, .. } => work.combined += length(into),
-                        ScheduleOp::Copy { to, .. } => work.copied += length(to),
-                        ScheduleOp::Recv { .. } => {}
-                    }
+        let receives = |op: &ScheduleOp| matches!(op, ScheduleOp::Recv { .. } | ScheduleOp::RecvReduce { .. });
+        work.waits += rounds.iter().filter(|round| round.iter().any(receives)).count() as u64;
+        for op in rounds.iter().flatten() {
+            match *op {
+                ScheduleOp::Send { part, .. } => {
+                    work.messages += 1;
+                    work.sent += length(part);
                 }
+                ScheduleOp::RecvReduce { part, .. } => work.combined += length(part),
+                ScheduleOp::Reduce { into, .. } => work.combined += length(into),
+                ScheduleOp::Copy { to, .. } => work.copied += length(to),
+                ScheduleOp::Recv { .. } => {}
             }
         }
-    }
+    });
     work
 }
