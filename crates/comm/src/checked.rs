@@ -17,6 +17,7 @@ use treepie_schedule::Operation;
 use crate::collective::job::{INSTANCE_MASK, forget_aborted_ahead};
 use crate::comm::{Comm, CommInner};
 use crate::reactor_task::ReactorTask;
+pub(crate) use comparison::name_profile;
 use comparison::{CallComparison, RankCall};
 
 impl Comm {

@@ -77,6 +77,18 @@ impl Disseminated for KnownCalls {
     }
 }
 
+/// How a call names the profile that its algorithm is chosen by.
+pub(crate) fn name_profile(fingerprint: u64) -> String {
+    format!("{BY_PROFILE}{fingerprint:016x}")
+}
+
+const BY_PROFILE: &str = " by profile ";
+
+fn without_profile(call: &str) -> String {
+    let named = call.rfind(BY_PROFILE).and_then(|start| call.get(start..start + BY_PROFILE.len() + 16));
+    named.map_or_else(|| call.to_owned(), |named| call.replacen(named, "", 1))
+}
+
 /// Decodes the call of one rank and advances the slice.
 fn take(bytes: &mut &[u8]) -> Option<RankCall> {
     let (rank, rest) = bytes.split_first_chunk()?;
@@ -139,15 +151,21 @@ impl CallComparison {
         self.calls.value.first = self.own.clone();
     }
 
-    /// Two ranks with different calls, once it is complete: the lowest rank, and the lowest that differs from it.
+    /// Two ranks with different calls, once it is complete: the lowest rank, and the lowest that differs from it. Their
+    /// profile is named only if it is what differs.
     pub(crate) fn difference(&self) -> Option<[RankCall; 2]> {
         debug_assert!(self.is_done());
         let KnownCalls { first, other } = self.calls.value.clone();
-        other.map(|other| [first, other]).or_else(|| {
-            let mut both = [self.own.clone(), self.departed.clone()?];
-            both.sort_unstable_by_key(|rank_call| rank_call.rank);
-            Some(both)
-        })
+        let mut both = match other {
+            Some(other) => [first, other],
+            None => [self.own.clone(), self.departed.clone()?],
+        };
+        both.sort_unstable_by_key(|rank_call| rank_call.rank);
+        let [first, second] = both.each_ref().map(|rank_call| without_profile(&rank_call.call));
+        if first != second {
+            [both[0].call, both[1].call] = [first, second];
+        }
+        Some(both)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Algorithm selection. In this order: the algorithm set on the handle, the one named by the environment, or by its
-//! rules, the one returned by a selector, the cheapest by the cost model. All ranks select the same, as the selection depends only on
-//! what all of them know.
+//! rules, the one returned by a selector, the cheapest by the cost model. All ranks select the same, as the selection
+//! depends only on what all of them know.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -18,6 +18,7 @@ use super::decisions::{Decision, DecisionKey, decide, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
+use crate::checked::name_profile;
 use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport, size_class};
 use crate::comm::Comm;
 use crate::members::Members;
@@ -252,15 +253,15 @@ impl Comm {
         Ok((network, self.endpoint().rank()))
     }
 
-    /// The algorithms set for these operations, the network unless it is flat, and the profile if one was set, as text. Does not call the selector,
-    /// which is called only once per call. Ignores errors, which the call reports.
+    /// The algorithms set for these operations, the network unless it is flat, and the profile if one was set, as text.
+    /// Does not call the selector, which is called only once per call. Ignores errors, which the call reports.
     pub(crate) fn describe_choice(&self, operations: &[Operation]) -> String {
         let choice = &self.collectives.choice;
         let ids = operations.iter().filter_map(|operation| choice.id_for(*operation).ok().flatten());
         let ids: String = ids.map(|id| format!(" with {id}")).collect();
         let network = self.network().ok().filter(|network| !matches!(network.kind(), NetworkKind::Flat(_)));
         let network = network.map(|network| format!(" on {network}")).unwrap_or_default();
-        let profile = choice.profile.as_ref().map(|profile| format!(" by profile {:016x}", fingerprint(profile)));
+        let profile = choice.profile.as_ref().map(|profile| name_profile(fingerprint(profile)));
         ids + &network + &profile.unwrap_or_default()
     }
 

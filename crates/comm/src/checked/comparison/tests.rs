@@ -63,3 +63,18 @@ fn messages_of_other_operations_are_refused() {
     assert!(comparison.on_message(Duration::ZERO, 1, 1, Bytes::from(good.clone())).is_err(), "no such round");
     assert!(comparison.on_message(Duration::ZERO, 1, 0, Bytes::from(good)).is_ok());
 }
+
+#[test]
+fn a_profile_is_named_only_if_nothing_else_differs() {
+    let found = |one: &str, other: &str| {
+        let calls = [one.to_owned(), other.to_owned()];
+        let (first, second) = run(&calls, 0)[1].clone().expect("the calls differ");
+        [first.call, second.call]
+    };
+    let by = |call: &str, fingerprint| call.to_owned() + &name_profile(fingerprint);
+    assert_eq!(found(&by("scan", 1), &by("scan", 2)), [by("scan", 1), by("scan", 2)]);
+    assert_eq!(found(&by("scan", 1), "scan"), [by("scan", 1), "scan".to_owned()]);
+    assert_eq!(found(&by("scan", 1), &by("bcast", 1)), ["scan", "bcast"]);
+    assert_eq!(found(&by("scan", 1), "barrier"), ["scan", "barrier"]);
+    assert_eq!(found(&by("scan", 1), &(by("scan", 1) + ", refused")), ["scan", "scan, refused"]);
+}
