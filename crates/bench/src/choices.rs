@@ -265,7 +265,7 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
         let operation = Operation::from_name(name, 0).context("operations were checked")?;
         for &bytes in sizes {
             let spec = CollectiveSpec::new(operation, network);
-            let input = ChoiceInput { spec, bytes, element: 8, costs, slots: None };
+            let input = ChoiceInput { spec, bytes, element: 8, costs, slots: None, host_mpi: false };
             let Some(chosen) = input.best().map(|candidate| candidate.id()) else { continue };
             let mut ids: Vec<String> = input.candidates().iter().map(Candidate::id).collect();
             ids.extend(registry::applicable(&spec).iter().map(|algorithm| algorithm.id.clone()));

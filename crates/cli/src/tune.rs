@@ -24,6 +24,9 @@ pub(crate) struct Tune {
     /// Number of ranks [default: the number of cores, and at least 2; under mpirun that of the job]
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(2..))]
     ranks: Option<u32>,
+    /// Also measure the MPI library's own collective operations, so that they can be chosen
+    #[arg(long)]
+    collectives: bool,
     /// Write the profile to this file, as TOML
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -35,6 +38,7 @@ pub(crate) struct Tune {
 impl Tune {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if !machine::is_rank() {
+            ensure!(!self.collectives, "--collectives: only a job of mpirun or srun has an MPI library to measure");
             let ranks = self.ranks.unwrap_or(machine::cores().max(2) as u32);
             super::run::check_limits(ranks)?;
             let files = OutputFiles::create(self)?;
@@ -47,21 +51,21 @@ impl Tune {
         ensure!(ranks == world.size(), "-n {ranks}: the job has {} ranks", world.size());
         // An unwritable path is an error before anything is measured.
         let files = (world.rank() == 0).then(|| OutputFiles::create(self)).transpose()?;
-        let profile = measure_world(&world)?;
+        let profile = measure_world(&world, self.collectives)?;
         files.map_or(Ok(()), |files| files.write(&profile))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn measure_world(world: &Comm) -> anyhow::Result<Profile> {
-    let config = TuneConfig { machine: machine::describe(), ..TuneConfig::for_comm(world) };
+fn measure_world(world: &Comm, collectives: bool) -> anyhow::Result<Profile> {
+    let config = TuneConfig { machine: machine::describe(), collectives, ..TuneConfig::for_comm(world) };
     Ok(measure(world, &config)?)
 }
 
 /// One rank: rank 0 prints the profile.
 pub(crate) fn rank() -> anyhow::Result<ExitCode> {
     let world = treepie::init()?;
-    let profile = measure_world(&world)?;
+    let profile = measure_world(&world, false)?;
     if world.rank() == 0 {
         say!("{}", profile.to_toml());
     }

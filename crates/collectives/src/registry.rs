@@ -255,10 +255,30 @@ pub fn all() -> &'static [Algorithm] {
     &ALL
 }
 
+/// Operations that an MPI library may run itself, in place of a schedule: `allreduce/mpi` and so on.
+static HOST_MPI: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
+    let has_one = |operation: &Operation| *operation != Operation::Exscan;
+    let algorithm = |operation: Operation| {
+        let requires = Requirements::NONE.uniform_blocks();
+        let about = ("as measured by treepie tune --collectives", "the MPI library");
+        Algorithm::new(format!("{}/mpi", operation.name()), requires, &[], about, |_| {
+            let calls = "blocking calls on the world of an MPI job, with operators and types that MPI has";
+            Err(format!("the MPI library runs it, in {calls}"))
+        })
+    };
+    Operation::all(0).into_iter().filter(has_one).map(algorithm).collect()
+});
+
+/// The MPI library's own algorithm of an operation, for which there is no schedule.
+pub fn of_host_mpi(operation: Operation) -> Option<&'static Algorithm> {
+    HOST_MPI.iter().find(|algorithm| algorithm.operation() == operation.name())
+}
+
 /// The algorithm of an id, whose arguments are ignored.
 pub fn find(id: &str) -> Result<&'static Algorithm, AlgorithmError> {
     let name = id.split(':').next().unwrap_or_default();
-    all().iter().find(|algorithm| algorithm.id == name).ok_or_else(|| AlgorithmError::unknown(name))
+    let mut known = all().iter().chain(HOST_MPI.iter());
+    known.find(|algorithm| algorithm.id == name).ok_or_else(|| AlgorithmError::unknown(name))
 }
 
 /// All applicable algorithms.

@@ -49,6 +49,8 @@ pub struct ChoiceInput<'a> {
     pub costs: MessageCosts<'a>,
     /// The shared segment, if there is one.
     pub slots: Option<SlotCapacities>,
+    /// Whether the MPI library could run it.
+    pub host_mpi: bool,
 }
 
 /// The arguments with which an algorithm is a candidate.
@@ -101,6 +103,7 @@ impl ChoiceInput<'_> {
         let applicable = registry::applicable(&self.spec).into_iter();
         let mut all: Vec<Candidate> =
             applicable.flat_map(|algorithm| self.candidates_of(algorithm, arguments)).collect();
+        all.extend(self.host_candidate());
         all.sort_by(|one, other| one.prediction.total().total_cmp(&other.prediction.total()));
         all
     }
@@ -126,6 +129,7 @@ impl ChoiceInput<'_> {
             }
             queue.extend(self.shared_candidates(algorithm).into_iter().map(|candidate| (candidate, true)));
         }
+        queue.extend(self.host_candidate().map(|candidate| (candidate, true)));
         loop {
             let time = |(candidate, _): &(Candidate, bool)| candidate.prediction.total();
             let least = (0..queue.len()).min_by(|one, other| time(&queue[*one]).total_cmp(&time(&queue[*other])))?;
@@ -143,7 +147,22 @@ impl ChoiceInput<'_> {
         }
     }
 
+    /// What the MPI library does, if that was measured.
+    fn host_candidate(&self) -> Option<Candidate> {
+        let CollectiveSpec { operation, ranks, .. } = self.spec;
+        let algorithm = registry::of_host_mpi(operation).filter(|_| self.host_mpi)?;
+        let profile = self.costs.profile();
+        let short = profile.host_collective(operation.name(), ranks, 0.0)?;
+        let time = profile.host_collective(operation.name(), ranks, self.bytes as f64)?;
+        let startups = short.min(time);
+        let prediction = Prediction { startups, bytes: time - startups, ..Prediction::default() };
+        Some(Candidate { algorithm, arguments: Arguments::default(), transport: Transport::HostMpi, prediction })
+    }
+
     fn can_be_built(&self, candidate: &Candidate) -> bool {
+        if candidate.transport == Transport::HostMpi {
+            return true;
+        }
         // Of many ranks only formulas are evaluated, and an inapplicable core has none.
         let has_formula =
             self.spec.ranks > MAX_WALKED_RANKS || !candidate.algorithm.parameters.contains(&Parameter::Core);
@@ -186,6 +205,9 @@ impl ChoiceInput<'_> {
     pub(crate) fn complete(&self, id: &str, set: Option<Transport>) -> (u32, Transport) {
         let by_messages = (1, Transport::PointToPoint);
         let Ok(algorithm) = registry::find(id) else { return by_messages };
+        if self.host_mpi && registry::of_host_mpi(self.spec.operation).is_some_and(|own| own.id == algorithm.id) {
+            return (1, Transport::HostMpi);
+        }
         let text = id.split_once(':').map_or("", |(_, arguments)| arguments);
         let Some(given) = Arguments::parse(text) else { return by_messages };
         let segments = variants::segments(self, algorithm, &given);

@@ -11,6 +11,7 @@ pub(crate) mod compiled_schedule;
 mod dead_copies;
 mod decisions;
 pub(crate) mod executor;
+mod host_mpi;
 pub(crate) mod job;
 mod machine_profile;
 mod nonblocking;
@@ -82,7 +83,7 @@ impl Comm {
     /// The job of the operation with this instance number. If the sizes of input and output, in bytes, are wrong, the
     /// call is refused and the other ranks are notified.
     fn checked_job(&self, number: u32, call: &CollectiveCall<'_>, given: (usize, usize)) -> Result<CollectiveJob> {
-        let job = self.schedule_for(call, None).and_then(|(schedule, _)| {
+        let job = self.schedule_for(call).and_then(|schedule| {
             let job = self.job(call, schedule);
             let required = self.required_sizes(call, &job);
             if given == required { Ok(job) } else { Err(wrong_length(call.element, required, given)) }

@@ -19,6 +19,7 @@
 //! | `limits` | limits of the library |
 //! | `in_place` | in-place operations, operations on borrowed slices |
 //! | `in_flight`, `persistent` | many operations at once; persistent operations |
+//! | `host_mpi` | collective operations that the MPI library runs |
 //! | `algorithms`, `routed` | every algorithm of the registry; store-and-forward alltoallv |
 //! | `floats` | reproducibility of floating-point sums |
 //! | `floods`, `random`, `sparse` | stress |
@@ -46,6 +47,7 @@ mod floats;
 mod floods;
 mod graphs;
 mod groups;
+mod host_mpi;
 mod in_flight;
 mod in_place;
 mod limits;
@@ -117,6 +119,7 @@ pub fn cases() -> Vec<Case> {
         persistent::CASES,
         algorithms::CASES,
         routed::CASES,
+        host_mpi::CASES,
         floats::CASES,
         floods::CASES,
         sparse::CASES,

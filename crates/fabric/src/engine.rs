@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use treepie_base::{Error, Result, Span};
 
+use crate::host_collective::HostCollective;
 use crate::shared_segment::SharedSegment;
 
 /// The header of a record, opaque to the engine.
@@ -294,6 +295,18 @@ pub trait Fabric {
         None
     }
 
+    /// Starts a collective operation of the host, which all ranks start. It keeps the spans until it is complete, and
+    /// there is at most one. Only where [`Capabilities::host_collectives`] is set.
+    fn start_host_collective(&mut self, collective: HostCollective, input: Span, output: Span) {
+        let _ = (collective, input, output);
+        unreachable!("this engine has no collective operations of its own");
+    }
+
+    /// Whether the collective operation of the host is complete, after [`poll`](Self::poll).
+    fn host_collective_is_complete(&self) -> bool {
+        true
+    }
+
     /// The heap of shared memory that every rank can map, if there is one.
     fn shared_heap(&mut self) -> Option<&mut dyn SharedHeap> {
         None
@@ -394,6 +407,8 @@ pub struct Capabilities {
     pub barrier_orders_messages: bool,
     /// Each rank has two counters for [`Fabric::counter_add`].
     pub counters: bool,
+    /// There are collective operations of the host: [`Fabric::start_host_collective`].
+    pub host_collectives: bool,
 }
 
 /// A heap of shared memory: allocates pieces that every rank can map.

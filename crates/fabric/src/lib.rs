@@ -12,6 +12,7 @@
 //! | `wait`, `backoff`, `completion_queue` | test, wait, cancel; completion queues |
 //! | `tasks`, `ready_tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
 //! | `barrier`, `shared_segment` | nonblocking barriers on engine counters; collectives in a shared segment |
+//! | `host_collective` | collective operations of the host's MPI |
 //! | `abort` | aborted operations: messages that no rank will receive or send |
 //! | `mismatch`, `call_signature`, `protocol_family` | detection of mismatched collective calls |
 //! | `failure_detection`, `liveness_table` | failure detection; the table of lost ranks |
@@ -32,6 +33,7 @@ mod endpoint_state;
 pub mod engine;
 mod failure_detection;
 mod finalize;
+mod host_collective;
 mod liveness_table;
 mod matching;
 mod mismatch;
@@ -64,6 +66,7 @@ pub use engine::{
     BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader, SharedHeap,
     SharedMemory,
 };
+pub use host_collective::{HostCollective, HostOperation};
 pub use op::{Address, Completion, Envelope, RecvTarget, Select, Started};
 pub use protocol_family::ProtocolFamily;
 pub use protocol_queues::{GROUP_TAG_BIT, PROTOCOL_TAG_BIT, ProtocolInstance, SUBTAG_BITS, operation_tag};

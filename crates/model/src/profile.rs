@@ -40,6 +40,17 @@ pub struct Profile {
     pub barrier: Option<f64>,
     /// Collective operations through memory that all ranks share, where there is some.
     pub shared_segment: Option<SharedSegmentCosts>,
+    /// Collective operations that the MPI library runs itself, if they were measured: candidates as any other.
+    pub host_collectives: Vec<HostCollectiveTime>,
+}
+
+/// The time of a collective operation of the MPI library, with all ranks of the profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostCollectiveTime {
+    /// The name of the operation.
+    pub operation: String,
+    /// For m bytes of all blocks, or of the vector.
+    pub time: PiecewiseLinear,
 }
 
 /// What was measured, when and where.
@@ -138,6 +149,12 @@ impl Profile {
             groups[self.rank_order.get(position).map_or(position, |rank| *rank as usize)] = group;
         }
         groups
+    }
+
+    /// The time of a collective operation that the MPI library runs, if it was measured with this number of ranks.
+    pub fn host_collective(&self, operation: &str, ranks: u32, bytes: f64) -> Option<f64> {
+        let is_it = |measured: &&HostCollectiveTime| self.origin.ranks == ranks && measured.operation == operation;
+        Some(self.host_collectives.iter().find(is_it)?.time.at(bytes))
     }
 
     /// The link between the closest ranks.

@@ -9,10 +9,11 @@
 use std::time::{Duration, Instant};
 
 use treepie_base::{Error, Span};
-use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, RecordHeader};
+use treepie_fabric::{BulkDescriptor, BulkError, Capabilities, Fabric, FabricEvent, HostCollective, RecordHeader};
 
 use crate::bulk::Bulk;
 use crate::exit;
+use crate::host_collective::HostCollectives;
 use crate::inbox::Inbox;
 use crate::poll_backoff::PollBackoff;
 use crate::record::MAX_BODY;
@@ -32,6 +33,7 @@ pub(crate) struct MpiFabric {
     inbox: Inbox,
     send_queue: MpiSendQueue,
     bulk: Bulk,
+    host_collectives: HostCollectives,
     /// Polls since transfers were last polled before records.
     polls_since_bulk: u32,
     backoff: PollBackoff,
@@ -61,6 +63,7 @@ impl MpiFabric {
             inbox: Inbox::new(&shim),
             send_queue: MpiSendQueue::new(world.size as u32),
             bulk: Bulk::new(world.tag_ub),
+            host_collectives: HostCollectives::default(),
             polls_since_bulk: 0,
             backoff: PollBackoff::new(&world),
             start: Instant::now(),
@@ -117,6 +120,7 @@ impl Fabric for MpiFabric {
     #[inline]
     fn poll(&mut self) -> Option<FabricEvent<'_>> {
         self.send_queue.reap(&self.shim);
+        self.host_collectives.poll(&self.shim);
         // A test of incomplete transfers makes MPI progress all of them, and everything else; where ranks outnumber
         // processors it also yields. So records come first, but they must not starve transfers.
         self.polls_since_bulk = (self.polls_since_bulk + 1) % BULK_POLL_INTERVAL;
@@ -132,7 +136,7 @@ impl Fabric for MpiFabric {
     }
 
     fn idle(&mut self, round: u32) -> bool {
-        self.backoff.pause(round, !self.bulk.is_empty())
+        self.backoff.pause(round, !self.bulk.is_empty() || !self.host_collectives.is_complete())
     }
 
     fn begin_finalize(&mut self) {
@@ -187,6 +191,19 @@ impl Fabric for MpiFabric {
         self.bulk.send(&self.shim, to, slot, cts, span)
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { host_collectives: true, ..Capabilities::default() }
+    }
+
+    fn start_host_collective(&mut self, collective: HostCollective, input: Span, output: Span) {
+        let place = (self.rank(), self.size());
+        self.host_collectives.start(&self.shim, place, collective, input, output);
+    }
+
+    fn host_collective_is_complete(&self) -> bool {
+        self.host_collectives.is_complete()
+    }
+
     fn detects_failures(&self) -> bool {
         false
     }
@@ -197,7 +214,7 @@ impl Drop for MpiFabric {
     /// into memory that is about to be freed: the job is aborted.
     fn drop(&mut self) {
         let in_order = matches!(self.stage, DepartureStage::Departed) || self.world.size == 1;
-        if !in_order || !self.bulk.is_empty() {
+        if !in_order || !self.bulk.is_empty() || !self.host_collectives.is_complete() {
             self.abort("finalized before the other ranks", exit::EXIT_WITHOUT_FINALIZE);
         }
         exit::disarm();

@@ -9,7 +9,8 @@
 //! cache, setup   the shim, compiled for one of them
 //! trust          checks who may have written the file that is loaded
 //! shim           its functions
-//! engine         Fabric: inbox and send_queue for records, bulk for large transfers, poll_backoff
+//! engine         Fabric: inbox and send_queue for records, bulk for large transfers, poll_backoff,
+//!                host_collective for the library's own collective operations
 //! ```
 
 mod bulk;
@@ -17,6 +18,7 @@ mod cache;
 mod engine;
 mod error;
 mod exit;
+mod host_collective;
 mod inbox;
 mod installation;
 mod launcher;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Incremented with every change of this interface; shim.rs has the same number. */
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 
 enum { DONE = -1, NONE = -1, ANY_SOURCE = -1 };
 
@@ -151,6 +151,41 @@ int32_t treepie_mpi_ibarrier(void)
 {
     MPI_Request request;
     PMPI_Ibarrier(comm, &request);
+    return keep(request);
+}
+
+/* A collective operation on the private communicator; shim.rs has the same numbers. */
+struct collective {
+    int32_t operation, element, op;
+    int32_t count, root, in_place;
+};
+
+enum { BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, ALLREDUCE, REDUCE, REDUCE_SCATTER_BLOCK, SCAN };
+
+/* Starts a collective operation. */
+int32_t treepie_mpi_icollective(const struct collective *what, const void *from, void *into)
+{
+    const MPI_Datatype types[] = {MPI_BYTE,    MPI_INT8_T,   MPI_INT16_T,  MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T,
+                                  MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
+    const MPI_Op ops[] = {MPI_OP_NULL, MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND, MPI_BOR, MPI_BXOR};
+    MPI_Datatype type = types[what->element];
+    MPI_Op op = ops[what->op];
+    int count = what->count, root = what->root;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (what->in_place)
+        from = MPI_IN_PLACE;
+    switch (what->operation) {
+    case BARRIER: PMPI_Ibarrier(comm, &request); break;
+    case BCAST: PMPI_Ibcast(into, count, type, root, comm, &request); break;
+    case SCATTER: PMPI_Iscatter(from, count, type, into, count, type, root, comm, &request); break;
+    case GATHER: PMPI_Igather(from, count, type, into, count, type, root, comm, &request); break;
+    case ALLGATHER: PMPI_Iallgather(from, count, type, into, count, type, comm, &request); break;
+    case ALLTOALL: PMPI_Ialltoall(from, count, type, into, count, type, comm, &request); break;
+    case ALLREDUCE: PMPI_Iallreduce(from, into, count, type, op, comm, &request); break;
+    case REDUCE: PMPI_Ireduce(from, into, count, type, op, root, comm, &request); break;
+    case REDUCE_SCATTER_BLOCK: PMPI_Ireduce_scatter_block(from, into, count, type, op, comm, &request); break;
+    case SCAN: PMPI_Iscan(from, into, count, type, op, comm, &request); break;
+    }
     return keep(request);
 }
 

@@ -12,7 +12,7 @@ use crate::cache::CachedShim;
 /// The C file, compiled by the user's `mpicc`.
 pub(crate) const SOURCE: &str = include_str!("shim.c");
 
-const INTERFACE_VERSION: i32 = 1;
+const INTERFACE_VERSION: i32 = 2;
 const NULL_REQUEST: i32 = -1;
 const ANY_SOURCE: i32 = -1;
 
@@ -40,6 +40,20 @@ pub(crate) struct MpiStatus {
     pub(crate) length: i32,
 }
 
+/// A collective operation; `struct collective` in the C file.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct CollectiveInfo {
+    pub(crate) operation: i32,
+    /// The type of its elements, or 0 for bytes.
+    pub(crate) element: i32,
+    /// How they are reduced, or 0.
+    pub(crate) op: i32,
+    pub(crate) count: i32,
+    pub(crate) root: i32,
+    pub(crate) in_place: i32,
+}
+
 /// The loaded shim. MPI is used by one thread, so this is not `Send`.
 pub(crate) struct Shim {
     init: unsafe extern "C" fn(*mut WorldInfo) -> i32,
@@ -47,6 +61,7 @@ pub(crate) struct Shim {
     isend: unsafe extern "C" fn(*const c_void, u64, i32, i32) -> i32,
     irecv: unsafe extern "C" fn(*mut c_void, u64, i32, i32) -> i32,
     ibarrier: unsafe extern "C" fn() -> i32,
+    icollective: unsafe extern "C" fn(*const CollectiveInfo, *const c_void, *mut c_void) -> i32,
     test: unsafe extern "C" fn(i32, *mut MpiStatus) -> i32,
     test_any: unsafe extern "C" fn(*const i32, i32) -> i32,
     cancel: unsafe extern "C" fn(i32),
@@ -94,6 +109,7 @@ impl Shim {
             isend: function!("isend"),
             irecv: function!("irecv"),
             ibarrier: function!("ibarrier"),
+            icollective: function!("icollective"),
             test: function!("test"),
             test_any: function!("test_any"),
             cancel: function!("cancel"),
@@ -153,6 +169,16 @@ impl Shim {
     pub(crate) fn ibarrier(&self) -> MpiRequest {
         // SAFETY: it takes nothing.
         MpiRequest(unsafe { (self.ibarrier)() })
+    }
+
+    /// Starts a collective operation of all ranks.
+    ///
+    /// # Safety
+    /// The numbers must be those of the C file. The memory that the operation reads and writes on this rank must be there,
+    /// stay valid, and be untouched by others until the request is complete.
+    pub(crate) unsafe fn icollective(&self, what: &CollectiveInfo, from: *const u8, into: NonNull<u8>) -> MpiRequest {
+        // SAFETY: the caller's promise is what MPI asks for.
+        MpiRequest(unsafe { (self.icollective)(what, from.cast(), into.as_ptr().cast()) })
     }
 
     /// Tests a request. If it is complete it must not be used again.

@@ -325,7 +325,12 @@ impl Fabric for Shm {
 
     fn capabilities(&self) -> Capabilities {
         // Records lie where their reader polls before `try_send` returns, and arriving orders them before the barrier.
-        Capabilities { barrier_cells: BARRIER_CELLS, barrier_orders_messages: true, counters: true }
+        Capabilities {
+            barrier_cells: BARRIER_CELLS,
+            barrier_orders_messages: true,
+            counters: true,
+            host_collectives: false,
+        }
     }
 
     fn counter_add(&mut self, to: u32, counter: u32, run: u32) {

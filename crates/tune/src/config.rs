@@ -21,14 +21,15 @@ pub struct TuneConfig {
     /// The opposite direction of a link is measured and kept if a message takes longer or shorter there by this
     /// fraction.
     pub asymmetry: f64,
+    /// Whether to measure the MPI library's own collective operations, too, so that they can be chosen.
+    pub collectives: bool,
     /// The description of the machine in the profile.
     pub machine: String,
 }
 
 impl Default for TuneConfig {
-    /// For networks: the paper's criteria, but at least three trips instead of five, and two of large messages, at most 64 Ki
-    /// messages in a row,
-    /// and 26 s for each level. That is enough for a link of 10 ms and 1 MB/s.
+    /// For networks: the paper's criteria, but at least three trips instead of five, and two of large messages, at most
+    /// 64 Ki messages in a row, and 26 s for each level. That is enough for a link of 10 ms and 1 MB/s.
     fn default() -> Self {
         let plogp = MeasureConfig {
             min_trips: 3,
@@ -44,6 +45,7 @@ impl Default for TuneConfig {
             latency_trips: 4,
             level_ratio: 2.0,
             asymmetry: 0.05,
+            collectives: false,
             machine: String::new(),
         }
     }

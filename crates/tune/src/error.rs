@@ -18,6 +18,9 @@ pub enum Error {
     /// There is nobody to send messages to.
     #[error("a measurement needs at least two ranks")]
     OneRank,
+    /// There is no MPI library whose collective operations could be measured.
+    #[error("only an MPI job has collective operations of its own to measure: use mpirun or srun")]
+    NoHostCollectives,
     /// A rank could not measure its link.
     #[error("rank {rank} could not measure its link to rank {peer}: {reason}")]
     Link {

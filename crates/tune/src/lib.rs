@@ -9,6 +9,7 @@
 //! | `latency`, `levels` | latencies between pairs of ranks; levels and groups by clustering |
 //! | `pair` | both directions of a link |
 //! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
+//! | `host_mpi` | the MPI library's own collective operations |
 //! | `profile` | the whole |
 //!
 //! [`Profile`]: treepie_model::Profile
@@ -18,6 +19,7 @@
 mod config;
 mod date;
 mod error;
+mod host_mpi;
 mod latency;
 mod levels;
 mod local;

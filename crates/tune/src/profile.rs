@@ -7,7 +7,7 @@ use treepie_model::profile::{LevelProfile, ProfileOrigin};
 use crate::latency::{MachineLevels, find_machine_levels};
 use crate::levels::order_groups;
 use crate::pair::{PairMeasurement, measure_pair};
-use crate::{Error, Result, TuneConfig, date, local, segment};
+use crate::{Error, Result, TuneConfig, date, host_mpi, local, segment};
 
 /// The rank whose costs count, and that writes the profile.
 const ROOT: Rank = 0;
@@ -48,6 +48,7 @@ pub fn measure(comm: &Comm, config: &TuneConfig) -> Result<Profile> {
     let barrier = local::barrier(comm, scheduling)?;
     let shared_segment = segment::shared_segment(comm, scheduling)?;
     let (reduce_per_byte, copy_per_byte) = per_byte(&own)?;
+    let host_collectives = if config.collectives { host_mpi::host_collectives(comm)? } else { Vec::new() };
     let (rank_order, levels) = levels(comm, &found, measured);
     let profile = Profile {
         saturated_ports: 0,
@@ -61,6 +62,7 @@ pub fn measure(comm: &Comm, config: &TuneConfig) -> Result<Profile> {
         synchronous,
         barrier,
         shared_segment,
+        host_collectives,
     };
     share(&own, &profile)
 }

@@ -59,7 +59,8 @@ pub(super) fn print(records: &mut Records) -> anyhow::Result<()> {
         let costs = MessageCosts::on_network(&profile, &network);
         let time = DecisionTime::new(|operation, bytes| {
             let spec = CollectiveSpec::new(operation, &network);
-            let input = ChoiceInput { spec, bytes: bytes as u64, element: ELEMENT as u64, costs, slots: None };
+            let input =
+                ChoiceInput { spec, bytes: bytes as u64, element: ELEMENT as u64, costs, slots: None, host_mpi: false };
             Ok(micros(|| input.best().map(|candidate| candidate.id())))
         })?;
         print_row(text, "new", time);

@@ -3,7 +3,7 @@
 use treepie_bench::format_number;
 use treepie_bench::record::{Better, Record};
 use treepie_model::plogp::{PLogP, PiecewiseLinear};
-use treepie_model::profile::{LevelProfile, Profile};
+use treepie_model::profile::{HostCollectiveTime, LevelProfile, Profile};
 
 pub(super) fn print(profile: &Profile) {
     let origin = &profile.origin;
@@ -33,6 +33,10 @@ pub(super) fn print(profile: &Profile) {
         let copies = [&segment.copy_in, &segment.copy_out].map(at);
         row("shared segment", &format!("round {}, copy in {}, out {}", micros(segment.round), copies[0], copies[1]));
         row("single copy", &at(&segment.single_copy));
+    }
+    for HostCollectiveTime { operation, time } in &profile.host_collectives {
+        let [short, long] = [8.0, (1 << 20) as f64].map(|bytes| micros(time.at(bytes)));
+        row(&format!("{operation}/mpi"), &format!("{short} of 8 bytes, {long} of 1 MiB"));
     }
     for level in profile.levels.iter().filter(|level| !level.is_complete) {
         say!("\nThe time was up before all sizes of the level {} were measured.", level.name);
@@ -85,6 +89,10 @@ pub(super) fn records(profile: &Profile) -> Vec<Record> {
                 records.extend(points.map(|(bytes, micros)| record(format!("{name}/{curve}/{bytes}"), *micros)));
             }
         }
+    }
+    for HostCollectiveTime { operation, time } in &profile.host_collectives {
+        let points = time.points().iter();
+        records.extend(points.map(|(bytes, micros)| record(format!("{operation}/mpi/{bytes}"), *micros)));
     }
     records
 }

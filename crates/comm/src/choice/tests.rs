@@ -13,7 +13,8 @@ use super::{ChoiceInput, size_class};
 fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
     let profile = Settings::for_network(spec.network).unwrap().profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    let candidate = ChoiceInput { spec, bytes, element: 1, costs, slots: None }.best().expect("there is one");
+    let candidate =
+        ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false }.best().expect("there is one");
     candidate.id()
 }
 

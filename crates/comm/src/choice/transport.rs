@@ -12,6 +12,8 @@ pub enum Transport {
     PointToPoint,
     /// Through slots of the shared segment.
     SharedSegment(SharedTransport),
+    /// As the MPI library does: it runs the operation.
+    HostMpi,
 }
 
 /// How data gets to its readers through the shared segment.
@@ -29,6 +31,7 @@ impl std::fmt::Display for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Transport::PointToPoint => "point-to-point",
+            Transport::HostMpi => "the MPI library",
             Transport::SharedSegment(SharedTransport::CopyInCopyOut) => "shared segment, copy-in copy-out",
             Transport::SharedSegment(SharedTransport::PipelinedCopyInCopyOut) => {
                 "shared segment, pipelined copy-in copy-out"

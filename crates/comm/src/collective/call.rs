@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use treepie_base::{Pod, Reduction};
+use treepie_base::{Pod, PredefinedReduction, Reduction};
 use treepie_schedule::{BlockLayout, BlockLayouts, BufferBlocks, Operation};
 
 use crate::comm::Comm;
@@ -20,6 +20,8 @@ pub(crate) struct CollectiveCall<'a> {
     pub(crate) align: usize,
     /// Whether the operator is commutative.
     pub(crate) commutative: bool,
+    /// The reduction, if an MPI library has it, too.
+    pub(crate) predefined: Option<PredefinedReduction>,
     /// Whether input and output are one buffer.
     pub(crate) in_place: bool,
     /// Whether the program called the in-place form; otherwise in place is an implementation choice.
@@ -187,14 +189,16 @@ impl<'a, T: Pod> TypedCall<'a, T> {
             element,
             align,
             commutative: true,
+            predefined: None,
             in_place: false,
             user_in_place: false,
         };
         Self { call, fold: None, elements: PhantomData }
     }
 
-    pub(super) fn reducing(self, op: impl Reduction<T>) -> TypedCall<'a, T, impl ReduceBytes> {
-        let call = CollectiveCall { commutative: op.is_commutative(), ..self.call };
+    pub(super) fn reducing<R: Reduction<T>>(self, op: R) -> TypedCall<'a, T, impl ReduceBytes + use<T, R>> {
+        let predefined = PredefinedReduction::of::<T, R>();
+        let call = CollectiveCall { commutative: op.is_commutative(), predefined, ..self.call };
         let fold = move |into: &mut [u8], operand: &[u8], left: bool| {
             op.reduce_local(cast_slice_mut(into), cast_slice(operand), left);
         };

@@ -20,6 +20,15 @@ pub(super) struct Decision {
     pub(super) transport: Transport,
 }
 
+/// What a call can use besides messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Resources {
+    /// The shared segment.
+    pub(super) slots: Option<SlotCapacities>,
+    /// Collective operations of the MPI library.
+    pub(super) host_mpi: bool,
+}
+
 /// What a choice depends on: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DecisionKey {
@@ -31,6 +40,7 @@ pub(crate) struct DecisionKey {
     uniform: bool,
     in_place: bool,
     slots: Option<SlotCapacities>,
+    host_mpi: bool,
     /// The id that was set, if any.
     set: Option<String>,
 }
@@ -51,12 +61,12 @@ impl DecisionKey {
         spec: &CollectiveSpec<'_>,
         bytes: Option<usize>,
         element: usize,
-        slots: Option<SlotCapacities>,
+        Resources { slots, host_mpi }: Resources,
         set: Option<String>,
     ) -> Self {
         let CollectiveSpec { operation, commutative, uniform, in_place, .. } = *spec;
         let bytes = size_class(bytes.unwrap_or(0) as u64);
-        Self { operation, bytes, element, commutative, uniform, in_place, slots, set }
+        Self { operation, bytes, element, commutative, uniform, in_place, slots, host_mpi, set }
     }
 }
 

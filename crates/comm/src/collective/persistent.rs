@@ -45,7 +45,7 @@ impl Comm {
         call: &CollectiveCall<'_>,
         fold: Option<Fold<'static>>,
     ) -> Result<Rc<RefCell<Execution<'static>>>> {
-        let job = self.job(call, self.schedule_for(call, None)?.0);
+        let job = self.job(call, self.schedule_for(call)?);
         let schedule = CachedSchedule::new(job.schedule.clone(), job.rank);
         let (rounds, ops) = schedule.max_rounds_and_ops();
         let job = CollectiveJob { schedule: Arc::new(schedule), ..job };

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use treepie_base::Result;
-use treepie_fabric::{self as fabric, AbortReason, Endpoint, SlotClass};
+use treepie_base::{PredefinedReduction, Result};
+use treepie_fabric::{self as fabric, AbortReason, Endpoint, HostCollective, SlotClass};
 use treepie_schedule::Operation;
 
 use super::call::{CallMode, CollectiveCall, ReduceFn};
@@ -12,6 +12,7 @@ use super::compiled_schedule::{
     AGREEMENT_CALL_ID, CompiledSchedule, Instance, LARGE_CALL, encode_call_id, publish, read, wait_for_all,
     with_instance_number, write,
 };
+use super::decisions::Resources;
 use super::job::CollectiveJob;
 use super::{InputBuffer, wrong_length};
 use crate::choice::{SlotCapacities, Transport};
@@ -24,23 +25,31 @@ pub(super) struct Plan {
     element: usize,
     align: usize,
     commutative: bool,
+    predefined: Option<PredefinedReduction>,
     in_place: bool,
     /// Required sizes of input and output, in bytes.
     input: usize,
     output: usize,
-    job: CollectiveJob,
     compiled: Option<CompiledSchedule>,
+    uncompiled: Uncompiled,
     /// Whether the compiled schedule uses the shared segment.
     uses_segment: bool,
     /// Time of the last use.
     used: u64,
 }
 
+/// What is not compiled, or was not yet.
+enum Uncompiled {
+    Job(CollectiveJob),
+    HostMpi(HostCollective),
+}
+
 impl Plan {
     /// Whether it is for the same calls as another plan.
     fn is_like(&self, other: &Self) -> bool {
         let alike = |plan: &Self| {
-            (plan.operation, plan.counts.clone(), plan.element, plan.align, plan.commutative, plan.in_place)
+            let Self { operation, counts, element, align, commutative, predefined, in_place, .. } = plan;
+            (*operation, counts.clone(), *element, *align, *commutative, *predefined, *in_place)
         };
         alike(self) == alike(other)
     }
@@ -52,6 +61,7 @@ impl Plan {
             && self.element == call.element
             && self.align == call.align
             && self.commutative == call.commutative
+            && self.predefined == call.predefined
             && self.in_place == call.in_place
             && are_equal(&self.counts.1, input)
             && are_equal(&self.counts.2, output)
@@ -140,34 +150,56 @@ impl Comm {
         if let Some(compiled) = &mut plan.compiled {
             return compiled.run(&mut self.endpoint(), instance, input, output, fold);
         }
-        let job = plan.job.clone();
-        drop(plans);
-        self.run_job(job, instance.number, call.in_place, (InputBuffer::Read(input), output), fold)
+        match &plan.uncompiled {
+            Uncompiled::Job(job) => {
+                let job = job.clone();
+                drop(plans);
+                self.run_job(job, instance.number, call.in_place, (InputBuffer::Read(input), output), fold)
+            }
+            Uncompiled::HostMpi(collective) => {
+                let collective = *collective;
+                drop(plans);
+                let signature = call.signature(self.size() as u32);
+                self.run_host_collective(collective, (instance.context, instance.tag()), signature, (input, output))
+            }
+        }
     }
 
     /// Plans a call. An agreement of the ranks takes the instance number in `instance`, which then gets the next one.
     #[cold]
     fn plan(&self, call: &CollectiveCall<'_>, instance: &mut Instance) -> Result<Plan> {
         let slots = self.slots_for(call, instance)?;
-        let (schedule, transport) = self.schedule_for(call, slots.as_ref())?;
-        let mut job = self.job(call, schedule);
-        let compiled = match (transport, &slots) {
-            (Transport::SharedSegment(transport), Some(slots)) => {
-                let compiled = CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport);
-                if compiled.is_none() {
-                    // The best one over messages may be another.
-                    job = self.job(call, self.schedule_for(call, None)?.0);
-                }
-                compiled
+        let host = self.host_collective(call);
+        let (schedule, transport) = self.schedule_with(call, Resources { slots, host_mpi: host.is_some() })?;
+        let (sizes, compiled, uncompiled) = match (schedule, host) {
+            (Some(schedule), _) => {
+                let mut job = self.job(call, schedule);
+                let compiled = match (transport, &slots) {
+                    (Transport::SharedSegment(transport), Some(slots)) => {
+                        let compiled = CompiledSchedule::over_shared_segment(&job, call.in_place, slots, transport);
+                        if compiled.is_none() {
+                            // The best one over messages may be another.
+                            job = self.job(call, self.schedule_for(call)?);
+                        }
+                        compiled
+                    }
+                    _ => None,
+                };
+                let sizes = self.required_sizes(call, &job);
+                let eager_limit = self.endpoint().eager_limit();
+                let compiled = compiled.or_else(|| {
+                    CompiledSchedule::over_messages(&job, call.in_place, eager_limit, &mut self.endpoint())
+                });
+                (sizes, compiled, Uncompiled::Job(job))
             }
-            _ => None,
+            (None, host) => {
+                let host = host.expect("only what the MPI library can run has no schedule");
+                let (input, output) = self.buffer_sizes(call);
+                ((if host.in_place { 0 } else { input }, output), None, Uncompiled::HostMpi(host))
+            }
         };
-        let (input, output) = self.required_sizes(call, &job);
-        let eager_limit = self.endpoint().eager_limit();
-        let compiled = compiled
-            .or_else(|| CompiledSchedule::over_messages(&job, call.in_place, eager_limit, &mut self.endpoint()));
         let uses_segment = compiled.as_ref().is_some_and(CompiledSchedule::uses_segment);
-        let CollectiveCall { operation, element, align, commutative, in_place, .. } = *call;
+        let CollectiveCall { operation, element, align, commutative, predefined, in_place, .. } = *call;
         let (elements, in_counts, out_counts) = call.counts.key();
         let counts = (elements, in_counts.into(), out_counts.into());
         Ok(Plan {
@@ -176,11 +208,12 @@ impl Comm {
             element,
             align,
             commutative,
+            predefined,
             in_place,
-            input,
-            output,
-            job,
+            input: sizes.0,
+            output: sizes.1,
             compiled,
+            uncompiled,
             uses_segment,
             used: 0,
         })

@@ -14,12 +14,12 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, decide, insert};
+use super::decisions::{Decision, DecisionKey, Resources, decide, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
 use crate::checked::name_profile;
-use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport, size_class};
+use crate::choice::{Candidate, ChoiceInput, Transport, size_class};
 use crate::comm::Comm;
 use crate::members::Members;
 use crate::protocol;
@@ -291,11 +291,12 @@ impl Comm {
         let flat = Network::flat(network.ranks());
         let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
         let (slots, bytes) = (self.slot_capacities(bytes as usize), size_class(bytes));
-        Ok(ChoiceInput { spec: CollectiveSpec::new(operation, network), bytes, element, costs, slots }.candidates())
+        let (spec, host_mpi) = (CollectiveSpec::new(operation, network), self.has_host_collectives());
+        Ok(ChoiceInput { spec, bytes, element, costs, slots, host_mpi }.candidates())
     }
 
     /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks or
-    /// of the vector, in elements of `element` bytes, with a commutative operator. Whether ranks of one machine can read
+    /// of the vector, in elements of `element` bytes, with a commutative operator that MPI has, too. Whether ranks of one machine can read
     /// each other's memory is known after the first long call, so the answer for long ones may change then.
     ///
     /// ```
@@ -309,30 +310,39 @@ impl Comm {
     /// ```
     pub fn chosen_algorithm(&self, operation: Operation, bytes: usize, element: usize) -> Result<String> {
         let request = CollectiveSpec::new(operation, self.network()?);
-        Ok(self.decision(&request, Some(bytes), element, self.slot_capacities(bytes))?.id)
+        let resources = Resources { slots: self.slot_capacities(bytes), host_mpi: self.has_host_collectives() };
+        Ok(self.decision(&request, Some(bytes), element, resources)?.id)
     }
 
-    /// The schedule of the selected algorithm for a call, and its transport; `slots` are those of the shared segment,
-    /// if there is one.
-    pub(crate) fn schedule_for(
+    /// The schedule of the selected algorithm for a call, over messages.
+    pub(crate) fn schedule_for(&self, call: &CollectiveCall<'_>) -> Result<Arc<dyn Schedule>> {
+        let (schedule, _) = self.schedule_with(call, Resources::default())?;
+        Ok(schedule.expect("without the MPI library there is a schedule"))
+    }
+
+    /// The schedule of the selected algorithm for a call, unless the MPI library runs it, and its transport.
+    pub(crate) fn schedule_with(
         &self,
         call: &CollectiveCall<'_>,
-        slots: Option<&SlotCapacities>,
-    ) -> Result<(Arc<dyn Schedule>, Transport)> {
+        resources: Resources,
+    ) -> Result<(Option<Arc<dyn Schedule>>, Transport)> {
         let mut request = CollectiveSpec::new(call.operation, self.network()?);
         request.commutative = call.commutative;
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements.saturating_mul(call.element));
-        let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, slots.copied())?;
+        let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, resources)?;
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
         }
+        if transport == Transport::HostMpi {
+            return Ok((None, transport));
+        }
         // The shared segment has its own chunks.
         request.parameters.segments = if transport == Transport::PointToPoint { segments } else { 1 };
         let schedule = registry::build(&id, &request).map_err(|refusal| Error::Algorithm(refusal.to_string()))?;
-        Ok((Arc::from(schedule), transport))
+        Ok((Some(Arc::from(schedule)), transport))
     }
 
     /// The algorithm that was set or selected, or the fastest one. The same request is decided once.
@@ -341,7 +351,7 @@ impl Comm {
         request: &CollectiveSpec<'_>,
         bytes: Option<usize>,
         element: usize,
-        slots: Option<SlotCapacities>,
+        resources: Resources,
     ) -> Result<Decision> {
         let (choice, network) = (&self.collectives.choice, request.network);
         let rules = rules::from_environment()?;
@@ -352,7 +362,7 @@ impl Comm {
             by_rules.or_else(|| choice.selector.as_ref()?.select(&query))
         };
         let set = choice.id_for(request.operation)?.map(str::to_owned).or_else(selected);
-        let key = DecisionKey::new(request, bytes, element, slots, set.clone());
+        let key = DecisionKey::new(request, bytes, element, resources, set.clone());
         if let Some(decided) = self.collectives.decisions.borrow().get(&key) {
             return Ok(decided.clone());
         }
@@ -360,7 +370,8 @@ impl Comm {
         let flat = Network::flat(request.ranks);
         let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
         // If each rank knows only its part of the counts, the cost is that for 0 bytes.
-        let input = ChoiceInput { spec: *request, bytes: key.bytes, element: element as u64, costs, slots };
+        let Resources { slots, host_mpi } = resources;
+        let input = ChoiceInput { spec: *request, bytes: key.bytes, element: element as u64, costs, slots, host_mpi };
         let decision = match set {
             Some(id) => {
                 let (segments, transport) = input.complete(&id, choice.transport);

@@ -90,6 +90,7 @@ impl Profile {
             synchronous: SynchronousSend { latency: 0.0, vanishes_at: f64::INFINITY },
             barrier: None,
             shared_segment: None,
+            host_collectives: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use treepie_topology::toml_file::{format_error, read_regular_file};
 
-use super::{LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
+use super::{HostCollectiveTime, LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
 use crate::error::not_negative;
 use crate::plogp::{PLogP, PiecewiseLinear};
 use crate::{Error, Result};
@@ -34,6 +34,8 @@ struct ProfileFile {
     rank: RankSection,
     synchronous_send: SynchronousSection,
     shared_segment: Option<SegmentSection>,
+    #[serde(default)]
+    host_collective: Vec<HostSection>,
     #[serde(default)]
     level: Vec<LevelSection>,
 }
@@ -79,6 +81,20 @@ struct SegmentPoint {
     copy_in: f64,
     copy_out: f64,
     single_copy: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostSection {
+    operation: String,
+    size: Vec<HostPoint>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostPoint {
+    bytes: f64,
+    time: f64,
 }
 
 #[derive(Deserialize)]
@@ -138,7 +154,7 @@ impl Profile {
 
 impl ProfileFile {
     fn into_profile(self) -> Result<Profile> {
-        let Self { level_count, rank_order, origin, rank, synchronous_send, shared_segment, level, _format } = self;
+        let Self { level_count, rank_order, origin, rank, synchronous_send, level, .. } = self;
         if level.len() != level_count || level.is_empty() {
             let found = format!("{} levels where level_count is {level_count}", level.len());
             return Err(Error::Profile(format!("{found}; there must be at least one, and the file may be cut off")));
@@ -159,7 +175,8 @@ impl ProfileFile {
                 vanishes_at: synchronous_send.vanishes_at,
             },
             barrier: rank.barrier,
-            shared_segment: shared_segment.map(SegmentSection::into_costs).transpose()?,
+            shared_segment: self.shared_segment.map(SegmentSection::into_costs).transpose()?,
+            host_collectives: self.host_collective.into_iter().map(HostSection::into_time).collect::<Result<_>>()?,
         };
         profile.check()?;
         Ok(profile)
@@ -176,6 +193,13 @@ impl SegmentSection {
             copy_out: curve("copy_out", &size, |point| (point.bytes, point.copy_out))?,
             single_copy: curve("single_copy", &size, |point| (point.bytes, point.single_copy))?,
         })
+    }
+}
+
+impl HostSection {
+    fn into_time(self) -> Result<HostCollectiveTime> {
+        let time = curve("the time of a host_collective", &self.size, |point| (point.bytes, point.time))?;
+        Ok(HostCollectiveTime { operation: self.operation, time })
     }
 }
 

@@ -57,6 +57,9 @@ impl Profile {
     #[must_use]
     pub fn adapted_to(&self, ranks: u32) -> Self {
         let mut adapted = self.clone();
+        if self.origin.ranks != ranks {
+            adapted.host_collectives.clear();
+        }
         if self.origin.ranks == ranks || self.levels.iter().all(|level| level.groups.is_empty()) {
             return adapted;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{LevelProfile, Profile};
+use super::{HostCollectiveTime, LevelProfile, Profile};
 use crate::plogp::{PLogP, PiecewiseLinear};
 
 impl Profile {
@@ -58,6 +58,14 @@ impl Profile {
             writeln!(out, "round = {:?}", segment.round)?;
             let curves = [("copy_in", &segment.copy_in), ("copy_out", &segment.copy_out)];
             write_curves(out, "size", &[curves[0], curves[1], ("single_copy", &segment.single_copy)])?;
+        }
+        for HostCollectiveTime { operation, time } in &self.host_collectives {
+            writeln!(
+                out,
+                "\n# A collective operation that the MPI library runs, with bytes of all blocks or of the vector."
+            )?;
+            writeln!(out, "[[host_collective]]\noperation = {}", quoted(operation))?;
+            write_curves(out, "size", &[("time", time)])?;
         }
         self.levels.iter().try_for_each(|level| level.write(out))
     }

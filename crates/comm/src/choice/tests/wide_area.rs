@@ -28,7 +28,7 @@ fn prediction_error(id: &str, operation: Operation, network: &str, bytes: u64) -
     let settings = Settings::for_network(&network).unwrap();
     let profile = settings.profile(&network);
     let (spec, costs) = (CollectiveSpec::new(operation, &network), MessageCosts::on_network(&profile, &network));
-    let input = ChoiceInput { spec, bytes, element: 1024, costs, slots: None };
+    let input = ChoiceInput { spec, bytes, element: 1024, costs, slots: None, host_mpi: false };
     let candidate = candidate(id, &input);
     let executed = simulated(&candidate.id(), &spec, bytes);
     let error = candidate.prediction.total() / executed - 1.0;
@@ -97,7 +97,7 @@ fn c18_the_heuristic_is_within_a_hundredth_of_exhaustive_search() {
         let bytes = element * (1 + random(&mut seed, 120));
         let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
         let costs = MessageCosts::on_network(&profile, &network);
-        let input = ChoiceInput { spec, bytes, element, costs, slots: None };
+        let input = ChoiceInput { spec, bytes, element, costs, slots: None, host_mpi: false };
         let chosen = candidate("bcast/two_layer", &input);
         let algorithm = registry::find("bcast/two_layer").unwrap();
         let degrees = |ranks: u32| 1..=ranks.max(2) - 1;
