@@ -45,7 +45,9 @@ pub const NETWORK: Variable =
     Variable { name: "TREEPIE_NETWORK", accepts: "a network as torus:4x4x8, or the path of a TOML file" };
 /// The profile of the machine.
 pub const PROFILE: Variable =
-    Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune` wrote" };
+    Variable { name: "TREEPIE_PROFILE", accepts: "the path of a file that `treepie tune` wrote, or `measure`" };
+/// The value of [`PROFILE`] with which programs measure at the start.
+pub const MEASURE: &str = "measure";
 /// Rules of algorithms.
 pub const RULES: Variable = Variable { name: "TREEPIE_RULES", accepts: "the path of a file of rules" };
 /// Whether large messages are transferred in a single copy.

@@ -114,7 +114,9 @@ impl Explain {
         let default = || Profile::on_machine(self.ranks_per_core());
         let path = match &self.profile {
             Some(path) => Some(path.clone()),
-            None => environment::text(environment::PROFILE)?.map(PathBuf::from),
+            None => {
+                environment::text(environment::PROFILE)?.filter(|path| path != environment::MEASURE).map(PathBuf::from)
+            }
         };
         let Some(path) = path else { return Ok(default()) };
         let profile = Profile::load(&path)?;

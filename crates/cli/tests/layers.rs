@@ -20,10 +20,10 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("treepie-sparse", &["treepie-comm"]),
     ("treepie-am", &["treepie-comm"]),
     ("treepie-graph", &["treepie-sparse", "treepie-am"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph", "treepie-derive"]),
     ("treepie-tune", &["treepie-comm"]),
+    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph", "treepie-tune", "treepie-derive"]),
     ("treepie-bench", &["treepie"]),
-    ("treepie-cli", &["treepie-bench", "treepie-tune"]),
+    ("treepie-cli", &["treepie-bench"]),
     ("treepie-conformance", &["treepie"]),
 ];
 

@@ -9,6 +9,7 @@
 mod defaults;
 mod file;
 mod fit;
+mod scale;
 mod text;
 
 pub use fit::Fit;

@@ -1,6 +1,7 @@
 //! Starting a world: [`init`] joins the one of the launcher, [`launch`] runs ranks as threads.
 
 use std::panic::resume_unwind;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::{Error, Result, all_ok, report};
@@ -26,7 +27,18 @@ pub fn init() -> Result<Comm> {
     if world.rank() == 0 {
         environment::warn();
     }
-    Ok(world)
+    with_measured_profile(world)
+}
+
+/// The world itself, or a handle that chooses by what was measured, if `TREEPIE_PROFILE` is `measure`. Collective.
+fn with_measured_profile(world: Comm) -> Result<Comm> {
+    let is_to_be_measured = treepie_base::environment::text(treepie_base::environment::PROFILE)?
+        .is_some_and(|value| value == treepie_base::environment::MEASURE);
+    if !is_to_be_measured || world.size() < 2 {
+        return Ok(world);
+    }
+    let profile = treepie_tune::refine(&world, world.profile())?;
+    Ok(world.with_profile(Rc::new(profile)))
 }
 
 fn join() -> Result<Comm> {
@@ -95,7 +107,7 @@ pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) ->
             let spawned = thread.spawn_scoped(threads, move || {
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
                 let world = Comm::world(Box::new(engine));
-                report::with_thread_rank(rank as usize, || run_rank(world, body))
+                report::with_thread_rank(rank as usize, || run_rank(world, |world| body(with_measured_profile(world)?)))
             });
             match spawned {
                 Ok(thread) => running.push(thread),

@@ -46,6 +46,7 @@ pub use treepie_am::ActiveMessages;
 pub use treepie_base::HugeArray;
 pub use treepie_graph as graph;
 pub use treepie_sparse::{Pattern, Received, SparseExchange};
+pub use treepie_tune as tune;
 
 /// The items most programs need: `use treepie::prelude::*`.
 pub mod prelude {

@@ -11,6 +11,7 @@
 //! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
 //! | `host_mpi` | the MPI library's own collective operations |
 //! | `profile` | the whole |
+//! | `refine` | a default profile, scaled to this machine in a few milliseconds |
 //!
 //! [`Profile`]: treepie_model::Profile
 
@@ -27,6 +28,7 @@ mod mirror;
 mod pair;
 mod probe;
 mod profile;
+mod refine;
 mod segment;
 
 pub use config::TuneConfig;
@@ -35,6 +37,7 @@ pub use levels::{LevelGroups, find_levels};
 pub use mirror::serve;
 pub use probe::MessageProbe;
 pub use profile::measure;
+pub use refine::refine;
 
 /// The book's page, whose code blocks are compiled as tests.
 #[cfg(doctest)]

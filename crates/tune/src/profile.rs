@@ -68,7 +68,7 @@ pub fn measure(comm: &Comm, config: &TuneConfig) -> Result<Profile> {
 }
 
 /// Costs of combining and copying, on the root; others wait. Copying takes no virtual time.
-fn per_byte(comm: &Comm) -> Result<(f64, f64)> {
+pub(crate) fn per_byte(comm: &Comm) -> Result<(f64, f64)> {
     if local::is_simulated(comm) {
         return Ok((local::simulated_reduce_per_byte(comm)?, 0.0));
     }
@@ -83,7 +83,7 @@ fn share(comm: &Comm, profile: &Profile) -> Result<Profile> {
     Ok(Profile::parse(&comm.bcast_object(text, ROOT)?)?)
 }
 
-fn origin(comm: &Comm, config: &TuneConfig) -> ProfileOrigin {
+pub(crate) fn origin(comm: &Comm, config: &TuneConfig) -> ProfileOrigin {
     let cores = comm.ranks_per_core().map_or(0.0, |ranks| comm.size() as f64 / ranks);
     ProfileOrigin {
         engine: comm.engine().to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use treepie::simulate::{ClusterCosts, Handshake, LinkCosts, Noise, Settings, WanLink, WanLinks};
 use treepie::{Comm, Network};
 use treepie_model::Profile;
-use treepie_tune::{Error, TuneConfig, measure};
+use treepie_tune::{Error, TuneConfig, measure, refine};
 
 use crate::common::{LOGGP, clusters, lan, measured, measured_with, near};
 
@@ -45,6 +45,28 @@ fn loggp() {
         assert!(seconds < 1.0, "{seconds} s");
         assert_link_use(&profile);
     }
+}
+
+/// A default of another machine becomes that of the simulated one, in the time of a few messages.
+#[test]
+fn a_default_is_refined() {
+    let settings = Settings { gamma: 0.02, ..Settings::from(LOGGP) };
+    let simulated = treepie::simulate(&Network::flat(5), &settings, |world: Comm| {
+        Ok(refine(&world, &Profile::default_for("mpi"))?)
+    });
+    let simulated = simulated.unwrap();
+    assert!(simulated.micros() < 10_000.0, "{} us", simulated.micros());
+    let profiles = simulated.into_results();
+    assert!(profiles.windows(2).all(|two| two[0] == two[1]), "all ranks get the same profile");
+    let link = profiles[0].link();
+    // Half a round trip, whatever of it is latency.
+    let expected = LOGGP.latency + 2.0 * LOGGP.overhead;
+    near("an empty message", link.latency + link.gap.at(0.0), expected, 0.01);
+    let of_bytes = link.gap.at(65_536.0) - link.gap.at(0.0);
+    near("bytes", of_bytes, 65_536.0 * LOGGP.per_byte, 0.05);
+    near("gamma", profiles[0].reduce_per_byte, 0.02, 0.01);
+    let parsed = Profile::parse(&profiles[0].to_toml()).unwrap();
+    assert_eq!(parsed.origin, profiles[0].origin);
 }
 
 #[test]

@@ -108,3 +108,51 @@ fn choices_are_compared_with_the_best() {
     let output = run(&["bench", "choices", "--operations", "fly"]);
     assert!(!output.status.success() && err(&output).contains("allreduce"), "{}", err(&output));
 }
+
+#[test]
+fn programs_measure_at_the_start_if_told_so() {
+    let output = logged("2", "bcast/8,allreduce/65536", ("TREEPIE_PROFILE", "measure"));
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(err(&output).contains("treepie: bcast/"), "{}", err(&output));
+    // One rank has nobody to measure with.
+    let output = logged("1", "bcast/8", ("TREEPIE_PROFILE", "measure"));
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+/// The time of what the MPI library does is in the profile, and decides.
+#[test]
+fn collectives_of_the_mpi_library_are_chosen_where_they_are_fastest() {
+    let output = run(&["tune", "--collectives"]);
+    assert!(!output.status.success() && err(&output).lines().count() == 1, "{}", err(&output));
+    if !super::mpi::has_mpi() {
+        return;
+    }
+    let file = Scratch::with_extension("toml");
+    let in_job = |arguments: &[&str]| {
+        let mut job = Command::new("mpirun");
+        if Command::new("mpirun").arg("--version").output().is_ok_and(|shown| out(&shown).contains("Open MPI")) {
+            job.args(treepie_mpi::OPENMPI_TEST_OPTIONS);
+        }
+        job.args(["-n", "2", PROGRAM]).args(arguments);
+        job
+    };
+    let shown = succeeds(in_job(&["tune", "--collectives", "-o", file.path()]).output().unwrap());
+    assert!(shown.contains("allreduce/mpi "), "{shown}");
+    let measured = fs::read_to_string(&file.0).unwrap();
+    assert_eq!(measured.matches("[[host_collective]]").count(), 10, "{measured}");
+    for (time, is_chosen) in [("0.001", true), ("1e6", false)] {
+        let mut profile = treepie_model::Profile::parse(&measured).unwrap();
+        for of_mpi in &mut profile.host_collectives {
+            of_mpi.time = treepie_model::plogp::PiecewiseLinear::constant("time", time.parse().unwrap()).unwrap();
+        }
+        fs::write(&file.0, profile.to_toml()).unwrap();
+        let cases = "bcast/8,allreduce/65536,barrier/0";
+        let mut job = in_job(&["choices-rank", "--repeat", "0", "--cases", cases]);
+        let output = job.env("TREEPIE_LOG", "choices").env("TREEPIE_PROFILE", file.path()).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(err(&output).contains("the MPI library"), is_chosen, "{}", err(&output));
+        let explain = ["explain", "allreduce", "--bytes", "1K", "--network", "flat:2", "--profile", file.path()];
+        let best = succeeds(run(&explain)).lines().nth(2).unwrap_or_default().to_owned();
+        assert_eq!(best.contains("allreduce/mpi"), is_chosen, "{best}");
+    }
+}

@@ -13,7 +13,8 @@ use crate::comm::Comm;
 pub(super) fn from_environment() -> Result<Option<&'static Profile>> {
     static PROFILE: OnceLock<Result<Option<Profile>>> = OnceLock::new();
     let loaded = PROFILE.get_or_init(|| {
-        let Some(path) = environment::text(environment::PROFILE)? else { return Ok(None) };
+        let path = environment::text(environment::PROFILE)?.filter(|path| path != environment::MEASURE);
+        let Some(path) = path else { return Ok(None) };
         let refused =
             |error: treepie_model::Error| environment::invalid_value(environment::PROFILE, &path, error.to_string());
         Profile::load(&path).map(Some).map_err(refused)

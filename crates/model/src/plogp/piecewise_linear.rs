@@ -66,6 +66,14 @@ impl PiecewiseLinear {
         Self { points }
     }
 
+    /// The same with its value at 0 bytes, and what bytes add to that, multiplied.
+    pub(crate) fn scaled(&self, startup: f64, bytes: f64) -> Self {
+        let empty = self.at(0.0);
+        // A curve that falls may not get below zero.
+        let scale = |time: f64| (startup * empty + bytes * (time - empty)).max(0.0);
+        Self { points: self.points.iter().map(|(size, time)| (*size, scale(*time))).collect() }
+    }
+
     /// The points.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points

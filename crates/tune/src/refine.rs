@@ -1,0 +1,55 @@
+//! A default profile, refined by a measurement of a few milliseconds.
+//!
+//! Two ranks exchange short and long messages, and rank 0 combines and copies. That shows how fast this machine is,
+//! compared with the one of the default, whose curves keep their shape. `treepie tune` measures the curves.
+
+use treepie_comm::Comm;
+use treepie_model::Profile;
+use treepie_model::plogp::Probe;
+use treepie_model::profile::ProfileOrigin;
+
+use crate::pair::on_pair;
+use crate::profile::{origin, per_byte};
+use crate::{Result, TuneConfig};
+
+/// A message that is long enough to show what a byte costs, and short enough to be quick on slow links.
+const LONG: u64 = 64 << 10;
+
+/// What was measured must be wrong if it is that far from the default.
+const MAX_FACTOR: f64 = 1e5;
+
+/// The profile `default`, adapted to the machine that the ranks of a communicator run on. Collective: all ranks call it with
+/// the same profile, and get the same. `TREEPIE_PROFILE=measure` does that at the start of a program.
+///
+/// ```
+/// use treepie_model::Profile;
+///
+/// let refined = treepie::launch(2, |world| Ok(treepie_tune::refine(&world, &Profile::shared_memory())?))?;
+/// assert_eq!(refined[0], refined[1]);
+/// # treepie::Result::Ok(())
+/// ```
+pub fn refine(comm: &Comm, default: &Profile) -> Result<Profile> {
+    if comm.size() < 2 {
+        return Ok(default.clone());
+    }
+    // Messages of the program must not be taken for those of the measurement.
+    let own = comm.dup()?;
+    let (short, long) = on_pair(&own, (0, comm.size() - 1), |probe| {
+        let short = probe.round_trip(0)?.1;
+        Ok((short, probe.round_trip(LONG)?.1))
+    })?;
+    // Where ranks share cores, two alone are as fast as if they had a core each.
+    let alone = comm.ranks_per_core().map(|_| Profile::shared_memory());
+    let link = alone.as_ref().unwrap_or(default).link();
+    // A round trip is twice the latency and a gap in each direction.
+    let startups = factor(short / 2.0, link.latency + link.gap.at(0.0));
+    let bytes = factor(long - short, link.gap.at(LONG as f64) - link.gap.at(0.0));
+    let (reduce_per_byte, copy_per_byte) = own.bcast_object((comm.rank() == 0).then_some(per_byte(&own)?), 0)?;
+    let origin = ProfileOrigin { machine: String::new(), ..origin(comm, &TuneConfig::default()) };
+    Ok(Profile { origin, reduce_per_byte, copy_per_byte, ..default.scaled(startups, bytes) })
+}
+
+fn factor(measured: f64, expected: f64) -> f64 {
+    let factor = measured / expected;
+    if factor.is_finite() { factor.clamp(1.0 / MAX_FACTOR, MAX_FACTOR) } else { 1.0 }
+}
