@@ -4,7 +4,7 @@
 //! A broadcast of n bytes from one rank to P - 1 others takes
 //!
 //! - round + copy in(n) + copy out(n) through slots, where both cost about the same; all ranks together copy P n bytes;
-//! - half a round for each chunk and one copy(n) in chunks, which are written while those before are read;
+//! - half a round for each chunk, and one copy(n) and that of a chunk, as chunks are written while those before are read;
 //! - 2 rounds + single copy(n) if the receivers read the memory of the root, which P - 1 ranks do.
 //!
 //! On shared cores a rank is scheduled twice in a round, and all do their work in turn.
@@ -91,7 +91,7 @@ impl BcastModel<'_> {
     /// A copy into a slot, or out of one.
     fn copy(&self, time: f64, chunks: usize) -> f64 {
         let (startups, on_critical_path) =
-            if chunks == 1 { (self.short, 2.0) } else { (self.short * chunks as f64 / 2.0, 1.0) };
+            if chunks == 1 { (self.short, 2.0) } else { (self.short * chunks as f64 / 2.0, 1.0 + 1.0 / chunks as f64) };
         ((time - startups) / self.costs.on_cores(on_critical_path, self.ranks())).max(0.0)
     }
 

@@ -145,8 +145,9 @@ pub(super) fn predict_shared(
         let bytes = busiest(&copy_in) + busiest(&copy_out) + busiest(&copied);
         all.push((prediction(rounds * round, bytes, reductions, work), SharedTransport::CopyInCopyOut));
     } else if sends_unmodified {
-        // A rank writes a chunk while others still read the one before.
-        let bytes = busiest(&|rank| copy_in(rank) + copy_out(rank) + copied(rank));
+        // A rank writes a chunk while others still read the one before; nobody can read before the first is written.
+        let busy = busiest(&|rank| copy_in(rank) + copy_out(rank) + copied(rank));
+        let bytes = busy.max(busiest(&copy_in) / chunks + busiest(&|rank| copy_out(rank) + copied(rank)));
         let pipelined = prediction(rounds * chunks * round / 2.0, bytes, reductions, work);
         all.push((pipelined, SharedTransport::PipelinedCopyInCopyOut));
     }

@@ -12,27 +12,29 @@ impl Profile {
 
     /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
-        let copy = curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 1.05), (65536.0, 4.6), (LONG, 36.0)]);
+        let copy =
+            curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.6), (LONG, 33.0), (BEYOND_CACHES, 340.0)]);
+        let single_copy = curve([(0.0, 0.85), (8192.0, 1.15), (65536.0, 3.6), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
         Self {
-            reduce_per_byte: 0.05e-3,
-            copy_per_byte: 0.05e-3,
+            reduce_per_byte: 0.1e-3,
+            copy_per_byte: 0.03e-3,
             scheduling: 1.0,
             synchronous: SynchronousSend { latency: 0.35, vanishes_at: EAGER_LIMIT },
             barrier: Some(0.2),
-            shared_segment: Some(SharedSegmentCosts {
-                round: 0.3,
-                copy_in: copy.clone(),
-                copy_out: copy,
-                single_copy: curve([(0.0, 1.0), (1024.0, 1.03), (8192.0, 1.2), (65536.0, 5.2), (LONG, 40.0)]),
-            }),
-            ..Self::of_link("shm", "memory", memory_link(0.27, [0.45, 1.95, 2.35, 29.0], [0.2, 0.64, 1.44, 33.0]))
+            shared_segment: Some(SharedSegmentCosts { round: 0.2, copy_in: copy.clone(), copy_out: copy, single_copy }),
+            ..Self::of_link(
+                "shm",
+                "memory",
+                memory_link(0.23, [0.08, 0.45, 2.2, 4.5, 29.0, 330.0], [0.08, 0.22, 0.64, 4.9, 28.0, 300.0]),
+            )
         }
     }
 
     /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the caches.
     pub fn oversubscribed() -> Self {
-        let copy = curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0)]);
-        let link = memory_link(0.74, [0.63, 2.2, 2.6, 18.0], [0.2, 0.46, 1.2, 51.0]);
+        let copy =
+            curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0), (BEYOND_CACHES, 260.0)]);
+        let link = memory_link(0.74, [0.08, 0.63, 2.2, 4.6, 18.0, 150.0], [0.12, 0.24, 0.6, 6.8, 51.0, 410.0]);
         Self {
             reduce_per_byte: 0.14e-3,
             copy_per_byte: 0.03e-3,
@@ -40,7 +42,7 @@ impl Profile {
                 round: 0.2,
                 copy_in: copy.clone(),
                 copy_out: copy,
-                single_copy: curve([(0.0, 0.8), (1024.0, 0.89), (8192.0, 1.5), (65536.0, 5.0), (LONG, 51.0)]),
+                single_copy: curve([(0.0, 0.8), (8192.0, 1.5), (65536.0, 5.0), (LONG, 51.0), (BEYOND_CACHES, 420.0)]),
             }),
             levels: vec![LevelProfile::new("memory", link)],
             ..Self::shared_memory()
@@ -105,25 +107,33 @@ impl From<CostParams> for Profile {
     }
 }
 
-/// Bytes of a long message: beyond, the time per byte is the same.
+/// Bytes of a long message, which is in the caches of its cores.
 const LONG: f64 = 524_288.0;
+
+/// Bytes of a message that is not: beyond, the time per byte is the same.
+const BEYOND_CACHES: f64 = 4_194_304.0;
 
 fn curve<const POINTS: usize>(points: [(f64, f64); POINTS]) -> PiecewiseLinear {
     PiecewiseLinear::new_unchecked(points.to_vec())
 }
 
-/// A link through shared memory: the gap, and how long each side is busy, for 1 KiB, the eager limit, above it, and a
-/// long message, of which each side copies a half.
-fn memory_link(latency: f64, gap: [f64; 4], busy: [f64; 4]) -> PLogP {
-    let through = |start: f64, [short, eager, rendezvous, long]: [f64; 4]| {
-        curve([(0.0, start), (1024.0, short), (EAGER_LIMIT, eager), (EAGER_LIMIT, rendezvous), (LONG, long)])
+/// A link through shared memory: the gap, and how long each side is busy, for 0 bytes, 1 KiB, 8 KiB, 64 KiB, [`LONG`] and
+/// [`BEYOND_CACHES`]. Above the eager limit each side copies a half.
+fn memory_link(latency: f64, gap: [f64; 6], busy: [f64; 6]) -> PLogP {
+    let through = |[empty, short, eager, rendezvous, long, longest]: [f64; 6]| {
+        let at_limit = eager + (eager - short) * (EAGER_LIMIT - 8192.0) / (8192.0 - 1024.0);
+        // What a rendezvous saves of copying, it costs in messages.
+        let (before, after) = (at_limit, at_limit.max(0.45 * rendezvous));
+        let copied_twice =
+            [(0.0, empty), (1024.0, short), (8192.0, eager), (EAGER_LIMIT, before), (EAGER_LIMIT, after)];
+        let in_halves = [(65536.0, rendezvous), (LONG, long), (BEYOND_CACHES, longest)];
+        PiecewiseLinear::new_unchecked(copied_twice.into_iter().chain(in_halves).collect())
     };
-    let busy = through(0.08, busy);
-    PLogP { latency, send_overhead: busy.clone(), recv_overhead: busy, gap: through(0.08, gap) }
+    PLogP { latency, send_overhead: through(busy), recv_overhead: through(busy), gap: through(gap) }
 }
 
 /// Bytes of the longest message that shared memory sends without a rendezvous.
-const EAGER_LIMIT: f64 = 8192.0;
+const EAGER_LIMIT: f64 = 16_352.0;
 
 /// A link whose messages above the eager limit take a rendezvous more.
 fn link(latency: f64, overhead: f64, per_byte: f64, eager_limit: f64, rendezvous: f64) -> PLogP {
