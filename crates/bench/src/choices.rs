@@ -57,6 +57,10 @@ const PROTOCOLS: [&str; 2] = ["exchange", "split"];
 const NETWORKS: [&str; 7] =
     ["clusters:8x4", "clusters:4x8", "torus:4x4x4", "torus:8x8", "mesh:6x5", "clos:r8,t4,n32", "clos:r24,t12,n48"];
 
+/// Where the system places the ranks of a run, on which cores and in which memory, lasts for the run, and can decide which
+/// algorithm is the fastest. So there are several.
+const RUNS: u32 = 4;
+
 /// A cell of the map: an operation with a size.
 struct Cell {
     /// The row, as `allreduce`, and the column: bytes, or the number of communicators of a split.
@@ -178,9 +182,13 @@ impl ChoicesBench {
     /// Measures all candidates on this machine.
     fn measure(&self, ranks: u32, names: &[&str]) -> anyhow::Result<Map> {
         let cases = self.cases(names, ranks);
-        let arguments = ["choices-rank", "--repeat", &self.repeat.to_string(), "--cases", &cases.join(",")];
-        let output = Job::ranks(ranks, arguments)?.output(HANG_TIMEOUT)?;
-        let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
+        let repeat = self.repeat.div_ceil(RUNS).to_string();
+        let arguments = ["choices-rank", "--repeat", &repeat, "--cases", &cases.join(",")];
+        let run = |_| -> anyhow::Result<Vec<Timed>> {
+            let output = Job::ranks(ranks, arguments)?.output(HANG_TIMEOUT)?;
+            output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+        };
+        let all = of_all_runs((0..RUNS).map(run).collect::<anyhow::Result<_>>()?);
         let title = format!("{ranks} ranks on this machine");
         let has_barrier = ranks as usize > crate::machine::cores();
         Ok(Map { title, engine: "shm".to_owned(), ranks, cells: cells(&all)?, has_barrier })
@@ -205,6 +213,19 @@ impl ChoicesBench {
         let (title, ranks) = (format!("{text}, simulated"), network.ranks());
         Ok(Map { title, engine: text.to_owned(), ranks, cells, has_barrier: false })
     }
+}
+
+/// The times of several runs together, of candidates that were not dropped in any of them.
+fn of_all_runs(runs: Vec<Vec<Timed>>) -> Vec<Timed> {
+    let mut runs = runs.into_iter();
+    let mut all = runs.next().unwrap_or_default();
+    for run in runs {
+        all.retain_mut(|timed| {
+            let again = run.iter().find(|again| again.case == timed.case && again.id == timed.id);
+            again.inspect(|again| timed.times.extend(&again.times)).is_some()
+        });
+    }
+    all
 }
 
 /// The cells of times that ranks printed, case after case.

@@ -124,7 +124,9 @@ pub(super) fn predict_shared(
     // Only what something is combined with is worth counting: a rank copies the rest while it waits, or not at all
     // (`dead_copies.rs`).
     let copied = |rank: &SlotCounts| bytes(rank.copied.min(rank.combined), 1.0) * profile.copy_per_byte;
-    let combined = |rank: &SlotCounts| bytes(rank.combined, 1.0) * profile.reduce_per_byte;
+    // What is read directly is combined in chunks, which are in the cache then.
+    let from_cache = (profile.reduce_per_byte - profile.copy_per_byte / 2.0).max(0.0);
+    let combined = |rank: &SlotCounts| bytes(rank.combined, 1.0) * from_cache;
     // Operands are combined from the slot in which they are, instead of copied.
     let from_slot = (profile.reduce_per_byte - profile.copy_per_byte).max(0.0);
     let combined_from_slot = |rank: &SlotCounts| bytes(rank.combined, 1.0) * from_slot;

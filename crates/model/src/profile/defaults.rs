@@ -13,8 +13,9 @@ impl Profile {
     /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
         let copy =
-            curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.6), (LONG, 33.0), (BEYOND_CACHES, 340.0)]);
-        let single_copy = curve([(0.0, 0.85), (8192.0, 1.15), (65536.0, 3.6), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
+            curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.5), (LONG, 33.0), (BEYOND_CACHES, 340.0)]);
+        let single_copy =
+            curve([(0.0, 0.85), (1024.0, 0.9), (8192.0, 1.3), (65536.0, 5.0), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
         Self {
             reduce_per_byte: 0.1e-3,
             copy_per_byte: 0.03e-3,
@@ -42,7 +43,14 @@ impl Profile {
                 round: 0.2,
                 copy_in: copy.clone(),
                 copy_out: copy,
-                single_copy: curve([(0.0, 0.8), (8192.0, 1.5), (65536.0, 5.0), (LONG, 51.0), (BEYOND_CACHES, 420.0)]),
+                single_copy: curve([
+                    (0.0, 1.5),
+                    (1024.0, 1.5625),
+                    (8192.0, 2.0),
+                    (65536.0, 5.0),
+                    (LONG, 51.0),
+                    (BEYOND_CACHES, 420.0),
+                ]),
             }),
             levels: vec![LevelProfile::new("memory", link)],
             ..Self::shared_memory()
@@ -127,7 +135,9 @@ fn memory_link(latency: f64, gap: [f64; 6], busy: [f64; 6]) -> PLogP {
         let copied_twice =
             [(0.0, empty), (1024.0, short), (8192.0, eager), (EAGER_LIMIT, before), (EAGER_LIMIT, after)];
         let in_halves = [(65536.0, rendezvous), (LONG, long), (BEYOND_CACHES, longest)];
-        PiecewiseLinear::new_unchecked(copied_twice.into_iter().chain(in_halves).collect())
+        let mut points: Vec<(f64, f64)> = copied_twice.into_iter().chain(in_halves).collect();
+        points.dedup();
+        PiecewiseLinear::new_unchecked(points)
     };
     PLogP { latency, send_overhead: through(busy), recv_overhead: through(busy), gap: through(gap) }
 }
