@@ -14,8 +14,8 @@ fn main() -> treepie::Result<()> {
     treepie::main(|world| {
         let (me, size) = (world.rank(), world.size());
 
-        // A window is memory to which each rank contributes a part, initially zero. Creating it is collective. Here rank 0
-        // contributes one element, the counter; the table of results is distributed evenly over the ranks.
+        // A window is memory to which each rank contributes a part, initially zero. Creating it is collective. Here
+        // rank 0 contributes one element, the counter; the table of results is distributed evenly over the ranks.
         let next = world.window::<u64>(if me == 0 { 1 } else { 0 })?;
         let part = TASKS.div_ceil(size);
         let table = world.window::<u64>(part)?;

@@ -25,8 +25,8 @@ impl Hasher for NumberHasher {
         self.write_u32((number >> 32) as u32);
     }
 
-    /// Maps use the lowest and the highest bits. The low bits of a product depend only on those of its factors, which are
-    /// equal for numbers that differ in high bits, such as the tags of operations.
+    /// Maps use the lowest and the highest bits. The low bits of a product depend only on those of its factors, which
+    /// are equal for numbers that differ in high bits, such as the tags of operations.
     #[inline]
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32

@@ -49,8 +49,8 @@ pub struct PredefinedReduction {
 }
 
 impl PredefinedReduction {
-    /// What a reduction is to an MPI library, if it knows it. Minima and maxima of floating-point numbers are not the same
-    /// there: MPI says nothing about NaN.
+    /// What a reduction is to an MPI library, if it knows it. Minima and maxima of floating-point numbers are not the
+    /// same there: MPI says nothing about NaN.
     pub fn of<T: 'static, R: Reduction<T>>() -> Option<Self> {
         let (op, element) = (predefined_op(TypeId::of::<R>())?, predefined_type(TypeId::of::<T>())?);
         let is_float = matches!(element, PredefinedType::F32 | PredefinedType::F64);

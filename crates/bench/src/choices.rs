@@ -21,8 +21,8 @@ use crate::job::{HANG_TIMEOUT, Job};
 use crate::record::{Better, Record, Records};
 use rank::{Timed, time_candidates};
 
-/// The chosen algorithm against all registered ones: each operation from 8 B to 4 MiB, sparse exchanges and splits, here and
-/// on simulated networks
+/// The chosen algorithm against all registered ones: each operation from 8 B to 4 MiB, sparse exchanges and splits,
+/// here and on simulated networks
 #[derive(clap::Args)]
 pub(crate) struct ChoicesBench {
     /// Numbers of ranks on this machine [default: 2,3,8,16]
@@ -57,8 +57,8 @@ const PROTOCOLS: [&str; 2] = ["exchange", "split"];
 const NETWORKS: [&str; 7] =
     ["clusters:8x4", "clusters:4x8", "torus:4x4x4", "torus:8x8", "mesh:6x5", "clos:r8,t4,n32", "clos:r24,t12,n48"];
 
-/// Where the system places the ranks of a run, on which cores and in which memory, lasts for the run, and can decide which
-/// algorithm is the fastest. So there are several.
+/// Where the system places the ranks of a run, on which cores and in which memory, lasts for the run, and can decide
+/// which algorithm is the fastest. So there are several.
 const RUNS: u32 = 4;
 
 /// A cell of the map: an operation with a size.

@@ -2,8 +2,8 @@
 //!
 //! A benchmark is a list of [`Figure`](figure::Figure)s, each with the text of its [`Case`](case::Case), and a
 //! [`Benchmark`](rank::Benchmark), which runs a batch of a case. [`Comparison`](comparison::Comparison) runs the jobs
-//! of both sides alternately; in a job of Treepie, [`measure`](rank::measure) repeats the batches of each case. `peer.h`
-//! does the same with MPI.
+//! of both sides alternately; in a job of Treepie, [`measure`](rank::measure) repeats the batches of each case.
+//! `peer.h` does the same with MPI.
 
 pub(crate) mod case;
 pub(crate) mod comparison;

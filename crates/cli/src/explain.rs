@@ -81,8 +81,7 @@ impl Explain {
         let slots = network.is_none().then(|| slot_capacities(self.ranks, bytes)).transpose()?.flatten();
         // Calls of one class are chosen alike.
         let class = size_class(bytes);
-        // Only with a network of an MPI job can the profile have them.
-        let host_mpi = network.is_some();
+        let host_mpi = profile.origin.engine == "mpi";
         let input = ChoiceInput { spec, bytes: class, element: self.element, costs, slots, host_mpi };
         let mut candidates = if self.exhaustive { input.exhaustive_candidates() } else { input.candidates() };
         candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));

@@ -7,9 +7,9 @@
 //! └0┘ └1┘ 2 3
 //! ```
 //!
-//! The fold preserves the order, so intervals stay intervals. Either the virtual ranks are folded onto the ranks, some of
-//! which then act for two, or the ranks are folded onto the virtual ranks, and the second of each pair only gives its
-//! data to the first and gets the result.
+//! The fold preserves the order, so intervals stay intervals. Either the virtual ranks are folded onto the ranks, some
+//! of which then act for two, or the ranks are folded onto the virtual ranks, and the second of each pair only gives
+//! its data to the first and gets the result.
 
 /// A fold of consecutive numbers.
 #[derive(Clone, Copy, Debug)]

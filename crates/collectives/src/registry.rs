@@ -274,6 +274,11 @@ pub fn of_host_mpi(operation: Operation) -> Option<&'static Algorithm> {
     HOST_MPI.iter().find(|algorithm| algorithm.operation() == operation.name())
 }
 
+/// Whether an id is that of an algorithm of the MPI library.
+pub fn is_of_host_mpi(id: &str) -> bool {
+    HOST_MPI.iter().any(|algorithm| algorithm.id == id)
+}
+
 /// The algorithm of an id, whose arguments are ignored.
 pub fn find(id: &str) -> Result<&'static Algorithm, AlgorithmError> {
     let name = id.split(':').next().unwrap_or_default();

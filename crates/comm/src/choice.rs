@@ -2,11 +2,11 @@
 //!
 //! For a call, all registered algorithms that apply are candidates, with the arguments that could pay: degrees of trees
 //! that lower their height, the number of segments by halving and hill climbing, cores of composed algorithms
-//! (`variants.rs`). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form, or
-//! by walking over the messages of its schedule, or by counting what it moves through the shared segment. The costs of a
-//! machine are in its profile. What is not: that data just modified takes longer to read directly, that more than some
-//! rounds over the segment do not pay (`transport.rs`), and that pipelines do not on shared cores (`variants.rs`). All
-//! ranks choose alike, since the choice depends on nothing that they do not all know.
+//! (`variants.rs`). The time of a candidate is predicted from a [`Profile`](treepie_model::Profile): by a closed form,
+//! or by walking over the messages of its schedule, or by counting what it moves through the shared segment. The costs
+//! of a machine are in its profile. What is not: that data just modified takes longer to read directly, that more than
+//! some rounds over the segment do not pay (`transport.rs`), and that pipelines do not on shared cores (`variants.rs`).
+//! All ranks choose alike, since the choice depends on nothing that they do not all know.
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,8 @@ const MAX_WALKED_RANKS: u32 = 256;
 /// And with at most this number of messages: a millisecond or less.
 const MAX_WALKED_MESSAGES: usize = 1 << 13;
 
-/// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at powers of two, where protocols
-/// change.
+/// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at
+/// powers of two, where protocols change.
 pub fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(1 << 63) / 8).max(1);
     bytes.div_ceil(step).saturating_mul(step)
@@ -92,8 +92,8 @@ impl ChoiceInput<'_> {
         self.candidates_with(variants::variants)
     }
 
-    /// All candidates, with the best of all arguments within bounds, instead of those that the paper's rules leave. Takes
-    /// long: for comparison.
+    /// All candidates, with the best of all arguments within bounds, instead of those that the paper's rules leave.
+    /// Takes long: for comparison.
     pub fn exhaustive_candidates(&self) -> Vec<Candidate> {
         let known = self.candidates_with(variants::exhaustive);
         if known.is_empty() { self.candidates() } else { known }
@@ -108,8 +108,8 @@ impl ChoiceInput<'_> {
         all
     }
 
-    /// The fastest candidate whose schedule can be built: a composed algorithm may have requirements beyond those in the
-    /// registry's table, such as a commutative operator.
+    /// The fastest candidate whose schedule can be built: a composed algorithm may have requirements beyond those in
+    /// the registry's table, such as a commutative operator.
     pub fn best(&self) -> Option<Candidate> {
         let known = self.best_known();
         let flat = Network::flat(self.spec.ranks);

@@ -1,9 +1,9 @@
 //! Collective operations.
 //!
-//! Each operation is described once, in [`operations`]: a [`CollectiveCall`] has the operation, the block counts and the
-//! element type. The public methods of [`blocking`], [`nonblocking`], [`scoped`] and [`persistent`] run descriptions.
-//! An algorithm is selected for a call from what all ranks know, and its schedule is executed: a short one by
-//! [`compiled_schedule`], all others by [`executor`]. The plan of a call is cached for the next call like it.
+//! Each operation is described once, in [`operations`]: a [`CollectiveCall`] has the operation, the block counts and
+//! the element type. The public methods of [`blocking`], [`nonblocking`], [`scoped`] and [`persistent`] run
+//! descriptions. An algorithm is selected for a call from what all ranks know, and its schedule is executed: a short
+//! one by [`compiled_schedule`], all others by [`executor`]. The plan of a call is cached for the next call like it.
 
 mod blocking;
 mod call;

@@ -1,10 +1,11 @@
-//! Messages and collective operations of any type that serde serializes, in the format of postcard: `comm.send_object(..)`.
+//! Messages and collective operations of any type that serde serializes, in the format of postcard:
+//! `comm.send_object(..)`.
 //!
-//! A collective operation consists of two. In the first, all ranks get a head of each object: its length, and the object
-//! itself if it is short. The second has the bytes of the others; if there are none, it does not take place. A rank whose
-//! object cannot be serialized takes part in the first with `FAILED` for a length. It gets [`Error::Object`], the other
-//! ranks [`Error::Aborted`]. Every call takes both instance numbers, however it ends, so that ranks stay in step (see
-//! `refused.rs`).
+//! A collective operation consists of two. In the first, all ranks get a head of each object: its length, and the
+//! object itself if it is short. The second has the bytes of the others; if there are none, it does not take place. A
+//! rank whose object cannot be serialized takes part in the first with `FAILED` for a length. It gets
+//! [`Error::Object`], the other ranks [`Error::Aborted`]. Every call takes both instance numbers, however it ends, so
+//! that ranks stay in step (see `refused.rs`).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -160,7 +161,8 @@ impl Comm {
     /// Scatter of objects: returns `objects[rank]` of the root. Non-root ranks pass an empty slice.
     ///
     /// # Errors
-    /// [`Error::BadLength`] on a root that does not pass an object for each rank; the other ranks get [`Error::Aborted`].
+    /// [`Error::BadLength`] on a root that does not pass an object for each rank; the other ranks get
+    /// [`Error::Aborted`].
     pub fn scatter_objects<T: Serialize + DeserializeOwned>(&self, objects: &[T], root: Rank) -> Result<T> {
         let _compared = self.compare_call(&[], || format!("scatter_objects from rank {root}"))?;
         let (me, got, expected) = (self.rank(), objects.len(), self.size());
@@ -217,8 +219,8 @@ impl Comm {
         heads.decode_all(&all)
     }
 
-    /// The first operation where each rank has an object, if the call is allowed: the heads, and what this rank passes to
-    /// the second operation.
+    /// The first operation where each rank has an object, if the call is allowed: the heads, and what this rank passes
+    /// to the second operation.
     fn allgather_heads(
         &self,
         encoded: Result<Vec<u8>>,
@@ -235,9 +237,9 @@ impl Comm {
         Ok((heads, bytes, counts))
     }
 
-    /// After the first operation: this rank's bytes, and the counts of the second operation if there is one; `rank_of` is
-    /// the rank of an object. An error if the first has failed here, or a rank could not serialize. Where all know that
-    /// there is no second operation, they skip its number.
+    /// After the first operation: this rank's bytes, and the counts of the second operation if there is one; `rank_of`
+    /// is the rank of an object. An error if the first has failed here, or a rank could not serialize. Where all know
+    /// that there is no second operation, they skip its number.
     fn between<E>(
         &self,
         first: Result<()>,

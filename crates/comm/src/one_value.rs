@@ -14,8 +14,8 @@ impl Comm {
     /// Like [`recv`](Self::recv), of one value.
     ///
     /// # Errors
-    /// [`Error::Truncated`] for a longer message, which can still be received; [`Error::BadLength`] for a shorter one, which is
-    /// consumed.
+    /// [`Error::Truncated`] for a longer message, which can still be received; [`Error::BadLength`] for a shorter one,
+    /// which is consumed.
     pub fn recv_one<T: Pod>(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<(T, Status)> {
         let mut value = [T::zeroed()];
         let status = self.recv(&mut value, from, tag)?;
@@ -62,7 +62,8 @@ impl Comm {
         self.run_to_vec(self.alltoall_call(1), values)
     }
 
-    /// Like [`reduce`](Self::reduce), of one value of each rank: returns the reduction on the root, and `None` elsewhere.
+    /// Like [`reduce`](Self::reduce), of one value of each rank: returns the reduction on the root, and `None`
+    /// elsewhere.
     pub fn reduce_one<T: Pod>(&self, value: T, op: impl Reduction<T>, root: Rank) -> Result<Option<T>> {
         let is_root = self.rank() == root;
         let mut into = [T::zeroed()];

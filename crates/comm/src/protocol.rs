@@ -1,5 +1,5 @@
-//! Protocols, for crates above this one: state machines ([`Reactor`]) that each run as one collective operation. A crate
-//! declares its own ([`ProtocolFamily`]), so that errors, handles and the environment can name them.
+//! Protocols, for crates above this one: state machines ([`Reactor`]) that each run as one collective operation. A
+//! crate declares its own ([`ProtocolFamily`]), so that errors, handles and the environment can name them.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -10,7 +10,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("host-mpi/same-reductions", 1, same_reductions).of_world(),
     Case::new("host-mpi/messages-make-progress-meanwhile", 2, progress).of_world(),
     Case::new("host-mpi/others-in-flight", 1, in_flight).of_world(),
-    Case::new("host-mpi/refused-where-mpi-has-none", 1, refused).of_world(),
+    Case::new("host-mpi/calls-that-mpi-cannot-run", 1, others).of_world(),
 ];
 
 /// Ids of all operations that MPI runs.
@@ -151,24 +151,28 @@ fn in_flight(comm: &Comm) -> Outcome {
     Ok(())
 }
 
-fn refused(comm: &Comm) -> Outcome {
-    let mpi = comm.with_algorithm("allreduce/mpi")?;
-    let is_refused = |result: Result<()>| matches!(result, Err(Error::Algorithm(_)));
-    let closure = |a: u64, b: u64| a.wrapping_add(b);
-    check!(is_refused(mpi.allreduce(&[1u64], closure).map(drop)), "a closure");
-    check!(is_refused(mpi.iallreduce(vec![1u64], Sum).and_then(|request| request.wait()).map(drop)), "nonblocking");
-    check!(is_refused(mpi.allreduce_init::<u64>(1, Sum).map(drop)), "persistent");
-    check!(is_refused(mpi.allreduce(&[1.0f64], Max).map(drop)), "the maximum of floating-point numbers");
-    check!(is_refused(mpi.dup()?.allreduce(&[1u64], Sum).map(drop)), "another communicator");
-    let counts: Vec<usize> = (0..comm.size()).collect();
+/// Calls that MPI cannot run use an algorithm of Treepie. Without MPI there is nothing to set.
+fn others(comm: &Comm) -> Outcome {
+    let Some(mpi) = by_mpi(comm)? else {
+        let result = comm.with_algorithm("allreduce/mpi")?.allreduce(&[1u64], Sum);
+        check!(matches!(result, Err(Error::Algorithm(_))), "another engine: {result:?}");
+        check_eq!(comm.allreduce(&[1u64], Sum)?, [comm.size() as u64], "afterwards");
+        return Ok(());
+    };
+    let (me, ranks) = (comm.rank(), comm.size());
+    let all = [ranks as u64];
+    check_eq!(mpi.allreduce(&[1u64], |a: u64, b: u64| a + b)?, all, "a closure");
+    check_eq!(mpi.iallreduce(vec![1u64], Sum)?.wait()?, all, "nonblocking");
+    check_eq!(mpi.allreduce(&[me as f64], Max)?, [(ranks - 1) as f64], "the maximum of floating-point numbers");
+    check_eq!(mpi.dup()?.allreduce(&[1u64], Sum)?, all, "another communicator");
+    let counts: Vec<usize> = (0..ranks).collect();
     let mut into = vec![0u64; counts.iter().sum()];
-    check!(
-        is_refused(comm.with_algorithm("allgather/mpi")?.allgatherv(&vec![1; comm.rank()], &counts, &mut into)),
-        "blocks of different lengths"
-    );
-    if !comm.has_host_collectives() {
-        check!(is_refused(mpi.allreduce(&[1u64], Sum).map(drop)), "another engine");
-    }
-    check_eq!(comm.allreduce(&[1u64], Sum)?, [comm.size() as u64], "afterwards");
+    mpi.allgatherv(&vec![me as u64; me], &counts, &mut into)?;
+    let expected: Vec<u64> = (0..ranks).flat_map(|rank| vec![rank as u64; rank]).collect();
+    check_eq!(into, expected, "blocks of different lengths");
+    let mut into = [7u64];
+    mpi.exscan(&[1u64], &mut into, Sum)?;
+    check_eq!(into, [if me == 0 { 7 } else { me as u64 }], "exscan");
+    mpi.scan_in_place(&mut into, Sum)?;
     Ok(())
 }

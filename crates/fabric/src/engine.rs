@@ -296,7 +296,8 @@ pub trait Fabric {
     }
 
     /// Starts a collective operation of the host, which all ranks start. It keeps the spans until it is complete, and
-    /// there is at most one. Only where [`Capabilities::host_collectives`] is set.
+    /// there is at most one. Only where [`Capabilities::host_collectives`] is set;
+    /// [`announce_failure`](Self::announce_failure) then ends the job, since the operation cannot be ended.
     fn start_host_collective(&mut self, collective: HostCollective, input: Span, output: Span) {
         let _ = (collective, input, output);
         unreachable!("this engine has no collective operations of its own");

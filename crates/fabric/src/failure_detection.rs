@@ -249,7 +249,8 @@ impl Endpoint {
         if let WaitReason::Op(OpKind::Receive, key) = reason {
             sources.push(key.source);
         }
-        if sources.contains(&ANY_SOURCE) || self.state.protocol_queues.has_open() {
+        let is_of_host = matches!(reason, WaitReason::HostCollective);
+        if sources.contains(&ANY_SOURCE) || self.state.protocol_queues.has_open() || is_of_host {
             sources = (0..self.size()).collect();
         }
         sources.sort_unstable();

@@ -29,7 +29,8 @@ impl Endpoint {
             return;
         }
         if !std::thread::panicking() && self.fabric.is_current_rank() {
-            // What peers must learn of is sent as far as there is room: why a call was refused, that messages are rejected.
+            // What peers must learn of is sent as far as there is room: why a call was refused, that messages are
+            // rejected.
             self.reject_all();
             while self.progress() {}
         }

@@ -1,7 +1,8 @@
 //! Collective operations of the host: those of the MPI library that an engine is made of.
 //!
-//! The engine starts one and tests it whenever it is polled, so that the endpoint makes progress meanwhile. The host cannot
-//! end an operation that will not complete: if a rank refuses its call, calls another operation or is lost, the job ends.
+//! The engine starts one and tests it whenever it is polled, so that the endpoint makes progress meanwhile. The host
+//! cannot end an operation that will not complete: if a rank refuses its call, calls another operation or is lost, the
+//! job ends.
 
 use std::time::Duration;
 
@@ -44,7 +45,16 @@ pub struct HostCollective {
     pub in_place: bool,
 }
 
-/// A rank that has left has done its part of an operation, or never will. What is left of it takes less than this.
+impl HostOperation {
+    /// Whether no rank completes it before all have started it.
+    fn synchronizes(self) -> bool {
+        use HostOperation::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
+        matches!(self, Barrier | Allgather | Alltoall | Allreduce | ReduceScatterBlock)
+    }
+}
+
+/// A rank that has left a synchronizing operation has completed it, or will never start it. If it has completed it, all
+/// have started, and the rest takes less than this.
 const TIME_AFTER_DEPARTURE: Duration = Duration::from_secs(60);
 
 impl Endpoint {
@@ -63,9 +73,10 @@ impl Endpoint {
         loop {
             let progressed = self.progress();
             if self.fabric.host_collective_is_complete() {
+                self.state.mismatches.clear_segment_op();
                 return Ok(());
             }
-            if let Err(error) = self.check_host_collective(instance, &mut departure) {
+            if let Err(error) = self.check_host_collective(instance, collective.operation, &mut departure) {
                 // The host still uses the memory of the call.
                 self.fabric.announce_failure(Some(&error));
                 return Err(error);
@@ -73,22 +84,30 @@ impl Endpoint {
             if progressed {
                 backoff.reset();
             } else {
-                self.backoff(&mut backoff, WaitReason::For("a collective operation of the host"));
+                self.backoff(&mut backoff, WaitReason::HostCollective);
             }
         }
     }
 
     /// An error if the operation cannot complete; `departure` is the time when a rank was found to have left.
-    fn check_host_collective(&mut self, (context, tag): (u32, u64), departure: &mut Option<Duration>) -> Result<()> {
+    fn check_host_collective(
+        &mut self,
+        (context, tag): (u32, u64),
+        operation: HostOperation,
+        departure: &mut Option<Duration>,
+    ) -> Result<()> {
         self.check_segment_mismatch()?;
         if let Some(error) = self.abort_error(ProtocolInstance { context, tag: tag | PROTOCOL_TAG_BIT }, |_| true) {
             return Err(error);
         }
-        if let Some(rank) = (0..self.size()).find(|rank| self.state.liveness.is_lost(*rank)) {
-            let now = self.fabric.now();
-            if now.saturating_sub(*departure.get_or_insert(now)) > TIME_AFTER_DEPARTURE {
-                return Err(Error::PeerLost { rank: rank as usize });
-            }
+        let Some(rank) = self.state.liveness.first_lost() else { return Ok(()) };
+        // From others a rank may leave before the next has started, and that one may start at any time.
+        let all_others = || (0..self.size()).all(|rank| rank == self.state.rank || self.state.liveness.is_lost(rank));
+        let now = self.fabric.now();
+        if now.saturating_sub(*departure.get_or_insert(now)) > TIME_AFTER_DEPARTURE
+            && (operation.synchronizes() || all_others())
+        {
+            return Err(Error::PeerLost { rank: rank as usize });
         }
         Ok(())
     }

@@ -78,6 +78,10 @@ impl MismatchDetector {
         self.segment_op = Some((context, tag, call));
     }
 
+    pub(crate) fn clear_segment_op(&mut self) {
+        self.segment_op = None;
+    }
+
     /// Forgets mismatches of an operation that is over here.
     pub(crate) fn forget(&mut self, context: u32, tag: u64) {
         self.found.retain(|found| (found.context, found.number) != (context, operation_number(tag)));

@@ -264,12 +264,15 @@ impl Op {
 pub(crate) enum WaitReason {
     Op(OpKind, MatchKey),
     For(&'static str),
+    /// A collective operation of the host, which any rank may keep waiting.
+    HostCollective,
 }
 
 impl std::fmt::Display for WaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, key) = match self {
             WaitReason::For(name) => return write!(f, "{name}"),
+            WaitReason::HostCollective => return write!(f, "a collective operation of the MPI library"),
             WaitReason::Op(what, key) => (what, key),
         };
         match what {

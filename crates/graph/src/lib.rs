@@ -2,8 +2,8 @@
 //!
 //! Edges come from an [`EdgeSource`]: files or a generator. [`Graph::build`] gives each rank the adjacency of its local
 //! vertices as a [`Csr`], whose targets are indices into the rank's [`LocalView`] (local vertices and ghosts). Each
-//! algorithm is one module and a method of [`Graph`]: `graph.bfs(root)`, or `graph.bfs_with(root, &options)`. Its result
-//! has a value of each vertex as a [`PropertyMap`].
+//! algorithm is one module and a method of [`Graph`]: `graph.bfs(root)`, or `graph.bfs_with(root, &options)`. Its
+//! result has a value of each vertex as a [`PropertyMap`].
 #![forbid(unsafe_code)]
 
 mod agree;

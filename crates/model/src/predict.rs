@@ -120,8 +120,8 @@ impl<'a> MessageCosts<'a> {
         Some(f64::from(self.network.ranks()) / self.sharing?)
     }
 
-    /// A time on the critical path, or that of the work of all ranks on their cores if that is longer. If the work is not
-    /// known, all ranks do as much as those on the critical path.
+    /// A time on the critical path, or that of the work of all ranks on their cores if that is longer. If the work is
+    /// not known, all ranks do as much as those on the critical path.
     #[must_use]
     pub fn at_least_work(&self, prediction: Prediction, work: Option<&Work>) -> Prediction {
         let Some(sharing) = self.sharing else { return prediction };
@@ -138,8 +138,8 @@ impl<'a> MessageCosts<'a> {
         prediction.at_least(latency + self.on_cores(critical, work.messages * message + local))
     }
 
-    /// The time of work, of which some is on the critical path, on the cores of one machine. If each rank has a core, all
-    /// others work meanwhile. Otherwise they may be in the way: that is Brent's bound for ranks that are scheduled
+    /// The time of work, of which some is on the critical path, on the cores of one machine. If each rank has a core,
+    /// all others work meanwhile. Otherwise they may be in the way: that is Brent's bound for ranks that are scheduled
     /// greedily.
     pub fn on_cores(&self, critical: f64, work: f64) -> f64 {
         let Some(cores) = self.cores() else { return critical };

@@ -21,9 +21,8 @@ use crate::predict::MessageCosts;
 /// More links than this are too many to keep a time for each.
 const MAX_LINKS: usize = 1 << 16;
 
-/// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages, or if
-/// the network has too many links.
-/// `layouts` are those of all ranks, with elements of `element` bytes.
+/// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages, or
+/// if the network has too many links. `layouts` are those of all ranks, with elements of `element` bytes.
 pub fn time(
     schedule: &dyn Schedule,
     layouts: &BlockLayouts,

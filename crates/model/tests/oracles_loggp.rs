@@ -9,8 +9,8 @@
 //! - A23: a level of a search is an exchange and a census. The gain grows with the ranks, and falls with the
 //!   neighbors, as measured; the model does not show that there is none at 128 ranks.
 //!
-//! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is asserted by `graph`, A26 and A27 are
-//! measurements.
+//! The model has T_PEX = T_PCX, as both have the same lower bound. Not here: A25 is asserted by `graph`, A26 and A27
+//! are measurements.
 
 use crate::common::{near, within};
 use treepie_model::loggp::{BarrierModel, DsdeExchange, DsdeProtocol, Handshake, LogGP};

@@ -32,7 +32,9 @@ struct outcome {
     int32_t length;
 };
 
-static MPI_Comm comm = MPI_COMM_NULL;
+/* That of messages, and one for the collective operations of programs: a rank that leaves without having called one must
+ * not take part in it by its barrier. */
+static MPI_Comm comm = MPI_COMM_NULL, collective_comm = MPI_COMM_NULL;
 static int we_initialized;
 
 /* Requests by handle, and a stack of the handles that are free. `candidates` is where test_any gathers. */
@@ -109,7 +111,9 @@ int32_t treepie_mpi_begin(struct world *world)
         we_initialized = 1;
     }
     PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    PMPI_Comm_dup(MPI_COMM_WORLD, &collective_comm);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    PMPI_Comm_set_errhandler(collective_comm, MPI_ERRORS_ARE_FATAL);
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
     PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_ub, &flag);
@@ -154,7 +158,7 @@ int32_t treepie_mpi_ibarrier(void)
     return keep(request);
 }
 
-/* A collective operation on the private communicator; shim.rs has the same numbers. */
+/* A collective operation of a program; shim.rs has the same numbers. */
 struct collective {
     int32_t operation, element, op;
     int32_t count, root, in_place;
@@ -175,16 +179,16 @@ int32_t treepie_mpi_icollective(const struct collective *what, const void *from,
     if (what->in_place)
         from = MPI_IN_PLACE;
     switch (what->operation) {
-    case BARRIER: PMPI_Ibarrier(comm, &request); break;
-    case BCAST: PMPI_Ibcast(into, count, type, root, comm, &request); break;
-    case SCATTER: PMPI_Iscatter(from, count, type, into, count, type, root, comm, &request); break;
-    case GATHER: PMPI_Igather(from, count, type, into, count, type, root, comm, &request); break;
-    case ALLGATHER: PMPI_Iallgather(from, count, type, into, count, type, comm, &request); break;
-    case ALLTOALL: PMPI_Ialltoall(from, count, type, into, count, type, comm, &request); break;
-    case ALLREDUCE: PMPI_Iallreduce(from, into, count, type, op, comm, &request); break;
-    case REDUCE: PMPI_Ireduce(from, into, count, type, op, root, comm, &request); break;
-    case REDUCE_SCATTER_BLOCK: PMPI_Ireduce_scatter_block(from, into, count, type, op, comm, &request); break;
-    case SCAN: PMPI_Iscan(from, into, count, type, op, comm, &request); break;
+    case BARRIER: PMPI_Ibarrier(collective_comm, &request); break;
+    case BCAST: PMPI_Ibcast(into, count, type, root, collective_comm, &request); break;
+    case SCATTER: PMPI_Iscatter(from, count, type, into, count, type, root, collective_comm, &request); break;
+    case GATHER: PMPI_Igather(from, count, type, into, count, type, root, collective_comm, &request); break;
+    case ALLGATHER: PMPI_Iallgather(from, count, type, into, count, type, collective_comm, &request); break;
+    case ALLTOALL: PMPI_Ialltoall(from, count, type, into, count, type, collective_comm, &request); break;
+    case ALLREDUCE: PMPI_Iallreduce(from, into, count, type, op, collective_comm, &request); break;
+    case REDUCE: PMPI_Ireduce(from, into, count, type, op, root, collective_comm, &request); break;
+    case REDUCE_SCATTER_BLOCK: PMPI_Ireduce_scatter_block(from, into, count, type, op, collective_comm, &request); break;
+    case SCAN: PMPI_Iscan(from, into, count, type, op, collective_comm, &request); break;
     }
     return keep(request);
 }
@@ -225,6 +229,7 @@ void treepie_mpi_cancel(int32_t handle)
 /* Frees the communicator, and finalizes MPI if it was initialized here. */
 void treepie_mpi_end(void)
 {
+    PMPI_Comm_free(&collective_comm);
     PMPI_Comm_free(&comm);
     if (we_initialized)
         PMPI_Finalize();

@@ -174,8 +174,8 @@ impl Shim {
     /// Starts a collective operation of all ranks.
     ///
     /// # Safety
-    /// The numbers must be those of the C file. The memory that the operation reads and writes on this rank must be there,
-    /// stay valid, and be untouched by others until the request is complete.
+    /// The numbers must be those of the C file. The memory that the operation reads and writes on this rank must be
+    /// there, stay valid, and be untouched by others until the request is complete.
     pub(crate) unsafe fn icollective(&self, what: &CollectiveInfo, from: *const u8, into: NonNull<u8>) -> MpiRequest {
         // SAFETY: the caller's promise is what MPI asks for.
         MpiRequest(unsafe { (self.icollective)(what, from.cast(), into.as_ptr().cast()) })

@@ -79,8 +79,8 @@ impl From<CostParams> for LinkCosts {
 
 /// Messages between ranks of one host, which go through its memory.
 ///
-/// A message of m bytes occupies the CPUs as others do, but takes this latency and bandwidth, and no network interface. A
-/// rank writes its messages one after the other.
+/// A message of m bytes occupies the CPUs as others do, but takes this latency and bandwidth, and no network interface.
+/// A rank writes its messages one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemoryCosts {
     /// Latency.

@@ -36,7 +36,8 @@ fn deliver(network: &Network, settings: &Settings, messages: &[(u32, u32, u64)])
 #[test]
 fn a_message_takes_the_link_of_the_level_on_which_its_ranks_meet() {
     let network = network("clusters:2x2x2");
-    // 1000 bytes: 20 + 20 within a cluster; 20 + 1000/10 + 100 + 20 between clusters; 20 + 1000 + 10000 + 20 between sites.
+    // 1000 bytes: 20 + 20 within a cluster; 20 + 1000/10 + 100 + 20 between clusters; 20 + 1000 + 10000 + 20 between
+    // sites.
     for (to, time) in [(1, 40.0), (2, 240.0), (3, 240.0), (4, 11_040.0), (7, 11_040.0)] {
         assert_eq!(deliver(&network, &two_levels(), &[(0, to, 1000)]), [(to, time)]);
     }

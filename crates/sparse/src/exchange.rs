@@ -51,7 +51,8 @@ pub trait SparseExchange {
     ///
     /// # Errors
     /// [`Error::Object`] on a rank whose object cannot be serialized; the other ranks get [`Error::Aborted`], or
-    /// [`Error::CollectiveMismatch`] in checked mode. [`Error::Object`] on a rank that receives an object of another type.
+    /// [`Error::CollectiveMismatch`] in checked mode. [`Error::Object`] on a rank that receives an object of another
+    /// type.
     fn exchange_objects<T: Serialize + DeserializeOwned>(
         &self,
         messages: impl IntoIterator<Item = (Rank, T)>,

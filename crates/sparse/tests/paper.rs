@@ -20,16 +20,16 @@
 //! | 8,192  | 245.7 | 245.9 |       | 390.0                 | 407.5 |       |
 //! | 16,384 | 264.2 | 294.9 |       | 414.7                 | 478.7 |       |
 //!
-//! NBX then overtakes PEX between 256 and 512, PCX again between 4,096 and 8,192, and is 1.15 times faster on 16,384. The
-//! port cannot decide it: a barrier and a reduce-scatter both take ceil(lg P) messages of each rank, so that g delays
-//! both alike. What differs is the P - 1 entries of 4 bytes, 38 us on 16,384 ranks and 152 us through a shared port, and
-//! L_s - L = 15.5 us for the synchronous sends of NBX. All messages are shorter than s_s = 132 KiB, from which on they
-//! would cost no more than others.
+//! NBX then overtakes PEX between 256 and 512, PCX again between 4,096 and 8,192, and is 1.15 times faster on 16,384.
+//! The port cannot decide it: a barrier and a reduce-scatter both take ceil(lg P) messages of each rank, so that g
+//! delays both alike. What differs is the P - 1 entries of 4 bytes, 38 us on 16,384 ranks and 152 us through a shared
+//! port, and L_s - L = 15.5 us for the synchronous sends of NBX. All messages are shorter than s_s = 132 KiB, from
+//! which on they would cost no more than others.
 //!
-//! Still missing: in the paper PCX takes some 1,100 us more than here on 16,384 ranks (3.8 times 415 us, less 479), or 67
-//! ns for each entry. On 2,048, where both are equal in the paper, it is 16 us, or 8 ns for each. So it is not a time
-//! per entry alone, such as the local work of a reduce-scatter. LogGP has neither links, on which the entries of all
-//! nodes congest a torus, nor the collectives of the MPI library, nor noise of the system.
+//! Still missing: in the paper PCX takes some 1,100 us more than here on 16,384 ranks (3.8 times 415 us, less 479), or
+//! 67 ns for each entry. On 2,048, where both are equal in the paper, it is 16 us, or 8 ns for each. So it is not a
+//! time per entry alone, such as the local work of a reduce-scatter. LogGP has neither links, on which the entries of
+//! all nodes congest a torus, nor the collectives of the MPI library, nor noise of the system.
 
 use crate::common::{is_long_run, microbenchmark, microbenchmark_on};
 use treepie_model::PaperMachine;

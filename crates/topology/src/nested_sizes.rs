@@ -1,7 +1,7 @@
 //! Sizes of nested clusters, as text and as arrays of a file.
 //!
-//! Text: `2x4x8` is 2 groups of 4 clusters of 8 nodes. `+` joins unequal ones, and parentheses enclose a group of a sum:
-//! `(4+4)+(8+2+2)`, `2x(3+5)`. A product is not a term of a sum, so that `2x4+3` cannot be read in two ways.
+//! Text: `2x4x8` is 2 groups of 4 clusters of 8 nodes. `+` joins unequal ones, and parentheses enclose a group of a
+//! sum: `(4+4)+(8+2+2)`, `2x(3+5)`. A product is not a term of a sum, so that `2x4+3` cannot be read in two ways.
 //!
 //! ```text
 //! group   = product | sum

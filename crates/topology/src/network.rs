@@ -63,9 +63,9 @@ impl Network {
         Ok(NetworkKind::Clusters(Clusters::new(sizes)?).into())
     }
 
-    /// Clusters of consecutive ranks in groups on several levels: `levels[0]` has the ranks of each cluster, `levels[1]`
-    /// the number of clusters of each group of clusters (a site), `levels[2]` the number of those of each group of
-    /// sites, and so on.
+    /// Clusters of consecutive ranks in groups on several levels: `levels[0]` has the ranks of each cluster,
+    /// `levels[1]` the number of clusters of each group of clusters (a site), `levels[2]` the number of those of each
+    /// group of sites, and so on.
     ///
     /// ```
     /// use treepie_topology::Network;

@@ -21,11 +21,11 @@ use crate::simulate::{Options, simulate_with};
 /// | `mpirun -n 4 PROGRAM`, `srun` | MPI processes; this is one of them |
 /// | `PROGRAM` | one |
 ///
-/// A rank whose `body` returns an error has failed; under MPI the job is then aborted at once, so nothing after `main` is
-/// reached there.
+/// A rank whose `body` returns an error has failed; under MPI the job is then aborted at once, so nothing after `main`
+/// is reached there.
 ///
-/// Threads and simulated ranks share the process, so what it does before and after `main` is done once, and errors name their
-/// rank. A simulation prints its virtual time to standard error.
+/// Threads and simulated ranks share the process, so what it does before and after `main` is done once, and errors name
+/// their rank. A simulation prints its virtual time to standard error.
 ///
 /// ```
 /// use treepie::prelude::*;

@@ -39,8 +39,8 @@ pub enum RequestedEngine {
     Simulator(Network),
 }
 
-/// The engine that `--threads` or `--sim` of `treepie run` has asked for (`TREEPIE_ENGINE`). None in a process that a launcher
-/// has started as a rank: the variable may be left over from further out.
+/// The engine that `--threads` or `--sim` of `treepie run` has asked for (`TREEPIE_ENGINE`). None in a process that a
+/// launcher has started as a rank: the variable may be left over from further out.
 pub fn requested_engine() -> Result<Option<RequestedEngine>> {
     let Some(value) = environment::text(environment::ENGINE)? else { return Ok(None) };
     let invalid = |reason: String| environment::invalid_value(environment::ENGINE, &value, reason);

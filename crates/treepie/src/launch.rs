@@ -15,8 +15,9 @@ use crate::environment;
 const NEEDS_MAIN: &str = "treepie::init makes this process one rank: --threads and --sim (TREEPIE_ENGINE) are for programs that call treepie::main";
 
 /// Joins the world of this process: that of `treepie run`, `mpirun` or `srun`, or else a world of one rank. Call it
-/// once, at the start; the world is finalized when its last handle is dropped, also if that is because the program returns
-/// an error: with [`main`](crate::main), peers learn of that at once. Environment variables with invalid values are an error.
+/// once, at the start; the world is finalized when its last handle is dropped, also if that is because the program
+/// returns an error: with [`main`](crate::main), peers learn of that at once. Environment variables with invalid values
+/// are an error.
 pub fn init() -> Result<Comm> {
     if environment::requested_engine()?.is_some() {
         return Err(Error::Engine(NEEDS_MAIN.to_owned()));
@@ -71,9 +72,9 @@ pub(crate) fn run_rank<T>(world: Comm, body: impl FnOnce(Comm) -> Result<T>) -> 
 /// Runs `body` on `ranks` ranks that are threads of this process, each with a handle of the world, and returns their
 /// values by rank. A rank leaves the world when `body` returns, whatever becomes of its handles.
 ///
-/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it. When all have ended,
-/// the panic resumes here, or the error is returned with its rank ([`Error::Rank`]): that of the first rank that did not
-/// fail in consequence of another. A program that wants each rank's own result returns it as a value,
+/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it. When all have
+/// ended, the panic resumes here, or the error is returned with its rank ([`Error::Rank`]): that of the first rank that
+/// did not fail in consequence of another. A program that wants each rank's own result returns it as a value,
 /// `Ok(operation())`.
 ///
 /// ```

@@ -16,13 +16,14 @@ pub use treepie_sim::engine::{Options, ProgramResult};
 pub use treepie_sim::noise::Noise;
 pub use treepie_sim::trace::SimTrace;
 
-/// Runs `body` on each rank of a simulated network, as [`launch`](crate::launch()) does on threads. All ranks run in this
-/// thread, one at a time, in virtual time: the settings give the cost of messages, the program that of computation
+/// Runs `body` on each rank of a simulated network, as [`launch`](crate::launch()) does on threads. All ranks run in
+/// this thread, one at a time, in virtual time: the settings give the cost of messages, the program that of computation
 /// ([`Comm::compute`]). The world knows its network ([`Comm::with_network`]), so algorithms are selected for it. The
 /// same settings give the same run.
 ///
-/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it; when all have ended,
-/// the error is returned with its rank, or the panic resumes here. A deadlock is an error that names the waiting ranks.
+/// If a rank returns an error or panics, the others get [`Error::PeerLost`] where they wait for it; when all have
+/// ended, the error is returned with its rank, or the panic resumes here. A deadlock is an error that names the waiting
+/// ranks.
 ///
 /// ```
 /// use treepie::simulate::LogGP;

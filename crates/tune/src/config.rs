@@ -53,8 +53,8 @@ impl Default for TuneConfig {
 
 impl TuneConfig {
     /// The defaults for the ranks of a communicator. Within a machine messages are fast and cheap, and other processes
-    /// and the system disturb them: there are more round trips, 0.4 s for each level, and only what differs by more than
-    /// noise does counts as different.
+    /// and the system disturb them: there are more round trips, 0.4 s for each level, and only what differs by more
+    /// than noise does counts as different.
     pub fn for_comm(comm: &Comm) -> Self {
         let default = Self::default();
         if comm.ranks_per_core().is_none() {

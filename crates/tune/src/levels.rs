@@ -1,8 +1,8 @@
 //! Levels of a machine, by the latencies between its ranks.
 //!
-//! Single-linkage clustering: the edges of a minimum spanning tree are the latencies at which groups merge. Where one is
-//! longer than the one before by more than a factor, a level ends. A rank is in the group of the rank that it reaches
-//! fastest, so a disturbed latency of one pair changes nothing.
+//! Single-linkage clustering: the edges of a minimum spanning tree are the latencies at which groups merge. Where one
+//! is longer than the one before by more than a factor, a level ends. A rank is in the group of the rank that it
+//! reaches fastest, so a disturbed latency of one pair changes nothing.
 
 /// A level, found in the latencies between some ranks, which are numbered from 0.
 #[derive(Clone, Debug, PartialEq)]

@@ -25,7 +25,8 @@ pub(crate) fn is_simulated(comm: &Comm) -> bool {
     comm.engine() == "sim"
 }
 
-/// Microseconds of an operation of all ranks: the slowest rank's average, and the median of several batches. Collective.
+/// Microseconds of an operation of all ranks: the slowest rank's average, and the median of several batches.
+/// Collective.
 pub(crate) fn time_collective(
     comm: &Comm,
     count: usize,

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 /// Messages of a train after which the sender handles what has arrived: the credit for further messages.
 const PROGRESS_INTERVAL: u64 = 256;
 
-/// A trip of a short message is repeated for this many microseconds, and the fastest counts: what disturbs a trip only makes it longer. On
-/// a link where trips take longer than that, their average matters, and their bytes.
+/// A trip of a short message is repeated for this many microseconds, and the fastest counts: what disturbs a trip only
+/// makes it longer. On a link where trips take longer than that, their average matters, and their bytes.
 const REPEAT_TIME: f64 = 100.0;
 
 /// At most as many trips.
@@ -30,8 +30,8 @@ const SMALL: u64 = 4096;
 /// Probes of the link to another rank of a communicator, which runs [`serve`](crate::serve) meanwhile.
 ///
 /// The time is that of [`Comm::now`], so in a simulation it is virtual. A wait takes the time without receiving:
-/// elsewhere the rank watches the clock. A message above the eager limit is only announced before it is received, so its
-/// receive overhead has the rendezvous in it, as has its gap.
+/// elsewhere the rank watches the clock. A message above the eager limit is only announced before it is received, so
+/// its receive overhead has the rendezvous in it, as has its gap.
 pub struct MessageProbe<'a> {
     comm: &'a Comm,
     mirror: Rank,

@@ -1,5 +1,5 @@
-//! Costs of collective operations over the shared segment, from timed broadcasts of one round: the inverse of how they are
-//! predicted (`comm/src/choice/transport.rs`).
+//! Costs of collective operations over the shared segment, from timed broadcasts of one round: the inverse of how they
+//! are predicted (`comm/src/choice/transport.rs`).
 //!
 //! A broadcast of n bytes from one rank to P - 1 others takes
 //!

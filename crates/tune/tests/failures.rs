@@ -1,5 +1,5 @@
-//! A rank that is lost ends the measurement with an error on all others, and no rank waits for ever: the simulator would
-//! report a deadlock.
+//! A rank that is lost ends the measurement with an error on all others, and no rank waits for ever: the simulator
+//! would report a deadlock.
 
 use treepie::simulate::{Noise, Settings};
 use treepie::{Comm, Error, Network};

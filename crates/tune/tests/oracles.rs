@@ -1,5 +1,5 @@
-//! Rows C08 to C12 of the P-LogP paper: its measurement, over messages of the simulator. Rows C13 and C14 are heights of
-//! trees, which are not measured.
+//! Rows C08 to C12 of the P-LogP paper: its measurement, over messages of the simulator. Rows C13 and C14 are heights
+//! of trees, which are not measured.
 
 use std::cell::RefCell;
 

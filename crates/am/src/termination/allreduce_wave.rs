@@ -2,10 +2,10 @@
 //!
 //! Cost: ceil(log2 P) messages per rank, one after the other.   Any P.
 //!
-//! A [dissemination](treepie_comm::protocol::Dissemination): before round k rank i has the sum of the window of 2^k ranks
-//! up to i, and receives that of the 2^k before them. If P is not a power of two, the windows of its set bits are added:
-//! each message also carries the sum of P mod 2^k ranks. A sum must not count a rank twice, so one window does not
-//! suffice.
+//! A [dissemination](treepie_comm::protocol::Dissemination): before round k rank i has the sum of the window of 2^k
+//! ranks up to i, and receives that of the 2^k before them. If P is not a power of two, the windows of its set bits are
+//! added: each message also carries the sum of P mod 2^k ranks. A sum must not count a rank twice, so one window does
+//! not suffice.
 //!
 //! A rank that has the sum of a wave may start the next one before others have it. It cannot complete that without
 //! them, so buffers for two waves suffice.

@@ -120,8 +120,8 @@ fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
     })
 }
 
-/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice. Those that are slow
-/// may be dropped.
+/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice. Those that are
+/// slow may be dropped.
 pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize, drops_slow: bool) -> anyhow::Result<Vec<Timed>> {
     let mut task = task(world, case)?;
     // Ranks agree on single copy in the first long call, so the candidates are known only then.
@@ -154,9 +154,9 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize, drops_slo
     Ok(sides.into_iter().map(|side| Timed { case: case.to_owned(), ..side.timed }).collect())
 }
 
-/// Seconds of a task on the slowest rank, the same on all ranks. A barrier before each keeps those of a root from running
-/// ahead. Where ranks share cores one after it is part of the time: a rank that was not scheduled until another had done
-/// the work of both would take no time.
+/// Seconds of a task on the slowest rank, the same on all ranks. A barrier before each keeps those of a root from
+/// running ahead. Where ranks share cores one after it is part of the time: a rank that was not scheduled until another
+/// had done the work of both would take no time.
 fn time(task: &mut dyn Task, comm: &Comm, count: usize) -> anyhow::Result<f64> {
     let is_shared = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
     let mut took = 0.0;

@@ -32,7 +32,8 @@ pub(crate) fn on_simulated_ranks<T>(
     Ok(simulated.into_results().swap_remove(0))
 }
 
-/// An error of a rank program, with its context, as that of a rank. The consequence of another rank's failure stays one.
+/// An error of a rank program, with its context, as that of a rank. The consequence of another rank's failure stays
+/// one.
 pub fn program_error(error: anyhow::Error) -> Error {
     match error.downcast_ref() {
         Some(consequence @ (Error::PeerLost { .. } | Error::Aborted { .. })) => consequence.clone(),

@@ -58,8 +58,8 @@ fn format_time(micros: f64) -> String {
     }
 }
 
-/// A link by its number, as `slow_link` takes it; a link between clusters by their numbers, and by its level if they are
-/// nested.
+/// A link by its number, as `slow_link` takes it; a link between clusters by their numbers, and by its level if they
+/// are nested.
 fn link_name(link: u32, network: &Network) -> String {
     let Some(clusters) = network.as_clusters() else { return link.to_string() };
     match wan_link_ends(clusters, link) {

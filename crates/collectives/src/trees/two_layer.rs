@@ -4,8 +4,8 @@
 //! and one within each cluster. A coordinator sends to other coordinators first: their links are the slowest.
 //! [P-LogP 3.1]
 //!
-//! Nested clusters have a coordinator per group on each level, which is also that of its first group on the level below,
-//! and a tree over the coordinators within each group. So a message enters each group of each level once.
+//! Nested clusters have a coordinator per group on each level, which is also that of its first group on the level
+//! below, and a tree over the coordinators within each group. So a message enters each group of each level once.
 
 use super::rank_tree::RankTree;
 use super::shape::TreeShape;

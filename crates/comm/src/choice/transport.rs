@@ -66,8 +66,8 @@ impl SlotCapacities {
     }
 }
 
-/// How much longer it takes to read what its owner has just modified: 512 KiB that two ranks have combined took 2.5 times as
-/// long as those that they had at first.
+/// How much longer it takes to read what its owner has just modified: 512 KiB that two ranks have combined took 2.5
+/// times as long as those that they had at first.
 const MODIFIED: f64 = 2.5;
 
 /// With more rounds of all ranks, messages between some of them are faster.
@@ -76,8 +76,8 @@ const MAX_ROUNDS: u32 = 4;
 /// With more ranks it takes long to count all of them, and to check that none modifies what it sends.
 pub(super) const MAX_COUNTED_RANKS: u32 = 64;
 
-/// The transports over the shared segment that a schedule can use, and their times. With many ranks only the root and one
-/// other are counted.
+/// The transports over the shared segment that a schedule can use, and their times. With many ranks only the root and
+/// one other are counted.
 pub(super) fn predict_shared(
     schedule: &dyn Schedule,
     layouts: &BlockLayouts,

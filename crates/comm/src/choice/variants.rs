@@ -14,8 +14,8 @@ const MAX_SEGMENTS: u64 = 1024;
 const CORES: [&str; 7] =
     ["ring", "bruck", "distance_doubling", "distance_halving", "bucket", "bucket_k", "torus_reordered"];
 
-/// All arguments within bounds, for comparison: every degree and radix, all pairs of tree layers, with numbers of segments
-/// that are powers of two or half way between; and those of [`variants`].
+/// All arguments within bounds, for comparison: every degree and radix, all pairs of tree layers, with numbers of
+/// segments that are powers of two or half way between; and those of [`variants`].
 pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
     const MAX_DEGREE: u32 = 64;
     let has = |parameter| algorithm.parameters.contains(&parameter);

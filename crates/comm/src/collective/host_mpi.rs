@@ -13,7 +13,11 @@ use crate::comm::Comm;
 impl Comm {
     /// Whether the engine has collective operations of its own for this communicator: the world, in an MPI job.
     pub fn has_host_collectives(&self) -> bool {
-        self.context() == 0 && self.is_whole_world() && self.endpoint().fabric().capabilities().host_collectives
+        self.context() == 0 && self.is_whole_world() && self.is_in_mpi_job()
+    }
+
+    pub(super) fn is_in_mpi_job(&self) -> bool {
+        self.endpoint().fabric().capabilities().host_collectives
     }
 
     /// The call as one of the MPI library, if it has such an operation.

@@ -22,8 +22,8 @@ pub(super) fn from_environment() -> Result<Option<&'static Profile>> {
     loaded.as_ref().map(Option::as_ref).map_err(Clone::clone)
 }
 
-/// The profile of the environment, adapted to these ranks, or else the engine's default. A profile of another machine is
-/// not used; rank 0 says so.
+/// The profile of the environment, adapted to these ranks, or else the engine's default. A profile of another machine
+/// is not used; rank 0 says so.
 pub(super) fn of_ranks(comm: &Comm) -> Profile {
     // An invalid file was refused when the world was created.
     if let Ok(Some(profile)) = from_environment() {

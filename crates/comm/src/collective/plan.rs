@@ -25,7 +25,8 @@ pub(super) struct Plan {
     element: usize,
     align: usize,
     commutative: bool,
-    predefined: Option<PredefinedReduction>,
+    /// The reduction, where it decides who runs the operation.
+    predefined: Option<Option<PredefinedReduction>>,
     in_place: bool,
     /// Required sizes of input and output, in bytes.
     input: usize,
@@ -61,7 +62,7 @@ impl Plan {
             && self.element == call.element
             && self.align == call.align
             && self.commutative == call.commutative
-            && self.predefined == call.predefined
+            && self.predefined.is_none_or(|predefined| predefined == call.predefined)
             && self.in_place == call.in_place
             && are_equal(&self.counts.1, input)
             && are_equal(&self.counts.2, output)
@@ -208,7 +209,7 @@ impl Comm {
             element,
             align,
             commutative,
-            predefined,
+            predefined: self.has_host_collectives().then_some(predefined),
             in_place,
             input: sizes.0,
             output: sizes.1,
@@ -249,8 +250,8 @@ impl Comm {
         Ok(self.segment_capacities(single_copy))
     }
 
-    /// The slots that the shared segment has for a collective operation of this communicator with this number of bytes, if
-    /// it may use it; whether ranks can read each other's memory is known after the first long call.
+    /// The slots that the shared segment has for a collective operation of this communicator with this number of bytes,
+    /// if it may use it; whether ranks can read each other's memory is known after the first long call.
     pub fn slot_capacities(&self, bytes: usize) -> Option<SlotCapacities> {
         let single_copy = bytes >= MIN_SINGLE_COPY && self.inner.single_copy.get().unwrap_or(false);
         self.can_use_segment().then(|| self.segment_capacities(single_copy)).flatten()

@@ -15,8 +15,8 @@ use super::selector::{AlgorithmSelector, SelectionQuery};
 /// Maximum length of a file of rules.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Algorithms for ranges of sizes and of numbers of ranks. For a call the first rule counts that is for its operation and
-/// in whose ranges it is; if there is none, the cost model chooses. A handle uses them as its
+/// Algorithms for ranges of sizes and of numbers of ranks. For a call the first rule counts that is for its operation
+/// and in whose ranges it is; if there is none, the cost model chooses. A handle uses them as its
 /// [selector](crate::Comm::with_selector), all handles those of the file that `TREEPIE_RULES` names.
 ///
 /// ```
@@ -70,8 +70,8 @@ impl AlgorithmRules {
         load(path).map_err(|reason| Error::Algorithm(format!("{}: {reason}", path.display())))
     }
 
-    /// Parses rules from TOML: `[[rule]]` with an `algorithm`, and optionally the smallest and the largest of `bytes` (of
-    /// the vector, or of all blocks) and of `ranks`.
+    /// Parses rules from TOML: `[[rule]]` with an `algorithm`, and optionally the smallest and the largest of `bytes`
+    /// (of the vector, or of all blocks) and of `ranks`.
     pub fn parse(text: &str) -> Result<Self> {
         parse(text).map_err(Error::Algorithm)
     }

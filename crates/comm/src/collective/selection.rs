@@ -295,9 +295,10 @@ impl Comm {
         Ok(ChoiceInput { spec, bytes, element, costs, slots, host_mpi }.candidates())
     }
 
-    /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks or
-    /// of the vector, in elements of `element` bytes, with a commutative operator that MPI has, too. Whether ranks of one machine can read
-    /// each other's memory is known after the first long call, so the answer for long ones may change then.
+    /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks
+    /// or of the vector, in elements of `element` bytes, with a commutative operator that MPI has, too. Whether ranks
+    /// of one machine can read each other's memory is known after the first long call, so the answer for long ones may
+    /// change then.
     ///
     /// ```
     /// use treepie_comm::{Network, Operation};
@@ -362,6 +363,8 @@ impl Comm {
             by_rules.or_else(|| choice.selector.as_ref()?.select(&query))
         };
         let set = choice.id_for(request.operation)?.map(str::to_owned).or_else(selected);
+        // In an MPI job the library runs what it can; without one, its algorithms do not apply.
+        let set = set.filter(|id| resources.host_mpi || !registry::is_of_host_mpi(id) || !self.is_in_mpi_job());
         let key = DecisionKey::new(request, bytes, element, resources, set.clone());
         if let Some(decided) = self.collectives.decisions.borrow().get(&key) {
             return Ok(decided.clone());

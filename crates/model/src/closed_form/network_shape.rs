@@ -77,8 +77,8 @@ impl<'a> NetworkShape<'a> {
         }
     }
 
-    /// Messages over the busiest link of an all-to-all. On a grid its time can be half as much again: a rank drives only
-    /// some ports at once, and concurrent messages load links unevenly.
+    /// Messages over the busiest link of an all-to-all. On a grid its time can be half as much again: a rank drives
+    /// only some ports at once, and concurrent messages load links unevenly.
     pub(super) fn alltoall_congestion(self, ranks: u32) -> Option<f64> {
         let all = f64::from(ranks);
         match self {

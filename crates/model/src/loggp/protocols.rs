@@ -56,9 +56,9 @@ pub enum Handshake {
     /// The measured latency of a short synchronous message, in place of L; messages overlap.
     ///
     /// It is a step in the length. The paper explains it by protocols: an eager message has no handshake, so one is
-    /// added; a rendezvous includes it, and long synchronous messages take no longer than others. Table 2 gives the size
-    /// at which their latencies converge. A constant surplus would not: on Jaguar 15.5 us are still 17% of the time at
-    /// 132 KiB, and converged means less than 1%.
+    /// added; a rendezvous includes it, and long synchronous messages take no longer than others. Table 2 gives the
+    /// size at which their latencies converge. A constant surplus would not: on Jaguar 15.5 us are still 17% of the
+    /// time at 132 KiB, and converged means less than 1%.
     Latency {
         /// L_s, of a message of one byte.
         latency: f64,

@@ -31,7 +31,8 @@ impl Profile {
         }
     }
 
-    /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the caches.
+    /// The default of ranks that share cores: three to sixteen ranks on two cores. Whoever runs finds less in the
+    /// caches.
     pub fn oversubscribed() -> Self {
         let copy =
             curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0), (BEYOND_CACHES, 260.0)]);
@@ -125,8 +126,8 @@ fn curve<const POINTS: usize>(points: [(f64, f64); POINTS]) -> PiecewiseLinear {
     PiecewiseLinear::new_unchecked(points.to_vec())
 }
 
-/// A link through shared memory: the gap, and how long each side is busy, for 0 bytes, 1 KiB, 8 KiB, 64 KiB, [`LONG`] and
-/// [`BEYOND_CACHES`]. Above the eager limit each side copies a half.
+/// A link through shared memory: the gap, and how long each side is busy, for 0 bytes, 1 KiB, 8 KiB, 64 KiB, [`LONG`]
+/// and [`BEYOND_CACHES`]. Above the eager limit each side copies a half.
 fn memory_link(latency: f64, gap: [f64; 6], busy: [f64; 6]) -> PLogP {
     let through = |[empty, short, eager, rendezvous, long, longest]: [f64; 6]| {
         let at_limit = eager + (eager - short) * (EAGER_LIMIT - 8192.0) / (8192.0 - 1024.0);

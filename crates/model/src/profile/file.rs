@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use treepie_schedule::Operation;
 use treepie_topology::toml_file::{format_error, read_regular_file};
 
 use super::{HostCollectiveTime, LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
@@ -178,6 +179,10 @@ impl ProfileFile {
             shared_segment: self.shared_segment.map(SegmentSection::into_costs).transpose()?,
             host_collectives: self.host_collective.into_iter().map(HostSection::into_time).collect::<Result<_>>()?,
         };
+        let names: Vec<&str> = profile.host_collectives.iter().map(|of_host| of_host.operation.as_str()).collect();
+        if let Some(twice) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+            return Err(Error::Profile(format!("there are two host_collectives of {}", names[twice])));
+        }
         profile.check()?;
         Ok(profile)
     }
@@ -198,6 +203,9 @@ impl SegmentSection {
 
 impl HostSection {
     fn into_time(self) -> Result<HostCollectiveTime> {
+        if Operation::from_name(&self.operation, 0).is_none() {
+            return Err(Error::Profile(format!("a host_collective has the unknown operation `{}`", self.operation)));
+        }
         let time = curve("the time of a host_collective", &self.size, |point| (point.bytes, point.time))?;
         Ok(HostCollectiveTime { operation: self.operation, time })
     }

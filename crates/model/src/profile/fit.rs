@@ -17,8 +17,8 @@ pub enum Fit {
 const ON_ONE_MACHINE: [&str; 2] = ["shm", "threads"];
 
 impl Profile {
-    /// Whether it fits `ranks` ranks on an engine; `cores` are those of the machine, or 0 if the ranks are on several, and
-    /// `processor` is its name, if it is known.
+    /// Whether it fits `ranks` ranks on an engine; `cores` are those of the machine, or 0 if the ranks are on several,
+    /// and `processor` is its name, if it is known.
     ///
     /// Messages of another engine cost something else, but for processes and threads, which share their rings. Another
     /// number of cores, or another processor, is another machine. Another number of ranks has other groups.

@@ -4,8 +4,8 @@ use super::{LevelProfile, Profile, SharedSegmentCosts, SynchronousSend};
 use crate::plogp::{PLogP, PiecewiseLinear};
 
 impl Profile {
-    /// The same with start-ups (what an empty message costs) and costs of bytes multiplied. How long a rank waits until it is
-    /// scheduled does not depend on links, and collective operations of an MPI library are measured or not.
+    /// The same with start-ups (what an empty message costs) and costs of bytes multiplied. How long a rank waits until
+    /// it is scheduled does not depend on links, and collective operations of an MPI library are measured or not.
     #[must_use]
     pub fn scaled(&self, startups: f64, bytes: f64) -> Self {
         let curve = |curve: &PiecewiseLinear| curve.scaled(startups, bytes);

@@ -6,8 +6,8 @@ use super::{HostCollectiveTime, LevelProfile, Profile};
 use crate::plogp::{PLogP, PiecewiseLinear};
 
 impl Profile {
-    /// The file that [`Profile::parse`] reads. Curves get points at the sizes of each other, which changes none of their
-    /// values.
+    /// The file that [`Profile::parse`] reads. Curves get points at the sizes of each other, which changes none of
+    /// their values.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("strings take any text");

@@ -1,4 +1,5 @@
-//! Counts of a schedule whose data is exchanged through slots of a shared segment: rounds of all ranks replace messages.
+//! Counts of a schedule whose data is exchanged through slots of a shared segment: rounds of all ranks replace
+//! messages.
 //!
 //! In each round a rank writes each part that it sends once, whatever the number of receivers, and reads or combines
 //! what it receives.

@@ -1,5 +1,5 @@
-//! What all ranks of a schedule do together, wherever its critical path is: where ranks share cores, or the memory, none
-//! of it is free.
+//! What all ranks of a schedule do together, wherever its critical path is: where ranks share cores, or the memory,
+//! none of it is free.
 
 use crate::layout::{BlockLayouts, BufferMap};
 use crate::op::ScheduleOp;

@@ -83,8 +83,8 @@ pub(super) struct Job<'a> {
 struct Failure {
     rank: u32,
     end: RankExit,
-    /// The smaller, the more likely it is the cause. 0: it was killed, or panicked; 1: it exited without finalizing; 2: it
-    /// exited after finalizing or after an error, as ranks do that lost a peer.
+    /// The smaller, the more likely it is the cause. 0: it was killed, or panicked; 1: it exited without finalizing; 2:
+    /// it exited after finalizing or after an error, as ranks do that lost a peer.
     precedence: u8,
     /// The smaller, the earlier it departed: a rank that fails because a peer departed, departs after it.
     departure_number: u32,

@@ -1,5 +1,5 @@
-//! Models of keys and claims: deregistered memory is neither read nor written by ranks that hold its key, and each chunk
-//! is copied once.
+//! Models of keys and claims: deregistered memory is neither read nor written by ranks that hold its key, and each
+//! chunk is copied once.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -13,8 +13,8 @@
 //!   links at once for part of the time, and 1 MiB to seven clusters would take 6.96 s; the paper measured 7.43 s
 //!   [P-LogP 3.1].
 //!
-//! In nested clusters every group of every level has a gateway, in its local network. A message takes one WAN link: that
-//! of the level on which its ranks meet, from the sender's group of the level below to the receiver's.
+//! In nested clusters every group of every level has a gateway, in its local network. A message takes one WAN link:
+//! that of the level on which its ranks meet, from the sender's group of the level below to the receiver's.
 //!
 //! The message arrives a WAN latency and a local latency after e. Sends of a rank that is still sending are queued; its
 //! CPU may do other work between two of them.

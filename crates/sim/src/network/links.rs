@@ -8,8 +8,8 @@
 //! each further one at least alpha after the one before. Its sends proceed meanwhile, as the papers count alpha for the
 //! messages that a rank sends or receives, whichever are more.
 //!
-//! A message within a host of several ranks takes alpha, and then latency and bandwidth of its memory, which it does not
-//! share; each rank of a host has its own ports.
+//! A message within a host of several ranks takes alpha, and then latency and bandwidth of its memory, which it does
+//! not share; each rank of a host has its own ports.
 //!
 //! So an uncontended message takes alpha + m delta. Messages that use a link in turn, and those that share it for the
 //! same time, take what the load of the link says; there the result equals [`crate::lockstep`].

@@ -5,7 +5,8 @@
 //! [NBX paper 3.4, algorithm 2; consistency condition 4]
 //!
 //! If the engine has an ordered barrier, which no message overtakes, standard sends suffice: a rank enters when it has
-//! sent all of its messages, and when the barrier completes all of them are at their receivers. [consistency condition 1]
+//! sent all of its messages, and when the barrier completes all of them are at their receivers. [consistency condition
+//! 1]
 
 use std::time::Duration;
 

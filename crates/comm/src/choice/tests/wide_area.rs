@@ -43,8 +43,8 @@ fn prediction_error(id: &str, operation: Operation, network: &str, bytes: u64) -
 }
 
 /// C19: the model's error against executed schedules: broadcast at most 4% for small messages and 1% for large ones,
-/// scatter at most 14% and about 1%, allgather (among one rank of each cluster) at most 16%. Of gather the paper says that
-/// errors are mostly negligible, and larger where many nodes send long messages at once.
+/// scatter at most 14% and about 1%, allgather (among one rank of each cluster) at most 16%. Of gather the paper says
+/// that errors are mostly negligible, and larger where many nodes send long messages at once.
 #[test]
 fn c19_predicted_against_executed() {
     let root = 0;
