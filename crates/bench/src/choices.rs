@@ -204,7 +204,7 @@ impl ChoicesBench {
         for case in &cases {
             let simulated = treepie::simulate(&network, &settings, |world| {
                 // Errors of a rank are those of its calls.
-                time_candidates(&world, case, 1, false).map_err(|error| treepie::Error::Engine(error.to_string()))
+                time_candidates(&world, case, 1).map_err(|error| treepie::Error::Engine(error.to_string()))
             })?;
             let all = simulated.into_results().swap_remove(0);
             let (row, column) = place(case)?;
@@ -215,7 +215,7 @@ impl ChoicesBench {
     }
 }
 
-/// The times of several runs together, of candidates that were not dropped in any of them.
+/// The times of several runs together. All runs have the same candidates, unless ranks could not agree on single copy.
 fn of_all_runs(runs: Vec<Vec<Timed>>) -> Vec<Timed> {
     let mut runs = runs.into_iter();
     let mut all = runs.next().unwrap_or_default();
@@ -255,8 +255,7 @@ pub fn measure_candidates(
     candidates: &[Candidate],
 ) -> anyhow::Result<Vec<Option<f64>>> {
     let case = format!("{}/{}", input.spec.operation.name(), input.bytes);
-    let output =
-        Job::ranks(ranks, ["choices-rank", "--all", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
+    let output = Job::ranks(ranks, ["choices-rank", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
     let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
     let time = |candidate: &Candidate| {
         let label = collective::label(candidate);

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use treepie_base::{Error, Result, all_ok, report};
+use treepie_base::{Error, Result, all_ok, environment as variables, report};
 use treepie_comm::Comm;
 use treepie_fabric::{Fabric, Singleton};
 use treepie_shm::{Arena, Shm};
@@ -33,9 +33,8 @@ pub fn init() -> Result<Comm> {
 
 /// The world itself, or a handle that chooses by what was measured, if `TREEPIE_PROFILE` is `measure`. Collective.
 fn with_measured_profile(world: Comm) -> Result<Comm> {
-    let is_to_be_measured = treepie_base::environment::text(treepie_base::environment::PROFILE)?
-        .is_some_and(|value| value == treepie_base::environment::MEASURE);
-    if !is_to_be_measured || world.size() < 2 {
+    let value = variables::text(variables::PROFILE)?;
+    if value.as_deref() != Some(variables::MEASURE) || world.size() < 2 {
         return Ok(world);
     }
     let profile = treepie_tune::refine(&world, world.profile())?;

@@ -9,7 +9,7 @@
 //! | `latency`, `levels` | latencies between pairs of ranks; levels and groups by clustering |
 //! | `pair` | both directions of a link |
 //! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
-//! | `host_mpi` | the MPI library's own collective operations |
+//! | `host_mpi`, `collective_sample` | the MPI library's own collective operations; a call to be timed |
 //! | `profile` | the whole |
 //! | `refine` | a default profile, scaled to this machine in a few milliseconds |
 //!
@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod collective_sample;
 mod config;
 mod date;
 mod error;
@@ -31,6 +32,8 @@ mod profile;
 mod refine;
 mod segment;
 
+#[doc(hidden)]
+pub use collective_sample::CollectiveSample;
 pub use config::TuneConfig;
 pub use error::{Error, Result};
 pub use levels::{LevelGroups, find_levels};

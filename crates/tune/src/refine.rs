@@ -1,7 +1,8 @@
 //! A default profile, refined by a measurement of a few milliseconds.
 //!
-//! The first and the last rank exchange short and long messages, and rank 0 combines and copies. That shows how fast this machine is,
-//! compared with the one of the default, whose curves keep their shape. `treepie tune` measures the curves.
+//! The first and the last rank exchange short and long messages, and rank 0 combines and copies. That shows how fast
+//! this machine is, compared with the one of the default, whose curves keep their shape. `treepie tune` measures the
+//! curves.
 
 use treepie_comm::Comm;
 use treepie_model::Profile;

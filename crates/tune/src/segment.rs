@@ -4,7 +4,8 @@
 //! A broadcast of n bytes from one rank to P - 1 others takes
 //!
 //! - round + copy in(n) + copy out(n) through slots, where both cost about the same; all ranks together copy P n bytes;
-//! - half a round for each chunk, and one copy(n) and that of a chunk, as chunks are written while those before are read;
+//! - half a round for each chunk, one copy(n), and that of the first chunk: others are written while those before are
+//!   read;
 //! - 2 rounds + single copy(n) if the receivers read the memory of the root, which P - 1 ranks do.
 //!
 //! On shared cores a rank is scheduled twice in a round, and all do their work in turn.

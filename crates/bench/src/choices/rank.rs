@@ -4,13 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use treepie::tune::CollectiveSample;
 use treepie::{Comm, Max};
 use treepie_schedule::Operation;
 
-use super::collective::Buffers;
 use super::decision_times;
 use super::protocols::{ExchangeTask, SplitTask};
-use crate::harness::statistics::median;
 
 /// A rank.
 #[derive(clap::Args)]
@@ -24,9 +23,6 @@ pub struct ChoicesRank {
     /// Print the slot capacities of the shared segment for a call of this number of bytes
     #[arg(long)]
     slots: Option<usize>,
-    /// Time slow candidates as often as others
-    #[arg(long)]
-    all: bool,
     /// Print how long choices take
     #[arg(long)]
     decisions: bool,
@@ -49,9 +45,6 @@ pub(super) struct Timed {
 /// several times.
 const MIN_INTERVAL: [f64; 2] = [100e-6, 1e-3];
 
-/// After this number of repetitions, candidates that took twice as long as the fastest in all of them are out.
-const TRIALS: usize = 3;
-
 impl ChoicesRank {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let world = treepie::init()?;
@@ -67,7 +60,7 @@ impl ChoicesRank {
             }
         }
         for case in &self.cases {
-            for timed in time_candidates(&world, case, self.repeat, !self.all)? {
+            for timed in time_candidates(&world, case, self.repeat)? {
                 if world.rank() == 0 {
                     say!("{}", serde_json::to_string(&timed)?);
                 }
@@ -115,14 +108,13 @@ fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
         "split" => Box::new(SplitTask { colors: rest.parse()? }),
         name => {
             let operation = Operation::from_name(name, 0).with_context(|| format!("unknown operation {name}"))?;
-            Box::new(Buffers::new(world, operation, rest.parse()?))
+            Box::new(CollectiveSample::new(world, operation, rest.parse()?))
         }
     })
 }
 
-/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice. Those that are
-/// slow may be dropped.
-pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize, drops_slow: bool) -> anyhow::Result<Vec<Timed>> {
+/// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice.
+pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow::Result<Vec<Timed>> {
     let mut task = task(world, case)?;
     // Ranks agree on single copy in the first long call, so the candidates are known only then.
     task.run(world)?;
@@ -137,13 +129,6 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize, drops_slo
             (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, if is_virtual { 1.0 } else { 200.0 }) as usize;
     }
     for repetition in 0..repeat {
-        if drops_slow && repetition == TRIALS {
-            let least = |side: &Side| side.timed.times.iter().copied().fold(f64::INFINITY, f64::min);
-            let best = sides.iter().map(|side| median(&side.timed.times)).fold(f64::INFINITY, f64::min);
-            let chosen = sides.remove(0);
-            sides.retain(|side| least(side) < 2.0 * best);
-            sides.insert(0, chosen);
-        }
         // Another one is the first each time: it has the coldest caches.
         for step in 0..sides.len() {
             let at = (repetition + step) % sides.len();
