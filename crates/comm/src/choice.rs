@@ -246,6 +246,12 @@ impl ChoiceInput<'_> {
         transport::predict_shared(&*schedule, &layouts, element, &self.costs, slots).unwrap_or_default()
     }
 
+    /// The predicted time of an algorithm over messages, in microseconds.
+    pub(crate) fn predicted_over_messages(&self, id: &str) -> Option<f64> {
+        let time = self.predict_messages(registry::find(id).ok()?, &Arguments::default());
+        time.map(|prediction| prediction.total())
+    }
+
     /// The predicted time over messages.
     fn predict_messages(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
         Some(self.with_work(self.critical_path(algorithm, arguments)?, algorithm, arguments))

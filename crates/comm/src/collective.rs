@@ -63,6 +63,8 @@ pub(crate) struct Collectives {
     profile: OnceCell<Profile>,
     /// Choices made so far.
     decisions: RefCell<Decisions>,
+    /// The predicted time of the allgather of splits, by Bruck's algorithm over messages.
+    bruck_of_splits: OnceCell<Option<f64>>,
 }
 
 impl Collectives {

@@ -83,12 +83,12 @@ impl Comm {
     /// The algorithm that was set, otherwise the cheapest.
     fn split_algorithm(&self) -> Result<SplitAlgorithm> {
         let ranks = self.size() as u32;
-        let machine = || SplitMachine::new(&self.message_costs(&Network::flat(ranks)));
         Ok(match self.requested_protocol("split")?.filter(|id| *id != AUTO) {
-            Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &machine()))?,
-            // On one machine this allgather takes the shared segment, which no message of a split does.
-            None if self.ranks_per_core().is_some() => SplitAlgorithm::AllgatherSort,
-            None => choose_algorithm(ranks, &machine()),
+            Some(id) => {
+                let machine = SplitMachine::new(&self.message_costs(&Network::flat(ranks)));
+                SplitAlgorithm::parse(id, choose_sorters(ranks, &machine))?
+            }
+            None => choose_algorithm(ranks, &self.split_machine()?),
         })
     }
 

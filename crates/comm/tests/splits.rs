@@ -180,7 +180,7 @@ fn memory_is_the_table_over_the_number_of_sorters() {
 #[test]
 fn the_cost_model_is_close_to_the_simulation() {
     let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
-    let machine = SplitMachine { network, entry: 0.003 };
+    let machine = SplitMachine { network, entry: 0.003, allgather: None, bruck: None };
     let settings = Settings { work_unit_time: 0.003, ..network.into() };
     for ranks in [16u32, 128, 1024] {
         let entries: Vec<SplitEntry> = (0..ranks)

@@ -20,6 +20,8 @@ pub struct ProtocolCosts {
     pub barrier: f64,
     /// Time until a rank on an oversubscribed core runs again; each step of an exchange waits for it.
     pub scheduling_delay: f64,
+    /// To copy a byte within a rank, for all ranks of a core.
+    pub copy_per_byte: f64,
     /// Synchronous sends. The handshake of a rendezvous acknowledges a message, so those are no slower.
     pub synchronous: SynchronousSend,
 }
@@ -28,7 +30,7 @@ impl ProtocolCosts {
     /// Costs on a network with these parameters, where an acknowledgement is a message.
     pub fn for_network(network: LogGP) -> Self {
         let synchronous = SynchronousSend { latency: 2.0 * network.latency, vanishes_at: f64::INFINITY };
-        Self { network, barrier: 0.0, scheduling_delay: 0.0, synchronous }
+        Self { network, barrier: 0.0, scheduling_delay: 0.0, copy_per_byte: 0.0, synchronous }
     }
 
     /// Costs by a profile. The time until a waiting rank is scheduled is not part of the latency here.
@@ -37,7 +39,9 @@ impl ProtocolCosts {
         let network = costs.loggp();
         let network = LogGP { latency: network.latency - scheduling_delay, ..network };
         let barrier = profile.barrier.unwrap_or(0.0) + scheduling_delay;
-        Self { network, barrier, scheduling_delay, synchronous: profile.synchronous }
+        let ranks_per_core = costs.cores().map_or(1.0, |cores| f64::from(costs.network().ranks()) / cores);
+        let copy_per_byte = ranks_per_core * costs.copy(1.0);
+        Self { network, barrier, scheduling_delay, copy_per_byte, synchronous: profile.synchronous }
     }
 }
 
@@ -94,8 +98,12 @@ pub fn predicted_cost(
         }
         ExchangeProtocol::NbxOrderedBarrier => data(neighbors) - scheduling_delay + barrier_time,
         ExchangeProtocol::NbxAllChannels => data(neighbors.max(p - 1.0)),
-        // Each message is forwarded in every other step, and copied twice for it.
-        ExchangeProtocol::Crystal => rounds * (step + 1.5 * bytes(neighbors * (longest + 16) as f64)),
+        // A step forwards what goes to the other half of the ranks, and copies it twice.
+        ExchangeProtocol::Crystal => {
+            let other_half = (p / 2.0).ceil() / (p - 1.0).max(1.0);
+            let forwarded = neighbors * (longest + 16) as f64 * other_half;
+            rounds * (step + bytes(forwarded) + 2.0 * forwarded * costs.copy_per_byte)
+        }
     }
 }
 

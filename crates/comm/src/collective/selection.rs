@@ -287,12 +287,44 @@ impl Comm {
     /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
     /// those of all blocks or of the vector, rounded up to their size class.
     pub fn candidates(&self, operation: Operation, bytes: u64, element: u64) -> Result<Vec<Candidate>> {
-        let network = self.network()?;
-        let flat = Network::flat(network.ranks());
-        let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
-        let (slots, bytes) = (self.slot_capacities(bytes as usize), size_class(bytes));
-        let (spec, host_mpi) = (CollectiveSpec::new(operation, network), self.has_host_collectives());
-        Ok(ChoiceInput { spec, bytes, element, costs, slots, host_mpi }.candidates())
+        let spec = CollectiveSpec::new(operation, self.network()?);
+        let flat = Network::flat(spec.ranks);
+        Ok(self.choice_input(&spec, size_class(bytes), element, self.resources(bytes as usize), &flat).candidates())
+    }
+
+    /// The predicted time, in microseconds, of the allgather that a call of this number of bytes in all chooses, unless
+    /// one was set.
+    pub(crate) fn predicted_allgather(&self, bytes: usize, element: usize) -> Result<Option<f64>> {
+        let spec = CollectiveSpec::new(Operation::Allgather, self.network()?);
+        Ok(self.decision(&spec, Some(bytes), element, self.resources(bytes))?.predicted)
+    }
+
+    /// The same for Bruck's algorithm over messages, always with the same bytes: it is predicted once.
+    pub(crate) fn predicted_bruck_of_splits(&self, bytes: usize, element: usize) -> Result<Option<f64>> {
+        let spec = CollectiveSpec::new(Operation::Allgather, self.network()?);
+        Ok(*self.collectives.bruck_of_splits.get_or_init(|| {
+            let flat = Network::flat(spec.ranks);
+            let input = self.choice_input(&spec, bytes as u64, element as u64, Resources::default(), &flat);
+            input.predicted_over_messages("allgather/bruck")
+        }))
+    }
+
+    /// What a call of this number of bytes can use besides messages.
+    fn resources(&self, bytes: usize) -> Resources {
+        Resources { slots: self.slot_capacities(bytes), host_mpi: self.has_host_collectives() }
+    }
+
+    fn choice_input<'a>(
+        &'a self,
+        spec: &CollectiveSpec<'a>,
+        bytes: u64,
+        element: u64,
+        Resources { slots, host_mpi }: Resources,
+        flat: &'a Network,
+    ) -> ChoiceInput<'a> {
+        // Where all ranks are on one machine, the network that was set does not determine costs.
+        let costs = self.message_costs(if self.ranks_per_core().is_some() { flat } else { spec.network });
+        ChoiceInput { spec: *spec, bytes, element, costs, slots, host_mpi }
     }
 
     /// The id of the algorithm that a call of this operation uses, with its arguments. `bytes` are those of all blocks
@@ -311,8 +343,7 @@ impl Comm {
     /// ```
     pub fn chosen_algorithm(&self, operation: Operation, bytes: usize, element: usize) -> Result<String> {
         let request = CollectiveSpec::new(operation, self.network()?);
-        let resources = Resources { slots: self.slot_capacities(bytes), host_mpi: self.has_host_collectives() };
-        Ok(self.decision(&request, Some(bytes), element, resources)?.id)
+        Ok(self.decision(&request, Some(bytes), element, self.resources(bytes))?.id)
     }
 
     /// The schedule of the selected algorithm for a call, over messages.
@@ -332,7 +363,7 @@ impl Comm {
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements.saturating_mul(call.element));
-        let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, resources)?;
+        let Decision { id, segments, transport, .. } = self.decision(&request, bytes, call.element, resources)?;
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
@@ -369,16 +400,13 @@ impl Comm {
         if let Some(decided) = self.collectives.decisions.borrow().get(&key) {
             return Ok(decided.clone());
         }
-        // Where all ranks are on one machine, the network that was set does not determine costs.
         let flat = Network::flat(request.ranks);
-        let costs = self.message_costs(if self.ranks_per_core().is_some() { &flat } else { network });
         // If each rank knows only its part of the counts, the cost is that for 0 bytes.
-        let Resources { slots, host_mpi } = resources;
-        let input = ChoiceInput { spec: *request, bytes: key.bytes, element: element as u64, costs, slots, host_mpi };
+        let input = self.choice_input(request, key.bytes, element as u64, resources, &flat);
         let decision = match set {
             Some(id) => {
                 let (segments, transport) = input.complete(&id, choice.transport);
-                Decision { id, segments, transport }
+                Decision { id, segments, transport, predicted: None }
             }
             None => decide(&input),
         };

@@ -1,11 +1,14 @@
 //! `split/auto`: the cheapest algorithm by a model of messages and sorting.
 
+use treepie_base::Result;
 use treepie_model::LogGP;
 use treepie_model::predict::MessageCosts;
 use treepie_model::split::SplitCosts;
+use treepie_topology::Network;
 
 use super::algorithm::SplitAlgorithm;
 use super::entry::SplitEntry;
+use crate::comm::Comm;
 
 /// A table with more bytes per rank is distributed, whatever the cost.
 const MAX_TABLE_BYTES: f64 = (1 << 20) as f64;
@@ -20,6 +23,10 @@ pub struct SplitMachine {
     pub network: LogGP,
     /// To move or compare an entry.
     pub entry: f64,
+    /// An allgather of two entries of each rank by the fastest algorithm, if its time was predicted.
+    pub allgather: Option<f64>,
+    /// An allgather of one entry of each rank by Bruck's algorithm, if its time was predicted.
+    pub bruck: Option<f64>,
 }
 
 impl SplitMachine {
@@ -27,7 +34,18 @@ impl SplitMachine {
     pub fn new(costs: &MessageCosts<'_>) -> Self {
         let (network, bytes) = (costs.loggp(), size_of::<SplitEntry>() as f64);
         // Where copies are free, as in simulations, an entry takes as long as on the network.
-        Self { network, entry: costs.copy(2.0 * bytes).max(bytes * network.per_byte) }
+        let entry = costs.copy(2.0 * bytes).max(bytes * network.per_byte);
+        Self { network, entry, allgather: None, bruck: None }
+    }
+}
+
+impl Comm {
+    /// By the profile of this communicator, with the times of allgathers on its network or over the shared segment.
+    pub(super) fn split_machine(&self) -> Result<SplitMachine> {
+        let (ranks, entry) = (self.size(), size_of::<SplitEntry>());
+        let machine = SplitMachine::new(&self.message_costs(&Network::flat(ranks as u32)));
+        let allgather = self.predicted_allgather(2 * ranks * entry, entry)?;
+        Ok(SplitMachine { allgather, bruck: self.predicted_bruck_of_splits(ranks * entry, entry)?, ..machine })
     }
 }
 
@@ -52,13 +70,14 @@ pub fn choose_sorters(ranks: u32, machine: &SplitMachine) -> u32 {
 
 /// The cost of a split, in microseconds. [thesis 2.3.1]
 pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, machine: &SplitMachine) -> f64 {
-    let SplitMachine { network, entry } = *machine;
+    let SplitMachine { network, entry, .. } = *machine;
     let n = f64::from(ranks);
     let p = f64::from(algorithm.sorters().unwrap_or(1).min(ranks));
     let lg = |x: f64| x.max(1.0).log2().ceil();
     let alpha = network.latency + 2.0 * network.overhead;
     let bytes = size_of::<SplitEntry>() as f64 * network.per_byte;
-    let allgather = |entries: f64, steps: f64, accesses: f64| steps * alpha + entries * (bytes + accesses * entry);
+    let transfer = |entries: f64, steps: f64| steps * alpha + entries * bytes;
+    let allgather = |entries: f64, steps: f64, accesses: f64| transfer(entries, steps) + entries * accesses * entry;
     // What each of the p sorters sends to and receives from all others.
     let among = 2.0 * network.message_interval();
     let find = 2.0 * (alpha + among * p);
@@ -71,8 +90,9 @@ pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, machine: &SplitMach
         phases.phase_times(n, p).total() + steps * alpha + among * p + find
     };
     match algorithm {
-        SplitAlgorithm::AllgatherSort => allgather(n, lg(n), 1.0 + lg(n)),
-        SplitAlgorithm::Merge => allgather(n, lg(n), 3.0),
+        // The first entries of each rank are sorted; the second ones are piggybacks.
+        SplitAlgorithm::AllgatherSort => machine.allgather.unwrap_or(transfer(n, lg(n))) + n * (1.0 + lg(n)) * entry,
+        SplitAlgorithm::Merge => machine.bruck.unwrap_or(transfer(n, lg(n))) + n * 3.0 * entry,
         SplitAlgorithm::Distributed { .. } => sort(1.0),
         SplitAlgorithm::Overlapped { .. } => sort(0.5),
         SplitAlgorithm::ParallelSort { .. } => sort(1.0) + allgather(n, lg(p), 2.0),
@@ -88,7 +108,7 @@ mod tests {
     #[test]
     fn small_communicators_gather_and_large_ones_distribute() {
         let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
-        let network = SplitMachine { network, entry: 0.003 };
+        let network = SplitMachine { network, entry: 0.003, allgather: None, bruck: None };
         for ranks in 1..=64 {
             assert!(!choose_algorithm(ranks, &network).shares_table(), "{ranks}");
         }
@@ -98,5 +118,14 @@ mod tests {
         // The number of sorters grows with the number of ranks.
         let counts: Vec<u32> = (10..28).map(|bits| choose_sorters(1 << bits, &network)).collect();
         assert!(counts.is_sorted() && counts[0] < counts[17], "{counts:?}");
+    }
+
+    #[test]
+    fn predicted_allgathers_replace_those_of_a_flat_network() {
+        let network = LogGP { latency: 1.5, overhead: 0.4, gap: 0.4, per_byte: 0.0001 };
+        let machine = SplitMachine { network, entry: 0.003, allgather: Some(5.0), bruck: Some(100.0) };
+        assert_eq!(choose_algorithm(32, &machine), SplitAlgorithm::AllgatherSort);
+        let machine = SplitMachine { allgather: Some(100.0), bruck: Some(5.0), ..machine };
+        assert_eq!(choose_algorithm(32, &machine), SplitAlgorithm::Merge);
     }
 }
