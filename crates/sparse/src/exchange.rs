@@ -81,23 +81,25 @@ struct ExchangeHistory {
     last_summary: Cell<TrafficSummary>,
     /// The protocol of the last exchange.
     last_protocol: Cell<Option<ExchangeProtocol>>,
-    /// The last choice, and the summary and capabilities it was made for.
-    chosen: Cell<Option<(TrafficSummary, ReactorCapabilities, ExchangeProtocol)>>,
+    /// The last choice, and the maxima and capabilities it was made for. The summary itself also has the classes of
+    /// shorter messages, which differ from one exchange to the next, and do not count.
+    chosen: Cell<Option<([Option<u64>; 2], ReactorCapabilities, ExchangeProtocol)>>,
 }
 
 impl ExchangeHistory {
     /// The cheapest protocol for exchanges like the last one.
     fn choose(&self, comm: &Comm, capabilities: ReactorCapabilities) -> ExchangeProtocol {
         let summary = self.last_summary.get();
-        if let Some((for_summary, for_capabilities, protocol)) = self.chosen.get()
-            && (for_summary, for_capabilities) == (summary, capabilities)
+        let maxima = [summary.max_neighbors(), summary.max_message_bytes()];
+        if let Some((for_maxima, for_capabilities, protocol)) = self.chosen.get()
+            && (for_maxima, for_capabilities) == (maxima, capabilities)
         {
             return protocol;
         }
         let flat = Network::flat(comm.size() as u32);
         let costs = ProtocolCosts::new(&comm.message_costs(&flat));
         let protocol = choose(comm.size() as u32, capabilities, &costs, summary);
-        self.chosen.set(Some((summary, capabilities, protocol)));
+        self.chosen.set(Some((maxima, capabilities, protocol)));
         protocol
     }
 }
