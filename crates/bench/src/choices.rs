@@ -182,9 +182,10 @@ impl ChoicesBench {
     /// Measures all candidates on this machine.
     fn measure(&self, ranks: u32, names: &[&str]) -> anyhow::Result<Map> {
         let cases = self.cases(names, ranks);
-        let repeat = self.repeat.div_ceil(RUNS).to_string();
-        let arguments = ["choices-rank", "--repeat", &repeat, "--cases", &cases.join(",")];
-        let run = |_| -> anyhow::Result<Vec<Timed>> {
+        let repeat = self.repeat.div_ceil(RUNS);
+        let run = |run: u32| -> anyhow::Result<Vec<Timed>> {
+            let (turns, repeat) = ((run * repeat).to_string(), repeat.to_string());
+            let arguments = ["choices-rank", "--repeat", &repeat, "--turns", &turns, "--cases", &cases.join(",")];
             let output = Job::ranks(ranks, arguments)?.output(HANG_TIMEOUT)?;
             output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
         };
@@ -204,7 +205,7 @@ impl ChoicesBench {
         for case in &cases {
             let simulated = treepie::simulate(&network, &settings, |world| {
                 // Errors of a rank are those of its calls.
-                time_candidates(&world, case, 1).map_err(|error| treepie::Error::Engine(error.to_string()))
+                time_candidates(&world, case, 0..1).map_err(|error| treepie::Error::Engine(error.to_string()))
             })?;
             let all = simulated.into_results().swap_remove(0);
             let (row, column) = place(case)?;

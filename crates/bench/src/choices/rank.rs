@@ -1,5 +1,6 @@
 //! The ranks of `treepie bench choices`: each algorithm of an operation in turn, and the choice.
 
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -10,6 +11,7 @@ use treepie_schedule::Operation;
 
 use super::decision_times;
 use super::protocols::{ExchangeTask, SplitTask};
+use crate::harness::rank::balanced_order;
 
 /// A rank.
 #[derive(clap::Args)]
@@ -20,6 +22,9 @@ pub struct ChoicesRank {
     /// Times of each candidate
     #[arg(long)]
     repeat: usize,
+    /// Turns of earlier runs, which had their own orders of the candidates
+    #[arg(long, default_value = "0")]
+    turns: usize,
     /// Print the slot capacities of the shared segment for a call of this number of bytes
     #[arg(long)]
     slots: Option<usize>,
@@ -60,7 +65,7 @@ impl ChoicesRank {
             }
         }
         for case in &self.cases {
-            for timed in time_candidates(&world, case, self.repeat)? {
+            for timed in time_candidates(&world, case, self.turns..self.turns + self.repeat)? {
                 if world.rank() == 0 {
                     say!("{}", serde_json::to_string(&timed)?);
                 }
@@ -114,7 +119,7 @@ fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
 }
 
 /// Times all candidates, alternating, so that a disturbance meets all of them. The first is the choice.
-pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow::Result<Vec<Timed>> {
+pub(super) fn time_candidates(world: &Comm, case: &str, turns: Range<usize>) -> anyhow::Result<Vec<Timed>> {
     let mut task = task(world, case)?;
     // Ranks agree on single copy in the first long call, so the candidates are known only then.
     task.run(world)?;
@@ -122,7 +127,7 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow
     let is_shared = world.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
     // All runs in virtual time are alike.
     let is_virtual = world.engine() == "sim";
-    for side in sides.iter_mut().filter(|_| repeat > 0) {
+    for side in sides.iter_mut().filter(|_| !turns.is_empty()) {
         // The memory of a split is freed in the background, while the next ones run: here, not while this is timed.
         task.run(&side.comm)?;
         let once = time(&mut *task, &side.comm, 1)?;
@@ -131,11 +136,11 @@ pub(super) fn time_candidates(world: &Comm, case: &str, repeat: usize) -> anyhow
         }
         side.count = (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, 200.0) as usize;
     }
-    for repetition in 0..if is_virtual { 0 } else { repeat } {
-        // Another one is the first each time: it has the coldest caches.
-        for step in 0..sides.len() {
-            let at = (repetition + step) % sides.len();
-            let side = &mut sides[at];
+    for turn in turns.filter(|_| !is_virtual) {
+        // In a fixed order the choice would always follow the slowest, which leaves the least of it in the caches.
+        for index in balanced_order(turn, sides.len()) {
+            let side = &mut sides[index];
+            task.run(&side.comm)?;
             side.timed.times.push(time(&mut *task, &side.comm, side.count)? * 1e6);
         }
     }

@@ -195,7 +195,7 @@ fn send_continue(comm: &Comm, go_on: u64) -> anyhow::Result<()> {
 
 /// The order of `count` cases in a turn: a balanced Latin square. In `count` turns, if `count` is even, each is once
 /// at each position and once after each other one.   [Williams 1949]
-fn balanced_order(turn: usize, count: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn balanced_order(turn: usize, count: usize) -> impl Iterator<Item = usize> {
     let base = move |position: usize| if position % 2 == 1 { position.div_ceil(2) } else { count - position / 2 };
     (0..count).map(move |position| (base(position) + turn) % count)
 }
