@@ -66,24 +66,21 @@ struct Cell {
     /// The row, as `allreduce`, and the column: bytes, or the number of communicators of a split.
     row: String,
     column: u64,
+    /// The chosen algorithm and the best one, and their times in microseconds.
     chosen: (String, f64),
     best: (String, f64),
-    /// The interval of the ratio, if it was measured.
-    interval: Option<PairedRatio>,
+    /// The time of the choice over that of the best, turn by turn: what disturbs a turn disturbs both.
+    ratio: PairedRatio,
 }
 
 impl Cell {
     /// Of the times of the choice, which is the first, and of all others.
     fn new(row: String, column: u64, all: &[Timed]) -> Option<Self> {
-        let (chosen, median_of) = (all.first()?, |timed: &Timed| median(&timed.times));
-        let best = all.iter().min_by(|one, other| median_of(one).total_cmp(&median_of(other)))?;
-        let interval = (chosen.times.len() == best.times.len()).then(|| PairedRatio::new(&chosen.times, &best.times));
-        let named = |timed: &Timed| (timed.id.clone(), median_of(timed));
-        Some(Self { row, column, chosen: named(chosen), best: named(best), interval })
-    }
-
-    fn ratio(&self) -> f64 {
-        self.chosen.1 / self.best.1.max(1e-9)
+        let chosen = all.first()?;
+        let ratios = all.iter().map(|timed| (timed, PairedRatio::new(&chosen.times, &timed.times)));
+        let (best, ratio) = ratios.max_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))?;
+        let named = |timed: &Timed| (timed.id.clone(), median(&timed.times));
+        Some(Self { row, column, chosen: named(chosen), best: named(best), ratio })
     }
 }
 
@@ -123,7 +120,7 @@ impl ChoicesBench {
         let mut finish = |map: Map| -> anyhow::Result<()> {
             map.print(self.list);
             map.write(&mut records)?;
-            total.extend(map.cells.iter().map(Cell::ratio));
+            total.extend(map.ratios());
             Ok(())
         };
         for &ranks in ranks {
@@ -209,7 +206,7 @@ impl ChoicesBench {
             })?;
             let all = simulated.into_results().swap_remove(0);
             let (row, column) = place(case)?;
-            cells.extend(Cell::new(row, column, &all).map(|cell| Cell { interval: None, ..cell }));
+            cells.extend(Cell::new(row, column, &all));
         }
         let (title, ranks) = (format!("{text}, simulated"), network.ranks());
         Ok(Map { title, engine: text.to_owned(), ranks, cells, has_barrier: false })
@@ -294,8 +291,8 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
             let Some(took) = time(&chosen) else { continue };
             let others = ids.into_iter().filter_map(|id| Some((time(&id)?, id)));
             let Some((least, best)) = others.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
-            let (row, chosen, best) = (name.to_owned(), (chosen, took), (best, least));
-            cells.push(Cell { row, column: bytes, chosen, best, interval: None });
+            let (row, ratio) = (name.to_owned(), PairedRatio::new(&[took], &[least]));
+            cells.push(Cell { row, column: bytes, chosen: (chosen, took), best: (best, least), ratio });
         }
     }
     Ok(cells)
@@ -310,27 +307,24 @@ impl Map {
         print_rows("bytes", &others, short_size);
         print_rows("communicators", &splits, |count| count.to_string());
         if list {
-            for Cell { row, column, chosen, best, interval } in &self.cells {
-                let interval = interval.as_ref().map(PairedRatio::in_words).unwrap_or_default();
-                let ratio = chosen.1 / best.1;
-                say!(
-                    "  {row} {column}  {ratio:.2}  {} {:.1} us, best {} {:.1} us {interval}",
-                    chosen.0,
-                    chosen.1,
-                    best.0,
-                    best.1
-                );
+            for Cell { row, column, chosen: (chosen, took), best: (best, least), ratio } in &self.cells {
+                let ratio = if ratio.interval.is_some() { ratio.in_words() } else { format!("{:.2}", ratio.median) };
+                say!("  {row} {column}  {ratio}; {chosen} {took:.1} us, best {best} {least:.1} us");
             }
         }
-        print_summary(&self.title, &self.cells.iter().map(Cell::ratio).collect::<Vec<_>>());
+        print_summary(&self.title, &self.ratios().collect::<Vec<_>>());
         say!("");
+    }
+
+    fn ratios(&self) -> impl Iterator<Item = f64> {
+        self.cells.iter().map(|cell| cell.ratio.median)
     }
 
     fn write(&self, records: &mut Records) -> anyhow::Result<()> {
         for cell in &self.cells {
             let case = format!("choices/{}/{}/{}", self.engine, cell.row, cell.column);
             let value = ("times the best", Better::Low);
-            records.write(&Record::measured(case, &self.engine, self.ranks, &[cell.ratio()], value))?;
+            records.write(&Record::measured(case, &self.engine, self.ranks, &[cell.ratio.median], value))?;
         }
         Ok(())
     }
@@ -347,7 +341,7 @@ fn print_rows(head: &str, cells: &[&Cell], column: fn(u64) -> String) {
     say!("  {head:<16}{titles}");
     for of_row in cells.chunk_by(|one, other| one.row == other.row) {
         let cell = |column: &u64| match of_row.iter().find(|cell| cell.column == *column) {
-            Some(cell) => format!("{:>9.2}", cell.ratio()),
+            Some(cell) => format!("{:>9.2}", cell.ratio.median),
             None => format!("{:>9}", "-"),
         };
         say!("  {:<16}{}", of_row[0].row, columns.iter().map(cell).collect::<String>());

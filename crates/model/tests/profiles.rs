@@ -104,7 +104,7 @@ fn what_contradicts_itself_is_refused() {
         ("latency = 12.5", "latency = -12.5", "the latency L is -12.5, and must be a non-negative number"),
         ("latency = 12.5", "latency = nan", "the latency L is NaN, and must be"),
         ("scheduling = 1.0", "scheduling = inf", "scheduling is inf, and must be"),
-        ("round = 0.2", "round = -1", "round is -1"),
+        ("round = 0.15", "round = -1", "round is -1"),
         ("copy_in = 0.15", "copy_in = -1", "copy_in is -1"),
         ("{ bytes = 512,", "{ bytes = 2,", "has size 2 after 64"),
         ("level_count = 2", "level_count = 3", "2 levels where level_count is 3"),

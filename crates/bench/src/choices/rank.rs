@@ -64,6 +64,9 @@ impl ChoicesRank {
                 say!("{} {} {} {}", slots.line, slots.page, slots.bulk, u8::from(slots.single_copy));
             }
         }
+        if self.repeat > 0 {
+            warm_up(&world)?;
+        }
         for case in &self.cases {
             for timed in time_candidates(&world, case, self.turns..self.turns + self.repeat)? {
                 if world.rank() == 0 {
@@ -73,6 +76,16 @@ impl ChoicesRank {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Runs for some time: the system moves the processes of ranks that share cores only after they have run, and the first
+/// case would take several times as long as it does later.
+fn warm_up(world: &Comm) -> anyhow::Result<()> {
+    let begin = world.now();
+    while world.allreduce_one((world.now() - begin).as_secs_f64(), Max)? < WARM_UP {
+        world.barrier()?;
+    }
+    Ok(())
 }
 
 /// Something to time with several algorithms.
@@ -101,6 +114,9 @@ impl Side {
         Self { timed, comm, count: 1 }
     }
 }
+
+/// Seconds before the first case.
+const WARM_UP: f64 = 0.3;
 
 /// The task of a case.
 fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
@@ -136,12 +152,17 @@ pub(super) fn time_candidates(world: &Comm, case: &str, turns: Range<usize>) -> 
         }
         side.count = (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, 200.0) as usize;
     }
-    for turn in turns.filter(|_| !is_virtual) {
+    // Where ranks share cores, the first turn of a case takes several times as long.
+    let warm_up = usize::from(is_shared);
+    for turn in 0..if is_virtual { 0 } else { warm_up + turns.len() } {
         // In a fixed order the choice would always follow the slowest, which leaves the least of it in the caches.
-        for index in balanced_order(turn, sides.len()) {
+        for index in balanced_order(turns.start + turn, sides.len()) {
             let side = &mut sides[index];
             task.run(&side.comm)?;
-            side.timed.times.push(time(&mut *task, &side.comm, side.count)? * 1e6);
+            let micros = time(&mut *task, &side.comm, side.count)? * 1e6;
+            if turn >= warm_up {
+                side.timed.times.push(micros);
+            }
         }
     }
     Ok(sides.into_iter().map(|side| Timed { case: case.to_owned(), ..side.timed }).collect())

@@ -13,16 +13,16 @@ impl Profile {
     /// The default of ranks on one machine, each on its own core: two ranks on two cores of 2023.
     pub fn shared_memory() -> Self {
         let copy =
-            curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.5), (LONG, 33.0), (BEYOND_CACHES, 340.0)]);
+            curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.5), (LONG, 33.0), (BEYOND_CACHES, 290.0)]);
         let single_copy =
-            curve([(0.0, 0.85), (1024.0, 0.9), (8192.0, 1.3), (65536.0, 5.0), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
+            curve([(0.0, 0.85), (1024.0, 0.9), (8192.0, 1.3), (65536.0, 3.75), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
         Self {
             reduce_per_byte: 0.1e-3,
             copy_per_byte: 0.03e-3,
             scheduling: 1.0,
             synchronous: SynchronousSend { latency: 0.35, vanishes_at: EAGER_LIMIT },
             barrier: Some(0.2),
-            shared_segment: Some(SharedSegmentCosts { round: 0.2, copy_in: copy.clone(), copy_out: copy, single_copy }),
+            shared_segment: Some(SharedSegmentCosts { round: 0.15, copy_in: copy.clone(), copy_out: copy, single_copy }),
             ..Self::of_link(
                 "shm",
                 "memory",
@@ -35,22 +35,22 @@ impl Profile {
     /// caches.
     pub fn oversubscribed() -> Self {
         let copy =
-            curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.74), (65536.0, 4.0), (LONG, 27.0), (BEYOND_CACHES, 260.0)]);
-        let link = memory_link(0.74, [0.08, 0.63, 2.2, 4.6, 18.0, 150.0], [0.12, 0.24, 0.6, 6.8, 51.0, 410.0]);
+            curve([(0.0, 0.0), (1024.0, 0.2), (8192.0, 0.51), (65536.0, 4.0), (LONG, 31.0), (BEYOND_CACHES, 190.0)]);
+        let link = memory_link(0.9, [0.08, 0.63, 2.2, 4.0, 13.5, 180.0], [0.19, 0.29, 0.6, 6.3, 26.0, 410.0]);
         Self {
-            reduce_per_byte: 0.14e-3,
+            reduce_per_byte: 0.075e-3,
             copy_per_byte: 0.03e-3,
             shared_segment: Some(SharedSegmentCosts {
                 round: 0.2,
                 copy_in: copy.clone(),
                 copy_out: copy,
                 single_copy: curve([
-                    (0.0, 1.5),
-                    (1024.0, 1.5625),
+                    (0.0, 1.6),
+                    (1024.0, 1.65),
                     (8192.0, 2.0),
                     (65536.0, 5.0),
-                    (LONG, 51.0),
-                    (BEYOND_CACHES, 420.0),
+                    (LONG, 43.0),
+                    (BEYOND_CACHES, 450.0),
                 ]),
             }),
             levels: vec![LevelProfile::new("memory", link)],
