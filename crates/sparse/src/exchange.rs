@@ -81,25 +81,34 @@ struct ExchangeHistory {
     last_summary: Cell<TrafficSummary>,
     /// The protocol of the last exchange.
     last_protocol: Cell<Option<ExchangeProtocol>>,
-    /// The last choice, and the maxima and capabilities it was made for. The summary itself also has the classes of
-    /// shorter messages, which differ from one exchange to the next, and do not count.
-    chosen: Cell<Option<([Option<u64>; 2], ReactorCapabilities, ExchangeProtocol)>>,
+    /// The last choice, and what it was made for.
+    chosen: Cell<Option<(ChoiceKey, ExchangeProtocol)>>,
+}
+
+/// What a choice depends on. A summary also has the classes of shorter messages, which differ from one exchange to the
+/// next.
+#[derive(Clone, Copy, PartialEq)]
+struct ChoiceKey {
+    max_neighbors: Option<u64>,
+    max_message_bytes: Option<u64>,
+    capabilities: ReactorCapabilities,
 }
 
 impl ExchangeHistory {
     /// The cheapest protocol for exchanges like the last one.
     fn choose(&self, comm: &Comm, capabilities: ReactorCapabilities) -> ExchangeProtocol {
         let summary = self.last_summary.get();
-        let maxima = [summary.max_neighbors(), summary.max_message_bytes()];
-        if let Some((for_maxima, for_capabilities, protocol)) = self.chosen.get()
-            && (for_maxima, for_capabilities) == (maxima, capabilities)
+        let (max_neighbors, max_message_bytes) = (summary.max_neighbors(), summary.max_message_bytes());
+        let key = ChoiceKey { max_neighbors, max_message_bytes, capabilities };
+        if let Some((of, protocol)) = self.chosen.get()
+            && of == key
         {
             return protocol;
         }
         let flat = Network::flat(comm.size() as u32);
         let costs = ProtocolCosts::new(&comm.message_costs(&flat));
         let protocol = choose(comm.size() as u32, capabilities, &costs, summary);
-        self.chosen.set(Some((maxima, capabilities, protocol)));
+        self.chosen.set(Some((key, protocol)));
         protocol
     }
 }

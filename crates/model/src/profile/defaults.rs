@@ -22,7 +22,12 @@ impl Profile {
             scheduling: 1.0,
             synchronous: SynchronousSend { latency: 0.35, vanishes_at: EAGER_LIMIT },
             barrier: Some(0.2),
-            shared_segment: Some(SharedSegmentCosts { round: 0.15, copy_in: copy.clone(), copy_out: copy, single_copy }),
+            shared_segment: Some(SharedSegmentCosts {
+                round: 0.15,
+                copy_in: copy.clone(),
+                copy_out: copy,
+                single_copy,
+            }),
             ..Self::of_link(
                 "shm",
                 "memory",
