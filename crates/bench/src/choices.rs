@@ -61,6 +61,9 @@ const NETWORKS: [&str; 7] =
 /// which algorithm is the fastest. So there are several.
 const RUNS: u32 = 4;
 
+/// The least time in microseconds: a single rank takes none.
+const LEAST: f64 = 1e-9;
+
 /// A cell of the map: an operation with a size.
 struct Cell {
     /// The row, as `allreduce`, and the column: bytes, or the number of communicators of a split.
@@ -77,7 +80,8 @@ impl Cell {
     /// Of the times of the choice, which is the first, and of all others.
     fn new(row: String, column: u64, all: &[Timed]) -> Option<Self> {
         let chosen = all.first()?;
-        let ratios = all.iter().map(|timed| (timed, PairedRatio::new(&chosen.times, &timed.times)));
+        // Of several that take as long, the first one.
+        let ratios = all.iter().rev().map(|timed| (timed, PairedRatio::new(&chosen.times, &timed.times)));
         let (best, ratio) = ratios.max_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))?;
         let named = |timed: &Timed| (timed.id.clone(), median(&timed.times));
         Some(Self { row, column, chosen: named(chosen), best: named(best), ratio })
@@ -291,6 +295,7 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
             let Some(took) = time(&chosen) else { continue };
             let others = ids.into_iter().filter_map(|id| Some((time(&id)?, id)));
             let Some((least, best)) = others.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+            let (took, least) = (took.max(LEAST), least.max(LEAST));
             let (row, ratio) = (name.to_owned(), PairedRatio::new(&[took], &[least]));
             cells.push(Cell { row, column: bytes, chosen: (chosen, took), best: (best, least), ratio });
         }

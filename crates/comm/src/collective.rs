@@ -63,8 +63,8 @@ pub(crate) struct Collectives {
     profile: OnceCell<Profile>,
     /// Choices made so far.
     decisions: RefCell<Decisions>,
-    /// The predicted time of the allgather of splits, by Bruck's algorithm over messages.
-    bruck_of_splits: OnceCell<Option<f64>>,
+    /// The predicted times of the allgathers of splits.
+    allgathers_of_splits: OnceCell<[Option<f64>; 2]>,
 }
 
 impl Collectives {

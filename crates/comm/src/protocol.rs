@@ -24,7 +24,7 @@ pub static PROTOCOLS: ProtocolFamily = ProtocolFamily {
     protocols: &[
         ("a comparison of calls in checked mode", ""),
         ("an exchange by store and forward", ""),
-        ("split/auto", "the cheapest of these for this number of ranks"),
+        ("split/auto", "the cheapest of these by the profile"),
         ("split/allgather_sort", "allgather of all colors and keys, then a local sort"),
         ("split/merge", "allgather of all colors and keys, merged after each step"),
         ("split/parallel_sort", "a parallel sort with exact splitters, then an allgather of the table; :sorters=P"),

@@ -34,7 +34,6 @@ pub use split_result::{RankTable, SplitPhase, SplitPhaseCost, SplitResult};
 use table_partition::TablePartition;
 use treepie_base::{Error, Rank, Result};
 use treepie_schedule::Operation;
-use treepie_topology::Network;
 
 use crate::checked::ComparedGuard;
 use crate::comm::Comm;
@@ -84,11 +83,11 @@ impl Comm {
     fn split_algorithm(&self) -> Result<SplitAlgorithm> {
         let ranks = self.size() as u32;
         Ok(match self.requested_protocol("split")?.filter(|id| *id != AUTO) {
-            Some(id) => {
-                let machine = SplitMachine::new(&self.message_costs(&Network::flat(ranks)));
-                SplitAlgorithm::parse(id, choose_sorters(ranks, &machine))?
-            }
-            None => choose_algorithm(ranks, &self.split_machine()?),
+            Some(id) => SplitAlgorithm::parse(id, choose_sorters(ranks, &self.split_machine()))?,
+            // On one machine this allgather takes the shared segment, which no message of a split does. It is not
+            // predicted: a segment that is closed is so on some ranks before others, and they would choose differently.
+            None if self.ranks_per_core().is_some() => SplitAlgorithm::AllgatherSort,
+            None => choose_algorithm(ranks, &self.split_machine().with_allgathers(self)),
         })
     }
 

@@ -1,7 +1,7 @@
 //! `exchange/auto`: selects the cheapest protocol for the traffic of the previous exchange.
 //!
 //! All ranks have the traffic summary of the previous exchange, so all select the same protocol without communication.
-//! The costs are those in the headers of the protocols, in LogGP.
+//! The costs are those in the headers of the protocols, in LogGP, and of copies.
 
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_model::LogGP;
@@ -20,7 +20,7 @@ pub struct ProtocolCosts {
     pub barrier: f64,
     /// Time until a rank on an oversubscribed core runs again; each step of an exchange waits for it.
     pub scheduling_delay: f64,
-    /// To copy a byte within a rank, for all ranks of a core.
+    /// To copy a byte within a rank, times the ranks that share its core.
     pub copy_per_byte: f64,
     /// Synchronous sends. The handshake of a rendezvous acknowledges a message, so those are no slower.
     pub synchronous: SynchronousSend,
@@ -100,7 +100,7 @@ pub fn predicted_cost(
         ExchangeProtocol::NbxAllChannels => data(neighbors.max(p - 1.0)),
         // A step forwards what goes to the other half of the ranks, and copies it twice.
         ExchangeProtocol::Crystal => {
-            let other_half = (p / 2.0).ceil() / (p - 1.0).max(1.0);
+            let other_half = (p / 2.0).floor() / (p - 1.0).max(1.0);
             let forwarded = neighbors * (longest + 16) as f64 * other_half;
             rounds * (step + bytes(forwarded) + 2.0 * forwarded * costs.copy_per_byte)
         }

@@ -9,8 +9,8 @@ use treepie::tune::CollectiveSample;
 use treepie::{Comm, Max};
 use treepie_schedule::Operation;
 
-use super::decision_times;
 use super::protocols::{ExchangeTask, SplitTask};
+use super::{LEAST, decision_times};
 use crate::harness::rank::balanced_order;
 
 /// A rank.
@@ -50,6 +50,9 @@ pub(super) struct Timed {
 /// several times.
 const MIN_INTERVAL: [f64; 2] = [100e-6, 1e-3];
 
+/// Seconds before the first case.
+const WARM_UP: f64 = 0.3;
+
 impl ChoicesRank {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let world = treepie::init()?;
@@ -64,7 +67,7 @@ impl ChoicesRank {
                 say!("{} {} {} {}", slots.line, slots.page, slots.bulk, u8::from(slots.single_copy));
             }
         }
-        if self.repeat > 0 {
+        if self.repeat > 0 && !self.cases.is_empty() {
             warm_up(&world)?;
         }
         for case in &self.cases {
@@ -115,9 +118,6 @@ impl Side {
     }
 }
 
-/// Seconds before the first case.
-const WARM_UP: f64 = 0.3;
-
 /// The task of a case.
 fn task(world: &Comm, case: &str) -> anyhow::Result<Box<dyn Task>> {
     let (name, rest) = case.split_once('/').unwrap_or((case, "0"));
@@ -144,17 +144,18 @@ pub(super) fn time_candidates(world: &Comm, case: &str, turns: Range<usize>) -> 
     // All runs in virtual time are alike.
     let is_virtual = world.engine() == "sim";
     for side in sides.iter_mut().filter(|_| !turns.is_empty()) {
-        // The memory of a split is freed in the background, while the next ones run: here, not while this is timed.
+        // The memory of another candidate's splits is freed in the background of this call, before this one is timed.
         task.run(&side.comm)?;
         let once = time(&mut *task, &side.comm, 1)?;
         if is_virtual {
-            side.timed.times.push(once * 1e6);
+            side.timed.times.push((once * 1e6).max(LEAST));
         }
         side.count = (MIN_INTERVAL[usize::from(is_shared)] / once).clamp(1.0, 200.0) as usize;
     }
     // Where ranks share cores, the first turn of a case takes several times as long.
     let warm_up = usize::from(is_shared);
-    for turn in 0..if is_virtual { 0 } else { warm_up + turns.len() } {
+    let count = if is_virtual || turns.is_empty() { 0 } else { warm_up + turns.len() };
+    for turn in 0..count {
         // In a fixed order the choice would always follow the slowest, which leaves the least of it in the caches.
         for index in balanced_order(turns.start + turn, sides.len()) {
             let side = &mut sides[index];

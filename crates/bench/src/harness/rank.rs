@@ -193,11 +193,15 @@ fn send_continue(comm: &Comm, go_on: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The order of `count` cases in a turn: a balanced Latin square. In `count` turns, if `count` is even, each is once
-/// at each position and once after each other one.   [Williams 1949]
+/// The order of `count` cases in a turn: a balanced Latin square. In `count` turns, each is once at each position and
+/// once after each other one; if `count` is odd, twice in twice as many turns, every other of them backwards.
+/// [Williams 1949]
 pub(crate) fn balanced_order(turn: usize, count: usize) -> impl Iterator<Item = usize> {
+    let (shift, backwards) = if count.is_multiple_of(2) { (turn, false) } else { (turn / 2, turn % 2 == 1) };
     let base = move |position: usize| if position % 2 == 1 { position.div_ceil(2) } else { count - position / 2 };
-    (0..count).map(move |position| (base(position) + turn) % count)
+    (0..count)
+        .map(move |position| if backwards { count - 1 - position } else { position })
+        .map(move |position| (base(position) + shift) % count)
 }
 
 /// The time of the slowest rank, on rank 0.
@@ -235,13 +239,14 @@ mod tests {
 
     #[test]
     fn the_order_is_balanced() {
-        for count in [1, 2, 8] {
-            let turns: Vec<Vec<usize>> = (0..count).map(|turn| balanced_order(turn, count).collect()).collect();
+        for count in [1, 2, 3, 7, 8] {
+            let times = 1 + count % 2;
+            let turns: Vec<Vec<usize>> = (0..times * count).map(|turn| balanced_order(turn, count).collect()).collect();
             let mut followed: Vec<(usize, usize)> =
                 turns.iter().flat_map(|turn| turn.windows(2).map(|pair| (pair[0], pair[1]))).collect();
             followed.sort_unstable();
             let all = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
-            assert_eq!(followed, all.collect::<Vec<_>>());
+            assert_eq!(followed, all.flat_map(|pair| vec![pair; times]).collect::<Vec<_>>());
         }
         let mut seven: Vec<usize> = balanced_order(3, 7).collect();
         seven.sort_unstable();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::Operation;
 
-use crate::choice::{Candidate, ChoiceInput, SlotCapacities, Transport, size_class};
+use crate::choice::{ChoiceInput, SlotCapacities, Transport, size_class};
 
 /// Choices by what they depend on. A handle with another profile, network or selector has others.
 pub(crate) type Decisions = HashMap<DecisionKey, Decision>;
@@ -18,8 +18,6 @@ pub(super) struct Decision {
     /// The number of segments, if the id names none.
     pub(super) segments: u32,
     pub(super) transport: Transport,
-    /// Its predicted time in microseconds, unless it was set.
-    pub(super) predicted: Option<f64>,
 }
 
 /// What a call can use besides messages.
@@ -76,14 +74,12 @@ impl DecisionKey {
 pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
     match input.best() {
         Some(candidate) => {
-            let Candidate { arguments, transport, prediction, .. } = candidate;
-            let predicted = Some(prediction.total());
-            Decision { id: candidate.id(), segments: arguments.segments, transport, predicted }
+            Decision { id: candidate.id(), segments: candidate.arguments.segments, transport: candidate.transport }
         }
         // Some algorithm of each operation is always applicable.
         None => {
             let first = registry::applicable(&input.spec).first().map(|algorithm| algorithm.id.clone());
-            Decision { id: first.unwrap_or_default(), segments: 1, transport: Transport::PointToPoint, predicted: None }
+            Decision { id: first.unwrap_or_default(), segments: 1, transport: Transport::PointToPoint }
         }
     }
 }

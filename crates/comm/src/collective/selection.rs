@@ -292,21 +292,21 @@ impl Comm {
         Ok(self.choice_input(&spec, size_class(bytes), element, self.resources(bytes as usize), &flat).candidates())
     }
 
-    /// The predicted time, in microseconds, of the allgather that a call of this number of bytes in all chooses, unless
-    /// one was set.
-    pub(crate) fn predicted_allgather(&self, bytes: usize, element: usize) -> Result<Option<f64>> {
-        let spec = CollectiveSpec::new(Operation::Allgather, self.network()?);
-        Ok(self.decision(&spec, Some(bytes), element, self.resources(bytes))?.predicted)
-    }
-
-    /// The same for Bruck's algorithm over messages, always with the same bytes: it is predicted once.
-    pub(crate) fn predicted_bruck_of_splits(&self, bytes: usize, element: usize) -> Result<Option<f64>> {
-        let spec = CollectiveSpec::new(Operation::Allgather, self.network()?);
-        Ok(*self.collectives.bruck_of_splits.get_or_init(|| {
-            let flat = Network::flat(spec.ranks);
-            let input = self.choice_input(&spec, bytes as u64, element as u64, Resources::default(), &flat);
-            input.predicted_over_messages("allgather/bruck")
-        }))
+    /// The predicted times over messages, in microseconds, of an allgather of two elements of each rank, by the
+    /// algorithm that was set or the fastest one, and of one element by Bruck's. For elements of one size: they are
+    /// predicted once. Where the network is refused, they are not known; a call reports why.
+    pub(crate) fn allgathers_of_splits(&self, element: usize) -> [Option<f64>; 2] {
+        *self.collectives.allgathers_of_splits.get_or_init(|| {
+            let Ok(network) = self.network() else { return [None; 2] };
+            let (spec, flat) = (CollectiveSpec::new(Operation::Allgather, network), Network::flat(network.ranks()));
+            let all = |elements: usize| size_class((elements * element * self.size()) as u64);
+            let input = |bytes| self.choice_input(&spec, bytes, element as u64, Resources::default(), &flat);
+            let fastest = match self.collectives.choice.id_for(Operation::Allgather) {
+                Ok(Some(id)) => input(all(2)).predicted_over_messages(id),
+                _ => input(all(2)).best().map(|candidate| candidate.prediction.total()),
+            };
+            [fastest, input(all(1)).predicted_over_messages("allgather/bruck")]
+        })
     }
 
     /// What a call of this number of bytes can use besides messages.
@@ -363,7 +363,7 @@ impl Comm {
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));
         request.in_place = call.in_place;
         let bytes = call.counts.total(self.size() as u32).map(|elements| elements.saturating_mul(call.element));
-        let Decision { id, segments, transport, .. } = self.decision(&request, bytes, call.element, resources)?;
+        let Decision { id, segments, transport } = self.decision(&request, bytes, call.element, resources)?;
         if protocol::log_choices() && self.rank() == 0 {
             let bytes = bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             eprintln!("treepie: {id} for {} ranks, {bytes} bytes, {transport}", self.size());
@@ -406,7 +406,7 @@ impl Comm {
         let decision = match set {
             Some(id) => {
                 let (segments, transport) = input.complete(&id, choice.transport);
-                Decision { id, segments, transport, predicted: None }
+                Decision { id, segments, transport }
             }
             None => decide(&input),
         };

@@ -1,6 +1,5 @@
-//! `split/auto`: the cheapest algorithm by a model of messages and sorting.
+//! `split/auto`: the cheapest algorithm by the profile: predicted allgathers, and a model of sorting.
 
-use treepie_base::Result;
 use treepie_model::LogGP;
 use treepie_model::predict::MessageCosts;
 use treepie_model::split::SplitCosts;
@@ -37,15 +36,25 @@ impl SplitMachine {
         let entry = costs.copy(2.0 * bytes).max(bytes * network.per_byte);
         Self { network, entry, allgather: None, bruck: None }
     }
+
+    /// With the times of allgathers on the network of a communicator, where every rank can hold the table.
+    pub(super) fn with_allgathers(self, comm: &Comm) -> Self {
+        if !fits_every_rank(comm.size() as u32) {
+            return self;
+        }
+        let [allgather, bruck] = comm.allgathers_of_splits(size_of::<SplitEntry>());
+        Self { allgather, bruck, ..self }
+    }
+}
+
+fn fits_every_rank(ranks: u32) -> bool {
+    f64::from(ranks) * size_of::<u32>() as f64 <= MAX_TABLE_BYTES
 }
 
 impl Comm {
-    /// By the profile of this communicator, with the times of allgathers on its network or over the shared segment.
-    pub(super) fn split_machine(&self) -> Result<SplitMachine> {
-        let (ranks, entry) = (self.size(), size_of::<SplitEntry>());
-        let machine = SplitMachine::new(&self.message_costs(&Network::flat(ranks as u32)));
-        let allgather = self.predicted_allgather(2 * ranks * entry, entry)?;
-        Ok(SplitMachine { allgather, bruck: self.predicted_bruck_of_splits(ranks * entry, entry)?, ..machine })
+    /// By the profile of this communicator.
+    pub(super) fn split_machine(&self) -> SplitMachine {
+        SplitMachine::new(&self.message_costs(&Network::flat(self.size() as u32)))
     }
 }
 
@@ -55,8 +64,7 @@ pub fn choose_algorithm(ranks: u32, machine: &SplitMachine) -> SplitAlgorithm {
     let sorting = counts
         .flat_map(|sorters| SplitAlgorithm::all(sorters).into_iter().filter(|algorithm| algorithm.sorters().is_some()));
     let all = [SplitAlgorithm::AllgatherSort, SplitAlgorithm::Merge].into_iter().chain(sorting);
-    let allowed = all
-        .filter(|algorithm| algorithm.shares_table() || f64::from(ranks) * size_of::<u32>() as f64 <= MAX_TABLE_BYTES);
+    let allowed = all.filter(|algorithm| algorithm.shares_table() || fits_every_rank(ranks));
     let with_costs = allowed.map(|algorithm| (algorithm, algorithm_cost(algorithm, ranks, machine)));
     with_costs.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(SplitAlgorithm::AllgatherSort, |(algorithm, _)| algorithm)
 }
@@ -90,7 +98,7 @@ pub fn algorithm_cost(algorithm: SplitAlgorithm, ranks: u32, machine: &SplitMach
         phases.phase_times(n, p).total() + steps * alpha + among * p + find
     };
     match algorithm {
-        // The first entries of each rank are sorted; the second ones are piggybacks.
+        // The second entry of each rank is a piggyback, and is not sorted.
         SplitAlgorithm::AllgatherSort => machine.allgather.unwrap_or(transfer(n, lg(n))) + n * (1.0 + lg(n)) * entry,
         SplitAlgorithm::Merge => machine.bruck.unwrap_or(transfer(n, lg(n))) + n * 3.0 * entry,
         SplitAlgorithm::Distributed { .. } => sort(1.0),

@@ -14,8 +14,8 @@ impl Profile {
     pub fn shared_memory() -> Self {
         let copy =
             curve([(0.0, 0.0), (1024.0, 0.15), (8192.0, 0.8), (65536.0, 3.5), (LONG, 33.0), (BEYOND_CACHES, 290.0)]);
-        // 64 KiB that are in the cache of their reader's core take 3.8. A broadcast whose root changes finds them there,
-        // and is faster by messages.
+        // With one root 64 KiB take 3.8, and single copy is faster than messages; if the root of a broadcast changes from
+        // call to call, it is slower. With 5.0 messages are chosen.
         let single_copy =
             curve([(0.0, 0.85), (1024.0, 0.9), (8192.0, 1.3), (65536.0, 5.0), (LONG, 42.0), (BEYOND_CACHES, 600.0)]);
         Self {
