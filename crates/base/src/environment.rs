@@ -33,6 +33,9 @@ pub const AM: Variable =
 pub const CACHE_DIR: Variable = Variable { name: "TREEPIE_CACHE_DIR", accepts: "a directory" };
 /// Checked mode.
 pub const CHECKED: Variable = Variable { name: "TREEPIE_CHECKED", accepts: FLAG };
+/// Emulated clusters.
+pub const EMULATE: Variable =
+    Variable { name: "TREEPIE_EMULATE", accepts: "clusters and links as clusters:4x2,wan=10ms/1MBps,lan=20us/50MBps" };
 /// The engine of a program whose ranks share one process.
 pub const ENGINE: Variable =
     Variable { name: "TREEPIE_ENGINE", accepts: "threads:P, or sim:NETWORK with a network as torus:4x4x8" };
@@ -60,8 +63,22 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 13] =
-    [ALGORITHM, AM, CACHE_DIR, CHECKED, ENGINE, LOG, MPICC, NETWORK, PROFILE, RULES, SINGLE_COPY, STALL_SECS, TMPFILE];
+pub const VARIABLES: [Variable; 14] = [
+    ALGORITHM,
+    AM,
+    CACHE_DIR,
+    CHECKED,
+    EMULATE,
+    ENGINE,
+    LOG,
+    MPICC,
+    NETWORK,
+    PROFILE,
+    RULES,
+    SINGLE_COPY,
+    STALL_SECS,
+    TMPFILE,
+];
 
 /// Variables that the launcher sets for each rank.
 pub const RANK_VARIABLES: [&str; 4] =

@@ -16,7 +16,8 @@ use treepie_model::predict::MessageCosts;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
 
-use crate::harness::statistics::{PairedRatio, median};
+use crate::EmulationOption;
+use crate::harness::statistics::{PairedRatio, median, ratios};
 use crate::job::{HANG_TIMEOUT, Job};
 use crate::record::{Better, Record, Records};
 use rank::{Timed, time_candidates};
@@ -73,7 +74,7 @@ struct Cell {
     chosen: (String, f64),
     best: (String, f64),
     /// The time of the choice over that of the best, turn by turn: what disturbs a turn disturbs both.
-    ratio: PairedRatio,
+    ratios: Vec<f64>,
 }
 
 impl Cell {
@@ -81,10 +82,14 @@ impl Cell {
     fn new(row: String, column: u64, all: &[Timed]) -> Option<Self> {
         let chosen = all.first()?;
         // Of several that take as long, the first one.
-        let ratios = all.iter().rev().map(|timed| (timed, PairedRatio::new(&chosen.times, &timed.times)));
-        let (best, ratio) = ratios.max_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))?;
+        let all = all.iter().rev().map(|timed| (timed, ratios(&chosen.times, &timed.times)));
+        let (best, ratios) = all.max_by(|(_, one), (_, other)| median(one).total_cmp(&median(other)))?;
         let named = |timed: &Timed| (timed.id.clone(), median(&timed.times));
-        Some(Self { row, column, chosen: named(chosen), best: named(best), ratio })
+        Some(Self { row, column, chosen: named(chosen), best: named(best), ratios })
+    }
+
+    fn ratio(&self) -> f64 {
+        median(&self.ratios)
     }
 }
 
@@ -252,12 +257,15 @@ pub fn slot_capacities(ranks: u32, bytes: u64) -> anyhow::Result<Option<SlotCapa
 
 /// The measured time of each of these candidates among ranks on this machine, in microseconds.
 pub fn measure_candidates(
-    ranks: u32,
+    links: &EmulationOption,
     input: &ChoiceInput<'_>,
     candidates: &[Candidate],
 ) -> anyhow::Result<Vec<Option<f64>>> {
     let case = format!("{}/{}", input.spec.operation.name(), input.bytes);
-    let output = Job::ranks(ranks, ["choices-rank", "--repeat", "15", "--cases", &case])?.output(HANG_TIMEOUT)?;
+    // Operations over emulated links take long and vary little.
+    let repeat = if links.variable().is_some() { "1" } else { "15" };
+    let job = Job::ranks(input.spec.ranks, ["choices-rank", "--repeat", repeat, "--cases", &case])?;
+    let output = links.apply(job).output(HANG_TIMEOUT)?;
     let all = output.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<anyhow::Result<Vec<Timed>>>()?;
     let time = |candidate: &Candidate| {
         let label = collective::label(candidate);
@@ -296,8 +304,8 @@ fn simulate_collectives(network: &Network, names: &[&str], sizes: &[u64]) -> any
             let others = ids.into_iter().filter_map(|id| Some((time(&id)?, id)));
             let Some((least, best)) = others.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
             let (took, least) = (took.max(LEAST), least.max(LEAST));
-            let (row, ratio) = (name.to_owned(), PairedRatio::new(&[took], &[least]));
-            cells.push(Cell { row, column: bytes, chosen: (chosen, took), best: (best, least), ratio });
+            let (row, ratios) = (name.to_owned(), vec![took / least]);
+            cells.push(Cell { row, column: bytes, chosen: (chosen, took), best: (best, least), ratios });
         }
     }
     Ok(cells)
@@ -312,7 +320,8 @@ impl Map {
         print_rows("bytes", &others, short_size);
         print_rows("communicators", &splits, |count| count.to_string());
         if list {
-            for Cell { row, column, chosen: (chosen, took), best: (best, least), ratio } in &self.cells {
+            for Cell { row, column, chosen: (chosen, took), best: (best, least), ratios } in &self.cells {
+                let ratio = PairedRatio::of(ratios);
                 let ratio = if ratio.interval.is_some() { ratio.in_words() } else { format!("{:.2}", ratio.median) };
                 say!("  {row} {column}  {ratio}; {chosen} {took:.1} us, best {best} {least:.1} us");
             }
@@ -322,14 +331,14 @@ impl Map {
     }
 
     fn ratios(&self) -> impl Iterator<Item = f64> {
-        self.cells.iter().map(|cell| cell.ratio.median)
+        self.cells.iter().map(Cell::ratio)
     }
 
     fn write(&self, records: &mut Records) -> anyhow::Result<()> {
         for cell in &self.cells {
             let case = format!("choices/{}/{}/{}", self.engine, cell.row, cell.column);
             let value = ("times the best", Better::Low);
-            records.write(&Record::measured(case, &self.engine, self.ranks, &[cell.ratio.median], value))?;
+            records.write(&Record::measured(case, &self.engine, self.ranks, &cell.ratios, value))?;
         }
         Ok(())
     }
@@ -346,7 +355,7 @@ fn print_rows(head: &str, cells: &[&Cell], column: fn(u64) -> String) {
     say!("  {head:<16}{titles}");
     for of_row in cells.chunk_by(|one, other| one.row == other.row) {
         let cell = |column: &u64| match of_row.iter().find(|cell| cell.column == *column) {
-            Some(cell) => format!("{:>9.2}", cell.ratio.median),
+            Some(cell) => format!("{:>9.2}", cell.ratio()),
             None => format!("{:>9}", "-"),
         };
         say!("  {:<16}{}", of_row[0].row, columns.iter().map(cell).collect::<String>());

@@ -23,7 +23,7 @@ pub const HANG_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 pub struct Job {
     command: Vec<OsString>,
-    env: Vec<(&'static str, &'static str)>,
+    env: Vec<(&'static str, String)>,
 }
 
 impl Job {
@@ -54,8 +54,8 @@ impl Job {
     }
 
     /// Sets an environment variable.
-    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((name, value.into()));
         self
     }
 
@@ -67,7 +67,7 @@ impl Job {
         for name in [treepie_shm::RANK_VAR, treepie_shm::SIZE_VAR, treepie_shm::ARENA_VAR] {
             command.env_remove(name);
         }
-        command.args(arguments).envs(self.env.iter().copied());
+        command.args(arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
         connect(&mut command);
         command.spawn().with_context(|| format!("cannot run {}", program.display()))
     }

@@ -43,7 +43,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use anyhow::Context;
 use clap::ValueEnum;
+use treepie_base::environment;
+use treepie_emulation::Emulation;
 
 pub use harness::case::Case;
 pub use harness::figure::Measure;
@@ -161,6 +164,8 @@ struct ComparisonOptions {
     /// Engine of Treepie's ranks
     #[arg(long, value_enum, default_value = "shm")]
     fabric: Engine,
+    #[command(flatten)]
+    links: EmulationOption,
     /// Also measure this baseline in the same run, alternating with Treepie: mpi, the same calls in C with the MPI of
     /// this machine; or the path of another build of treepie
     #[arg(long, value_name = "BASELINE", value_parser = Baseline::from_str)]
@@ -177,6 +182,39 @@ struct ComparisonOptions {
     json: Option<PathBuf>,
 }
 
+/// Emulated links, for everything that starts ranks on this machine.
+#[derive(clap::Args, Clone, Default)]
+pub struct EmulationOption {
+    /// Emulate wide-area links between the ranks: clusters:8x1,wan=10ms/1MBps,lan=20us/50MBps
+    #[arg(long, value_name = "LINKS")]
+    emulate: Option<String>,
+}
+
+impl EmulationOption {
+    /// The description, if there is one. Refuses one that is invalid, or is for another number of ranks.
+    pub fn checked(&self, ranks: u32) -> anyhow::Result<Option<&str>> {
+        if let Some(emulation) = self.parsed()? {
+            emulation.check_ranks(ranks).context("--emulate")?;
+        }
+        Ok(self.emulate.as_deref())
+    }
+
+    /// The clusters and links, if they are given.
+    pub fn parsed(&self) -> anyhow::Result<Option<Emulation>> {
+        self.emulate.as_deref().map(|text| text.parse().context("--emulate")).transpose()
+    }
+
+    /// The environment variable by which ranks learn of the links, and its value.
+    pub fn variable(&self) -> Option<(&'static str, &str)> {
+        Some((environment::EMULATE.name, self.emulate.as_deref()?))
+    }
+
+    /// The job with these links between its ranks.
+    pub fn apply(&self, job: job::Job) -> job::Job {
+        self.variable().into_iter().fold(job, |job, (name, value)| job.env(name, value))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
     /// Processes with shared memory
@@ -188,6 +226,11 @@ enum Engine {
 }
 
 impl ComparisonOptions {
+    /// Whether all ranks are Treepie's, started by its launcher.
+    fn is_on_this_machine(&self) -> bool {
+        self.fabric != Engine::Mpi && !self.is_against_mpi()
+    }
+
     fn is_against_mpi(&self) -> bool {
         matches!(self.against, Some(Baseline::Mpi))
     }

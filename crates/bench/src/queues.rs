@@ -16,7 +16,7 @@ use crate::harness::comparison::Comparison;
 use crate::harness::figure::Figure;
 use crate::harness::table::{NAME_WIDTH, format_number};
 use crate::record::Record;
-use crate::{ComparisonOptions, Engine};
+use crate::{ComparisonOptions, EmulationOption, Engine};
 
 /// Queues: cost per message with a hundred to a million pending, for each queue of the library
 #[derive(clap::Args)]
@@ -47,6 +47,7 @@ pub(crate) struct QueueBench {
 impl QueueBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let sides = ComparisonOptions {
+            links: EmulationOption::default(),
             fabric: self.fabric,
             against: None,
             mpirun: self.mpirun.clone(),

@@ -9,6 +9,7 @@ mod communicators;
 mod exchange;
 mod failures;
 mod graph;
+mod wide_area;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ const PARTS: &[(&str, Part)] = &[
     ("losses", lost_ranks),
     ("simulated", simulated),
     ("choices", choices),
+    ("wide area", emulated),
     ("speed", speed),
 ];
 
@@ -242,6 +244,11 @@ fn simulated(report: &mut Report) -> anyhow::Result<()> {
 fn choices(report: &mut Report) -> anyhow::Result<()> {
     let (ranks, detail) = choices::run()?;
     report.ok("choices", "sim", ranks, &detail)
+}
+
+fn emulated(report: &mut Report) -> anyhow::Result<()> {
+    let (ranks, detail) = wide_area::run()?;
+    report.ok("wide area", "threads", ranks, &detail)
 }
 
 fn speed(report: &mut Report) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use treepie_base::{environment, processor_name};
+use treepie_bench::EmulationOption;
 use treepie_bench::bytes::Bytes;
 use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
@@ -15,6 +16,7 @@ use treepie_model::Profile;
 use treepie_model::predict::MessageCosts;
 use treepie_model::profile::Fit;
 use treepie_schedule::Operation;
+use treepie_shm::eager_limit;
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
@@ -35,9 +37,11 @@ pub(crate) struct Explain {
     /// Simulated network: torus:8x8x8, clos:r80,t64,n4096, clusters:8x4, or a TOML file
     #[arg(long, value_name = "NETWORK", conflicts_with = "ranks")]
     network: Option<String>,
-    /// Number of ranks on this machine
-    #[arg(short = 'n', long, value_name = "P", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: u32,
+    /// Number of ranks on this machine [default: 2, or those of emulated clusters]
+    #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    #[command(flatten)]
+    links: EmulationOption,
     /// Costs of the machine, as `treepie tune` wrote them [default: those of the engine, or of the simulated network]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -47,7 +51,8 @@ pub(crate) struct Explain {
     /// Search all arguments within bounds: every degree, radix and pair of tree layers, and many numbers of segments
     #[arg(long)]
     exhaustive: bool,
-    /// Also run each candidate: in the simulator with --network, otherwise with ranks on this machine
+    /// Also run each candidate: in the simulator with --network, otherwise with ranks on this machine, over emulated
+    /// links with --emulate
     #[arg(long)]
     measure: bool,
     /// Also write the results to this file, as JSON lines
@@ -61,15 +66,21 @@ impl Explain {
             let names = Operation::all(0).map(Operation::name).join(", ");
             format!("unknown operation `{}`; there are {names}", self.operation)
         })?;
-        let network = self.network.as_deref().map(network::load).transpose()?;
-        let settings = network.as_ref().map(Settings::for_network).transpose()?;
-        let profile = match (&settings, &network) {
-            (Some(settings), Some(network)) => {
-                self.profile.as_ref().map_or_else(|| Ok(settings.profile(network)), Profile::load)?
-            }
+        let emulation = self.links.parsed()?;
+        if let Some(ranks) = self.ranks {
+            self.links.checked(ranks)?;
+        }
+        ensure!(emulation.is_none() || self.network.is_none(), "--emulate gives the network, and so does --network");
+        let simulated = self.network.as_deref().map(network::load).transpose()?;
+        let settings = simulated.as_ref().map(Settings::for_network).transpose()?;
+        let network = simulated.or(emulation.as_ref().map(|emulation| emulation.network().clone()));
+        let profile = match (&self.profile, &settings, &emulation, &network) {
+            (Some(path), .., Some(_)) => Profile::load(path)?,
+            (None, Some(settings), _, Some(network)) => settings.profile(network),
+            (None, _, Some(emulation), Some(network)) => emulation.profile("shm", eager_limit(network.ranks())),
             _ => self.profile_of_this_machine()?,
         };
-        let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks));
+        let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks()));
         ensure!(on.ranks() > 0, "--network {on}: the number of ranks is not known; add it, as in clos:r80,t64,n4096");
         ensure!(self.root < on.ranks(), "--root: there are {} ranks", on.ranks());
         let costs = match &network {
@@ -78,7 +89,7 @@ impl Explain {
         };
         let spec = CollectiveSpec::new(operation, &on);
         let bytes = if operation == Operation::Barrier { 0 } else { self.bytes.0 as u64 };
-        let slots = network.is_none().then(|| slot_capacities(self.ranks, bytes)).transpose()?.flatten();
+        let slots = network.is_none().then(|| slot_capacities(self.ranks(), bytes)).transpose()?.flatten();
         // Calls of one class are chosen alike.
         let class = size_class(bytes);
         let host_mpi = profile.origin.engine == "mpi";
@@ -87,7 +98,7 @@ impl Explain {
         candidates.iter_mut().for_each(|candidate| candidate.prediction = input.with_congestion(candidate));
         ensure!(!candidates.is_empty(), "no registered algorithm has a predicted time on {on}");
         let measured = self.measured(&input, &candidates, settings.as_ref())?;
-        let place = if network.is_some() { on.to_string() } else { format!("{} ranks on this machine", self.ranks) };
+        let place = if network.is_some() { on.to_string() } else { format!("{} ranks on this machine", self.ranks()) };
         let class = if class > bytes { format!(", as those of {class}") } else { String::new() };
         say!("{} of {bytes} bytes{class}, {place}", operation.name());
         print_table(&candidates, &measured);
@@ -104,8 +115,12 @@ impl Explain {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn ranks(&self) -> u32 {
+        self.ranks.unwrap_or(2)
+    }
+
     fn ranks_per_core(&self) -> f64 {
-        f64::from(self.ranks) / machine::cores() as f64
+        f64::from(self.ranks()) / machine::cores() as f64
     }
 
     /// The profile that was given, or that of `TREEPIE_PROFILE`, as a program would use it, or the default.
@@ -119,11 +134,11 @@ impl Explain {
         };
         let Some(path) = path else { return Ok(default()) };
         let profile = Profile::load(&path)?;
-        Ok(match profile.fits("shm", self.ranks, machine::cores() as u32, &processor_name()) {
+        Ok(match profile.fits("shm", self.ranks(), machine::cores() as u32, &processor_name()) {
             Fit::Exact => profile,
             Fit::Adapted(difference) => {
                 eprintln!("treepie: {}: {difference}", path.display());
-                profile.adapted_to(self.ranks)
+                profile.adapted_to(self.ranks())
             }
             Fit::Refused(why) if self.profile.is_some() => bail!("{}: {why}", path.display()),
             Fit::Refused(why) => {
@@ -144,7 +159,7 @@ impl Explain {
             return Ok(vec![None; candidates.len()]);
         }
         let Some(settings) = settings else {
-            return measure_candidates(self.ranks, input, candidates);
+            return measure_candidates(&self.links, input, candidates);
         };
         let simulated = |candidate: &Candidate| simulated_micros(input, &candidate.id(), settings);
         Ok(candidates.iter().map(simulated).collect())

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use treepie_base::environment::ENGINE;
+use treepie_bench::EmulationOption;
 use treepie_shm::launch::{CorePinning, LabelMode, Launch};
 use treepie_topology::Network;
 
@@ -18,7 +19,7 @@ use treepie_topology::Network;
 pub(crate) struct RunCommand {
     /// Number of ranks
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
-    #[arg(required_unless_present_any = ["threads", "sim"])]
+    #[arg(required_unless_present_any = ["threads", "sim", "emulate"])]
     ranks: Option<u32>,
     /// Run the ranks as threads of one process (the program calls treepie::main)
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["ranks", "sim"])]
@@ -36,6 +37,8 @@ pub(crate) struct RunCommand {
     /// Let ranks write directly to this command's output: unbuffered and unlabelled, so lines of several ranks may mix
     #[arg(long, conflicts_with_all = ["label", "threads", "sim"])]
     unbuffered: bool,
+    #[command(flatten)]
+    links: EmulationOption,
     /// Program to launch, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     program: Vec<OsString>,
@@ -61,8 +64,17 @@ pub(super) fn check_limits(ranks: u32) -> anyhow::Result<()> {
 }
 
 impl RunCommand {
+    /// The number of ranks: as given, or that of emulated clusters. None for that of a simulated network.
+    fn num_ranks(&self) -> anyhow::Result<Option<u32>> {
+        let clusters = || Ok(self.links.parsed()?.map(|emulation| emulation.network().ranks()));
+        self.ranks.or(self.threads).map_or_else(clusters, |ranks| Ok(Some(ranks)))
+    }
+
     pub(super) fn check_limits(&self) -> anyhow::Result<()> {
-        match (&self.sim, self.ranks.or(self.threads)) {
+        if let Some(ranks) = self.num_ranks()? {
+            self.links.checked(ranks)?;
+        }
+        match (&self.sim, self.num_ranks()?) {
             (Some(network), _) => {
                 let network = Network::load(network).context("--sim")?;
                 ensure!(network.ranks() > 0, "--sim: the number of ranks is missing: use a network such as flat:64");
@@ -80,19 +92,21 @@ impl RunCommand {
         for name in [treepie_shm::RANK_VAR, treepie_shm::SIZE_VAR, treepie_shm::ARENA_VAR] {
             command.env_remove(name);
         }
-        let error = command.args(args).env(ENGINE.name, engine).exec();
+        command.args(args).env(ENGINE.name, engine).envs(self.links.variable());
+        let error = command.exec();
         anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
     }
 
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let ranks = match (self.ranks, self.threads, &self.sim) {
-            (Some(ranks), ..) => ranks,
-            (_, Some(threads), _) => return Err(self.exec_program(&format!("threads:{threads}"))),
-            (.., network) => return Err(self.exec_program(&format!("sim:{}", network.as_deref().unwrap_or_default()))),
+        let ranks = match (self.threads, &self.sim, self.num_ranks()?) {
+            (Some(threads), ..) => return Err(self.exec_program(&format!("threads:{threads}"))),
+            (_, Some(network), _) => return Err(self.exec_program(&format!("sim:{network}"))),
+            (.., ranks) => ranks.expect("one of them is required"),
         };
         let (program, args) = self.program.split_first().expect("the command line has at least the program");
         let mut launch = Launch::new(ranks, program);
         launch.args = args.to_vec();
+        launch.env = self.links.variable().map(|(name, value)| (name.into(), value.into())).into_iter().collect();
         launch.pin = if self.no_pin { CorePinning::Never } else { CorePinning::Auto };
         launch.label = match self.label {
             LabelWhen::Always => LabelMode::Always,

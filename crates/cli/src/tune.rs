@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use treepie_base::AtomicFile;
+use treepie_bench::EmulationOption;
 use treepie_bench::job::{HANG_TIMEOUT, Job};
 use treepie_bench::machine;
 use treepie_bench::record::Records;
@@ -24,6 +25,8 @@ pub(crate) struct Tune {
     /// Number of ranks [default: the number of cores, and at least 2; under mpirun that of the job]
     #[arg(short = 'n', long, value_name = "P", value_parser = clap::value_parser!(u32).range(2..))]
     ranks: Option<u32>,
+    #[command(flatten)]
+    links: EmulationOption,
     /// Also measure the MPI library's own collective operations, so that they can be chosen
     #[arg(long)]
     collectives: bool,
@@ -39,13 +42,19 @@ impl Tune {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         if !machine::is_rank() {
             ensure!(!self.collectives, "--collectives: only a job of mpirun or srun has an MPI library to measure");
-            let ranks = self.ranks.unwrap_or(machine::cores().max(2) as u32);
+            let clusters = self.links.parsed()?.map(|emulation| emulation.network().ranks());
+            let ranks = self.ranks.or(clusters).unwrap_or(machine::cores().max(2) as u32);
+            self.links.checked(ranks)?;
             super::run::check_limits(ranks)?;
             let files = OutputFiles::create(self)?;
-            let text = Job::ranks(ranks, ["tune-rank"])?.output(HANG_TIMEOUT)?;
+            let text = self.links.apply(Job::ranks(ranks, ["tune-rank"])?).output(HANG_TIMEOUT)?;
             files.write(&Profile::parse(&text)?)?;
             return Ok(ExitCode::SUCCESS);
         }
+        ensure!(
+            self.links.variable().is_none(),
+            "--emulate: links are emulated between ranks of Treepie's own launcher"
+        );
         let world = treepie::init()?;
         let ranks = self.ranks.map_or(world.size(), |ranks| ranks as usize);
         ensure!(ranks == world.size(), "-n {ranks}: the job has {} ranks", world.size());

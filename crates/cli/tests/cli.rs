@@ -11,6 +11,8 @@ use serde_json::Value;
 mod am;
 #[path = "cli/choices.rs"]
 mod choices;
+#[path = "cli/emulation.rs"]
+mod emulation;
 #[path = "cli/exchange.rs"]
 mod exchange;
 #[path = "cli/graph.rs"]
@@ -285,7 +287,7 @@ fn algorithms_are_listed_for_a_network() {
         "{uneven:?} {torus:?}"
     );
     let everything = succeeds(run(&["algorithms", "--network", "clusters:3+5"]));
-    assert!(ids(&everything).contains(&"bcast/two_layer"), "{everything}");
+    assert!(ids(&everything).contains(&"bcast/hierarchical"), "{everything}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates each crate may depend on, besides the dependencies of those.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("treepie-base", &[]),
     ("treepie-derive", &[]),
     ("treepie-topology", &[]),
@@ -17,11 +17,15 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("treepie-mpi", &["treepie-fabric"]),
     ("treepie-comm", &["treepie-fabric", "treepie-collectives", "treepie-model"]),
     ("treepie-sim", &["treepie-fabric", "treepie-model", "treepie-schedule"]),
+    ("treepie-emulation", &["treepie-sim"]),
     ("treepie-sparse", &["treepie-comm"]),
     ("treepie-am", &["treepie-comm"]),
     ("treepie-graph", &["treepie-sparse", "treepie-am"]),
     ("treepie-tune", &["treepie-comm"]),
-    ("treepie", &["treepie-shm", "treepie-mpi", "treepie-sim", "treepie-graph", "treepie-tune", "treepie-derive"]),
+    (
+        "treepie",
+        &["treepie-shm", "treepie-mpi", "treepie-emulation", "treepie-graph", "treepie-tune", "treepie-derive"],
+    ),
     ("treepie-bench", &["treepie"]),
     ("treepie-cli", &["treepie-bench"]),
     ("treepie-conformance", &["treepie"]),

@@ -4,6 +4,7 @@
 //!   core;
 //! - [`trees`]: broadcast, scatter, gather and reduction along trees of all shapes;
 //! - [`rooted`]: operations composed of a tree and a core or another tree;
+//! - [`hierarchy`]: operations over clusters on any number of levels;
 //! - [`exchange`], [`alltoall`], [`scan`], [`barrier`]: the others;
 //! - [`registry`]: all algorithms by id, with their requirements and costs.
 
@@ -15,6 +16,7 @@ pub mod barrier;
 pub mod exchange;
 mod fold;
 pub mod from_allgather;
+pub mod hierarchy;
 pub mod registry;
 pub mod rooted;
 pub mod scan;

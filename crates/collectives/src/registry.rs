@@ -24,6 +24,7 @@
 
 mod allgather_based;
 mod error;
+mod hierarchical;
 mod others;
 mod parameters;
 mod table;
@@ -246,6 +247,7 @@ static ALL: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
     };
     let mut all: Vec<Algorithm> = trees::algorithms().into_iter().chain(others::algorithms()).collect();
     all.extend(allgather_based::algorithms());
+    all.extend(hierarchical::algorithms());
     all.sort_by_key(order);
     all
 });

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::common::mutant::{Mutation, mutant, operations};
 use crate::common::{Lengths, NETWORKS, long, network, operation};
-use treepie_collectives::registry::{self, Algorithm, AlgorithmError, CollectiveSpec};
+use treepie_collectives::registry::{self, Algorithm, AlgorithmError, CollectiveSpec, NetworkRequirement};
 use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::{RoundList, Schedule};
 use treepie_topology::Network;
@@ -108,6 +108,12 @@ fn prove_all(name: &str) {
         for (number, network) in networks.iter().enumerate() {
             prove_on(algorithm, &variants, network, number, &mut stats);
         }
+        // Clusters on one level and on two, equal and not, some with ranks in another order.
+        if algorithm.requires.network == NetworkRequirement::Hierarchical {
+            for ranks in 1..=40 {
+                prove_on(algorithm, &variants, &clusters(ranks), ranks as usize, &mut stats);
+            }
+        }
         let unproved: Vec<&String> =
             variants.iter().filter(|variant| !stats.variants.contains(variant.as_str())).collect();
         assert!(unproved.is_empty(), "never proved: {unproved:?}");
@@ -121,6 +127,30 @@ fn prove_all(name: &str) {
         proofs += stats.proofs;
     }
     println!("{name}: {proofs} proofs in {:.1?}", started.elapsed());
+}
+
+/// Clusters of this number of ranks in all: of four, or of one to five in sites of three, or the same with the ranks
+/// placed in another order.
+fn clusters(ranks: u32) -> Network {
+    let last = |size: u32| if ranks.is_multiple_of(size) { size } else { ranks % size };
+    if ranks.is_multiple_of(3) {
+        let mut sizes = vec![4; ranks.div_ceil(4) as usize];
+        *sizes.last_mut().unwrap() = last(4);
+        return Network::clusters(&sizes).unwrap();
+    }
+    let (mut left, mut sites) = (ranks, Vec::new());
+    while left > 0 {
+        let sizes = [2, 1, 5].map(|size: u32| {
+            let size = size.min(left);
+            left -= size;
+            size
+        });
+        let sizes: Vec<String> = sizes.iter().filter(|size| **size > 0).map(u32::to_string).collect();
+        sites.push(format!("({})", sizes.join("+")));
+    }
+    let nested: Network = network(&format!("clusters:{}", sites.join("+")));
+    let every_second = (0..ranks).step_by(2).chain((1..ranks).step_by(2));
+    if ranks % 3 == 1 { nested } else { nested.subnetwork(&every_second.collect::<Vec<_>>()) }
 }
 
 #[test]
@@ -181,7 +211,7 @@ fn exscan() {
 /// Mutation test: any one operation of any algorithm is changed, and the check fails.
 #[test]
 fn mutations_are_detected() {
-    let networks = ["flat:6", "torus:3x2", "clusters:2+4", "torus:2x4"].map(network);
+    let networks = ["flat:6", "torus:3x2", "clusters:2+1+3", "clusters:3x2", "torus:2x4"].map(network);
     let (mut changed, started) = (0, std::time::Instant::now());
     for algorithm in registry::all() {
         for (number, variant) in algorithm.variants().into_iter().enumerate() {
@@ -311,7 +341,7 @@ mod the_table {
         );
         let text = registry::text(Some("scan"));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 5, "{text}");
+        assert_eq!(lines.len(), 6, "{text}");
         assert!(lines[0].starts_with("id ") && lines[1].starts_with("scan/linear "), "{text}");
     }
 
@@ -345,7 +375,7 @@ mod the_table {
             message
                 .contains("its core bucket requires a torus or mesh with rank r at node r, but the network is flat:6")
         );
-        let message = error("bcast/two_layer", &spec);
+        let message = error("bcast/hierarchical", &spec);
         assert!(message.contains("it requires clusters or a Clos network, but the network is flat:6"), "{message}");
         let message = error("bcast/flat", &CollectiveSpec::new(Operation::Bcast { root: 6 }, &flat));
         assert!(message.contains("the root is 6, but there are 6 ranks"), "{message}");

@@ -5,5 +5,6 @@ mod every;
 #[path = "exchange/main.rs"]
 mod exchange;
 mod hard;
+mod hierarchical;
 mod oracles;
 mod rooted;

@@ -7,7 +7,7 @@ use treepie_collectives::allgather_cores::{Bruck, Bucket, Distance, Doubling, Pa
 use treepie_collectives::barrier::{Dissemination, RecursiveDoubling, TreeBarrier};
 use treepie_collectives::rooted::{GatherBcast, ReduceScatterGather, ScatterAllgather};
 use treepie_collectives::scan::{self, ScanKind};
-use treepie_collectives::trees::{Bcast, RankTree, Reduce, ScatterGather, TreeKind, TreeShape};
+use treepie_collectives::trees::{Bcast, Levels, RankTree, Reduce, ScatterGather, TreeKind, TreeShape};
 use treepie_schedule::check::{CheckOptions, CheckReport, ScheduleError, check};
 use treepie_schedule::count::count;
 use treepie_schedule::{
@@ -69,14 +69,14 @@ fn networks() -> Vec<Network> {
 
 /// Trees that depend on a network.
 fn network_trees(network: &Network, root: u32) -> Vec<(String, Arc<RankTree>)> {
-    let two_layer = |wan, lan| TreeKind::TwoLayer { wan, lan };
+    let hierarchical = |wan, lan| TreeKind::Hierarchical { levels: Levels::All, wan, lan };
     let shapes = [
         TreeKind::Mesh,
         TreeKind::InTurn,
-        two_layer(TreeShape::Flat, TreeShape::Binomial),
-        two_layer(TreeShape::Binomial, TreeShape::Kary(2)),
-        two_layer(TreeShape::Kary(2), TreeShape::Flat),
-        two_layer(TreeShape::Chain, TreeShape::Chain),
+        hierarchical(TreeShape::Flat, TreeShape::Binomial),
+        hierarchical(TreeShape::Binomial, TreeShape::Kary(2)),
+        hierarchical(TreeShape::Kary(2), TreeShape::Flat),
+        hierarchical(TreeShape::Chain, TreeShape::Chain),
     ];
     let mut trees = Vec::new();
     for shape in shapes {
@@ -166,8 +166,9 @@ fn reductions_in_order_to_any_root() {
     assert!(!prove("binomial", &commuting));
     let mesh = Network::torus(&[3, 4, 2], &[true; 3]).unwrap();
     let clusters = Network::clusters(&[3, 1, 5, 4]).unwrap();
-    let two_layer = TreeKind::TwoLayer { wan: TreeShape::Binomial, lan: TreeShape::Kary(2) };
-    for (network, shape) in [(mesh, TreeKind::Mesh), (clusters, two_layer)] {
+    let hierarchical =
+        TreeKind::Hierarchical { levels: Levels::All, wan: TreeShape::Binomial, lan: TreeShape::Kary(2) };
+    for (network, shape) in [(mesh, TreeKind::Mesh), (clusters, hierarchical)] {
         let tree = Arc::new(shape.build(&network, 0).unwrap());
         for root in 0..network.ranks() {
             assert!(prove("ordered", &Reduce::ordered(tree.clone(), root, 2, 2)));
@@ -343,8 +344,10 @@ fn binomial_scatter_and_gather_have_the_stated_costs() {
 #[test]
 fn unsupported_trees_name_the_required_network() {
     let flat = Network::flat(8);
-    let fault = TreeKind::TwoLayer { wan: TreeShape::Flat, lan: TreeShape::Kary(3) }.build(&flat, 0).unwrap_err();
-    assert_eq!(fault.to_string(), "a tree of shape two_layer(flat, kary(3)) needs clusters, or a Clos network");
+    let fault = TreeKind::Hierarchical { levels: Levels::All, wan: TreeShape::Flat, lan: TreeShape::Kary(3) }
+        .build(&flat, 0)
+        .unwrap_err();
+    assert_eq!(fault.to_string(), "a tree of shape hierarchical(flat, kary(3)) needs clusters, or a Clos network");
     assert_eq!(TreeKind::Mesh.build(&flat, 0).unwrap_err().to_string(), "a tree of shape mesh needs a mesh or torus");
 }
 

@@ -8,6 +8,7 @@
 //! some rounds over the segment do not pay (`transport.rs`), and that pipelines do not on shared cores (`variants.rs`).
 //! All ranks choose alike, since the choice depends on nothing that they do not all know.
 
+mod hierarchical;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -208,8 +209,7 @@ impl ChoiceInput<'_> {
         if self.host_mpi && registry::of_host_mpi(self.spec.operation).is_some_and(|own| own.id == algorithm.id) {
             return (1, Transport::HostMpi);
         }
-        let text = id.split_once(':').map_or("", |(_, arguments)| arguments);
-        let Some(given) = Arguments::parse(text) else { return by_messages };
+        let Some(given) = arguments_of(id) else { return by_messages };
         let segments = variants::segments(self, algorithm, &given);
         let arguments = Arguments { segments, ..given };
         let messages = self.closed_form(algorithm, &arguments);
@@ -248,7 +248,7 @@ impl ChoiceInput<'_> {
 
     /// The predicted time of an algorithm over messages, in microseconds.
     pub(crate) fn predicted_over_messages(&self, id: &str) -> Option<f64> {
-        let time = self.predict_messages(registry::find(id).ok()?, &Arguments::default());
+        let time = self.predict_messages(registry::find(id).ok()?, &arguments_of(id)?);
         time.map(|prediction| prediction.total())
     }
 
@@ -260,7 +260,21 @@ impl ChoiceInput<'_> {
     /// The time of the critical path over messages.
     fn critical_path(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
         let by_formula = self.closed_form(algorithm, arguments);
-        by_formula.or_else(|| self.walk(algorithm, arguments))
+        by_formula.or_else(|| self.walk(algorithm, arguments)).or_else(|| self.estimate(algorithm, arguments))
+    }
+
+    /// The time of a hierarchical algorithm on more ranks than are walked over.
+    fn estimate(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
+        let network = self.costs.network();
+        let clusters = network.as_clusters().filter(|_| self.spec.ranks > MAX_WALKED_RANKS)?;
+        if !network.has_identity_placement() {
+            return None;
+        }
+        let (name, profile) = (algorithm.name(), self.costs.profile());
+        let time =
+            closed_form::estimate_on_clusters(name, arguments, self.spec.operation, clusters, self.n(), profile)?;
+        let startups = time.min(profile.link_at(usize::MAX).latency);
+        Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
 
     /// The same, or the time of all work on the cores of one machine, if that is longer.
@@ -340,6 +354,11 @@ impl ChoiceInput<'_> {
         let startups = time.min(self.costs.latency() + self.costs.gap(0.0));
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
+}
+
+/// The arguments in an id.
+fn arguments_of(id: &str) -> Option<Arguments<'_>> {
+    Arguments::parse(id.split_once(':').map_or("", |(_, arguments)| arguments))
 }
 
 /// The same with each message in segments.

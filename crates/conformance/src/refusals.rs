@@ -309,7 +309,7 @@ fn inapplicable_algorithms(comm: &Comm) -> Outcome {
     let flat = comm.with_network("flat")?;
     let text = refusal("bucket", flat.with_algorithm("allgather/bucket")?.allgather(&[1u64]))?;
     check!(text.contains("torus") && text.contains("allgather/ring"), "why not, and what instead: {text}");
-    let text = refusal("two_layer", flat.with_algorithm("bcast/two_layer")?.ibcast(vec![1u64], 0))?;
+    let text = refusal("hierarchical", flat.with_algorithm("bcast/hierarchical")?.ibcast(vec![1u64], 0))?;
     check!(text.contains("clusters") && text.contains("bcast/binomial"), "why not, and what instead: {text}");
     let ring = flat.with_algorithm("allreduce/ring")?;
     let text = refusal("ring", ring.allreduce(&AFFINE_MAPS.contribution(0, 2), (AFFINE_MAPS.operator)()))?;

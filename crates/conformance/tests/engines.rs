@@ -1,31 +1,22 @@
 //! The suite on every engine.
 
+#[path = "engines/disruptive.rs"]
+mod disruptive;
+#[path = "engines/emulated.rs"]
+mod emulated;
 #[path = "engines/running.rs"]
 mod running;
 
 use std::process::Command;
 
+use disruptive::{disruptive_on_shm, disruptive_on_threads, simulated_disruptive};
+use emulated::{emulated_on_shm, emulated_on_threads};
 use running::{SUITE, is_long_run, passes};
 use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
 /// Cases of collective operations.
 const COLLECTIVES: &str =
     "barriers/,collectives/,world/,refusals/,in-flight/,in-place/,persistent/,algorithms/,routed/,floats/";
-
-/// Cases that may disable the world's shared segment, so that each needs its own world.
-const DISRUPTIVE: [&str; 11] = [
-    "world/one-rank-is-refused-and-all-go-on",
-    "world/one-rank-is-refused-and-others-are-late",
-    "world/one-rank-is-refused-while-others-are-under-way",
-    "world/different-lengths-are-an-error",
-    "world/operators-that-panic-on-short-data",
-    "world/operators-that-panic-on-long-data",
-    "world/operators-that-panic-in-a-direct-exchange",
-    "world/very-different-lengths",
-    "mismatches/of-the-world-on-short-data",
-    "mismatches/of-the-world-on-long-data",
-    "mismatches/of-the-world-in-other-forms",
-];
 
 /// Cases of sparse exchanges.
 const EXCHANGES: &str = "exchanges/";
@@ -230,22 +221,6 @@ fn collectives_without_single_copy(ranks: usize) {
     passes(&format!("collectives on shm without single copy, {ranks} ranks"), &mut command);
 }
 
-fn disruptive(engine: &str, ranks: usize) {
-    for case in DISRUPTIVE {
-        let mut command = Command::new(SUITE);
-        command.args([engine, &ranks.to_string(), case]);
-        passes(&format!("{case} alone, {engine} {ranks}"), &mut command);
-    }
-}
-
-fn disruptive_on_threads(ranks: usize) {
-    disruptive("--threads", ranks);
-}
-
-fn disruptive_on_shm(ranks: usize) {
-    disruptive("--shm", ranks);
-}
-
 /// Simulated ranks: a number of them, or a network.
 fn sim(network: &str, filter: Option<&str>) {
     let mut command = Command::new(SUITE);
@@ -275,10 +250,6 @@ fn simulated_networks(ranks: usize) {
     let others = [format!("clos:r8,t4,n{ranks}"), format!("clusters:{few}+3"), format!("clusters:({few}+1)+(2)")];
     sim(&format!("torus:2x{}", ranks / 2), Some(ALGORITHMS));
     others.iter().filter(|_| is_long_run()).for_each(|network| sim(network, Some(ALGORITHMS)));
-}
-
-fn simulated_disruptive(ranks: usize) {
-    disruptive("--sim", ranks);
 }
 
 /// All cases, or those that `filter` selects, over MPI.
@@ -457,6 +428,8 @@ runs! {
     graphs_on_openmpi_4: graphs_on_openmpi(4);
     graphs_on_mpich_4: graphs_on_mpich(4);
     hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
+    emulated_on_threads_5: emulated_on_threads(5);
+    emulated_on_shm_5: emulated_on_shm(5);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);

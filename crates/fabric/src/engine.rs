@@ -183,6 +183,13 @@ pub trait Fabric {
     /// ms in any case. Returns whether it slept.
     fn idle(&mut self, round: u32) -> bool;
 
+    /// As [`idle`](Self::idle), but returns after `limit` at the latest. For an engine that wraps this one and has
+    /// events of its own, at times that it knows.
+    fn idle_for(&mut self, round: u32, limit: Duration) -> bool {
+        let _ = limit;
+        self.idle(round)
+    }
+
     /// Yields the core after a nonblocking test or probe that found nothing. Must not sleep until an event arrives.
     fn yield_now(&mut self) {
         self.idle(0);
@@ -417,6 +424,10 @@ pub trait SharedHeap {
     /// Reserves a piece and returns its offset. One rank does this for all that use it.
     fn reserve(&mut self, bytes: u64) -> Result<u64>;
 
+    /// Maps the piece that all ranks have in common, initially zero. The first rank that asks reserves it; all ask for
+    /// the same length.
+    fn map_common(&mut self, bytes: u64) -> Result<Rc<dyn SharedMemory>>;
+
     /// Maps a piece, initially zero. Dropping the last handle of a rank unmaps it there. An error outside reserved
     /// memory.
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>>;
@@ -434,4 +445,6 @@ pub trait SharedMemory {
     fn store(&self, at: u64, from: &[u8]);
     /// Adds to the word at `at`, a multiple of 8, and returns its previous value.
     fn fetch_add(&self, at: u64, value: u64) -> u64;
+    /// Replaces the word at `at`, a multiple of 8, by `new` if it is `current`. Returns its previous value.
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> u64;
 }

@@ -37,6 +37,7 @@ mod cores;
 mod exchanges;
 mod folded;
 mod formula_input;
+mod hierarchical;
 mod network_shape;
 mod tree_layer;
 mod trees;
@@ -51,6 +52,7 @@ use network_shape::NetworkShape;
 
 pub use arguments::Arguments;
 pub use cores::{bisection_factor, bucket_alignment};
+pub use hierarchical::estimate_on_clusters;
 pub use tree_layer::TreeLayer;
 pub use wide_area::time_on_clusters;
 

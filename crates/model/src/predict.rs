@@ -4,7 +4,7 @@
 //! by a closed form where the algorithm has one, which takes a microsecond or less, or else by walking over all its
 //! messages ([`walk`](crate::walk)), with the load of the busiest link as a lower bound.
 
-use treepie_topology::{Network, NetworkKind};
+use treepie_topology::{GroupLink, Network, NetworkKind};
 
 use crate::plogp::{GatewayLink, LARGE, PLogP, PLogPLink};
 use crate::{CostTerms, LogGP, Profile};
@@ -37,6 +37,17 @@ pub(crate) struct Transfer {
     pub(crate) receive: f64,
     /// The link, if it is not the receiver's, and how long it takes for what a sender may leave ahead of it.
     pub(crate) link: Option<(usize, f64)>,
+    /// The part of `gap` in which the receiver is asked for a long message, and answers.
+    pub(crate) handshake: Option<f64>,
+    /// Whether its sender can send to another rank before it has completed.
+    pub(crate) overlaps: bool,
+}
+
+impl Transfer {
+    /// A message over the link of its receiver that takes both ports for some time.
+    fn plain(send: f64, receive: f64) -> Self {
+        Self { send, latency: 0.0, gap: 0.0, receive, link: None, handshake: None, overlaps: false }
+    }
 }
 
 /// A predicted time in microseconds, and its parts.
@@ -113,6 +124,11 @@ impl<'a> MessageCosts<'a> {
     /// The network.
     pub fn network(&self) -> &'a Network {
         self.network
+    }
+
+    /// Ranks that share a core, at least 1.
+    pub fn ranks_per_core(&self) -> f64 {
+        self.sharing.unwrap_or(1.0)
     }
 
     /// The cores of these ranks, if all of them are on one machine.
@@ -222,7 +238,7 @@ impl<'a> MessageCosts<'a> {
     /// Links that messages can share: those of the network, or those between each two clusters.
     pub(crate) fn num_links(&self) -> usize {
         match self.network.as_clusters() {
-            Some(clusters) => (0..clusters.levels()).map(|level| (clusters.groups(level) as usize).pow(2)).sum(),
+            Some(clusters) => clusters.num_group_links(),
             None if self.routed => self.network.links() as usize,
             None if self.has_hosts() => self.network.nodes().div_ceil(self.network.nodes_per_host()) as usize,
             None => 0,
@@ -237,23 +253,37 @@ impl<'a> MessageCosts<'a> {
     /// A message from one rank to another.
     pub(crate) fn transfer(&self, from: u32, to: u32, bytes: f64) -> Transfer {
         let (gap, latency) = (self.gap(bytes), self.latency_of(bytes));
-        if let Some((level, link)) = self.shared_link(from, to) {
-            let (lan, wan) = (self.profile.link(), self.profile.link_at(level as usize));
+        if let Some(GroupLink { level, from, to, index }) = self.shared_link(from, to) {
+            let (lan, level) = (self.profile.link(), self.profile.level(level as usize));
+            let (wan, (latency, factor)) = (&level.link, level.factors(from, to));
             let gateway = GatewayLink { wan, lan };
             // Longer messages wait for flow control, which is a knee of the send overhead.
-            let window = wan.send_overhead.knees().next().map_or(f64::INFINITY, |bytes| wan.gap.at(bytes));
+            let knee = wan.send_overhead.knees().next();
+            let window = knee.map_or(f64::INFINITY, |bytes| wan.gap.at(bytes) * factor);
+            // A sender of a longer message waits for the link.
+            let waits = if knee.is_some_and(|knee| bytes > knee) { factor } else { 1.0 };
+            let eager_limit = self.profile.synchronous.vanishes_at;
+            let handshake = 2.0 * wan.latency * latency;
+            let is_rendezvous = bytes > eager_limit && wan.gap.at(bytes) >= handshake;
             return Transfer {
-                send: gateway.send_time(bytes),
-                latency: wan.latency,
-                gap: wan.gap.at(bytes),
+                send: gateway.send_time(bytes) * waits,
+                latency: wan.latency * latency,
+                gap: if is_rendezvous {
+                    (wan.gap.at(bytes) - 2.0 * wan.latency) * factor + handshake
+                } else {
+                    wan.gap.at(bytes) * factor
+                },
                 receive: lan.gap.at(bytes),
-                link: Some((link, window)),
+                link: Some((index, window)),
+                handshake: is_rendezvous.then_some(handshake),
+                // The MPI of the P-LogP paper has blocking sends only; engines of today have an eager limit.
+                overlaps: eager_limit.is_finite(),
             };
         }
         if self.routed {
             // A node has several ports, so its next message need not wait for the bytes of this one.
             let start = self.gap(0.0);
-            return Transfer { send: start, latency: latency + start, gap: gap - start, receive: start, link: None };
+            return Transfer { latency: latency + start, gap: gap - start, ..Transfer::plain(start, start) };
         }
         let (gap, latency) = if self.has_hosts() {
             let memory = self.profile.link();
@@ -261,24 +291,19 @@ impl<'a> MessageCosts<'a> {
         } else {
             (gap, latency)
         };
-        Transfer { send: gap, latency, gap, receive: gap, link: None }
+        Transfer { latency, gap, ..Transfer::plain(gap, gap) }
     }
 
     /// The level at which two ranks of different groups meet, and the link between their groups: of each ordered pair
     /// of groups, or the port of a host.
-    fn shared_link(&self, from: u32, to: u32) -> Option<(u32, usize)> {
+    fn shared_link(&self, from: u32, to: u32) -> Option<GroupLink> {
         let network = self.network;
         if self.has_hosts() {
             let host = network.host_of(from);
-            return (host != network.host_of(to)).then_some((1, host as usize));
+            let link = GroupLink { level: 1, from: host, to: network.host_of(to), index: host as usize };
+            return (link.from != link.to).then_some(link);
         }
-        let clusters = network.as_clusters()?;
-        let (from, to) = (network.node_of(from), network.node_of(to));
-        let level = clusters.meeting_level(from, to);
-        let groups = |level| clusters.groups(level) as usize;
-        let below: usize = (0..level.checked_sub(1)?).map(|level| groups(level).pow(2)).sum();
-        let group = |node| clusters.group_of(level - 1, node) as usize;
-        Some((level, below + group(from) * groups(level - 1) + group(to)))
+        network.as_clusters()?.link_between(network.node_of(from), network.node_of(to))
     }
 
     /// Whether several ranks share the port of a host.

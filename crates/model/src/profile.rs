@@ -85,6 +85,9 @@ pub struct LevelProfile {
     /// The link in the opposite direction, from the higher rank of the measured pair to the lower one,
     /// where it differs. Its latency is the same: half a round trip.
     pub reverse: Option<PLogP>,
+    /// Links between groups of the level below that are faster or slower than `link`, by their groups in increasing
+    /// order.
+    pub pairs: Vec<PairFactors>,
     /// The half width of the 90% confidence interval of a round trip, relative to it; the largest of all sizes.
     pub error: f64,
     /// Whether all sizes were measured; if not, the time was up, and curves are extrapolated beyond their last point.
@@ -93,6 +96,19 @@ pub struct LevelProfile {
     pub measured_bytes: u64,
     /// The bytes of a measurement that saturates the link with messages of each size.
     pub saturating_bytes: u64,
+}
+
+/// A link between two groups, compared with the others of its level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairFactors {
+    /// The group of the senders, on the level below, in the order of [`Profile::rank_order`].
+    pub from: u32,
+    /// That of the receivers.
+    pub to: u32,
+    /// By what the latency of the level is multiplied.
+    pub latency: f64,
+    /// By what the time of bytes is multiplied.
+    pub bytes: f64,
 }
 
 /// The cost of a synchronous send over a standard one.   [NBX paper, table 2: L_s and s_s]
@@ -118,6 +134,12 @@ pub struct SharedSegmentCosts {
 }
 
 impl LevelProfile {
+    /// The latency and the time of bytes of a link between two groups of the level below, relative to those of `link`.
+    pub fn factors(&self, from: u32, to: u32) -> (f64, f64) {
+        let found = self.pairs.binary_search_by_key(&(from, to), |pair| (pair.from, pair.to));
+        found.map_or((1.0, 1.0), |at| (self.pairs[at].latency, self.pairs[at].bytes))
+    }
+
     /// A level of one group of all ranks, whose links were not measured.
     pub fn new(name: &str, link: PLogP) -> Self {
         Self {
@@ -125,6 +147,7 @@ impl LevelProfile {
             groups: Vec::new(),
             link,
             reverse: None,
+            pairs: Vec::new(),
             error: 0.0,
             is_complete: true,
             measured_bytes: 0,
@@ -165,6 +188,11 @@ impl Profile {
 
     /// The link of a level; the last one if there are fewer.
     pub fn link_at(&self, level: usize) -> &PLogP {
-        &self.levels[level.min(self.levels.len() - 1)].link
+        &self.level(level).link
+    }
+
+    /// A level; the last one if there are fewer.
+    pub fn level(&self, level: usize) -> &LevelProfile {
+        &self.levels[level.min(self.levels.len() - 1)]
     }
 }

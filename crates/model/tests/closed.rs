@@ -11,7 +11,7 @@ use treepie_topology::Network;
 /// Whether rounds of the same number are not simultaneous on all ranks, so that they cannot be counted.
 fn uses_one_port_reference(algorithm: &Algorithm) -> bool {
     const TREES: [&str; 10] =
-        ["flat", "chain", "binomial", "knomial", "kary", "two_layer", "in_turn", "gather_bcast", "tree", "central"];
+        ["flat", "chain", "binomial", "knomial", "kary", "hierarchical", "in_turn", "gather_bcast", "tree", "central"];
     TREES.contains(&algorithm.name()) || algorithm.id.ends_with("scan/linear")
 }
 
@@ -200,7 +200,7 @@ fn some_algorithms_have_no_formula() {
     assert_eq!(terms("bcast/greedy", &Network::flat(8)), None);
     assert_eq!(terms("bcast/nothing", &Network::flat(8)), None);
     assert_eq!(terms("bcast/kary:degree=0", &Network::flat(8)), None);
-    assert_eq!(terms("bcast/two_layer", &network("clusters:4x4")), None);
+    assert_eq!(terms("bcast/hierarchical", &network("clusters:4x4")), None);
     // Children along a line share its links.
     for id in ["bcast/binomial", "scatter/binomial", "allgather/gather_bcast"] {
         assert_eq!(terms(id, &network("torus:4x4x4")), None, "{id}");
@@ -247,4 +247,40 @@ fn formulas_with_a_latency() {
             }
         }
     }
+}
+
+/// Hierarchical algorithms for many ranks are estimated: within a quarter of the walk, where that can be done.
+#[test]
+fn estimates_over_several_levels_are_near_the_walk() {
+    let link = |factor: f64| PLogP::linear(20.0 * factor, 2.0, 50.0 / factor).unwrap();
+    let mut profile = Profile::of_link("sim", "lan", link(1.0));
+    for (name, factor) in [("metro", 10.0), ("wan", 100.0)] {
+        profile.levels.push(treepie_model::profile::LevelProfile::new(name, link(factor)));
+    }
+    let mut worst = (1.0, String::new());
+    for text in ["clusters:4x4x4", "clusters:6x3x5", "clusters:2x8x4", "clusters:8x2x8"] {
+        let network = network(text);
+        let costs = MessageCosts::on_network(&profile, &network);
+        for algorithm in registry::all().iter().filter(|algorithm| algorithm.name().starts_with("hierarchical")) {
+            for arguments in ["", "segments=8", "lan=flat", "segments=16,lan=chain", "segments=16,coordinators=4"] {
+                let id = format!("{}:{arguments}", algorithm.id);
+                let operation = operation(&algorithm.id, 0);
+                let Some(schedule) = schedule(&id, operation, &network) else { continue };
+                for n in [64usize, 1 << 14, 1 << 19] {
+                    let arguments = closed_form::Arguments::parse(arguments).unwrap();
+                    let (name, clusters) = (algorithm.name(), network.as_clusters().unwrap());
+                    let estimate =
+                        closed_form::estimate_on_clusters(name, &arguments, operation, clusters, n as f64, &profile);
+                    let Some(estimate) = estimate else { continue };
+                    let walked = walk::time(&*schedule, &layouts(&*schedule, n), 1.0, &costs, usize::MAX).unwrap();
+                    let ratio = (estimate / walked).max(walked / estimate);
+                    println!("{:.2} {id} of {n} on {text}: {estimate:.0}, walked {walked:.0}", estimate / walked);
+                    if ratio > worst.0 {
+                        worst = (ratio, format!("{id} of {n} on {text}: {estimate:.0}, walked {walked:.0}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(worst.0 > 1.0 && worst.0 < 1.25, "{worst:?}");
 }

@@ -1,7 +1,7 @@
 //! Profiles as files: what is written is read back, and everything else is refused in one line.
 
 use treepie_model::plogp::{PLogP, PiecewiseLinear};
-use treepie_model::profile::{Fit, LevelProfile, Profile};
+use treepie_model::profile::{Fit, LevelProfile, PairFactors, Profile};
 use treepie_model::{Error, profile::ProfileOrigin};
 
 fn curve(points: &[(f64, f64)]) -> PiecewiseLinear {
@@ -23,6 +23,7 @@ fn measured() -> Profile {
         is_complete: false,
         measured_bytes: 1 << 40,
         saturating_bytes: u64::MAX >> 1,
+        pairs: vec![PairFactors { from: 0, to: 1, latency: 0.5, bytes: 0.25 }],
         ..LevelProfile::new("wide \"area\" \\ \u{1}", link.unwrap())
     };
     profile.levels[0].groups = vec![1, 2, 3];

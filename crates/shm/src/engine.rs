@@ -236,13 +236,17 @@ impl Fabric for Shm {
     }
 
     fn idle(&mut self, round: u32) -> bool {
+        self.idle_for(round, Duration::MAX)
+    }
+
+    fn idle_for(&mut self, round: u32, limit: Duration) -> bool {
         self.free_held_record();
         if self.backoff.snooze(round) {
             return false;
         }
         let doorbell = &self.arena.control(self.rank).doorbell;
         // If the others cannot be fenced, a wake-up may be lost; then poll again soon.
-        let limit = Duration::from_millis(if self.membarrier_failed { 1 } else { 100 });
+        let limit = limit.min(Duration::from_millis(if self.membarrier_failed { 1 } else { 100 }));
         let (asymmetric, mut failed) = (self.asymmetric_fences, false);
         let fence = || failed = if asymmetric { !membarrier::fence_all() } else { full_fence() };
         let parked = &self.arena.header().segment.parked;

@@ -49,6 +49,21 @@ impl SharedHeap for Heap {
         reserved.map_err(|_| Error::Engine(format!("no shared memory for a window of {bytes} bytes")))
     }
 
+    fn map_common(&mut self, bytes: u64) -> Result<Rc<dyn SharedMemory>> {
+        let common = &self.arena.header().common_piece;
+        let at = match common.load(Ordering::Acquire) {
+            0 => {
+                let reserved = self.reserve(bytes)?;
+                // If another rank was first, its piece counts; this one costs only addresses.
+                let first =
+                    self.arena.header().common_piece.compare_exchange(0, reserved, Ordering::AcqRel, Ordering::Acquire);
+                first.map_or_else(|at| at, |_| reserved)
+            }
+            at => at,
+        };
+        self.map(at, bytes)
+    }
+
     fn map(&mut self, at: u64, bytes: u64) -> Result<Rc<dyn SharedMemory>> {
         let len = self.reserved_len(at, bytes)? as usize;
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -125,6 +140,11 @@ impl SharedMemory for WindowMapping {
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
         self.word(at).fetch_add(value, Ordering::AcqRel)
+    }
+
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> u64 {
+        let exchanged = self.word(at).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        exchanged.unwrap_or_else(|previous| previous)
     }
 }
 

@@ -26,6 +26,11 @@ pub(crate) struct ArenaLayout {
     pub(crate) segment: Option<SegmentLayout>,
 }
 
+/// The longest message that ranks of a world of this size send eagerly, in one record.
+pub fn eager_limit(ranks: u32) -> usize {
+    ArenaLayout::for_ranks(ranks).max_body()
+}
+
 impl ArenaLayout {
     pub(crate) fn for_ranks(ranks: u32) -> Self {
         let (rings, ring_bytes) = match ranks {

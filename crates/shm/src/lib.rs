@@ -52,6 +52,8 @@ pub use arena::Arena;
 pub use engine::Shm;
 #[cfg(not(loom))]
 pub use join::{ARENA_VAR, RANK_VAR, SIZE_VAR, join_launched};
+#[cfg(not(loom))]
+pub use layout::eager_limit;
 
 #[cfg(all(test, loom))]
 mod models;

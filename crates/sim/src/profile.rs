@@ -1,7 +1,7 @@
 //! The profile of a simulated machine: what choices of algorithms on it use.
 
 use treepie_model::plogp::PiecewiseLinear;
-use treepie_model::profile::{LevelProfile, Profile, SynchronousSend};
+use treepie_model::profile::{LevelProfile, PairFactors, Profile, SynchronousSend};
 use treepie_topology::Network;
 
 use crate::costs::{ClusterCosts, CostModel, Handshake, LogGP, PLogP, Settings, SharedMemoryCosts, WanLink, WanLinks};
@@ -18,7 +18,7 @@ impl Settings {
                 profile.port_efficiency = links.port_efficiency;
                 profile
             }
-            CostModel::Clusters(costs) => clusters(costs),
+            CostModel::Clusters(costs) => costs.profile_of("sim", costs.lan.clone(), |link| wan_link(costs, link)),
         };
         if network.nodes_per_host() > 1 {
             let SharedMemoryCosts { latency, bandwidth } = self.shared_memory;
@@ -58,23 +58,45 @@ fn loggp_link(costs: &LogGP) -> PLogP {
     link
 }
 
-/// The local network, and the slowest link between clusters: a tree and a segment size for all links are planned for
-/// it.   [P-LogP paper 4]
-fn clusters(costs: &ClusterCosts) -> Profile {
-    let slowest = |one: WanLink, other: WanLink| {
-        let time = |link: &WanLink| link.latency + costs.window as f64 / link.bandwidth;
-        if time(&other) > time(&one) { other } else { one }
-    };
-    let links: Vec<WanLink> = match &costs.wan {
-        WanLinks::Matrix(_) => costs.wan.iter().copied().reduce(slowest).into_iter().collect(),
-        WanLinks::PerLevel(levels) => levels.clone(),
-    };
-    let mut profile = Profile::of_link("sim", "lan", costs.lan.clone());
-    for link in links {
-        let level = LevelProfile { name: "wan".to_owned(), link: wan_link(costs, link), ..profile.levels[0].clone() };
-        profile.levels.push(level);
+impl ClusterCosts {
+    /// The links of each level: where they differ, the slowest.   [P-LogP paper 4]
+    pub fn level_links(&self) -> Vec<WanLink> {
+        let slowest = |one: WanLink, other: WanLink| {
+            let time = |link: &WanLink| link.latency + self.window as f64 / link.bandwidth;
+            if time(&other) > time(&one) { other } else { one }
+        };
+        match &self.wan {
+            WanLinks::Matrix(_) => self.wan.iter().copied().reduce(slowest).into_iter().collect(),
+            WanLinks::PerLevel(levels) => levels.clone(),
+        }
     }
-    profile
+
+    /// A profile with these links within clusters and on each level, and with what makes those of a level differ.
+    pub fn profile_of(&self, engine: &str, lan: PLogP, wan: impl Fn(WanLink) -> PLogP) -> Profile {
+        let mut profile = Profile::of_link(engine, "lan", lan);
+        for link in self.level_links() {
+            let level = LevelProfile { name: "wan".to_owned(), link: wan(link), ..profile.levels[0].clone() };
+            profile.levels.push(level);
+        }
+        if let (WanLinks::Matrix(rows), [base]) = (&self.wan, &self.level_links()[..]) {
+            profile.levels[1].pairs = self.pairs(rows, *base);
+        }
+        profile
+    }
+
+    /// The links that differ from `base`.
+    fn pairs(&self, rows: &[Vec<WanLink>], base: WanLink) -> Vec<PairFactors> {
+        // To and from gateways.
+        let local = 2.0 * self.lan.latency;
+        let mut pairs = Vec::new();
+        for (from, row) in (0..).zip(rows) {
+            for (to, link) in (0..).zip(row).filter(|(to, link)| *to != from && **link != base) {
+                let latency = (link.latency + local) / (base.latency + local);
+                pairs.push(PairFactors { from, to, latency, bytes: base.bandwidth / link.bandwidth });
+            }
+        }
+        pairs
+    }
 }
 
 /// A link between clusters, from rank to rank. A sender is free when its message is in the window of the gateway; that

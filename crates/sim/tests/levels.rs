@@ -202,7 +202,7 @@ fn time_overflows_are_errors() {
     // Also where a single message takes longer than a word can hold.
     assert_eq!(ring(8, 1 << 40).0, Err(Error::TimeOverflow));
     for (id, text, settings) in [
-        ("bcast/two_layer", "clusters:32x1", wide_area(32)),
+        ("bcast/hierarchical", "clusters:32x1", wide_area(32)),
         ("bcast/chain", "flat:8", Settings { gamma: 0.0, ..loggp() }),
         ("allreduce/ring", "flat:8", Settings { gamma: 1e3, ..links() }),
     ] {

@@ -4,6 +4,7 @@ mod catalogue;
 mod common;
 #[path = "goal/main.rs"]
 mod goal;
+mod hierarchical;
 mod hosts;
 mod levels;
 mod machine;

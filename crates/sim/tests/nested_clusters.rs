@@ -60,7 +60,7 @@ fn each_pair_of_groups_has_its_own_link() {
 fn one_level_is_the_matrix_of_equal_links() {
     let wan = WanLink { latency: 10_000.0, bandwidth: 1.0 };
     for (text, clusters) in [("clusters:3+5+8", 3), ("clusters:4x4", 4)] {
-        for id in ["bcast/two_layer", "allgather/ring", "gather/in_turn"] {
+        for id in ["bcast/hierarchical", "allgather/ring", "gather/in_turn"] {
             let per_level = ClusterCosts::per_level(lan(), vec![wan]).into();
             let times = [wide_area(clusters), per_level].map(|it| simulate_id(id, &network(text), &it, 5000).micros());
             assert_eq!(times[0], times[1], "{id} on {text}");
@@ -73,7 +73,9 @@ fn one_level_is_the_matrix_of_equal_links() {
 fn a_level_of_one_group_changes_nothing() {
     let wan = WanLink { latency: 10_000.0, bandwidth: 1.0 };
     let never = WanLink { latency: 1e9, bandwidth: 1e-6 };
-    for id in ["bcast/two_layer", "reduce/two_layer", "scatter/two_layer", "allgather/two_layer"] {
+    for id in
+        ["bcast/hierarchical", "reduce/hierarchical", "scatter/hierarchical", "allgather/hierarchical_gather_bcast"]
+    {
         let time = |text, links| simulate_id(id, &network(text), &ClusterCosts::per_level(lan(), links).into(), 5000);
         let plain = time("clusters:4x3", vec![wan]).micros();
         assert_eq!(plain, time("clusters:1x4x3", vec![wan, never]).micros(), "{id}");
@@ -86,7 +88,7 @@ fn a_level_of_one_group_changes_nothing() {
 #[test]
 fn a_broadcast_crosses_the_slowest_links_once() {
     let bytes = MIB / 4;
-    let nested = simulate_id("bcast/two_layer", &network("clusters:2x8x2"), &two_levels(), bytes).micros();
+    let nested = simulate_id("bcast/hierarchical", &network("clusters:2x8x2"), &two_levels(), bytes).micros();
     let flat = simulate_id("bcast/in_turn", &network("clusters:2x8x2"), &two_levels(), bytes).micros();
     let crossing = bytes as f64 + 10_000.0;
     assert!((crossing..1.9 * crossing).contains(&nested), "{nested}");

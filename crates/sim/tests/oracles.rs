@@ -19,12 +19,12 @@ fn millis(id: &str, clusters: u32, each: u32, bytes: usize) -> f64 {
 #[test]
 fn c01_to_c05_wide_area_broadcast_and_scatter() {
     let rows = [
-        ("C01", "bcast/two_layer:segments=32,window=32", 8, 1, MIB, 1079.0),
-        ("C01", "bcast/two_layer", 8, 1, MIB, 7425.0),
-        ("C02", "bcast/two_layer:segments=32,window=32", 4, 1, MIB, 1072.0),
-        ("C02", "bcast/two_layer", 4, 1, MIB, 3200.0),
-        ("C04", "bcast/two_layer", 4, 1, 4 * MIB, 12723.3),
-        ("C04", "bcast/two_layer", 4, 16, 4 * MIB, 13224.3),
+        ("C01", "bcast/hierarchical:segments=32,window=32", 8, 1, MIB, 1079.0),
+        ("C01", "bcast/hierarchical", 8, 1, MIB, 7425.0),
+        ("C02", "bcast/hierarchical:segments=32,window=32", 4, 1, MIB, 1072.0),
+        ("C02", "bcast/hierarchical", 4, 1, MIB, 3200.0),
+        ("C04", "bcast/hierarchical", 4, 1, 4 * MIB, 12723.3),
+        ("C04", "bcast/hierarchical", 4, 16, 4 * MIB, 13224.3),
         ("C05", "scatter/in_turn:segments=32,window=32", 8, 1, MIB, 1078.0),
         ("C05", "scatter/in_turn", 8, 1, MIB, 7437.0),
     ];
@@ -40,8 +40,8 @@ fn c01_to_c05_wide_area_broadcast_and_scatter() {
 fn c03_aggregate_bandwidth() {
     // Seven links of 1 MB/s; F9: within 3%.
     let seven = 7.0 * 1024.0 * 1000.0 / 1e6;
-    let segmented = seven / (millis("bcast/two_layer:segments=32,window=32", 8, 1, MIB) / 1000.0);
-    let whole = seven / (millis("bcast/two_layer", 8, 1, MIB) / 1000.0);
+    let segmented = seven / (millis("bcast/hierarchical:segments=32,window=32", 8, 1, MIB) / 1000.0);
+    let whole = seven / (millis("bcast/hierarchical", 8, 1, MIB) / 1000.0);
     assert!((segmented / 6.65 - 1.0).abs() < 0.03, "{segmented}");
     assert!((whole / 0.96 - 1.0).abs() < 0.03, "{whole}");
 }
@@ -50,7 +50,7 @@ fn c03_aggregate_bandwidth() {
 fn c07_segments_cost_one_link_and_their_way_into_the_others() {
     // T = k g_w(m) + (C-2) s(m) + L_w with segments of 64 KiB: s is their time on the local link, 1.31 ms.
     for clusters in [4, 8] {
-        let simulated = millis("bcast/two_layer:segments=16,window=16", clusters, 1, MIB);
+        let simulated = millis("bcast/hierarchical:segments=16,window=16", clusters, 1, MIB);
         let formula = 1048.576 + f64::from(clusters - 2) * 1.31072 + 10.0;
         assert!((simulated / formula - 1.0).abs() < 0.01, "{clusters} clusters: {simulated} and {formula}");
     }

@@ -62,7 +62,7 @@ fn gain(each: u32, bytes: usize) -> f64 {
     let segments = plogp::plan_bcast(&gateway, &lan, 4, each, bytes as u64, 1).segments;
     let network = network(&format!("clusters:4x{each}"));
     let time = |id: &str| simulate_id(id, &network, &das(), bytes).micros();
-    let gain = time("bcast/two_layer") / time(&format!("bcast/two_layer:segments={segments},window={segments}"));
+    let gain = time("bcast/hierarchical") / time(&format!("bcast/hierarchical:segments={segments},window={segments}"));
     println!("4 clusters of {each}, {bytes} bytes in {segments} segments: {gain:.3} times faster");
     gain
 }

@@ -39,8 +39,7 @@ impl ProtocolCosts {
         let network = costs.loggp();
         let network = LogGP { latency: network.latency - scheduling_delay, ..network };
         let barrier = profile.barrier.unwrap_or(0.0) + scheduling_delay;
-        let ranks_per_core = costs.cores().map_or(1.0, |cores| f64::from(costs.network().ranks()) / cores);
-        let copy_per_byte = ranks_per_core * costs.copy(1.0);
+        let copy_per_byte = costs.ranks_per_core() * costs.copy(1.0);
         Self { network, barrier, scheduling_delay, copy_per_byte, synchronous: profile.synchronous }
     }
 }

@@ -18,6 +18,19 @@ pub struct Clusters {
     starts: Vec<Vec<u32>>,
 }
 
+/// A wide-area link, from one group to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLink {
+    /// The level on which the groups meet, at least 1.
+    pub level: u32,
+    /// The group of the senders, on the level below.
+    pub from: u32,
+    /// That of the receivers.
+    pub to: u32,
+    /// A number of the link, below [`Clusters::num_group_links`].
+    pub index: usize,
+}
+
 impl Clusters {
     pub(crate) fn new(sizes: &[u32]) -> Result<Self> {
         Self::nested(&[sizes])
@@ -111,6 +124,21 @@ impl Clusters {
         (0..self.levels()).find(|&level| self.group_of(level, a) == self.group_of(level, b)).unwrap_or(self.levels())
     }
 
+    /// The wide-area link that a message from one node to another takes: that of the level on which they meet, from the
+    /// group of one to the group of the other. None within a cluster.
+    pub fn link_between(&self, from: u32, to: u32) -> Option<GroupLink> {
+        let level = self.meeting_level(from, to);
+        let below: usize = (0..level.checked_sub(1)?).map(|level| (self.groups(level) as usize).pow(2)).sum();
+        let (from, to) = (self.group_of(level - 1, from), self.group_of(level - 1, to));
+        let index = below + from as usize * self.groups(level - 1) as usize + to as usize;
+        Some(GroupLink { level, from, to, index })
+    }
+
+    /// The number of indices of [`link_between`](Self::link_between): of each ordered pair of groups on each level.
+    pub fn num_group_links(&self) -> usize {
+        (0..self.levels()).map(|level| (self.groups(level) as usize).pow(2)).sum()
+    }
+
     pub(crate) fn links(&self) -> u32 {
         2 * (self.nodes() + (0..self.levels()).map(|level| self.groups(level)).sum::<u32>())
     }
@@ -195,6 +223,15 @@ mod tests {
                 assert!(clusters.group_members(level, clusters.group_of(level, node)).contains(&node));
             }
         }
+    }
+
+    #[test]
+    fn links_join_groups_of_the_level_below_the_common_one() {
+        let clusters = Clusters::nested(&[vec![2, 1, 3], vec![2, 1]]).unwrap();
+        assert_eq!((clusters.link_between(0, 1), clusters.num_group_links()), (None, 13));
+        assert_eq!(clusters.link_between(1, 2), Some(GroupLink { level: 1, from: 0, to: 1, index: 1 }));
+        assert_eq!(clusters.link_between(2, 0), Some(GroupLink { level: 1, from: 1, to: 0, index: 3 }));
+        assert_eq!(clusters.link_between(0, 5), Some(GroupLink { level: 2, from: 0, to: 1, index: 10 }));
     }
 
     #[test]

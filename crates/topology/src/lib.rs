@@ -32,7 +32,7 @@ mod torus;
 mod two_level;
 
 pub use clos::Clos;
-pub use clusters::{Clusters, MAX_CLUSTER_LEVELS};
+pub use clusters::{Clusters, GroupLink, MAX_CLUSTER_LEVELS};
 pub use error::{Error, Result};
 pub use flat::Flat;
 pub use network::{Network, NetworkKind};

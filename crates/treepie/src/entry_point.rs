@@ -6,6 +6,7 @@ use treepie_base::{Error, Result};
 use treepie_comm::{Comm, Network};
 use treepie_sim::Settings;
 
+use crate::emulation;
 use crate::environment::{self, RequestedEngine};
 use crate::launch::run_rank;
 use crate::simulate::{Options, simulate_with};
@@ -52,6 +53,7 @@ fn stack_size(ranks: u32) -> usize {
 }
 
 fn run_simulated(network: &Network, body: impl Fn(Comm) -> Result<()>) -> Result<()> {
+    emulation::refuse_on("the simulator")?;
     let settings = Settings::for_network(network).map_err(|error| Error::Engine(error.to_string()))?;
     let options = Options { stack_size: stack_size(network.ranks()), ..Options::default() };
     let simulated = simulate_with(network, &settings, &options, body)?;

@@ -6,6 +6,8 @@ use std::sync::Once;
 use treepie_base::{Result, environment};
 use treepie_comm::Network;
 
+use crate::emulation;
+
 /// Rejects variables with invalid values. If `ranks` is given, the network must have that number of ranks.
 pub fn check(ranks: Option<u32>) -> Result<()> {
     // The names of protocols, which `TREEPIE_ALGORITHM` and messages of other ranks may have.
@@ -14,6 +16,7 @@ pub fn check(ranks: Option<u32>) -> Result<()> {
     treepie_am::PROTOCOLS.register();
     treepie_comm::check_environment(ranks)?;
     treepie_am::check_environment()?;
+    emulation::check(ranks)?;
     requested_engine().map(drop)
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use treepie_base::{Error, Result, all_ok, environment as variables, report};
 use treepie_comm::Comm;
+use treepie_emulation::Emulation;
 use treepie_fabric::{Fabric, Singleton};
 use treepie_shm::{Arena, Shm};
 
-use crate::environment;
+use crate::{emulation, environment};
 
 /// Why `init` fails where the ranks are not processes.
 const NEEDS_MAIN: &str = "treepie::init makes this process one rank: --threads and --sim (TREEPIE_ENGINE) are for programs that call treepie::main";
@@ -42,19 +43,19 @@ fn with_measured_profile(world: Comm) -> Result<Comm> {
 }
 
 fn join() -> Result<Comm> {
+    // Errors that a process prints name its rank.
     if let Some(shm) = treepie_shm::join_launched().map_err(|e| Error::Engine(e.to_string()))? {
-        return Ok(world_of_process(Box::new(shm)));
+        report::set_process_rank(shm.rank() as usize);
+        return emulation::world_of(shm, emulation::requested()?.as_ref());
     }
     if treepie_mpi::running_under_mpi().is_some() {
-        return Ok(world_of_process(treepie_mpi::start()?));
+        emulation::refuse_on("MPI")?;
+        let fabric = treepie_mpi::start()?;
+        report::set_process_rank(fabric.rank() as usize);
+        return Ok(Comm::world(fabric));
     }
+    emulation::refuse_on("a world of one rank")?;
     Ok(Comm::world(Box::new(Singleton::new())))
-}
-
-/// The world of a process that is a rank. Errors that the process prints name the rank.
-fn world_of_process(fabric: Box<dyn Fabric>) -> Comm {
-    report::set_process_rank(fabric.rank() as usize);
-    Comm::world(fabric)
 }
 
 /// Runs a rank's function and finalizes the rank when it has returned or panicked: a handle that the function leaked,
@@ -93,12 +94,44 @@ pub(crate) fn run_rank<T>(world: Comm, body: impl FnOnce(Comm) -> Result<T>) -> 
 /// # treepie::Result::Ok(())
 /// ```
 pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) -> Result<Vec<T>> {
+    launch_on(ranks, emulation::requested()?, body)
+}
+
+/// As [`launch`], with emulated wide-area links between the ranks: clusters and links are described as
+/// `clusters:4x2,wan=10ms/1MBps,lan=20us/50MBps`. Messages take as long as they would there.
+///
+/// ```
+/// // Two clusters of one rank, a millisecond apart.
+/// let times = treepie::launch_emulated("clusters:2x1,wan=1ms/10MBps", |world| {
+///     let (start, other) = (std::time::Instant::now(), 1 - world.rank());
+///     if world.rank() == 0 {
+///         world.send_one(7, other, 0)?;
+///     }
+///     let (value, _) = world.recv_one::<i32>(other, 0)?;
+///     if world.rank() == 1 {
+///         world.send_one(value, other, 0)?;
+///     }
+///     Ok(start.elapsed())
+/// })?;
+/// assert!(times[0].as_micros() >= 2000);
+/// # treepie::Result::Ok(())
+/// ```
+pub fn launch_emulated<T: Send>(links: &str, body: impl Fn(Comm) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let emulation: Emulation = links.parse().map_err(|refusal| Error::Engine(format!("{links}: {refusal}")))?;
+    launch_on(emulation.network().ranks() as usize, Some(emulation), body)
+}
+
+fn launch_on<T: Send>(
+    ranks: usize,
+    emulation: Option<Emulation>,
+    body: impl Fn(Comm) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| Error::Engine(format!("a world cannot have {ranks} ranks")))?;
     environment::check(Some(size))?;
     environment::warn();
     let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {ranks} ranks: {e}")))?;
-    let (arena, body) = (Arc::new(arena), &body);
+    let (arena, body, emulation) = (Arc::new(arena), &body, emulation.as_ref());
     std::thread::scope(|threads| {
         let mut running = Vec::with_capacity(ranks);
         for rank in 0..size {
@@ -106,8 +139,10 @@ pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) ->
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
             let spawned = thread.spawn_scoped(threads, move || {
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
-                let world = Comm::world(Box::new(engine));
-                report::with_thread_rank(rank as usize, || run_rank(world, |world| body(with_measured_profile(world)?)))
+                report::with_thread_rank(rank as usize, || {
+                    let world = emulation::world_of(engine, emulation)?;
+                    run_rank(world, |world| body(with_measured_profile(world)?))
+                })
             });
             match spawned {
                 Ok(thread) => running.push(thread),

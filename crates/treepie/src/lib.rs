@@ -15,6 +15,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod emulation;
 mod entry_point;
 #[doc(hidden)]
 pub mod environment;
@@ -22,7 +23,7 @@ mod launch;
 pub mod simulate;
 
 pub use entry_point::main;
-pub use launch::{init, launch};
+pub use launch::{init, launch, launch_emulated};
 pub use simulate::simulate;
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, AlgorithmRules, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative,

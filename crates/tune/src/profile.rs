@@ -109,7 +109,18 @@ fn levels(comm: &Comm, found: &MachineLevels, measured: Vec<PairMeasurement>) ->
         let alike = levels.iter().filter(|level| level.name.starts_with(name)).count();
         let name = if alike == 0 { name.to_owned() } else { format!("{name}-{}", alike + 1) };
         let groups = if groups.len() == 1 { Vec::new() } else { groups };
-        levels.push(LevelProfile { name, groups, link, reverse, error, is_complete, measured_bytes, saturating_bytes });
+        let pairs = Vec::new();
+        levels.push(LevelProfile {
+            name,
+            groups,
+            link,
+            reverse,
+            pairs,
+            error,
+            is_complete,
+            measured_bytes,
+            saturating_bytes,
+        });
     }
     let is_numbered = order.iter().copied().eq(0..order.len() as u32);
     (if is_numbered { Vec::new() } else { order }, levels)

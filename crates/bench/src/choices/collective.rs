@@ -1,7 +1,7 @@
 //! A collective operation to time, and its candidates.
 
+use treepie::Comm;
 use treepie::tune::CollectiveSample;
-use treepie::{Comm, Network};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_comm::choice::{Candidate, Transport};
 use treepie_schedule::{RoundList, Schedule, for_each_lane};
@@ -21,8 +21,7 @@ impl Task for CollectiveSample {
 
     /// Candidates whose schedules are the same, as trees of two ranks are, are one.
     fn sides(&self, world: &Comm) -> anyhow::Result<Vec<Side>> {
-        let network = Network::flat(world.size() as u32);
-        let spec = CollectiveSpec::new(self.operation(), &network);
+        let spec = CollectiveSpec::new(self.operation(), world.network()?);
         let mut schedules: Vec<(Vec<RoundList>, Transport)> = Vec::new();
         let mut sides: Vec<Side> = Vec::new();
         for candidate in world.candidates(self.operation(), self.bytes() as u64, ELEMENT)? {

@@ -7,11 +7,12 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use treepie::tune::CollectiveSample;
 use treepie::{Comm, Max};
+use treepie_base::environment::EMULATE;
 use treepie_schedule::Operation;
 
 use super::protocols::{ExchangeTask, SplitTask};
 use super::{LEAST, decision_times};
-use crate::harness::rank::balanced_order;
+use crate::harness::rank::{balanced_order, begin_together, time_since};
 
 /// A rank.
 #[derive(clap::Args)]
@@ -171,12 +172,19 @@ pub(super) fn time_candidates(world: &Comm, case: &str, turns: Range<usize>) -> 
 
 /// Seconds of a task on the slowest rank, the same on all ranks. A barrier before each keeps those of a root from
 /// running ahead. Where ranks share cores one after it is part of the time: a rank that was not scheduled until another
-/// had done the work of both would take no time.
+/// had done the work of both would take no time. Over emulated links ranks begin together.
 fn time(task: &mut dyn Task, comm: &Comm, count: usize) -> anyhow::Result<f64> {
     let is_shared = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
+    let is_emulated = std::env::var_os(EMULATE.name).is_some();
     let mut took = 0.0;
     for _ in 0..count {
         task.prepare();
+        if is_emulated {
+            let start = begin_together(comm)?;
+            task.run(comm)?;
+            took += time_since(start).as_secs_f64();
+            continue;
+        }
         comm.barrier()?;
         let begin = comm.now();
         task.run(comm)?;

@@ -5,8 +5,9 @@
 
 enum { WORD = sizeof(double) };
 
-typedef enum { BCAST, ALLGATHER, ALLREDUCE, REDUCE_SCATTER, ALLTOALL, BARRIER, OPERATIONS } Operation;
-static const char *const NAMES[OPERATIONS] = {"bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"};
+typedef enum { BCAST, ALLGATHER, ALLREDUCE, REDUCE_SCATTER, ALLTOALL, BARRIER, SCATTER, GATHER, OPERATIONS } Operation;
+static const char *const NAMES[OPERATIONS] = {"bcast",    "allgather", "allreduce", "reduce_scatter",
+                                              "alltoall", "barrier",   "scatter",   "gather"};
 
 /* All lengths and offsets are in words. */
 struct Case {
@@ -47,17 +48,18 @@ static void shape(Case *c)
         c->counts[r] = (int)(words / ranks + (r < words % ranks));
         if (r < me) first += (size_t)c->counts[r];
     }
-    int is_blocks = c->operation == ALLGATHER || c->operation == ALLTOALL, is_scatter = c->operation == REDUCE_SCATTER;
-    c->data = c->operation == BARRIER ? 0 : c->operation == ALLTOALL ? ranks * words : words;
+    int is_blocks = c->operation == ALLGATHER || c->operation == ALLTOALL || c->operation == GATHER;
+    int has_blocks = c->operation == ALLTOALL || c->operation == SCATTER, is_scatter = c->operation == REDUCE_SCATTER;
+    c->data = c->operation == BARRIER ? 0 : has_blocks ? ranks * words : words;
     c->blocks = is_blocks ? ranks : c->operation == BARRIER ? 0 : 1;
     c->block = is_scatter ? (size_t)c->counts[me] : words;
     c->into = c->operation == BCAST ? 0 : c->blocks * c->block;
-    c->origin = is_scatter ? first : c->operation == ALLTOALL ? me * words : 0;
+    c->origin = is_scatter ? first : has_blocks ? me * words : 0;
 
-    size_t inputs = c->operation == ALLTOALL || is_scatter ? ranks : 1;
+    size_t inputs = has_blocks || is_scatter ? ranks : 1;
     c->edge_count = 0;
     for (size_t i = 0; i < inputs; i++) {
-        size_t count = is_scatter ? (size_t)c->counts[i] : c->operation == ALLTOALL ? words : c->data;
+        size_t count = is_scatter ? (size_t)c->counts[i] : has_blocks ? words : c->data;
         if (count > 0) {
             c->edges[c->edge_count++] = begin;
             c->edges[c->edge_count++] = begin + count - 1;
@@ -95,6 +97,8 @@ static void operation(const Case *c)
     case ALLREDUCE: MPI_Allreduce(data, into, words, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); break;
     case REDUCE_SCATTER: MPI_Reduce_scatter(data, into, c->counts, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); break;
     case ALLTOALL: MPI_Alltoall(data, words, MPI_DOUBLE, into, words, MPI_DOUBLE, MPI_COMM_WORLD); break;
+    case SCATTER: MPI_Scatter(data, words, MPI_DOUBLE, into, words, MPI_DOUBLE, root(), MPI_COMM_WORLD); break;
+    case GATHER: MPI_Gather(data, words, MPI_DOUBLE, into, words, MPI_DOUBLE, root(), MPI_COMM_WORLD); break;
     default: MPI_Barrier(MPI_COMM_WORLD);
     }
 }
@@ -109,6 +113,7 @@ static double expected(const Case *c, size_t block, size_t place)
 {
     double sum = 0;
     int is_edge = place == 0 || place == c->block - 1;
+    if (c->operation == SCATTER) return word_of(c, (size_t)root(), place);
     if (c->operation == BCAST) return word_of(c, is_edge ? (size_t)root() : 0, place);
     if (c->operation != ALLREDUCE && c->operation != REDUCE_SCATTER) return word_of(c, block, place);
     for (int r = 0; r < size; r++) sum += word_of(c, (size_t)r, place);
@@ -118,7 +123,7 @@ static double expected(const Case *c, size_t block, size_t place)
 static void check(const Case *c)
 {
     const double *result = c->operation == BCAST ? data : into;
-    if (c->block == 0) return;
+    if (c->block == 0 || (c->operation == GATHER && rank != root())) return;
     for (size_t block = 0; block < c->blocks; block++) {
         size_t last = c->block - 1, places[3] = {0, last / 2, last};
         for (int i = 0; i < 3; i++) {

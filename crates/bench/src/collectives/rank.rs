@@ -4,6 +4,8 @@
 //! alone. With `stream`, there is a barrier only before the batch, so a rank may run ahead as far as the operation
 //! permits. The time of the slowest rank counts.
 //! The root of broadcasts rotates: those of one root would be pipelined through the buffers, and measure the buffers.
+//! With `synchronized`, ranks begin together and rank 0 is the root: without it, a barrier over slow links has ranks
+//! begin up to its time apart.
 //! In every operation the first and last word of each input block carry the number of the operation; the result of the
 //! last operation of a batch is checked.
 
@@ -14,7 +16,7 @@ use treepie::{Comm, Sum};
 
 use super::task::{Call, Operation, TimingMode, WORD_BYTES};
 use crate::harness::case::{Case, OnlyProgram};
-use crate::harness::rank::{Benchmark, time_operations};
+use crate::harness::rank::{Benchmark, begin_together, time_operations, time_since};
 
 /// A rank and its buffers, which are the same for all cases.
 pub(crate) struct Calls {
@@ -23,6 +25,8 @@ pub(crate) struct Calls {
     output: Vec<f64>,
     /// That of the current case.
     layout: BufferLayout,
+    /// Whether the root rotates.
+    rotates: bool,
     /// Number of the operation, which the edges of blocks carry beside the rank.
     sequence: f64,
 }
@@ -37,13 +41,14 @@ impl Benchmark for Calls {
         // First touch, so that the pages exist.
         let memory = |words: fn(&BufferLayout) -> usize| vec![1.0; layouts.iter().map(words).max().unwrap_or(0)];
         let (input, output) = (memory(|layout| layout.input_len), memory(|layout| layout.output_len));
-        Ok(Self { comm: world.clone(), input, output, layout: BufferLayout::default(), sequence: 0.0 })
+        Ok(Self { comm: world.clone(), input, output, layout: BufferLayout::default(), rotates: true, sequence: 0.0 })
     }
 
     /// Writes the input except the edges of its blocks, and invalid values into the result.
     fn prepare(&mut self, group: &[Case<Call>]) -> anyhow::Result<()> {
         let task = &group[0].task;
         self.layout = BufferLayout::new(task, &self.comm);
+        self.rotates = task.rule != TimingMode::Synchronized;
         // The next broadcast sends what this one delivered, so apart from the edges all ranks have the same.
         let rank = if task.operation == Operation::Bcast { 0 } else { self.comm.rank() };
         for (index, word) in self.input[..self.layout.input_len].iter_mut().enumerate() {
@@ -51,6 +56,12 @@ impl Benchmark for Calls {
         }
         self.output[..self.layout.output_len].fill(-1.0);
         Ok(())
+    }
+
+    /// What the model predicts, where ranks begin together, as in the model.
+    fn describe(&self, group: &[Case<Call>]) -> anyhow::Result<Vec<String>> {
+        let synchronized = group.iter().filter(|case| case.task.rule == TimingMode::Synchronized);
+        synchronized.map(|case| self.describe_prediction(case)).collect()
     }
 
     fn batch(&mut self, case: &Case<Call>, _: usize, _: usize) -> anyhow::Result<Duration> {
@@ -61,6 +72,7 @@ impl Benchmark for Calls {
                 self.comm.barrier()?;
                 time_operations(case.count, |_| self.run_operation(operation))?
             }
+            TimingMode::Synchronized => self.time_synchronized(operation, case.count)?,
         };
         self.check(operation)?;
         Ok(time)
@@ -100,10 +112,13 @@ impl BufferLayout {
             Operation::ReduceScatter => (words, counts[rank], 1, counts[rank], origin),
             Operation::Alltoall => (ranks * words, ranks * words, ranks, words, rank * words),
             Operation::Barrier => (0, 0, 0, 0, 0),
+            // Any rank may be the root: all have its buffers.
+            Operation::Scatter => (ranks * words, words, 1, words, rank * words),
+            Operation::Gather => (words, ranks * words, ranks, words, 0),
         };
         let inputs = match task.operation {
             Operation::ReduceScatter => counts.clone(),
-            Operation::Alltoall => vec![words; ranks],
+            Operation::Alltoall | Operation::Scatter => vec![words; ranks],
             _ => vec![input_len],
         };
         let mut edges = Vec::new();
@@ -138,12 +153,37 @@ impl Calls {
         Ok(total)
     }
 
+    /// All ranks begin when the machine's clock has reached a time, and their times run from then.
+    fn time_synchronized(&mut self, operation: Operation, count: usize) -> anyhow::Result<Duration> {
+        let mut total = Duration::ZERO;
+        for _ in 0..count {
+            let start = begin_together(&self.comm)?;
+            self.run_operation(operation)?;
+            total += time_since(start);
+        }
+        Ok(total)
+    }
+
+    fn describe_prediction(&self, case: &Case<Call>) -> anyhow::Result<String> {
+        let Call { operation, bytes, .. } = case.task;
+        let modelled = operation.in_model();
+        let blocks = if operation.has_blocks() { self.comm.size() } else { 1 };
+        let (id, time) = self.comm.prediction(modelled, (bytes * blocks) as u64, WORD_BYTES as u64)?;
+        Ok(format!("predicted {case} {id} {}", time.unwrap_or(f64::NAN)))
+    }
+
+    /// The root of the current operation.
+    fn root(&self) -> usize {
+        if self.rotates { self.sequence as usize % self.comm.size() } else { 0 }
+    }
+
     #[inline]
     fn run_operation(&mut self, operation: Operation) -> anyhow::Result<()> {
-        let Self { comm, input, output, layout, sequence } = self;
+        self.sequence += 1.0;
+        let root = self.root();
+        let Self { comm, input, output, layout, sequence, .. } = self;
         let (data, into) = (&mut input[..layout.input_len], &mut output[..layout.output_len]);
-        *sequence += 1.0;
-        let (rank, root) = (comm.rank(), *sequence as usize % comm.size());
+        let rank = comm.rank();
         if operation != Operation::Bcast || rank == root {
             let edge = rank as f64 + *sequence;
             for index in &layout.edges {
@@ -157,6 +197,8 @@ impl Calls {
             Operation::ReduceScatter => comm.reduce_scatter(data, &layout.counts, into, Sum)?,
             Operation::Alltoall => comm.alltoall(data, into)?,
             Operation::Barrier => comm.barrier()?,
+            Operation::Scatter => comm.scatter(if rank == root { data } else { &[] }, into, root)?,
+            Operation::Gather => comm.gather(data, if rank == root { into } else { &mut [] }, root)?,
         }
         Ok(())
     }
@@ -164,7 +206,8 @@ impl Calls {
     /// Checks the edges and the middle of each block of the result.
     fn check(&self, operation: Operation) -> anyhow::Result<()> {
         let layout = &self.layout;
-        if layout.block == 0 {
+        let root = self.root();
+        if layout.block == 0 || operation == Operation::Gather && self.comm.rank() != root {
             return Ok(());
         }
         let result = if operation == Operation::Bcast { &self.input } else { &self.output };
@@ -177,7 +220,8 @@ impl Calls {
                 };
                 let expected = match operation {
                     Operation::Allreduce | Operation::ReduceScatter => (0..self.comm.size()).map(word_of).sum(),
-                    Operation::Bcast if is_edge => word_of(self.sequence as usize % self.comm.size()),
+                    Operation::Bcast | Operation::Scatter if is_edge => word_of(root),
+                    Operation::Scatter => word_of(root),
                     Operation::Bcast => word_of(0),
                     _ => word_of(block),
                 };
@@ -201,11 +245,12 @@ mod tests {
 
     #[test]
     fn every_operation_is_measured_and_checked() {
-        let operations = ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier"];
+        let operations =
+            ["bcast", "allgather", "allreduce", "reduce_scatter", "alltoall", "barrier", "scatter", "gather"];
         let sizes = [0, 8, 16, 40, 8000, 100_000];
         let texts = operations.iter().flat_map(|name| {
             let cases = |rule: &'static str| sizes.map(|bytes| format!("{rule}:{name}:{bytes}:5:2"));
-            [cases("apart"), cases("stream")].concat()
+            [cases("apart"), cases("stream"), cases("synchronized")].concat()
         });
         let texts: Vec<String> = texts.collect();
         for ranks in [2, 3, 5] {

@@ -29,22 +29,51 @@ pub(crate) enum Operation {
     Alltoall,
     /// Without size.
     Barrier,
+    /// The size is that of the block of each rank.
+    Scatter,
+    /// The size is that of the block of each rank.
+    Gather,
 }
 
-const OPERATION_NAMES: [(Operation, &str); 6] = [
+const OPERATION_NAMES: [(Operation, &str); 8] = [
     (Operation::Bcast, "bcast"),
     (Operation::Allgather, "allgather"),
     (Operation::Allreduce, "allreduce"),
     (Operation::ReduceScatter, "reduce_scatter"),
     (Operation::Alltoall, "alltoall"),
     (Operation::Barrier, "barrier"),
+    (Operation::Scatter, "scatter"),
+    (Operation::Gather, "gather"),
 ];
 
+/// Operations that are measured unless one is asked for.
+const DEFAULT_OPERATIONS: usize = 6;
+
+impl FromStr for Operation {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || OPERATION_NAMES.map(|(_, name)| name).join(", ");
+        value_of(&OPERATION_NAMES, name).ok_or_else(|| format!("expected one of {}", names()))
+    }
+}
+
 impl Operation {
+    /// The operation of schedules, with root 0.
+    pub(super) fn in_model(self) -> treepie_schedule::Operation {
+        let name = name_of(&OPERATION_NAMES, self);
+        treepie_schedule::Operation::from_name(name, 0).expect("the names are the same")
+    }
+
+    /// Whether the size is that of a block for each rank.
+    pub(super) fn has_blocks(self) -> bool {
+        matches!(self, Operation::Allgather | Operation::Alltoall | Operation::Scatter | Operation::Gather)
+    }
+
     /// Blocks that all ranks together must receive from others.
     fn received_blocks(self, ranks: usize) -> usize {
         match self {
-            Operation::Bcast | Operation::ReduceScatter => ranks - 1,
+            Operation::Bcast | Operation::ReduceScatter | Operation::Scatter | Operation::Gather => ranks - 1,
             Operation::Allreduce => 2 * (ranks - 1),
             Operation::Allgather | Operation::Alltoall => ranks * (ranks - 1),
             Operation::Barrier => 0,
@@ -60,9 +89,12 @@ pub(crate) enum TimingMode {
     Apart,
     /// Back to back; the operations are timed together
     Stream,
+    /// At times of this machine's clock, so that all ranks begin together; with root 0
+    Synchronized,
 }
 
-const TIMING_MODES: [(TimingMode, &str); 2] = [(TimingMode::Apart, "apart"), (TimingMode::Stream, "stream")];
+const TIMING_MODES: [(TimingMode, &str); 3] =
+    [(TimingMode::Apart, "apart"), (TimingMode::Stream, "stream"), (TimingMode::Synchronized, "synchronized")];
 
 /// A collective operation. As text: `apart:allgather:65536`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,18 +146,53 @@ impl FromStr for Algorithm {
     }
 }
 
-/// The figures: all operations, or the one of the algorithm.
-pub(super) fn figures(ranks: u32, rule: TimingMode, algorithm: Option<&Algorithm>) -> Vec<Figure> {
+/// What is measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    pub(super) algorithm: Option<Algorithm>,
+    /// Without an algorithm; empty for all.
+    pub(super) operations: Vec<Operation>,
+    /// Empty for the usual ones.
+    pub(super) sizes: Vec<usize>,
+    /// Whether links are emulated, so that each operation takes long.
+    pub(super) is_emulated: bool,
+    /// Operations of a batch, if given.
+    pub(super) count: Option<usize>,
+}
+
+/// Batches of operations over emulated links, which take long and vary little.
+const EMULATED_BATCHES: usize = 2;
+
+impl Selection {
+    fn includes(&self, index: usize, operation: Operation) -> bool {
+        match &self.algorithm {
+            Some(algorithm) => algorithm.operation == operation,
+            None if self.operations.is_empty() => index < DEFAULT_OPERATIONS,
+            None => self.operations.contains(&operation),
+        }
+    }
+}
+
+/// The figures of what was selected.
+pub(super) fn figures(ranks: u32, rule: TimingMode, selection: &Selection) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for (operation, name) in OPERATION_NAMES {
-        if algorithm.is_some_and(|algorithm| algorithm.operation != operation) {
+    for (index, (operation, name)) in OPERATION_NAMES.into_iter().enumerate() {
+        if !selection.includes(index, operation) {
             continue;
         }
-        let id = algorithm.map_or_else(|| format!("{name}/auto"), |algorithm| algorithm.id.clone());
-        let sizes = if operation == Operation::Barrier { &[0][..] } else { &SIZES };
+        let id = selection.algorithm.as_ref().map_or_else(|| format!("{name}/auto"), |algorithm| algorithm.id.clone());
+        let sizes = match &selection.sizes[..] {
+            _ if operation == Operation::Barrier => &[0][..],
+            [] => &SIZES,
+            sizes => sizes,
+        };
         for &bytes in sizes {
-            let count = operations_per_batch(operation, bytes, ranks as usize);
-            let case = Case { task: Call { rule, operation, bytes }, count, batches: BATCHES, program: OnlyProgram };
+            let (usual, batches) = match selection.is_emulated {
+                true => (1, EMULATED_BATCHES),
+                false => (operations_per_batch(operation, bytes, ranks as usize), BATCHES),
+            };
+            let count = selection.count.unwrap_or(usual);
+            let case = Case { task: Call { rule, operation, bytes }, count, batches, program: OnlyProgram };
             // Records of the two timings must not be confused.
             let name =
                 if rule == TimingMode::Stream { format!("{id}/{bytes}/stream") } else { format!("{id}/{bytes}") };
@@ -152,7 +219,11 @@ mod tests {
 
     #[test]
     fn cases_round_trip_through_text() {
-        let figures = figures(2, TimingMode::Apart, None).into_iter().chain(figures(8, TimingMode::Stream, None));
+        let figures = figures(2, TimingMode::Apart, &Selection::default()).into_iter().chain(figures(
+            8,
+            TimingMode::Stream,
+            &Selection::default(),
+        ));
         assert_round_trip::<Calls>(figures.map(|figure| figure.case));
         for bad in
             ["", "bcast", "bcast:8:1", "bcast:8:1:1:1", "walk:8:1:1", "bcast:8:0:1", "bcast:8:1:0", "bcast:9:1:1"]
@@ -163,21 +234,35 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_records() {
-        let names: Vec<_> = figures(2, TimingMode::Apart, None).into_iter().map(|figure| figure.name).collect();
+        let names: Vec<_> =
+            figures(2, TimingMode::Apart, &Selection::default()).into_iter().map(|figure| figure.name).collect();
         assert_eq!(names.len(), 21);
         for name in ["bcast/auto/8", "allgather/auto/65536", "reduce_scatter/auto/1024", "alltoall/auto/1048576"] {
             assert!(names.iter().any(|found| found == name), "{name}");
         }
         assert_eq!(names.last().map(String::as_str), Some("barrier/auto/0"));
-        assert_eq!(figures(2, TimingMode::Stream, None)[0].name, "bcast/auto/8/stream");
+        assert_eq!(figures(2, TimingMode::Stream, &Selection::default())[0].name, "bcast/auto/8/stream");
     }
 
     #[test]
     fn an_algorithm_is_measured_at_all_sizes_of_its_operation() {
         let ring: Algorithm = "allgather/ring".parse().unwrap();
-        let names: Vec<_> = figures(8, TimingMode::Apart, Some(&ring)).into_iter().map(|figure| figure.name).collect();
+        let selection = Selection { algorithm: Some(ring), ..Selection::default() };
+        let names: Vec<_> = figures(8, TimingMode::Apart, &selection).into_iter().map(|figure| figure.name).collect();
         assert_eq!(names, [8, 1024, 65536, 1048576].map(|bytes| format!("allgather/ring/{bytes}")));
         assert!("ring".parse::<Algorithm>().is_err() && "walk/ring".parse::<Algorithm>().is_err());
+    }
+
+    #[test]
+    fn operations_and_sizes_are_selected() {
+        let operations = vec![Operation::Gather, Operation::Bcast];
+        let selection = Selection { operations, sizes: vec![64], is_emulated: true, ..Selection::default() };
+        let figures = figures(8, TimingMode::Synchronized, &selection);
+        let found: Vec<_> = figures.iter().map(|figure| (figure.name.as_str(), figure.case.as_str())).collect();
+        let expected =
+            [("bcast/auto/64", "synchronized:bcast:64:1:2"), ("gather/auto/64", "synchronized:gather:64:1:2")];
+        assert_eq!(found, expected);
+        assert!("walk".parse::<Operation>().unwrap_err().ends_with("barrier, scatter, gather"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::table::{print_header, print_ratios, print_record};
 use crate::job::{HANG_TIMEOUT, Job, own_path};
 use crate::mpi::Launcher;
 use crate::record::{PeerResult, Record, Records};
-use crate::{Baseline, ComparisonOptions, Engine, machine};
+use crate::{Baseline, ComparisonOptions, Engine, ensure_unset, machine};
 
 /// Default number of pairs of a comparison, and of runs without one.
 const ALTERNATIONS: usize = 31;
@@ -48,8 +48,14 @@ impl Comparison {
         let records = Records::create(sides.json.as_deref())?;
         let is_needed = sides.fabric == Engine::Mpi || sides.is_against_mpi();
         anyhow::ensure!(is_needed || sides.mpirun.is_none(), "--mpirun is for --against mpi or --fabric mpi");
+        ensure_unset("TREEPIE_EMULATE", "--emulate")?;
+        let emulates = sides.links.checked(ranks)?.is_some();
+        anyhow::ensure!(
+            !emulates || !is_needed,
+            "--emulate: links are emulated between ranks of Treepie's own launcher"
+        );
         let mpi = is_needed.then(|| Launcher::find(sides.mpirun.as_deref())).transpose()?;
-        let treepie = |program: &OsStr| Side::treepie(program, sides.fabric, mpi.as_ref(), ranks, rank);
+        let treepie = |program: &OsStr| Side::treepie(program, sides, mpi.as_ref(), ranks, rank);
         let theirs = match (&sides.against, &mpi, source) {
             (Some(Baseline::Build(path)), ..) => {
                 ensure_treepie(path)?;
@@ -62,6 +68,8 @@ impl Comparison {
         let repeat = match sides.repeat {
             Some(repeat) => repeat as usize,
             None if theirs.is_some() => ALTERNATIONS,
+            // What takes long varies little.
+            None if emulates => 1,
             None => RUNS,
         };
         Ok(Self { ranks, ours, theirs, repeat, records })
@@ -134,12 +142,13 @@ struct Side {
 
 impl Side {
     /// Ranks of a build of Treepie.
-    fn treepie(program: &OsStr, engine: Engine, mpi: Option<&Launcher>, ranks: u32, rank: &[&str]) -> Self {
-        let job = match (engine, mpi) {
+    fn treepie(program: &OsStr, sides: &ComparisonOptions, mpi: Option<&Launcher>, ranks: u32, rank: &[&str]) -> Self {
+        let job = match (sides.fabric, mpi) {
             (Engine::Mpi, Some(mpi)) => mpi.job(ranks).args([program]).args(rank),
             (Engine::Threads, _) => Job::new([program]).args(rank).args(["--threads", &ranks.to_string()]),
             _ => Job::ranks_of(program, ranks, rank),
         };
+        let job = sides.links.apply(job);
         let name = format!("treepie {}", env!("CARGO_PKG_VERSION"));
         Self { name, command_line: job.to_string(), job, mpi_program: None }
     }

@@ -137,6 +137,29 @@ pub(crate) fn time_operations(
     Ok(start.elapsed())
 }
 
+/// Waits until the clock of this machine has reached a time that rank 0 sets, and returns it: all ranks begin together.
+/// After a barrier over slow links, they begin up to its time apart. Collective.
+pub(crate) fn begin_together(comm: &Comm) -> treepie::Result<u64> {
+    let begin = clock();
+    comm.barrier()?;
+    // The time reaches all ranks well before it has come.
+    let start = clock() + 3 * (clock() - begin) + 5_000_000;
+    let start = comm.bcast_one(start, 0)?;
+    std::thread::sleep(Duration::from_nanos(start.saturating_sub(clock())));
+    Ok(start)
+}
+
+/// The time since a [`begin_together`].
+pub(crate) fn time_since(start: u64) -> Duration {
+    Duration::from_nanos(clock().saturating_sub(start))
+}
+
+/// Nanoseconds on the clock that all processes of this machine share.
+fn clock() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Runs something on all ranks after a barrier; returns the seconds of the slowest rank too, by the engine's clock.
 /// Collective.
 pub(crate) fn time_slowest<T, E: From<treepie::Error>>(

@@ -54,14 +54,23 @@ pub(crate) struct PairedRatio {
 impl PairedRatio {
     /// Of the first samples over the second.
     pub(crate) fn new(samples: &[f64], over: &[f64]) -> Self {
-        let ratios: Vec<f64> = samples.iter().zip(over).map(|(sample, over)| sample / over).collect();
-        Self { median: median(&ratios), interval: median_interval(&ratios) }
+        Self::of(&ratios(samples, over))
+    }
+
+    /// Of the ratios themselves.
+    pub(crate) fn of(ratios: &[f64]) -> Self {
+        Self { median: median(ratios), interval: median_interval(ratios) }
     }
 
     /// As running text.
     pub(crate) fn in_words(&self) -> String {
         format!("{:.2}, 95% interval {}", self.median, format_interval(self.interval))
     }
+}
+
+/// The ratios of pairs.
+pub(crate) fn ratios(samples: &[f64], over: &[f64]) -> Vec<f64> {
+    samples.iter().zip(over).map(|(sample, over)| sample / over).collect()
 }
 
 /// As table columns.

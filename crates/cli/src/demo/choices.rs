@@ -39,7 +39,7 @@ pub(super) fn run() -> anyhow::Result<(u32, String)> {
         simulated.results.into_iter().flatten().next().context("a rank has a result")?;
     // 10 ms between gateways, and 20 us to each.
     ensure!((latency / 10_040.0 - 1.0).abs() < 0.01, "the measured latency is {latency} us");
-    ensure!(id.contains("two_layer"), "{id} was chosen");
+    ensure!(id.contains("hierarchical"), "{id} was chosen");
     ensure!(chosen < binomial, "{id} takes {chosen} s, and a binomial tree {binomial} s");
     let detail = format!(
         "simulated links of {:.2} ms were measured; bcast of 256 KiB by {id}, {:.1} times as fast as a binomial tree",

@@ -23,6 +23,13 @@ fn mistyped_words_get_a_suggestion() {
         (&["sim", "allgather", "--network", "toru:8x8"], "expected flat, torus:8x8x8, mesh:16x16"),
         (&["algorithms", "--network", "toru:8x8"], "`toru:8x8` is not a network"),
         (&["bench", "exchange", "--network", "toru:8x8"], "`toru:8x8` is not a network"),
+        (&["run", "--emulate", "torus:2x2", "true"], "--emulate: torus:2x2 has no wide-area links"),
+        (
+            &["run", "-n", "3", "--emulate", "clusters:2x2", "true"],
+            "--emulate: clusters:2x2 has 4 ranks, but there are 3",
+        ),
+        (&["explain", "bcast", "-n", "3", "--emulate", "clusters:2x2"], "clusters:2x2 has 4 ranks, but there are 3"),
+        (&["tune", "--emulate", "clusters:2x2,wan=fast"], "--emulate: `fast` is no latency and rate as 10ms/1MBps"),
         (&["bench", "bfs", "--protocols", "exchange/nbz"], "`treepie algorithms exchange` lists them"),
     ];
     for (arguments, named) in cases {

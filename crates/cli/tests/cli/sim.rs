@@ -53,7 +53,7 @@ fn failed_simulations_name_the_reason() {
     let too_long = "the simulation exceeds 53 days of virtual time";
     let cases: &[(&[&str], &str)] = &[
         (&["allgather/bruck", "--ranks", "2048", "--bytes", "1024G"], too_long),
-        (&["bcast/two_layer", "--network", "clusters:32x1", "--bytes", "1024G"], too_long),
+        (&["bcast/hierarchical", "--network", "clusters:32x1", "--bytes", "1024G"], too_long),
         (&["allgather/ring", "--network", "torus:8", "--set", "dies=3:5"], "rank 3 failed at 5 us; 7 ranks wait"),
         (
             &["bcast/flat", "--network", "clusters:2x2x2", "--set", "wan_level=3:1"],
@@ -174,7 +174,7 @@ fn nested_clusters_and_hosts_are_simulated() {
         succeeds(run(&[&arguments[..], &levels].concat()))
     };
     // To the other site 20 + 1000 + 5000 + 20, to its other cluster 20 + 100 + 100 + 20, within it 20 + 20.
-    let shown = broadcast("bcast/two_layer");
+    let shown = broadcast("bcast/hierarchical");
     assert!(shown.contains("6.320 ms") && shown.contains("1000 B on level 1: 0-1"), "{shown}");
     let shown = broadcast("bcast/flat");
     assert!(shown.contains("4000 B on level 2: 0-1"), "{shown}");
@@ -189,11 +189,11 @@ fn sweeps_comparisons_traces_and_goal_files() {
     let (scratch, trace, goal) = (Scratch::new(), Scratch::new(), Scratch::new());
     let arguments = ["sim", "bcast", "--network", "clusters:4x2", "--machine", "das"];
     let compare =
-        ["--compare", "two_layer:segments=4,window=2,binomial", "--sweep", "bytes=64..1K", "--json", scratch.path()];
+        ["--compare", "hierarchical:segments=4,window=2,binomial", "--sweep", "bytes=64..1K", "--json", scratch.path()];
     succeeds(run(&[&arguments[..], &compare].concat()));
     let cases: Vec<Value> = scratch.lines().into_iter().map(|record| record["case"].clone()).collect();
     assert_eq!(cases.len(), 10, "two algorithms, five sizes: {cases:?}");
-    let single = ["--algo", "two_layer", "--trace", trace.path(), "--goal", goal.path()];
+    let single = ["--algo", "hierarchical", "--trace", trace.path(), "--goal", goal.path()];
     succeeds(run(&[&arguments[..], &single].concat()));
     let trace: Value = serde_json::from_str(&fs::read_to_string(trace.path()).unwrap()).unwrap();
     assert!(!trace["traceEvents"].as_array().unwrap().is_empty());

@@ -1,7 +1,7 @@
 //! The parameters of algorithms, and their syntax in an id.
 
 use super::allgather_based;
-use crate::trees::TreeShape;
+use crate::trees::{Levels, TreeShape};
 
 /// How blocks get into order, where an algorithm collects them in another order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub struct Parameters {
     pub wan: TreeShape,
     /// The tree within a cluster.
     pub lan: TreeShape,
+    /// The levels of nested clusters that it distinguishes.
+    pub levels: Levels,
+    /// Coordinators of each group of clusters, at most one for each rank of the smallest.
+    pub coordinators: u32,
     /// Concurrent buckets; 0 for the best number on the network.
     pub buckets: u32,
     /// Dimensions of the grid of a store-and-forward all-to-all.
@@ -57,6 +61,8 @@ impl Default for Parameters {
             time: 3.5,
             wan: TreeShape::Flat,
             lan: TreeShape::Binomial,
+            levels: Levels::All,
+            coordinators: 1,
             buckets: 0,
             dimensions: 2,
             halvings: u32::MAX,
@@ -85,6 +91,10 @@ pub enum Parameter {
     Wan,
     /// [`Parameters::lan`].
     Lan,
+    /// [`Parameters::levels`].
+    Levels,
+    /// [`Parameters::coordinators`].
+    Coordinators,
     /// [`Parameters::buckets`].
     Buckets,
     /// [`Parameters::dimensions`].
@@ -111,6 +121,8 @@ impl Parameter {
             Parameter::Time => "time",
             Parameter::Wan => "wan",
             Parameter::Lan => "lan",
+            Parameter::Levels => "levels",
+            Parameter::Coordinators => "coordinators",
             Parameter::Buckets => "buckets",
             Parameter::Dimensions => "dimensions",
             Parameter::Halvings => "halvings",
@@ -126,8 +138,9 @@ impl Parameter {
             Parameter::AnyOrder => "strided, moved or reordered".to_owned(),
             Parameter::Core => allgather_based::names().join(", "),
             Parameter::Wan | Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
+            Parameter::Levels => "all, innermost or outermost".to_owned(),
             Parameter::Gap | Parameter::Time => "a time".to_owned(),
-            Parameter::Degree => "a number of at least 1".to_owned(),
+            Parameter::Degree | Parameter::Coordinators => "a number of at least 1".to_owned(),
             Parameter::Radix => "a number of at least 2".to_owned(),
             _ => "a number".to_owned(),
         }
@@ -146,6 +159,15 @@ impl Parameter {
             Parameter::Time => to.time = time()?,
             Parameter::Wan => to.wan = parse_tree_shape(value)?,
             Parameter::Lan => to.lan = parse_tree_shape(value)?,
+            Parameter::Levels => {
+                to.levels = match value {
+                    "all" => Levels::All,
+                    "innermost" => Levels::Innermost,
+                    "outermost" => Levels::Outermost,
+                    _ => return None,
+                }
+            }
+            Parameter::Coordinators => to.coordinators = number(1)?,
             Parameter::Buckets => to.buckets = number(0)?,
             Parameter::Dimensions => to.dimensions = number(1)?,
             Parameter::Halvings => to.halvings = number(0)?,
@@ -186,7 +208,8 @@ impl Parameters {
                     known.iter().find(|parameter| parameter.name() == name).and_then(|it| it.set(&mut self, value))
                 }
                 None => {
-                    let own = known.iter().filter(|it| !matches!(it, Parameter::Segments | Parameter::Window));
+                    let named_only = [Parameter::Segments, Parameter::Window, Parameter::Coordinators];
+                    let own = known.iter().filter(|it| !named_only.contains(it));
                     own.clone().find_map(|parameter| parameter.set(&mut self, argument))
                 }
             };
@@ -206,11 +229,19 @@ pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
     let mut all = vec![String::new()];
     for parameter in known {
         let values: Vec<&str> = match parameter {
-            Parameter::Segments => vec!["", "segments=3,window=2"],
+            Parameter::Segments if known.contains(&Parameter::Window) => vec!["", "segments=3,window=2"],
+            Parameter::Segments => vec!["", "segments=4"],
             Parameter::Degree => vec!["2", "5"],
             Parameter::Radix => vec!["2", "3"],
             Parameter::Time => vec!["gap=1,time=1", "gap=2.87,time=10.03"],
+            Parameter::Lan if known.contains(&Parameter::Levels) => {
+                vec!["", "wan=binomial,lan=flat", "wan=kary2,lan=chain,levels=outermost", "levels=innermost"]
+            }
             Parameter::Lan => vec!["", "wan=binomial,lan=flat", "wan=kary2,lan=chain"],
+            // Those of trees are listed with their shapes.
+            Parameter::Levels if known.contains(&Parameter::Lan) => vec![""],
+            Parameter::Levels => vec!["", "innermost", "outermost"],
+            Parameter::Coordinators => vec!["", "coordinators=3"],
             Parameter::Buckets => vec!["", "1", "2", "3", "4"],
             Parameter::Dimensions => vec!["1", "2", "3"],
             Parameter::Halvings => vec!["", "0", "1", "2"],

@@ -7,7 +7,9 @@ use treepie_schedule::Schedule;
 use super::allgather_based::root;
 use super::{Algorithm, CollectiveSpec, NetworkRequirement, Parameter, Parameters, Requirements};
 use crate::barrier::TreeBarrier;
+use crate::hierarchy::forest::{count_groups, smallest_group};
 use crate::rooted::GatherBcast;
+use crate::trees::shape::groups;
 use crate::trees::{Bcast, RankTree, Reduce, ScatterGather, TreeKind, TreeShape};
 
 /// A registered tree shape.
@@ -81,11 +83,14 @@ const ENTRIES: [TreeEntry; 9] = [
         citation: "Karp et al. 1993; NBX 2.3",
     },
     TreeEntry {
-        name: "two_layer",
+        name: "hierarchical",
         network: NetworkRequirement::Hierarchical,
-        parameters: &[Parameter::Wan, Parameter::Lan],
-        shape: |spec| TreeKind::TwoLayer { wan: spec.parameters.wan, lan: spec.parameters.lan },
-        bcast: "s segments: (s-1) gamma + lambda of the trees one after the other",
+        parameters: &[Parameter::Wan, Parameter::Lan, Parameter::Levels],
+        shape: |spec| {
+            let Parameters { levels, wan, lan, .. } = spec.parameters;
+            TreeKind::Hierarchical { levels, wan, lan }
+        },
+        bcast: "s segments: (s-1) gamma + lambda of the trees one after the other; k coordinators: n/k over each link",
         scatter: "each cluster's blocks over its link once, then within it",
         citation: "P-LogP 3.1",
     },
@@ -130,6 +135,21 @@ impl TreeEntry {
         Ok(Box::new(make(self.build_tree(spec, root)?, segments, window)))
     }
 
+    /// With several coordinators, a tree for each: over other links, so that segments use all links between groups.
+    fn relayed_trees(&self, spec: &CollectiveSpec<'_>) -> Option<Vec<Arc<RankTree>>> {
+        let Parameters { wan, lan, levels, coordinators, .. } = spec.parameters;
+        let groups = groups(spec.network, levels).filter(|_| self.name == "hierarchical")?;
+        let most = smallest_group(&groups).min(count_groups(&groups) - 1);
+        let trees = (0..coordinators.min(most))
+            .map(|number| Arc::new(RankTree::relayed(&groups, root(spec), number, wan, lan)));
+        Some(trees.collect()).filter(|trees: &Vec<_>| trees.len() > 1)
+    }
+
+    fn with_coordinators(&self) -> Vec<Parameter> {
+        let coordinators = (self.name == "hierarchical").then_some(Parameter::Coordinators);
+        self.with_pipeline().into_iter().chain(coordinators).collect()
+    }
+
     /// Whether the tree with root 0 is rank-ordered: those that do not depend on the network are.
     fn is_rank_ordered(&self) -> bool {
         self.network == NetworkRequirement::Any
@@ -146,8 +166,12 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         let TreeEntry { name, bcast, scatter, citation, .. } = entry;
         let requires = Requirements::NONE.on_network(entry.network);
         let pipeline = entry.with_pipeline();
-        all.push(Algorithm::new(format!("bcast/{name}"), requires, &pipeline, (bcast, citation), |spec| {
-            entry.build_schedule(spec, root(spec), Bcast::new)
+        let of_vectors = entry.with_coordinators();
+        all.push(Algorithm::new(format!("bcast/{name}"), requires, &of_vectors, (bcast, citation), |spec| match entry
+            .relayed_trees(spec)
+        {
+            Some(trees) => Ok(Box::new(Bcast::along_trees(trees, spec.parameters.segments))),
+            None => entry.build_schedule(spec, root(spec), Bcast::new),
         }));
         all.push(Algorithm::new(format!("scatter/{name}"), requires, &pipeline, (scatter, citation), |spec| {
             entry.build_schedule(spec, root(spec), ScatterGather::scatter)
@@ -157,18 +181,34 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         }));
         let reduce_requires = if entry.is_rank_ordered() { requires } else { requires.commutative() };
         let reduce = if *name == "mesh" { "fan_in" } else { name };
-        all.push(Algorithm::new(format!("reduce/{reduce}"), reduce_requires, &pipeline, (bcast, citation), |spec| {
+        all.push(Algorithm::new(format!("reduce/{reduce}"), reduce_requires, &of_vectors, (bcast, citation), |spec| {
+            if let Some(trees) = entry.relayed_trees(spec) {
+                return Ok(Box::new(Reduce::along_trees(trees, spec.parameters.segments)));
+            }
             if spec.commutative {
                 return entry.build_schedule(spec, root(spec), Reduce::new);
             }
             entry.build_schedule(spec, 0, |tree, segments, window| Reduce::ordered(tree, root(spec), segments, window))
         }));
-        // Barriers and gather-broadcast allgathers are registered only for shapes that differ in more than a number.
+        // Gather-broadcast allgathers and barriers are registered only for shapes that differ in more than a number.
+        let allgather = match *name {
+            "binomial" => Some(("gather_bcast", "2 ceil(lg P) alpha + (P-1 + P ceil(lg P)) n beta")),
+            "hierarchical" => {
+                Some(("hierarchical_gather_bcast", "each link between clusters carries every block at most twice"))
+            }
+            "mesh" => Some(("mesh", "2 lg P alpha + (P-1 + P lg P) n delta")),
+            _ => None,
+        };
+        if let Some((allgather, cost)) = allgather {
+            let id = format!("allgather/{allgather}");
+            all.push(Algorithm::new(id, requires, &pipeline, (cost, "thesis 3.2.2"), |spec| {
+                entry.build_schedule(spec, 0, GatherBcast::new)
+            }));
+        }
         let (barrier, cost) = match *name {
             "binomial" => ("tree", "2 ceil(lg P) alpha"),
             "flat" => ("central", "2(P-1) alpha"),
             "kary" => ("kary", "degree d, height h: 2 d h alpha"),
-            "two_layer" => ("two_layer", "2(alpha over clusters, and within)"),
             "mesh" => ("mesh", "2 lg P alpha, no link shared"),
             _ => continue,
         };
@@ -178,19 +218,6 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             entry.parameters,
             (cost, "thesis 3.2.1"),
             |spec| Ok(Box::new(TreeBarrier::new(entry.build_tree(spec, 0)?))),
-        ));
-        let (allgather, cost) = match *name {
-            "binomial" => ("gather_bcast", "2 ceil(lg P) alpha + (P-1 + P ceil(lg P)) n beta"),
-            "two_layer" => ("two_layer", "each link between clusters carries every block at most twice"),
-            "mesh" => ("mesh", "2 lg P alpha + (P-1 + P lg P) n delta"),
-            _ => continue,
-        };
-        all.push(Algorithm::new(
-            format!("allgather/{allgather}"),
-            requires,
-            &pipeline,
-            (cost, "thesis 3.2.2"),
-            |spec| entry.build_schedule(spec, 0, GatherBcast::new),
         ));
     }
     all

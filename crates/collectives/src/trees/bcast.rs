@@ -10,9 +10,9 @@ use treepie_schedule::{BlockRange, Buf, Operation, Phase, RoundList, Schedule, S
 
 use super::rank_tree::{RankTree, TreePeers};
 
-/// A broadcast down a tree.
+/// A broadcast down a tree, or down several with the same root that carry the segments in turn.
 pub struct Bcast {
-    tree: Arc<RankTree>,
+    trees: Vec<Arc<RankTree>>,
     segments: u32,
     window: u32,
 }
@@ -21,17 +21,28 @@ impl Bcast {
     /// In `segments` segments, of which at most `window` are in flight on a rank: the window must cover the time of a
     /// segment from the root to the last rank.
     pub fn new(tree: Arc<RankTree>, segments: u32, window: u32) -> Self {
-        Self { tree, segments: segments.max(1), window }
+        Self { trees: vec![tree], segments: segments.max(1), window }
+    }
+
+    /// Down several trees, in `segments` segments, rounded up so that each tree has as many. All are in flight at once,
+    /// since a segment may be ahead of earlier ones in other trees.
+    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32) -> Self {
+        let segments = segments.max(1).next_multiple_of(trees.len() as u32);
+        Self { trees, segments, window: u32::MAX }
+    }
+
+    fn tree(&self, lane: u32) -> &RankTree {
+        &self.trees[lane as usize % self.trees.len()]
     }
 }
 
 impl Schedule for Bcast {
     fn operation(&self) -> Operation {
-        Operation::Bcast { root: self.tree.root() }
+        Operation::Bcast { root: self.tree(0).root() }
     }
 
     fn ranks(&self) -> u32 {
-        self.tree.ranks()
+        self.tree(0).ranks()
     }
 
     fn blocks(&self) -> u32 {
@@ -42,12 +53,12 @@ impl Schedule for Bcast {
         Phase::with_lanes(self.segments).with_window(self.window)
     }
 
-    fn rounds(&self, rank: u32, _phase: u32, _lane: u32) -> u32 {
-        self.tree.position(rank).down_rounds()
+    fn rounds(&self, rank: u32, _phase: u32, lane: u32) -> u32 {
+        self.tree(lane).position(rank).down_rounds()
     }
 
     fn emit(&self, rank: u32, _phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList) {
-        emit_bcast(&self.tree, BlockRange::new(Buf::Out, 0, 1).segment(lane, self.segments), rank, rounds, into);
+        emit_bcast(self.tree(lane), BlockRange::new(Buf::Out, 0, 1).segment(lane, self.segments), rank, rounds, into);
     }
 }
 

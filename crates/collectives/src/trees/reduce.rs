@@ -15,9 +15,9 @@ use treepie_schedule::{BlockRange, Buf, BufferBlocks, OperandSide, Operation, Ph
 
 use super::rank_tree::{RankTree, TreePeers, TreePosition};
 
-/// A reduction up a tree.
+/// A reduction up a tree, or up several with the same root that carry the segments in turn.
 pub struct Reduce {
-    tree: Arc<RankTree>,
+    trees: Vec<Arc<RankTree>>,
     root: u32,
     segments: u32,
     window: u32,
@@ -26,13 +26,23 @@ pub struct Reduce {
 impl Reduce {
     /// To the root of the tree, in `segments` segments, of which at most `window` are in flight on a rank.
     pub fn new(tree: Arc<RankTree>, segments: u32, window: u32) -> Self {
-        Self { root: tree.root(), tree, segments: segments.max(1), window }
+        Self { root: tree.root(), trees: vec![tree], segments: segments.max(1), window }
+    }
+
+    /// Up several trees, in `segments` segments, rounded up so that each tree has as many; all are in flight at once.
+    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32) -> Self {
+        let segments = segments.max(1).next_multiple_of(trees.len() as u32);
+        Self { root: trees[0].root(), trees, segments, window: u32::MAX }
+    }
+
+    fn tree(&self, lane: u32) -> &RankTree {
+        &self.trees[lane as usize % self.trees.len()]
     }
 
     /// In rank order to any root: every virtual rank of the tree must be its rank.
     pub fn ordered(tree: Arc<RankTree>, root: u32, segments: u32, window: u32) -> Self {
         assert!(tree.is_rank_ordered(), "a reduction in rank order needs a rank-ordered tree");
-        Self { root, tree, segments: segments.max(1), window }
+        Self { root, trees: vec![tree], segments: segments.max(1), window }
     }
 
     /// The buffer that a rank sends to its parent: leaves send their input.
@@ -46,12 +56,12 @@ impl Reduce {
 
     /// Rounds before those in the tree: ranks that combine copy their input. In lockstep all ranks have one.
     fn load_rounds(&self, position: &TreePosition<'_>) -> u32 {
-        u32::from(self.tree.is_lockstep() || combines(position))
+        u32::from(self.tree(0).is_lockstep() || combines(position))
     }
 
     /// Whether a rank takes part in sending the result from the tree's root to the operation's.
     fn relays(&self, rank: u32) -> bool {
-        self.tree.root() != self.root && (rank == self.root || rank == self.tree.root())
+        self.tree(0).root() != self.root && (rank == self.root || rank == self.tree(0).root())
     }
 }
 
@@ -61,7 +71,7 @@ impl Schedule for Reduce {
     }
 
     fn ranks(&self) -> u32 {
-        self.tree.ranks()
+        self.tree(0).ranks()
     }
 
     fn blocks(&self) -> u32 {
@@ -73,25 +83,23 @@ impl Schedule for Reduce {
     }
 
     fn scratch_blocks(&self, _tmp: u8, rank: u32) -> BufferBlocks {
-        if self.buffer(rank, &self.tree.position(rank)) == Buf::Tmp(0) {
-            BufferBlocks::all(1)
-        } else {
-            BufferBlocks::Empty
-        }
+        let combines = |tree: &Arc<RankTree>| self.buffer(rank, &tree.position(rank)) == Buf::Tmp(0);
+        if self.trees.iter().any(combines) { BufferBlocks::all(1) } else { BufferBlocks::Empty }
     }
 
     fn phase(&self, _phase: u32) -> Phase {
         Phase::with_lanes(self.segments).with_window(self.window)
     }
 
-    fn rounds(&self, rank: u32, _phase: u32, _lane: u32) -> u32 {
-        let position = self.tree.position(rank);
+    fn rounds(&self, rank: u32, _phase: u32, lane: u32) -> u32 {
+        let position = self.tree(lane).position(rank);
         self.load_rounds(&position) + position.up_rounds() + u32::from(self.relays(rank))
     }
 
     fn emit(&self, rank: u32, _phase: u32, lane: u32, rounds: Range<u32>, into: &mut RoundList) {
         let of_buf = |buf| BlockRange::new(buf, 0, 1).segment(lane, self.segments);
-        let position = self.tree.position(rank);
+        let tree = self.tree(lane);
+        let position = tree.position(rank);
         let part = of_buf(self.buffer(rank, &position));
         let load_rounds = self.load_rounds(&position);
         let last = load_rounds + position.up_rounds();
@@ -107,12 +115,12 @@ impl Schedule for Reduce {
             TreePeers::Parent(to) => into.push(ScheduleOp::Send { to, part }),
             // Virtual ranks of a subtree follow that of its parent.
             TreePeers::Children(children) => children.iter().for_each(|child| {
-                into.push(ScheduleOp::RecvReduce { from: self.tree.rank_at(*child), part, side: OperandSide::Right });
+                into.push(ScheduleOp::RecvReduce { from: tree.rank_at(*child), part, side: OperandSide::Right });
             }),
         });
         for _ in within(last, u32::MAX) {
             into.push(match rank == self.root {
-                true => ScheduleOp::Recv { from: self.tree.root(), part: of_buf(Buf::Out) },
+                true => ScheduleOp::Recv { from: tree.root(), part: of_buf(Buf::Out) },
                 false => ScheduleOp::Send { to: self.root, part },
             });
             into.end_round();

@@ -56,13 +56,27 @@ impl fmt::Display for TreeShape {
     }
 }
 
+/// The levels of nested clusters that an algorithm distinguishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Levels {
+    /// All.
+    #[default]
+    All,
+    /// The innermost clusters. A short message then takes one latency between any two of them.
+    Innermost,
+    /// The outermost groups.
+    Outermost,
+}
+
 /// The kind of a tree over the ranks of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TreeKind {
     /// Independent of the network.
     SingleLayer(TreeShape),
-    /// Over the clusters, on every level if they are nested, or over the leaves of a Clos network.
-    TwoLayer {
+    /// Over the clusters, on these levels if they are nested, or over the leaves of a Clos network.
+    Hierarchical {
+        /// The levels.
+        levels: Levels,
         /// Over the coordinators.
         wan: TreeShape,
         /// Within a cluster.
@@ -88,11 +102,11 @@ impl TreeKind {
     /// The tree with this root over the ranks of a network.
     pub fn build(self, network: &Network, root: u32) -> Result<RankTree, UnsupportedTree> {
         let needs = |needs| UnsupportedTree { shape: self, needs };
-        let groups = || groups(network).ok_or(needs("clusters, or a Clos network"));
+        let groups = |levels| groups(network, levels).ok_or(needs("clusters, or a Clos network"));
         Ok(match self {
             TreeKind::SingleLayer(shape) => RankTree::with_root(shape.tree(network.ranks()), root),
-            TreeKind::TwoLayer { wan, lan } => RankTree::multi_layer(&groups()?, root, wan, lan),
-            TreeKind::InTurn => RankTree::in_turn(&groups()?[0], root),
+            TreeKind::Hierarchical { levels, wan, lan } => RankTree::multi_layer(&groups(levels)?, root, wan, lan),
+            TreeKind::InTurn => RankTree::in_turn(&groups(Levels::Innermost)?[0], root),
             TreeKind::Mesh => RankTree::mesh(network, root).ok_or(needs("a mesh or torus"))?,
         })
     }
@@ -102,21 +116,31 @@ impl fmt::Display for TreeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TreeKind::SingleLayer(shape) => shape.fmt(f),
-            TreeKind::TwoLayer { wan, lan } => write!(f, "two_layer({wan}, {lan})"),
+            TreeKind::Hierarchical { wan, lan, .. } => write!(f, "hierarchical({wan}, {lan})"),
             TreeKind::InTurn => f.write_str("in_turn"),
             TreeKind::Mesh => f.write_str("mesh"),
         }
     }
 }
 
-/// The cluster or leaf of each rank; for nested clusters also its group on each level above.
-fn groups(network: &Network) -> Option<Vec<Vec<u32>>> {
+/// The cluster or leaf of each rank; for nested clusters also its group on each level above. Outer levels with a single
+/// group are left out.
+pub(crate) fn groups(network: &Network, levels: Levels) -> Option<Vec<Vec<u32>>> {
     let of_each = |group: &dyn Fn(u32) -> u32| (0..network.ranks()).map(|rank| group(network.node_of(rank))).collect();
-    match network.kind() {
+    let mut all: Vec<Vec<u32>> = match network.kind() {
         NetworkKind::Clusters(clusters) => {
-            Some((0..clusters.levels()).map(|level| of_each(&|node| clusters.group_of(level, node))).collect())
+            (0..clusters.levels()).map(|level| of_each(&|node| clusters.group_of(level, node))).collect()
         }
-        NetworkKind::Clos(clos) => Some(vec![of_each(&|node| clos.leaf_of(node))]),
-        _ => None,
+        NetworkKind::Clos(clos) => vec![of_each(&|node| clos.leaf_of(node))],
+        _ => return None,
+    };
+    while all.len() > 1 && all.last().is_some_and(|groups| groups.iter().all(|group| *group == groups[0])) {
+        all.pop();
     }
+    match levels {
+        Levels::All => {}
+        Levels::Innermost => all.truncate(1),
+        Levels::Outermost => all = all.split_off(all.len() - 1),
+    }
+    Some(all)
 }

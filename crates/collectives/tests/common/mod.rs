@@ -72,7 +72,7 @@ fn irregular(a: u32, b: u32) -> usize {
 
 /// Networks of all kinds: torus, mesh, mixed; irregular partitions; leaves that are not powers of two; unequal
 /// clusters.
-pub(crate) const NETWORKS: [&str; 26] = [
+pub(crate) const NETWORKS: [&str; 30] = [
     "torus:2x3",
     "mesh:2x3",
     "torus:4x4",
@@ -99,6 +99,10 @@ pub(crate) const NETWORKS: [&str; 26] = [
     "clusters:2x3x4",
     "clusters:(3+1)+(2+4+1)",
     "clusters:(2x(1+3))+(2x2x3)@19+3-9+12+0+16",
+    "clusters:4x4",
+    "clusters:3x3x3",
+    "clusters:2x2x2x2",
+    "clusters:(3x(2+4))@5+3+1+0+2+4+12-17",
 ];
 
 /// A network by its text.

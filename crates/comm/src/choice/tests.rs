@@ -8,14 +8,16 @@ use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::Settings;
 use treepie_topology::Network;
 
-use super::{ChoiceInput, size_class};
+use super::{Candidate, ChoiceInput, size_class};
 
 fn chosen(spec: CollectiveSpec<'_>, bytes: u64) -> String {
+    chosen_candidate(spec, bytes).id()
+}
+
+fn chosen_candidate(spec: CollectiveSpec<'_>, bytes: u64) -> Candidate {
     let profile = Settings::for_network(spec.network).unwrap().profile(spec.network);
     let costs = MessageCosts::on_network(&profile, spec.network);
-    let candidate =
-        ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false }.best().expect("there is one");
-    candidate.id()
+    ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false }.best().expect("there is one")
 }
 
 fn selected(operation: Operation, network: &str, bytes: u64) -> String {

@@ -2,13 +2,13 @@
 
 use treepie_collectives::registry::{Algorithm, Parameter};
 use treepie_model::closed_form::{Arguments, TreeLayer};
-use treepie_model::plogp::{GatewayLink, PipelineCost, candidate_degrees, plan_bcast, plan_segments};
+use treepie_model::plogp::{PipelineCost, candidate_degrees, plan_segments};
 use treepie_schedule::Operation;
 
-use super::{ChoiceInput, MAX_WALKED_MESSAGES, with_segments};
+use super::{ChoiceInput, hierarchical, with_segments};
 
 /// More segments are not worth their bookkeeping.
-const MAX_SEGMENTS: u64 = 1024;
+pub(super) const MAX_SEGMENTS: u64 = 1024;
 
 /// Cores of composed algorithms. An inapplicable one is refused when it is built, and has no closed form.
 const CORES: [&str; 7] =
@@ -26,7 +26,7 @@ pub(super) fn exhaustive(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<
         (2..=ranks.clamp(2, MAX_DEGREE)).map(|radix| Arguments { radix, ..base }).collect()
     } else if has(Parameter::Dimensions) {
         (1..=ranks.ilog2().max(1)).map(|dimensions| Arguments { dimensions, ..base }).collect()
-    } else if has(Parameter::Wan) {
+    } else if has(Parameter::Wan) && input.closed_form(algorithm, &base).is_some() {
         let layers: Vec<TreeLayer> = [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial]
             .into_iter()
             .chain((2..=8).map(TreeLayer::Kary))
@@ -68,8 +68,8 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
         [2, 3].map(|dimensions| Arguments { dimensions, ..base }).to_vec()
     } else if has(Parameter::Core) {
         CORES.map(|core| Arguments { core, ..base }).to_vec()
-    } else if has(Parameter::Wan) {
-        two_layer(input)
+    } else if has(Parameter::Levels) {
+        hierarchical::variants(input, algorithm)
     } else {
         vec![base]
     };
@@ -89,6 +89,11 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
     if !algorithm.parameters.contains(&Parameter::Segments) || n < 2.0 || !can_overlap {
         return 1;
     }
+    if input.spec.network.as_clusters().is_some()
+        && input.closed_form(algorithm, &Arguments { segments: 1, ..*arguments }).is_none()
+    {
+        return hierarchical::segments(input, algorithm, arguments);
+    }
     // Without a formula there is nothing to plan by, and no need to count.
     if input.closed_form(algorithm, &Arguments { segments: 1, ..*arguments }).is_none() {
         return 1;
@@ -107,39 +112,6 @@ pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments
     plan.segments as u32
 }
 
-/// Trees over clusters and within them, and the segments: those of the P-LogP paper's optimizer, and its original
-/// shapes.
-fn two_layer(input: &ChoiceInput<'_>) -> Vec<Arguments<'static>> {
-    let base = Arguments::default();
-    let Some(clusters) = input.spec.network.as_clusters() else { return vec![base] };
-    if !matches!(input.spec.operation, Operation::Bcast { .. } | Operation::Reduce { .. }) {
-        return vec![base];
-    }
-    let profile = input.costs.profile();
-    let (lan, wan) = (profile.link(), profile.link_at(clusters.levels() as usize));
-    let (count, largest) = (clusters.count(), clusters.sizes().max().unwrap_or(1));
-    let unit = input.element.max(input.bytes.div_ceil(MAX_SEGMENTS));
-    // Without a formula its messages are walked over.
-    let unit = match clusters.levels() {
-        1 => unit,
-        _ => unit.max(input.bytes * u64::from(input.spec.ranks) / MAX_WALKED_MESSAGES as u64),
-    };
-    let plan = plan_bcast(&GatewayLink { wan, lan }, lan, count, largest, input.bytes, unit);
-    let layer = |ranks: u32, degree: u32| match degree {
-        0 | 1 if ranks <= 2 => TreeLayer::Flat,
-        degree if degree + 1 >= ranks => TreeLayer::Flat,
-        1 => TreeLayer::Chain,
-        degree => TreeLayer::Kary(degree),
-    };
-    let planned = Arguments {
-        wan: layer(count, plan.shape.wan),
-        lan: layer(largest, plan.shape.lan),
-        segments: plan.segments as u32,
-        ..base
-    };
-    vec![planned, base, Arguments { segments: planned.segments, ..base }]
-}
-
 /// The id of an algorithm with its arguments.
 pub(super) fn id(algorithm: &Algorithm, arguments: &Arguments<'_>) -> String {
     let mut text: Vec<String> = Vec::new();
@@ -150,6 +122,10 @@ pub(super) fn id(algorithm: &Algorithm, arguments: &Arguments<'_>) -> String {
             Parameter::Radix => text.push(format!("radix={}", arguments.radix)),
             Parameter::Wan => text.push(format!("wan={}", arguments.wan)),
             Parameter::Lan => text.push(format!("lan={}", arguments.lan)),
+            Parameter::Levels if arguments.levels != "all" => text.push(format!("levels={}", arguments.levels)),
+            Parameter::Coordinators if arguments.coordinators > 1 => {
+                text.push(format!("coordinators={}", arguments.coordinators))
+            }
             Parameter::Buckets if arguments.buckets > 0 => text.push(format!("buckets={}", arguments.buckets)),
             Parameter::Dimensions => text.push(format!("dimensions={}", arguments.dimensions)),
             Parameter::Halvings if arguments.halvings < u32::MAX => {

@@ -201,7 +201,7 @@ impl Comm {
     }
 
     /// The network of the ranks: the one set on the handle, or the one of `TREEPIE_NETWORK`, or a flat one.
-    fn network(&self) -> Result<&Network> {
+    pub fn network(&self) -> Result<&Network> {
         if let Some(network) = &self.collectives.choice.network {
             return Ok(network);
         }
@@ -290,6 +290,29 @@ impl Comm {
         let spec = CollectiveSpec::new(operation, self.network()?);
         let flat = Network::flat(spec.ranks);
         Ok(self.choice_input(&spec, size_class(bytes), element, self.resources(bytes as usize), &flat).candidates())
+    }
+
+    /// The algorithm that a call of this operation uses, set or chosen, with its arguments, and its predicted time over
+    /// messages in microseconds, if that is known.
+    pub fn prediction(&self, operation: Operation, bytes: u64, element: u64) -> Result<(String, Option<f64>)> {
+        let spec = CollectiveSpec::new(operation, self.network()?);
+        let flat = Network::flat(spec.ranks);
+        let input = |bytes| self.choice_input(&spec, bytes, element, Resources::default(), &flat);
+        // Calls of one class are chosen alike.
+        let class = input(size_class(bytes));
+        let id = match self.collectives.choice.id_for(operation)? {
+            None => {
+                let best = class.best().ok_or_else(|| Error::Algorithm(format!("no {} applies", operation.name())))?;
+                best.id()
+            }
+            Some(id) => {
+                let (segments, _) = class.complete(id, None);
+                let separator = if id.contains(':') { ',' } else { ':' };
+                if segments > 1 { format!("{id}{separator}segments={segments}") } else { id.to_owned() }
+            }
+        };
+        let time = input(bytes).predicted_over_messages(&id);
+        Ok((id, time))
     }
 
     /// The predicted times over messages, in microseconds, of an allgather of two elements of each rank, by the

@@ -25,6 +25,10 @@ pub struct Arguments<'a> {
     pub wan: TreeLayer,
     /// The tree within a cluster.
     pub lan: TreeLayer,
+    /// The levels of nested clusters that it distinguishes.
+    pub levels: &'a str,
+    /// Coordinators of each group of clusters.
+    pub coordinators: u32,
 }
 
 impl Default for Arguments<'_> {
@@ -40,6 +44,8 @@ impl Default for Arguments<'_> {
             core: "ring",
             wan: TreeLayer::Flat,
             lan: TreeLayer::Binomial,
+            levels: "all",
+            coordinators: 1,
         }
     }
 }
@@ -70,6 +76,8 @@ impl<'a> Arguments<'a> {
             "core" => self.core = value,
             "wan" => self.wan = TreeLayer::parse(value)?,
             "lan" => self.lan = TreeLayer::parse(value)?,
+            "levels" => self.levels = value,
+            "coordinators" => self.coordinators = number().filter(|coordinators| *coordinators >= 1)?,
             // These do not change the counts, or belong to a tree without a formula.
             "window" | "gap" | "time" => {}
             _ => return None,
@@ -82,6 +90,7 @@ impl<'a> Arguments<'a> {
         match value {
             "moved" => self.shuffled = true,
             "strided" | "reordered" => {}
+            "all" | "innermost" | "outermost" => self.levels = value,
             _ => match value.parse::<u32>() {
                 Ok(number) => {
                     (self.buckets, self.halvings) = (number, number);

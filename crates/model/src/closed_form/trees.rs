@@ -23,7 +23,7 @@ pub(super) fn terms(input: &FormulaInput<'_>) -> Option<CostTerms> {
         "binomial" | "tree" | "gather_bcast" => TreeLayer::Binomial,
         "knomial" => TreeLayer::Knomial(arguments.radix),
         "kary" => TreeLayer::Kary(arguments.degree),
-        "two_layer" => return two_layer(input),
+        "hierarchical" => return hierarchical(input),
         "in_turn" if matches!(input.network_shape, NetworkShape::Clos { .. }) => TreeLayer::Flat,
         "mesh" | "fan_in" => return mesh(input),
         _ => return None,
@@ -103,8 +103,11 @@ fn blocks(input: &FormulaInput<'_>, layer: TreeLayer) -> Option<CostTerms> {
 }
 
 /// First to one rank of each leaf, then within leaves. For clusters the links between them are not known here.
-fn two_layer(input: &FormulaInput<'_>) -> Option<CostTerms> {
+fn hierarchical(input: &FormulaInput<'_>) -> Option<CostTerms> {
     let NetworkShape::Clos { terminals, .. } = input.network_shape else { return None };
+    if input.arguments.coordinators > 1 {
+        return None;
+    }
     let (wan, lan) = (input.arguments.wan, input.arguments.lan);
     let leaves = input.ranks / terminals;
     let steps = wan.steps(leaves) + lan.steps(terminals);
@@ -113,7 +116,11 @@ fn two_layer(input: &FormulaInput<'_>) -> Option<CostTerms> {
     Some(match input.operation {
         Operation::Bcast { .. } => pipelined(input, input.bytes, period, steps, height),
         Operation::Reduce { .. } => with_combining(pipelined(input, input.bytes, period, steps, height)),
-        Operation::Barrier => CostTerms::new(2.0 * steps, 0.0).with_steps(2.0 * height),
+        // Coordinators exchange directly.
+        Operation::Barrier => {
+            let messages = 2.0 * lan.steps(terminals) + f64::from(leaves - 1);
+            CostTerms::new(messages, 0.0).with_steps(2.0 * lan.height(terminals) + 1.0)
+        }
         _ => return None,
     })
 }

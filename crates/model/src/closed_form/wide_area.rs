@@ -1,4 +1,6 @@
 //! Operations over clusters: the P-LogP paper's pipelines along trees over clusters and within them.   [P-LogP paper 3]
+//!
+//! MagPIe's originals are the same without segments: T_w + T_l, over a flat tree and a binomial one.   [3.1.3]
 
 use treepie_schedule::Operation;
 use treepie_topology::Clusters;
@@ -18,8 +20,8 @@ pub fn time_on_clusters(
     bytes: f64,
     profile: &Profile,
 ) -> Option<f64> {
-    // Trees over several levels have other pipelines.
-    if clusters.levels() > 1 {
+    // Trees over several levels have other pipelines, and formulas know only one link between clusters.
+    if clusters.levels() > 1 || arguments.coordinators > 1 || !profile.level(1).pairs.is_empty() {
         return None;
     }
     let (lan, wan) = (profile.link(), profile.link_at(1));
@@ -27,6 +29,10 @@ pub fn time_on_clusters(
     let sizes = ClusterSizes { count: clusters.count(), ranks: clusters.sizes().max()? };
     let segments = f64::from(arguments.segments);
     let segment = bytes / segments;
+    // Nor do they know that a rendezvous waits for its receiver.
+    if name == "magpie" && segment > profile.synchronous.vanishes_at {
+        return None;
+    }
     let layer = |layer: TreeLayer, ranks: u32| match ranks {
         0 | 1 => (0, 0),
         _ => (layer.degree(ranks) as u32, layer.height(ranks) as u32),
@@ -35,9 +41,18 @@ pub fn time_on_clusters(
         let (over, within) = (layer(arguments.wan, sizes.count), layer(arguments.lan, sizes.ranks));
         two_layer_cost(&gateway, lan, segment, over, within)
     };
+    // A binomial tree of p ranks takes lg p messages one after the other.
+    let original = || {
+        let over = layer(TreeLayer::Flat, sizes.count);
+        let steps = TreeLayer::Binomial.steps(sizes.ranks) as u32;
+        two_layer_cost(&gateway, lan, segment, over, (steps.min(1), steps))
+    };
     let pipeline: PipelineCost = match (name, operation) {
-        ("two_layer", Operation::Bcast { .. }) => tree(),
-        ("two_layer", Operation::Reduce { .. }) => {
+        ("magpie", Operation::Bcast { .. }) => original(),
+        ("magpie", Operation::Scatter { .. }) => scatter_cost(&gateway, lan, segment, sizes),
+        ("magpie", Operation::Gather { .. }) => gather_cost(&gateway, lan, segment, sizes),
+        ("hierarchical", Operation::Bcast { .. }) => tree(),
+        ("hierarchical", Operation::Reduce { .. }) => {
             let PipelineCost { gamma, lambda } = tree();
             // Each received segment is combined.
             let combining = segment * profile.reduce_per_byte;

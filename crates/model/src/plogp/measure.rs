@@ -68,7 +68,7 @@ pub struct PLogPMeasurement {
 pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPMeasurement, P::Error> {
     let config = &config.validated()?;
     let mut saturation = measure_saturation(probe, config)?;
-    let empty = measure_size(probe, config, 0)?;
+    let empty = measure_size(probe, config, 0, config.min_power + 1)?;
     // With hardly any latency, noise could make it negative.
     saturation.gap = saturation.gap.min(empty.time.mean() / 2.0);
     let curves = CurveBuilder { shift: saturation.gap - empty.time.mean() };
@@ -79,7 +79,7 @@ pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPM
         if !(is_needed && is_complete) {
             break;
         }
-        sizes.push(measure_size(probe, config, 1 << power)?);
+        sizes.push(measure_size(probe, config, 1 << power, config.min_power.saturating_sub(power))?);
     }
     let mut at = 2;
     while at < sizes.len() {
@@ -91,7 +91,7 @@ pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPM
         is_complete &= has_time;
         if deviates_here && has_time {
             // Check the new size next, and then this one again against it.
-            sizes.insert(at, measure_size(probe, config, middle)?);
+            sizes.insert(at, measure_size(probe, config, middle, 0)?);
         } else {
             at += 1;
         }
@@ -147,11 +147,21 @@ fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result
     }
 }
 
-/// Both round trips of a size, until their means have converged or the maximum number is reached.
-fn measure_size<P: Probe>(probe: &mut P, config: &MeasureConfig, bytes: u64) -> Result<SizeSamples, P::Error> {
+/// Trips of a later size take this many times as long, on average: the largest ones on a slow link take much longer.
+const LATER_TIME: f64 = 3.0;
+
+/// Both round trips of a size, until their means have converged, the maximum number is reached, or the time is needed
+/// for the fewest trips of `later` other sizes.
+fn measure_size<P: Probe>(
+    probe: &mut P,
+    config: &MeasureConfig,
+    bytes: u64,
+    later: u32,
+) -> Result<SizeSamples, P::Error> {
     let mut all = SizeSamples { bytes, ..SizeSamples::default() };
+    let reserved = 1.0 + LATER_TIME * f64::from(later * config.min_trips);
     while needs_more_trips(&[&all.time, &all.send, &all.receive], config, bytes)
-        && (all.time.count() < config.trips(bytes).0 || probe.has_time(TRIPS_TIME * all.time.mean()))
+        && (all.time.count() < config.trips(bytes).0 || probe.has_time(reserved * TRIPS_TIME * all.time.mean()))
     {
         let (send, time) = probe.round_trip(bytes)?;
         all.send.push(require_time(send)?);

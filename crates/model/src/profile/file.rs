@@ -6,8 +6,10 @@ use serde::Deserialize;
 use treepie_schedule::Operation;
 use treepie_topology::toml_file::{format_error, read_regular_file};
 
-use super::{HostCollectiveTime, LevelProfile, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend};
-use crate::error::not_negative;
+use super::{
+    HostCollectiveTime, LevelProfile, PairFactors, Profile, ProfileOrigin, SharedSegmentCosts, SynchronousSend,
+};
+use crate::error::{not_negative, positive};
 use crate::plogp::{PLogP, PiecewiseLinear};
 use crate::{Error, Result};
 
@@ -112,6 +114,19 @@ struct LevelSection {
     asymmetric: bool,
     size: Vec<SizePoint>,
     reverse_size: Option<Vec<SizePoint>>,
+    #[serde(default)]
+    pair_count: usize,
+    #[serde(default)]
+    pair: Vec<PairSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PairSection {
+    from: u32,
+    to: u32,
+    latency: f64,
+    bytes: f64,
 }
 
 #[derive(Deserialize)]
@@ -225,11 +240,31 @@ impl LevelSection {
             groups,
             link: link(latency, &size)?,
             reverse: reverse_size.map(|points| link(latency, &points)).transpose()?,
+            pairs: pairs(self.pair_count, self.pair)?,
             error,
             is_complete: complete,
             measured_bytes,
             saturating_bytes,
         })
+    }
+}
+
+/// Links of their own, each once.
+fn pairs(count: usize, sections: Vec<PairSection>) -> Result<Vec<PairFactors>> {
+    if sections.len() != count {
+        let found = format!("{} pairs where pair_count is {count}", sections.len());
+        return Err(Error::Profile(format!("{found}; the file may be cut off")));
+    }
+    let mut pairs = Vec::with_capacity(sections.len());
+    for PairSection { from, to, latency, bytes } in sections {
+        positive("the latency of a pair", latency)?;
+        positive("the bytes of a pair", bytes)?;
+        pairs.push(PairFactors { from, to, latency, bytes });
+    }
+    pairs.sort_by_key(|pair| (pair.from, pair.to));
+    match pairs.windows(2).find(|two| (two[0].from, two[0].to) == (two[1].from, two[1].to)) {
+        Some(two) => Err(Error::Profile(format!("there are two pairs from {} to {}", two[0].from, two[0].to))),
+        None => Ok(pairs),
     }
 }
 

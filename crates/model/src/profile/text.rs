@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{HostCollectiveTime, LevelProfile, Profile};
+use super::{HostCollectiveTime, LevelProfile, PairFactors, Profile};
 use crate::plogp::{PLogP, PiecewiseLinear};
 
 impl Profile {
@@ -93,8 +93,21 @@ impl LevelProfile {
         writeln!(out, "measured_bytes = {}\nsaturating_bytes = {}", self.measured_bytes, self.saturating_bytes)?;
         writeln!(out, "# Whether the opposite direction differs; if so, reverse_size has it.")?;
         writeln!(out, "asymmetric = {}", self.reverse.is_some())?;
+        if !self.pairs.is_empty() {
+            writeln!(out, "pair_count = {}", self.pairs.len())?;
+        }
         write_link(out, "size", &self.link)?;
-        self.reverse.as_ref().map_or(Ok(()), |reverse| write_link(out, "reverse_size", reverse))
+        self.reverse.as_ref().map_or(Ok(()), |reverse| write_link(out, "reverse_size", reverse))?;
+        if !self.pairs.is_empty() {
+            writeln!(out, "# Links between two groups of the level below, relative to the others of this level.")?;
+            writeln!(out, "pair = [")?;
+            for PairFactors { from, to, latency, bytes } in &self.pairs {
+                let values = format!("from = {from}, to = {to}, latency = {latency:?}, bytes = {bytes:?}");
+                writeln!(out, "  {{ {values} }},")?;
+            }
+            writeln!(out, "]")?;
+        }
+        Ok(())
     }
 }
 

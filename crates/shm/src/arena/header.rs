@@ -21,6 +21,8 @@ pub(crate) struct ArenaHeader {
     pub(super) departures: AtomicU32,
     /// Offset of the next window in the heap.
     pub(crate) heap_top: AtomicU64,
+    /// Offset of the piece of the heap that all ranks have in common; 0 if none has asked for it.
+    pub(crate) common_piece: AtomicU64,
     pub(crate) segment: SegmentState,
 }
 

@@ -1,6 +1,6 @@
 //! Choices over wide-area links: rows C18 and C19 of the P-LogP paper, through the code that chooses.
 
-use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_collectives::registry::{self, CollectiveSpec, NetworkRequirement};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::PLogP;
 use treepie_model::predict::MessageCosts;
@@ -54,9 +54,11 @@ fn c19_predicted_against_executed() {
             let bytes = 1u64 << power;
             let is_large = power >= 18;
             for (id, operation, bytes, small, large) in [
-                ("bcast/two_layer", Operation::Bcast { root }, bytes, 0.04, 0.01),
+                ("bcast/hierarchical", Operation::Bcast { root }, bytes, 0.04, 0.01),
                 ("scatter/in_turn", Operation::Scatter { root }, bytes * ranks, 0.14, 0.015),
                 ("gather/in_turn", Operation::Gather { root }, bytes * ranks, 0.14, 0.05),
+                // Its last message waits for flow control, too.
+                ("bcast/magpie", Operation::Bcast { root }, bytes, 0.04, 0.02),
             ] {
                 let (error, what) = prediction_error(id, operation, network, bytes);
                 println!("{:+.1}% {what}", 100.0 * error);
@@ -98,8 +100,8 @@ fn c18_the_heuristic_is_within_a_hundredth_of_exhaustive_search() {
         let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
         let costs = MessageCosts::on_network(&profile, &network);
         let input = ChoiceInput { spec, bytes, element, costs, slots: None, host_mpi: false };
-        let chosen = candidate("bcast/two_layer", &input);
-        let algorithm = registry::find("bcast/two_layer").unwrap();
+        let chosen = candidate("bcast/hierarchical", &input);
+        let algorithm = registry::find("bcast/hierarchical").unwrap();
         let degrees = |ranks: u32| 1..=ranks.max(2) - 1;
         let mut best = (f64::INFINITY, String::new());
         let elements = (bytes / element) as u32;
@@ -132,12 +134,81 @@ fn cluster_aware_trees_are_chosen_and_beat_flat_ones() {
         for power in 10..=20 {
             let bytes = 1u64 << power;
             let id = super::chosen(spec, bytes);
-            assert!(id.contains("/two_layer"), "{id} for {bytes} bytes");
+            assert!(id.contains("/hierarchical"), "{id} for {bytes} bytes");
             let time = simulated(&id, &spec, bytes);
-            let flat = registry::applicable(&spec).into_iter().filter(|algorithm| algorithm.name() != "two_layer");
+            let flat = registry::applicable(&spec).into_iter().filter(|algorithm| algorithm.name() != "hierarchical");
             for algorithm in flat.filter(|algorithm| algorithm.name() != "in_turn") {
                 let other = simulated(&algorithm.id, &spec, bytes);
                 assert!(time < other, "{id} takes {time} us for {bytes} bytes, and {} {other}", algorithm.id);
+            }
+        }
+    }
+}
+
+/// Hierarchical operations of all ranks are chosen over wide-area links, beat the best algorithm that is not, and take
+/// the predicted time.
+#[test]
+fn hierarchical_operations_are_chosen_and_beat_others() {
+    use Operation::{Allgather, Allreduce, Barrier, Exscan, ReduceScatter, Scan};
+    for network in ["clusters:4x4", "clusters:8x4"] {
+        let network: Network = network.parse().unwrap();
+        for (operation, short, long) in [
+            (Barrier, 1.9, 1.9),
+            (Allgather, 1.0, 2.2),
+            (ReduceScatter, 1.0, 2.2),
+            (Allreduce, 1.8, 1.9),
+            (Scan, 2.2, 3.0),
+            (Exscan, 2.2, 3.0),
+        ] {
+            let spec = CollectiveSpec::new(operation, &network);
+            for (bytes, gain) in [(1 << 10, short), (1 << 20, long)] {
+                let chosen = super::chosen_candidate(spec, bytes);
+                let (id, predicted) = (chosen.id(), chosen.prediction.total());
+                let time = simulated(&id, &spec, bytes);
+                let what = format!("{id} of {bytes} B on {network}: predicted {predicted:.0}, took {time:.0} us");
+                println!("{what}");
+                assert!(id.contains("/hierarchical"), "{what}");
+                assert!((predicted / time - 1.0).abs() < 0.1, "{what}");
+                let others = registry::applicable(&spec).into_iter();
+                let others = others.filter(|algorithm| algorithm.requires.network == NetworkRequirement::Any);
+                let best = others.map(|algorithm| simulated(&algorithm.id, &spec, bytes)).fold(f64::INFINITY, f64::min);
+                assert!(best >= gain * time, "{what}, and the best other one {best:.0}");
+            }
+        }
+    }
+}
+
+/// A long broadcast or reduction uses all links between clusters, not only those of the root.
+#[test]
+fn long_broadcasts_have_several_coordinators() {
+    let network: Network = "clusters:8x8".parse().unwrap();
+    for operation in [Operation::Bcast { root: 3 }, Operation::Reduce { root: 3 }] {
+        let (spec, bytes) = (CollectiveSpec::new(operation, &network), 1 << 20);
+        let id = super::chosen(spec, bytes);
+        let [several, one] =
+            [&id, &format!("{}/hierarchical:segments=64", operation.name())].map(|id| simulated(id, &spec, bytes));
+        println!("{id}: {several:.0} us, with one coordinator {one:.0}");
+        assert!(id.contains("coordinators=") && several < one / 3.0, "{id}: {several:.0}, not {one:.0} us");
+    }
+}
+
+/// On more ranks than are walked over hierarchical algorithms are chosen, too, in time, and take about the estimate.
+#[test]
+fn hierarchical_operations_are_chosen_for_many_ranks() {
+    use Operation::{Allgather, Allreduce, Barrier, Bcast, Reduce, ReduceScatter, Scan};
+    for network in ["clusters:8x64", "clusters:8x8x8"] {
+        let network: Network = network.parse().unwrap();
+        for operation in [Barrier, Bcast { root: 0 }, Reduce { root: 0 }, Allgather, ReduceScatter, Allreduce, Scan] {
+            let spec = CollectiveSpec::new(operation, &network);
+            for bytes in [1 << 10, 1 << 20] {
+                let started = std::time::Instant::now();
+                let chosen = super::chosen_candidate(spec, bytes);
+                let (took, id, predicted) = (started.elapsed(), chosen.id(), chosen.prediction.total());
+                let time = simulated(&id, &spec, bytes);
+                let what = format!("{id} of {bytes} B on {network}: predicted {predicted:.0}, took {time:.0} us");
+                println!("{took:.1?} {what}");
+                assert!(id.contains("/hierarchical"), "{what}");
+                assert!((0.75..1.33).contains(&(predicted / time)), "{what}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Two-layer trees over clusters: a message crosses the slow links between clusters once per cluster.
+//! Hierarchical trees over clusters: a message crosses the slow links between clusters once per cluster.
 //!
 //! One rank of each cluster is its coordinator, in the root's cluster the root. There is a tree over the coordinators,
 //! and one within each cluster. A coordinator sends to other coordinators first: their links are the slowest.
@@ -21,19 +21,19 @@ impl RankTree {
     /// As [`two_layer`](Self::two_layer) over nested clusters: `groups` has a list per level, the group of each rank,
     /// beginning with the innermost clusters. `wan` is the shape over coordinators on every level.
     pub fn multi_layer(groups: &[impl AsRef<[u32]>], root: u32, wan: TreeShape, lan: TreeShape) -> Self {
-        let ranks = groups[0].as_ref().len();
-        let mut layers = TreeLayers {
-            groups: groups.iter().map(AsRef::as_ref).collect(),
-            root,
-            wan,
-            lan,
-            parents: Vec::with_capacity(ranks),
-            ranks: Vec::with_capacity(ranks),
-            children: vec![Vec::new(); groups.len() + 1],
-        };
-        layers.add(groups.len(), (0..ranks as u32).collect());
-        let children = layers.children.iter().rev().flatten().copied();
-        Self::with_order(Tree::from_parents(layers.parents, children), layers.ranks)
+        TreeLayers::build(groups, Coordinators { root: Some(root), number: 0 }, Outermost::Shape(wan), (wan, lan))
+    }
+
+    /// One of several trees with the same root that use different links between the outermost groups, and other
+    /// coordinators: number k leads from the root to the k-th other group, and from its coordinator to all others.
+    pub fn relayed(groups: &[impl AsRef<[u32]>], root: u32, number: u32, wan: TreeShape, lan: TreeShape) -> Self {
+        TreeLayers::build(groups, Coordinators { root: Some(root), number }, Outermost::Relay(number), (wan, lan))
+    }
+
+    /// The trees of all outermost groups, whose roots are the children of the first. Trees of other numbers have other
+    /// coordinators.
+    pub(crate) fn joined_forest(groups: &[impl AsRef<[u32]>], number: u32, wan: TreeShape, lan: TreeShape) -> Self {
+        TreeLayers::build(groups, Coordinators { root: None, number }, Outermost::Shape(TreeShape::Flat), (wan, lan))
     }
 
     /// A flat tree that uses the links to clusters round-robin: the root sends to the first rank of each cluster, then
@@ -51,11 +51,29 @@ impl RankTree {
     }
 }
 
+/// Which rank of a group is its coordinator.
+#[derive(Clone, Copy)]
+struct Coordinators {
+    /// The coordinator of all groups that have it.
+    root: Option<u32>,
+    /// The coordinator of other groups: trees of different numbers have different ones, in different subgroups first.
+    number: u32,
+}
+
+/// The tree over the outermost groups.
+#[derive(Clone, Copy)]
+enum Outermost {
+    Shape(TreeShape),
+    /// To one of the other groups, and from there to all others.
+    Relay(u32),
+}
+
 /// A tree under construction. Virtual ranks are depth first, with a coordinator's group directly after it.
 struct TreeLayers<'a> {
     /// The group of each rank, by level.
     groups: Vec<&'a [u32]>,
-    root: u32,
+    root: Option<u32>,
+    outermost: Outermost,
     wan: TreeShape,
     lan: TreeShape,
     /// The parent of each virtual rank.
@@ -67,14 +85,36 @@ struct TreeLayers<'a> {
     children: Vec<Vec<u32>>,
 }
 
-impl TreeLayers<'_> {
+impl<'a> TreeLayers<'a> {
+    fn build(
+        groups: &'a [impl AsRef<[u32]>],
+        Coordinators { root, number }: Coordinators,
+        outermost: Outermost,
+        (wan, lan): (TreeShape, TreeShape),
+    ) -> RankTree {
+        let ranks = groups[0].as_ref().len();
+        let mut layers = Self {
+            groups: groups.iter().map(AsRef::as_ref).collect(),
+            root,
+            outermost,
+            wan,
+            lan,
+            parents: Vec::with_capacity(ranks),
+            ranks: Vec::with_capacity(ranks),
+            children: vec![Vec::new(); groups.len() + 1],
+        };
+        layers.add(groups.len(), (0..ranks as u32).collect(), number);
+        let children = layers.children.iter().rev().flatten().copied();
+        RankTree::with_order(Tree::from_parents(layers.parents, children), layers.ranks)
+    }
+
     /// Adds the ranks of a group, of a cluster on layer 0. Its coordinator becomes its own parent.
-    fn add(&mut self, layer: usize, mut members: Vec<u32>) {
+    fn add(&mut self, layer: usize, mut members: Vec<u32>, number: u32) {
         let first = self.parents.len() as u32;
         if layer == 0 {
-            if let Some(at) = members.iter().position(|rank| *rank == self.root) {
-                members.rotate_left(at);
-            }
+            let at = members.iter().position(|rank| Some(*rank) == self.root);
+            let size = members.len();
+            members.rotate_left(at.unwrap_or(number as usize % size));
             let tree = self.lan.tree(members.len() as u32);
             self.parents.extend((0..tree.vranks()).map(|vrank| first + tree.parent(vrank)));
             let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank).iter().map(|child| first + child));
@@ -84,19 +124,32 @@ impl TreeLayers<'_> {
         }
         let groups = self.groups[layer - 1];
         let group = |rank: &u32| groups[*rank as usize];
-        // The sort is stable, so the first rank of a group stays its coordinator.
+        // The sort is stable, so ranks stay in order within a group; groups are in the order of their first ranks.
         members.sort_by_key(group);
         let mut parts: Vec<&[u32]> = members.chunk_by(|a, b| group(a) == group(b)).collect();
+        parts.sort_by_key(|part| part[0]);
         // Group numbers are unique on a level, so a group with the root's number has the root.
-        if let Ok(at) = parts.binary_search_by_key(&group(&self.root), |part| group(&part[0])) {
-            parts.rotate_left(at);
-        }
-        let tree = self.wan.tree(parts.len() as u32);
+        let own = self.root.and_then(|root| parts.iter().position(|part| group(&part[0]) == group(&root)));
+        let is_outermost = layer == self.groups.len();
+        let at = own.unwrap_or(if is_outermost { 0 } else { number as usize % parts.len() });
+        parts.rotate_left(at);
+        let tree = match self.outermost {
+            Outermost::Relay(relay) if is_outermost && parts.len() > 2 => {
+                // The relay's subtree is an interval if the relay comes directly after the root.
+                let others = parts.len() - 1;
+                parts[1..].rotate_left(relay as usize % others);
+                Tree::from_parents((0..=others as u32).map(|vrank| u32::from(vrank > 1)).collect(), 0..=others as u32)
+            }
+            Outermost::Shape(shape) if is_outermost => shape.tree(parts.len() as u32),
+            _ => self.wan.tree(parts.len() as u32),
+        };
+        // Neighbors in number differ in their subgroup, and only then within it.
+        let below = if is_outermost { number } else { number / parts.len() as u32 };
         let mut coordinators: Vec<u32> = Vec::with_capacity(parts.len());
         for (vrank, part) in (0..).zip(parts) {
             let coordinator = self.parents.len() as u32;
             coordinators.push(coordinator);
-            self.add(layer - 1, part.to_vec());
+            self.add(layer - 1, part.to_vec(), below);
             self.parents[coordinator as usize] = coordinators[tree.parent(vrank) as usize];
         }
         let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank));

@@ -1,0 +1,17 @@
+//! Operations over clusters on any number of levels, or over the leaves of a Clos network: within each outermost group
+//! along a tree to and from its coordinator, and among the coordinators directly.
+
+pub mod allreduce;
+pub mod allreduce_linear;
+pub mod barrier;
+pub mod core;
+pub mod forest;
+pub mod magpie;
+pub mod scan;
+
+pub use allreduce::HierarchicalAllreduce;
+pub use allreduce_linear::HierarchicalLinear;
+pub use barrier::HierarchicalBarrier;
+pub use core::HierarchicalCore;
+pub use forest::Forest;
+pub use scan::HierarchicalScan;

@@ -1,0 +1,168 @@
+//! The registered algorithms over clusters, apart from those along one tree.
+
+use treepie_schedule::Schedule;
+use treepie_topology::Network;
+
+use super::allgather_based::root;
+use super::{Algorithm, CollectiveSpec, NetworkRequirement, Parameter, Parameters, Requirements};
+use crate::alltoall::Grid;
+use crate::barrier::TreeBarrier;
+use crate::from_allgather::{Allgather, ReduceScatter};
+use crate::hierarchy::magpie::{self, MagpieAllgather, MagpieAllreduce};
+use crate::hierarchy::{
+    Forest, HierarchicalAllreduce, HierarchicalBarrier, HierarchicalCore, HierarchicalLinear, HierarchicalScan,
+};
+use crate::scan::ScanKind;
+use crate::trees::shape::groups;
+use crate::trees::{Bcast, Levels, Reduce, ScatterGather};
+
+const CLUSTERS: Requirements = Requirements::NONE.on_network(NetworkRequirement::Hierarchical);
+
+const SHAPE: [Parameter; 3] = [Parameter::Wan, Parameter::Lan, Parameter::Levels];
+
+const SEGMENTED: [Parameter; 4] = [Parameter::Wan, Parameter::Lan, Parameter::Levels, Parameter::Segments];
+
+const COORDINATED: [Parameter; 5] =
+    [Parameter::Wan, Parameter::Lan, Parameter::Levels, Parameter::Segments, Parameter::Coordinators];
+
+fn no_clusters() -> String {
+    format!("it requires {}", NetworkRequirement::Hierarchical.description())
+}
+
+fn forest(spec: &CollectiveSpec<'_>) -> Result<Forest, String> {
+    let Parameters { wan, lan, levels, .. } = spec.parameters;
+    Forest::new(spec.network, levels, wan, lan).ok_or_else(no_clusters)
+}
+
+fn forests(spec: &CollectiveSpec<'_>) -> Result<Vec<Forest>, String> {
+    let Parameters { wan, lan, levels, coordinators, .. } = spec.parameters;
+    Forest::several(spec.network, levels, coordinators, wan, lan).ok_or_else(no_clusters)
+}
+
+fn core(spec: &CollectiveSpec<'_>) -> Result<HierarchicalCore, String> {
+    Ok(HierarchicalCore::new(forests(spec)?, spec.parameters.segments))
+}
+
+pub(super) fn algorithms() -> Vec<Algorithm> {
+    let commutative = CLUSTERS.commutative();
+    let mut all = vec![
+        Algorithm::new(
+            "barrier/hierarchical",
+            CLUSTERS,
+            &SHAPE,
+            ("alpha between groups, and twice within", "P-LogP 3.4"),
+            |spec| Ok(Box::new(HierarchicalBarrier::new(forest(spec)?))),
+        ),
+        Algorithm::new(
+            "allgather/hierarchical",
+            CLUSTERS,
+            &COORDINATED,
+            ("C groups: alpha and P/C n delta between two groups, P n beta within", "P-LogP 3.4"),
+            |spec| Ok(Box::new(Allgather::new(core(spec)?))),
+        ),
+        Algorithm::new(
+            "reduce_scatter/hierarchical",
+            commutative,
+            &COORDINATED,
+            ("C groups: alpha and P/C n delta between two groups, P n beta within", "P-LogP 3.4"),
+            |spec| Ok(Box::new(ReduceScatter::new(core(spec)?))),
+        ),
+        Algorithm::new(
+            "allreduce/hierarchical",
+            commutative,
+            &COORDINATED,
+            ("C groups: 2(alpha + n/C delta) between two groups, 2n beta within", "P-LogP 3.4; Rabenseifner 2004"),
+            |spec| Ok(Box::new(HierarchicalAllreduce::new(forests(spec)?, spec.parameters.segments))),
+        ),
+        Algorithm::new(
+            "allreduce/hierarchical_linear",
+            commutative,
+            &SEGMENTED,
+            ("alpha + n delta between two groups, 2n beta within; memory for a vector of each group", "P-LogP 3.4"),
+            |spec| Ok(Box::new(HierarchicalLinear::new(forest(spec)?, spec.parameters.segments))),
+        ),
+        Algorithm::new(
+            "alltoall/hierarchical",
+            CLUSTERS.uniform_blocks().not_in_place(),
+            &[Parameter::Levels],
+            (
+                "C groups of p: (p-1 + C-1) alpha; p^2 blocks between two groups, combined to p messages",
+                "RandomAccess paper",
+            ),
+            |spec| Ok(Box::new(Grid::new(&equal_levels(spec.network, spec.parameters.levels)?))),
+        ),
+    ];
+    for (kind, name) in [(ScanKind::Inclusive, "scan"), (ScanKind::Exclusive, "exscan")] {
+        all.push(Algorithm::new(
+            format!("{name}/hierarchical"),
+            CLUSTERS,
+            &SEGMENTED,
+            ("alpha + n delta between two groups, 2n beta within", "P-LogP 3.4; Blelloch 1990"),
+            move |spec| {
+                let forest = forest(spec)?;
+                if !forest.is_rank_ordered() {
+                    return Err("it requires that the ranks of each cluster are consecutive".to_owned());
+                }
+                Ok(Box::new(HierarchicalScan::new(kind, forest, spec.parameters.segments)))
+            },
+        ));
+    }
+    all.extend(magpie_algorithms());
+    all
+}
+
+/// The ranks of a cluster, the clusters of a group and so on, if all of a level are equal and their ranks consecutive.
+fn equal_levels(network: &Network, levels: Levels) -> Result<Vec<u32>, String> {
+    let refusal = || "it requires that all groups of a level have consecutive ranks, and the same number".to_owned();
+    let levels = groups(network, levels).ok_or_else(no_clusters)?;
+    let (mut dims, mut size) = (Vec::new(), 1);
+    let whole = vec![0; network.ranks() as usize];
+    for groups in levels.iter().chain([&whole]) {
+        let runs: Vec<u32> = groups.chunk_by(|a, b| a == b).map(|run| run.len() as u32).collect();
+        let mut numbers: Vec<u32> = groups.chunk_by(|a, b| a == b).map(|run| run[0]).collect();
+        numbers.sort_unstable();
+        let is_scattered = numbers.windows(2).any(|pair| pair[0] == pair[1]);
+        if is_scattered || runs.iter().any(|run| *run != runs[0]) {
+            return Err(refusal());
+        }
+        dims.push(runs[0] / size);
+        size = runs[0];
+    }
+    Ok(dims)
+}
+
+/// MagPIe's original algorithms, which segmented ones are compared with.
+fn magpie_algorithms() -> Vec<Algorithm> {
+    const CITATION: &str = "Kielmann et al. 1999; P-LogP 3";
+    type Build = fn(&CollectiveSpec<'_>) -> Option<Box<dyn Schedule>>;
+    let entry = |operation: &str, requires, cost, build: Build| {
+        let build = move |spec: &CollectiveSpec<'_>| build(spec).ok_or_else(no_clusters);
+        Algorithm::new(format!("{operation}/magpie"), requires, &[], (cost, CITATION), build)
+    };
+    let tree = "(C-1)(alpha + n delta) over clusters, then ceil(lg p)(alpha + n beta) within";
+    let flat = "(P-1)(alpha + n beta), links to clusters round-robin, whole messages";
+    let commutative = CLUSTERS.commutative();
+    vec![
+        entry("barrier", CLUSTERS, "2(C-1 + ceil(lg p)) alpha", |spec| {
+            Some(Box::new(TreeBarrier::new(magpie::tree(spec.network, 0)?)))
+        }),
+        entry("bcast", CLUSTERS, tree, |spec| {
+            Some(Box::new(Bcast::new(magpie::tree(spec.network, root(spec))?, 1, 1)))
+        }),
+        entry("scatter", CLUSTERS, flat, |spec| {
+            Some(Box::new(ScatterGather::scatter(magpie::flat_tree(spec.network, root(spec))?, 1, 1)))
+        }),
+        entry("gather", CLUSTERS, flat, |spec| {
+            Some(Box::new(ScatterGather::gather(magpie::flat_tree(spec.network, root(spec))?, 1, 1)))
+        }),
+        entry("allgather", CLUSTERS, "local gather, P/C n delta between two clusters, local broadcast", |spec| {
+            Some(Box::new(MagpieAllgather::new(spec.network)?))
+        }),
+        entry("reduce", commutative, tree, |spec| {
+            Some(Box::new(Reduce::new(magpie::tree(spec.network, root(spec))?, 1, 1)))
+        }),
+        entry("allreduce", commutative, "the reduction, then the broadcast", |spec| {
+            Some(Box::new(MagpieAllreduce::new(magpie::tree(spec.network, 0)?)))
+        }),
+    ]
+}

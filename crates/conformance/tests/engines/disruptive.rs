@@ -1,0 +1,40 @@
+//! Cases that need a world of their own.
+
+use std::process::Command;
+
+use crate::running::{SUITE, passes};
+
+/// Cases that may disable the world's shared segment, so that each needs its own world.
+const DISRUPTIVE: [&str; 11] = [
+    "world/one-rank-is-refused-and-all-go-on",
+    "world/one-rank-is-refused-and-others-are-late",
+    "world/one-rank-is-refused-while-others-are-under-way",
+    "world/different-lengths-are-an-error",
+    "world/operators-that-panic-on-short-data",
+    "world/operators-that-panic-on-long-data",
+    "world/operators-that-panic-in-a-direct-exchange",
+    "world/very-different-lengths",
+    "mismatches/of-the-world-on-short-data",
+    "mismatches/of-the-world-on-long-data",
+    "mismatches/of-the-world-in-other-forms",
+];
+
+fn disruptive(engine: &str, ranks: usize) {
+    for case in DISRUPTIVE {
+        let mut command = Command::new(SUITE);
+        command.args([engine, &ranks.to_string(), case]);
+        passes(&format!("{case} alone, {engine} {ranks}"), &mut command);
+    }
+}
+
+pub(crate) fn disruptive_on_threads(ranks: usize) {
+    disruptive("--threads", ranks);
+}
+
+pub(crate) fn disruptive_on_shm(ranks: usize) {
+    disruptive("--shm", ranks);
+}
+
+pub(crate) fn simulated_disruptive(ranks: usize) {
+    disruptive("--sim", ranks);
+}

@@ -1,0 +1,149 @@
+//! Transfers of long messages: in records, each metered as any other. The sender has its memory back when the link has
+//! carried the last of them, not when the gateway has accepted it: with the paper's MPI, a blocking send of a long
+//! message takes as long as the link does.
+
+use std::collections::{HashMap, VecDeque};
+
+use treepie_base::Span;
+use treepie_fabric::{BulkDescriptor, BulkError};
+
+use crate::gateway::Nanos;
+
+/// Marks descriptors of this engine.
+const MARK: u64 = 0x6761_7465_7761_7973;
+
+/// The transfers of a rank.
+#[derive(Default)]
+pub(crate) struct BulkTransfers {
+    next_id: u32,
+    incoming: HashMap<u32, Incoming>,
+    outgoing: VecDeque<Outgoing>,
+    /// Sent, until the link has carried them: when that is, their slots and their memory.
+    passing: Vec<(Nanos, u32, Span)>,
+}
+
+struct Incoming {
+    from: u32,
+    slot: u32,
+    span: Span,
+    received: usize,
+}
+
+/// A transfer to another rank.
+pub(crate) struct Outgoing {
+    pub(crate) to: u32,
+    slot: u32,
+    /// The receiver's number.
+    pub(crate) id: u32,
+    span: Span,
+    sent: usize,
+    /// When the link has carried what was sent.
+    carried: Nanos,
+}
+
+impl Outgoing {
+    /// The next part, of at most `max` bytes.
+    pub(crate) fn next_part(&self, max: usize) -> &[u8] {
+        let rest = &self.span.as_slice()[self.sent..];
+        &rest[..rest.len().min(max)]
+    }
+
+    /// Notes that a part was sent, and when the link has carried it.
+    pub(crate) fn advance(&mut self, bytes: usize, carried: Nanos) {
+        self.sent += bytes;
+        self.carried = carried;
+    }
+
+    fn is_sent(&self) -> bool {
+        self.sent == self.span.len()
+    }
+}
+
+/// A transfer that has ended: its slot and its memory.
+pub(crate) struct Ended {
+    pub(crate) slot: u32,
+    pub(crate) span: Span,
+    pub(crate) sending: bool,
+}
+
+impl BulkTransfers {
+    /// Begins to receive; the descriptor tells the sender.
+    pub(crate) fn receive(&mut self, from: u32, slot: u32, span: Span) -> BulkDescriptor {
+        // Numbers of running transfers are not used again; u32::MAX stands for none.
+        while self.next_id == u32::MAX || self.incoming.contains_key(&self.next_id) {
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+        let (id, len) = (self.next_id, span.len() as u64);
+        self.next_id = self.next_id.wrapping_add(1);
+        self.incoming.insert(id, Incoming { from, slot, span, received: 0 });
+        [MARK, id.into(), len, 0]
+    }
+
+    /// Begins to send what the receiver asked for.
+    pub(crate) fn send(&mut self, to: u32, slot: u32, descriptor: BulkDescriptor, span: Span) -> Result<(), BulkError> {
+        let [mark, id, len, _] = descriptor;
+        match u32::try_from(id) {
+            Ok(id) if mark == MARK && len == span.len() as u64 => {
+                self.outgoing.push_back(Outgoing { to, slot, id, span, sent: 0, carried: 0 });
+                Ok(())
+            }
+            _ => Err(BulkError::invalid(span, format!("rank {to} sent an invalid descriptor of a bulk transfer"))),
+        }
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Calls `send_some` for each transfer.
+    pub(crate) fn for_each_outgoing(&mut self, mut send_some: impl FnMut(&mut Outgoing)) {
+        for _ in 0..self.outgoing.len() {
+            let Some(mut transfer) = self.outgoing.pop_front() else { return };
+            send_some(&mut transfer);
+            if transfer.is_sent() {
+                self.passing.push((transfer.carried, transfer.slot, transfer.span));
+            } else {
+                self.outgoing.push_back(transfer);
+            }
+        }
+    }
+
+    /// Adds a part that arrived. Returns the transfer if it is complete.
+    pub(crate) fn add_part(&mut self, id: u32, part: &[u8]) -> Option<Ended> {
+        // One that has failed meanwhile is gone.
+        let transfer = self.incoming.get_mut(&id)?;
+        let end = (transfer.received + part.len()).min(transfer.span.len());
+        let into = &mut transfer.span.as_mut_slice()[transfer.received..end];
+        into.copy_from_slice(&part[..into.len()]);
+        transfer.received = end;
+        (end == transfer.span.len()).then(|| {
+            let Incoming { slot, span, .. } = self.incoming.remove(&id).expect("it was found");
+            Ended { slot, span, sending: false }
+        })
+    }
+
+    /// When the next transfer has been carried.
+    pub(crate) fn next_carried(&self) -> Option<Nanos> {
+        self.passing.iter().map(|(carried, ..)| *carried).min()
+    }
+
+    /// A transfer that has been carried by now: its slot and its memory.
+    pub(crate) fn take_carried(&mut self, now: Nanos) -> Option<(u32, Span)> {
+        let at = self.passing.iter().position(|(carried, ..)| *carried <= now)?;
+        let (_, slot, span) = self.passing.swap_remove(at);
+        Some((slot, span))
+    }
+
+    /// Ends all transfers with ranks that are gone.
+    pub(crate) fn fail(&mut self, is_gone: impl Fn(u32) -> bool) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        let incoming = self.incoming.extract_if(|_, transfer| is_gone(transfer.from));
+        ended.extend(incoming.map(|(_, Incoming { slot, span, .. })| Ended { slot, span, sending: false }));
+        let (gone, left) = std::mem::take(&mut self.outgoing).into_iter().partition(|transfer| is_gone(transfer.to));
+        self.outgoing = left;
+        let gone: VecDeque<Outgoing> = gone;
+        ended.extend(gone.into_iter().map(|Outgoing { slot, span, .. }| Ended { slot, span, sending: true }));
+        ended
+    }
+}

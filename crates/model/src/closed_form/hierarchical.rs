@@ -1,0 +1,148 @@
+//! Hierarchical operations over clusters on any number of levels, for more ranks than can be walked over.
+//!
+//! As the P-LogP paper's pipelines, T = (s-1) gamma + lambda: lambda is the time of a segment up the trees of all levels,
+//! among the coordinators and down again, gamma that of the busiest link or port. All groups of a level are as large as
+//! the largest. An estimate, within about a quarter of the walk.   [P-LogP paper 3.1.2, 3.4]
+
+use treepie_schedule::Operation;
+use treepie_topology::Clusters;
+
+use super::arguments::Arguments;
+use super::tree_layer::TreeLayer;
+use crate::Profile;
+use crate::plogp::{PLogP, PipelineCost};
+
+/// A layer of the trees: within clusters, or over the groups of a level within one of the next.
+struct Layer<'a> {
+    link: &'a PLogP,
+    shape: TreeLayer,
+    /// Members of the tree, and the ranks of each.
+    members: u32,
+    ranks: u32,
+}
+
+/// The trees of an outermost group, and the links to the others.
+struct Hierarchy<'a> {
+    lan: &'a PLogP,
+    wan: &'a PLogP,
+    groups: f64,
+    layers: Vec<Layer<'a>>,
+    coordinators: f64,
+    /// The time to combine a byte.
+    combining: f64,
+}
+
+/// Bytes of a segment.
+struct SegmentBytes {
+    /// Of a message over a link between outermost groups.
+    exchanged: f64,
+    /// How many of these follow each other, and how many a link carries.
+    crossings: f64,
+    link_share: f64,
+    up: Upward,
+    down: f64,
+}
+
+/// Bytes on the way up.
+enum Upward {
+    Nothing,
+    Vector(f64),
+    /// The block of each rank.
+    Blocks(f64),
+}
+
+/// The time of a hierarchical algorithm that distinguishes all levels, in microseconds. `bytes` is n as in
+/// [`terms`](super::terms).
+pub fn estimate_on_clusters(
+    name: &str,
+    arguments: &Arguments<'_>,
+    operation: Operation,
+    clusters: &Clusters,
+    bytes: f64,
+    profile: &Profile,
+) -> Option<f64> {
+    let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
+    if arguments.levels != "all" {
+        return None;
+    }
+    let bytes = if operation == Operation::Barrier { 0.0 } else { bytes };
+    let segment = bytes / f64::from(arguments.segments);
+    let groups = f64::from(clusters.groups(outermost - 1));
+    let p = f64::from(clusters.nodes());
+    let coordinators = f64::from(arguments.coordinators);
+    let vector = |exchanged, crossings| {
+        let (up, down) = (Upward::Vector(segment), segment);
+        SegmentBytes { exchanged, crossings, link_share: crossings, up, down }
+    };
+    let sizes = match (name, operation) {
+        ("hierarchical", Operation::Barrier | Operation::Scan | Operation::Exscan) => vector(segment, 1.0),
+        // A reduction is a broadcast backwards. Several trees lead through another group.
+        ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
+            let coordinators = coordinators.min(groups - 1.0);
+            let crossings = if coordinators > 1.0 { 2.0 } else { 1.0 };
+            SegmentBytes { link_share: 1.0 / coordinators, up: Upward::Nothing, ..vector(segment, crossings) }
+        }
+        ("hierarchical", Operation::Allgather | Operation::ReduceScatter) => {
+            SegmentBytes { up: Upward::Blocks(segment), down: segment * p, ..vector(segment * p / groups, 1.0) }
+        }
+        ("hierarchical", Operation::Allreduce) => vector(segment / groups, 2.0),
+        ("hierarchical_linear", Operation::Allreduce) => vector(segment, 1.0),
+        _ => return None,
+    };
+    let combines = operation.is_reduction();
+    let mut layers = Vec::new();
+    let mut ranks = 1;
+    for level in 0..outermost {
+        let members = match level {
+            0 => clusters.sizes().max()?,
+            _ => (0..clusters.groups(level)).map(|group| clusters.subgroups(level, group).len() as u32).max()?,
+        };
+        let shape = if level == 0 { arguments.lan } else { arguments.wan };
+        layers.push(Layer { link: profile.link_at(level as usize), shape, members, ranks });
+        ranks *= members;
+    }
+    let hierarchy = Hierarchy {
+        lan: profile.link(),
+        wan: profile.link_at(outermost as usize),
+        groups,
+        layers,
+        coordinators: f64::from(arguments.coordinators.min(ranks)),
+        combining: if combines { profile.reduce_per_byte + profile.copy_per_byte } else { 0.0 },
+    };
+    Some(hierarchy.pipeline(&sizes).time(f64::from(arguments.segments)))
+}
+
+impl Hierarchy<'_> {
+    fn pipeline(&self, sizes: &SegmentBytes) -> PipelineCost {
+        let port = |bytes: f64| self.lan.gap.at(bytes);
+        let (exchanged, others) = (sizes.exchanged, self.groups - 1.0);
+        let mut lambda = sizes.crossings
+            * (self.wan.latency
+                + self.wan.gap.at(exchanged)
+                + (others - 1.0) * port(exchanged)
+                + self.combining * exchanged);
+        let mut busiest = sizes.link_share * self.wan.gap.at(exchanged);
+        // What the coordinator sends, and combines.
+        let mut sent = sizes.crossings * others * (port(exchanged) + self.combining * exchanged);
+        for layer in self.layers.iter().filter(|layer| layer.members > 1) {
+            let Layer { link, shape, members, ranks } = *layer;
+            let (steps, height) = (shape.steps(members), shape.height(members).max(1.0));
+            let hops =
+                |bytes: f64| height * (link.latency + link.gap.at(bytes)) + (steps - height).max(0.0) * port(bytes);
+            let up = match sizes.up {
+                Upward::Nothing => 0.0,
+                Upward::Vector(bytes) => hops(bytes) + height * self.combining * bytes,
+                // They arrive one after the other, whatever the tree.
+                Upward::Blocks(block) => {
+                    let arriving = port(block * f64::from(ranks)).min(link.gap.at(block));
+                    height * link.latency + f64::from(members - 1) * arriving
+                }
+            };
+            lambda += up + hops(sizes.down);
+            sent += shape.degree(members) * (port(sizes.down) + self.combining * sizes.down);
+            // Coordinators are in different groups of the level below first.
+            busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
+        }
+        PipelineCost { gamma: busiest.max(sent / self.coordinators), lambda }
+    }
+}

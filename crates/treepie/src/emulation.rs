@@ -1,0 +1,50 @@
+//! Worlds behind emulated wide-area links (`TREEPIE_EMULATE`).
+
+use std::rc::Rc;
+
+use treepie_base::{Error, Result, environment as variables};
+use treepie_comm::Comm;
+use treepie_emulation::{EmulatedFabric, Emulation};
+use treepie_fabric::Fabric;
+
+/// The clusters that `TREEPIE_EMULATE` describes, if it is set.
+pub(crate) fn requested() -> Result<Option<Emulation>> {
+    let Some(text) = variables::text(variables::EMULATE)? else { return Ok(None) };
+    let invalid = |reason: String| variables::invalid_value(variables::EMULATE, &text, reason);
+    if variables::text(variables::NETWORK)?.is_some() {
+        return Err(invalid("it gives the network, and so does TREEPIE_NETWORK: set only one".to_owned()));
+    }
+    text.trim().parse::<Emulation>().map(Some).map_err(|refusal| invalid(refusal.to_string()))
+}
+
+/// Rejects an invalid description. If `ranks` is given, it must be for that number of ranks.
+pub(crate) fn check(ranks: Option<u32>) -> Result<()> {
+    let (Some(emulation), Some(ranks)) = (requested()?, ranks) else { return Ok(()) };
+    emulation.check_ranks(ranks).map_err(|refusal| {
+        let text = variables::text(variables::EMULATE).ok().flatten().unwrap_or_default();
+        variables::invalid_value(variables::EMULATE, &text, refusal.to_string())
+    })
+}
+
+/// Rejects emulation on an engine that cannot be wrapped.
+pub(crate) fn refuse_on(engine: &str) -> Result<()> {
+    match requested()? {
+        None => Ok(()),
+        Some(_) => Err(Error::Engine(format!(
+            "TREEPIE_EMULATE is set, but links are emulated between ranks of one machine (treepie run -n or --threads), \
+             not on {engine}"
+        ))),
+    }
+}
+
+/// The world of an engine. Behind emulated links, its network is that of the emulation, and its profile what they cost,
+/// unless `TREEPIE_PROFILE` names one.
+pub(crate) fn world_of(engine: impl Fabric + 'static, emulation: Option<&Emulation>) -> Result<Comm> {
+    let Some(emulation) = emulation else { return Ok(Comm::world(Box::new(engine))) };
+    let profile = emulation.profile(engine.name(), engine.max_body());
+    let fabric = EmulatedFabric::new(engine, emulation)?;
+    let world = Comm::world(Box::new(fabric)).on_network(Rc::new(emulation.network().clone()))?;
+    let is_measured = |value: &String| value != variables::MEASURE;
+    let has_profile = variables::text(variables::PROFILE)?.as_ref().is_some_and(is_measured);
+    Ok(if has_profile { world } else { world.with_profile(Rc::new(profile)) })
+}
