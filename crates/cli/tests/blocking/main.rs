@@ -14,6 +14,7 @@ mod communicators;
 mod epochs;
 mod exchanges;
 mod graphs;
+mod hierarchical;
 mod messages;
 mod repeated;
 mod running;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
     }
     repeated::all(&mut run);
     epochs::all(&mut run);
+    hierarchical::all(&mut run);
     let failed = results.iter().filter(|(_, result)| result.is_err()).count();
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("\ntest result: {verdict}. {} passed; {failed} failed", results.len() - failed);

@@ -12,6 +12,7 @@ use treepie::simulate::{LogGP, Noise, Settings};
 use treepie::{Comm, Network};
 use treepie_base::{HangGuard, hang_limit, hang_message};
 
+use crate::hierarchical;
 use crate::table::{Call, Outcome, RANKS, Stop, Trial, VICTIM, table};
 
 /// The text of panics and errors that are injected.
@@ -29,7 +30,7 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: [Self; 4] = [Self::Killed, Self::Leaves, Self::Panics, Self::ReturnsErr];
 
-    fn inject(self) {
+    pub(crate) fn inject(self) {
         match self {
             Self::Killed => {
                 let kill = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
@@ -66,10 +67,14 @@ fn run_call(world: &Comm, fault: Fault, call: &Call) -> Outcome {
 /// Runs a rank of a job: `FAULT CALL`.
 pub(crate) fn rank_main(fault: &str, name: &str) -> ExitCode {
     let fault = Fault::ALL.into_iter().find(|known| known.to_string() == fault).expect("a known fault");
-    let call = table().into_iter().find(|call| call.name() == name).expect("a known call");
+    let call = table().into_iter().find(|call| call.name() == name);
     let world = treepie::init().expect("a rank of the launcher");
     println!("pid {}", std::process::id());
-    match run_call(&world, fault, &call) {
+    let outcome = match call {
+        Some(call) => run_call(&world, fault, &call),
+        None => hierarchical::rank_trial(&world, name, fault).expect("a known call"),
+    };
+    match outcome {
         Ok(()) => println!("rank {} done", world.rank()),
         // As if `main` returned it.
         Err(Stop::Left) if fault == Fault::ReturnsErr => {
@@ -82,11 +87,12 @@ pub(crate) fn rank_main(fault: &str, name: &str) -> ExitCode {
 }
 
 /// Failures reported by the ranks of this process.
-struct Failures(Mutex<Vec<String>>);
+#[derive(Default)]
+pub(crate) struct Failures(Mutex<Vec<String>>);
 
 impl Failures {
     /// What the rank returns.
-    fn record(&self, fault: Fault, outcome: Outcome) -> treepie::Result<()> {
+    pub(crate) fn record(&self, fault: Fault, outcome: Outcome) -> treepie::Result<()> {
         match outcome {
             Err(Stop::Left) if fault == Fault::ReturnsErr => return Err(FAULT.into()),
             Err(Stop::Wrong(why)) => self.0.lock().expect("not poisoned").push(why),
@@ -95,7 +101,7 @@ impl Failures {
         Ok(())
     }
 
-    fn verdict(self) -> Result<(), String> {
+    pub(crate) fn verdict(self) -> Result<(), String> {
         let wrong = self.0.into_inner().expect("not poisoned");
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
@@ -125,7 +131,7 @@ pub(crate) fn with_expected_panic<R>(run: impl FnOnce() -> R) -> Result<Option<R
 }
 
 /// Of ranks in one process, an injected error is returned with its rank, and nothing else fails.
-fn check_error<T>(fault: Fault, run: Option<treepie::Result<T>>) -> Result<(), String> {
+pub(crate) fn check_error<T>(fault: Fault, run: Option<treepie::Result<T>>) -> Result<(), String> {
     let expected = (fault == Fault::ReturnsErr).then(|| format!("rank {VICTIM}: {FAULT}"));
     match run.map(|run| run.err().map(|error| error.to_string())) {
         // It panicked.
@@ -136,7 +142,7 @@ fn check_error<T>(fault: Fault, run: Option<treepie::Result<T>>) -> Result<(), S
 }
 
 pub(crate) fn threads(fault: Fault, call: &Call) -> Result<(), String> {
-    let failures = Failures(Mutex::default());
+    let failures = Failures::default();
     let launched =
         with_expected_panic(|| treepie::launch(RANKS, |world| failures.record(fault, run_call(&world, fault, call))))?;
     check_error(fault, launched)?;
@@ -169,7 +175,7 @@ pub(crate) fn simulated(fault: Fault, call: &Call) -> Result<(), String> {
 
 fn simulate(fault: Fault, call: &Call) -> Result<(), String> {
     for barrier in [0.0, 3.0] {
-        let failures = Failures(Mutex::default());
+        let failures = Failures::default();
         let settings = Settings { barrier_time: barrier, ..settings(7) };
         let body = |world: Comm| failures.record(fault, run_call(&world, fault, call));
         let simulated = with_expected_panic(|| treepie::simulate(&Network::flat(RANKS as u32), &settings, body))?;
@@ -205,13 +211,14 @@ fn output(command: &mut Command) -> Result<Output, String> {
     output
 }
 
-fn job(launcher: &mut Command, fault: Fault, call: &Call) -> Result<Output, String> {
+/// The output of a job whose ranks run this program.
+pub(crate) fn job(launcher: &mut Command, fault: Fault, call: &str) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    output(launcher.arg(program).args(["rank", &fault.to_string(), call.name()]))
+    output(launcher.arg(program).args(["rank", &fault.to_string(), call]))
 }
 
 /// No rank has reported a wrong outcome, and no process is left.
-fn check(output: &Output) -> Result<(), String> {
+pub(crate) fn check(output: &Output) -> Result<(), String> {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let fail = |why: &str| Err(format!("{why} ({})\n{stdout}{stderr}", output.status));
     if stdout.contains("WRONG") {
@@ -241,17 +248,24 @@ fn is_running(pid: &str) -> bool {
     false
 }
 
-pub(crate) fn processes(fault: Fault, call: &Call) -> Result<(), String> {
-    let mut launcher = Command::new(env!("CARGO_BIN_EXE_treepie"));
-    let output = job(launcher.args(["run", "-n", &RANKS.to_string()]), fault, call)?;
-    check(&output)?;
+/// The job of Treepie's launcher has ended as the fault demands, and the rank that failed is named.
+pub(crate) fn check_status(output: &Output, fault: Fault, victim: usize) -> Result<(), String> {
+    check(output)?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.code() != Some(fault.status()) {
         return Err(format!("{}, not {}\n{stdout}{stderr}", output.status, fault.status()));
     }
-    if fault != Fault::Leaves && !stderr.contains(&format!("rank {VICTIM} ")) {
+    if fault != Fault::Leaves && !stderr.contains(&format!("rank {victim} ")) {
         return Err(format!("the rank is not named\n{stdout}{stderr}"));
     }
+    Ok(())
+}
+
+pub(crate) fn processes(fault: Fault, call: &Call) -> Result<(), String> {
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_treepie"));
+    let output = job(launcher.args(["run", "-n", &RANKS.to_string()]), fault, call.name())?;
+    check_status(&output, fault, VICTIM)?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // Survivors report that they are done. Where a rank has failed, the launcher may end them first.
     if fault == Fault::Leaves && stdout.matches(" done").count() != RANKS - 1 {
         return Err(format!("not all other ranks have finished\n{stdout}{stderr}"));
@@ -265,14 +279,20 @@ pub(crate) fn has_launcher(launcher: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// Under MPI the job ends when a process dies, and the launcher names it: Open MPI's by rank, MPICH's by process. A
-/// rank that fails prints its error, and one that leaves is detected as on other engines.
-pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), String> {
+/// The command that starts ranks under MPI.
+pub(crate) fn mpi_launcher(launcher: &str, ranks: usize) -> Command {
     let mut command = Command::new(launcher);
     if launcher.contains("openmpi") {
         command.args(treepie_mpi::OPENMPI_TEST_OPTIONS);
     }
-    let output = job(command.args(["-n", &RANKS.to_string()]), fault, call)?;
+    command.args(["-n", &ranks.to_string()]);
+    command
+}
+
+/// Under MPI the job ends when a process dies, and the launcher names it: Open MPI's by rank, MPICH's by process. A
+/// rank that fails prints its error, and one that leaves is detected as on other engines.
+pub(crate) fn mpi(launcher: &str, fault: Fault, call: &Call) -> Result<(), String> {
+    let output = job(&mut mpi_launcher(launcher, RANKS), fault, call.name())?;
     check(&output)?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
