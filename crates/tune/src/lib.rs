@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `probe`, `mirror` | the two processes of a P-LogP measurement, over messages |
 //! | `latency`, `levels` | latencies between pairs of ranks; levels and groups by clustering |
-//! | `pair` | both directions of a link |
+//! | `pair`, `links` | both directions of a link; links that differ from it |
 //! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
 //! | `host_mpi`, `collective_sample` | the MPI library's own collective operations; a call to be timed |
 //! | `profile` | the whole |
@@ -24,6 +24,7 @@ mod error;
 mod host_mpi;
 mod latency;
 mod levels;
+mod links;
 mod local;
 mod mirror;
 mod pair;

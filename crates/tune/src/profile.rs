@@ -6,6 +6,7 @@ use treepie_model::profile::{LevelProfile, ProfileOrigin};
 
 use crate::latency::{MachineLevels, find_machine_levels};
 use crate::levels::order_groups;
+use crate::links::unequal_links;
 use crate::pair::{PairMeasurement, measure_pair};
 use crate::{Error, Result, TuneConfig, date, host_mpi, local, segment};
 
@@ -14,6 +15,7 @@ const ROOT: Rank = 0;
 
 /// Microseconds from which on a latency is that of a wide-area network.
 const WIDE_AREA: f64 = 500.0;
+const WIDE_AREA_NAME: &str = "wide-area";
 
 /// Measures the profile of the machine that the ranks of a communicator run on. Collective: all ranks call it with the
 /// same configuration, do nothing else meanwhile, and get the same profile.
@@ -49,7 +51,10 @@ pub fn measure(comm: &Comm, config: &TuneConfig) -> Result<Profile> {
     let shared_segment = segment::shared_segment(comm, scheduling)?;
     let (reduce_per_byte, copy_per_byte) = per_byte(&own)?;
     let host_collectives = if config.collectives { host_mpi::host_collectives(comm)? } else { Vec::new() };
-    let (rank_order, levels) = levels(comm, &found, measured);
+    let (rank_order, mut levels) = levels(comm, &found, measured);
+    for (number, level) in levels.iter_mut().enumerate().filter(|(_, level)| level.name.starts_with(WIDE_AREA_NAME)) {
+        level.pairs = unequal_links(&own, &found, number, &level.link, config)?;
+    }
     let profile = Profile {
         saturated_ports: 0,
         port_efficiency: 1.0,
@@ -103,19 +108,18 @@ fn levels(comm: &Comm, found: &MachineLevels, measured: Vec<PairMeasurement>) ->
         let PairMeasurement { link, reverse, error, is_complete, measured_bytes, saturating_bytes } = pair;
         let name = match link.latency + link.gap.at(0.0) {
             _ if comm.ranks_per_core().is_some() => "memory",
-            latency if latency >= WIDE_AREA => "wide-area",
+            latency if latency >= WIDE_AREA => WIDE_AREA_NAME,
             _ => "network",
         };
         let alike = levels.iter().filter(|level| level.name.starts_with(name)).count();
         let name = if alike == 0 { name.to_owned() } else { format!("{name}-{}", alike + 1) };
         let groups = if groups.len() == 1 { Vec::new() } else { groups };
-        let pairs = Vec::new();
         levels.push(LevelProfile {
             name,
             groups,
             link,
             reverse,
-            pairs,
+            pairs: Vec::new(),
             error,
             is_complete,
             measured_bytes,

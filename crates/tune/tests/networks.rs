@@ -121,6 +121,39 @@ fn both_directions_of_an_asymmetric_link_are_kept() {
     assert_link_use(&profile);
 }
 
+/// Links that differ are found one by one, each direction for itself.
+#[test]
+fn links_between_clusters_may_differ() {
+    let mut costs = ClusterCosts::uniform(lan(), WanLink { latency: 3000.0, bandwidth: 2.0 }, 4);
+    let WanLinks::Matrix(links) = &mut costs.wan else { unreachable!("they are uniform") };
+    links[0][2].bandwidth = 0.5;
+    links[3][1].bandwidth = 8.0;
+    for (a, b) in [(2, 3), (3, 2)] {
+        links[a][b].latency = 6000.0;
+    }
+    // The base is the link with the longest latency.
+    let (profile, _) = measured("clusters:2+1+2+3", &costs.into());
+    let level = &profile.levels[1];
+    let expected = |from: u32, to: u32| {
+        let latency = if (from, to) == (2, 3) || (from, to) == (3, 2) { 6000.0 } else { 3000.0 };
+        let bytes = if (from, to) == (0, 2) {
+            4.0
+        } else if (from, to) == (3, 1) {
+            0.25
+        } else {
+            1.0
+        };
+        (latency / 6000.0, bytes)
+    };
+    for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).filter(|(from, to)| from != to) {
+        let (latency, bytes) = level.factors(from, to);
+        near("latency", latency, expected(from, to).0, 0.05);
+        near("bytes", bytes, expected(from, to).1, 0.05);
+    }
+    let (uniform, _) = measured("clusters:2+1+2+3", &clusters(4, 3000.0, 2.0));
+    assert_eq!(uniform.levels[1].pairs, []);
+}
+
 #[test]
 fn noise_is_averaged() {
     for seed in 1..4 {

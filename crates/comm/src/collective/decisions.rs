@@ -1,9 +1,12 @@
 //! Choices that were made, for calls that are alike.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_model::Profile;
 use treepie_schedule::Operation;
+use treepie_topology::Network;
 
 use crate::choice::{ChoiceInput, SlotCapacities, Transport, size_class};
 
@@ -56,6 +59,63 @@ pub(super) fn insert(decisions: &mut Decisions, key: DecisionKey, decision: Deci
     decisions.insert(key, decision);
 }
 
+/// Choices of all ranks of this process, for those on which they depend: simulated ranks and threads choose alike, and
+/// over nested clusters a choice takes milliseconds.
+static OF_PROCESS: Mutex<Vec<OfMachine>> = Mutex::new(Vec::new());
+
+/// The choices are kept of this number of machines; the oldest goes.
+const MAX_MACHINES: usize = 8;
+
+/// Choices for ranks of one machine.
+struct OfMachine {
+    profile: Profile,
+    network: Network,
+    ranks_per_core: Option<f64>,
+    is_placed: bool,
+    decisions: Decisions,
+}
+
+/// What the choices of a communicator depend on.
+#[derive(Clone, Copy)]
+pub(super) struct MachineOf<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) network: &'a Network,
+    pub(super) ranks_per_core: Option<f64>,
+    /// Whether ranks are where the network has them.
+    pub(super) is_placed: bool,
+}
+
+impl MachineOf<'_> {
+    fn is(&self, made: &OfMachine) -> bool {
+        self.ranks_per_core == made.ranks_per_core
+            && self.is_placed == made.is_placed
+            && *self.profile == made.profile
+            && *self.network == made.network
+    }
+}
+
+/// The choice that another rank of this process has made, or a new one.
+pub(super) fn decide_once(machine: MachineOf<'_>, key: &DecisionKey, input: &ChoiceInput<'_>) -> Decision {
+    let lock = || OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(made) = lock().iter().find(|made| machine.is(made)).and_then(|made| made.decisions.get(key)) {
+        return made.clone();
+    }
+    // Not while others wait.
+    let decision = decide(input);
+    let mut all = lock();
+    let index = all.iter().position(|made| machine.is(made)).unwrap_or_else(|| {
+        if all.len() == MAX_MACHINES {
+            all.remove(0);
+        }
+        let (profile, network) = (machine.profile.clone(), machine.network.clone());
+        let MachineOf { ranks_per_core, is_placed, .. } = machine;
+        all.push(OfMachine { profile, network, ranks_per_core, is_placed, decisions: Decisions::new() });
+        all.len() - 1
+    });
+    insert(&mut all[index].decisions, key.clone(), decision.clone());
+    decision
+}
+
 impl DecisionKey {
     pub(super) fn new(
         spec: &CollectiveSpec<'_>,
@@ -71,7 +131,7 @@ impl DecisionKey {
 }
 
 /// Chooses an algorithm.
-pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
+fn decide(input: &ChoiceInput<'_>) -> Decision {
     match input.best() {
         Some(candidate) => {
             Decision { id: candidate.id(), segments: candidate.arguments.segments, transport: candidate.transport }

@@ -14,7 +14,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, Resources, decide, insert};
+use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide_once, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
@@ -279,9 +279,19 @@ impl Comm {
             Some(sharing) => MessageCosts::on_machine(self.profile(), network, sharing),
             None => MessageCosts::on_network(self.profile(), network),
         };
-        // On one machine the network is not that of the messages, and a distributed table has no network.
-        let is_placed = self.ranks_per_core().is_none() && self.inner.members.is_fully_known();
-        if is_placed { costs } else { costs.farthest() }
+        if self.is_placed() { costs } else { costs.farthest() }
+    }
+
+    /// Whether messages take the routes of the network. On one machine it is not that of the messages, and a distributed
+    /// table has no network.
+    fn is_placed(&self) -> bool {
+        self.ranks_per_core().is_none() && self.inner.members.is_fully_known()
+    }
+
+    /// What choices depend on.
+    fn machine<'a>(&'a self, network: &'a Network) -> MachineOf<'a> {
+        let (profile, ranks_per_core) = (self.profile(), self.ranks_per_core());
+        MachineOf { profile, network, ranks_per_core, is_placed: self.is_placed() }
     }
 
     /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
@@ -431,7 +441,7 @@ impl Comm {
                 let (segments, transport) = input.complete(&id, choice.transport);
                 Decision { id, segments, transport }
             }
-            None => decide(&input),
+            None => decide_once(self.machine(network), &key, &input),
         };
         insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
         Ok(decision)
