@@ -3,7 +3,7 @@
 use treepie_bench::format_number;
 use treepie_bench::record::{Better, Record};
 use treepie_model::plogp::{PLogP, PiecewiseLinear};
-use treepie_model::profile::{HostCollectiveTime, LevelProfile, Profile};
+use treepie_model::profile::{HostCollectiveTime, LevelProfile, PairFactors, Profile};
 
 pub(super) fn print(profile: &Profile) {
     let origin = &profile.origin;
@@ -15,6 +15,10 @@ pub(super) fn print(profile: &Profile) {
         print_link(level, &level.name, &level.link);
         if let Some(reverse) = &level.reverse {
             print_link(level, "  reverse", reverse);
+        }
+        for PairFactors { from, to, latency, bytes } in &level.pairs {
+            let factors = [latency, bytes].map(|factor| format_number(*factor));
+            say!("  group {from} to {to}: {} times the latency, {} times the time of bytes", factors[0], factors[1]);
         }
     }
     say!("");
