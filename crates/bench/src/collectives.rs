@@ -11,7 +11,6 @@ use task::{Algorithm, Operation, Selection, TimingMode};
 use crate::bytes::Bytes;
 use crate::harness::comparison::{Comparison, ComparisonResult, SAME_CALLS};
 use crate::harness::figure::{BATCHES, Figure};
-use crate::harness::launch::on_threads;
 use crate::harness::output::find;
 use crate::harness::peer::Source;
 use crate::harness::table::print_mean;
@@ -51,7 +50,7 @@ impl Collectives {
         let mut rank = vec!["collectives-rank"];
         if let Some(Algorithm { id, .. }) = &self.algorithm {
             // An unknown algorithm is reported once, not by each rank.
-            on_threads(1, |world| Ok(world.with_algorithm(id).map(drop)))?.swap_remove(0)?;
+            treepie_collectives::registry::check_id(id)?;
             rank.extend(["--algorithm", id]);
         }
         let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, Some(&PEER))?;
