@@ -93,7 +93,11 @@ static void receive(struct direction *link) {
     static char bytes[MAX_PACKET];
     for (int count = 0; count < PACKETS_AT_A_TIME; count++) {
         ssize_t length = read(link->in, bytes, sizeof bytes);
-        if (length <= 0) return;
+        if (length <= 0) {
+            // A host whose namespace is gone leaves a device that is always ready and never has a packet.
+            if (length < 0 && errno != EAGAIN && errno != EINTR) fail("a host's device");
+            return;
+        }
         uint64_t time = now();
         uint64_t begin = link->free_at > time ? link->free_at : time;
         uint64_t waiting = (uint64_t)((double)(begin - time) * (double)link->rate / 1e9);
@@ -150,7 +154,7 @@ static void summarize(void) {
 static void command(const char *line) {
     static int count;
     int from, to;
-    uint64_t latency, rate, queue;
+    uintmax_t latency, rate, queue;
     if (!strcmp(line, "end")) {
         summarize();
         exit(0);

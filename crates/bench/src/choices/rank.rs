@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use treepie::tune::CollectiveSample;
 use treepie::{Comm, Max};
-use treepie_base::environment::EMULATE;
+use treepie_base::environment;
 use treepie_schedule::Operation;
 
 use super::protocols::{ExchangeTask, SplitTask};
@@ -175,7 +175,7 @@ pub(super) fn time_candidates(world: &Comm, case: &str, turns: Range<usize>) -> 
 /// had done the work of both would take no time. Over emulated links ranks begin together.
 fn time(task: &mut dyn Task, comm: &Comm, count: usize) -> anyhow::Result<f64> {
     let is_shared = comm.ranks_per_core().is_some_and(|ranks| ranks > 1.0);
-    let is_emulated = std::env::var_os(EMULATE.name).is_some();
+    let is_emulated = environment::text(environment::EMULATE)?.is_some();
     let mut took = 0.0;
     for _ in 0..count {
         task.prepare();
