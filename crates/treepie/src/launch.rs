@@ -29,7 +29,14 @@ pub fn init() -> Result<Comm> {
     if world.rank() == 0 {
         environment::warn();
     }
-    with_measured_profile(world)
+    configured(world)
+}
+
+/// The world itself, or a handle that chooses as the environment says: by what is measured now, or by what links take
+/// while the program runs. Collective.
+pub(crate) fn configured(world: Comm) -> Result<Comm> {
+    let world = with_measured_profile(world)?;
+    if variables::adapt()? { world.adaptive() } else { Ok(world) }
 }
 
 /// The world itself, or a handle that chooses by what was measured, if `TREEPIE_PROFILE` is `measure`. Collective.
@@ -141,7 +148,7 @@ fn launch_on<T: Send>(
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
                 report::with_thread_rank(rank as usize, || {
                     let world = emulation::world_of(engine, emulation)?;
-                    run_rank(world, |world| body(with_measured_profile(world)?))
+                    run_rank(world, |world| body(configured(world)?))
                 })
             });
             match spawned {
