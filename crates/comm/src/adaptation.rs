@@ -100,6 +100,7 @@ impl Comm {
     /// ```
     pub fn adaptive(&self) -> Result<Comm> {
         let plain = self.adapted();
+        let control = plain.dup()?.unchecked();
         let base = Rc::new(plain.profile().clone());
         let network = plain.network()?;
         // On one machine the network that was set does not determine costs.
@@ -107,7 +108,6 @@ impl Comm {
         let meter = LinkMeter::new(self.rank() as u32, network, &base, self.eager_limit()).filter(|_| is_measured);
         let (Some(clusters), Some(meter)) = (network.as_clusters().cloned(), meter) else { return Ok(plain) };
         let meter = Rc::new(RefCell::new(meter));
-        let control = plain.dup()?.unchecked();
         let state = AgreementState {
             clock: AgreementClock::new(self.inner.instances.get()),
             announcement: None,
@@ -126,6 +126,11 @@ impl Comm {
     /// operations. 0 for other handles.
     pub fn generation(&self) -> u32 {
         self.collectives.adaptation.as_ref().map_or(0, |adaptation| adaptation.generation.get())
+    }
+
+    /// Whether the choices of this handle follow the links.
+    pub fn is_adaptive(&self) -> bool {
+        self.collectives.adaptation.is_some()
     }
 
     /// A handle of the same communicator that chooses as this one does now, and does not adapt: its

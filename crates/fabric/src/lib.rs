@@ -8,6 +8,7 @@
 //! | `wire` | record kinds and header packing |
 //! | `matching`, `bins` | posted receive queue and unexpected message queue, matched in constant time |
 //! | `send`, `receive`, `blocking_recv`, `probe`, `window` | point-to-point and one-sided operations |
+//! | `transfer_times` | what pending sends have waited for |
 //! | `send_queue` | records that wait for room in a channel |
 //! | `wait`, `backoff`, `completion_queue` | test, wait, cancel; completion queues |
 //! | `tasks`, `ready_tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |

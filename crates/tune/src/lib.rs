@@ -11,6 +11,7 @@
 //! | `local`, `segment` | costs of a rank; of collective operations over the shared segment |
 //! | `host_mpi`, `collective_sample` | the MPI library's own collective operations; a call to be timed |
 //! | `profile` | the whole |
+//! | `links` | the links between clusters, measured again |
 //! | `refine` | a default profile, scaled to this machine in a few milliseconds |
 //!
 //! [`Profile`]: treepie_model::Profile
@@ -24,6 +25,7 @@ mod error;
 mod host_mpi;
 mod latency;
 mod levels;
+mod links;
 mod local;
 mod mirror;
 mod pair;
@@ -37,6 +39,7 @@ pub use collective_sample::CollectiveSample;
 pub use config::TuneConfig;
 pub use error::{Error, Result};
 pub use levels::{LevelGroups, find_levels};
+pub use links::measure_links;
 pub use mirror::serve;
 pub use probe::MessageProbe;
 pub use profile::measure;

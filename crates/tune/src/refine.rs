@@ -11,7 +11,7 @@ use treepie_model::profile::ProfileOrigin;
 
 use crate::pair::on_pair;
 use crate::profile::{origin, per_byte};
-use crate::{Result, TuneConfig};
+use crate::{MessageProbe, Result, TuneConfig};
 
 /// A message that is long enough to show what a byte costs, and short enough to be quick on slow links.
 const LONG: u64 = 64 << 10;
@@ -38,13 +38,7 @@ pub fn refine(comm: &Comm, default: &Profile) -> Result<Profile> {
     }
     // Messages of the program must not be taken for those of the measurement.
     let own = comm.dup()?;
-    let (short, long) = on_pair(&own, (0, comm.size() - 1), |probe| {
-        let mut fastest = |bytes| -> Result<f64> {
-            let trips = (0..TRIPS).map(|_| Ok(probe.round_trip(bytes)?.1)).collect::<Result<Vec<f64>>>()?;
-            Ok(trips.into_iter().fold(f64::INFINITY, f64::min))
-        };
-        Ok((fastest(0)?, fastest(LONG)?))
-    })?;
+    let (short, long) = on_pair(&own, (0, comm.size() - 1), |probe| fastest_trips(probe, LONG))?;
     // Where ranks share cores, two alone are as fast as if they had a core each.
     let alone = comm.ranks_per_core().map(|_| Profile::shared_memory());
     let link = alone.as_ref().unwrap_or(default).link();
@@ -58,7 +52,17 @@ pub fn refine(comm: &Comm, default: &Profile) -> Result<Profile> {
     Ok(Profile { origin, reduce_per_byte, copy_per_byte, ..default.scaled(startups, bytes) })
 }
 
-fn factor(measured: f64, expected: f64) -> f64 {
+/// The times of the fastest round trips of an empty and of a long message.
+pub(crate) fn fastest_trips(probe: &mut MessageProbe<'_>, long: u64) -> Result<(f64, f64)> {
+    let mut fastest = |bytes| -> Result<f64> {
+        let trips = (0..TRIPS).map(|_| Ok(probe.round_trip(bytes)?.1)).collect::<Result<Vec<f64>>>()?;
+        Ok(trips.into_iter().fold(f64::INFINITY, f64::min))
+    };
+    Ok((fastest(0)?, fastest(long)?))
+}
+
+/// What was measured, relative to what was expected.
+pub(crate) fn factor(measured: f64, expected: f64) -> f64 {
     let factor = measured / expected;
     if (1.0 / MAX_FACTOR..=MAX_FACTOR).contains(&factor) { factor } else { 1.0 }
 }

@@ -215,3 +215,72 @@ impl LinkMeter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use treepie_collectives::registry::{self, CollectiveSpec};
+    use treepie_model::profile::LevelProfile;
+    use treepie_schedule::Operation;
+
+    use super::*;
+
+    /// Two clusters of two ranks, with links of 10 bytes per microsecond and no latency.
+    fn meter(rank: u32) -> LinkMeter {
+        let network: Network = "clusters:2x2".parse().unwrap();
+        let mut profile = Profile::network();
+        let link = treepie_model::plogp::PLogP::from_latency_bandwidth(0.0, 10.0);
+        profile.levels[0].groups = vec![2, 2];
+        profile.levels.push(LevelProfile::new("wan", link));
+        LinkMeter::new(rank, &network, &Rc::new(profile), 4 << 10).unwrap()
+    }
+
+    fn schedule(id: &str, operation: Operation) -> Arc<dyn Schedule> {
+        let network: Network = "clusters:2x2".parse().unwrap();
+        Arc::from(registry::build(id, &CollectiveSpec::new(operation, &network)).unwrap())
+    }
+
+    /// A call with one message of 100 kB, which takes so long; what it reports.
+    fn call(meter: &mut LinkMeter, schedule: &Arc<dyn Schedule>, to: u32, micros: u64) -> Vec<(u32, f64)> {
+        let time = Duration::from_micros;
+        meter.begin_call(schedule);
+        let send = meter.issued(to, 100_000, time(0));
+        // The receiver is late.
+        meter.completed(send, SendWait::Transfer(time(1_000_000)), time(1_000_000 + micros));
+        let mut reports = Vec::new();
+        meter.end_call(|link, factor| reports.push((link, factor)));
+        reports
+    }
+
+    #[test]
+    fn a_slow_link_is_reported_by_its_only_sender() {
+        let mut meter = meter(0);
+        let bcast = schedule("bcast/hierarchical", Operation::Bcast { root: 0 });
+        assert!((0..20).all(|_| call(&mut meter, &bcast, 2, 10_000).is_empty()));
+        let reports: Vec<_> = (0..3).flat_map(|_| call(&mut meter, &bcast, 2, 40_000)).collect();
+        let [(link, factor)] = reports[..] else { panic!("{reports:?}") };
+        assert_eq!((link, (factor * 100.0).round()), (1, 400.0));
+        // In the next generation that is what is expected, and later it is faster again.
+        meter.set_factors(|_| factor);
+        assert!((0..20).all(|_| call(&mut meter, &bcast, 2, 40_000).is_empty()));
+        let reports: Vec<_> = (0..3).flat_map(|_| call(&mut meter, &bcast, 2, 10_000)).collect();
+        assert!(matches!(reports[..], [(1, factor)] if (factor - 1.0).abs() < 0.01), "{reports:?}");
+    }
+
+    #[test]
+    fn links_that_ranks_share_and_those_within_a_cluster_are_not_measured() {
+        let mut meter = meter(0);
+        let alltoall = schedule("alltoall/pairwise", Operation::Alltoall);
+        let bcast = schedule("bcast/hierarchical", Operation::Bcast { root: 0 });
+        for _ in 0..10 {
+            assert_eq!(call(&mut meter, &alltoall, 2, 40_000), []);
+            assert_eq!(call(&mut meter, &bcast, 1, 40_000), []);
+        }
+        assert_eq!(meter.shared.len(), 2);
+        // A call that fails counts as none.
+        meter.begin_call(&bcast);
+        let send = meter.issued(2, 100_000, Duration::ZERO);
+        meter.completed(send, SendWait::Transfer(Duration::ZERO), Duration::from_secs(1));
+        meter.discard_call();
+        meter.end_call(|link, factor| panic!("link {link}: {factor}"));
+    }
+}
