@@ -244,6 +244,9 @@ mod tests {
     fn an_unknown_name_gets_the_nearest_or_all() {
         assert!(unknown_variable_message("TREEPIE_STALL_SEC").ends_with("did you mean TREEPIE_STALL_SECS?"));
         assert!(unknown_variable_message("TREEPIE_ALGORITM").ends_with("did you mean TREEPIE_ALGORITHM?"));
-        assert!(unknown_variable_message("TREEPIE_HOME").contains("there are TREEPIE_ADAPT, TREEPIE_ALGORITHM, TREEPIE_AM,"));
+        assert!(
+            unknown_variable_message("TREEPIE_HOME")
+                .contains("there are TREEPIE_ADAPT, TREEPIE_ALGORITHM, TREEPIE_AM,")
+        );
     }
 }

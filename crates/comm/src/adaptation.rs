@@ -78,7 +78,7 @@ impl Comm {
     /// the same order, and use an adaptive handle in the same calls.
     ///
     /// Its blocking collective operations measure the links between clusters by their own messages. Where these take 1.5
-    /// times longer than predicted, or shorter, in three operations in a row, the profile changes, on all ranks at the
+    /// times longer than predicted in three operations in a row, or are as fast again, the profile changes, on all ranks at the
     /// same operation, and with it the choice of algorithms. Nonblocking operations are chosen alike, but measure
     /// nothing; a persistent one keeps the algorithm with which it was made. On networks without clusters nothing is
     /// measured.
@@ -141,29 +141,31 @@ impl Comm {
 
     /// The handle that chooses for this one, if that is another.
     pub(crate) fn chooser(&self) -> Option<Comm> {
-        Some(self.collectives.adaptation.as_ref()?.current.borrow().clone())
+        Some(self.collectives.adaptation.as_ref()?.current())
     }
 
     /// Runs a blocking operation with the handle of the generation that is valid for it.
-    pub(crate) fn run_adapted(
-        &self,
-        adaptation: &Adaptation,
-        run: impl FnOnce(&Comm) -> Result<()>,
-    ) -> Result<()> {
-        // If an operator of another operation panics while this rank waits, its call takes its number nevertheless.
-        let interrupted = Interrupted { comm: self, adaptation };
-        let agreed = adaptation.agree(self.inner.instances.get());
-        std::mem::forget(interrupted);
-        if let Err(error) = agreed {
+    pub(crate) fn run_adapted(&self, adaptation: &Adaptation, run: impl FnOnce(&Comm) -> Result<()>) -> Result<()> {
+        self.step_adaptation(adaptation);
+        if let Err(error) = adaptation.check() {
             return Err(self.refuse_call(error));
         }
-        let current = adaptation.current.borrow().clone();
-        let result = run(&current);
+        let result = run(&adaptation.current());
         match result {
             Ok(()) => adaptation.report_drifts(),
             Err(_) => adaptation.meter.borrow_mut().discard_call(),
         }
         result
+    }
+}
+
+impl Comm {
+    /// Takes the step of the agreement that is due before the next operation, if any.
+    pub(crate) fn step_adaptation(&self, adaptation: &Adaptation) {
+        // If an operator of another operation panics while this rank waits, its call takes its number nevertheless.
+        let interrupted = Interrupted { comm: self, adaptation };
+        adaptation.step(self.inner.instances.get());
+        std::mem::forget(interrupted);
     }
 }
 
@@ -188,21 +190,30 @@ impl Drop for Interrupted<'_> {
 }
 
 impl Adaptation {
-    /// Takes the steps that are due before the operation with this number.
-    fn agree(&self, instance: u32) -> Result<()> {
-        if let Some(error) = &self.state.borrow().failed {
-            return Err(error.clone());
+    /// The handle of this generation.
+    pub(crate) fn current(&self) -> Comm {
+        self.current.borrow().clone()
+    }
+
+    /// An error if this rank may choose differently from others.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.state.borrow().failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Takes the step that is due before the operation with this number.
+    fn step(&self, instance: u32) {
+        if self.check().is_err() {
+            return;
         }
         let step = self.state.borrow_mut().clock.step(instance);
         let result = match step {
-            None => return Ok(()),
+            None => return,
             Some(Step::Announce) => self.announce(),
             Some(Step::Apply) => self.apply(instance),
         };
-        if let Err(error) = &result {
-            self.state.borrow_mut().failed = Some(error.clone());
+        if let Err(error) = result {
+            self.state.borrow_mut().failed = Some(error);
         }
-        result
     }
 
     /// Starts an announcement.
@@ -317,7 +328,7 @@ mod tests {
 
     #[test]
     fn links_are_found_by_their_index() {
-        for network in ["clusters:4x2", "clusters:2x3x2", "clusters:3,1,2"] {
+        for network in ["clusters:4x2", "clusters:2x3x2", "clusters:3+1+2"] {
             let network: Network = network.parse().unwrap();
             let clusters = network.as_clusters().unwrap();
             for from in 0..network.ranks() {

@@ -64,7 +64,8 @@ pub(super) fn announcement_len(links: usize) -> usize {
 
 /// The changes in an announcement: their number, then a word each.
 pub(super) fn changes(announcement: &[u64]) -> impl Iterator<Item = (u32, f64)> {
-    let (count, words) = announcement.split_first().map_or((0, announcement), |(count, words)| (*count as usize, words));
+    let (count, words) =
+        announcement.split_first().map_or((0, announcement), |(count, words)| (*count as usize, words));
     words.iter().take(count).filter_map(|word| decode(*word))
 }
 

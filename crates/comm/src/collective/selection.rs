@@ -390,8 +390,9 @@ impl Comm {
         call: &CollectiveCall<'_>,
         resources: Resources,
     ) -> Result<(Option<Arc<dyn Schedule>>, Transport)> {
-        if let Some(current) = self.chooser() {
-            return current.schedule_with(call, resources);
+        if let Some(adaptation) = &self.collectives.adaptation {
+            adaptation.check()?;
+            return adaptation.current().schedule_with(call, resources);
         }
         let mut request = CollectiveSpec::new(call.operation, self.network()?);
         request.commutative = call.commutative;
