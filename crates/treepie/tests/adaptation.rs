@@ -123,6 +123,28 @@ fn links_that_take_longer_than_predicted_are_found() {
 }
 
 #[test]
+fn calls_that_are_refused_on_a_rank_do_not_part_the_ranks() {
+    let links = "clusters:4x1,wan=200us/50MBps,lan=20us/200MBps";
+    for refused in [7, 8, 15, 16] {
+        let checked = refused == 8;
+        let generations = launch_emulated(links, |world| {
+            let world = if checked { world.checked() } else { world }.adaptive()?;
+            for call in 0..40 {
+                let root = if call == refused && world.rank() == 1 { 9 } else { 0 };
+                let done = world.allreduce(&[1_u64], Sum).and_then(|_| world.bcast(&mut [0_u64], root));
+                assert!(call == refused || done == Ok(()), "call {call}: {done:?}");
+                // It is chosen by the generation, too.
+                let gathered = world.iallgather(vec![call as u64])?;
+                assert_eq!(gathered.wait()?, vec![call as u64; world.size()]);
+            }
+            Ok(world.generation())
+        });
+        let generations = generations.unwrap();
+        assert!(generations.iter().all(|generation| *generation == generations[0]), "{generations:?}");
+    }
+}
+
+#[test]
 fn handles_of_one_machine_and_of_one_rank_stay_as_they_are() {
     let adaptive = treepie::launch(3, |world| {
         let world = world.adaptive()?;
