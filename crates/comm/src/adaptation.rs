@@ -1,9 +1,9 @@
 //! Adaptation: choices follow links that become slower or faster while a program runs.
 //!
 //! An adaptive handle ([`Comm::adaptive`]) measures the links between clusters by the messages of its blocking
-//! collective operations ([`meter`]), and compares them with what the profile predicts ([`drift`]). A rank on whose link
-//! they have drifted apart reports the link to rank 0. From time to time rank 0 announces what has changed, and all ranks
-//! choose by the changed profile from the same operation on: that is a *generation* ([`agreement`]).
+//! collective operations ([`meter`]), and compares them with what the profile predicts ([`drift`]). A rank on whose
+//! link they have drifted apart reports the link to rank 0. From time to time rank 0 announces what has changed, and
+//! all ranks choose by the changed profile from the same operation on: that is a *generation* ([`agreement`]).
 //!
 //! ```text
 //! operation   0                8                16               24
@@ -13,12 +13,12 @@
 //! applied                                       +-- next generation      own operations
 //! ```
 //!
-//! Operations have the same numbers on all ranks, so all of them take the steps at the same operations. Rank 0 announces
-//! that nothing changes, too: a rank cannot tell otherwise whether an announcement is still in flight. It is in flight
-//! while the ranks run eight operations of the program, so that it has usually arrived when it is needed. If it has not,
-//! ranks wait for it before they begin the operation. No program that is correct deadlocks by that: a collective
-//! operation may synchronize, so a rank that waits in one may wait for all others to call it, and each rank that has
-//! called it has taken part in the announcement, which progresses whenever a rank is in the library.
+//! Operations have the same numbers on all ranks, so all of them take the steps at the same operations. Rank 0
+//! announces that nothing changes, too: a rank cannot tell otherwise whether an announcement is still in flight. It is
+//! in flight while the ranks run eight operations of the program, so that it has usually arrived when it is needed. If
+//! it has not, ranks wait for it before they begin the operation. No program that is correct deadlocks by that: a
+//! collective operation may synchronize, so a rank that waits in one may wait for all others to call it, and each rank
+//! that has called it has taken part in the announcement, which progresses whenever a rank is in the library.
 //!
 //! If a rank is lost, the broadcast fails as any other. Ranks that have its result and those that do not would choose
 //! differently from then on, so the latter refuse all further operations of the handle, and tell the others so.
@@ -74,14 +74,14 @@ struct AgreementState {
 }
 
 impl Comm {
-    /// A handle of the same communicator whose choices follow links that become slower or faster. All ranks call it, in
-    /// the same order, and use an adaptive handle in the same calls.
+    /// A handle of the same communicator whose choices follow links that become slower or faster. All ranks call it,
+    /// in the same order, and use an adaptive handle in the same calls.
     ///
-    /// Its blocking collective operations measure the links between clusters by their own messages. Where these take 1.5
-    /// times longer than predicted in three operations in a row, or are as fast again, the profile changes, on all ranks at the
-    /// same operation, and with it the choice of algorithms. Nonblocking operations are chosen alike, but measure
-    /// nothing; a persistent one keeps the algorithm with which it was made. On networks without clusters nothing is
-    /// measured.
+    /// Its blocking collective operations measure the links between clusters by their own messages. Where these take
+    /// 1.5 times longer than predicted in three operations in a row, or are as fast again, the profile changes, on all
+    /// ranks at the same operation, and with it the choice of algorithms. Nonblocking operations are chosen alike, but
+    /// measure nothing; a persistent one keeps the algorithm with which it was made. On networks without clusters
+    /// nothing is measured.
     ///
     /// Results do not depend on the choice, except that reductions of floating-point numbers may round differently.
     /// Handles and communicators that are made from this one, and [`profile`](Self::profile), do not adapt; see
@@ -157,9 +157,7 @@ impl Comm {
         }
         result
     }
-}
 
-impl Comm {
     /// Takes the step of the agreement that is due before the next operation, if any.
     pub(crate) fn step_adaptation(&self, adaptation: &Adaptation) {
         // If an operator of another operation panics while this rank waits, its call takes its number nevertheless.

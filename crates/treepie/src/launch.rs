@@ -43,9 +43,9 @@ pub(crate) fn adapting(world: Comm) -> Result<Comm> {
     if variables::adapt()? && world.size() > 1 { world.adaptive() } else { Ok(world) }
 }
 
-/// Measures the links between clusters again, and returns a handle that chooses by them: adaptive, if that of `comm` is.
-/// Collective: all ranks call it, and do nothing else meanwhile. [`Comm::adaptive`] finds by normal traffic that links
-/// have changed, but not on links that its choices avoid.
+/// Measures the links between clusters again, and returns a handle that chooses by them: adaptive, if that of `comm`
+/// is. Collective: all ranks call it, and do nothing else meanwhile. [`Comm::adaptive`] finds by normal traffic that
+/// links have changed, but not on links that its choices avoid.
 ///
 /// ```
 /// treepie::launch_emulated("clusters:2x1,wan=1ms/10MBps,slow:0-1=4@0s", |world| {

@@ -55,7 +55,8 @@ fn a_link_slowed_in_mid_run_changes_choices_within_fifty_collectives() {
     assert_ne!(before.1, after.1, "the choice is the same");
 }
 
-/// The generation and the factor of a link on each rank, if the profile says that bytes take `factor` times what they do.
+/// The generation and the factor of a link on each rank, if the profile says that bytes take `factor` times what they
+/// do.
 fn emulated(links: &str, factor: f64, body: impl Fn(&Comm) -> Result<()> + Sync) -> Vec<(u32, f64)> {
     let result = launch_emulated(links, |world| {
         let profile = world.profile().scaled(1.0, factor);
@@ -123,24 +124,26 @@ fn links_that_take_longer_than_predicted_are_found() {
 }
 
 #[test]
-fn calls_that_are_refused_on_a_rank_do_not_part_the_ranks() {
-    let links = "clusters:4x1,wan=200us/50MBps,lan=20us/200MBps";
-    for refused in [7, 8, 15, 16] {
-        let checked = refused == 8;
-        let generations = launch_emulated(links, |world| {
-            let world = if checked { world.checked() } else { world }.adaptive()?;
-            for call in 0..40 {
-                let root = if call == refused && world.rank() == 1 { 9 } else { 0 };
-                let done = world.allreduce(&[1_u64], Sum).and_then(|_| world.bcast(&mut [0_u64], root));
-                assert!(call == refused || done == Ok(()), "call {call}: {done:?}");
-                // It is chosen by the generation, too.
-                let gathered = world.iallgather(vec![call as u64])?;
-                assert_eq!(gathered.wait()?, vec![call as u64; world.size()]);
+fn a_call_refused_where_choices_change_does_not_part_the_ranks() {
+    // A rank refuses the operation at which the generation begins, and the next one is nonblocking.
+    for (checked, changes_at) in [(false, 16), (true, 8)] {
+        let seen = emulated("clusters:4x1,wan=2ms/4MBps,lan=20us/200MBps,slow:0-2=4@0s", 1.0, |world| {
+            let world = if checked { world.checked().adaptive()? } else { world.clone() };
+            let before = chosen(&world)?;
+            (0..changes_at).try_for_each(|call| bcast(&world, call, 0))?;
+            assert_eq!((world.generation(), chosen(&world)?), (0, before.clone()));
+            let root = if world.rank() == 1 { 9 } else { 0 };
+            let refused = world.bcast(&mut vec![0_u64; BYTES / 8], root);
+            assert!(refused.is_err() || world.rank() != 1);
+            assert_eq!(world.generation(), 1);
+            assert_ne!(chosen(&world)?, before);
+            for value in 1..3 {
+                let data = vec![if world.rank() == 0 { value } else { 0 }; BYTES / 8];
+                assert!(world.ibcast(data, 0)?.wait()?.iter().all(|word| *word == value));
             }
-            Ok(world.generation())
+            (0..20).try_for_each(|call| bcast(&world, call, 0))
         });
-        let generations = generations.unwrap();
-        assert!(generations.iter().all(|generation| *generation == generations[0]), "{generations:?}");
+        assert!(seen.iter().all(|other| *other == seen[0]), "{seen:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The links between clusters, measured again: how they compare with what a profile says.
 //!
-//! The first ranks of each two groups exchange short and long messages, as in [`refine`](crate::refine()): the curves of
-//! the level keep their shape. `treepie tune` measures the curves.
+//! The first ranks of each two groups exchange short and long messages, as in [`refine`](crate::refine()): the curves
+//! of the level keep their shape. `treepie tune` measures the curves.
 
 use treepie_comm::{Comm, Rank};
 use treepie_model::Profile;

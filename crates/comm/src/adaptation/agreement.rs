@@ -115,7 +115,9 @@ mod tests {
     #[test]
     fn the_last_report_of_a_link_counts() {
         let mut reports = Reports::default();
-        [(3, 4.0), (1, 2.0), (3, 5.0), (7, 1.1), (2, 0.5)].map(|(link, factor)| reports.add(encode(link, factor)));
+        for (link, factor) in [(3, 4.0), (1, 2.0), (3, 5.0), (7, 1.1), (2, 0.5)] {
+            reports.add(encode(link, factor));
+        }
         reports.add(u64::from(f32::NAN.to_bits()));
         // Link 7 has hardly changed, and one has to wait.
         let current = |_| 1.0;

@@ -47,9 +47,9 @@ const AT_ONCE: f64 = 1.0 / 16.0;
 
 /// How long a link was busy in a call, and how long that was predicted to be. Times are microseconds.
 ///
-/// Transfers that overlap share the link, so it is busy from the beginning of the first to the end of the last. An eager
-/// message has no beginning: it waits for room among those before it. So the first one that has waited begins the time,
-/// and those that follow take as long as the link does.
+/// Transfers that overlap share the link, so it is busy from the beginning of the first to the end of the last. An
+/// eager message has no beginning: it waits for room among those before it. So the first one that has waited begins
+/// the time, and those that follow take as long as the link does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BusyTime {
     period: Option<BusyPeriod>,

@@ -2,9 +2,9 @@
 //!
 //! The sender measures, so that a slow link is not blamed on those behind it. Its pending sends show how long a link
 //! takes: a long message from the time when its receiver has asked for it, since a late receiver is not a slow link; a
-//! short one while others before it fill the link. What completes at once measures nothing. Buffers of engines and of the
-//! system below them hide a part of what follows, too. So a link may be found to be as fast again as it was, but never to
-//! be faster than the profile says.
+//! short one while others before it fill the link. What completes at once measures nothing. Buffers of engines and of
+//! the system below them hide a part of what follows, too. So a link may be found to be as fast again as it was, but
+//! never to be faster than the profile says.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -40,12 +40,15 @@ pub(crate) struct LinkMeter {
     /// Other ranks that may send over the same links.
     neighbors: Vec<u32>,
     /// Which links other ranks send over, too, in a schedule.
-    shared: VecDeque<(Arc<dyn Schedule>, Rc<[bool]>)>,
+    shared: VecDeque<SharedLinks>,
     /// Those of the call in progress, if it is measured.
     shared_now: Option<Rc<[bool]>>,
     /// The time that the port of this rank took for all that it has sent in this call.
     port: f64,
 }
+
+/// A schedule, and whether other ranks send over each link in it.
+type SharedLinks = (Arc<dyn Schedule>, Rc<[bool]>);
 
 struct MeasuredLink {
     link: GroupLink,

@@ -54,8 +54,8 @@ impl Comm {
         }
     }
 
-    /// The blocking call, unless its arguments are refused; then other ranks learn of it, and this rank takes the step of
-    /// the agreement on choices that they take.
+    /// The blocking call, unless its arguments are refused; then other ranks learn of it, and this rank takes the step
+    /// of the agreement on choices that they take.
     #[inline]
     fn accept_blocking<C>(&self, call: Result<C>) -> Result<C> {
         if let (Err(_), Some(adaptation)) = (&call, &self.collectives.adaptation) {
