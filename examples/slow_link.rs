@@ -7,8 +7,8 @@
 use treepie::prelude::*;
 use treepie::{Comm, Operation};
 
-const BYTES: usize = 64 << 10;
-const LINKS: &str = "clusters:4x1,wan=2ms/4MBps,lan=20us/200MBps,slow:0-2=4@0.5s";
+const BYTES: usize = 256 << 10;
+const LINKS: &str = "clusters:4x1,wan=2ms/16MBps,lan=20us/200MBps,slow:0-2=4@0.5s";
 
 fn main() -> treepie::Result<()> {
     println!("{LINKS}");

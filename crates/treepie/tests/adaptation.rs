@@ -6,7 +6,8 @@ use std::time::Duration;
 use treepie::simulate::Settings;
 use treepie::{Comm, Error, Max, Network, Operation, Result, Sum, launch_emulated, simulate};
 
-const BYTES: usize = 64 << 10;
+/// More than fits into the window of a gateway.
+const BYTES: usize = 256 << 10;
 
 /// A broadcast of data that belongs to the call, which every rank verifies.
 fn bcast(comm: &Comm, call: usize, root: usize) -> Result<()> {
@@ -41,7 +42,7 @@ fn run_broadcasts(world: &Comm, calls: usize) -> Result<History> {
 fn a_link_slowed_in_mid_run_changes_choices_within_fifty_collectives() {
     // A call takes at least 16 ms, so at most 30 are over when the link becomes slower.
     const SLOW_AFTER: Duration = Duration::from_millis(480);
-    let links = "clusters:4x1,wan=2ms/4MBps,lan=20us/200MBps,slow:0-2=4@0.48s";
+    let links = "clusters:4x1,wan=2ms/16MBps,lan=20us/200MBps,slow:0-2=4@0.48s";
     let histories = launch_emulated(links, |world| run_broadcasts(&world.adaptive()?, 30 + 51)).unwrap();
     let slow = histories[0].iter().position(|(_, _, begin)| *begin >= SLOW_AFTER).unwrap();
     assert!(slow <= 30, "{slow} calls before the link is slower");
@@ -94,7 +95,7 @@ fn all_operations(world: &Comm) -> Result<()> {
 
 #[test]
 fn results_are_right_where_links_are_as_predicted() {
-    for links in ["clusters:4x1,wan=1ms/20MBps,lan=20us/200MBps", "clusters:2x2,wan=1ms/20MBps,lan=20us/200MBps"] {
+    for links in ["clusters:4x1,wan=1ms/50MBps,lan=20us/200MBps", "clusters:2x2,wan=1ms/50MBps,lan=20us/200MBps"] {
         let seen = emulated(links, 1.0, all_operations);
         assert!(seen.iter().all(|other| *other == seen[0]), "{seen:?}");
         println!("{links}: {:?}", seen[0]);
@@ -116,7 +117,7 @@ fn results_are_right_where_links_are_as_predicted() {
 
 #[test]
 fn links_that_take_longer_than_predicted_are_found() {
-    let links = "clusters:4x1,wan=2ms/8MBps,lan=20us/200MBps";
+    let links = "clusters:4x1,wan=2ms/32MBps,lan=20us/200MBps";
     let seen = emulated(links, 0.25, |world| run_broadcasts(world, 60).map(drop));
     let (generation, factor) = seen[0];
     assert!(generation > 0 && factor > 2.5, "{seen:?}");
@@ -127,7 +128,7 @@ fn links_that_take_longer_than_predicted_are_found() {
 fn a_call_refused_where_choices_change_does_not_part_the_ranks() {
     // A rank refuses the operation at which the generation begins, and the next one is nonblocking.
     for (checked, changes_at) in [(false, 16), (true, 8)] {
-        let seen = emulated("clusters:4x1,wan=2ms/4MBps,lan=20us/200MBps,slow:0-2=4@0s", 1.0, |world| {
+        let seen = emulated("clusters:4x1,wan=2ms/16MBps,lan=20us/200MBps,slow:0-2=4@0s", 1.0, |world| {
             let world = if checked { world.checked().adaptive()? } else { world.clone() };
             let before = chosen(&world)?;
             (0..changes_at).try_for_each(|call| bcast(&world, call, 0))?;
