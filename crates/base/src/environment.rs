@@ -23,6 +23,8 @@ pub struct Variable {
     pub accepts: &'static str,
 }
 
+/// Choices that follow the links.
+pub const ADAPT: Variable = Variable { name: "TREEPIE_ADAPT", accepts: FLAG };
 /// Algorithms to use for their operations.
 pub const ALGORITHM: Variable =
     Variable { name: "TREEPIE_ALGORITHM", accepts: "ids that `treepie algorithms` lists, with commas between" };
@@ -63,7 +65,8 @@ pub const STALL_SECS: Variable =
 pub const TMPFILE: Variable = Variable { name: "TREEPIE_TMPFILE", accepts: FLAG };
 
 /// All variables that users set.
-pub const VARIABLES: [Variable; 14] = [
+pub const VARIABLES: [Variable; 15] = [
+    ADAPT,
     ALGORITHM,
     AM,
     CACHE_DIR,
@@ -142,6 +145,11 @@ pub fn checked() -> Result<bool> {
     Ok(read(CHECKED, parse_flag)?.unwrap_or(false))
 }
 
+/// Whether the choices of the world follow its links (`TREEPIE_ADAPT`).
+pub fn adapt() -> Result<bool> {
+    Ok(read(ADAPT, parse_flag)?.unwrap_or(false))
+}
+
 /// Whether single copy may be used (`TREEPIE_SINGLE_COPY`).
 pub fn single_copy() -> Result<bool> {
     Ok(read(SINGLE_COPY, parse_flag)?.unwrap_or(true))
@@ -170,6 +178,7 @@ pub fn log_choices() -> Result<bool> {
 
 /// Checks the values that this crate can parse.
 pub fn check() -> Result<()> {
+    adapt()?;
     checked()?;
     single_copy()?;
     tmpfile()?;
@@ -235,6 +244,9 @@ mod tests {
     fn an_unknown_name_gets_the_nearest_or_all() {
         assert!(unknown_variable_message("TREEPIE_STALL_SEC").ends_with("did you mean TREEPIE_STALL_SECS?"));
         assert!(unknown_variable_message("TREEPIE_ALGORITM").ends_with("did you mean TREEPIE_ALGORITHM?"));
-        assert!(unknown_variable_message("TREEPIE_HOME").contains("there are TREEPIE_ALGORITHM, TREEPIE_AM,"));
+        assert!(
+            unknown_variable_message("TREEPIE_HOME")
+                .contains("there are TREEPIE_ADAPT, TREEPIE_ALGORITHM, TREEPIE_AM,")
+        );
     }
 }

@@ -31,6 +31,13 @@ impl Comm {
         self.with_choice(choice)
     }
 
+    /// The same, not checked.
+    pub(crate) fn unchecked(&self) -> Comm {
+        let mut choice = self.collectives.choice.clone();
+        choice.checked = false;
+        self.with_choice(choice)
+    }
+
     /// Whether ranks compare their calls on this handle.
     #[inline]
     pub fn is_checked(&self) -> bool {

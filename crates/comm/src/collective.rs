@@ -27,6 +27,7 @@ mod steps;
 pub(crate) mod store_and_forward;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
@@ -34,6 +35,7 @@ use treepie_model::Profile;
 use treepie_schedule::{Buf, Schedule};
 use treepie_topology::Network;
 
+use crate::adaptation::{Adaptation, SharedMeter};
 use crate::comm::Comm;
 use call::{CallMode, CollectiveCall, Fold, ReduceFn};
 pub(crate) use call::{ReduceBytes, TypedCall};
@@ -57,6 +59,10 @@ pub(crate) struct Collectives {
     /// Whether barriers use the shared segment, once that is decided.
     uses_segment_barrier: Cell<Option<bool>>,
     pub(crate) choice: AlgorithmChoice,
+    /// Whether the choices follow the links.
+    pub(crate) adaptation: Option<Rc<Adaptation>>,
+    /// Measures links, for a handle whose choices follow them.
+    pub(crate) meter: Option<SharedMeter>,
     /// The network of the ranks if the choice names none, once it was looked up.
     network: OnceCell<Result<Network>>,
     /// The profile of the engine if the choice names none.
@@ -70,6 +76,16 @@ pub(crate) struct Collectives {
 impl Collectives {
     pub(crate) fn new(choice: AlgorithmChoice) -> Self {
         Self { choice, ..Self::default() }
+    }
+
+    /// The same with choices that follow the links.
+    pub(crate) fn adapting(self, adaptation: Adaptation) -> Self {
+        Self { adaptation: Some(Rc::new(adaptation)), ..self }
+    }
+
+    /// The same with blocking operations that measure links.
+    pub(crate) fn measuring(self, meter: &SharedMeter) -> Self {
+        Self { meter: Some(meter.clone()), ..self }
     }
 }
 
@@ -123,6 +139,9 @@ impl Comm {
 
     /// Runs a reduce-scatter that overwrites its input, and copies this rank's block to the beginning of `data`.
     fn run_overwriting(&self, call: &CollectiveCall<'_>, data: &mut [u8], fold: Option<&ReduceFn>) -> Result<()> {
+        if let Some(adaptation) = &self.collectives.adaptation {
+            return self.run_adapted(adaptation, |current| current.run_overwriting(call, data, fold));
+        }
         let announced = self.announce(|| self.describe(call, CallMode::Blocking));
         let instance = self.next_instance();
         let (_, len) = self.buffer_sizes(call);
@@ -158,8 +177,14 @@ impl Comm {
                 };
                 let scratch = self.collectives.scratch.take();
                 let mut execution = Execution::new(job, fold.map(Fold::Borrowed), buffers, scratch);
+                if let Some(meter) = &self.collectives.meter {
+                    execution.measure(meter, &mut self.endpoint());
+                }
                 execution.start(instance);
                 let result = self.endpoint().run_task(&mut execution);
+                if self.collectives.meter.is_some() {
+                    self.endpoint().time_transfers(false);
+                }
                 self.collectives.scratch.replace(execution.into_scratch());
                 result
             },

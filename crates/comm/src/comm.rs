@@ -131,8 +131,11 @@ impl Comm {
     }
 
     pub(crate) fn with_choice(&self, choice: AlgorithmChoice) -> Self {
-        let collectives = Rc::new(Collectives::new(choice));
-        Self { inner: self.inner.clone(), world: self.world.clone(), collectives }
+        self.with_collectives(Collectives::new(choice))
+    }
+
+    pub(crate) fn with_collectives(&self, collectives: Collectives) -> Self {
+        Self { inner: self.inner.clone(), world: self.world.clone(), collectives: Rc::new(collectives) }
     }
 
     /// This rank, from 0 to `size() - 1`.

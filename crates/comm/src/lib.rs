@@ -1,6 +1,7 @@
 //! Communicators: typed point-to-point messages, requests, collective operations and windows within a group of ranks.
 #![forbid(unsafe_code)]
 
+mod adaptation;
 mod barrier;
 mod cartesian;
 mod checked;

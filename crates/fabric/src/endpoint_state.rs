@@ -24,6 +24,7 @@ use crate::ready_tasks::ReadyTasks;
 use crate::send_queue::SendQueue;
 use crate::shared_segment::RecentSegmentOps;
 use crate::slab::{OpId, Slab};
+use crate::transfer_times::TransferTimes;
 use crate::window::WindowMemory;
 use crate::wire::{self, Body};
 
@@ -107,6 +108,7 @@ pub(crate) struct EndpointState {
     /// This rank finalizes, and receives nothing more.
     pub(crate) finalizing: bool,
     pub(crate) aborts: Aborts,
+    pub(crate) transfer_times: TransferTimes,
     pub(crate) protocol_queues: ProtocolQueues,
     /// By peer, receives beyond the maximum number of transfers, whose transfers have not started.
     deferred_transfers: HashMap<u32, VecDeque<(OpId, Rts)>, BuildNumberHasher>,
@@ -136,6 +138,7 @@ impl EndpointState {
             peer_finalizing: false,
             finalizing: false,
             aborts: Aborts::default(),
+            transfer_times: TransferTimes::default(),
             protocol_queues: ProtocolQueues::default(),
             deferred_transfers: HashMap::default(),
             completion_queues: Slab::new(),

@@ -8,6 +8,7 @@
 //! | `wire` | record kinds and header packing |
 //! | `matching`, `bins` | posted receive queue and unexpected message queue, matched in constant time |
 //! | `send`, `receive`, `blocking_recv`, `probe`, `window` | point-to-point and one-sided operations |
+//! | `transfer_times` | what pending sends have waited for |
 //! | `send_queue` | records that wait for room in a channel |
 //! | `wait`, `backoff`, `completion_queue` | test, wait, cancel; completion queues |
 //! | `tasks`, `ready_tasks`, `reactor`, `protocol_queues` | background tasks; data-dependent protocols; their messages |
@@ -53,6 +54,7 @@ mod shared_segment;
 mod singleton;
 mod slab;
 mod tasks;
+mod transfer_times;
 mod wait;
 mod window;
 mod wire;
@@ -76,4 +78,5 @@ pub use shared_segment::{EXPOSED_ADDRESS_BYTES, SharedSegment, SlotClass};
 pub use singleton::Singleton;
 pub use slab::OpId;
 pub use tasks::Task;
+pub use transfer_times::SendWait;
 pub use wire::TAG_BITS;

@@ -154,6 +154,7 @@ impl Endpoint {
                 }
                 Action::StartTransfer { op, from, rts } => self.begin_transfer(op, from, rts),
                 Action::BulkSend { to, slot, op, descriptor } => {
+                    self.state.transfer_times.note(op, || Some(self.fabric.now()));
                     let span = self.state.ops.get_mut(op).and_then(|op| op.span.take());
                     if let Some(span) = span
                         && let Err(rejected) = self.fabric.bulk_send(to, slot, descriptor, span)

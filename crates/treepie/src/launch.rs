@@ -29,7 +29,38 @@ pub fn init() -> Result<Comm> {
     if world.rank() == 0 {
         environment::warn();
     }
-    with_measured_profile(world)
+    configured(world)
+}
+
+/// The world itself, or a handle that chooses as the environment says: by what is measured now, or by what links take
+/// while the program runs. Collective.
+fn configured(world: Comm) -> Result<Comm> {
+    adapting(with_measured_profile(world)?)
+}
+
+/// The world itself, or an adaptive handle, if `TREEPIE_ADAPT` is set. Collective.
+pub(crate) fn adapting(world: Comm) -> Result<Comm> {
+    if variables::adapt()? && world.size() > 1 { world.adaptive() } else { Ok(world) }
+}
+
+/// Measures the links between clusters again, and returns a handle that chooses by them: adaptive, if that of `comm`
+/// is. Collective: all ranks call it, and do nothing else meanwhile. [`Comm::adaptive`] finds by normal traffic that
+/// links have changed, but not on links that its choices avoid.
+///
+/// ```
+/// treepie::launch_emulated("clusters:2x1,wan=1ms/10MBps,slow:0-1=4@0s", |world| {
+///     assert_eq!(world.profile().level(1).factors(0, 1), (1.0, 1.0));
+///     let world = treepie::measure_again(&world)?;
+///     assert!(world.profile().level(1).factors(0, 1).1 > 2.0);
+///     world.barrier()
+/// })?;
+/// # treepie::Result::Ok(())
+/// ```
+pub fn measure_again(comm: &Comm) -> Result<Comm> {
+    let now = comm.adapted();
+    let profile = treepie_tune::measure_links(&now, now.profile())?;
+    let measured = now.with_profile(Rc::new(profile));
+    if comm.is_adaptive() { measured.adaptive() } else { Ok(measured) }
 }
 
 /// The world itself, or a handle that chooses by what was measured, if `TREEPIE_PROFILE` is `measure`. Collective.
@@ -141,7 +172,7 @@ fn launch_on<T: Send>(
                 let engine = Shm::join(joined, rank).expect("each rank of a new world is joined once");
                 report::with_thread_rank(rank as usize, || {
                     let world = emulation::world_of(engine, emulation)?;
-                    run_rank(world, |world| body(with_measured_profile(world)?))
+                    run_rank(world, |world| body(configured(world)?))
                 })
             });
             match spawned {

@@ -23,7 +23,7 @@ mod launch;
 pub mod simulate;
 
 pub use entry_point::main;
-pub use launch::{init, launch, launch_emulated};
+pub use launch::{init, launch, launch_emulated, measure_again};
 pub use simulate::simulate;
 pub use treepie_comm::{
     ANY_SOURCE, ANY_TAG, AlgorithmRules, AlgorithmSelector, And, AtomicElement, Cartesian, Comm, Commutative,
@@ -88,4 +88,6 @@ mod book {
     struct Graphs;
     #[doc = include_str!("../docs/simulator.md")]
     struct Simulator;
+    #[doc = include_str!("../docs/adaptation.md")]
+    struct Adaptation;
 }

@@ -6,7 +6,7 @@ use treepie_base::all_ok;
 use treepie_comm::{Comm, Error, Network, Result};
 use treepie_sim::engine;
 
-use crate::launch::run_rank;
+use crate::launch::{adapting, run_rank};
 
 pub use treepie_sim::costs::{
     ClusterCosts, CostModel, Handshake, LinkCosts, LogGP, PLogP, PiecewiseLinear, Routing, Settings, SharedMemoryCosts,
@@ -58,7 +58,8 @@ pub fn simulate_with<T>(
     let (shared_network, profile) = (Rc::new(network.clone()), Rc::new(settings.profile(network)));
     let simulated = engine::run(network, settings, options, |fabric| {
         let world = Comm::world(fabric).with_profile(profile.clone());
-        run_rank(world.on_network(shared_network.clone()).expect("the network has the ranks of its world"), &body)
+        let world = world.on_network(shared_network.clone()).expect("the network has the ranks of its world");
+        run_rank(world, |world| body(adapting(world)?))
     });
     let simulated = simulated.map_err(|error| Error::Engine(error.to_string()))?;
     // A rank that the settings let fail has no result.

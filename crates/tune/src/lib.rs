@@ -38,6 +38,7 @@ pub use collective_sample::CollectiveSample;
 pub use config::TuneConfig;
 pub use error::{Error, Result};
 pub use levels::{LevelGroups, find_levels};
+pub use links::measure_links;
 pub use mirror::serve;
 pub use probe::MessageProbe;
 pub use profile::measure;

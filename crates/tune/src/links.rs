@@ -1,16 +1,18 @@
-//! Wide-area links that differ: each of them compared with the one whose parameters were measured.
+//! Links between groups that differ, or have changed: each of them compared with what is known of its level.
 //!
-//! The P-LogP paper measures the slowest link and uses it for all. Here every other link of a level takes two round
-//! trips in each direction, an empty one and one that is long enough for its rate.
+//! The P-LogP paper measures the slowest link and uses it for all. Here every link takes a few round trips in each
+//! direction, empty ones and ones with a message that is long enough for its rate. The curves of the level keep their
+//! shape.
 
 use treepie_comm::{Comm, Rank};
+use treepie_model::Profile;
 use treepie_model::plogp::{PLogP, Probe};
 use treepie_model::profile::PairFactors;
 
 use crate::latency::MachineLevels;
 use crate::levels::order_groups;
 use crate::pair::on_pair;
-use crate::{MessageProbe, Result, TuneConfig};
+use crate::{Result, TuneConfig, refine};
 
 /// Levels with more links than this are taken to be uniform.
 const MAX_LINKS: usize = 240;
@@ -30,10 +32,14 @@ const LENGTHS: (u64, u64) = (1 << 12, 1 << 22);
 /// Links that differ by less are alike.
 const DIFFERENCE: f64 = 0.15;
 
-/// An empty round trip, and one with a long message there.
-type Trips = (f64, f64);
+/// The time of bytes of a trip that is repeated, as it is easily disturbed, in microseconds.
+const SHORT_TRIP: f64 = 50_000.0;
 
-/// The links of a level that differ from `base`, which is that between `pair`. Collective; all ranks get the same.
+/// A link: the groups of the level below, in this direction, and a rank of each.
+type Link = ((u32, u32), (Rank, Rank));
+
+/// The links of a level that differ from `base`, which was measured between `found.pairs[level]`. Collective; all ranks
+/// get the same.
 pub(crate) fn unequal_links(
     comm: &Comm,
     found: &MachineLevels,
@@ -41,22 +47,78 @@ pub(crate) fn unequal_links(
     base: &PLogP,
     config: &TuneConfig,
 ) -> Result<Vec<PairFactors>> {
-    let links = links(&found.groups, level);
+    compare(comm, &links(&found.groups, level), Some(found.pairs[level]), base, config)
+}
+
+/// The profile with each link between clusters as it is now. Collective: all ranks call it with the same profile, do
+/// nothing else meanwhile, and get the same. Links are measured one after the other: twelve of 10 ms and 1 MB/s take
+/// ten seconds. Without clusters, the whole profile is scaled ([`refine`](crate::refine())).
+///
+/// ```
+/// use treepie::tune::measure_links;
+///
+/// let profiles = treepie::launch_emulated("clusters:2x1,wan=1ms/10MBps,slow:0-1=4@0s", |world| {
+///     Ok(measure_links(&world, world.profile())?)
+/// })?;
+/// let (_, bytes) = profiles[0].level(1).factors(0, 1);
+/// assert!(bytes > 2.0, "{bytes}");
+/// # treepie::Result::Ok(())
+/// ```
+pub fn measure_links(comm: &Comm, profile: &Profile) -> Result<Profile> {
+    let network = comm.network()?;
+    let Some(clusters) = network.as_clusters().filter(|_| comm.ranks_per_core().is_none()) else {
+        return refine(comm, profile);
+    };
+    // Messages of the program must not be taken for those of the measurement.
+    let own = comm.dup()?;
+    let group_of = |level| (0..network.ranks()).map(move |rank| clusters.group_of(level, network.node_of(rank)));
+    let mut groups: Vec<Vec<u32>> = (0..clusters.levels()).map(|level| group_of(level).collect()).collect();
+    groups.push(vec![0; network.ranks() as usize]);
+    let mut measured = profile.clone();
+    for level in 1..groups.len() {
+        let at = level.min(measured.levels.len() - 1);
+        let link = &profile.level(level).link;
+        measured.levels[at].pairs = compare(&own, &links(&groups, level), None, link, &TuneConfig::default())?;
+    }
+    Ok(measured)
+}
+
+/// The links that differ from `base`, as it is between two ranks now, or else as it is known.
+fn compare(
+    comm: &Comm,
+    links: &[Link],
+    reference: Option<(Rank, Rank)>,
+    base: &PLogP,
+    config: &TuneConfig,
+) -> Result<Vec<PairFactors>> {
     let Some(bytes) = length(base, links.len(), config).filter(|_| links.len() <= MAX_LINKS) else {
         return Ok(Vec::new());
     };
-    let trips = |pair| on_pair(comm, pair, |probe| round_trips(probe, bytes));
-    let rendezvous = if bytes as usize > comm.eager_limit() { 1.0 } else { 0.0 };
-    // A request and an answer, and so an empty round trip, precede a long message.
-    let of_bytes = |(empty, long): Trips| (long - (1.0 + rendezvous) * empty).max(f64::MIN_POSITIVE);
-    let reference = trips(found.pairs[level])?;
-    let mut all = Vec::new();
-    for ((from, to), pair) in links {
-        if pair == found.pairs[level] {
-            continue;
+    // A request and an answer precede a long message.
+    let crossings = if bytes as usize > comm.eager_limit() { 2.0 } else { 0.0 };
+    // The time of an empty message, and of the bytes of a long one.
+    let measure = |pair| {
+        let (empty, long): (f64, f64) = on_pair(comm, pair, |probe| {
+            let empty = probe.round_trip(0)?.1.min(probe.round_trip(0)?.1);
+            let mut long = probe.round_trip(bytes)?.1;
+            if long < SHORT_TRIP {
+                long = long.min(probe.round_trip(bytes)?.1).min(probe.round_trip(bytes)?.1);
+            }
+            Ok((empty, long))
+        })?;
+        Ok::<_, crate::Error>((empty / 2.0, (long - empty - crossings * empty / 2.0).max(1e-3)))
+    };
+    let expected = match reference {
+        Some(pair) => measure(pair)?,
+        None => {
+            let of_bytes = base.gap.at(bytes as f64) - base.gap.at(0.0) - crossings * base.latency;
+            (base.latency + base.gap.at(0.0), of_bytes.max(1e-3))
         }
-        let measured = trips(pair)?;
-        let (latency, bytes) = (measured.0 / reference.0, of_bytes(measured) / of_bytes(reference));
+    };
+    let mut all = Vec::new();
+    for ((from, to), pair) in links.iter().copied().filter(|(_, pair)| Some(*pair) != reference) {
+        let measured = measure(pair)?;
+        let (latency, bytes) = (measured.0 / expected.0, measured.1 / expected.1);
         if differs(latency) || differs(bytes) {
             all.push(PairFactors { from, to, latency, bytes });
         }
@@ -66,7 +128,7 @@ pub(crate) fn unequal_links(
 
 /// The links between groups of the level below, as ordered pairs in increasing order, and a rank of each end. The
 /// groups below the lowest level are ranks.
-fn links(groups: &[Vec<u32>], level: usize) -> Vec<((u32, u32), (Rank, Rank))> {
+fn links(groups: &[Vec<u32>], level: usize) -> Vec<Link> {
     let (order, sizes) = order_groups(groups);
     let below = level.checked_sub(1).map_or_else(|| vec![1; order.len()], |below| sizes[below].clone());
     let ends = below.iter().scan(0, |next, size| {
@@ -87,11 +149,6 @@ fn length(base: &PLogP, links: usize, config: &TuneConfig) -> Option<u64> {
     let lengths = std::iter::successors(Some(LENGTHS.0), |bytes| (*bytes < LENGTHS.1).then_some(2 * bytes));
     let fits = |bytes: &u64| base.gap.at(*bytes as f64) <= longest;
     lengths.take_while(fits).last().filter(|bytes| base.gap.at(*bytes as f64) >= MIN_LATENCIES * base.latency)
-}
-
-fn round_trips(probe: &mut MessageProbe<'_>, bytes: u64) -> Result<Trips> {
-    let empty = probe.round_trip(0)?.1.min(probe.round_trip(0)?.1);
-    Ok((empty, probe.round_trip(bytes)?.1))
 }
 
 fn differs(factor: f64) -> bool {

@@ -6,6 +6,8 @@ use crate::table::{Call, Outcome, Trial, VICTIM};
 
 pub(crate) const CALLS: &[Call] = &[
     Call::new(&["Comm::dup"], |t| t.fails(|| t.world.dup())),
+    Call::new(&["Comm::adaptive"], |t| t.fails(|| t.world.adaptive())),
+    Call::new(&["treepie::measure_again"], |t| t.fails(|| treepie::measure_again(t.world))),
     Call::new(&["Comm::split"], |t| t.fails(|| t.world.split(0, 0))).sample(),
     Call::new(&["Comm::create"], |t| t.fails(|| t.world.create(&[0, 1, 2]))),
     Call::new(&["Comm::create_group"], |t| {

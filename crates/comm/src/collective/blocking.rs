@@ -17,7 +17,7 @@ impl Comm {
         input: &[T],
         output: &mut [T],
     ) -> Result<()> {
-        let call = self.accept(call)?;
+        let call = self.accept_blocking(call)?;
         self.run_call(&call.call, cast_slice(input), cast_slice_mut(output), call.fold())
     }
 
@@ -27,7 +27,7 @@ impl Comm {
         call: Result<TypedCall<'_, T, F>>,
         input: &[T],
     ) -> Result<Vec<T>> {
-        let call = self.accept(call)?;
+        let call = self.accept_blocking(call)?;
         let (_, len) = call.call.lengths(self.rank() as u32, self.size() as u32);
         let mut output = vec![T::zeroed(); len];
         self.run_call(&call.call, cast_slice(input), cast_slice_mut(&mut output), call.fold())?;
@@ -36,7 +36,7 @@ impl Comm {
 
     /// Runs a call in place.
     fn run_in_place<T: Pod, F: ReduceBytes>(&self, call: Result<TypedCall<'_, T, F>>, data: &mut [T]) -> Result<()> {
-        let call = self.accept(call)?;
+        let call = self.accept_blocking(call)?;
         self.run_call_in_place(&call.call.in_place(), cast_slice_mut(data), call.fold())
     }
 
@@ -52,6 +52,16 @@ impl Comm {
                 self.run_call(call, input.as_slice(), data, fold)
             }
         }
+    }
+
+    /// The blocking call, unless its arguments are refused; then other ranks learn of it, and this rank takes the step
+    /// of the agreement on choices that they take.
+    #[inline]
+    fn accept_blocking<C>(&self, call: Result<C>) -> Result<C> {
+        if let (Err(_), Some(adaptation)) = (&call, &self.collectives.adaptation) {
+            self.step_adaptation(adaptation);
+        }
+        self.accept(call)
     }
 
     /// The call, unless its arguments are refused; then other ranks learn of it.
@@ -113,7 +123,7 @@ impl Comm {
 
     /// Allreduce: returns the elementwise reduction of `data` of all ranks.
     pub fn allreduce<T: Pod>(&self, data: &[T], op: impl Reduction<T>) -> Result<Vec<T>> {
-        let call = self.accept(self.allreduce_call(data.len(), op))?;
+        let call = self.accept_blocking(self.allreduce_call(data.len(), op))?;
         let mut into = data.to_vec();
         self.run_call(&call.call.on_copy_of_input(), &[], cast_slice_mut(&mut into), call.fold())?;
         Ok(into)

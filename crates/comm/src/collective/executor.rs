@@ -17,6 +17,7 @@ use treepie_schedule::{BlockRange, Buf, OperandSide, ScheduleOp, ScheduleReader}
 use super::call::Fold;
 use super::job::{CollectiveBuffers, CollectiveJob, INSTANCE_MASK};
 use super::nonblocking::OutputTask;
+use crate::adaptation::{PendingSend, SharedMeter};
 
 /// A collective operation of one rank, in progress or ready to start.
 pub(crate) struct Execution<'a> {
@@ -33,6 +34,8 @@ pub(crate) struct Execution<'a> {
     staging: Vec<Region>,
     /// Buffer for a list of ranges.
     list: Vec<Range<usize>>,
+    /// Measures links by its sends.
+    meter: Option<SharedMeter>,
 }
 
 /// A round in progress.
@@ -49,6 +52,8 @@ struct PendingOp {
     /// Bytes that a receive must get.
     expected: u64,
     after: AfterRound,
+    /// A send that is measured.
+    measured: Option<PendingSend>,
 }
 
 enum AfterRound {
@@ -91,7 +96,15 @@ impl<'a> Execution<'a> {
         }
         let reader = ScheduleReader::new(&*job.schedule, job.rank);
         let (rounds, spare) = (Vec::new(), Vec::new());
-        Self { job, fold, instance: 0, buffers, temporaries, reader, rounds, spare, staging: scratch, list: Vec::new() }
+        let (staging, list) = (scratch, Vec::new());
+        Self { job, fold, instance: 0, buffers, temporaries, reader, rounds, spare, staging, list, meter: None }
+    }
+
+    /// Measures links by its sends.
+    pub(crate) fn measure(&mut self, meter: &SharedMeter, endpoint: &mut Endpoint) {
+        meter.borrow_mut().begin_call(&self.job.schedule);
+        endpoint.time_transfers(true);
+        self.meter = Some(meter.clone());
     }
 
     /// Reserves memory for the maximum number of concurrent rounds, and of operations in a round.
@@ -203,9 +216,9 @@ impl<'a> Execution<'a> {
     fn issue(&mut self, op: ScheduleOp, tag: u64, round: &mut ActiveRound, endpoint: &mut Endpoint) -> Result<()> {
         match op {
             ScheduleOp::Send { to, part } => {
-                let to = self.job.members.world_rank(to, endpoint)?;
                 let CollectiveJob { context, call, .. } = self.job;
-                let address = Address { context, to, tag, synchronous: false, call };
+                let world_rank = self.job.members.world_rank(to, endpoint)?;
+                let address = Address { context, to: world_rank, tag, synchronous: false, call };
                 let (range, bytes) = self.bytes(part);
                 let (region, range, after) = match range {
                     Some(range) => (self.region(part.buf).share(), range, AfterRound::Nothing),
@@ -215,11 +228,16 @@ impl<'a> Execution<'a> {
                     }
                 };
                 if region.read(range.clone(), |data| endpoint.try_send(address, data)) {
+                    if let Some(meter) = &self.meter {
+                        meter.borrow_mut().sent_at_once(to, bytes);
+                    }
                     if let AfterRound::Recycle(staged) = after {
                         self.staging.push(staged);
                     }
                 } else if let Started::Pending(id) = endpoint.isend(address, region.span(range))? {
-                    round.pending.push(PendingOp { id: Some(id), expected: 0, after });
+                    let meter = self.meter.as_ref();
+                    let measured = meter.map(|meter| meter.borrow_mut().issued(to, bytes, endpoint.fabric().now()));
+                    round.pending.push(PendingOp { id: Some(id), expected: 0, after, measured });
                     round.left += 1;
                 }
             }
@@ -244,7 +262,8 @@ impl<'a> Execution<'a> {
             ScheduleOp::Reduce { from, into, side } => {
                 let bytes = self.bytes(from).1;
                 let staged = self.pack(from, bytes);
-                round.pending.push(PendingOp { id: None, expected: 0, after: AfterRound::Reduce(into, staged, side) });
+                let after = AfterRound::Reduce(into, staged, side);
+                round.pending.push(PendingOp { id: None, expected: 0, after, measured: None });
             }
         }
         Ok(())
@@ -263,7 +282,7 @@ impl<'a> Execution<'a> {
         let select = Select { context: self.job.context, source, tag: Some(tag), call: self.job.call };
         let expected = span.len() as u64;
         let id = endpoint.irecv(select, RecvTarget::Into(span));
-        round.pending.push(PendingOp { id: Some(id), expected, after });
+        round.pending.push(PendingOp { id: Some(id), expected, after, measured: None });
         round.left += 1;
         Ok(())
     }
@@ -311,6 +330,10 @@ impl<'a> Execution<'a> {
                 let got = result?.bytes;
                 if got != pending.expected {
                     return Err(Error::LengthMismatch { got, expected: pending.expected });
+                }
+                if let (Some(meter), Some(send)) = (&self.meter, pending.measured) {
+                    let (wait, now) = (endpoint.take_send_wait(id), endpoint.fabric().now());
+                    meter.borrow_mut().completed(send, wait, now);
                 }
             }
             if round.left == 0 {

@@ -129,6 +129,9 @@ impl Comm {
         output: &mut [u8],
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
+        if let Some(adaptation) = &self.collectives.adaptation {
+            return self.run_adapted(adaptation, |current| current.run_call(call, input, output, fold));
+        }
         if let Some(forwarding) = self.forwarding(call)? {
             return self.run_forwarding(call, forwarding, input, output);
         }

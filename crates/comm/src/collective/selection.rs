@@ -297,6 +297,9 @@ impl Comm {
     /// The candidates for an operation of this communicator, the fastest first: what the choice compares. `bytes` are
     /// those of all blocks or of the vector, rounded up to their size class.
     pub fn candidates(&self, operation: Operation, bytes: u64, element: u64) -> Result<Vec<Candidate>> {
+        if let Some(current) = self.chooser() {
+            return current.candidates(operation, bytes, element);
+        }
         let spec = CollectiveSpec::new(operation, self.network()?);
         let flat = Network::flat(spec.ranks);
         Ok(self.choice_input(&spec, size_class(bytes), element, self.resources(bytes as usize), &flat).candidates())
@@ -305,6 +308,9 @@ impl Comm {
     /// The algorithm that a call of this operation uses, set or chosen, with its arguments, and its predicted time over
     /// messages in microseconds, if that is known.
     pub fn prediction(&self, operation: Operation, bytes: u64, element: u64) -> Result<(String, Option<f64>)> {
+        if let Some(current) = self.chooser() {
+            return current.prediction(operation, bytes, element);
+        }
         let spec = CollectiveSpec::new(operation, self.network()?);
         let flat = Network::flat(spec.ranks);
         let input = |bytes| self.choice_input(&spec, bytes, element, Resources::default(), &flat);
@@ -375,6 +381,9 @@ impl Comm {
     /// # }
     /// ```
     pub fn chosen_algorithm(&self, operation: Operation, bytes: usize, element: usize) -> Result<String> {
+        if let Some(current) = self.chooser() {
+            return current.chosen_algorithm(operation, bytes, element);
+        }
         let request = CollectiveSpec::new(operation, self.network()?);
         Ok(self.decision(&request, Some(bytes), element, self.resources(bytes))?.id)
     }
@@ -391,6 +400,10 @@ impl Comm {
         call: &CollectiveCall<'_>,
         resources: Resources,
     ) -> Result<(Option<Arc<dyn Schedule>>, Transport)> {
+        if let Some(adaptation) = &self.collectives.adaptation {
+            adaptation.check()?;
+            return adaptation.current().schedule_with(call, resources);
+        }
         let mut request = CollectiveSpec::new(call.operation, self.network()?);
         request.commutative = call.commutative;
         request.uniform = !matches!(call.counts, BlockCounts::PerRank(_) | BlockCounts::LocalOnly(..));

@@ -135,6 +135,7 @@ impl EndpointState {
                 let sending = self.ops.get_mut(op).expect("acknowledged sends exist");
                 sending.deregister();
                 sending.state = OpState::Streaming;
+                self.transfer_times.note(op, || None);
                 self.send_queue.push(from, Item::Stream { op, receive: cts.receive, from: 0 });
             }
         }
