@@ -23,7 +23,7 @@ use treepie_schedule::{BlockLayouts, BlockRange, BufferMap, Schedule, ScheduleOp
 use crate::predict::{MessageCosts, Transfer};
 
 /// More links than this are too many to keep a time for each.
-const MAX_LINKS: usize = 1 << 16;
+const MAX_LINKS: usize = 1 << 17;
 
 /// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages, or
 /// if the network has too many links. `layouts` are those of all ranks, with elements of `element` bytes.

@@ -1,5 +1,6 @@
 //! What is chosen, and that it is near the best in the simulator.
 
+mod three_levels;
 mod wide_area;
 
 use treepie_collectives::registry::{self, CollectiveSpec};

@@ -10,7 +10,7 @@ use treepie_topology::Clusters;
 use super::arguments::Arguments;
 use super::tree_layer::TreeLayer;
 use crate::Profile;
-use crate::plogp::{PLogP, PipelineCost};
+use crate::plogp::{GatewayLink, PLogP, PLogPLink, PipelineCost};
 
 /// A layer of the trees: within clusters, or over the groups of a level within one of the next.
 struct Layer<'a> {
@@ -62,17 +62,25 @@ pub fn estimate_on_clusters(
     profile: &Profile,
 ) -> Option<f64> {
     let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
-    if arguments.levels != "all" {
-        return None;
-    }
+    let is_innermost = match arguments.levels {
+        "all" => false,
+        // Several coordinators lead through other clusters, of which some are near.
+        "innermost" if arguments.coordinators == 1 => true,
+        _ => return None,
+    };
     let bytes = if operation == Operation::Barrier { 0.0 } else { bytes };
     let segment = bytes / f64::from(arguments.segments);
-    let groups = f64::from(clusters.groups(outermost - 1));
+    let outermost_groups = f64::from(clusters.groups(outermost - 1));
+    // Pairs of clusters share the links between outermost groups.
+    let (groups, sharing) = match is_innermost {
+        true => (f64::from(clusters.count()), f64::from(clusters.count()) / outermost_groups),
+        false => (outermost_groups, 1.0),
+    };
     let p = f64::from(clusters.nodes());
     let coordinators = f64::from(arguments.coordinators);
     let vector = |exchanged, crossings| {
         let (up, down) = (Upward::Vector(segment), segment);
-        SegmentBytes { exchanged, crossings, link_share: crossings, up, down }
+        SegmentBytes { exchanged, crossings, link_share: crossings * sharing * sharing, up, down }
     };
     let sizes = match (name, operation) {
         ("hierarchical", Operation::Barrier | Operation::Scan | Operation::Exscan) => vector(segment, 1.0),
@@ -80,7 +88,7 @@ pub fn estimate_on_clusters(
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
             let coordinators = coordinators.min(groups - 1.0);
             let crossings = if coordinators > 1.0 { 2.0 } else { 1.0 };
-            SegmentBytes { link_share: 1.0 / coordinators, up: Upward::Nothing, ..vector(segment, crossings) }
+            SegmentBytes { link_share: sharing / coordinators, up: Upward::Nothing, ..vector(segment, crossings) }
         }
         ("hierarchical", Operation::Allgather | Operation::ReduceScatter) => {
             SegmentBytes { up: Upward::Blocks(segment), down: segment * p, ..vector(segment * p / groups, 1.0) }
@@ -92,7 +100,7 @@ pub fn estimate_on_clusters(
     let combines = operation.is_reduction();
     let mut layers = Vec::new();
     let mut ranks = 1;
-    for level in 0..outermost {
+    for level in 0..if is_innermost { 1 } else { outermost } {
         let members = match level {
             0 => clusters.sizes().max()?,
             _ => (0..clusters.groups(level)).map(|group| clusters.subgroups(level, group).len() as u32).max()?,
@@ -116,14 +124,16 @@ impl Hierarchy<'_> {
     fn pipeline(&self, sizes: &SegmentBytes) -> PipelineCost {
         let port = |bytes: f64| self.lan.gap.at(bytes);
         let (exchanged, others) = (sizes.exchanged, self.groups - 1.0);
+        // Long messages wait for flow control.
+        let send = GatewayLink { wan: self.wan, lan: self.lan }.send_time(exchanged);
+        let queued = (sizes.link_share / sizes.crossings).max(1.0) * self.wan.gap.at(exchanged);
         let mut lambda = sizes.crossings
             * (self.wan.latency
-                + self.wan.gap.at(exchanged)
-                + (others - 1.0) * port(exchanged)
+                + queued.max((others - 1.0) * send + self.wan.gap.at(exchanged))
                 + self.combining * exchanged);
         let mut busiest = sizes.link_share * self.wan.gap.at(exchanged);
         // What the coordinator sends, and combines.
-        let mut sent = sizes.crossings * others * (port(exchanged) + self.combining * exchanged);
+        let mut sent = sizes.crossings * others * (send + self.combining * exchanged);
         for layer in self.layers.iter().filter(|layer| layer.members > 1) {
             let Layer { link, shape, members, ranks } = *layer;
             let (steps, height) = (shape.steps(members), shape.height(members).max(1.0));
@@ -139,7 +149,12 @@ impl Hierarchy<'_> {
                 }
             };
             lambda += up + hops(sizes.down);
-            sent += shape.degree(members) * (port(sizes.down) + self.combining * sizes.down);
+            let send = if ranks == 1 {
+                port(sizes.down)
+            } else {
+                GatewayLink { wan: link, lan: self.lan }.send_time(sizes.down)
+            };
+            sent += shape.degree(members) * (send + self.combining * sizes.down);
             // Coordinators are in different groups of the level below first.
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
