@@ -31,10 +31,10 @@ const MAX_WALKED_RANKS: u32 = 256;
 const MAX_WALKED_MESSAGES: usize = 1 << 13;
 
 /// Segments of a pipeline that are walked over; the time of others is extrapolated.
-const MIN_WALKED_SEGMENTS: u32 = 8;
+const MIN_WALKED_SEGMENTS: u32 = 16;
 
 /// The most messages that are walked over on more ranks, of the few candidates that estimates leave.
-const MAX_WALKED_OF_MANY: u64 = 1 << 17;
+const MAX_WALKED_OF_MANY: u64 = 1 << 14;
 
 /// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at
 /// powers of two, where protocols change.
@@ -381,7 +381,7 @@ impl ChoiceInput<'_> {
         let coordinators =
             if algorithm.parameters.contains(&Parameter::Coordinators) { arguments.coordinators } else { 1 };
         let filling = hierarchical::filling_segments(self, algorithm, arguments);
-        let least = if is_few { MIN_WALKED_SEGMENTS } else { 2 };
+        let least = if is_few { MIN_WALKED_SEGMENTS } else { 4 };
         let walked = least.max(filling).next_multiple_of(2 * coordinators).min(segments);
         let most = if is_few { MAX_WALKED_MESSAGES as u64 } else { MAX_WALKED_OF_MANY };
         (u64::from(walked) * of_segment <= most).then_some(walked)

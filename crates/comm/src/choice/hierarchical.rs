@@ -53,16 +53,30 @@ fn planned(input: &ChoiceInput<'_>, clusters: &Clusters) -> Vec<Arguments<'stati
 }
 
 /// Numbers of segments that are tried where there is no formula.
-const SEGMENTS: [u32; 4] = [4, 16, 64, 128];
+const SEGMENTS: [u32; 3] = [4, 16, 64];
+
+/// The same where times are estimated, which takes no time.
+const ESTIMATED_SEGMENTS: [u32; 4] = [4, 16, 64, 128];
+
+/// Algorithms that do not know the clusters are tried with at most this number.
+const MAX_FLAT_SEGMENTS: u32 = 16;
 
 /// The number of segments with the least time, among a few, of an algorithm with these arguments.
 pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
     let Some(clusters) = input.spec.network.as_clusters() else { return 1 };
     let Some(bounds) = Bounds::new(input, algorithm, clusters) else { return 1 };
-    let worth = [1].into_iter().chain(SEGMENTS).filter(|segments| bounds.is_worth(input, *segments));
     let time = |segments| Some(input.critical_path(algorithm, &Arguments { segments, ..*arguments })?.total());
-    let timed = worth.filter_map(|segments| Some((time(segments)?, segments)));
-    timed.min_by(|one, other| one.0.total_cmp(&other.0)).map_or(1, |(_, segments)| segments)
+    let Some(whole) = time(1) else { return 1 };
+    // Where a few segments do not help, none do.
+    let mut best = (whole, 1);
+    let worth = |segments: &u32| *segments <= MAX_FLAT_SEGMENTS && bounds.is_worth(input, *segments);
+    for segments in SEGMENTS.into_iter().filter(worth) {
+        match time(segments).filter(|time| *time < best.0) {
+            Some(time) => best = (time, segments),
+            None => break,
+        }
+    }
+    best.1
 }
 
 /// The messages of a segment, if they are few enough for walking over those of many ranks: along trees.
@@ -75,8 +89,11 @@ pub(super) fn messages_of_segment(
     let ranks = u64::from(input.spec.ranks);
     match input.spec.operation {
         Operation::Bcast { .. } | Operation::Reduce { .. } | Operation::Scatter { .. } | Operation::Gather { .. } => {
-            matches!(algorithm.name(), "hierarchical" | "in_turn" | "flat" | "chain" | "binomial" | "knomial" | "kary")
-                .then_some(ranks)
+            // The others have their place on few ranks.
+            let is_few = input.spec.ranks <= MAX_WALKED_RANKS;
+            let name = algorithm.name();
+            let is_tree = matches!(name, "chain" | "binomial" | "knomial" | "kary");
+            (matches!(name, "hierarchical" | "in_turn" | "flat") || is_few && is_tree).then_some(ranks)
         }
         Operation::Scan | Operation::Exscan if algorithm.name() == "linear" => Some(ranks),
         Operation::Alltoall => None,
@@ -159,12 +176,15 @@ struct Search<'a> {
 impl Search<'_> {
     /// The time of candidates: of many ranks it is estimated, as walks take long, and only the best are walked over.
     fn time(&self, arguments: &Arguments<'_>) -> Option<f64> {
-        let time = match self.input.spec.ranks > MAX_WALKED_RANKS {
-            true => (self.input.estimate(self.algorithm, arguments))
-                .or_else(|| self.input.critical_path(self.algorithm, arguments)),
+        let time = match self.is_estimated() {
+            true => self.input.estimate(self.algorithm, arguments),
             false => self.input.critical_path(self.algorithm, arguments),
         };
         time.map(|time| time.total())
+    }
+
+    fn is_estimated(&self) -> bool {
+        self.input.spec.ranks > MAX_WALKED_RANKS
     }
 
     fn consider(&mut self, arguments: Arguments<'static>) {
@@ -191,7 +211,8 @@ impl Search<'_> {
 
     /// Segments, as many for each coordinator.
     fn consider_segments(&mut self) {
-        for segments in [1].into_iter().chain(SEGMENTS) {
+        let counts: &[u32] = if self.is_estimated() { &ESTIMATED_SEGMENTS } else { &SEGMENTS };
+        for segments in [&[1], counts].concat() {
             let segments = segments.next_multiple_of(self.best().coordinators);
             if self.has(Parameter::Segments) && self.bounds.is_worth(self.input, segments) {
                 self.consider(Arguments { segments, ..self.best() });
@@ -219,7 +240,7 @@ impl Search<'_> {
                 self.consider(Arguments { lan, ..self.best() });
             }
         }
-        for wan in [TreeLayer::Flat, TreeLayer::Binomial] {
+        for wan in [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial] {
             if self.has(Parameter::Wan) {
                 self.consider(Arguments { wan, ..self.best() });
             }
@@ -246,8 +267,10 @@ fn searched(
         return all;
     }
     let levels = ["innermost", "outermost"];
-    if input.spec.ranks > MAX_WALKED_RANKS {
-        all.extend(levels.map(|levels| Arguments { levels, ..search.best() }));
+    if search.is_estimated() {
+        // Pipelines are bound by the slowest links, which carry the least if all levels are distinguished.
+        let is_short = search.best().segments == 1;
+        all.extend(levels.map(|levels| Arguments { levels, ..search.best() }).into_iter().filter(|_| is_short));
         return all;
     }
     for levels in levels {

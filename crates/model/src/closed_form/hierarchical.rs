@@ -41,6 +41,8 @@ struct SegmentBytes {
     link_share: f64,
     up: Upward,
     down: f64,
+    /// Whether a root is the only coordinator of its group, and sends each segment to one other group.
+    has_root: bool,
 }
 
 /// Bytes on the way up.
@@ -68,6 +70,9 @@ pub fn estimate_on_clusters(
         "innermost" if arguments.coordinators == 1 => true,
         _ => return None,
     };
+    if operation == Operation::Alltoall {
+        return all_to_all(name, arguments, clusters, bytes, profile);
+    }
     let bytes = if operation == Operation::Barrier { 0.0 } else { bytes };
     let segment = bytes / f64::from(arguments.segments);
     let outermost_groups = f64::from(clusters.groups(outermost - 1));
@@ -80,7 +85,7 @@ pub fn estimate_on_clusters(
     let coordinators = f64::from(arguments.coordinators);
     let vector = |exchanged, crossings| {
         let (up, down) = (Upward::Vector(segment), segment);
-        SegmentBytes { exchanged, crossings, link_share: crossings * sharing * sharing, up, down }
+        SegmentBytes { exchanged, crossings, link_share: crossings * sharing * sharing, up, down, has_root: false }
     };
     let sizes = match (name, operation) {
         ("hierarchical", Operation::Barrier | Operation::Scan | Operation::Exscan) => vector(segment, 1.0),
@@ -88,7 +93,13 @@ pub fn estimate_on_clusters(
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
             let coordinators = coordinators.min(groups - 1.0);
             let crossings = if coordinators > 1.0 { 2.0 } else { 1.0 };
-            SegmentBytes { link_share: sharing / coordinators, up: Upward::Nothing, ..vector(segment, crossings) }
+            let has_root = coordinators > 1.0;
+            SegmentBytes {
+                link_share: sharing / coordinators,
+                up: Upward::Nothing,
+                has_root,
+                ..vector(segment, crossings)
+            }
         }
         ("hierarchical", Operation::Allgather | Operation::ReduceScatter) => {
             SegmentBytes { up: Upward::Blocks(segment), down: segment * p, ..vector(segment * p / groups, 1.0) }
@@ -120,6 +131,52 @@ pub fn estimate_on_clusters(
     Some(hierarchy.pipeline(&sizes).time(f64::from(arguments.segments)))
 }
 
+/// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
+fn all_to_all(
+    name: &str,
+    arguments: &Arguments<'_>,
+    clusters: &Clusters,
+    bytes: f64,
+    profile: &Profile,
+) -> Option<f64> {
+    let levels = clusters.levels() as usize;
+    // The ranks of a group of each level, and of all.
+    let mut sizes = vec![1.0];
+    for level in 0..clusters.levels() {
+        sizes.push(f64::from(clusters.group_members(level, 0).len() as u32));
+    }
+    sizes.push(f64::from(clusters.nodes()));
+    let ends: Vec<usize> = match (name, arguments.levels) {
+        ("linear", _) => vec![0, levels + 1],
+        ("hierarchical", "all") => (0..=levels + 1).collect(),
+        ("hierarchical", "innermost") => vec![0, 1, levels + 1],
+        ("hierarchical", "outermost") => vec![0, levels, levels + 1],
+        _ => return None,
+    };
+    let dimension = |inner: usize, outer: usize| {
+        let peers = sizes[outer] / sizes[inner];
+        let message = bytes / peers;
+        let link = |level: usize| profile.link_at(level);
+        let send = |level: usize| match level {
+            0 => link(0).gap.at(message),
+            _ => GatewayLink { wan: link(level), lan: link(0) }.send_time(message),
+        };
+        // Between two groups each rank of one has a message for those of the other that differ in this dimension.
+        let carried = |level: usize| match level {
+            0 => 0.0,
+            _ => sizes[level].powi(2) / sizes[inner] * link(level).gap.at(message),
+        };
+        let carried = (inner..outer).map(carried).fold(0.0, f64::max);
+        // At once all ranks of a group send to the same other group first: where the messages do not fit into the window
+        // of that link, they wait for it while others are idle.
+        let window = link(outer - 1).send_overhead.knees().next().unwrap_or(f64::INFINITY);
+        let is_blocked = outer - inner > 1 && sizes[outer - 1].powi(2) / sizes[inner] * message > window;
+        let carried = if is_blocked { carried * (sizes[outer] / sizes[outer - 1] - 1.0) } else { carried };
+        link(outer - 1).latency + carried.max((peers - 1.0) * send(outer - 1))
+    };
+    Some(ends.windows(2).filter(|ends| sizes[ends[1]] > sizes[ends[0]]).map(|ends| dimension(ends[0], ends[1])).sum())
+}
+
 impl Hierarchy<'_> {
     fn pipeline(&self, sizes: &SegmentBytes) -> PipelineCost {
         let port = |bytes: f64| self.lan.gap.at(bytes);
@@ -134,6 +191,7 @@ impl Hierarchy<'_> {
         let mut busiest = sizes.link_share * self.wan.gap.at(exchanged);
         // What the coordinator sends, and combines.
         let mut sent = sizes.crossings * others * (send + self.combining * exchanged);
+        let mut sent_by_root = send + self.combining * exchanged;
         for layer in self.layers.iter().filter(|layer| layer.members > 1) {
             let Layer { link, shape, members, ranks } = *layer;
             let (steps, height) = (shape.steps(members), shape.height(members).max(1.0));
@@ -154,10 +212,13 @@ impl Hierarchy<'_> {
             } else {
                 GatewayLink { wan: link, lan: self.lan }.send_time(sizes.down)
             };
-            sent += shape.degree(members) * (send + self.combining * sizes.down);
+            let to_children = shape.degree(members) * (send + self.combining * sizes.down);
+            sent += to_children;
+            sent_by_root += to_children;
             // Coordinators are in different groups of the level below first.
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
+        let busiest = if sizes.has_root { busiest.max(sent_by_root) } else { busiest };
         PipelineCost { gamma: busiest.max(sent / self.coordinators), lambda }
     }
 }

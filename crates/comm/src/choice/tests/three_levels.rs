@@ -46,61 +46,135 @@ fn chosen(spec: &CollectiveSpec<'_>, bytes: u64) -> Chosen {
     Chosen { predicted: best.prediction.total(), micros: simulated(&id, spec, bytes), id, took }
 }
 
-/// Arguments of a hierarchical algorithm that distinguishes two levels.
-fn two_level_ids(spec: &CollectiveSpec<'_>, bytes: u64, segments: &[u32], shapes: &[&str]) -> Vec<String> {
-    let groups = spec.network.as_clusters().unwrap().groups(1);
-    let mut ids = Vec::new();
-    for algorithm in registry::applicable(spec) {
-        let has = |parameter| algorithm.parameters.contains(&parameter);
-        if !has(Parameter::Levels) {
-            ids.push(algorithm.id.clone());
-            continue;
-        }
-        for levels in ["innermost", "outermost"] {
-            let has_segments = has(Parameter::Segments);
-            let is_long = |segments: u32| segments == 1 || has_segments && bytes / u64::from(segments) >= 1024;
-            for segments in segments.iter().copied().filter(|segments| is_long(*segments)) {
+/// What a choice is compared with: arguments of the algorithms that distinguish two levels.
+struct TwoLevels {
+    segments: &'static [u32],
+    shapes: &'static [&'static str],
+    /// Whether algorithms that know no clusters are simulated, too; those of many ranks have many messages.
+    with_flat: bool,
+}
+
+const ALL: TwoLevels = TwoLevels { segments: &[1, 4, 16, 64], shapes: &["flat", "binomial", "chain"], with_flat: true };
+
+const SOME: TwoLevels = TwoLevels { segments: &[1, 64], shapes: &["flat", "binomial", "chain"], with_flat: false };
+
+impl TwoLevels {
+    fn ids(&self, spec: &CollectiveSpec<'_>, bytes: u64) -> Vec<String> {
+        let groups = spec.network.as_clusters().unwrap().groups(1);
+        let mut ids = Vec::new();
+        for algorithm in registry::applicable(spec) {
+            let has = |parameter| algorithm.parameters.contains(&parameter);
+            if !has(Parameter::Levels) {
+                let is_tree = ["binomial", "in_turn", "magpie"].contains(&algorithm.name());
+                ids.extend((self.with_flat || is_tree).then(|| algorithm.id.clone()));
+                continue;
+            }
+            let shapes = if has(Parameter::Lan) { self.shapes } else { &self.shapes[..1] };
+            let is_worth = |segments: u32| segments == 1 || bytes / u64::from(segments) >= 1024;
+            for segments in self.segments.iter().copied().filter(|segments| is_worth(*segments)) {
                 for coordinators in [1, groups - 1] {
-                    if coordinators > 1 && (!has(Parameter::Coordinators) || segments == 1) {
+                    let has_both = has(Parameter::Coordinators) && segments > 1;
+                    if segments > 1 && !has(Parameter::Segments) || coordinators > 1 && !has_both {
                         continue;
                     }
-                    for lan in shapes {
-                        let mut arguments = vec![format!("levels={levels}")];
-                        if has(Parameter::Lan) {
-                            arguments.push(format!("lan={lan}"));
-                        } else if *lan != shapes[0] {
-                            continue;
-                        }
-                        if segments > 1 {
-                            arguments.push(format!("segments={segments}"));
-                        }
-                        if coordinators > 1 {
-                            arguments.push(format!("coordinators={coordinators}"));
-                        }
-                        ids.push(format!("{}:{}", algorithm.id, arguments.join(",")));
+                    for (levels, lan) in ["innermost", "outermost"]
+                        .into_iter()
+                        .flat_map(|levels| shapes.iter().map(move |lan| (levels, lan)))
+                    {
+                        let lan = if has(Parameter::Lan) { format!(",lan={lan}") } else { String::new() };
+                        let pipeline = match (segments, coordinators) {
+                            (1, _) => String::new(),
+                            (_, 1) => format!(",segments={segments}"),
+                            _ => format!(",segments={segments},coordinators={coordinators}"),
+                        };
+                        ids.push(format!("{}:levels={levels}{lan}{pipeline}", algorithm.id));
                     }
                 }
             }
         }
+        ids
     }
-    ids
+
+    /// The best of them, and its time.
+    fn best(&self, spec: &CollectiveSpec<'_>, bytes: u64) -> (f64, String) {
+        let times = self.ids(spec, bytes).into_iter().map(|id| (simulated(&id, spec, bytes), id));
+        times.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are some")
+    }
 }
 
-/// Microseconds that the links between two outermost groups take at least: a latency, and the bytes that the busiest
+/// Microseconds that the links between outermost groups take at least: a latency, and the bytes that the busiest one
 /// carries whatever the algorithm.
 fn bound(spec: &CollectiveSpec<'_>, bytes: u64) -> f64 {
     let groups = f64::from(spec.network.as_clusters().unwrap().groups(1));
     let bytes = bytes as f64;
-    let (crossings, share) = match spec.operation {
-        Operation::Barrier => (1.0, 0.0),
-        Operation::Bcast { .. } | Operation::Reduce { .. } | Operation::Scan | Operation::Exscan => {
-            (1.0, bytes / (groups - 1.0))
-        }
-        Operation::Alltoall => (1.0, bytes * f64::from(spec.ranks) / groups.powi(2)),
-        Operation::Allreduce => (1.0, 2.0 * bytes / groups),
-        _ => (1.0, bytes / groups),
+    let over_link = match spec.operation {
+        Operation::Barrier => 0.0,
+        // What the root sends to others, over all of its links.
+        Operation::Bcast { .. } | Operation::Reduce { .. } => bytes / (groups - 1.0),
+        Operation::Alltoall => bytes * f64::from(spec.ranks) / groups.powi(2),
+        Operation::Allreduce => 2.0 * bytes / groups,
+        // No scan divides its vector among the links.
+        Operation::Scan | Operation::Exscan => bytes,
+        _ => bytes / groups,
     };
-    crossings * 2000.0 + share / 0.5
+    2000.0 + over_link / 0.5
+}
+
+/// How much faster the choice is than the best of two levels, and a line about it.
+fn compare(spec: &CollectiveSpec<'_>, bytes: u64, others: &TwoLevels) -> (f64, String) {
+    let Chosen { id, predicted, micros, took } = chosen(spec, bytes);
+    let (best, of) = others.best(spec, bytes);
+    let (ratio, bound, name) = (best / micros, bound(spec, bytes), spec.operation.name());
+    let times = format!("{micros:9.0} us (predicted {predicted:9.0}, bound {bound:9.0})");
+    (ratio, format!("{} {name:14} {bytes:8} {ratio:5.2} {times} {took:7.1?} {id}; {best:.0} {of}", spec.network))
+}
+
+/// On 64 and 512 ranks the choice is as fast as the best that knows two levels, and faster where the slowest links do
+/// not bind both.
+#[test]
+fn three_levels_are_never_slower_than_two() {
+    for (network, sizes, others) in [
+        ("clusters:4x4x4", &[8, 1 << 10, 64 << 10, 1 << 20][..], &SOME),
+        ("clusters:8x8x8", &[1 << 10, 64 << 10][..], &SOME),
+    ] {
+        let network: Network = network.parse().unwrap();
+        for operation in Operation::all(0) {
+            let spec = CollectiveSpec::new(operation, &network);
+            let is_all_to_all = operation == Operation::Alltoall;
+            for &bytes in sizes.iter().filter(|bytes| !is_all_to_all || spec.ranks == 64 && **bytes <= 64 << 10) {
+                let (ratio, what) = compare(&spec, bytes, others);
+                println!("{what}");
+                assert!(ratio >= 0.98, "slower than two levels: {what}");
+                let is_pipelined = bytes > 8
+                    && spec.ranks > 64
+                    && !matches!(
+                        operation,
+                        Operation::Scatter { .. }
+                            | Operation::Gather { .. }
+                            | Operation::Barrier
+                            | Operation::Scan
+                            | Operation::Exscan
+                    );
+                assert!(!is_pipelined || ratio > 1.08, "not faster than two levels: {what}");
+            }
+        }
+    }
+}
+
+/// Long reductions and broadcasts on 512 and 4096 ranks: the slowest links do not bind what is within groups.
+#[test]
+fn three_levels_are_half_as_fast_again_for_long_vectors_of_many_ranks() {
+    for (network, operation, bytes, least) in [
+        ("clusters:8x8x8", Operation::Reduce { root: 0 }, 1 << 20, 1.45),
+        ("clusters:16x16x16", Operation::Bcast { root: 0 }, 4 << 20, 1.5),
+    ] {
+        let network: Network = network.parse().unwrap();
+        let spec = CollectiveSpec::new(operation, &network);
+        let others = TwoLevels { segments: &[64], shapes: &["binomial", "chain"], with_flat: false };
+        let (ratio, what) = compare(&spec, bytes, &others);
+        println!("{what}");
+        assert!(ratio >= least, "{what}");
+    }
 }
 
 /// All operations and sizes on n x n x n ranks, as a table; with `TREEPIE_LONG=1` also for n = 16, which takes long:
@@ -108,55 +182,17 @@ fn bound(spec: &CollectiveSpec<'_>, bytes: u64) -> f64 {
 #[test]
 #[ignore = "a measurement"]
 fn three_levels_as_a_table() {
-    let sides = std::env::var("SIDES").unwrap_or("4,8".to_owned());
-    for side in sides.split(',').map(|side| side.parse::<u32>().unwrap()) {
+    let is_long = std::env::var_os("TREEPIE_LONG").is_some_and(|value| !value.is_empty() && value != "0");
+    for side in if is_long { &[4, 8, 16][..] } else { &[4, 8] } {
         let network: Network = format!("clusters:{side}x{side}x{side}").parse().unwrap();
-        let (segments, shapes): (&[u32], &[&str]) = if side < 16 {
-            (&[1, 4, 16, 64], &["flat", "binomial", "chain"])
-        } else {
-            (&[1, 16, 64], &["flat", "binomial"])
-        };
+        let others = if *side < 16 { &ALL } else { &SOME };
         for operation in Operation::all(0) {
             let spec = CollectiveSpec::new(operation, &network);
             for bytes in [8, 1 << 10, 64 << 10, 1 << 20, 4 << 20] {
-                if operation == Operation::Barrier && bytes > 8 || operation == Operation::Alltoall && side > 8 {
-                    continue;
+                let is_repeated = operation == Operation::Barrier && bytes > 8;
+                if !is_repeated && (operation != Operation::Alltoall || *side < 16) {
+                    println!("{}", compare(&spec, bytes, others).1);
                 }
-                let Chosen { id, predicted, micros, took } = chosen(&spec, bytes);
-                let ids = two_level_ids(&spec, bytes, segments, shapes);
-                let mut best = (f64::INFINITY, String::new());
-                let many = side > 8;
-                for other in ids {
-                    let is_flat = !other.contains("levels");
-                    if many
-                        && is_flat
-                        && ![
-                            "binomial",
-                            "distance_doubling",
-                            "recursive_doubling",
-                            "rabenseifner",
-                            "magpie",
-                            "in_turn",
-                            "bruck",
-                        ]
-                        .iter()
-                        .any(|name| other.contains(name))
-                    {
-                        continue;
-                    }
-                    let time = simulated(&other, &spec, bytes);
-                    if time < best.0 {
-                        best = (time, other);
-                    }
-                }
-                println!(
-                    "{side} {:14} {bytes:8} {:5.2} {micros:9.0} us (predicted {predicted:9.0}, bound {:9.0}) {took:8.1?} {id}; {:.0} {}",
-                    operation.name(),
-                    best.0 / micros.max(1e-9),
-                    bound(&spec, bytes),
-                    best.0,
-                    best.1
-                );
             }
         }
     }
