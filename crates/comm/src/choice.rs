@@ -33,8 +33,8 @@ const MAX_WALKED_MESSAGES: usize = 1 << 13;
 /// Segments of a pipeline that are walked over; the time of others is extrapolated.
 const MIN_WALKED_SEGMENTS: u32 = 16;
 
-/// The most messages that are walked over on more ranks, of the few candidates that estimates leave.
-const MAX_WALKED_OF_MANY: u64 = 1 << 14;
+/// On more ranks, of which only a few candidates are walked over.
+const MAX_WALKED_OF_MANY: usize = 1 << 14;
 
 /// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at
 /// powers of two, where protocols change.
@@ -365,26 +365,20 @@ impl ChoiceInput<'_> {
     }
 
     /// The number of segments that are walked over, if they are few enough: as many for each coordinator, and at least
-    /// as many as fill the windows of wide-area links twice, since only the others wait for these.
+    /// as many as fill the windows of wide-area links twice, since only later ones wait for these.
     fn walked_segments(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<u32> {
         let is_few = self.spec.ranks <= MAX_WALKED_RANKS;
         let segments = arguments.segments;
-        if !algorithm.parameters.contains(&Parameter::Segments) || segments == 1 {
-            // The schedules of many ranks take long to build, too.
-            return (is_few || hierarchical::messages_of_segment(self, algorithm, arguments)? <= MAX_WALKED_OF_MANY)
-                .then_some(segments);
-        }
         let Some(of_segment) = hierarchical::messages_of_segment(self, algorithm, arguments) else {
-            // It may have any number of messages.
+            // It may have any number of messages, and the schedules of many ranks take long to build, too.
             return is_few.then_some(segments);
         };
-        let coordinators =
-            if algorithm.parameters.contains(&Parameter::Coordinators) { arguments.coordinators } else { 1 };
+        let least = if is_few { MIN_WALKED_SEGMENTS } else { MIN_WALKED_SEGMENTS / 4 };
         let filling = hierarchical::filling_segments(self, algorithm, arguments);
-        let least = if is_few { MIN_WALKED_SEGMENTS } else { 4 };
-        let walked = least.max(filling).next_multiple_of(2 * coordinators).min(segments);
-        let most = if is_few { MAX_WALKED_MESSAGES as u64 } else { MAX_WALKED_OF_MANY };
-        (u64::from(walked) * of_segment <= most).then_some(walked)
+        let walked = least.max(filling).next_multiple_of(2 * arguments.coordinators).min(segments);
+        let twice = if walked < segments { walked / 2 } else { 0 };
+        let most = if is_few { MAX_WALKED_MESSAGES } else { MAX_WALKED_OF_MANY };
+        (is_few && segments == 1 || u64::from(walked + twice) * of_segment <= most as u64).then_some(walked)
     }
 
     /// The time of the first of the segments.

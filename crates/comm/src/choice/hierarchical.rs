@@ -24,7 +24,11 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
         Operation::Bcast { .. } | Operation::Reduce { .. } if clusters.levels() == 1 => planned(input, clusters),
         _ => vec![base],
     };
-    all.extend(searched(input, algorithm, clusters, all[0]));
+    for found in searched(input, algorithm, clusters, all[0]) {
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
     all
 }
 
@@ -223,9 +227,13 @@ impl Search<'_> {
     /// Coordinators, one for each rank of the smallest group at most.
     fn consider_coordinators(&mut self) {
         let Bounds { groups, smallest, .. } = self.bounds;
+        // Trees with a root lead to another group each.
+        let has_root = matches!(self.input.spec.operation, Operation::Bcast { .. } | Operation::Reduce { .. });
+        let most = if has_root { smallest.min(groups - 1) } else { smallest };
         let mut counts = vec![2, 4, groups - 1, groups];
+        counts.sort_unstable();
         counts.dedup();
-        for coordinators in counts.into_iter().filter(|count| (2..=smallest).contains(count)) {
+        for coordinators in counts.into_iter().filter(|count| (2..=most).contains(count)) {
             for segments in [16, 64].map(|segments: u32| segments.next_multiple_of(coordinators)) {
                 if self.has(Parameter::Coordinators) && self.bounds.is_worth(self.input, segments) {
                     self.consider(Arguments { coordinators, segments, ..self.best() });

@@ -12,6 +12,9 @@ use super::tree_layer::TreeLayer;
 use crate::Profile;
 use crate::plogp::{GatewayLink, PLogP, PLogPLink, PipelineCost};
 
+/// Segments of each coordinator that are in flight up and down its tree, as `treepie-collectives` has them.
+const SEGMENTS_IN_FLIGHT: f64 = 8.0;
+
 /// A layer of the trees: within clusters, or over the groups of a level within one of the next.
 struct Layer<'a> {
     link: &'a PLogP,
@@ -218,7 +221,12 @@ impl Hierarchy<'_> {
             // Coordinators are in different groups of the level below first.
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
-        let busiest = if sizes.has_root { busiest.max(sent_by_root) } else { busiest };
-        PipelineCost { gamma: busiest.max(sent / self.coordinators), lambda }
+        let bound = match sizes.up {
+            Upward::Nothing if sizes.has_root => sent_by_root,
+            Upward::Nothing => 0.0,
+            // The next one starts when another is back.
+            _ => lambda / (SEGMENTS_IN_FLIGHT * self.coordinators),
+        };
+        PipelineCost { gamma: busiest.max(bound).max(sent / self.coordinators), lambda }
     }
 }
