@@ -8,7 +8,7 @@ use treepie_collectives::registry::{Algorithm, Parameter};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, plan_bcast};
 use treepie_schedule::Operation;
-use treepie_topology::Clusters;
+use treepie_topology::{Clusters, LinkClasses};
 
 use super::variants::MAX_SEGMENTS;
 use super::{ChoiceInput, MAX_WALKED_RANKS};
@@ -157,7 +157,9 @@ impl Bounds {
             Operation::Barrier => (1.0, 0, 0),
             _ => (1.0, input.bytes, input.bytes),
         };
-        let least = crossings * (link.latency + link.gap.at(over_link as f64));
+        // Where links differ it is not known which of them carry it.
+        let is_known = input.costs.profile().level(level as usize).pairs.is_empty();
+        let least = if is_known { crossings * (link.latency + link.gap.at(over_link as f64)) } else { 0.0 };
         let smallest = (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32).min()?;
         Some(Self { groups, smallest, message, least })
     }
@@ -166,6 +168,27 @@ impl Bounds {
     fn is_worth(&self, input: &ChoiceInput<'_>, segments: u32) -> bool {
         let elements = (input.n() as u64 / input.element.max(1)).max(1);
         segments == 1 || self.message / u64::from(segments) >= MIN_SEGMENT && u64::from(segments) <= elements
+    }
+}
+
+/// The classes of the links between the outermost groups, where they differ: from the root, or to it.
+fn link_classes(input: &ChoiceInput<'_>) -> Option<LinkClasses> {
+    let clusters = input.spec.network.as_clusters()?;
+    let (groups, level) =
+        (clusters.groups(clusters.levels() - 1), input.costs.profile().level(clusters.levels() as usize));
+    let time = |from, to| {
+        let (latency, bytes) = level.factors(from, to);
+        level.link.latency * latency + level.link.gap.at(input.bytes as f64) * bytes
+    };
+    if level.pairs.is_empty() {
+        return None;
+    }
+    match input.spec.operation {
+        Operation::Bcast { .. } | Operation::Scatter { .. } => LinkClasses::from_times(groups, time),
+        Operation::Reduce { .. } | Operation::Gather { .. } => {
+            LinkClasses::from_times(groups, |from, to| time(to, from))
+        }
+        _ => None,
     }
 }
 
@@ -252,6 +275,11 @@ impl Search<'_> {
             if self.has(Parameter::Wan) {
                 self.consider(Arguments { wan, ..self.best() });
             }
+        }
+        if let Some(classes) = link_classes(self.input).filter(|_| self.has(Parameter::Wan)) {
+            let wan = TreeLayer::Links(classes);
+            self.consider(Arguments { wan, ..self.best() });
+            self.consider(Arguments { wan, coordinators: 1, ..self.best() });
         }
     }
 }

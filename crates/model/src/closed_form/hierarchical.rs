@@ -46,6 +46,8 @@ struct SegmentBytes {
     down: f64,
     /// Whether a root is the only coordinator of its group, and sends each segment to one other group.
     has_root: bool,
+    /// Whether a segment is back on its ranks only when it was everywhere.
+    returns: bool,
 }
 
 /// Bytes on the way up.
@@ -88,10 +90,21 @@ pub fn estimate_on_clusters(
     let coordinators = f64::from(arguments.coordinators);
     let vector = |exchanged, crossings| {
         let (up, down) = (Upward::Vector(segment), segment);
-        SegmentBytes { exchanged, crossings, link_share: crossings * sharing * sharing, up, down, has_root: false }
+        SegmentBytes {
+            exchanged,
+            crossings,
+            link_share: crossings * sharing * sharing,
+            up,
+            down,
+            has_root: false,
+            returns: true,
+        }
     };
     let sizes = match (name, operation) {
-        ("hierarchical", Operation::Barrier | Operation::Scan | Operation::Exscan) => vector(segment, 1.0),
+        ("hierarchical", Operation::Barrier) => vector(segment, 1.0),
+        ("hierarchical", Operation::Scan | Operation::Exscan) => {
+            SegmentBytes { returns: false, ..vector(segment, 1.0) }
+        }
         // A reduction is a broadcast backwards. Several trees lead through another group.
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
             let coordinators = coordinators.min(groups - 1.0);
@@ -101,6 +114,7 @@ pub fn estimate_on_clusters(
                 link_share: sharing / coordinators,
                 up: Upward::Nothing,
                 has_root,
+                returns: false,
                 ..vector(segment, crossings)
             }
         }
@@ -131,7 +145,8 @@ pub fn estimate_on_clusters(
         coordinators: f64::from(arguments.coordinators.min(ranks)),
         combining: if combines { profile.reduce_per_byte + profile.copy_per_byte } else { 0.0 },
     };
-    Some(hierarchy.pipeline(&sizes).time(f64::from(arguments.segments)))
+    let segments = f64::from(arguments.segments);
+    Some(hierarchy.pipeline(&sizes, segments).time(segments))
 }
 
 /// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
@@ -181,7 +196,7 @@ fn all_to_all(
 }
 
 impl Hierarchy<'_> {
-    fn pipeline(&self, sizes: &SegmentBytes) -> PipelineCost {
+    fn pipeline(&self, sizes: &SegmentBytes, segments: f64) -> PipelineCost {
         let port = |bytes: f64| self.lan.gap.at(bytes);
         let (exchanged, others) = (sizes.exchanged, self.groups - 1.0);
         // Long messages wait for flow control.
@@ -221,11 +236,12 @@ impl Hierarchy<'_> {
             // Coordinators are in different groups of the level below first.
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
-        let bound = match sizes.up {
-            Upward::Nothing if sizes.has_root => sent_by_root,
-            Upward::Nothing => 0.0,
-            // The next one starts when another is back.
-            _ => lambda / (SEGMENTS_IN_FLIGHT * self.coordinators),
+        // Another segment starts when the first is back.
+        let turns = (segments / (SEGMENTS_IN_FLIGHT * self.coordinators) - 1.0).max(0.0);
+        let bound = match sizes {
+            SegmentBytes { has_root: true, .. } => sent_by_root,
+            SegmentBytes { returns: true, .. } => turns * lambda / (segments - 1.0).max(1.0),
+            _ => 0.0,
         };
         PipelineCost { gamma: busiest.max(bound).max(sent / self.coordinators), lambda }
     }
