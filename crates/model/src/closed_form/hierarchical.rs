@@ -46,8 +46,8 @@ struct SegmentBytes {
     down: f64,
     /// Whether a root is the only coordinator of its group, and sends each segment to one other group.
     has_root: bool,
-    /// Whether a segment is back on its ranks only when it was everywhere.
-    returns: bool,
+    /// The share of ranks that have a segment back only when it was everywhere.
+    waiting: f64,
 }
 
 /// Bytes on the way up.
@@ -58,7 +58,8 @@ enum Upward {
     Blocks(f64),
 }
 
-/// The time of a hierarchical algorithm that distinguishes all levels, in microseconds. `bytes` is n as in
+/// The time of a hierarchical algorithm that distinguishes all levels or the innermost clusters, or of an all-to-all
+/// that may know none, in microseconds. `bytes` is n as in
 /// [`terms`](super::terms).
 pub fn estimate_on_clusters(
     name: &str,
@@ -69,15 +70,15 @@ pub fn estimate_on_clusters(
     profile: &Profile,
 ) -> Option<f64> {
     let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
+    if operation == Operation::Alltoall {
+        return all_to_all(name, arguments, clusters, bytes, profile);
+    }
     let is_innermost = match arguments.levels {
         "all" => false,
         // Several coordinators lead through other clusters, of which some are near.
         "innermost" if arguments.coordinators == 1 => true,
         _ => return None,
     };
-    if operation == Operation::Alltoall {
-        return all_to_all(name, arguments, clusters, bytes, profile);
-    }
     let bytes = if operation == Operation::Barrier { 0.0 } else { bytes };
     let segment = bytes / f64::from(arguments.segments);
     let outermost_groups = f64::from(clusters.groups(outermost - 1));
@@ -97,13 +98,14 @@ pub fn estimate_on_clusters(
             up,
             down,
             has_root: false,
-            returns: true,
+            waiting: 1.0,
         }
     };
     let sizes = match (name, operation) {
         ("hierarchical", Operation::Barrier) => vector(segment, 1.0),
         ("hierarchical", Operation::Scan | Operation::Exscan) => {
-            SegmentBytes { returns: false, ..vector(segment, 1.0) }
+            // The first group waits for no other.
+            SegmentBytes { waiting: (groups - 1.0) / groups, ..vector(segment, 1.0) }
         }
         // A reduction is a broadcast backwards. Several trees lead through another group.
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
@@ -114,7 +116,7 @@ pub fn estimate_on_clusters(
                 link_share: sharing / coordinators,
                 up: Upward::Nothing,
                 has_root,
-                returns: false,
+                waiting: 0.0,
                 ..vector(segment, crossings)
             }
         }
@@ -238,11 +240,8 @@ impl Hierarchy<'_> {
         }
         // Another segment starts when the first is back.
         let turns = (segments / (SEGMENTS_IN_FLIGHT * self.coordinators) - 1.0).max(0.0);
-        let bound = match sizes {
-            SegmentBytes { has_root: true, .. } => sent_by_root,
-            SegmentBytes { returns: true, .. } => turns * lambda / (segments - 1.0).max(1.0),
-            _ => 0.0,
-        };
+        let window = sizes.waiting * turns * lambda / (segments - 1.0).max(1.0);
+        let bound = if sizes.has_root { sent_by_root } else { window };
         PipelineCost { gamma: busiest.max(bound).max(sent / self.coordinators), lambda }
     }
 }
