@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::common::{network, operation};
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_schedule::schedule::for_each_lane;
-use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, ScheduleOp};
+use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, Operation, ScheduleOp};
 use treepie_topology::Network;
 
 /// Messages and elements over the link of each ordered pair of outermost groups.
@@ -67,6 +67,27 @@ fn unequal_groups_have_equal_shares_of_an_allreduce() {
     assert_even("allreduce/hierarchical", &network, 300, (2, 200));
     let loads = link_loads("allgather/hierarchical", &network, 18);
     assert_eq!([loads[&(0, 1)].1, loads[&(1, 0)].1, loads[&(2, 0)].1], [3, 7, 8]);
+}
+
+/// A tree along the fast links goes around those that are slow, from every root.
+#[test]
+fn trees_along_links_avoid_slow_ones() {
+    let network = network("clusters:4x4");
+    // From group 0 to 1, and from 3 to 0.
+    let slow = [(0, 1), (3, 0)];
+    for root in [0, 5, 10, 15] {
+        let spec = CollectiveSpec::new(Operation::Bcast { root }, &network);
+        let schedule = registry::build("bcast/hierarchical:wan=links4-300000c", &spec).unwrap();
+        let mut crossed = Vec::new();
+        for_each_lane(&*schedule, |rank, _, _, rounds| {
+            let sends = rounds.iter().flatten().filter_map(|op| match op {
+                ScheduleOp::Send { to, .. } => Some((rank / 4, to / 4)),
+                _ => None,
+            });
+            crossed.extend(sends.filter(|(from, to)| from != to));
+        });
+        assert!(crossed.len() == 3 && !crossed.iter().any(|link| slow.contains(link)), "from {root}: {crossed:?}");
+    }
 }
 
 /// With a tree for each other group, each link carries a share of a broadcast once, instead of the root's links all.

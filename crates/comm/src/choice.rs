@@ -30,6 +30,12 @@ const MAX_WALKED_RANKS: u32 = 256;
 /// And with at most this number of messages: a millisecond or less.
 const MAX_WALKED_MESSAGES: usize = 1 << 13;
 
+/// Segments of a pipeline that are walked over; the time of others is extrapolated.
+const MIN_WALKED_SEGMENTS: u32 = 16;
+
+/// On more ranks, of which only a few candidates are walked over.
+const MAX_WALKED_OF_MANY: usize = 1 << 14;
+
 /// The largest size of the class for which an algorithm is chosen: four classes to each power of two. Classes end at
 /// powers of two, where protocols change.
 pub fn size_class(bytes: u64) -> u64 {
@@ -342,17 +348,49 @@ impl ChoiceInput<'_> {
         BlockLayouts::symmetric(BlockLayout::Even { total: elements, blocks: schedule.blocks() })
     }
 
-    /// The time of a schedule that has no closed form, from message to message.
+    /// The time of a schedule that has no closed form, from message to message. A pipeline is walked over for some of
+    /// its segments, and for half as many: each further segment takes what those between took.
     fn walk(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
-        // The schedules of many ranks take long to build, too.
-        if self.spec.ranks > MAX_WALKED_RANKS {
-            return None;
-        }
-        let schedule = registry::build(&variants::id(algorithm, arguments), &self.spec).ok()?;
-        let (layouts, element) = (self.layouts(&*schedule), self.element as f64);
-        let time = walk::time(&*schedule, &layouts, element, &self.costs, MAX_WALKED_MESSAGES)?;
+        let segments = arguments.segments;
+        let walked = self.walked_segments(algorithm, arguments)?;
+        let time = if segments <= walked {
+            self.walk_segments(algorithm, arguments, segments)?
+        } else {
+            let half = self.walk_segments(algorithm, arguments, walked / 2)?;
+            let all = self.walk_segments(algorithm, arguments, walked)?;
+            all + f64::from(segments - walked) * (all - half).max(0.0) / f64::from(walked - walked / 2)
+        };
         let startups = time.min(self.costs.latency() + self.costs.gap(0.0));
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
+    }
+
+    /// The number of segments that are walked over, if they are few enough: as many for each coordinator, and at least
+    /// as many as fill the windows of wide-area links twice, since only later ones wait for these.
+    fn walked_segments(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<u32> {
+        let is_few = self.spec.ranks <= MAX_WALKED_RANKS;
+        let segments = arguments.segments;
+        let Some(of_segment) = hierarchical::messages_of_segment(self, algorithm, arguments) else {
+            // It may have any number of messages, and the schedules of many ranks take long to build, too.
+            return is_few.then_some(segments);
+        };
+        let least = if is_few { MIN_WALKED_SEGMENTS } else { MIN_WALKED_SEGMENTS / 4 };
+        let filling = hierarchical::filling_segments(self, algorithm, arguments);
+        let walked = least.max(filling).next_multiple_of(2 * arguments.coordinators).min(segments);
+        let twice = if walked < segments { walked / 2 } else { 0 };
+        let most = if is_few { MAX_WALKED_MESSAGES } else { MAX_WALKED_OF_MANY };
+        (is_few && segments == 1 || u64::from(walked + twice) * of_segment <= most as u64).then_some(walked)
+    }
+
+    /// The time of the first of the segments.
+    fn walk_segments(&self, algorithm: &Algorithm, arguments: &Arguments<'_>, segments: u32) -> Option<f64> {
+        let of_all = arguments.segments;
+        let arguments = Arguments { segments, ..*arguments };
+        let schedule = registry::build(&variants::id(algorithm, &arguments), &self.spec).ok()?;
+        let bytes = self.bytes as f64 * f64::from(segments) / f64::from(of_all);
+        let elements = (bytes / self.element.max(1) as f64).round() as usize;
+        let layouts = BlockLayouts::symmetric(BlockLayout::Even { total: elements, blocks: schedule.blocks() });
+        let most = if self.spec.ranks <= MAX_WALKED_RANKS { MAX_WALKED_MESSAGES } else { usize::MAX };
+        walk::time(&*schedule, &layouts, self.element as f64, &self.costs, most)
     }
 }
 

@@ -79,6 +79,10 @@ pub fn terms_with(
     if ranks == 1 {
         return Some(CostTerms::new(0.0, 0.0));
     }
+    // In formulas all links between groups are alike.
+    if matches!(arguments.wan, TreeLayer::Links(_)) {
+        return None;
+    }
     exchanges::terms(&input).or_else(|| trees::terms(&input)).or_else(|| cores::terms(&input))
 }
 

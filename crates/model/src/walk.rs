@@ -16,14 +16,14 @@
 //! their routes.   [thesis 3.1]
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use treepie_schedule::{BlockLayouts, BlockRange, BufferMap, Schedule, ScheduleOp, ScheduleReader};
 
 use crate::predict::{MessageCosts, Transfer};
 
 /// More links than this are too many to keep a time for each.
-const MAX_LINKS: usize = 1 << 16;
+const MAX_LINKS: usize = 1 << 17;
 
 /// Microseconds until the last rank has completed the schedule; `None` if it has more than `max_messages` messages, or
 /// if the network has too many links. `layouts` are those of all ranks, with elements of `element` bytes.
@@ -72,8 +72,8 @@ struct Message {
 /// A phase and a lane. Messages between two ranks are matched in order within it.
 type Channel = (u32, u32);
 
-/// What waits to be matched, by lane: sender, phase, and the rest. Only few are in a lane at once.
-struct MatchQueues<T>(Vec<Vec<(u32, u32, T)>>);
+/// What waits to be matched, by lane: sender, phase, and the rest. Most are matched in order.
+struct MatchQueues<T>(Vec<VecDeque<(u32, u32, T)>>);
 
 impl MatchQueues<Posted> {
     /// Matches a rendezvous with the oldest receive that has none under way. Returns since when it is posted.
@@ -89,16 +89,16 @@ impl MatchQueues<Posted> {
 impl<T> MatchQueues<T> {
     fn push(&mut self, from: u32, (phase, lane): Channel, entry: T) {
         if self.0.len() <= lane as usize {
-            self.0.resize_with(lane as usize + 1, Vec::new);
+            self.0.resize_with(lane as usize + 1, VecDeque::new);
         }
-        self.0[lane as usize].push((from, phase, entry));
+        self.0[lane as usize].push_back((from, phase, entry));
     }
 
     /// The oldest entry.
     fn pop(&mut self, from: u32, (phase, lane): Channel) -> Option<T> {
         let lane = self.0.get_mut(lane as usize)?;
         let at = lane.iter().position(|entry| (entry.0, entry.1) == (from, phase))?;
-        Some(lane.remove(at).2)
+        lane.remove(at).map(|(.., entry)| entry)
     }
 }
 

@@ -50,7 +50,7 @@ fn steps(position: &ForestPosition<'_>, groups: u32) -> impl Iterator<Item = Ste
 }
 
 impl HierarchicalAllreduce {
-    /// In `segments` segments, rounded up so that each forest has as many; all are in flight at once.
+    /// In `segments` segments, rounded up so that each forest has as many.
     pub fn new(forests: Vec<Forest>, segments: u32) -> Self {
         let segments = segments.max(1).next_multiple_of(forests.len() as u32);
         Self { forests, segments }
@@ -75,7 +75,7 @@ impl Schedule for HierarchicalAllreduce {
     }
 
     fn phase(&self, _phase: u32) -> Phase {
-        Phase::with_lanes(self.segments)
+        Forest::pipeline(self.segments, self.forests.len())
     }
 
     fn rounds(&self, rank: u32, _phase: u32, lane: u32) -> u32 {

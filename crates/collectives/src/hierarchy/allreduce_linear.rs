@@ -85,7 +85,7 @@ impl Schedule for HierarchicalLinear {
     }
 
     fn phase(&self, _phase: u32) -> Phase {
-        Phase::with_lanes(self.segments)
+        Forest::pipeline(self.segments, 1)
     }
 
     fn rounds(&self, rank: u32, _phase: u32, _lane: u32) -> u32 {

@@ -24,8 +24,7 @@ pub struct HierarchicalCore {
 }
 
 impl HierarchicalCore {
-    /// In `segments` segments, rounded up so that each forest has as many. All are in flight at once: each is until it
-    /// has crossed the wide area.
+    /// In `segments` segments, rounded up so that each forest has as many.
     pub fn new(forests: Vec<Forest>, segments: u32) -> Self {
         let segments = segments.max(1).next_multiple_of(forests.len() as u32);
         Self { forests, segments }
@@ -38,7 +37,7 @@ impl AllgatherCore for HierarchicalCore {
     }
 
     fn phase(&self, _phase: u32) -> Phase {
-        Phase::with_lanes(self.segments)
+        Forest::pipeline(self.segments, self.forests.len())
     }
 
     fn rounds(&self, rank: u32, _phase: u32, lane: u32) -> u32 {

@@ -7,11 +7,14 @@
 //! For bandwidth there can be several coordinators: forests of different numbers have different ones, each of which
 //! exchanges some of the segments.
 
-use treepie_schedule::{BlockRun, RoundList, ScheduleOp};
+use treepie_schedule::{BlockRun, Phase, RoundList, ScheduleOp};
 use treepie_topology::Network;
 
 use crate::trees::shape::groups;
 use crate::trees::{Levels, RankTree, TreeShape};
+
+/// Segments of each coordinator: those that cross the wide area while others are on their way up and down.
+const SEGMENTS_IN_FLIGHT: u32 = 8;
 
 /// The number of ranks of the smallest outermost group: the most coordinators that make sense.
 pub(crate) fn smallest_group(groups: &[Vec<u32>]) -> u32 {
@@ -84,6 +87,12 @@ impl Forest {
         let mut root_groups = vec![u32::MAX; joined.ranks() as usize];
         (0..).zip(&roots[..=others]).for_each(|(group, root)| root_groups[*root as usize] = group);
         Self { joined, roots, root_groups }
+    }
+
+    /// The phase of a pipeline up, among the roots of several forests, and down again. Were all segments in flight at
+    /// once, a coordinator would send all of them to others before any down its tree, where its links let it wait.
+    pub(crate) fn pipeline(segments: u32, forests: usize) -> Phase {
+        Phase::with_lanes(segments).with_window(SEGMENTS_IN_FLIGHT.saturating_mul(forests as u32))
     }
 
     /// The number of ranks.

@@ -137,7 +137,8 @@ impl Parameter {
             Parameter::Order => "strided or moved".to_owned(),
             Parameter::AnyOrder => "strided, moved or reordered".to_owned(),
             Parameter::Core => allgather_based::names().join(", "),
-            Parameter::Wan | Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
+            Parameter::Wan => "flat, chain, binomial, knomial2, kary2 or links2-8".to_owned(),
+            Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
             Parameter::Levels => "all, innermost or outermost".to_owned(),
             Parameter::Gap | Parameter::Time => "a time".to_owned(),
             Parameter::Degree | Parameter::Coordinators => "a number of at least 1".to_owned(),
@@ -157,7 +158,7 @@ impl Parameter {
             Parameter::Radix => to.radix = number(2)?,
             Parameter::Gap => to.gap = time()?,
             Parameter::Time => to.time = time()?,
-            Parameter::Wan => to.wan = parse_tree_shape(value)?,
+            Parameter::Wan => to.wan = value.parse().ok().map(TreeShape::Links).or_else(|| parse_tree_shape(value))?,
             Parameter::Lan => to.lan = parse_tree_shape(value)?,
             Parameter::Levels => {
                 to.levels = match value {
@@ -235,7 +236,14 @@ pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
             Parameter::Radix => vec!["2", "3"],
             Parameter::Time => vec!["gap=1,time=1", "gap=2.87,time=10.03"],
             Parameter::Lan if known.contains(&Parameter::Levels) => {
-                vec!["", "wan=binomial,lan=flat", "wan=kary2,lan=chain,levels=outermost", "levels=innermost"]
+                vec![
+                    "",
+                    "wan=binomial,lan=flat",
+                    "wan=kary2,lan=chain,levels=outermost",
+                    "levels=innermost",
+                    // The links from the first of four groups to the second, and from the last to the first, are slow.
+                    "wan=links4-300000c,lan=flat",
+                ]
             }
             Parameter::Lan => vec!["", "wan=binomial,lan=flat", "wan=kary2,lan=chain"],
             // Those of trees are listed with their shapes.

@@ -140,6 +140,13 @@ impl<'a> TreeLayers<'a> {
                 parts[1..].rotate_left(relay as usize % others);
                 Tree::from_parents((0..=others as u32).map(|vrank| u32::from(vrank > 1)).collect(), 0..=others as u32)
             }
+            Outermost::Shape(TreeShape::Links(classes)) if is_outermost => {
+                let numbers: Vec<u32> = parts.iter().map(|part| group(&part[0])).collect();
+                let (parents, order) = depth_first(&classes.bottleneck_tree(&numbers));
+                parts = order.iter().map(|index| parts[*index]).collect();
+                let vranks = parents.len() as u32;
+                Tree::from_parents(parents, 0..vranks)
+            }
             Outermost::Shape(shape) if is_outermost => shape.tree(parts.len() as u32),
             _ => self.wan.tree(parts.len() as u32),
         };
@@ -157,6 +164,19 @@ impl<'a> TreeLayers<'a> {
     }
 }
 
+/// A tree from the parents of its nodes, the first of which is the root, with its nodes in depth-first order: the
+/// parent of each in that order, and the node.
+fn depth_first(parents: &[usize]) -> (Vec<u32>, Vec<usize>) {
+    let (mut numbered, mut order) = (vec![0; parents.len()], Vec::with_capacity(parents.len()));
+    let mut stack = vec![0];
+    while let Some(node) = stack.pop() {
+        numbered[node] = order.len() as u32;
+        order.push(node);
+        stack.extend((1..parents.len()).rev().filter(|child| parents[*child] == node));
+    }
+    (order.iter().map(|node| numbered[parents[*node]]).collect(), order)
+}
+
 /// The ranks of each nonempty cluster: the root's cluster first, and in it the root first.
 fn members(clusters: &[u32], root: u32) -> Vec<Vec<u32>> {
     let count = clusters.iter().max().map_or(0, |max| max + 1);
@@ -171,6 +191,8 @@ fn members(clusters: &[u32], root: u32) -> Vec<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use treepie_topology::LinkClasses;
+
     use super::*;
 
     #[test]
@@ -182,6 +204,22 @@ mod tests {
         assert_eq!(tree.children(1).collect::<Vec<_>>(), [3]);
         assert_eq!(tree.children(4).collect::<Vec<_>>(), [6, 5]);
         assert!(RankTree::two_layer(&[0, 0, 1, 1, 1, 2], 0, TreeShape::Chain, TreeShape::Kary(2)).is_rank_ordered());
+    }
+
+    #[test]
+    fn the_fastest_links_make_the_tree_over_groups() {
+        let clusters = [0, 0, 1, 1, 2, 2, 3, 3];
+        // Between 0 and 2 the link is slow both ways, and from 1 to 3.
+        let slow = [(0, 2), (2, 0), (1, 3)];
+        let time = |from, to| if slow.contains(&(from, to)) { 4.0 } else { 1.0 };
+        let wan = TreeShape::Links(LinkClasses::from_times(4, time).unwrap());
+        let children = |root: u32, rank: u32| {
+            let tree = RankTree::two_layer(&clusters, root, wan, TreeShape::Flat);
+            tree.children(rank).collect::<Vec<_>>()
+        };
+        // To 1 and 3, and from 1 to 2; a coordinator is the first rank of its cluster.
+        assert_eq!((children(0, 0), children(0, 2), children(0, 6)), (vec![2, 6, 1], vec![4, 3], vec![7]));
+        assert_eq!((children(5, 5), children(5, 6), children(5, 2)), (vec![6, 2, 4], vec![0, 7], vec![3]));
     }
 
     #[test]

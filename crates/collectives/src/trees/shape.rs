@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use treepie_topology::{Network, NetworkKind};
+use treepie_topology::{LinkClasses, Network, NetworkKind};
 
 use super::rank_tree::RankTree;
 use super::tree::Tree;
@@ -20,6 +20,8 @@ pub enum TreeShape {
     Knomial(u32),
     /// At most this number of children.
     Kary(u32),
+    /// Over the outermost groups of clusters along their fastest links; flat over others.
+    Links(LinkClasses),
     /// The optimal tree if a rank can send every `gap` and a message takes `time`.
     Greedy {
         /// The time between two sends of a rank.
@@ -33,7 +35,7 @@ impl TreeShape {
     /// The tree over `vranks` virtual ranks.
     pub fn tree(self, vranks: u32) -> Tree {
         match self {
-            TreeShape::Flat => Tree::flat(vranks),
+            TreeShape::Flat | TreeShape::Links(_) => Tree::flat(vranks),
             TreeShape::Chain => Tree::chain(vranks),
             TreeShape::Binomial => Tree::knomial(vranks, 2),
             TreeShape::Knomial(radix) => Tree::knomial(vranks, radix),
@@ -51,6 +53,7 @@ impl fmt::Display for TreeShape {
             TreeShape::Binomial => f.write_str("binomial"),
             TreeShape::Knomial(radix) => write!(f, "knomial({radix})"),
             TreeShape::Kary(degree) => write!(f, "kary({degree})"),
+            TreeShape::Links(classes) => classes.fmt(f),
             TreeShape::Greedy { gap, time } => write!(f, "greedy({gap}, {time})"),
         }
     }

@@ -8,23 +8,27 @@ use treepie_collectives::registry::{Algorithm, Parameter};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, plan_bcast};
 use treepie_schedule::Operation;
-use treepie_topology::Clusters;
+use treepie_topology::{Clusters, LinkClasses};
 
 use super::variants::MAX_SEGMENTS;
-use super::{ChoiceInput, MAX_WALKED_MESSAGES, MAX_WALKED_RANKS};
+use super::{ChoiceInput, MAX_WALKED_RANKS};
 
 /// Segments of less over a link between groups are not worth their messages.
-const MIN_SEGMENT: u64 = 4 << 10;
+const MIN_SEGMENT: u64 = 512;
 
 /// The arguments that could be the fastest.
 pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
     let base = Arguments::default();
     let Some(clusters) = input.spec.network.as_clusters() else { return vec![base] };
     let mut all = match input.spec.operation {
-        Operation::Bcast { .. } | Operation::Reduce { .. } => planned(input, clusters),
+        Operation::Bcast { .. } | Operation::Reduce { .. } if clusters.levels() == 1 => planned(input, clusters),
         _ => vec![base],
     };
-    all.extend(searched(input, algorithm, clusters, all[0]));
+    for found in searched(input, algorithm, clusters, all[0]) {
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
     all
 }
 
@@ -36,11 +40,6 @@ fn planned(input: &ChoiceInput<'_>, clusters: &Clusters) -> Vec<Arguments<'stati
     let (lan, wan) = (profile.link(), profile.link_at(clusters.levels() as usize));
     let (count, largest) = (clusters.count(), clusters.sizes().max().unwrap_or(1));
     let unit = input.element.max(input.bytes.div_ceil(MAX_SEGMENTS));
-    // Without a formula its messages are walked over.
-    let unit = match clusters.levels() {
-        1 => unit,
-        _ => unit.max(input.bytes * u64::from(input.spec.ranks) / MAX_WALKED_MESSAGES as u64),
-    };
     let plan = plan_bcast(&GatewayLink { wan, lan }, lan, count, largest, input.bytes, unit);
     let layer = |ranks: u32, degree: u32| match degree {
         0 | 1 if ranks <= 2 => TreeLayer::Flat,
@@ -60,24 +59,81 @@ fn planned(input: &ChoiceInput<'_>, clusters: &Clusters) -> Vec<Arguments<'stati
 /// Numbers of segments that are tried where there is no formula.
 const SEGMENTS: [u32; 3] = [4, 16, 64];
 
+/// The same where times are estimated, which takes no time.
+const ESTIMATED_SEGMENTS: [u32; 4] = [4, 16, 64, 128];
+
+/// Algorithms that do not know the clusters are tried with at most this number.
+const MAX_FLAT_SEGMENTS: u32 = 16;
+
 /// The number of segments with the least time, among a few, of an algorithm with these arguments.
 pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
     let Some(clusters) = input.spec.network.as_clusters() else { return 1 };
     let Some(bounds) = Bounds::new(input, algorithm, clusters) else { return 1 };
-    let worth = [1].into_iter().chain(SEGMENTS).filter(|segments| bounds.is_worth(input, *segments));
     let time = |segments| Some(input.critical_path(algorithm, &Arguments { segments, ..*arguments })?.total());
-    let timed = worth.filter_map(|segments| Some((time(segments)?, segments)));
-    timed.min_by(|one, other| one.0.total_cmp(&other.0)).map_or(1, |(_, segments)| segments)
+    let Some(whole) = time(1) else { return 1 };
+    // Where a few segments do not help, none do.
+    let mut best = (whole, 1);
+    let worth = |segments: &u32| *segments <= MAX_FLAT_SEGMENTS && bounds.is_worth(input, *segments);
+    for segments in SEGMENTS.into_iter().filter(worth) {
+        match time(segments).filter(|time| *time < best.0) {
+            Some(time) => best = (time, segments),
+            None => break,
+        }
+    }
+    best.1
+}
+
+/// The messages of a segment, if they are few enough for walking over those of many ranks: along trees.
+pub(super) fn messages_of_segment(
+    input: &ChoiceInput<'_>,
+    algorithm: &Algorithm,
+    arguments: &Arguments<'_>,
+) -> Option<u64> {
+    let clusters = input.spec.network.as_clusters()?;
+    let ranks = u64::from(input.spec.ranks);
+    match input.spec.operation {
+        Operation::Bcast { .. } | Operation::Reduce { .. } | Operation::Scatter { .. } | Operation::Gather { .. } => {
+            // The others have their place on few ranks.
+            let is_few = input.spec.ranks <= MAX_WALKED_RANKS;
+            let name = algorithm.name();
+            let is_tree = matches!(name, "chain" | "binomial" | "knomial" | "kary");
+            (matches!(name, "hierarchical" | "in_turn" | "flat") || is_few && is_tree).then_some(ranks)
+        }
+        Operation::Scan | Operation::Exscan if algorithm.name() == "linear" => Some(ranks),
+        Operation::Alltoall => None,
+        _ if !algorithm.name().starts_with("hierarchical") => None,
+        _ => {
+            let level = if arguments.levels == "innermost" { 0 } else { clusters.levels() - 1 };
+            Some(2 * ranks + u64::from(clusters.groups(level)).pow(2))
+        }
+    }
+}
+
+/// The segments of a pipeline that fill the window of a link between the outermost groups twice; none if all fit.
+pub(super) fn filling_segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
+    let clusters = input.spec.network.as_clusters();
+    let Some(bounds) = clusters.and_then(|clusters| Bounds::new(input, algorithm, clusters)) else { return 1 };
+    let link = input.costs.profile().link_at(usize::MAX);
+    let Some(window) = link.send_overhead.knees().next() else { return 1 };
+    // A link carries the segments of one coordinator.
+    let coordinators = arguments.coordinators.min(bounds.groups - 1);
+    let of_link = match input.spec.operation {
+        Operation::Bcast { .. } | Operation::Reduce { .. } => bounds.message / u64::from(coordinators),
+        _ => bounds.message,
+    };
+    let segments = 2.0 * window * f64::from(arguments.segments) / of_link.max(1) as f64;
+    if of_link as f64 <= window { 1 } else { segments.ceil() as u32 }
 }
 
 /// What bounds a search.
+#[derive(Clone, Copy)]
 struct Bounds {
     /// Outermost groups of which there are several.
     groups: u32,
     /// Ranks of the smallest of them.
     smallest: u32,
-    /// Bytes over a link between two of them.
-    over_link: u64,
+    /// Bytes of a message over a link between two of them, of all segments.
+    message: u64,
     /// The time of those links, which no arguments can avoid.
     least: f64,
 }
@@ -87,105 +143,179 @@ impl Bounds {
     fn new(input: &ChoiceInput<'_>, algorithm: &Algorithm, clusters: &Clusters) -> Option<Self> {
         let level = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
         let (groups, link) = (clusters.groups(level - 1), input.costs.profile().link_at(level as usize));
-        // One after the other.
-        let (crossings, over_link) = match input.spec.operation {
-            Operation::Allreduce if algorithm.name() == "hierarchical" => (2.0, input.bytes / u64::from(groups)),
+        let part = input.bytes / u64::from(groups);
+        // Messages one after the other, their bytes, and those that the busiest link carries.
+        let (crossings, message, over_link) = match input.spec.operation {
+            Operation::Allreduce if algorithm.name() == "hierarchical" => (2.0, part, part),
             Operation::Allgather | Operation::ReduceScatter | Operation::Scatter { .. } | Operation::Gather { .. } => {
-                (1.0, input.bytes / u64::from(groups))
+                (1.0, part, part)
             }
-            Operation::Bcast { .. } | Operation::Reduce { .. } => (1.0, input.bytes / u64::from(groups - 1)),
-            Operation::Barrier => (1.0, 0),
-            _ => (1.0, input.bytes),
+            // Several coordinators divide it among the links of the root.
+            Operation::Bcast { .. } | Operation::Reduce { .. } => {
+                (1.0, input.bytes, input.bytes / u64::from(groups - 1))
+            }
+            Operation::Barrier => (1.0, 0, 0),
+            _ => (1.0, input.bytes, input.bytes),
         };
-        let least = crossings * (link.latency + link.gap.at(over_link as f64));
+        // Where links differ it is not known which of them carry it.
+        let is_known = input.costs.profile().level(level as usize).pairs.is_empty();
+        let least = if is_known { crossings * (link.latency + link.gap.at(over_link as f64)) } else { 0.0 };
         let smallest = (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32).min()?;
-        Some(Self { groups, smallest, over_link, least })
+        Some(Self { groups, smallest, message, least })
     }
 
-    /// Whether segments are not too short, and not too many to walk over.
+    /// Whether segments are not too short.
     fn is_worth(&self, input: &ChoiceInput<'_>, segments: u32) -> bool {
-        let messages = 2 * u64::from(input.spec.ranks) + u64::from(self.groups).pow(2);
         let elements = (input.n() as u64 / input.element.max(1)).max(1);
-        let is_walked = input.spec.ranks <= MAX_WALKED_RANKS;
-        segments == 1
-            || self.over_link / u64::from(segments) >= MIN_SEGMENT
-                && u64::from(segments) <= elements
-                && (!is_walked || u64::from(segments) * messages <= MAX_WALKED_MESSAGES as u64 / 2)
+        segments == 1 || self.message / u64::from(segments) >= MIN_SEGMENT && u64::from(segments) <= elements
     }
 }
 
-/// A search by walking over schedules.
+/// The classes of the links between the outermost groups, where they differ: from the root, or to it.
+fn link_classes(input: &ChoiceInput<'_>) -> Option<LinkClasses> {
+    let clusters = input.spec.network.as_clusters()?;
+    let (groups, level) =
+        (clusters.groups(clusters.levels() - 1), input.costs.profile().level(clusters.levels() as usize));
+    let time = |from, to| {
+        let (latency, bytes) = level.factors(from, to);
+        level.link.latency * latency + level.link.gap.at(input.bytes as f64) * bytes
+    };
+    if level.pairs.is_empty() {
+        return None;
+    }
+    match input.spec.operation {
+        Operation::Bcast { .. } | Operation::Scatter { .. } => LinkClasses::from_times(groups, time),
+        Operation::Reduce { .. } | Operation::Gather { .. } => {
+            LinkClasses::from_times(groups, |from, to| time(to, from))
+        }
+        _ => None,
+    }
+}
+
+/// A search for the best arguments, one parameter after the other, each with the best of those before.
 struct Search<'a> {
     input: &'a ChoiceInput<'a>,
     algorithm: &'a Algorithm,
-    best: Option<(f64, Arguments<'static>)>,
-    /// The time of the links between the outermost groups, which no arguments can avoid.
-    least: f64,
+    best: (f64, Arguments<'static>),
+    bounds: Bounds,
 }
 
 impl Search<'_> {
+    /// The time of candidates: of many ranks it is estimated, as walks take long, and only the best are walked over.
+    fn time(&self, arguments: &Arguments<'_>) -> Option<f64> {
+        let time = match self.is_estimated() {
+            true => self.input.estimate(self.algorithm, arguments),
+            false => self.input.critical_path(self.algorithm, arguments),
+        };
+        time.map(|time| time.total())
+    }
+
+    fn is_estimated(&self) -> bool {
+        self.input.spec.ranks > MAX_WALKED_RANKS
+    }
+
     fn consider(&mut self, arguments: Arguments<'static>) {
-        if self.is_done() {
+        if self.is_done() || arguments == self.best.1 && self.best.0.is_finite() {
             return;
         }
-        let time = self.input.critical_path(self.algorithm, &arguments).map(|time| time.total());
-        if let Some(time) = time.filter(|time| self.best.is_none_or(|(least, _)| *time < least)) {
-            self.best = Some((time, arguments));
+        if let Some(time) = self.time(&arguments).filter(|time| *time < self.best.0) {
+            self.best = (time, arguments);
         }
     }
 
     /// Whether other arguments would hardly help.
     fn is_done(&self) -> bool {
-        self.best.is_some_and(|(time, _)| time <= 1.05 * self.least)
+        self.best.0 <= 1.02 * self.bounds.least
     }
 
-    fn best_or(&self, other: Arguments<'static>) -> Arguments<'static> {
-        self.best.map_or(other, |(_, arguments)| arguments)
+    fn best(&self) -> Arguments<'static> {
+        self.best.1
+    }
+
+    fn has(&self, parameter: Parameter) -> bool {
+        self.algorithm.parameters.contains(&parameter)
+    }
+
+    /// Segments, as many for each coordinator.
+    fn consider_segments(&mut self) {
+        let counts: &[u32] = if self.is_estimated() { &ESTIMATED_SEGMENTS } else { &SEGMENTS };
+        for segments in [&[1], counts].concat() {
+            let segments = segments.next_multiple_of(self.best().coordinators);
+            if self.has(Parameter::Segments) && self.bounds.is_worth(self.input, segments) {
+                self.consider(Arguments { segments, ..self.best() });
+            }
+        }
+    }
+
+    /// Coordinators, one for each rank of the smallest group at most.
+    fn consider_coordinators(&mut self) {
+        let Bounds { groups, smallest, .. } = self.bounds;
+        // Trees with a root lead to another group each.
+        let has_root = matches!(self.input.spec.operation, Operation::Bcast { .. } | Operation::Reduce { .. });
+        let most = if has_root { smallest.min(groups - 1) } else { smallest };
+        let mut counts = vec![2, 4, groups - 1, groups];
+        counts.sort_unstable();
+        counts.dedup();
+        for coordinators in counts.into_iter().filter(|count| (2..=most).contains(count)) {
+            for segments in [16, 64].map(|segments: u32| segments.next_multiple_of(coordinators)) {
+                if self.has(Parameter::Coordinators) && self.bounds.is_worth(self.input, segments) {
+                    self.consider(Arguments { coordinators, segments, ..self.best() });
+                }
+            }
+        }
+    }
+
+    fn consider_shapes(&mut self) {
+        for lan in [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial] {
+            if self.has(Parameter::Lan) {
+                self.consider(Arguments { lan, ..self.best() });
+            }
+        }
+        for wan in [TreeLayer::Flat, TreeLayer::Chain, TreeLayer::Binomial] {
+            if self.has(Parameter::Wan) {
+                self.consider(Arguments { wan, ..self.best() });
+            }
+        }
+        if let Some(classes) = link_classes(self.input).filter(|_| self.has(Parameter::Wan)) {
+            let wan = TreeLayer::Links(classes);
+            self.consider(Arguments { wan, ..self.best() });
+            self.consider(Arguments { wan, coordinators: 1, ..self.best() });
+        }
     }
 }
 
-/// The best arguments by walking over the schedule: segments, then coordinators, shapes and levels, each with the best
-/// of those before.
+/// The best arguments: segments, then coordinators, shapes and levels.
 fn searched(
     input: &ChoiceInput<'_>,
     algorithm: &Algorithm,
     clusters: &Clusters,
     base: Arguments<'static>,
-) -> Option<Arguments<'static>> {
-    let has = |parameter| algorithm.parameters.contains(&parameter);
-    let bounds = Bounds::new(input, algorithm, clusters)?;
-    let groups = bounds.groups;
-    let is_worth = |segments| bounds.is_worth(input, segments);
-    let mut search = Search { input, algorithm, best: None, least: bounds.least };
+) -> Vec<Arguments<'static>> {
+    let Some(bounds) = Bounds::new(input, algorithm, clusters) else { return Vec::new() };
+    let mut search = Search { input, algorithm, best: (f64::INFINITY, base), bounds };
     search.consider(base);
-    if has(Parameter::Segments) {
-        for segments in SEGMENTS.into_iter().filter(|segments| is_worth(*segments)) {
-            search.consider(Arguments { segments, ..base });
-        }
+    search.consider_segments();
+    search.consider_coordinators();
+    search.consider_shapes();
+    search.consider_segments();
+    let mut all = vec![search.best()];
+    if clusters.levels() == 1 || search.is_done() {
+        return all;
     }
-    if has(Parameter::Coordinators) {
-        // One for each rank of the smallest group at most.
-        let most = bounds.smallest;
-        for coordinators in [2, 4, groups - 1].into_iter().filter(|coordinators| (2..=most).contains(coordinators)) {
-            // Each coordinator has segments of its own, and they need not be as short as those of one tree.
-            let best = search.best_or(base);
-            let counts = [best.segments, 64, 16, 4].map(|segments| segments.next_multiple_of(coordinators));
-            if let Some(segments) = counts.into_iter().find(|segments| is_worth(*segments)) {
-                search.consider(Arguments { coordinators, segments, ..best });
-            }
-        }
+    let levels = ["innermost", "outermost"];
+    if search.is_estimated() {
+        // Pipelines are bound by the slowest links, which carry the least if all levels are distinguished.
+        let is_short = search.best().segments == 1;
+        all.extend(levels.map(|levels| Arguments { levels, ..search.best() }).into_iter().filter(|_| is_short));
+        return all;
     }
-    if has(Parameter::Lan) {
-        for lan in [TreeLayer::Flat, TreeLayer::Chain] {
-            let best = search.best_or(base);
-            search.consider(Arguments { wan: TreeLayer::Flat, lan, ..best });
-        }
+    for levels in levels {
+        // What is best for two levels may be far from what is best for all of them.
+        let start = Arguments { levels, ..search.best() };
+        let time = search.time(&start).unwrap_or(f64::INFINITY);
+        let mut of_levels = Search { input, algorithm, best: (time, start), bounds: search.bounds };
+        of_levels.consider_shapes();
+        all.push(of_levels.best());
     }
-    if clusters.levels() > 1 {
-        for levels in ["innermost", "outermost"] {
-            let best = search.best_or(base);
-            search.consider(Arguments { levels, ..best });
-        }
-    }
-    search.best.map(|(_, arguments)| arguments)
+    all
 }

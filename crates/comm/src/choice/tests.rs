@@ -1,5 +1,7 @@
 //! What is chosen, and that it is near the best in the simulator.
 
+mod three_levels;
+mod unequal_links;
 mod wide_area;
 
 use treepie_collectives::registry::{self, CollectiveSpec};

@@ -10,7 +10,10 @@ use treepie_topology::Clusters;
 use super::arguments::Arguments;
 use super::tree_layer::TreeLayer;
 use crate::Profile;
-use crate::plogp::{PLogP, PipelineCost};
+use crate::plogp::{GatewayLink, PLogP, PLogPLink, PipelineCost};
+
+/// Segments of each coordinator that are in flight up and down its tree, as `treepie-collectives` has them.
+const SEGMENTS_IN_FLIGHT: f64 = 8.0;
 
 /// A layer of the trees: within clusters, or over the groups of a level within one of the next.
 struct Layer<'a> {
@@ -41,6 +44,10 @@ struct SegmentBytes {
     link_share: f64,
     up: Upward,
     down: f64,
+    /// Whether a root is the only coordinator of its group, and sends each segment to one other group.
+    has_root: bool,
+    /// The share of ranks that have a segment back only when it was everywhere.
+    waiting: f64,
 }
 
 /// Bytes on the way up.
@@ -51,7 +58,8 @@ enum Upward {
     Blocks(f64),
 }
 
-/// The time of a hierarchical algorithm that distinguishes all levels, in microseconds. `bytes` is n as in
+/// The time of a hierarchical algorithm that distinguishes all levels or the innermost clusters, or of an all-to-all
+/// that may know none, in microseconds. `bytes` is n as in
 /// [`terms`](super::terms).
 pub fn estimate_on_clusters(
     name: &str,
@@ -62,25 +70,55 @@ pub fn estimate_on_clusters(
     profile: &Profile,
 ) -> Option<f64> {
     let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
-    if arguments.levels != "all" {
-        return None;
+    if operation == Operation::Alltoall {
+        return all_to_all(name, arguments, clusters, bytes, profile);
     }
+    let is_innermost = match arguments.levels {
+        "all" => false,
+        // Several coordinators lead through other clusters, of which some are near.
+        "innermost" if arguments.coordinators == 1 => true,
+        _ => return None,
+    };
     let bytes = if operation == Operation::Barrier { 0.0 } else { bytes };
     let segment = bytes / f64::from(arguments.segments);
-    let groups = f64::from(clusters.groups(outermost - 1));
+    let outermost_groups = f64::from(clusters.groups(outermost - 1));
+    // Pairs of clusters share the links between outermost groups.
+    let (groups, sharing) = match is_innermost {
+        true => (f64::from(clusters.count()), f64::from(clusters.count()) / outermost_groups),
+        false => (outermost_groups, 1.0),
+    };
     let p = f64::from(clusters.nodes());
     let coordinators = f64::from(arguments.coordinators);
     let vector = |exchanged, crossings| {
         let (up, down) = (Upward::Vector(segment), segment);
-        SegmentBytes { exchanged, crossings, link_share: crossings, up, down }
+        SegmentBytes {
+            exchanged,
+            crossings,
+            link_share: crossings * sharing * sharing,
+            up,
+            down,
+            has_root: false,
+            waiting: 1.0,
+        }
     };
     let sizes = match (name, operation) {
-        ("hierarchical", Operation::Barrier | Operation::Scan | Operation::Exscan) => vector(segment, 1.0),
+        ("hierarchical", Operation::Barrier) => vector(segment, 1.0),
+        ("hierarchical", Operation::Scan | Operation::Exscan) => {
+            // The first group waits for no other.
+            SegmentBytes { waiting: (groups - 1.0) / groups, ..vector(segment, 1.0) }
+        }
         // A reduction is a broadcast backwards. Several trees lead through another group.
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
             let coordinators = coordinators.min(groups - 1.0);
             let crossings = if coordinators > 1.0 { 2.0 } else { 1.0 };
-            SegmentBytes { link_share: 1.0 / coordinators, up: Upward::Nothing, ..vector(segment, crossings) }
+            let has_root = coordinators > 1.0;
+            SegmentBytes {
+                link_share: sharing / coordinators,
+                up: Upward::Nothing,
+                has_root,
+                waiting: 0.0,
+                ..vector(segment, crossings)
+            }
         }
         ("hierarchical", Operation::Allgather | Operation::ReduceScatter) => {
             SegmentBytes { up: Upward::Blocks(segment), down: segment * p, ..vector(segment * p / groups, 1.0) }
@@ -92,7 +130,7 @@ pub fn estimate_on_clusters(
     let combines = operation.is_reduction();
     let mut layers = Vec::new();
     let mut ranks = 1;
-    for level in 0..outermost {
+    for level in 0..if is_innermost { 1 } else { outermost } {
         let members = match level {
             0 => clusters.sizes().max()?,
             _ => (0..clusters.groups(level)).map(|group| clusters.subgroups(level, group).len() as u32).max()?,
@@ -109,21 +147,71 @@ pub fn estimate_on_clusters(
         coordinators: f64::from(arguments.coordinators.min(ranks)),
         combining: if combines { profile.reduce_per_byte + profile.copy_per_byte } else { 0.0 },
     };
-    Some(hierarchy.pipeline(&sizes).time(f64::from(arguments.segments)))
+    let segments = f64::from(arguments.segments);
+    Some(hierarchy.pipeline(&sizes, segments).time(segments))
+}
+
+/// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
+fn all_to_all(
+    name: &str,
+    arguments: &Arguments<'_>,
+    clusters: &Clusters,
+    bytes: f64,
+    profile: &Profile,
+) -> Option<f64> {
+    let levels = clusters.levels() as usize;
+    // The ranks of a group of each level, and of all.
+    let mut sizes = vec![1.0];
+    for level in 0..clusters.levels() {
+        sizes.push(f64::from(clusters.group_members(level, 0).len() as u32));
+    }
+    sizes.push(f64::from(clusters.nodes()));
+    let ends: Vec<usize> = match (name, arguments.levels) {
+        ("linear", _) => vec![0, levels + 1],
+        ("hierarchical", "all") => (0..=levels + 1).collect(),
+        ("hierarchical", "innermost") => vec![0, 1, levels + 1],
+        ("hierarchical", "outermost") => vec![0, levels, levels + 1],
+        _ => return None,
+    };
+    let dimension = |inner: usize, outer: usize| {
+        let peers = sizes[outer] / sizes[inner];
+        let message = bytes / peers;
+        let link = |level: usize| profile.link_at(level);
+        let send = |level: usize| match level {
+            0 => link(0).gap.at(message),
+            _ => GatewayLink { wan: link(level), lan: link(0) }.send_time(message),
+        };
+        // Between two groups each rank of one has a message for those of the other that differ in this dimension.
+        let carried = |level: usize| match level {
+            0 => 0.0,
+            _ => sizes[level].powi(2) / sizes[inner] * link(level).gap.at(message),
+        };
+        let carried = (inner..outer).map(carried).fold(0.0, f64::max);
+        // At once all ranks of a group send to the same other group first: where the messages do not fit into the window
+        // of that link, they wait for it while others are idle.
+        let window = link(outer - 1).send_overhead.knees().next().unwrap_or(f64::INFINITY);
+        let is_blocked = outer - inner > 1 && sizes[outer - 1].powi(2) / sizes[inner] * message > window;
+        let carried = if is_blocked { carried * (sizes[outer] / sizes[outer - 1] - 1.0) } else { carried };
+        link(outer - 1).latency + carried.max((peers - 1.0) * send(outer - 1))
+    };
+    Some(ends.windows(2).filter(|ends| sizes[ends[1]] > sizes[ends[0]]).map(|ends| dimension(ends[0], ends[1])).sum())
 }
 
 impl Hierarchy<'_> {
-    fn pipeline(&self, sizes: &SegmentBytes) -> PipelineCost {
+    fn pipeline(&self, sizes: &SegmentBytes, segments: f64) -> PipelineCost {
         let port = |bytes: f64| self.lan.gap.at(bytes);
         let (exchanged, others) = (sizes.exchanged, self.groups - 1.0);
+        // Long messages wait for flow control.
+        let send = GatewayLink { wan: self.wan, lan: self.lan }.send_time(exchanged);
+        let queued = (sizes.link_share / sizes.crossings).max(1.0) * self.wan.gap.at(exchanged);
         let mut lambda = sizes.crossings
             * (self.wan.latency
-                + self.wan.gap.at(exchanged)
-                + (others - 1.0) * port(exchanged)
+                + queued.max((others - 1.0) * send + self.wan.gap.at(exchanged))
                 + self.combining * exchanged);
         let mut busiest = sizes.link_share * self.wan.gap.at(exchanged);
         // What the coordinator sends, and combines.
-        let mut sent = sizes.crossings * others * (port(exchanged) + self.combining * exchanged);
+        let mut sent = sizes.crossings * others * (send + self.combining * exchanged);
+        let mut sent_by_root = send + self.combining * exchanged;
         for layer in self.layers.iter().filter(|layer| layer.members > 1) {
             let Layer { link, shape, members, ranks } = *layer;
             let (steps, height) = (shape.steps(members), shape.height(members).max(1.0));
@@ -139,10 +227,21 @@ impl Hierarchy<'_> {
                 }
             };
             lambda += up + hops(sizes.down);
-            sent += shape.degree(members) * (port(sizes.down) + self.combining * sizes.down);
+            let send = if ranks == 1 {
+                port(sizes.down)
+            } else {
+                GatewayLink { wan: link, lan: self.lan }.send_time(sizes.down)
+            };
+            let to_children = shape.degree(members) * (send + self.combining * sizes.down);
+            sent += to_children;
+            sent_by_root += to_children;
             // Coordinators are in different groups of the level below first.
             busiest = busiest.max(link.gap.at(sizes.down) / self.coordinators.min(f64::from(members)));
         }
-        PipelineCost { gamma: busiest.max(sent / self.coordinators), lambda }
+        // Another segment starts when the first is back.
+        let turns = (segments / (SEGMENTS_IN_FLIGHT * self.coordinators) - 1.0).max(0.0);
+        let window = sizes.waiting * turns * lambda / (segments - 1.0).max(1.0);
+        let bound = if sizes.has_root { sent_by_root } else { window };
+        PipelineCost { gamma: busiest.max(bound).max(sent / self.coordinators), lambda }
     }
 }

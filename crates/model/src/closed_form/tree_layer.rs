@@ -1,5 +1,7 @@
 //! Shapes of trees, and their steps.
 
+use treepie_topology::LinkClasses;
+
 use super::network_shape::ceil_lg;
 use crate::plogp::tree_height;
 
@@ -16,6 +18,8 @@ pub enum TreeLayer {
     Knomial(u32),
     /// A tree of this degree.
     Kary(u32),
+    /// Over the fastest links between groups. For formulas, in which all links are alike, it is flat.
+    Links(LinkClasses),
 }
 
 impl std::fmt::Display for TreeLayer {
@@ -27,6 +31,7 @@ impl std::fmt::Display for TreeLayer {
             TreeLayer::Binomial => f.write_str("binomial"),
             TreeLayer::Knomial(radix) => write!(f, "knomial{radix}"),
             TreeLayer::Kary(degree) => write!(f, "kary{degree}"),
+            TreeLayer::Links(classes) => classes.fmt(f),
         }
     }
 }
@@ -41,14 +46,16 @@ impl TreeLayer {
             "flat" => Some(TreeLayer::Flat),
             "chain" => Some(TreeLayer::Chain),
             "binomial" => Some(TreeLayer::Binomial),
-            _ => number("knomial", 2).map(TreeLayer::Knomial).or_else(|| number("kary", 1).map(TreeLayer::Kary)),
+            _ => (number("knomial", 2).map(TreeLayer::Knomial))
+                .or_else(|| number("kary", 1).map(TreeLayer::Kary))
+                .or_else(|| text.parse().ok().map(TreeLayer::Links)),
         }
     }
 
     /// Children of the root.
     pub(super) fn degree(self, ranks: u32) -> f64 {
         match self {
-            TreeLayer::Flat => f64::from(ranks - 1),
+            TreeLayer::Flat | TreeLayer::Links(_) => f64::from(ranks - 1),
             TreeLayer::Chain => f64::from(ranks.min(2) - 1),
             TreeLayer::Binomial => ceil_lg(ranks),
             TreeLayer::Knomial(radix) => {
@@ -66,7 +73,7 @@ impl TreeLayer {
     /// Links between the root and the farthest rank.
     pub(super) fn height(self, ranks: u32) -> f64 {
         match self {
-            TreeLayer::Flat => f64::from(ranks.min(2) - 1),
+            TreeLayer::Flat | TreeLayer::Links(_) => f64::from(ranks.min(2) - 1),
             TreeLayer::Chain => f64::from(ranks - 1),
             TreeLayer::Binomial => f64::from(ranks.ilog2()),
             // The most digits that are not 0.

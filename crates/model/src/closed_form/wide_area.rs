@@ -21,7 +21,8 @@ pub fn time_on_clusters(
     profile: &Profile,
 ) -> Option<f64> {
     // Trees over several levels have other pipelines, and formulas know only one link between clusters.
-    if clusters.levels() > 1 || arguments.coordinators > 1 || !profile.level(1).pairs.is_empty() {
+    let are_links_alike = profile.level(1).pairs.is_empty() && !matches!(arguments.wan, TreeLayer::Links(_));
+    if clusters.levels() > 1 || arguments.coordinators > 1 || !are_links_alike {
         return None;
     }
     let (lan, wan) = (profile.link(), profile.link_at(1));

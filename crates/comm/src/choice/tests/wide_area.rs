@@ -208,7 +208,7 @@ fn hierarchical_operations_are_chosen_for_many_ranks() {
                 let what = format!("{id} of {bytes} B on {network}: predicted {predicted:.0}, took {time:.0} us");
                 println!("{took:.1?} {what}");
                 assert!(id.contains("/hierarchical"), "{what}");
-                assert!((0.75..1.33).contains(&(predicted / time)), "{what}");
+                assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
             }
         }
     }

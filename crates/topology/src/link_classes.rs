@@ -1,0 +1,126 @@
+//! How slow the links between groups are, in classes, as an argument of an algorithm.
+//!
+//! A tree over few groups can follow the fast links only if all ranks know them, and build it alike for every root. So
+//! the id of the algorithm has them: each link as a power of two of the fastest.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The classes of the links between each two of up to eight groups: a link of class k takes about 2^k times as long as
+/// the fastest, for k up to 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkClasses {
+    groups: u32,
+    /// Two bits for each ordered pair, row by row.
+    bits: u128,
+}
+
+/// Text that is no list of link classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidLinkClasses;
+
+const SLOWEST: u32 = 3;
+
+impl LinkClasses {
+    /// The most groups.
+    pub const MAX_GROUPS: u32 = 8;
+
+    /// From the time of each link; `None` if there are too many groups, or if all links are alike.
+    pub fn from_times(groups: u32, time: impl Fn(u32, u32) -> f64) -> Option<Self> {
+        let pairs = (0..groups).flat_map(|from| (0..groups).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        if groups > Self::MAX_GROUPS {
+            return None;
+        }
+        let fastest = pairs.clone().map(|(from, to)| time(from, to)).fold(f64::INFINITY, f64::min);
+        let mut all = Self { groups, bits: 0 };
+        for (from, to) in pairs {
+            let class = (time(from, to) / fastest).log2().round().clamp(0.0, f64::from(SLOWEST)) as u32;
+            all.bits |= u128::from(class) << all.shift(from, to);
+        }
+        (all.bits != 0).then_some(all)
+    }
+
+    fn shift(self, from: u32, to: u32) -> u32 {
+        2 * (from * self.groups + to)
+    }
+
+    /// The class of a link; that of the slowest if it is not known.
+    pub fn class(self, from: u32, to: u32) -> u32 {
+        match from.max(to) < self.groups {
+            true => (self.bits >> self.shift(from, to)) as u32 & SLOWEST,
+            false => SLOWEST,
+        }
+    }
+
+    /// The tree over these groups, the first of which is the root, whose slowest link to each group is as fast as can
+    /// be, with as few links as that takes: the parent of each, by index.
+    pub fn bottleneck_tree(self, groups: &[u32]) -> Vec<usize> {
+        let mut parents = vec![0; groups.len()];
+        // The slowest class on the path from the root, and the number of links.
+        let mut paths = vec![(u32::MAX, u32::MAX); groups.len()];
+        let mut is_open = vec![true; groups.len()];
+        paths[0] = (0, 0);
+        for _ in 0..groups.len() {
+            let open = (0..groups.len()).filter(|index| is_open[*index]);
+            let Some(next) = open.min_by_key(|index| paths[*index]) else { break };
+            is_open[next] = false;
+            for index in (0..groups.len()).filter(|index| is_open[*index]) {
+                let path = (paths[next].0.max(self.class(groups[next], groups[index])), paths[next].1 + 1);
+                if path < paths[index] {
+                    (paths[index], parents[index]) = (path, next);
+                }
+            }
+        }
+        parents
+    }
+}
+
+impl fmt::Display for LinkClasses {
+    /// As in `links4-1b00c4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "links{}-{:x}", self.groups, self.bits)
+    }
+}
+
+impl FromStr for LinkClasses {
+    type Err = InvalidLinkClasses;
+
+    fn from_str(text: &str) -> Result<Self, InvalidLinkClasses> {
+        let parsed = text.strip_prefix("links").and_then(|text| text.split_once('-'));
+        let (groups, bits) = parsed.ok_or(InvalidLinkClasses)?;
+        let groups = groups.parse().ok().filter(|groups| (1..=Self::MAX_GROUPS).contains(groups));
+        let (groups, bits) = groups.zip(u128::from_str_radix(bits, 16).ok()).ok_or(InvalidLinkClasses)?;
+        let is_valid = groups == Self::MAX_GROUPS || bits >> (2 * groups * groups) == 0;
+        if is_valid { Ok(Self { groups, bits }) } else { Err(InvalidLinkClasses) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_powers_of_two_of_the_fastest() {
+        let time = |from: u32, to: u32| f64::from(1 + 2 * from * to);
+        let classes = LinkClasses::from_times(4, time).unwrap();
+        assert_eq!([classes.class(0, 3), classes.class(1, 2), classes.class(3, 2), classes.class(5, 0)], [0, 2, 3, 3]);
+        assert_eq!(classes.to_string().parse(), Ok(classes));
+        assert_eq!(LinkClasses::from_times(4, |_, _| 3.0), None);
+        assert_eq!(LinkClasses::from_times(9, time), None);
+        for text in ["links9-0", "links2-100", "links2", "chain", "links2-x", "links0-0"] {
+            assert_eq!(text.parse::<LinkClasses>(), Err(InvalidLinkClasses), "{text}");
+        }
+    }
+
+    #[test]
+    fn trees_go_around_slow_links() {
+        // From 0 to 1 is slow, one way.
+        let classes = LinkClasses::from_times(4, |from, to| if (from, to) == (0, 1) { 8.0 } else { 1.0 }).unwrap();
+        assert_eq!(classes.bottleneck_tree(&[0, 1, 2, 3]), [0, 2, 0, 0]);
+        assert_eq!(classes.bottleneck_tree(&[1, 2, 3, 0]), [0, 0, 0, 0]);
+        assert_eq!(classes.bottleneck_tree(&[0, 1]), [0, 0]);
+        // Where all ways are slow, the direct one is the shortest.
+        let classes = LinkClasses::from_times(3, |_, to| if to == 1 { 8.0 } else { 1.0 }).unwrap();
+        assert_eq!(classes.bottleneck_tree(&[0, 1, 2]), [0, 0, 0]);
+    }
+}
