@@ -13,5 +13,5 @@ pub use allreduce::HierarchicalAllreduce;
 pub use allreduce_linear::HierarchicalLinear;
 pub use barrier::HierarchicalBarrier;
 pub use core::HierarchicalCore;
-pub use forest::Forest;
+pub use forest::{Forest, ForestPosition};
 pub use scan::HierarchicalScan;

@@ -26,7 +26,9 @@ mod selector;
 mod steps;
 pub(crate) mod store_and_forward;
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use treepie_base::{Bytes, Error, Region, Result, borrow_scope};
@@ -65,6 +67,8 @@ pub(crate) struct Collectives {
     decisions: RefCell<Decisions>,
     /// The predicted times of the allgathers of splits.
     allgathers_of_splits: OnceCell<[Option<f64>; 2]>,
+    /// What other crates keep with the handle.
+    pub(crate) attributes: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Collectives {
