@@ -115,7 +115,7 @@ impl Trial<'_> {
 }
 
 /// Networks of `ranks` ranks.
-fn networks(ranks: usize) -> Vec<String> {
+pub(crate) fn networks(ranks: usize) -> Vec<String> {
     let mut texts: Vec<String> = match ranks {
         1 => vec!["torus:1", "clusters:1"],
         2 => vec!["torus:2", "mesh:2", "clusters:1+1"],

@@ -1,7 +1,8 @@
 //! The routes of an exchange's own messages, its barrier and its counts, where the network has a structure to follow.
 //!
 //! The barrier is the one that the communicator's own barriers would use over messages: over the coordinators of
-//! clusters, along the dimensions of a torus. On a flat network it is a dissemination, which needs no schedule.
+//! clusters, along the dimensions of a torus, or the algorithm that was set. On a flat network it is a dissemination,
+//! which needs no schedule.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -128,13 +129,15 @@ thread_local! {
 const MAX_SHARED: usize = 8;
 
 impl SharedRoutes {
-    /// None on a flat network.
+    /// None where a dissemination is as good: on a flat network, and on one machine, where the network does not determine
+    /// the costs of messages. A barrier that was set is used anyway.
     fn of(comm: &Comm) -> Option<Rc<Self>> {
-        let is_plain =
-            |network: &Network| matches!(network.kind(), NetworkKind::Flat(_)) && network.nodes_per_host() == 1;
-        // The network of ranks on one machine does not determine the costs of their messages.
-        let network = comm.network().ok().filter(|network| !is_plain(network) && comm.ranks_per_core().is_none())?;
+        let network = comm.network().ok()?;
         let set = comm.requested_protocol("barrier").ok().flatten();
+        let is_plain = matches!(network.kind(), NetworkKind::Flat(_)) && network.nodes_per_host() == 1;
+        if set.is_none() && (is_plain || comm.ranks_per_core().is_some()) {
+            return None;
+        }
         let is_same = |shared: &Rc<Self>| {
             shared.network == *network && shared.set.as_deref() == set && shared.profile == *comm.profile()
         };
