@@ -16,14 +16,14 @@ use treepie_comm::protocol::ReactorCapabilities;
 use treepie_comm::{Comm, Network, Operation};
 use treepie_model::Profile;
 use treepie_schedule::Schedule;
-use treepie_topology::{Clusters, NetworkKind};
+use treepie_topology::NetworkKind;
 
 /// Which ranks pass on the messages of a barrier and of counts. The default is for flat networks.
 #[derive(Clone, Default)]
 pub struct ExchangeRoutes {
     /// The schedule of the barrier; a dissemination if there is none.
     pub(crate) barrier: Option<Arc<dyn Schedule>>,
-    /// The coordinators of clusters, which sum counts.
+    /// The coordinators of clusters or hosts, which sum counts.
     pub(crate) coordinators: Option<Arc<Forest>>,
 }
 
@@ -34,7 +34,7 @@ impl ExchangeRoutes {
         let schedule = if barrier == DISSEMINATION { None } else { registry::build(barrier, &spec).ok() };
         let has_lanes = |schedule: &dyn Schedule| (0..schedule.phases()).any(|phase| schedule.phase(phase).lanes > 1);
         let coordinators = || Forest::new(network, Levels::All, TreeShape::Flat, TreeShape::Binomial);
-        let coordinators = if network.as_clusters().is_some() { coordinators() } else { None };
+        let coordinators = if network.as_clusters().is_some() || network.has_hosts() { coordinators() } else { None };
         Self {
             barrier: schedule.filter(|schedule| !has_lanes(&**schedule)).map(Arc::from),
             coordinators: coordinators.filter(|forest| forest.groups() > 1).map(Arc::new),
@@ -94,7 +94,7 @@ impl NetworkRoutes {
         let barrier = if routes.barrier.is_some() { time(id.split(':').next().unwrap_or(id)) } else { None };
         let coordinators = routes.coordinators.as_ref().and_then(|_| time(HIERARCHICAL));
         let dissemination = time(DISSEMINATION);
-        let link_share = network.as_clusters().map_or(0.0, link_share);
+        let link_share = link_share(network);
         Self {
             times: RouteTimes { barrier: barrier.or(dissemination), dissemination, coordinators, link_share },
             routes,
@@ -102,12 +102,18 @@ impl NetworkRoutes {
     }
 }
 
-/// All ranks of a group send over its link to another group of that size.
-fn link_share(clusters: &Clusters) -> f64 {
+/// All ranks of a cluster send over its link to another one, those of a host over its port.
+fn link_share(network: &Network) -> f64 {
+    let others = f64::from(network.ranks().max(2) - 1);
+    if network.has_hosts() {
+        let host = f64::from(network.nodes_per_host());
+        return host * (others + 1.0 - host) / others;
+    }
+    let Some(clusters) = network.as_clusters() else { return 0.0 };
     let outermost = (0..clusters.levels()).rev().find(|level| clusters.groups(*level) > 1);
     let sizes = |level| (0..clusters.groups(level)).map(move |group| clusters.group_members(level, group).len());
     let largest = outermost.and_then(|level| sizes(level).max()).unwrap_or(0) as f64;
-    largest * largest / f64::from(clusters.nodes().max(2) - 1)
+    largest * largest / others
 }
 
 /// Routes, and what they depend on.
