@@ -3,7 +3,7 @@
 //! all ranks have stated theirs, so there is no fence, and no acknowledgement: over the wide area counts take one
 //! latency, where counters by messages take two and the fence at least one. Data follows a rank's counts at once.
 //!
-//! Cost: T_B(P) + T_DT, with T_B that of the hierarchical barrier.   Memory: on a coordinator 12 bytes for each rank to
+//! Cost: T_B(P) + T_DT, with T_B that of the hierarchical barrier.   Memory: on a coordinator 8 bytes for each rank to
 //! which its cluster sends, otherwise constant.   Any P.   [NBX paper 3.3 over the trees of P-LogP 3.4]
 
 use std::collections::{BTreeMap, VecDeque};
