@@ -98,19 +98,18 @@ pub fn predicted_cost(
         |messages: f64| step + link_share * ((messages - 1.0).max(0.0) * interval + bytes(neighbors * longest as f64));
     let dissemination = routes.dissemination.unwrap_or(rounds * step);
     let barrier_time = if capabilities.barrier { barrier } else { routes.barrier.unwrap_or(rounds * step) };
-    let has_counters = capabilities.counters || capabilities.barrier;
     match protocol {
         ExchangeProtocol::Pex => dissemination + rounds * bytes(8.0 * p / 2.0) + data(neighbors),
         ExchangeProtocol::Pcx => dissemination + bytes(4.0 * p) + data(neighbors),
         ExchangeProtocol::Rsx if capabilities.counters => neighbors * interval + barrier_time + data(neighbors),
-        ExchangeProtocol::Rsx if let Some(counts) = routes.coordinators.filter(|_| !has_counters) => {
-            // The data of a coordinator waits for the counts of its cluster.
-            let within = (counts - step).max(0.0) / 2.0;
-            counts.max(within + data(neighbors)) + interval
-        }
-        ExchangeProtocol::Rsx => {
-            2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors)
-        }
+        ExchangeProtocol::Rsx => match routes.coordinators.filter(|_| !capabilities.barrier) {
+            Some(counts) => {
+                // The data of a coordinator waits for the counts of its cluster.
+                let within = (counts - step).max(0.0) / 2.0;
+                counts.max(within + data(neighbors)) + interval
+            }
+            None => 2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors),
+        },
         ExchangeProtocol::Nbx => {
             let SynchronousSend { latency, vanishes_at } = costs.synchronous;
             let acknowledged = if longest as f64 >= vanishes_at {

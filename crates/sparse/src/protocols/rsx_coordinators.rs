@@ -71,9 +71,13 @@ impl RsxOverCoordinators {
 
     /// Sends the counts of an interval of virtual ranks, or all outside of it.
     fn send_counts(&mut self, to: u32, tag: u32, lo: u32, len: u32, inside: bool) {
-        let interval = lo..lo + len;
-        let taken = self.counts.extract_if(.., |vrank, _| interval.contains(vrank) == inside);
-        let pairs = taken.map(|(vrank, count)| u64::from(vrank) << 32 | u64::from(count));
+        let mut above = self.counts.split_off(&(lo + len));
+        let mut interval = self.counts.split_off(&lo);
+        self.counts.append(&mut above);
+        if !inside {
+            std::mem::swap(&mut self.counts, &mut interval);
+        }
+        let pairs = interval.into_iter().map(|(vrank, count)| u64::from(vrank) << 32 | u64::from(count));
         let words: Vec<u64> = [self.summary.bits()].into_iter().chain(pairs).collect();
         self.outgoing.push_back(Transmit::new(to, MessageKind::Count.tag(tag), words));
     }
