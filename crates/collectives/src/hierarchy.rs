@@ -1,5 +1,5 @@
-//! Operations over clusters on any number of levels, or over the leaves of a Clos network: within each outermost group
-//! along a tree to and from its coordinator, and among the coordinators directly.
+//! Operations over clusters on any number of levels, over hosts, or over the leaves of a Clos network: within each
+//! outermost group along a tree to and from its coordinator, and among the coordinators directly.
 
 pub mod allreduce;
 pub mod allreduce_linear;
@@ -13,5 +13,5 @@ pub use allreduce::HierarchicalAllreduce;
 pub use allreduce_linear::HierarchicalLinear;
 pub use barrier::HierarchicalBarrier;
 pub use core::HierarchicalCore;
-pub use forest::Forest;
+pub use forest::{Forest, ForestPosition};
 pub use scan::HierarchicalScan;

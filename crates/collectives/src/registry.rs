@@ -52,7 +52,7 @@ pub enum NetworkRequirement {
     FullGrid,
     /// As [`IdentityGrid`](Self::IdentityGrid), with sides that are powers of two.
     PowerOfTwoGrid,
-    /// Clusters, or the leaves of a Clos network.
+    /// Clusters, hosts of several ranks, or the leaves of a Clos network.
     Hierarchical,
 }
 
@@ -221,7 +221,9 @@ impl NetworkRequirement {
             NetworkRequirement::FullGrid => grid.is_some() && network.nodes() == network.ranks(),
             NetworkRequirement::IdentityGrid => grid.is_some() && network.has_identity_placement(),
             NetworkRequirement::PowerOfTwoGrid => network.has_identity_placement() && powers(),
-            NetworkRequirement::Hierarchical => network.as_clusters().is_some() || network.as_clos().is_some(),
+            NetworkRequirement::Hierarchical => {
+                network.as_clusters().is_some() || network.as_clos().is_some() || network.has_hosts()
+            }
         };
         (!met).then(|| self.description())
     }
@@ -236,7 +238,7 @@ impl NetworkRequirement {
             NetworkRequirement::PowerOfTwoGrid => {
                 "a torus or mesh with rank r at node r and sides that are powers of two"
             }
-            NetworkRequirement::Hierarchical => "clusters or a Clos network",
+            NetworkRequirement::Hierarchical => "clusters, hosts or a Clos network",
         }
     }
 }

@@ -376,7 +376,10 @@ mod the_table {
                 .contains("its core bucket requires a torus or mesh with rank r at node r, but the network is flat:6")
         );
         let message = error("bcast/hierarchical", &spec);
-        assert!(message.contains("it requires clusters or a Clos network, but the network is flat:6"), "{message}");
+        assert!(
+            message.contains("it requires clusters, hosts or a Clos network, but the network is flat:6"),
+            "{message}"
+        );
         let message = error("bcast/flat", &CollectiveSpec::new(Operation::Bcast { root: 6 }, &flat));
         assert!(message.contains("the root is 6, but there are 6 ranks"), "{message}");
         let irregular = network("mesh:3x3@0-4+8");

@@ -347,7 +347,10 @@ fn unsupported_trees_name_the_required_network() {
     let fault = TreeKind::Hierarchical { levels: Levels::All, wan: TreeShape::Flat, lan: TreeShape::Kary(3) }
         .build(&flat, 0)
         .unwrap_err();
-    assert_eq!(fault.to_string(), "a tree of shape hierarchical(flat, kary(3)) needs clusters, or a Clos network");
+    assert_eq!(
+        fault.to_string(),
+        "a tree of shape hierarchical(flat, kary(3)) needs clusters, hosts or a Clos network"
+    );
     assert_eq!(TreeKind::Mesh.build(&flat, 0).unwrap_err().to_string(), "a tree of shape mesh needs a mesh or torus");
 }
 

@@ -26,6 +26,7 @@ mod selector;
 mod steps;
 pub(crate) mod store_and_forward;
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub(crate) struct Collectives {
     decisions: RefCell<Decisions>,
     /// The predicted times of the allgathers of splits.
     allgathers_of_splits: OnceCell<[Option<f64>; 2]>,
+    /// What other crates keep with the handle.
+    pub(crate) attributes: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Collectives {

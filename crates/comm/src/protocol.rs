@@ -1,6 +1,7 @@
 //! Protocols, for crates above this one: state machines ([`Reactor`]) that each run as one collective operation. A
 //! crate declares its own ([`ProtocolFamily`]), so that errors, handles and the environment can name them.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -61,6 +62,15 @@ pub fn log_choice(comm: &Comm, what: impl fmt::Display) {
     if log_choices() && comm.rank() == 0 {
         eprintln!("treepie: {what}");
     }
+}
+
+fn find_or_create<T: Default + 'static>(attributes: &mut Vec<Rc<dyn Any>>) -> Rc<T> {
+    if let Some(found) = attributes.iter().find_map(|attribute| attribute.clone().downcast().ok()) {
+        return found;
+    }
+    let new = Rc::<T>::default();
+    attributes.push(new.clone());
+    new
 }
 
 /// Engine capabilities besides messages for a protocol that runs exclusively on its communicator.
@@ -147,13 +157,12 @@ impl Comm {
 
     /// The attribute of type `T` of this communicator, created at its first use (attribute caching).
     pub fn attribute<T: Default + 'static>(&self) -> Rc<T> {
-        let mut all = self.inner.attributes.borrow_mut();
-        if let Some(found) = all.iter().find_map(|attribute| attribute.clone().downcast().ok()) {
-            return found;
-        }
-        let new = Rc::<T>::default();
-        all.push(new.clone());
-        new
+        find_or_create(&mut self.inner.attributes.borrow_mut())
+    }
+
+    /// The attribute of type `T` of this handle: for what depends on its network, its profile or its algorithms.
+    pub fn handle_attribute<T: Default + 'static>(&self) -> Rc<T> {
+        find_or_create(&mut self.collectives.attributes.borrow_mut())
     }
 
     /// Number of world ranks per core, if all are on one machine. The same on all ranks.

@@ -115,11 +115,11 @@ impl Trial<'_> {
 }
 
 /// Networks of `ranks` ranks.
-fn networks(ranks: usize) -> Vec<String> {
+pub(crate) fn networks(ranks: usize) -> Vec<String> {
     let mut texts: Vec<String> = match ranks {
         1 => vec!["torus:1", "clusters:1"],
         2 => vec!["torus:2", "mesh:2", "clusters:1+1"],
-        4 => vec!["torus:2x2", "mesh:4", "torus:2x2,wrap=yn", "clos:r6,t4", "clusters:1+3"],
+        4 => vec!["torus:2x2", "mesh:4", "torus:2x2,wrap=yn", "clos:r6,t4", "clusters:1+3", "flat:4,ppn=2"],
         6 => vec!["torus:2x3", "mesh:3x2", "clusters:1+3+2", "clusters:(1+2)+(2+1)"],
         8 => vec![
             "torus:2x2x2",
@@ -129,8 +129,9 @@ fn networks(ranks: usize) -> Vec<String> {
             "clos:r6,t4",
             "clusters:3+5",
             "clusters:2x2x2",
+            "flat:8,ppn=4",
         ],
-        16 => vec!["torus:4x4", "clusters:3+5+8"],
+        16 => vec!["torus:4x4", "clusters:3+5+8", "flat:16,ppn=4"],
         _ => Vec::new(),
     }
     .into_iter()

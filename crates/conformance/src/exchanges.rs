@@ -6,6 +6,7 @@
 mod concurrent;
 mod handled;
 mod isolation;
+mod networks;
 mod patterns;
 mod refused;
 mod rounds;
@@ -28,6 +29,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("exchanges/one-sends-or-receives-everything", 1, patterns::skewed),
     Case::new("exchanges/nothing-oneself-and-empty-messages", 1, patterns::nothing),
     Case::new("exchanges/very-large-messages-among-short-ones", 1, patterns::large).of_world(),
+    Case::new("exchanges/along-the-network", 1, networks::barriers),
+    Case::new("exchanges/along-the-network-in-the-world", 1, networks::barriers).of_world(),
     Case::new("exchanges/all-kinds-of-elements", 1, patterns::elements),
     Case::new("exchanges/a-thousand-back-to-back", 1, rounds::back_to_back),
     Case::new("exchanges/a-thousand-back-to-back-in-the-world", 1, rounds::back_to_back).of_world(),

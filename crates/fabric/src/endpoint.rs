@@ -107,6 +107,11 @@ impl Endpoint {
         self.fabric.cores()
     }
 
+    /// The lowest rank on the host of each rank, if there are several hosts and the engine knows them.
+    pub fn hosts(&self) -> &[u32] {
+        self.fabric.hosts()
+    }
+
     /// The eager limit: the longest message that is sent without a rendezvous.
     pub fn eager_limit(&self) -> usize {
         self.eager_limit

@@ -367,6 +367,12 @@ pub trait Fabric {
         None
     }
 
+    /// The lowest rank on the host of each rank, where ranks are on several hosts and the engine knows on which. The same
+    /// on all ranks.
+    fn hosts(&self) -> &[u32] {
+        &[]
+    }
+
     /// Whether the engine detects failures, so that [`liveness`](Self::liveness) is accurate.
     fn detects_failures(&self) -> bool {
         true

@@ -29,6 +29,8 @@ const EXIT_ERROR: i32 = 1;
 pub(crate) struct MpiFabric {
     shim: Shim,
     world: WorldInfo,
+    /// The host of each rank; empty if there is one.
+    hosts: Vec<u32>,
     start: Instant,
     inbox: Inbox,
     send_queue: MpiSendQueue,
@@ -68,6 +70,7 @@ impl MpiFabric {
             backoff: PollBackoff::new(&world),
             start: Instant::now(),
             stage: DepartureStage::Active,
+            hosts: shim.nodes(&world),
             shim,
             world,
         }
@@ -102,6 +105,10 @@ impl Fabric for MpiFabric {
 
     fn name(&self) -> &'static str {
         "mpi"
+    }
+
+    fn hosts(&self) -> &[u32] {
+        &self.hosts
     }
 
     fn now(&self) -> Duration {

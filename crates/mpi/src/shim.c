@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Incremented with every change of this interface; shim.rs has the same number. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 enum { DONE = -1, NONE = -1, ANY_SOURCE = -1 };
 
@@ -25,6 +25,7 @@ struct world {
     int32_t tag_ub;
     int32_t node_ranks; /* ranks on this node */
     int32_t node_cpus;  /* processors that at least one of them may run on */
+    int32_t node_first; /* the lowest of them */
 };
 
 struct outcome {
@@ -79,15 +80,18 @@ static void release(int32_t handle)
 static void count_neighbors(struct world *world)
 {
     MPI_Comm node;
-    int ranks;
+    int ranks, rank, first;
     cpu_set_t mine, all;
     PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     PMPI_Comm_size(node, &ranks);
     if (sched_getaffinity(0, sizeof mine, &mine) != 0)
         CPU_ZERO(&mine);
     PMPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, node);
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Allreduce(&rank, &first, 1, MPI_INT, MPI_MIN, node);
     PMPI_Comm_free(&node);
     world->node_ranks = ranks;
+    world->node_first = first;
     world->node_cpus = CPU_COUNT(&all);
     if (world->node_cpus == 0)
         world->node_cpus = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -122,6 +126,12 @@ int32_t treepie_mpi_begin(struct world *world)
     world->tag_ub = flag ? *tag_ub : 32767; /* the least that the standard allows */
     count_neighbors(world);
     return 0;
+}
+
+/* The lowest rank on the node of each rank. Collective, during initialization. */
+void treepie_mpi_nodes(int32_t first, int32_t *into)
+{
+    PMPI_Allgather(&first, 1, MPI_INT32_T, into, 1, MPI_INT32_T, comm);
 }
 
 /* The version text of the MPI library, at most `room` bytes with its end. */

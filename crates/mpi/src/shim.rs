@@ -12,7 +12,7 @@ use crate::cache::CachedShim;
 /// The C file, compiled by the user's `mpicc`.
 pub(crate) const SOURCE: &str = include_str!("shim.c");
 
-const INTERFACE_VERSION: i32 = 2;
+const INTERFACE_VERSION: i32 = 3;
 const NULL_REQUEST: i32 = -1;
 const ANY_SOURCE: i32 = -1;
 
@@ -30,6 +30,7 @@ pub(crate) struct WorldInfo {
     pub(crate) tag_ub: i32,
     pub(crate) node_ranks: i32,
     pub(crate) node_cpus: i32,
+    pub(crate) node_first: i32,
 }
 
 /// Source and length of a received message; `struct outcome` in the C file.
@@ -57,6 +58,7 @@ pub(crate) struct CollectiveInfo {
 /// The loaded shim. MPI is used by one thread, so this is not `Send`.
 pub(crate) struct Shim {
     init: unsafe extern "C" fn(*mut WorldInfo) -> i32,
+    nodes: unsafe extern "C" fn(i32, *mut i32),
     library_version: unsafe extern "C" fn(*mut c_char, i32),
     isend: unsafe extern "C" fn(*const c_void, u64, i32, i32) -> i32,
     irecv: unsafe extern "C" fn(*mut c_void, u64, i32, i32) -> i32,
@@ -105,6 +107,7 @@ impl Shim {
         }
         let shim = Self {
             init: function!("begin"),
+            nodes: function!("nodes"),
             library_version: function!("library"),
             isend: function!("isend"),
             irecv: function!("irecv"),
@@ -129,6 +132,17 @@ impl Shim {
         let mut world = WorldInfo::default();
         // SAFETY: `WorldInfo` is `struct world`.
         (unsafe { (self.init)(&mut world) } == 0).then_some(world)
+    }
+
+    /// The lowest rank on the node of each rank; nothing if all are on one. Collective, after [`init`](Self::init).
+    pub(crate) fn nodes(&self, world: &WorldInfo) -> Vec<u32> {
+        if world.node_ranks >= world.size {
+            return Vec::new();
+        }
+        let mut all = vec![0; world.size as usize];
+        // SAFETY: there is an element for each rank of the world.
+        unsafe { (self.nodes)(world.node_first, all.as_mut_ptr()) };
+        all.into_iter().map(|rank| rank as u32).collect()
     }
 
     /// The MPI library's name and version.

@@ -12,6 +12,7 @@ use treepie_comm::{Comm, Network, Request, object};
 
 use crate::pattern::{Pattern, Received, sort_dedup};
 use crate::protocol::{AUTO, ExchangeBuffers, ExchangeProtocol, ExchangeReactor};
+use crate::routes::{NetworkRoutes, RouteTimes};
 use crate::selection::{ProtocolCosts, choose};
 use crate::traffic_summary::TrafficSummary;
 
@@ -92,21 +93,23 @@ struct ChoiceKey {
     max_neighbors: Option<u64>,
     max_message_bytes: Option<u64>,
     capabilities: ReactorCapabilities,
+    /// Handles of a communicator may have different networks.
+    times: RouteTimes,
 }
 
 impl ExchangeHistory {
     /// The cheapest protocol for exchanges like the last one.
-    fn choose(&self, comm: &Comm, capabilities: ReactorCapabilities) -> ExchangeProtocol {
+    fn choose(&self, comm: &Comm, capabilities: ReactorCapabilities, times: RouteTimes) -> ExchangeProtocol {
         let summary = self.last_summary.get();
         let (max_neighbors, max_message_bytes) = (summary.max_neighbors(), summary.max_message_bytes());
-        let key = ChoiceKey { max_neighbors, max_message_bytes, capabilities };
+        let key = ChoiceKey { max_neighbors, max_message_bytes, capabilities, times };
         if let Some((of, protocol)) = self.chosen.get()
             && of == key
         {
             return protocol;
         }
         let flat = Network::flat(comm.size() as u32);
-        let costs = ProtocolCosts::new(&comm.message_costs(&flat));
+        let costs = ProtocolCosts { routes: times, ..ProtocolCosts::new(&comm.message_costs(&flat)) };
         let protocol = choose(comm.size() as u32, capabilities, &costs, summary);
         self.chosen.set(Some((key, protocol)));
         protocol
@@ -137,11 +140,11 @@ fn take_received<T: Pod>(buffers: &mut ExchangeBuffers) -> Result<Received<T>> {
 }
 
 /// The requested protocol, or else the cheapest.
-fn select_protocol(comm: &Comm, capabilities: ReactorCapabilities) -> Result<ExchangeProtocol> {
+fn select_protocol(comm: &Comm, capabilities: ReactorCapabilities, times: RouteTimes) -> Result<ExchangeProtocol> {
     let history = comm.attribute::<ExchangeHistory>();
     let protocol = match comm.requested_protocol("exchange")?.filter(|id| *id != AUTO) {
         Some(id) => id.parse::<ExchangeProtocol>()?,
-        None => history.choose(comm, capabilities),
+        None => history.choose(comm, capabilities, times),
     };
     if let Some(missing) = protocol.missing_capability(capabilities) {
         return Err(Error::Algorithm(format!("{protocol} needs {missing}, which this engine does not have")));
@@ -164,15 +167,16 @@ fn begin<T: Pod>(
     messages: impl IntoIterator<Item = Result<(Rank, Vec<T>)>>,
 ) -> Result<Box<dyn ExchangeReactor>> {
     let position = RingPosition { rank: comm.rank() as u32, ranks: comm.size() as u32 };
-    let protocol = select_protocol(comm, capabilities);
+    let NetworkRoutes { routes, times } = NetworkRoutes::of(comm);
+    let protocol = select_protocol(comm, capabilities, times);
     // Other ranks must not wait for a rank that does not take part. Ranks that abort need not agree on the protocol.
     let abort = || {
         let protocol = *protocol.as_ref().unwrap_or(&ExchangeProtocol::Nbx);
-        comm.abort_protocol(protocol.begin(position, capabilities, Vec::new()), capabilities.barrier);
+        comm.abort_protocol(protocol.begin(position, capabilities, &routes, Vec::new()), capabilities.barrier);
     };
     // The iterator is user code, and may panic.
     match catch_unwind(AssertUnwindSafe(|| validate_messages(comm, messages))) {
-        Ok(Ok(messages)) if protocol.is_ok() => Ok(protocol?.begin(position, capabilities, messages)),
+        Ok(Ok(messages)) if protocol.is_ok() => Ok(protocol?.begin(position, capabilities, &routes, messages)),
         Ok(messages) => {
             abort();
             Err(protocol.err().or(messages.err()).expect("one of them is an error"))

@@ -10,7 +10,8 @@
 //! | `pattern` | static neighborhoods |
 //! | `protocol`, `protocol_tagged`, `tags` | the interface of a protocol; tags that identify the protocol |
 //! | `protocols/` | PEX, PCX, RSX, NBX and its variants, the crystal router |
-//! | `summary_barrier` | the final barrier, by messages or by the engine |
+//! | `summary_barrier`, `scheduled_barrier` | the final barrier, by messages or by the engine |
+//! | `routes` | barriers and coordinators that follow the network |
 //! | `traffic_summary`, `selection` | what all ranks learn about an exchange; protocol selection |
 //! | `exchange_sequence` | consecutive exchanges, for the simulator |
 //! | `microbenchmark` | the paper's microbenchmark: random neighbors |
@@ -23,6 +24,8 @@ mod pattern;
 mod protocol;
 mod protocol_tagged;
 mod protocols;
+mod routes;
+mod scheduled_barrier;
 pub mod selection;
 mod summary_barrier;
 mod tags;
@@ -33,5 +36,6 @@ pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::{Pattern, Received};
 pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, PROTOCOLS};
+pub use routes::{ExchangeRoutes, RouteTimes};
 pub use traffic_summary::TrafficSummary;
 pub use treepie_comm::protocol::{ReactorCapabilities, RingPosition};

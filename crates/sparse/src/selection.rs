@@ -1,7 +1,8 @@
 //! `exchange/auto`: selects the cheapest protocol for the traffic of the previous exchange.
 //!
 //! All ranks have the traffic summary of the previous exchange, so all select the same protocol without communication.
-//! The costs are those in the headers of the protocols, in LogGP, and of copies.
+//! The costs are those in the headers of the protocols, in LogGP, and of copies. Where the network has a structure, the
+//! times of barriers are those that the choice of collective algorithms predicts on it.
 
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_model::LogGP;
@@ -9,6 +10,7 @@ use treepie_model::predict::MessageCosts;
 use treepie_model::profile::SynchronousSend;
 
 use crate::protocol::ExchangeProtocol;
+use crate::routes::RouteTimes;
 use crate::traffic_summary::TrafficSummary;
 
 /// Cost parameters, in microseconds.
@@ -24,13 +26,22 @@ pub struct ProtocolCosts {
     pub copy_per_byte: f64,
     /// Synchronous sends. The handshake of a rendezvous acknowledges a message, so those are no slower.
     pub synchronous: SynchronousSend,
+    /// Barriers and counts over messages, as far as they were predicted for the network.
+    pub routes: RouteTimes,
 }
 
 impl ProtocolCosts {
     /// Costs on a network with these parameters, where an acknowledgement is a message.
     pub fn for_network(network: LogGP) -> Self {
         let synchronous = SynchronousSend { latency: 2.0 * network.latency, vanishes_at: f64::INFINITY };
-        Self { network, barrier: 0.0, scheduling_delay: 0.0, copy_per_byte: 0.0, synchronous }
+        Self {
+            network,
+            barrier: 0.0,
+            scheduling_delay: 0.0,
+            copy_per_byte: 0.0,
+            synchronous,
+            routes: RouteTimes::default(),
+        }
     }
 
     /// Costs by a profile. The time until a waiting rank is scheduled is not part of the latency here.
@@ -40,7 +51,12 @@ impl ProtocolCosts {
         let network = LogGP { latency: network.latency - scheduling_delay, ..network };
         let barrier = profile.barrier.unwrap_or(0.0) + scheduling_delay;
         let copy_per_byte = costs.ranks_per_core() * costs.copy(1.0);
-        Self { network, barrier, scheduling_delay, copy_per_byte, synchronous: profile.synchronous }
+        let mut synchronous = profile.synchronous;
+        if profile.levels.len() > 1 {
+            // Measured between close ranks; an acknowledgement comes as far as its message went.
+            synchronous.latency = synchronous.latency.max(2.0 * network.latency);
+        }
+        Self { network, barrier, scheduling_delay, copy_per_byte, synchronous, routes: RouteTimes::default() }
     }
 }
 
@@ -70,22 +86,30 @@ pub fn predicted_cost(
 ) -> f64 {
     let neighbors = summary.max_neighbors().unwrap_or(DEFAULT_PATTERN.0).min(u64::from(ranks) * 4) as f64;
     let longest = summary.max_message_bytes().unwrap_or(DEFAULT_PATTERN.1);
-    let ProtocolCosts { network, barrier, scheduling_delay, .. } = *costs;
+    let ProtocolCosts { network, barrier, scheduling_delay, routes, .. } = *costs;
     let rounds = f64::from(ranks.next_power_of_two().ilog2());
     let p = f64::from(ranks);
     let interval = network.message_interval();
     // One message on the critical path.
     let step = network.latency + 2.0 * network.overhead + scheduling_delay;
     let bytes = |bytes: f64| bytes * network.per_byte;
-    let data = |messages: f64| (messages - 1.0).max(0.0) * interval + step + bytes(neighbors * longest as f64);
-    let barrier_time = if capabilities.barrier { barrier } else { rounds * step };
+    let link_share = routes.link_share.max(1.0);
+    let data =
+        |messages: f64| step + link_share * ((messages - 1.0).max(0.0) * interval + bytes(neighbors * longest as f64));
+    let dissemination = routes.dissemination.unwrap_or(rounds * step);
+    let barrier_time = if capabilities.barrier { barrier } else { routes.barrier.unwrap_or(rounds * step) };
     match protocol {
-        ExchangeProtocol::Pex => rounds * (step + bytes(8.0 * p / 2.0)) + data(neighbors),
-        ExchangeProtocol::Pcx => rounds * step + bytes(4.0 * p) + data(neighbors),
+        ExchangeProtocol::Pex => dissemination + rounds * bytes(8.0 * p / 2.0) + data(neighbors),
+        ExchangeProtocol::Pcx => dissemination + bytes(4.0 * p) + data(neighbors),
         ExchangeProtocol::Rsx if capabilities.counters => neighbors * interval + barrier_time + data(neighbors),
-        ExchangeProtocol::Rsx => {
-            2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors)
-        }
+        ExchangeProtocol::Rsx => match routes.coordinators.filter(|_| !capabilities.barrier) {
+            Some(counts) => {
+                // The data of a coordinator waits for the counts of its cluster.
+                let within = (counts - step).max(0.0) / 2.0;
+                counts.max(within + data(neighbors)) + interval
+            }
+            None => 2.0 * (network.latency + scheduling_delay + neighbors * interval) + barrier_time + data(neighbors),
+        },
         ExchangeProtocol::Nbx => {
             let SynchronousSend { latency, vanishes_at } = costs.synchronous;
             let acknowledged = if longest as f64 >= vanishes_at {
@@ -101,7 +125,7 @@ pub fn predicted_cost(
         ExchangeProtocol::Crystal => {
             let other_half = (p / 2.0).floor() / (p - 1.0).max(1.0);
             let forwarded = neighbors * (longest + 16) as f64 * other_half;
-            rounds * (step + bytes(forwarded) + 2.0 * forwarded * costs.copy_per_byte)
+            dissemination + rounds * (link_share * bytes(forwarded) + 2.0 * forwarded * costs.copy_per_byte)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The barrier of an exchange, which also combines the traffic summary: the engine's if it has one, else a
-//! [dissemination](treepie_comm::protocol::Dissemination).
+//! The barrier of an exchange, which also combines the traffic summary: the engine's if it has one, else the barrier of
+//! the network ([`ScheduledBarrier`]), which on a flat one is a [dissemination](treepie_comm::protocol::Dissemination).
 
 use std::time::Duration;
 
@@ -7,14 +7,18 @@ use treepie_base::{Bytes, Error, Result};
 use treepie_comm::protocol::{Disseminated, Dissemination, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
+use crate::routes::ExchangeRoutes;
+use crate::scheduled_barrier::ScheduledBarrier;
 use crate::tags::MessageKind;
 use crate::traffic_summary::TrafficSummary;
 
 /// A nonblocking barrier on one rank.
 #[derive(Debug)]
 pub(crate) enum SummaryBarrier {
-    /// A barrier by messages.
-    Messages(Dissemination<TrafficSummary>),
+    /// A barrier by messages on a flat network.
+    Dissemination(Dissemination<TrafficSummary>),
+    /// A barrier by messages along the network.
+    Scheduled(ScheduledBarrier),
     /// The engine's barrier, which this rank has not entered.
     Waiting,
     /// This rank has entered with its summary.
@@ -26,20 +30,27 @@ pub(crate) enum SummaryBarrier {
 }
 
 impl SummaryBarrier {
-    pub(crate) fn new(position: RingPosition, uses_engine_barrier: bool) -> Self {
-        if uses_engine_barrier {
-            return Self::Waiting;
+    /// The engine's barrier.
+    pub(crate) fn of_engine() -> Self {
+        Self::Waiting
+    }
+
+    /// A barrier by messages.
+    pub(crate) fn by_messages(position: RingPosition, routes: &ExchangeRoutes) -> Self {
+        match &routes.barrier {
+            Some(schedule) => Self::Scheduled(ScheduledBarrier::new(&**schedule, position.rank)),
+            None => Self::Dissemination(Dissemination::new(position, TrafficSummary::default())),
         }
-        Self::Messages(Dissemination::new(position, TrafficSummary::default()))
     }
 
     /// Enters the barrier. Idempotent.
     pub(crate) fn begin(&mut self, summary: TrafficSummary) {
         match self {
-            Self::Messages(dissemination) if !dissemination.has_begun() => {
+            Self::Dissemination(dissemination) if !dissemination.has_begun() => {
                 dissemination.value = summary;
                 dissemination.begin();
             }
+            Self::Scheduled(barrier) => barrier.begin(summary),
             Self::Waiting => *self = Self::Begun(summary),
             _ => {}
         }
@@ -47,7 +58,8 @@ impl SummaryBarrier {
 
     pub(crate) fn is_complete(&self) -> bool {
         match self {
-            Self::Messages(dissemination) => dissemination.is_done(),
+            Self::Dissemination(dissemination) => dissemination.is_done(),
+            Self::Scheduled(barrier) => barrier.is_done(),
             state => matches!(state, Self::Complete(_)),
         }
     }
@@ -55,21 +67,26 @@ impl SummaryBarrier {
     /// The summary over all ranks, once the barrier is complete.
     pub(crate) fn summary(&self) -> TrafficSummary {
         match self {
-            Self::Messages(dissemination) => dissemination.value,
+            Self::Dissemination(dissemination) => dissemination.value,
+            Self::Scheduled(barrier) => barrier.summary,
             Self::Complete(summary) => *summary,
             _ => TrafficSummary::default(),
         }
     }
 
     pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
-        let Self::Messages(dissemination) = self else { return None };
-        let transmit = dissemination.poll_transmit()?;
+        let transmit = match self {
+            Self::Dissemination(dissemination) => dissemination.poll_transmit(),
+            Self::Scheduled(barrier) => barrier.poll_transmit(),
+            _ => None,
+        }?;
         Some(Transmit { tag: MessageKind::Barrier.tag(transmit.tag), ..transmit })
     }
 
     pub(crate) fn on_message(&mut self, now: Duration, from: u32, round: u32, bytes: Bytes) -> Result<()> {
         match self {
-            Self::Messages(dissemination) => dissemination.on_message(now, from, round, bytes),
+            Self::Dissemination(dissemination) => dissemination.on_message(now, from, round, bytes),
+            Self::Scheduled(barrier) => barrier.on_message(from, round, &bytes),
             _ => Err(Error::CollectiveOrderMismatch { rank: from as usize }),
         }
     }
@@ -88,9 +105,15 @@ impl SummaryBarrier {
     pub(crate) fn dependency_on(&self, rank: u32) -> PeerDependency {
         match self {
             _ if self.is_complete() => PeerDependency::Nothing,
-            Self::Messages(dissemination) if dissemination.expects(rank) => PeerDependency::Required,
+            Self::Dissemination(dissemination) if dissemination.expects(rank) => PeerDependency::Required,
+            Self::Scheduled(barrier) if barrier.expects(rank) => PeerDependency::Required,
             _ => PeerDependency::Possible,
         }
+    }
+
+    /// Bytes that it owns.
+    pub(crate) fn memory(&self) -> usize {
+        if let Self::Scheduled(barrier) = self { barrier.memory() } else { 0 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 mod memory;
+mod networks;
 mod ordered_barrier;
 mod paper;
 mod seeds;

@@ -3,7 +3,7 @@
 
 use crate::common::{is_long_run, microbenchmark};
 use treepie_model::PaperMachine;
-use treepie_sparse::{ExchangeProtocol, ReactorCapabilities, RingPosition};
+use treepie_sparse::{ExchangeProtocol, ExchangeRoutes, ReactorCapabilities, RingPosition};
 
 const RANKS: [u32; 3] = [64, 1024, 16_384];
 
@@ -14,7 +14,9 @@ fn simulated(protocol: ExchangeProtocol, ranks: u32) -> usize {
 
 /// Memory of one rank at the start.
 fn initial(protocol: ExchangeProtocol, ranks: u32) -> usize {
-    protocol.begin(RingPosition { rank: 0, ranks }, ReactorCapabilities::default(), Vec::new()).memory()
+    protocol
+        .begin(RingPosition { rank: 0, ranks }, ReactorCapabilities::default(), &ExchangeRoutes::default(), Vec::new())
+        .memory()
 }
 
 /// The memory of protocols with a table of all ranks does not change while they run; the tables of 16,384 ranks
@@ -76,7 +78,12 @@ fn a_barrier_over_all_channels_holds_two_bits_per_rank() {
     let several = |count| {
         let messages = (0..count).map(|_| (1, Vec::<u8>::new().into())).collect();
         ExchangeProtocol::NbxAllChannels
-            .begin(RingPosition { rank: 0, ranks: 64 }, ReactorCapabilities::default(), messages)
+            .begin(
+                RingPosition { rank: 0, ranks: 64 },
+                ReactorCapabilities::default(),
+                &ExchangeRoutes::default(),
+                messages,
+            )
             .memory()
     };
     assert_eq!(several(1), several(0));

@@ -8,7 +8,7 @@ use crate::common::{Plan, begin_with, first_failure, make_reactors, seeds};
 use treepie_base::Bytes;
 use treepie_fabric::{BarrierResult, Reactor, Transmit};
 use treepie_sim::noise::SplitMix64;
-use treepie_sparse::{ExchangeProtocol, ExchangeSequence, ReactorCapabilities};
+use treepie_sparse::{ExchangeProtocol, ExchangeRoutes, ExchangeSequence, ReactorCapabilities};
 
 /// A message or acknowledgement in flight.
 struct InFlight {
@@ -157,7 +157,8 @@ fn check(protocol: ExchangeProtocol, barrier: Barrier, seed: u64) -> Result<(), 
     let plan = Rc::new(Plan::draw(&mut random, ranks));
     let has_barrier = protocol == ExchangeProtocol::NbxOrderedBarrier || random.below(2) == 0;
     let capabilities = ReactorCapabilities { barrier: has_barrier, barrier_flushes: has_barrier, counters: false };
-    let (reactors, results) = make_reactors(&plan, begin_with(protocol, capabilities), ExchangeSequence::new);
+    let (reactors, results) =
+        make_reactors(&plan, begin_with(protocol, capabilities, ExchangeRoutes::default()), ExchangeSequence::new);
     Driver::new(reactors, barrier).run(&mut random).and_then(|()| plan.check(&results))
 }
 

@@ -13,8 +13,8 @@ use treepie_sim::costs::{Handshake, LogGP};
 use treepie_sim::noise::{Noise, SplitMix64};
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::{
-    ExchangeBuffers, ExchangeProtocol, ExchangeReactor, ExchangeSequence, NextExchange, ReactorCapabilities,
-    RingPosition, TrafficSummary,
+    ExchangeBuffers, ExchangeProtocol, ExchangeReactor, ExchangeRoutes, ExchangeSequence, NextExchange,
+    ReactorCapabilities, RingPosition, TrafficSummary,
 };
 use treepie_topology::Network;
 
@@ -31,6 +31,8 @@ const PROTOCOLS: [ExchangeProtocol; 6] = [
 struct Case {
     protocol: ExchangeProtocol,
     capabilities: ReactorCapabilities,
+    /// The network that the routes follow, and the id of the barrier; messages take as long between all ranks.
+    routes: Option<(Network, &'static str)>,
     plan: Rc<Plan>,
     settings: Settings,
     handler: f64,
@@ -55,7 +57,14 @@ impl Case {
         let handler = if random.below(2) == 0 { handler } else { 0.0 };
         let settings = Settings { noise, barrier_time, handshake, ..costs.into() };
         let capabilities = ReactorCapabilities { barrier, ..ReactorCapabilities::default() };
-        Self { protocol, capabilities, plan, settings, handler }
+        let routes = draw_routes(&mut random, ranks);
+        Self { protocol, capabilities, routes, plan, settings, handler }
+    }
+
+    /// Starts its exchanges.
+    fn begin(&self) -> impl Fn(RingPosition, Vec<(u32, Bytes)>) -> Box<dyn ExchangeReactor> + Clone + 'static {
+        let routes = self.routes.as_ref().map(|(network, barrier)| ExchangeRoutes::new(network, barrier));
+        begin_with(self.protocol, self.capabilities, routes.unwrap_or_default())
     }
 
     fn run<R: Reactor>(
@@ -72,12 +81,36 @@ impl Case {
     }
 }
 
+/// Half of the networks are flat; others are clusters of consecutive or scattered ranks, or a ring.
+fn draw_routes(random: &mut SplitMix64, ranks: u32) -> Option<(Network, &'static str)> {
+    let (kind, first) = (random.below(6), 1 + random.below(ranks.into()) as u32 / 2);
+    let sizes = [first, ranks - first];
+    Some(match kind {
+        0 => (Network::torus(&[ranks], &[true]).unwrap(), "barrier/torus"),
+        1 => {
+            let mut nodes: Vec<u32> = (0..ranks).collect();
+            (1..nodes.len()).for_each(|at| nodes.swap(at, random.below(at as u64 + 1) as usize));
+            (Network::clusters(&sizes).unwrap().with_placement(nodes).unwrap(), "barrier/hierarchical")
+        }
+        2 => {
+            // Two groups, the first of two clusters if it has two ranks.
+            let clusters = if first > 1 { vec![1, first - 1, ranks - first] } else { sizes.to_vec() };
+            let groups = vec![clusters.len() as u32 - 1, 1];
+            let barrier = ["barrier/hierarchical", "barrier/magpie"][random.below(2) as usize];
+            (Network::nested_clusters(&[clusters, groups]).unwrap(), barrier)
+        }
+        _ => return None,
+    })
+}
+
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { protocol, capabilities, plan, settings, .. } = self;
+        let Case { protocol, capabilities, routes, plan, settings, .. } = self;
         let (ranks, rounds) = (plan.ranks, plan.rounds.len());
         let barrier = if capabilities.barrier { " with a barrier" } else { "" };
-        write!(f, "{protocol}{barrier}, {ranks} ranks, {rounds} rounds, jitter {} us", settings.noise.jitter)
+        let routes =
+            routes.as_ref().map(|(network, barrier)| format!(" over {barrier} on {network}")).unwrap_or_default();
+        write!(f, "{protocol}{barrier}{routes}, {ranks} ranks, {rounds} rounds, jitter {} us", settings.noise.jitter)
     }
 }
 
@@ -85,7 +118,7 @@ impl fmt::Display for Case {
 fn no_message_is_lost_duplicated_or_late() {
     let wrong = first_failure(seeds(), |seed| {
         let case = Case::draw(seed);
-        case.run(begin_with(case.protocol, case.capabilities), ExchangeSequence::new)
+        case.run(case.begin(), ExchangeSequence::new)
     });
     assert!(wrong.is_none(), "seed {}: {}", wrong.as_ref().unwrap().0, wrong.as_ref().unwrap().1);
 }
@@ -245,7 +278,7 @@ fn found(check: impl Fn(&Case) -> Result<(), String>) -> BTreeMap<ExchangeProtoc
 #[test]
 fn plain_sends_instead_of_synchronous_ones_are_found() {
     let found = found(|case| {
-        let begin = begin_with(case.protocol, case.capabilities);
+        let begin = case.begin();
         case.run(move |position, messages| Box::new(Unacknowledged(begin(position, messages))), ExchangeSequence::new)
     });
     println!("found by these seeds: {found:?}");
@@ -255,7 +288,7 @@ fn plain_sends_instead_of_synchronous_ones_are_found() {
 
 #[test]
 fn rounds_with_the_same_tags_are_found() {
-    let found = found(|case| case.run(begin_with(case.protocol, case.capabilities), UntaggedRounds::new));
+    let found = found(|case| case.run(case.begin(), UntaggedRounds::new));
     println!("found by these seeds: {found:?}");
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), PROTOCOLS, "{found:?}");
 }

@@ -167,6 +167,11 @@ impl Network {
         if let NetworkKind::Flat(flat) = &self.kind { flat.nodes_per_host() } else { 1 }
     }
 
+    /// Whether there are several hosts of several nodes each.
+    pub fn has_hosts(&self) -> bool {
+        (2..self.nodes()).contains(&self.nodes_per_host())
+    }
+
     /// The host of a rank.
     pub fn host_of(&self, rank: u32) -> u32 {
         self.node_of(rank) / self.nodes_per_host()

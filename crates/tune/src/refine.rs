@@ -47,7 +47,7 @@ pub fn refine(comm: &Comm, default: &Profile) -> Result<Profile> {
     })?;
     // Where ranks share cores, two alone are as fast as if they had a core each.
     let alone = comm.ranks_per_core().map(|_| Profile::shared_memory());
-    let link = alone.as_ref().unwrap_or(default).link();
+    let link = alone.as_ref().unwrap_or(default).link_at(usize::MAX);
     // A round trip is twice the latency and a gap in each direction.
     let startups = factor(short / 2.0, link.latency + link.gap.at(0.0));
     let bytes = factor(long - short, link.gap.at(LONG as f64) - link.gap.at(0.0));
@@ -55,7 +55,12 @@ pub fn refine(comm: &Comm, default: &Profile) -> Result<Profile> {
     let costs = per_byte(&own)?;
     let (reduce_per_byte, copy_per_byte) = own.bcast_object((comm.rank() == 0).then_some(costs), 0)?;
     let origin = ProfileOrigin { machine: String::new(), ..origin(comm, &TuneConfig::default()) };
-    Ok(Profile { origin, reduce_per_byte, copy_per_byte, ..default.scaled(startups, bytes) })
+    let mut refined = Profile { origin, reduce_per_byte, copy_per_byte, ..default.scaled(startups, bytes) };
+    // The first and the last rank are as far apart as ranks are, and show nothing of closer ones.
+    if let [near @ .., _] = &default.levels[..] {
+        refined.levels[..near.len()].clone_from_slice(near);
+    }
+    Ok(refined)
 }
 
 fn factor(measured: f64, expected: f64) -> f64 {

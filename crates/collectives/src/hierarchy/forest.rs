@@ -44,16 +44,17 @@ pub struct Forest {
 
 /// A rank's position in a forest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ForestPosition<'a> {
-    pub(crate) vrank: u32,
+pub struct ForestPosition<'a> {
+    /// Its virtual rank.
+    pub vrank: u32,
     /// The rank of its parent; that of a root is itself.
-    pub(crate) parent: u32,
+    pub parent: u32,
     /// The group whose root it is.
-    pub(crate) root_of: Option<u32>,
+    pub root_of: Option<u32>,
     /// The virtual ranks of its children in send order.
-    pub(crate) children: &'a [u32],
+    pub children: &'a [u32],
     /// The same in the order of virtual ranks.
-    pub(crate) children_by_vrank: &'a [u32],
+    pub children_by_vrank: &'a [u32],
 }
 
 impl Forest {
@@ -115,29 +116,34 @@ impl Forest {
         self.joined.rank_at(vrank)
     }
 
+    /// The virtual rank of a rank.
+    pub fn vrank(&self, rank: u32) -> u32 {
+        self.joined.vrank(rank)
+    }
+
     /// The coordinator of a group.
     pub fn root(&self, group: u32) -> u32 {
         self.rank_at(self.roots[group as usize])
     }
 
     /// The first virtual rank of a group, and the number of its ranks.
-    pub(crate) fn group_interval(&self, group: u32) -> (u32, u32) {
+    pub fn group_interval(&self, group: u32) -> (u32, u32) {
         let first = self.roots[group as usize];
         (first, self.roots[group as usize + 1] - first)
     }
 
     /// The number of ranks in the subtree of a virtual rank.
-    pub(crate) fn subtree_size(&self, vrank: u32) -> u32 {
+    pub fn subtree_size(&self, vrank: u32) -> u32 {
         if vrank == 0 { self.roots[1] } else { self.joined.tree().subtree_size(vrank) }
     }
 
     /// All other groups in send order: each begins with a different one, so links are used side by side.
-    pub(crate) fn other_groups(&self, group: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub fn other_groups(&self, group: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
         (group + 1..self.groups()).chain(0..group)
     }
 
     /// A rank's position.
-    pub(crate) fn position(&self, rank: u32) -> ForestPosition<'_> {
+    pub fn position(&self, rank: u32) -> ForestPosition<'_> {
         let vrank = self.joined.vrank(rank);
         let group = self.root_groups[vrank as usize];
         let root_of = (group != u32::MAX).then_some(group);

@@ -76,7 +76,7 @@ pub enum Levels {
 pub enum TreeKind {
     /// Independent of the network.
     SingleLayer(TreeShape),
-    /// Over the clusters, on these levels if they are nested, or over the leaves of a Clos network.
+    /// Over the clusters, on these levels if they are nested, over hosts, or over the leaves of a Clos network.
     Hierarchical {
         /// The levels.
         levels: Levels,
@@ -105,7 +105,7 @@ impl TreeKind {
     /// The tree with this root over the ranks of a network.
     pub fn build(self, network: &Network, root: u32) -> Result<RankTree, UnsupportedTree> {
         let needs = |needs| UnsupportedTree { shape: self, needs };
-        let groups = |levels| groups(network, levels).ok_or(needs("clusters, or a Clos network"));
+        let groups = |levels| groups(network, levels).ok_or(needs("clusters, hosts or a Clos network"));
         Ok(match self {
             TreeKind::SingleLayer(shape) => RankTree::with_root(shape.tree(network.ranks()), root),
             TreeKind::Hierarchical { levels, wan, lan } => RankTree::multi_layer(&groups(levels)?, root, wan, lan),
@@ -126,7 +126,7 @@ impl fmt::Display for TreeKind {
     }
 }
 
-/// The cluster or leaf of each rank; for nested clusters also its group on each level above. Outer levels with a single
+/// The cluster, host or leaf of each rank; for nested clusters also its group on each level above. Outer levels with a single
 /// group are left out.
 pub(crate) fn groups(network: &Network, levels: Levels) -> Option<Vec<Vec<u32>>> {
     let of_each = |group: &dyn Fn(u32) -> u32| (0..network.ranks()).map(|rank| group(network.node_of(rank))).collect();
@@ -135,6 +135,7 @@ pub(crate) fn groups(network: &Network, levels: Levels) -> Option<Vec<Vec<u32>>>
             (0..clusters.levels()).map(|level| of_each(&|node| clusters.group_of(level, node))).collect()
         }
         NetworkKind::Clos(clos) => vec![of_each(&|node| clos.leaf_of(node))],
+        NetworkKind::Flat(flat) if network.has_hosts() => vec![of_each(&|node| node / flat.nodes_per_host())],
         _ => return None,
     };
     while all.len() > 1 && all.last().is_some_and(|groups| groups.iter().all(|group| *group == groups[0])) {

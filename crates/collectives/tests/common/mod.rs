@@ -71,8 +71,8 @@ fn irregular(a: u32, b: u32) -> usize {
 }
 
 /// Networks of all kinds: torus, mesh, mixed; irregular partitions; leaves that are not powers of two; unequal
-/// clusters.
-pub(crate) const NETWORKS: [&str; 30] = [
+/// clusters; hosts of several ranks.
+pub(crate) const NETWORKS: [&str; 33] = [
     "torus:2x3",
     "mesh:2x3",
     "torus:4x4",
@@ -103,6 +103,9 @@ pub(crate) const NETWORKS: [&str; 30] = [
     "clusters:3x3x3",
     "clusters:2x2x2x2",
     "clusters:(3x(2+4))@5+3+1+0+2+4+12-17",
+    "flat:12,ppn=4",
+    "flat:13,ppn=3",
+    "flat:16,ppn=4@15+0+1+7+4+2",
 ];
 
 /// A network by its text.

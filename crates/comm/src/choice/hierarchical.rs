@@ -4,11 +4,13 @@
 //! several coordinators, there is no closed form: their schedules are walked over, so only a few arguments are tried, one
 //! parameter after the other. On many ranks their time is estimated.
 
+use std::borrow::Cow;
+
 use treepie_collectives::registry::{Algorithm, Parameter};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, plan_bcast};
 use treepie_schedule::Operation;
-use treepie_topology::{Clusters, LinkClasses};
+use treepie_topology::{Clusters, LinkClasses, Network};
 
 use super::variants::MAX_SEGMENTS;
 use super::{ChoiceInput, MAX_WALKED_RANKS};
@@ -19,7 +21,8 @@ const MIN_SEGMENT: u64 = 512;
 /// The arguments that could be the fastest.
 pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
     let base = Arguments::default();
-    let Some(clusters) = input.spec.network.as_clusters() else { return vec![base] };
+    let Some(clusters) = clusters_of(input.spec.network) else { return vec![base] };
+    let clusters = &*clusters;
     let mut all = match input.spec.operation {
         Operation::Bcast { .. } | Operation::Reduce { .. } if clusters.levels() == 1 => planned(input, clusters),
         _ => vec![base],
@@ -30,6 +33,17 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
         }
     }
     all
+}
+
+/// The clusters of a network, or its hosts.
+fn clusters_of(network: &Network) -> Option<Cow<'_, Clusters>> {
+    if !network.has_hosts() {
+        return network.as_clusters().map(Cow::Borrowed);
+    }
+    let mut hosts: Vec<u32> = (0..network.ranks()).map(|rank| network.host_of(rank)).collect();
+    hosts.sort_unstable();
+    let sizes: Vec<u32> = hosts.chunk_by(|a, b| a == b).map(|host| host.len() as u32).collect();
+    Network::clusters(&sizes).ok()?.as_clusters().cloned().map(Cow::Owned)
 }
 
 /// Trees over clusters and within them, and the segments: those of the P-LogP paper's optimizer, and its original
@@ -67,8 +81,8 @@ const MAX_FLAT_SEGMENTS: u32 = 16;
 
 /// The number of segments with the least time, among a few, of an algorithm with these arguments.
 pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
-    let Some(clusters) = input.spec.network.as_clusters() else { return 1 };
-    let Some(bounds) = Bounds::new(input, algorithm, clusters) else { return 1 };
+    let Some(clusters) = clusters_of(input.spec.network) else { return 1 };
+    let Some(bounds) = Bounds::new(input, algorithm, &clusters) else { return 1 };
     let time = |segments| Some(input.critical_path(algorithm, &Arguments { segments, ..*arguments })?.total());
     let Some(whole) = time(1) else { return 1 };
     // Where a few segments do not help, none do.

@@ -1,5 +1,6 @@
 //! What is chosen, and that it is near the best in the simulator.
 
+mod hosts;
 mod three_levels;
 mod unequal_links;
 mod wide_area;
@@ -70,13 +71,16 @@ fn algorithms_selected_for_many_ranks_can_be_built() {
 
 /// Time in the simulator, in microseconds.
 fn simulated(id: &str, spec: &CollectiveSpec<'_>, bytes: u64) -> f64 {
+    simulated_on(id, spec, bytes, &Settings::for_network(spec.network).unwrap())
+}
+
+/// The same with other settings.
+fn simulated_on(id: &str, spec: &CollectiveSpec<'_>, bytes: u64, settings: &Settings) -> f64 {
     let schedule = registry::build(id, spec).unwrap_or_else(|refusal| panic!("{id}: {refusal}"));
     let layout = BlockLayout::Even { total: bytes as usize, blocks: schedule.blocks() };
     let sizes = treepie_sim::BlockSizes::Shared(BlockLayouts::symmetric(layout));
     let workload = treepie_sim::Workload { schedule: &*schedule, sizes: &sizes, element: 1 };
-    treepie_sim::simulate_schedule(workload, spec.network, &Settings::for_network(spec.network).unwrap())
-        .expect("the simulation completes")
-        .micros()
+    treepie_sim::simulate_schedule(workload, spec.network, settings).expect("the simulation completes").micros()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The profile of the machine, where none was set on a handle.
 
+use std::collections::HashMap;
 use std::sync::{Once, OnceLock};
 
 use treepie_base::{Result, environment, processor_name};
@@ -46,7 +47,11 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
         }
     }
     // Ranks that share a machine share its costs, whatever engine joins them.
-    comm.ranks_per_core().map_or_else(|| Profile::default_for(comm.engine()), Profile::on_machine)
+    if let Some(ranks_per_core) = comm.ranks_per_core() {
+        return Profile::on_machine(ranks_per_core);
+    }
+    let has_hosts = network_of_hosts(comm.endpoint().hosts()).is_some();
+    if has_hosts { Profile::hosts() } else { Profile::default_for(comm.engine()) }
 }
 
 /// The costs of the shared segment are the default's, if they were not measured: there was none, or too many ranks.
@@ -55,8 +60,33 @@ fn with_segment(profile: Profile, comm: &Comm) -> Profile {
     Profile { shared_segment: profile.shared_segment.or(default), ..profile }
 }
 
+/// The network of all ranks of the world: the groups of the profile, or the hosts that the engine knows.
+pub(super) fn network_of_world(comm: &Comm) -> Network {
+    let network = network_of(comm.profile(), comm.endpoint().size());
+    if network.as_clusters().is_some() {
+        return network;
+    }
+    network_of_hosts(comm.endpoint().hosts()).unwrap_or(network)
+}
+
+/// Hosts, as far as they have several ranks. A host with fewer ranks than others has nodes without a rank.
+fn network_of_hosts(hosts: &[u32]) -> Option<Network> {
+    // Ranks so far, and the number of the host, by its lowest rank, which comes first.
+    let mut seen = HashMap::<u32, (u32, u32)>::new();
+    let mut place = |host: &u32| {
+        let number = seen.len() as u32;
+        let (number, ranks) = seen.entry(*host).or_insert((number, 0));
+        *ranks += 1;
+        (*number, *ranks - 1)
+    };
+    let places: Vec<(u32, u32)> = hosts.iter().map(&mut place).collect();
+    let per_host = places.iter().map(|(_, index)| index + 1).max().filter(|ranks| *ranks > 1)?;
+    let nodes = places.iter().map(|(host, index)| host * per_host + index).collect();
+    Network::flat_with_hosts(seen.len() as u32 * per_host, per_host).ok()?.with_placement(nodes).ok()
+}
+
 /// The network of all ranks of the world that a profile's groups are: clusters, if it has several levels.
-pub(super) fn network_of(profile: &Profile, ranks: u32) -> Network {
+fn network_of(profile: &Profile, ranks: u32) -> Network {
     let Some((_, levels)) = profile.levels.split_last().filter(|(_, levels)| !levels.is_empty()) else {
         return Network::flat(ranks);
     };
@@ -93,6 +123,17 @@ pub(super) fn network_of(profile: &Profile, ranks: u32) -> Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_have_as_many_nodes_as_the_largest() {
+        assert_eq!(network_of_hosts(&[]), None);
+        assert_eq!(network_of_hosts(&[0, 1, 2]), None);
+        assert_eq!(network_of_hosts(&[0, 0, 2, 2, 4, 4]).unwrap().to_string(), "flat:6,ppn=2");
+        // Round-robin, and a host with fewer ranks.
+        let placed = network_of_hosts(&[0, 1, 0, 1, 0]).unwrap();
+        assert_eq!((0..5).map(|rank| placed.host_of(rank)).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
+        assert!(placed.has_hosts() && placed.nodes_per_host() == 3);
+    }
 
     #[test]
     fn groups_of_a_profile_are_clusters() {

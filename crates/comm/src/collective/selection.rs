@@ -212,7 +212,7 @@ impl Comm {
                 None => {
                     let network = match network_from_environment(world)? {
                         Some(network) => network,
-                        None => machine_profile::network_of(self.profile(), world),
+                        None => machine_profile::network_of_world(self),
                     };
                     (Rc::new(network), Rc::new(Members::All { ranks: world }))
                 }
@@ -249,7 +249,7 @@ impl Comm {
         }
         let ranks = self.endpoint().size();
         let network = network_from_environment(ranks)?;
-        let network = network.unwrap_or_else(|| machine_profile::network_of(self.profile(), ranks));
+        let network = network.unwrap_or_else(|| machine_profile::network_of_world(self));
         Ok((network, self.endpoint().rank()))
     }
 

@@ -12,7 +12,7 @@ use crate::check::{Failure, Outcome, check, check_eq};
 use crate::payload::bytes;
 
 /// Messages to all ranks; on the bad rank also one to a rank that does not exist.
-fn with_one_bad(comm: &Comm, bad: Rank) -> Vec<(Rank, Vec<u8>)> {
+pub(super) fn with_one_bad(comm: &Comm, bad: Rank) -> Vec<(Rank, Vec<u8>)> {
     let (me, size) = (comm.rank(), comm.size());
     let mut sent: Vec<(Rank, Vec<u8>)> = (0..size).map(|to| (to, vec![1; 10])).collect();
     if me == bad {
@@ -21,7 +21,7 @@ fn with_one_bad(comm: &Comm, bad: Rank) -> Vec<(Rank, Vec<u8>)> {
     sent
 }
 
-fn check_refused(comm: &Comm, bad: Rank, result: Result<Received<u8>>) -> Outcome {
+pub(super) fn check_refused(comm: &Comm, bad: Rank, result: Result<Received<u8>>) -> Outcome {
     let size = comm.size();
     let error = result.map(|received| received.len());
     if comm.rank() == bad {

@@ -78,6 +78,13 @@ impl Profile {
         }
     }
 
+    /// The default of ranks on several hosts of a network: messages within a host take a third of the time.
+    pub fn hosts() -> Self {
+        let mut profile = Self::network();
+        profile.levels.insert(0, LevelProfile::new("host", link(0.5, 0.3, 0.1e-3, 8192.0, 1.0)));
+        profile
+    }
+
     /// The default of an engine.
     pub fn default_for(engine: &str) -> Self {
         match engine {

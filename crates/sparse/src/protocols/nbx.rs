@@ -11,7 +11,6 @@
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
 use crate::protocol::{ExchangeBuffers, ExchangeReactor};
@@ -29,13 +28,13 @@ pub(crate) struct Nbx {
 }
 
 impl Nbx {
-    pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
-        Self::with_barrier(SummaryBarrier::new(position, capabilities.barrier), true, buffers)
+    pub(crate) fn new(barrier: SummaryBarrier, buffers: ExchangeBuffers) -> Self {
+        Self::with_barrier(barrier, true, buffers)
     }
 
     /// With the engine's ordered barrier.
-    pub(crate) fn with_ordered_barrier(position: RingPosition, buffers: ExchangeBuffers) -> Self {
-        Self::with_barrier(SummaryBarrier::new(position, true), false, buffers)
+    pub(crate) fn with_ordered_barrier(buffers: ExchangeBuffers) -> Self {
+        Self::with_barrier(SummaryBarrier::of_engine(), false, buffers)
     }
 
     fn with_barrier(barrier: SummaryBarrier, synchronous: bool, buffers: ExchangeBuffers) -> Self {
@@ -101,6 +100,6 @@ impl ExchangeReactor for Nbx {
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<ExchangeBuffers>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.barrier.memory()
     }
 }

@@ -1,14 +1,14 @@
 //! RSX, remote summation: each rank increments a counter at each of its receivers. After a fence each rank knows its
 //! number of messages; then the data.
 //!
-//! If the engine has counters, the increment is one-sided. Otherwise it is a synchronous message to the receiver.
+//! If the engine has counters, the increment is one-sided. Otherwise it is a synchronous message to the receiver, or
+//! goes through the coordinators of clusters (`rsx_coordinators.rs`).
 //!
 //! Cost: L + k o + T_BC(P) + T_DT.   Memory: constant.   Any P.   [NBX paper 3.3]
 
 use std::time::Duration;
 
 use treepie_base::{Bytes, Error, Result};
-use treepie_comm::protocol::{ReactorCapabilities, RingPosition};
 use treepie_fabric::{BarrierResult, PeerDependency, Reactor, Transmit};
 
 use crate::protocol::{ExchangeBuffers, ExchangeReactor};
@@ -31,16 +31,8 @@ pub(crate) struct Rsx {
 }
 
 impl Rsx {
-    pub(crate) fn new(position: RingPosition, capabilities: ReactorCapabilities, buffers: ExchangeBuffers) -> Self {
-        let fence = SummaryBarrier::new(position, capabilities.barrier);
-        let mut this = Self {
-            buffers,
-            uses_engine_counters: capabilities.counters,
-            announced: 0,
-            unacknowledged: 0,
-            fence,
-            counter: 0,
-        };
+    pub(crate) fn new(fence: SummaryBarrier, uses_engine_counters: bool, buffers: ExchangeBuffers) -> Self {
+        let mut this = Self { buffers, uses_engine_counters, announced: 0, unacknowledged: 0, fence, counter: 0 };
         this.begin_fence_if_done();
         this
     }
@@ -133,6 +125,6 @@ impl ExchangeReactor for Rsx {
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<ExchangeBuffers>()
+        size_of::<Self>() - size_of::<ExchangeBuffers>() + self.fence.memory()
     }
 }

@@ -11,8 +11,8 @@ use treepie_sim::costs::SharedMemoryCosts;
 use treepie_sim::noise::SplitMix64;
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::{
-    ExchangeProtocol, ExchangeReactor, ExchangeSequence, Microbenchmark, NextExchange, ReactorCapabilities,
-    RingPosition, TrafficSummary,
+    ExchangeProtocol, ExchangeReactor, ExchangeRoutes, ExchangeSequence, Microbenchmark, NextExchange,
+    ReactorCapabilities, RingPosition, TrafficSummary,
 };
 use treepie_topology::Network;
 
@@ -179,8 +179,9 @@ pub(crate) fn make_reactors<R>(
 pub(crate) fn begin_with(
     protocol: ExchangeProtocol,
     capabilities: ReactorCapabilities,
+    routes: ExchangeRoutes,
 ) -> impl Fn(RingPosition, Vec<(u32, Bytes)>) -> Box<dyn ExchangeReactor> + Clone + 'static {
-    move |position, messages| protocol.begin(position, capabilities, messages)
+    move |position, messages| protocol.begin(position, capabilities, &routes, messages)
 }
 
 /// The first failing seed, and its error.
@@ -224,13 +225,14 @@ pub(crate) fn microbenchmark_on(
     let memory = Rc::new(Cell::new(0));
     let capabilities =
         ReactorCapabilities { barrier: machine.hardware_barrier().is_some(), ..ReactorCapabilities::default() };
+    let routes = ExchangeRoutes::default();
     let rank = |rank: u32| {
-        let (benchmark, memory) = (benchmark.clone(), memory.clone());
+        let (routes, benchmark, memory) = (routes.clone(), benchmark.clone(), memory.clone());
         let next = move |round: u32, done: Option<Box<dyn ExchangeReactor>>| {
             memory.set(memory.get().max(done.map_or(0, |done| done.memory())));
             let zeros = |(to, length)| (to, Bytes::zeroed(length, 1));
             let messages = || benchmark.messages(rank, round).into_iter().map(zeros).collect();
-            (round < rounds).then(|| protocol.begin(RingPosition { rank, ranks }, capabilities, messages()))
+            (round < rounds).then(|| protocol.begin(RingPosition { rank, ranks }, capabilities, &routes, messages()))
         };
         ExchangeSequence::new(Box::new(next))
     };

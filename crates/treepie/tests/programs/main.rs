@@ -2,6 +2,7 @@
 
 mod checked;
 mod costs;
+mod exchanges;
 mod failures;
 mod results;
 mod shared_tables;

@@ -1,0 +1,50 @@
+//! Choices on hosts of several ranks, whose messages are cheaper within a host.
+
+use treepie_collectives::registry::{self, CollectiveSpec, NetworkRequirement};
+use treepie_model::predict::MessageCosts;
+use treepie_schedule::Operation;
+use treepie_sim::Settings;
+use treepie_sim::costs::{LogGP, SharedMemoryCosts};
+use treepie_topology::Network;
+
+use super::super::ChoiceInput;
+use super::simulated_on;
+
+/// Messages of 20 us between hosts, and 0.5 us within.
+fn settings() -> Settings {
+    let costs = LogGP { latency: 20.0, overhead: 0.5, gap: 1.0, per_byte: 0.001 };
+    Settings { shared_memory: SharedMemoryCosts { latency: 0.5, bandwidth: 5000.0 }, ..costs.into() }
+}
+
+#[test]
+fn hierarchical_algorithms_are_chosen_where_they_are_faster() {
+    let settings = settings();
+    let mut hierarchical = 0;
+    for text in ["flat:16,ppn=4", "flat:64,ppn=16", "flat:32,ppn=8@0+8+16+24+1+9+17+25+2+10+18+26"] {
+        let network: Network = text.parse().unwrap();
+        let profile = settings.profile(&network);
+        for operation in Operation::all(0) {
+            let spec = CollectiveSpec::new(operation, &network);
+            for bytes in [64, 64 << 10] {
+                let costs = MessageCosts::on_network(&profile, &network);
+                let input = ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false };
+                let id = input.best().expect("there is one").id();
+                let time = simulated_on(&id, &spec, bytes, &settings);
+                let others = registry::applicable(&spec).into_iter();
+                let others = others.filter(|algorithm| algorithm.requires.network == NetworkRequirement::Any);
+                let times = others.map(|algorithm| simulated_on(&algorithm.id, &spec, bytes, &settings));
+                let best = times.fold(f64::INFINITY, f64::min);
+                let what = format!("{id} of {bytes} B on {text}: {time:.1} us; without hosts {best:.1}");
+                println!("{what}");
+                hierarchical += u32::from(registry::find(&id).unwrap().requires.network != NetworkRequirement::Any);
+                // Ports of receiving hosts are not modelled, so a reduction may be chosen that is a little slower.
+                assert!(time < 1.25 * best, "{what}");
+                use Operation::{Allgather, Allreduce, Barrier, ReduceScatter};
+                let is_one_latency =
+                    bytes == 64 && matches!(operation, Allgather | Allreduce | Barrier | ReduceScatter);
+                assert!(!is_one_latency || best > 1.6 * time, "{what}");
+            }
+        }
+    }
+    assert!(hierarchical > 40, "of 66, {hierarchical} are hierarchical");
+}
