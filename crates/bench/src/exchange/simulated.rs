@@ -16,8 +16,8 @@ use treepie_sim::costs::CostModel;
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::selection::{self, choose};
 use treepie_sparse::{
-    ExchangeProtocol, ExchangeReactor, ExchangeSequence, Microbenchmark, ReactorCapabilities, RingPosition,
-    TrafficSummary,
+    ExchangeProtocol, ExchangeReactor, ExchangeRoutes, ExchangeSequence, Microbenchmark, ReactorCapabilities,
+    RingPosition, TrafficSummary,
 };
 use treepie_topology::Network;
 
@@ -79,14 +79,19 @@ pub(super) fn simulate(protocol: ExchangeProtocol, setting: &ExchangeSetting) ->
     let benchmark = Rc::new(setting.benchmark());
     let memory = Rc::new(Cell::new(0));
     let rounds = setting.rounds;
+    // As a communicator would, on networks of clusters; the paper's barriers know no network.
+    let routes = match network.as_clusters() {
+        Some(_) => ExchangeRoutes::new(&network, "barrier/hierarchical"),
+        None => ExchangeRoutes::default(),
+    };
     let rank = |rank: u32| {
-        let (benchmark, memory) = (benchmark.clone(), memory.clone());
+        let (benchmark, memory, routes) = (benchmark.clone(), memory.clone(), routes.clone());
         ExchangeSequence::new(Box::new(move |round, done: Option<Box<dyn ExchangeReactor>>| {
             memory.set(memory.get().max(done.map_or(0, |done| done.memory())));
             (round < rounds).then(|| {
                 let zeros = |(to, length)| (to, Bytes::zeroed(length, 1));
                 let messages = benchmark.messages(rank, round).into_iter().map(zeros).collect();
-                protocol.begin(RingPosition { rank, ranks: benchmark.ranks }, capabilities, messages)
+                protocol.begin(RingPosition { rank, ranks: benchmark.ranks }, capabilities, &routes, messages)
             })
         }))
     };

@@ -96,7 +96,7 @@ pub enum TreeKind {
 #[error("a tree of shape {shape} needs {needs}")]
 pub struct UnsupportedTree {
     /// The shape.
-    pub shape: TreeKind,
+    pub shape: Box<TreeKind>,
     /// The required network.
     pub needs: &'static str,
 }
@@ -104,13 +104,13 @@ pub struct UnsupportedTree {
 impl TreeKind {
     /// The tree with this root over the ranks of a network.
     pub fn build(self, network: &Network, root: u32) -> Result<RankTree, UnsupportedTree> {
-        let needs = |needs| UnsupportedTree { shape: self, needs };
-        let groups = |levels| groups(network, levels).ok_or(needs("clusters, hosts or a Clos network"));
+        let needs = |needs| UnsupportedTree { shape: Box::new(self), needs };
+        let groups = |levels| groups(network, levels).ok_or_else(|| needs("clusters, hosts or a Clos network"));
         Ok(match self {
             TreeKind::SingleLayer(shape) => RankTree::with_root(shape.tree(network.ranks()), root),
             TreeKind::Hierarchical { levels, wan, lan } => RankTree::multi_layer(&groups(levels)?, root, wan, lan),
             TreeKind::InTurn => RankTree::in_turn(&groups(Levels::Innermost)?[0], root),
-            TreeKind::Mesh => RankTree::mesh(network, root).ok_or(needs("a mesh or torus"))?,
+            TreeKind::Mesh => RankTree::mesh(network, root).ok_or_else(|| needs("a mesh or torus"))?,
         })
     }
 }
