@@ -1,6 +1,6 @@
 //! Hierarchical algorithms on clusters of three levels, against the same ones that know only two of them.
 
-use crate::common::{build, is_long_run, network, uniform};
+use crate::common::{build, network, uniform};
 use treepie_sim::costs::{ClusterCosts, PLogP, WanLink};
 use treepie_sim::{Settings, Workload, simulate_schedule};
 use treepie_topology::Network;
@@ -80,28 +80,5 @@ fn short_messages_prefer_the_innermost_level() {
     for (operation, bytes) in [("barrier", 0), ("allgather", 64), ("reduce_scatter", 64)] {
         let [all, innermost] = ["all", "innermost"].map(|levels| best(operation, levels, &network, bytes, &[1]));
         assert!(innermost.0 < 0.9 * all.0, "{operation}: {all:?}, {innermost:?}");
-    }
-}
-
-/// All operations and sizes on n x n x n ranks, as a table; with `TREEPIE_LONG=1` also for n = 16, which takes long:
-/// `cargo test -p treepie-sim --test tests -- --ignored --nocapture three_levels_as_a_table`.
-#[test]
-#[ignore = "a measurement"]
-fn three_levels_as_a_table() {
-    let sides: &[u32] = if is_long_run() { &[4, 8, 16] } else { &[4, 8] };
-    for side in sides {
-        let network = network(&format!("clusters:{side}x{side}x{side}"));
-        for operation in OPERATIONS {
-            for bytes in [64usize, 64 << 10, 4 << 20] {
-                if operation == "barrier" && bytes > 64 || operation == "alltoall" && *side > 8 {
-                    continue;
-                }
-                let best = |levels| best(operation, levels, &network, bytes, &[1, 4, 16, 64]);
-                let [all, innermost, outermost] = ["all", "innermost", "outermost"].map(best);
-                let (inner, outer) = (innermost.0 / all.0, outermost.0 / all.0);
-                let ratios = format!("innermost {inner:6.2}, outermost {outer:5.2}");
-                println!("{network} {operation:14} {bytes:8} {:10.0} us, {ratios}  {}", all.0, all.1);
-            }
-        }
     }
 }

@@ -11,8 +11,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkClasses {
     groups: u32,
-    /// Two bits for each ordered pair, row by row.
-    bits: u128,
+    /// Two bits for each ordered pair, row by row, in halves: arguments are copied, and should not be aligned to 16 bytes.
+    halves: [u64; 2],
 }
 
 /// Text that is no list of link classes.
@@ -32,22 +32,24 @@ impl LinkClasses {
             return None;
         }
         let fastest = pairs.clone().map(|(from, to)| time(from, to)).fold(f64::INFINITY, f64::min);
-        let mut all = Self { groups, bits: 0 };
-        for (from, to) in pairs {
-            let class = (time(from, to) / fastest).log2().round().clamp(0.0, f64::from(SLOWEST)) as u32;
-            all.bits |= u128::from(class) << all.shift(from, to);
-        }
-        (all.bits != 0).then_some(all)
+        let class = |(from, to)| (time(from, to) / fastest).log2().round().clamp(0.0, f64::from(SLOWEST)) as u128;
+        let bits =
+            pairs.map(|(from, to)| class((from, to)) << (2 * (from * groups + to))).fold(0, |all, bits| all | bits);
+        (bits != 0).then(|| Self::from_bits(groups, bits))
     }
 
-    fn shift(self, from: u32, to: u32) -> u32 {
-        2 * (from * self.groups + to)
+    fn from_bits(groups: u32, bits: u128) -> Self {
+        Self { groups, halves: [bits as u64, (bits >> 64) as u64] }
+    }
+
+    fn bits(self) -> u128 {
+        u128::from(self.halves[0]) | u128::from(self.halves[1]) << 64
     }
 
     /// The class of a link; that of the slowest if it is not known.
     pub fn class(self, from: u32, to: u32) -> u32 {
         match from.max(to) < self.groups {
-            true => (self.bits >> self.shift(from, to)) as u32 & SLOWEST,
+            true => (self.bits() >> (2 * (from * self.groups + to))) as u32 & SLOWEST,
             false => SLOWEST,
         }
     }
@@ -78,7 +80,7 @@ impl LinkClasses {
 impl fmt::Display for LinkClasses {
     /// As in `links4-1b00c4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "links{}-{:x}", self.groups, self.bits)
+        write!(f, "links{}-{:x}", self.groups, self.bits())
     }
 }
 
@@ -91,7 +93,7 @@ impl FromStr for LinkClasses {
         let groups = groups.parse().ok().filter(|groups| (1..=Self::MAX_GROUPS).contains(groups));
         let (groups, bits) = groups.zip(u128::from_str_radix(bits, 16).ok()).ok_or(InvalidLinkClasses)?;
         let is_valid = groups == Self::MAX_GROUPS || bits >> (2 * groups * groups) == 0;
-        if is_valid { Ok(Self { groups, bits }) } else { Err(InvalidLinkClasses) }
+        if is_valid { Ok(Self::from_bits(groups, bits)) } else { Err(InvalidLinkClasses) }
     }
 }
 

@@ -59,8 +59,7 @@ enum Upward {
 }
 
 /// The time of a hierarchical algorithm that distinguishes all levels or the innermost clusters, or of an all-to-all
-/// that may know none, in microseconds. `bytes` is n as in
-/// [`terms`](super::terms).
+/// that may know none, in microseconds. `bytes` is n as in [`terms`](super::terms).
 pub fn estimate_on_clusters(
     name: &str,
     arguments: &Arguments<'_>,

@@ -77,10 +77,10 @@ impl TwoLevels {
                     if segments > 1 && !has(Parameter::Segments) || coordinators > 1 && !has_both {
                         continue;
                     }
-                    for (levels, lan) in ["innermost", "outermost"]
-                        .into_iter()
-                        .flat_map(|levels| shapes.iter().map(move |lan| (levels, lan)))
-                    {
+                    // Between 256 clusters a segment is 65,280 messages.
+                    let is_hopeless = |levels: &str| levels == "innermost" && segments > 1 && spec.ranks > 512;
+                    let levels = ["innermost", "outermost"].into_iter().filter(|levels| !is_hopeless(levels));
+                    for (levels, lan) in levels.flat_map(|levels| shapes.iter().map(move |lan| (levels, lan))) {
                         let lan = if has(Parameter::Lan) { format!(",lan={lan}") } else { String::new() };
                         let pipeline = match (segments, coordinators) {
                             (1, _) => String::new(),
