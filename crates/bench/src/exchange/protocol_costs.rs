@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use treepie_fabric::{BarrierResult, Reactor};
-use treepie_sparse::{ExchangeProtocol, Microbenchmark, ReactorCapabilities, RingPosition};
+use treepie_sparse::{ExchangeProtocol, ExchangeRoutes, Microbenchmark, ReactorCapabilities, RingPosition};
 
 /// The counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(super) fn count_costs(
     let mut exchanges: Vec<_> = (0..ranks)
         .map(|rank| {
             let messages = benchmark.messages(rank, 0).into_iter().map(|(to, bytes)| (to, vec![0u8; bytes].into()));
-            protocol.begin(RingPosition { rank, ranks }, capabilities, messages.collect())
+            protocol.begin(RingPosition { rank, ranks }, capabilities, &ExchangeRoutes::default(), messages.collect())
         })
         .collect();
     let mut memory = exchanges.iter().map(|exchange| exchange.memory()).max().unwrap_or(0);

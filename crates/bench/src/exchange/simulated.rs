@@ -16,8 +16,8 @@ use treepie_sim::costs::CostModel;
 use treepie_sim::{Settings, reactors};
 use treepie_sparse::selection::{self, choose};
 use treepie_sparse::{
-    ExchangeProtocol, ExchangeReactor, ExchangeSequence, Microbenchmark, ReactorCapabilities, RingPosition,
-    TrafficSummary,
+    ExchangeProtocol, ExchangeReactor, ExchangeRoutes, ExchangeSequence, Microbenchmark, ReactorCapabilities,
+    RingPosition, TrafficSummary,
 };
 use treepie_topology::Network;
 
@@ -86,7 +86,12 @@ pub(super) fn simulate(protocol: ExchangeProtocol, setting: &ExchangeSetting) ->
             (round < rounds).then(|| {
                 let zeros = |(to, length)| (to, Bytes::zeroed(length, 1));
                 let messages = benchmark.messages(rank, round).into_iter().map(zeros).collect();
-                protocol.begin(RingPosition { rank, ranks: benchmark.ranks }, capabilities, messages)
+                protocol.begin(
+                    RingPosition { rank, ranks: benchmark.ranks },
+                    capabilities,
+                    &ExchangeRoutes::default(),
+                    messages,
+                )
             })
         }))
     };
