@@ -90,9 +90,11 @@ impl NetworkRoutes {
         };
         let id = set.map(str::to_owned).or_else(|| Some(over_messages().next()?.id()));
         let id = id.as_deref().unwrap_or(DISSEMINATION);
-        let routes = ExchangeRoutes::new(network, id);
+        let mut routes = ExchangeRoutes::new(network, id);
         let barrier = if routes.barrier.is_some() { time(id.split(':').next().unwrap_or(id)) } else { None };
+        // Among many groups an exchange of all coordinators may take long.
         let coordinators = routes.coordinators.as_ref().and_then(|_| time(HIERARCHICAL));
+        routes.coordinators = routes.coordinators.filter(|_| coordinators.is_some());
         let dissemination = time(DISSEMINATION);
         let link_share = link_share(network);
         Self {
