@@ -50,7 +50,8 @@ pub(super) fn of_ranks(comm: &Comm) -> Profile {
     if let Some(ranks_per_core) = comm.ranks_per_core() {
         return Profile::on_machine(ranks_per_core);
     }
-    let has_hosts = network_of_hosts(comm.endpoint().hosts()).is_some();
+    // A flat network that was set has no level within hosts.
+    let has_hosts = !comm.is_set_flat() && network_of_hosts(comm.endpoint().hosts()).is_some();
     if has_hosts { Profile::hosts() } else { Profile::default_for(comm.engine()) }
 }
 

@@ -222,6 +222,15 @@ impl Comm {
         network.as_ref().map_err(Clone::clone)
     }
 
+    /// Whether a flat network without hosts was set, on the handle or by the environment.
+    pub(super) fn is_set_flat(&self) -> bool {
+        let is_flat = |network: &Network| matches!(network.kind(), NetworkKind::Flat(_)) && !network.has_hosts();
+        match &self.collectives.choice.network {
+            Some(network) => is_flat(network),
+            None => network_from_environment(self.endpoint().size()).is_ok_and(|set| set.as_ref().is_some_and(is_flat)),
+        }
+    }
+
     /// The part of a network with the ranks `base` that has the ranks of this communicator. `None` where their table is
     /// distributed: no rank knows all of it.
     fn part_of(&self, network: &Network, base: &Members) -> Option<Network> {

@@ -70,7 +70,7 @@ pub fn estimate_on_clusters(
 ) -> Option<f64> {
     let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
     if operation == Operation::Alltoall {
-        return all_to_all(name, arguments, clusters, bytes, profile);
+        return alltoall(name, arguments, clusters, bytes, profile);
     }
     let is_innermost = match arguments.levels {
         "all" => false,
@@ -151,13 +151,7 @@ pub fn estimate_on_clusters(
 }
 
 /// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
-fn all_to_all(
-    name: &str,
-    arguments: &Arguments<'_>,
-    clusters: &Clusters,
-    bytes: f64,
-    profile: &Profile,
-) -> Option<f64> {
+fn alltoall(name: &str, arguments: &Arguments<'_>, clusters: &Clusters, bytes: f64, profile: &Profile) -> Option<f64> {
     let levels = clusters.levels() as usize;
     // The ranks of a group of each level, and of all.
     let mut sizes = vec![1.0];
