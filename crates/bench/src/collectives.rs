@@ -22,9 +22,10 @@ use crate::{BenchOptions, ensure_unset};
 pub(crate) struct Collectives {
     #[command(flatten)]
     settings: BenchOptions,
-    /// Measure only this algorithm, e.g. `allgather/ring` [default: all operations, with the selected algorithms]
+    /// Measure only this algorithm, e.g. `allgather/ring`; may be repeated, and `allgather/auto` is the selected one
+    /// [default: all operations, with the selected algorithms]
     #[arg(long, value_name = "ID")]
-    algorithm: Option<Algorithm>,
+    algorithm: Vec<Algorithm>,
     /// Measure only these operations, separated by commas; also scatter and gather
     #[arg(long, value_name = "OP", value_delimiter = ',', conflicts_with = "algorithm")]
     operation: Vec<Operation>,
@@ -47,26 +48,25 @@ const PEER: Source = Source { name: "collectives_peer", text: include_str!("coll
 impl Collectives {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         ensure_unset("TREEPIE_ALGORITHM", "--algorithm")?;
-        let mut rank = vec!["collectives-rank"];
-        if let Some(Algorithm { id, .. }) = &self.algorithm {
+        for id in self.algorithm.iter().filter_map(|algorithm| algorithm.selected().0) {
             // An unknown algorithm is reported once, not by each rank.
-            treepie_collectives::registry::check_id(id)?;
-            rank.extend(["--algorithm", id]);
+            treepie_collectives::registry::check_id(&id)?;
         }
-        let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &rank, Some(&PEER))?;
+        let (ranks, rank) = (self.settings.ranks, ["collectives-rank"]);
+        let comparison = Comparison::new(ranks, &self.settings.comparison, &rank, Some(&PEER))?;
         let is_emulated = self.settings.comparison.links.parsed()?.is_some();
         let sizes: Vec<usize> = self.bytes.iter().map(|bytes| bytes.0).collect();
         if let Some(odd) = sizes.iter().find(|bytes| *bytes % task::WORD_BYTES != 0) {
             anyhow::bail!("--bytes {odd}: buffers are of doubles, so sizes are multiples of {}", task::WORD_BYTES);
         }
-        let (algorithm, operations) = (self.algorithm.clone(), self.operation.clone());
+        let (algorithms, operations) = (self.algorithm.clone(), self.operation.clone());
         let count = self.operations.map(|count| count as usize);
-        let selection = Selection { algorithm, operations, sizes, is_emulated, count };
+        let selection = Selection { algorithms, operations, sizes, is_emulated, count };
         let default = if is_emulated { TimingMode::Synchronized } else { TimingMode::Apart };
         let rule = self.rule.unwrap_or(default);
         let is_synchronized = rule == TimingMode::Synchronized;
         anyhow::ensure!(!is_synchronized || self.settings.comparison.is_on_this_machine(), ONE_CLOCK);
-        let figures = task::figures(self.settings.ranks, rule, &selection);
+        let figures = task::figures(ranks, rule, &selection);
         comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
         print_rules(rule);
         let mut result = comparison.measure(&figures)?;

@@ -9,18 +9,20 @@
 //! In every operation the first and last word of each input block carry the number of the operation; the result of the
 //! last operation of a batch is checked.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use treepie::{Comm, Sum};
 
-use super::task::{Call, Operation, TimingMode, WORD_BYTES};
-use crate::harness::case::{Case, OnlyProgram};
-use crate::harness::rank::{Benchmark, begin_together, time_operations, time_since};
+use super::task::{Call, Operation, Selected, TimingMode, WORD_BYTES};
+use crate::harness::rank::{Benchmark, CaseOf, begin_together, time_operations, time_since};
 
 /// A rank and its buffers, which are the same for all cases.
 pub(crate) struct Calls {
     comm: Comm,
+    /// Handles with algorithms that were asked for.
+    selected: HashMap<Selected, Comm>,
     input: Vec<f64>,
     output: Vec<f64>,
     /// That of the current case.
@@ -33,19 +35,25 @@ pub(crate) struct Calls {
 
 impl Benchmark for Calls {
     type Task = Call;
-    type Program = OnlyProgram;
+    type Program = Selected;
     const TIMES_SLOWEST_RANK: bool = true;
 
-    fn new(world: &Comm, cases: &[Case<Call>]) -> anyhow::Result<Self> {
+    fn new(world: &Comm, cases: &[CaseOf<Self>]) -> anyhow::Result<Self> {
         let layouts: Vec<BufferLayout> = cases.iter().map(|case| BufferLayout::new(&case.task, world)).collect();
         // First touch, so that the pages exist.
         let memory = |words: fn(&BufferLayout) -> usize| vec![1.0; layouts.iter().map(words).max().unwrap_or(0)];
         let (input, output) = (memory(|layout| layout.input_len), memory(|layout| layout.output_len));
-        Ok(Self { comm: world.clone(), input, output, layout: BufferLayout::default(), rotates: true, sequence: 0.0 })
+        let mut selected = HashMap::new();
+        for Selected(id) in cases.iter().map(|case| &case.program) {
+            let handle = id.as_ref().map_or_else(|| Ok(world.clone()), |id| world.with_algorithm(id))?;
+            selected.insert(Selected(id.clone()), handle);
+        }
+        let (comm, layout) = (world.clone(), BufferLayout::default());
+        Ok(Self { comm, selected, input, output, layout, rotates: true, sequence: 0.0 })
     }
 
     /// Writes the input except the edges of its blocks, and invalid values into the result.
-    fn prepare(&mut self, group: &[Case<Call>]) -> anyhow::Result<()> {
+    fn prepare(&mut self, group: &[CaseOf<Self>]) -> anyhow::Result<()> {
         let task = &group[0].task;
         self.layout = BufferLayout::new(task, &self.comm);
         self.rotates = task.rule != TimingMode::Synchronized;
@@ -59,20 +67,21 @@ impl Benchmark for Calls {
     }
 
     /// What the model predicts, where ranks begin together, as in the model.
-    fn describe(&self, group: &[Case<Call>]) -> anyhow::Result<Vec<String>> {
+    fn describe(&self, group: &[CaseOf<Self>]) -> anyhow::Result<Vec<String>> {
         let synchronized = group.iter().filter(|case| case.task.rule == TimingMode::Synchronized);
         synchronized.map(|case| self.describe_prediction(case)).collect()
     }
 
-    fn batch(&mut self, case: &Case<Call>, _: usize, _: usize) -> anyhow::Result<Duration> {
+    fn batch(&mut self, case: &CaseOf<Self>, _: usize, _: usize) -> anyhow::Result<Duration> {
         let operation = case.task.operation;
+        let comm = self.selected[&case.program].clone();
         let time = match case.task.rule {
-            TimingMode::Apart => self.time_individually(operation, case.count)?,
+            TimingMode::Apart => self.time_individually(&comm, operation, case.count)?,
             TimingMode::Stream => {
                 self.comm.barrier()?;
-                time_operations(case.count, |_| self.run_operation(operation))?
+                time_operations(case.count, |_| self.run_operation(&comm, operation))?
             }
-            TimingMode::Synchronized => self.time_synchronized(operation, case.count)?,
+            TimingMode::Synchronized => self.time_synchronized(&comm, operation, case.count)?,
         };
         self.check(operation)?;
         Ok(time)
@@ -140,12 +149,12 @@ fn interior_value(rank: usize, index: usize) -> f64 {
 
 impl Calls {
     /// A barrier before each operation; each is timed alone.
-    fn time_individually(&mut self, operation: Operation, count: usize) -> anyhow::Result<Duration> {
+    fn time_individually(&mut self, comm: &Comm, operation: Operation, count: usize) -> anyhow::Result<Duration> {
         let mut total = Duration::ZERO;
         for turn in 0..=count {
             self.comm.barrier()?;
             let start = Instant::now();
-            self.run_operation(operation)?;
+            self.run_operation(comm, operation)?;
             if turn > 0 {
                 total += start.elapsed();
             }
@@ -154,21 +163,22 @@ impl Calls {
     }
 
     /// All ranks begin when the machine's clock has reached a time, and their times run from then.
-    fn time_synchronized(&mut self, operation: Operation, count: usize) -> anyhow::Result<Duration> {
+    fn time_synchronized(&mut self, comm: &Comm, operation: Operation, count: usize) -> anyhow::Result<Duration> {
         let mut total = Duration::ZERO;
         for _ in 0..count {
             let start = begin_together(&self.comm)?;
-            self.run_operation(operation)?;
+            self.run_operation(comm, operation)?;
             total += time_since(start);
         }
         Ok(total)
     }
 
-    fn describe_prediction(&self, case: &Case<Call>) -> anyhow::Result<String> {
+    fn describe_prediction(&self, case: &CaseOf<Self>) -> anyhow::Result<String> {
         let Call { operation, bytes, .. } = case.task;
         let modelled = operation.in_model();
         let blocks = if operation.has_blocks() { self.comm.size() } else { 1 };
-        let (id, time) = self.comm.prediction(modelled, (bytes * blocks) as u64, WORD_BYTES as u64)?;
+        let comm = &self.selected[&case.program];
+        let (id, time) = comm.prediction(modelled, (bytes * blocks) as u64, WORD_BYTES as u64)?;
         Ok(format!("predicted {case} {id} {}", time.unwrap_or(f64::NAN)))
     }
 
@@ -178,10 +188,10 @@ impl Calls {
     }
 
     #[inline]
-    fn run_operation(&mut self, operation: Operation) -> anyhow::Result<()> {
+    fn run_operation(&mut self, comm: &Comm, operation: Operation) -> anyhow::Result<()> {
         self.sequence += 1.0;
         let root = self.root();
-        let Self { comm, input, output, layout, sequence, .. } = self;
+        let Self { input, output, layout, sequence, .. } = self;
         let (data, into) = (&mut input[..layout.input_len], &mut output[..layout.output_len]);
         let rank = comm.rank();
         if operation != Operation::Bcast || rank == root {
@@ -252,7 +262,8 @@ mod tests {
             let cases = |rule: &'static str| sizes.map(|bytes| format!("{rule}:{name}:{bytes}:5:2"));
             [cases("apart"), cases("stream"), cases("synchronized")].concat()
         });
-        let texts: Vec<String> = texts.collect();
+        let selected = ["apart:bcast:80:5:2@bcast/chain:segments=2,window=2", "apart:bcast:80:5:2"];
+        let texts: Vec<String> = texts.chain(selected.map(str::to_owned)).collect();
         for ranks in [2, 3, 5] {
             measured::<Calls>(ranks, &texts);
         }
@@ -261,10 +272,10 @@ mod tests {
     #[test]
     fn an_old_or_wrong_result_is_found() {
         let failures = on_threads(2, |world| {
-            let cases = ["apart:allgather:24:1:1".parse().unwrap()];
+            let cases: [CaseOf<Calls>; 1] = ["apart:allgather:24:1:1".parse().unwrap()];
             let mut calls = Calls::new(world, &cases)?;
             calls.prepare(&cases)?;
-            calls.run_operation(Operation::Allgather)?;
+            calls.run_operation(world, Operation::Allgather)?;
             calls.check(Operation::Allgather)?;
             calls.sequence += 1.0;
             let old = calls.check(Operation::Allgather).unwrap_err();

@@ -1,9 +1,10 @@
 //! The tasks of the collective benchmark, and its figures.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::harness::case::{Case, OnlyProgram, name_and_numbers, name_of, value_of};
+use crate::harness::case::{Case, name_and_numbers, name_of, value_of};
 use crate::harness::figure::{BATCHES, Figure, KIB, MIB, Measure};
 
 /// Buffers are of doubles.
@@ -126,11 +127,41 @@ impl FromStr for Call {
     }
 }
 
+/// The algorithm of Treepie's ranks: the chosen one, or that with this id.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Selected(pub(super) Option<String>);
+
+impl fmt::Display for Selected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_deref().unwrap_or_default())
+    }
+}
+
+impl FromStr for Selected {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self((!text.is_empty()).then(|| text.to_owned())))
+    }
+}
+
 /// The requested algorithm, and its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Algorithm {
     pub(super) operation: Operation,
+    /// As in records: `bcast/auto` is the chosen one.
     pub(super) id: String,
+}
+
+impl Algorithm {
+    fn auto(operation: Operation, name: &str) -> Self {
+        Self { operation, id: format!("{name}/auto") }
+    }
+
+    /// What ranks set.
+    pub(super) fn selected(&self) -> Selected {
+        Selected(Some(&self.id).filter(|id| !id.ends_with("/auto")).cloned())
+    }
 }
 
 impl FromStr for Algorithm {
@@ -140,7 +171,7 @@ impl FromStr for Algorithm {
         let named = id.split_once('/').and_then(|(operation, _)| value_of(&OPERATION_NAMES, operation));
         let wrong = || {
             let names = OPERATION_NAMES.map(|(_, name)| name).join(", ");
-            format!("expected an algorithm such as allgather/ring, of one of {names}")
+            format!("expected an algorithm such as allgather/ring, or allgather/auto, of one of {names}")
         };
         Ok(Self { operation: named.ok_or_else(wrong)?, id: id.to_owned() })
     }
@@ -149,8 +180,8 @@ impl FromStr for Algorithm {
 /// What is measured.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
-    pub(super) algorithm: Option<Algorithm>,
-    /// Without an algorithm; empty for all.
+    pub(super) algorithms: Vec<Algorithm>,
+    /// Without algorithms; empty for all.
     pub(super) operations: Vec<Operation>,
     /// Empty for the usual ones.
     pub(super) sizes: Vec<usize>,
@@ -164,23 +195,25 @@ pub(super) struct Selection {
 const EMULATED_BATCHES: usize = 2;
 
 impl Selection {
-    fn includes(&self, index: usize, operation: Operation) -> bool {
-        match &self.algorithm {
-            Some(algorithm) => algorithm.operation == operation,
-            None if self.operations.is_empty() => index < DEFAULT_OPERATIONS,
-            None => self.operations.contains(&operation),
-        }
+    /// The algorithms of the operation with this number.
+    fn algorithms_of(&self, index: usize) -> Vec<Algorithm> {
+        let (operation, name) = OPERATION_NAMES[index];
+        let is_included = match &self.operations[..] {
+            _ if !self.algorithms.is_empty() => {
+                return self.algorithms.iter().filter(|algorithm| algorithm.operation == operation).cloned().collect();
+            }
+            [] => index < DEFAULT_OPERATIONS,
+            operations => operations.contains(&operation),
+        };
+        Vec::from_iter(is_included.then(|| Algorithm::auto(operation, name)))
     }
 }
 
 /// The figures of what was selected.
 pub(super) fn figures(ranks: u32, rule: TimingMode, selection: &Selection) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for (index, (operation, name)) in OPERATION_NAMES.into_iter().enumerate() {
-        if !selection.includes(index, operation) {
-            continue;
-        }
-        let id = selection.algorithm.as_ref().map_or_else(|| format!("{name}/auto"), |algorithm| algorithm.id.clone());
+    for (index, (operation, _)) in OPERATION_NAMES.into_iter().enumerate() {
+        let algorithms = selection.algorithms_of(index);
         let sizes = match &selection.sizes[..] {
             _ if operation == Operation::Barrier => &[0][..],
             [] => &SIZES,
@@ -192,11 +225,15 @@ pub(super) fn figures(ranks: u32, rule: TimingMode, selection: &Selection) -> Ve
                 false => (operations_per_batch(operation, bytes, ranks as usize), BATCHES),
             };
             let count = selection.count.unwrap_or(usual);
-            let case = Case { task: Call { rule, operation, bytes }, count, batches, program: OnlyProgram };
-            // Records of the two timings must not be confused.
-            let name =
-                if rule == TimingMode::Stream { format!("{id}/{bytes}/stream") } else { format!("{id}/{bytes}") };
-            figures.push(Figure { bytes, ..Figure::new(name, &case, Measure::Time) });
+            // Algorithms of one size alternate, batch by batch.
+            for algorithm in &algorithms {
+                let task = Call { rule, operation, bytes };
+                let case = Case { task, count, batches, program: algorithm.selected() };
+                // Records of the two timings must not be confused.
+                let timing = if rule == TimingMode::Stream { "/stream" } else { "" };
+                let name = format!("{}/{bytes}{timing}", algorithm.id);
+                figures.push(Figure { bytes, ..Figure::new(name, &case, Measure::Time) });
+            }
         }
     }
     figures
@@ -247,10 +284,30 @@ mod tests {
     #[test]
     fn an_algorithm_is_measured_at_all_sizes_of_its_operation() {
         let ring: Algorithm = "allgather/ring".parse().unwrap();
-        let selection = Selection { algorithm: Some(ring), ..Selection::default() };
+        let selection = Selection { algorithms: vec![ring], ..Selection::default() };
         let names: Vec<_> = figures(8, TimingMode::Apart, &selection).into_iter().map(|figure| figure.name).collect();
         assert_eq!(names, [8, 1024, 65536, 1048576].map(|bytes| format!("allgather/ring/{bytes}")));
         assert!("ring".parse::<Algorithm>().is_err() && "walk/ring".parse::<Algorithm>().is_err());
+    }
+
+    #[test]
+    fn algorithms_of_one_size_are_neighbors() {
+        let algorithms = ["bcast/auto", "barrier/tree", "bcast/chain:segments=4"].map(|id| id.parse().unwrap());
+        let selection = Selection { algorithms: algorithms.to_vec(), sizes: vec![8, 64], ..Selection::default() };
+        let figures = figures(2, TimingMode::Synchronized, &selection);
+        let programs: Vec<_> = figures
+            .iter()
+            .map(|figure| (figure.name.as_str(), figure.case.split_once('@').map_or("", |two| two.1)))
+            .collect();
+        let expected = [
+            ("bcast/auto/8", ""),
+            ("bcast/chain:segments=4/8", "bcast/chain:segments=4"),
+            ("bcast/auto/64", ""),
+            ("bcast/chain:segments=4/64", "bcast/chain:segments=4"),
+            ("barrier/tree/0", "barrier/tree"),
+        ];
+        assert_eq!(programs, expected);
+        assert_round_trip::<Calls>(figures.into_iter().map(|figure| figure.case));
     }
 
     #[test]

@@ -63,9 +63,6 @@ pub struct RankArguments {
     /// Launch a world of this number of threads instead of joining one.
     #[arg(long, value_name = "P")]
     threads: Option<u32>,
-    /// Use this algorithm for its operation.
-    #[arg(long, value_name = "ID")]
-    algorithm: Option<String>,
     cases: Vec<String>,
 }
 
@@ -74,8 +71,7 @@ impl RankArguments {
     pub(crate) fn run<B: Benchmark>(&self) -> anyhow::Result<ExitCode> {
         let cases: Vec<CaseOf<B>> = parse_cases(&self.cases)?;
         on_ranks(self.threads, |world| {
-            let selected = self.algorithm.as_ref().map(|id| world.with_algorithm(id)).transpose()?;
-            let measured = measure::<B>(selected.as_ref().unwrap_or(world), &cases)?;
+            let measured = measure::<B>(world, &cases)?;
             if world.rank() == 0 { output::print(world.engine(), &self.cases, &measured) } else { Ok(()) }
         })?;
         Ok(ExitCode::SUCCESS)
