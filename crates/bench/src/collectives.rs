@@ -32,9 +32,15 @@ pub(crate) struct Collectives {
     /// Sizes in bytes, multiples of 8, separated by commas [default: 8, 1K, 64K, 1M]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     bytes: Vec<Bytes>,
-    /// Timed operations of a batch [default: as many as take some milliseconds on one machine]
+    /// Sizes are those of all blocks of a rank together, as in `treepie explain`, not of each block
+    #[arg(long, requires = "bytes")]
+    total: bool,
+    /// Timed operations of a batch [default: the number that takes some milliseconds on one machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     operations: Option<u32>,
+    /// Timed batches of a run, after one that is not [default: 9, or 2 with --emulate]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batches: Option<u32>,
     /// Timing of the operations of a batch [default: apart; synchronized with --emulate]
     #[arg(long, value_enum)]
     rule: Option<TimingMode>,
@@ -60,14 +66,16 @@ impl Collectives {
             anyhow::bail!("--bytes {odd}: buffers are of doubles, so sizes are multiples of {}", task::WORD_BYTES);
         }
         let (algorithms, operations) = (self.algorithm.clone(), self.operation.clone());
-        let count = self.operations.map(|count| count as usize);
-        let selection = Selection { algorithms, operations, sizes, is_emulated, count };
+        let [count, batches] = [self.operations, self.batches].map(|count| count.map(|count| count as usize));
+        let is_total = self.total;
+        let selection = Selection { algorithms, operations, sizes, is_emulated, is_total, count, batches };
         let default = if is_emulated { TimingMode::Synchronized } else { TimingMode::Apart };
         let rule = self.rule.unwrap_or(default);
         let is_synchronized = rule == TimingMode::Synchronized;
         anyhow::ensure!(!is_synchronized || self.settings.comparison.is_on_this_machine(), ONE_CLOCK);
         let figures = task::figures(ranks, rule, &selection);
-        comparison.print_sides("Collective operations", SAME_CALLS, BATCHES);
+        let batches = batches.unwrap_or(if is_emulated { task::EMULATED_BATCHES } else { BATCHES });
+        comparison.print_sides("Collective operations", SAME_CALLS, batches);
         print_rules(rule);
         let mut result = comparison.measure(&figures)?;
         result.print_table();

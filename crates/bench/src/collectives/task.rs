@@ -66,6 +66,11 @@ impl Operation {
         treepie_schedule::Operation::from_name(name, 0).expect("the names are the same")
     }
 
+    /// The size of a block, or of the vector, if this is that of all blocks of a rank together: whole words.
+    fn block_of_total(self, total: usize, ranks: usize) -> usize {
+        if self.has_blocks() { total / (ranks * WORD_BYTES) * WORD_BYTES } else { total }
+    }
+
     /// Whether the size is that of a block for each rank.
     pub(super) fn has_blocks(self) -> bool {
         matches!(self, Operation::Allgather | Operation::Alltoall | Operation::Scatter | Operation::Gather)
@@ -187,12 +192,16 @@ pub(super) struct Selection {
     pub(super) sizes: Vec<usize>,
     /// Whether links are emulated, so that each operation takes long.
     pub(super) is_emulated: bool,
+    /// Whether sizes are those of all blocks together.
+    pub(super) is_total: bool,
     /// Operations of a batch, if given.
     pub(super) count: Option<usize>,
+    /// Batches of a run, if given.
+    pub(super) batches: Option<usize>,
 }
 
 /// Batches of operations over emulated links, which take long and vary little.
-const EMULATED_BATCHES: usize = 2;
+pub(super) const EMULATED_BATCHES: usize = 2;
 
 impl Selection {
     /// The algorithms of the operation with this number.
@@ -219,12 +228,13 @@ pub(super) fn figures(ranks: u32, rule: TimingMode, selection: &Selection) -> Ve
             [] => &SIZES,
             sizes => sizes,
         };
-        for &bytes in sizes {
-            let (usual, batches) = match selection.is_emulated {
+        for &given in sizes {
+            let bytes = if selection.is_total { operation.block_of_total(given, ranks as usize) } else { given };
+            let (usual, usual_batches) = match selection.is_emulated {
                 true => (1, EMULATED_BATCHES),
                 false => (operations_per_batch(operation, bytes, ranks as usize), BATCHES),
             };
-            let count = selection.count.unwrap_or(usual);
+            let (count, batches) = (selection.count.unwrap_or(usual), selection.batches.unwrap_or(usual_batches));
             // Algorithms of one size alternate, batch by batch.
             for algorithm in &algorithms {
                 let task = Call { rule, operation, bytes };
@@ -320,6 +330,17 @@ mod tests {
             [("bcast/auto/64", "synchronized:bcast:64:1:2"), ("gather/auto/64", "synchronized:gather:64:1:2")];
         assert_eq!(found, expected);
         assert!("walk".parse::<Operation>().unwrap_err().ends_with("barrier, scatter, gather"));
+    }
+
+    #[test]
+    fn sizes_of_all_blocks_are_divided_among_the_ranks() {
+        let operations = vec![Operation::Bcast, Operation::Allgather];
+        let selection =
+            Selection { operations, sizes: vec![1000], is_total: true, batches: Some(1), ..Selection::default() };
+        let figures = figures(8, TimingMode::Apart, &selection);
+        let sizes: Vec<_> = figures.iter().map(|figure| (figure.name.as_str(), figure.bytes)).collect();
+        assert_eq!(sizes, [("bcast/auto/1000", 1000), ("allgather/auto/120", 120)]);
+        assert!(figures.iter().all(|figure| figure.case.ends_with(":1")));
     }
 
     #[test]
