@@ -262,6 +262,17 @@ fn measurements_end_in_time() {
     assert_eq!((ends[0].1, ends[3]), (false, (20, true)), "{ends:?}");
 }
 
+/// Where noise would take all of the time for short messages, long ones are measured nevertheless.
+#[test]
+fn noise_takes_no_time_from_long_messages() {
+    for seed in 1..=20 {
+        let mut network = FakeLink { noise: 0.3, seed, budget: 30e6, ..wan() };
+        let PLogPMeasurement { link, trips, .. } = network.measured();
+        assert!(trips.last().unwrap().bytes >= 262_144.0, "seed {seed}: up to {:?}", trips.last());
+        near("of long messages", link.gap.at(262_144.0), 1.15 * 262_184.0, 0.15);
+    }
+}
+
 /// On links without latency, and with gaps far below the noise of round trips, noise must not make times negative.
 #[test]
 fn c12_noise_is_not_refused() {

@@ -5,9 +5,10 @@
 //! network itself. Links are assumed to be symmetric; each direction of an asymmetric link is measured separately, with
 //! *measure* and *mirror* exchanged.
 //!
-//! Two things are not in the paper. A deviation counts only if it exceeds what the confidence intervals explain;
-//! otherwise noise would be bisected. And jumps that remain between the closest sizes become knees of the curves, as
-//! lines across them would be wrong on both sides.
+//! Three things are not in the paper. All sizes get a few round trips first, and then more of them in turn: if the time
+//! is up, each is known about equally well, and none is missing. A deviation counts only if it exceeds what the
+//! confidence intervals explain; otherwise noise would be bisected. And jumps that remain between the closest sizes
+//! become knees of the curves, as lines across them would be wrong on both sides.
 
 use super::curve::{Point, can_bisect, deviates, fit_curve};
 use super::measure_config::MeasureConfig;
@@ -68,18 +69,27 @@ pub struct PLogPMeasurement {
 pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPMeasurement, P::Error> {
     let config = &config.validated()?;
     let mut saturation = measure_saturation(probe, config)?;
-    let empty = measure_size(probe, config, 0, config.min_power + 1)?;
-    // With hardly any latency, noise could make it negative.
-    saturation.gap = saturation.gap.min(empty.time.mean() / 2.0);
-    let curves = CurveBuilder { shift: saturation.gap - empty.time.mean() };
-    let (mut sizes, mut is_complete) = (vec![empty], true);
-    for power in 0..=config.max_power.max(config.min_power) {
-        let is_needed = power <= config.min_power || deviates(&curves.gap(&sizes), sizes.len() - 1, config);
-        is_complete = !is_needed || has_time_for(probe, config, &sizes, 1 << power);
-        if !(is_needed && is_complete) {
+    let (mut sizes, mut is_complete) = (vec![SizeSamples::few(probe, config, 0)?], true);
+    for power in 0..=config.min_power {
+        is_complete = has_time_for(probe, config, &sizes, 1 << power);
+        if !is_complete {
             break;
         }
-        sizes.push(measure_size(probe, config, 1 << power, config.min_power.saturating_sub(power))?);
+        sizes.push(SizeSamples::few(probe, config, 1 << power)?);
+    }
+    refine(probe, config, &mut sizes, BISECTED_SIZES)?;
+    // With hardly any latency, noise could make it negative.
+    let empty = sizes[0].time.mean();
+    saturation.gap = saturation.gap.min(empty / 2.0);
+    let curves = CurveBuilder { shift: saturation.gap - empty };
+    for power in config.min_power + 1..=config.max_power {
+        if !is_complete || !deviates(&curves.gap(&sizes), sizes.len() - 1, config) {
+            break;
+        }
+        is_complete = has_time_for(probe, config, &sizes, 1 << power);
+        if is_complete {
+            sizes.push(measure_size(probe, config, 1 << power)?);
+        }
     }
     let mut at = 2;
     while at < sizes.len() {
@@ -91,7 +101,7 @@ pub fn measure<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<PLogPM
         is_complete &= has_time;
         if deviates_here && has_time {
             // Check the new size next, and then this one again against it.
-            sizes.insert(at, measure_size(probe, config, middle, 0)?);
+            sizes.insert(at, measure_size(probe, config, middle)?);
         } else {
             at += 1;
         }
@@ -130,7 +140,7 @@ const WAIT_FACTOR: f64 = 1.5;
 /// g(0): n = 1, 10, then doubling, until the gap is stable and the round trip is negligible.
 fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result<Saturation, P::Error> {
     let mut one = Samples::default();
-    while needs_more_trips(&[&one], config, 0) && (one.count() < config.min_trips || probe.has_time(one.mean())) {
+    while needs_more_trips(&[&one], config, 0, 0.0) && (one.count() < config.min_trips || probe.has_time(one.mean())) {
         one.push(require_time(probe.saturate(1)?)?);
     }
     let reply = one.mean() / 2.0;
@@ -147,28 +157,37 @@ fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result
     }
 }
 
-/// Trips of a later size take this many times as long, on average: the largest ones on a slow link take much longer.
-const LATER_TIME: f64 = 3.0;
+/// Sizes between powers of two for whose fewest trips time is left: those that lead to two jumps.
+const BISECTED_SIZES: u32 = 24;
 
-/// Both round trips of a size, until their means have converged, the maximum number is reached, or the time is needed
-/// for the fewest trips of `later` other sizes.
-fn measure_size<P: Probe>(
+/// More round trips of all sizes in turn, until their means have converged, the maximum numbers are reached, or the
+/// time is needed for the fewest trips of this number of other sizes.
+fn refine<P: Probe>(
     probe: &mut P,
     config: &MeasureConfig,
-    bytes: u64,
-    later: u32,
-) -> Result<SizeSamples, P::Error> {
-    let mut all = SizeSamples { bytes, ..SizeSamples::default() };
-    let reserved = 1.0 + LATER_TIME * f64::from(later * config.min_trips);
-    while needs_more_trips(&[&all.time, &all.send, &all.receive], config, bytes)
-        && (all.time.count() < config.trips(bytes).0 || probe.has_time(reserved * TRIPS_TIME * all.time.mean()))
-    {
-        let (send, time) = probe.round_trip(bytes)?;
-        all.send.push(require_time(send)?);
-        all.time.push(require_time(time)?);
-        all.receive.push(require_time(probe.delayed_recv(bytes, WAIT_FACTOR * time)?)?);
+    sizes: &mut [SizeSamples],
+    others: u32,
+) -> Result<(), P::Error> {
+    let reserved = f64::from(others * config.min_trips) * sizes[0].time.mean();
+    let mut is_done = false;
+    while !is_done {
+        is_done = true;
+        for size in sizes.iter_mut().filter(|size| size.needs_more_trips(config)) {
+            if !probe.has_time(TRIPS_TIME * (size.time.mean() + reserved)) {
+                return Ok(());
+            }
+            size.add(probe)?;
+            is_done = false;
+        }
     }
-    Ok(all)
+    Ok(())
+}
+
+/// Both round trips of a size, until their means have converged, the maximum number is reached, or the time is up.
+fn measure_size<P: Probe>(probe: &mut P, config: &MeasureConfig, bytes: u64) -> Result<SizeSamples, P::Error> {
+    let mut size = SizeSamples::few(probe, config, bytes)?;
+    refine(probe, config, std::slice::from_mut(&mut size), 0)?;
+    Ok(size)
 }
 
 fn require_time(time: f64) -> crate::Result<f64> {
@@ -176,12 +195,18 @@ fn require_time(time: f64) -> crate::Result<f64> {
     Ok(time)
 }
 
-/// Whether another trip of this size is needed.
-fn needs_more_trips(samples: &[&Samples], config: &MeasureConfig, bytes: u64) -> bool {
+/// Whether another trip of this size is needed. Uncertainties of less than `negligible` do not count.
+fn needs_more_trips(samples: &[&Samples], config: &MeasureConfig, bytes: u64, negligible: f64) -> bool {
     let (count, (min_trips, max_trips)) = (samples[0].count(), config.trips(bytes));
     let is_uncertain =
-        samples.iter().any(|samples| samples.confidence_half_width() > config.tolerance * samples.mean());
-    count < min_trips || count < max_trips && is_uncertain
+        |samples: &&Samples| samples.confidence_half_width() > (config.tolerance * samples.mean()).max(negligible);
+    count < min_trips || count < max_trips && samples.iter().any(is_uncertain)
+}
+
+/// Over a wide area overheads need not be known to a percent of themselves: their noise on a machine with other work
+/// would take all of the time. The tolerance of the tolerance of a round trip is enough.
+fn negligible(config: &MeasureConfig, round_trip: f64) -> f64 {
+    config.tolerance * config.tolerance * round_trip
 }
 
 /// Samples of one size.
@@ -194,6 +219,29 @@ struct SizeSamples {
 }
 
 impl SizeSamples {
+    /// The fewest round trips of a size.
+    fn few<P: Probe>(probe: &mut P, config: &MeasureConfig, bytes: u64) -> Result<Self, P::Error> {
+        let mut size = Self { bytes, ..Self::default() };
+        for _ in 0..config.trips(bytes).0 {
+            size.add(probe)?;
+        }
+        Ok(size)
+    }
+
+    /// Adds both round trips.
+    fn add<P: Probe>(&mut self, probe: &mut P) -> Result<(), P::Error> {
+        let (send, time) = probe.round_trip(self.bytes)?;
+        self.send.push(require_time(send)?);
+        self.time.push(require_time(time)?);
+        self.receive.push(require_time(probe.delayed_recv(self.bytes, WAIT_FACTOR * time)?)?);
+        Ok(())
+    }
+
+    fn needs_more_trips(&self, config: &MeasureConfig) -> bool {
+        let negligible = negligible(config, self.time.mean());
+        needs_more_trips(&[&self.time, &self.send, &self.receive], config, self.bytes, negligible)
+    }
+
     fn trip(&self) -> RoundTrip {
         let Self { bytes, time, send, receive } = self;
         RoundTrip { bytes: *bytes as f64, time: time.mean(), send_overhead: send.mean(), recv_overhead: receive.mean() }
