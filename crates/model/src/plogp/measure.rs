@@ -160,8 +160,8 @@ fn measure_saturation<P: Probe>(probe: &mut P, config: &MeasureConfig) -> Result
 /// Sizes between powers of two for whose fewest trips time is left: those that lead to two jumps.
 const BISECTED_SIZES: u32 = 24;
 
-/// More round trips of all sizes in turn, until their means have converged, the maximum numbers are reached, or the
-/// time is needed for the fewest trips of this number of other sizes.
+/// More round trips of all sizes in turn, doubling those of a size at a time, until their means have converged, the
+/// maximum numbers are reached, or the time is needed for the fewest trips of this number of other sizes.
 fn refine<P: Probe>(
     probe: &mut P,
     config: &MeasureConfig,
@@ -173,11 +173,18 @@ fn refine<P: Probe>(
     while !is_done {
         is_done = true;
         for size in sizes.iter_mut().filter(|size| size.needs_more_trips(config)) {
-            if !probe.has_time(TRIPS_TIME * (size.time.mean() + reserved)) {
-                return Ok(());
+            // Another size takes a round trip of its own.
+            let more = size.time.count();
+            for _ in 0..more {
+                if !probe.has_time(TRIPS_TIME * (size.time.mean() + reserved)) {
+                    return Ok(());
+                }
+                size.add(probe)?;
+                is_done = false;
+                if !size.needs_more_trips(config) {
+                    break;
+                }
             }
-            size.add(probe)?;
-            is_done = false;
         }
     }
     Ok(())

@@ -104,6 +104,10 @@ impl PiecewiseLinear {
             return extrapolate((size, time, slope.max(0.0)), bytes);
         }
         let (from, to) = (self.points[end - 1], self.points[end]);
+        // Without rounding, so that a curve that is written point by point is the same when it is read.
+        if bytes == to.0 {
+            return to.1;
+        }
         from.1 + (to.1 - from.1) * (bytes - from.0) / (to.0 - from.0)
     }
 }
@@ -145,6 +149,18 @@ mod tests {
         assert_eq!(falling.at(100.0), 1.0);
         let ends = PiecewiseLinear::new("an overhead", &[(0.0, 0.0), (2.0, 2.0), (2.0, 1.0)]).unwrap();
         assert_eq!((ends.at(2.0), ends.after(2.0), ends.at(4.0)), (2.0, 1.0, 3.0));
+    }
+
+    #[test]
+    fn points_are_on_the_curve_to_the_last_bit() {
+        let points = [
+            (0.0, 0.0),
+            (1024.0, 0.0653298257839721),
+            (524_288.0, 20.752305436347243),
+            (4_194_304.0, 229.24809325308834),
+        ];
+        let curve = PiecewiseLinear::new("a copy", &points).unwrap();
+        assert_eq!(points.map(|point| curve.at(point.0)), points.map(|point| point.1));
     }
 
     #[test]
