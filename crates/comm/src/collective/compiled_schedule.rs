@@ -98,6 +98,9 @@ impl CompiledSchedule {
     ) -> Option<Self> {
         let schedule = &*job.schedule;
         let resolver = RangeResolver::new(job, in_place)?;
+        // Neither sends nor receives: a receive that waits for the one before would ask for its long message only then,
+        // and links that could carry theirs at the same time would do so one after the other.
+        let resolve_eager = |part| resolver.resolve(part).filter(|data| data.range.len() <= eager_limit);
         let mut steps = Vec::new();
         for phase in 0..schedule.phases() {
             if schedule.phase(phase).lanes > 1 {
@@ -111,7 +114,7 @@ impl CompiledSchedule {
                     // Sends first, as other ranks wait for them.
                     for op in round {
                         if let ScheduleOp::Send { to, part } = *op {
-                            let data = resolver.resolve(part).filter(|data| data.range.len() <= eager_limit)?;
+                            let data = resolve_eager(part)?;
                             steps.push(Step::Send { to: job.members.world_rank(to, endpoint).ok()?, tag, data });
                         }
                     }
@@ -119,11 +122,11 @@ impl CompiledSchedule {
                         match *op {
                             ScheduleOp::Recv { from, part } => {
                                 let from = job.members.world_rank(from, endpoint).ok()?;
-                                steps.push(Step::Recv { from, tag, data: resolver.resolve(part)? });
+                                steps.push(Step::Recv { from, tag, data: resolve_eager(part)? });
                             }
                             ScheduleOp::RecvReduce { from, part, side } => {
                                 let from = job.members.world_rank(from, endpoint).ok()?;
-                                let (data, left) = (resolver.resolve(part)?, side == OperandSide::Left);
+                                let (data, left) = (resolve_eager(part)?, side == OperandSide::Left);
                                 steps.push(Step::RecvReduce { from, tag, data, left });
                             }
                             op => steps.extend(resolver.local(op)?),

@@ -237,3 +237,21 @@ fn a_virtual_time_limit_ends_the_simulation() {
     let text = simulate(&flat(2), &plain(), |world| endless(&world)).map(drop).unwrap_err().to_string();
     assert!(text.starts_with("the simulation exceeds"), "{text}");
 }
+
+/// A root asks for all long blocks of a gather at once, so that the links between clusters carry them side by side.
+#[test]
+fn a_gather_of_long_blocks_fills_all_links() {
+    const BYTES: usize = 1 << 20;
+    let network: Network = "clusters:4x1".parse().unwrap();
+    let settings = Settings::for_network(&network).unwrap();
+    let result = simulate(&network, &settings, |world| {
+        let comm = world.with_algorithm("gather/flat:segments=1").unwrap();
+        let mut all = vec![0_u8; if comm.rank() == 0 { 4 * BYTES } else { 0 }];
+        comm.gather(&vec![comm.rank() as u8; BYTES], &mut all, 0).unwrap();
+        assert!(all.chunks(BYTES).enumerate().all(|(rank, block)| block.iter().all(|byte| *byte == rank as u8)));
+        (comm.now()).as_secs_f64()
+    });
+    // 1 MB/s and 10 ms; one after the other they take three times as long.
+    let time = result.unwrap().into_results()[0];
+    assert!((1.05..1.3).contains(&time), "{time} s");
+}
