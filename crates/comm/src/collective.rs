@@ -38,8 +38,8 @@ use treepie_topology::Network;
 
 use crate::adaptation::{Adaptation, SharedMeter};
 use crate::comm::Comm;
-use call::{CallMode, CollectiveCall, Fold, ReduceFn};
-pub(crate) use call::{ReduceBytes, TypedCall};
+pub(crate) use call::{CallMode, CollectiveCall, ReduceBytes, TypedCall};
+use call::{Fold, ReduceFn};
 use decisions::Decisions;
 use executor::Execution;
 use job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
@@ -143,7 +143,7 @@ impl Comm {
     /// Runs a reduce-scatter that overwrites its input, and copies this rank's block to the beginning of `data`.
     fn run_overwriting(&self, call: &CollectiveCall<'_>, data: &mut [u8], fold: Option<&ReduceFn>) -> Result<()> {
         if let Some(adaptation) = &self.collectives.adaptation {
-            return self.run_adapted(adaptation, |current| current.run_overwriting(call, data, fold));
+            return self.run_adapted(adaptation, call, |current| current.run_overwriting(call, data, fold));
         }
         let announced = self.announce(|| self.describe(call, CallMode::Blocking));
         let instance = self.next_instance();

@@ -3,7 +3,7 @@
 /// Measured and predicted times that differ by less than this factor are alike.
 const THRESHOLD: f64 = 1.5;
 
-/// A drift is that of as many calls in a row.
+/// A drift is that of this number of calls in a row.
 const CALLS: usize = 3;
 
 /// The last calls that measured a link: what they took, relative to the prediction.
@@ -16,7 +16,7 @@ pub(super) struct DriftDetector {
 
 impl DriftDetector {
     /// Adds a call. Returns the median of the last calls if all of them took longer, or all of them less long, than
-    /// predicted; the next answer needs as many calls again.
+    /// predicted; the next answer needs `CALLS` more.
     pub(super) fn add(&mut self, ratio: f64) -> Option<f64> {
         let side = |ratio: f64| (ratio >= THRESHOLD, ratio <= 1.0 / THRESHOLD);
         if side(ratio) == (false, false) {

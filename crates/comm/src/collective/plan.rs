@@ -130,7 +130,7 @@ impl Comm {
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
         if let Some(adaptation) = &self.collectives.adaptation {
-            return self.run_adapted(adaptation, |current| current.run_call(call, input, output, fold));
+            return self.run_adapted(adaptation, call, |current| current.run_call(call, input, output, fold));
         }
         if let Some(forwarding) = self.forwarding(call)? {
             return self.run_forwarding(call, forwarding, input, output);
