@@ -105,8 +105,10 @@ impl Comm {
     pub fn adaptive(&self) -> Result<Comm> {
         let plain = self.adapted();
         let control = plain.dup()?.unchecked();
-        let base = Rc::new(plain.profile().clone());
         let network = plain.network()?;
+        let levels = network.as_clusters().map_or(0, |clusters| clusters.levels() + 1);
+        // Links of each level change by themselves.
+        let base = Rc::new(plain.profile().with_levels(levels as usize));
         // On one machine the network that was set does not determine costs.
         let is_measured = self.ranks_per_core().is_none() && network.ranks() as usize == self.size();
         let meter = LinkMeter::new(self.rank() as u32, network, &base, self.eager_limit()).filter(|_| is_measured);
@@ -312,8 +314,7 @@ impl Adaptation {
         let mut profile = Profile::clone(&self.base);
         for (&index, &bytes) in factors {
             let Some(GroupLink { level, from, to, .. }) = group_link(&self.clusters, index) else { continue };
-            let at = (level as usize).min(profile.levels.len() - 1);
-            let pairs = &mut profile.levels[at].pairs;
+            let pairs = &mut profile.levels[level as usize].pairs;
             match pairs.binary_search_by_key(&(from, to), |pair| (pair.from, pair.to)) {
                 Ok(at) => pairs[at].bytes = bytes,
                 Err(at) => pairs.insert(at, PairFactors { from, to, latency: 1.0, bytes }),

@@ -13,6 +13,7 @@ mod decisions;
 pub(crate) mod executor;
 mod host_mpi;
 pub(crate) mod job;
+mod links_of_part;
 mod machine_profile;
 mod nonblocking;
 mod operations;

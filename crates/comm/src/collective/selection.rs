@@ -34,7 +34,7 @@ pub(crate) struct AlgorithmChoice {
     /// The network of a communicator from which this one was created, and its ranks.
     inherited: Option<(Rc<Network>, Rc<Members>)>,
     /// The profile of the machine, if one was set.
-    profile: Option<Rc<Profile>>,
+    pub(super) profile: Option<Rc<Profile>>,
     /// The transport to use where the algorithm can, if one was set.
     transport: Option<Transport>,
     /// Selector that replaces the cost model.
@@ -222,10 +222,12 @@ impl Comm {
         network.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether a flat network without hosts was set, on the handle or by the environment.
+    /// Whether a flat network without hosts was set: on the handle, on the one from which its communicator was created,
+    /// or by the environment.
     pub(super) fn is_set_flat(&self) -> bool {
         let is_flat = |network: &Network| matches!(network.kind(), NetworkKind::Flat(_)) && !network.has_hosts();
-        match &self.collectives.choice.network {
+        let AlgorithmChoice { network, inherited, .. } = &self.collectives.choice;
+        match network.as_ref().or(inherited.as_ref().map(|(network, _)| network)) {
             Some(network) => is_flat(network),
             None => network_from_environment(self.endpoint().size()).is_ok_and(|set| set.as_ref().is_some_and(is_flat)),
         }
