@@ -184,12 +184,17 @@ fn a_call_refused_where_choices_change_does_not_part_the_ranks() {
 
 #[test]
 fn handles_of_one_machine_and_of_one_rank_stay_as_they_are() {
-    let adaptive = treepie::launch(3, |world| {
+    let program = |world: Comm| {
         let world = world.adaptive()?;
         all_operations(&world)?;
         Ok((world.is_adaptive(), world.generation()))
-    });
-    assert_eq!(adaptive.unwrap(), [(false, 0); 3]);
+    };
+    for ranks in [1, 3] {
+        assert_eq!(treepie::launch(ranks, program).unwrap(), vec![(false, 0); ranks]);
+    }
+    // A rank of clusters, too, has no link if it is alone.
+    let emulated = launch_emulated("clusters:1x1", |world| program(world.split(world.rank() as u32, 0)?.unwrap()));
+    assert_eq!(emulated.unwrap(), [(false, 0)]);
 }
 
 #[test]

@@ -332,11 +332,7 @@ impl Comm {
                 let best = class.best().ok_or_else(|| Error::Algorithm(format!("no {} applies", operation.name())))?;
                 best.id()
             }
-            Some(id) => {
-                let (segments, _) = class.complete(id, None);
-                let separator = if id.contains(':') { ',' } else { ':' };
-                if segments > 1 { format!("{id}{separator}segments={segments}") } else { id.to_owned() }
-            }
+            Some(id) => class.with_segments(id),
         };
         let time = input(bytes).predicted_over_messages(&id);
         Ok((id, time))
