@@ -14,7 +14,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide_once, insert};
+use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide, decide_once, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
@@ -461,7 +461,7 @@ impl Comm {
                 let (segments, transport) = input.complete(&id, choice.transport);
                 Decision { id, segments, transport }
             }
-            None => decide_once(self.machine(network), &key, &input),
+            None => decide_once(self.machine(network), &key, || decide(&input)),
         };
         insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
         Ok(decision)
