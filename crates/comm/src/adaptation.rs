@@ -28,6 +28,7 @@
 mod agreement;
 mod drift;
 mod meter;
+mod other_senders;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,6 +47,7 @@ use crate::request::Request;
 use agreement::{AgreementClock, Reports, Step, announcement_len, changes, encode};
 use meter::LinkMeter;
 pub(crate) use meter::{PendingSend, SharedMeter};
+use other_senders::OtherSenders;
 
 /// The tag of reports.
 const REPORT: Tag = 1;
@@ -112,7 +114,12 @@ impl Comm {
         // On one machine the network that was set does not determine costs.
         let is_measured = self.ranks_per_core().is_none() && network.ranks() as usize == self.size();
         let meter = LinkMeter::new(self.rank() as u32, network, &base, self.eager_limit()).filter(|_| is_measured);
-        let (Some(clusters), Some(meter)) = (network.as_clusters().cloned(), meter) else { return Ok(plain) };
+        // A single cluster has no link to another.
+        let clusters = network.as_clusters().filter(|clusters| clusters.count() > 1).cloned();
+        let (Some(clusters), Some(meter)) = (clusters, meter) else { return Ok(plain) };
+        if OtherSenders::are_too_many(&clusters) {
+            protocol::log_choice(&plain, "links of groups with more than 64 ranks are not found to be slower");
+        }
         let meter = Rc::new(RefCell::new(meter));
         let state = AgreementState {
             clock: AgreementClock::new(self.inner.instances.get()),

@@ -125,6 +125,22 @@ fn links_that_take_longer_than_predicted_are_found() {
     assert!(seen.iter().all(|other| *other == seen[0]), "{seen:?}");
 }
 
+#[test]
+fn links_that_coordinators_share_are_found_too() {
+    let links = "clusters:2x2,wan=2ms/32MBps,lan=20us/200MBps";
+    emulated(links, 0.25, |world| {
+        let world = world.with_algorithm("allreduce/hierarchical:coordinators=2")?.adaptive()?;
+        let (rank, size) = (world.rank() as u64, world.size() as u64);
+        for _ in 0..40 {
+            let sums = world.allreduce(&vec![rank; BYTES / 2], Sum)?;
+            assert!(sums.iter().all(|sum| *sum == size * (size - 1) / 2));
+        }
+        let factor = world.adapted().profile().level(1).factors(0, 1).1;
+        assert!(world.generation() > 0 && factor > 1.5, "generation {}, {factor}", world.generation());
+        Ok(())
+    });
+}
+
 /// A call that fails on all ranks, or at least on rank 1, whose call is another.
 type FailingCall = fn(&Comm) -> Result<()>;
 

@@ -95,7 +95,7 @@ impl CollectiveCall<'_> {
 }
 
 impl<'a> BlockCounts<'a> {
-    pub(super) fn layouts(&self, blocks: u32) -> BlockLayouts {
+    pub(crate) fn layouts(&self, blocks: u32) -> BlockLayouts {
         match self {
             BlockCounts::Uniform(each) => BlockLayouts::symmetric(BlockLayout::uniform(*each, blocks)),
             BlockCounts::Vector(total) => BlockLayouts::symmetric(BlockLayout::Even { total: *total, blocks }),
@@ -132,7 +132,7 @@ impl<'a> BlockCounts<'a> {
     }
 
     /// What distinguishes two calls of one operation.
-    pub(super) fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
+    pub(crate) fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
         match *self {
             BlockCounts::Uniform(elements) | BlockCounts::Vector(elements) => (elements, &[], &[]),
             BlockCounts::PerRank(counts) => (usize::MAX, counts, &[]),

@@ -158,7 +158,7 @@ impl Comm {
             Uncompiled::Job(job) => {
                 let job = job.clone();
                 drop(plans);
-                self.run_job(job, instance.number, call.in_place, (InputBuffer::Read(input), output), fold)
+                self.run_job(job, instance.number, call, (InputBuffer::Read(input), output), fold)
             }
             Uncompiled::HostMpi(collective) => {
                 let collective = *collective;
