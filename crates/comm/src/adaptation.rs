@@ -13,7 +13,9 @@
 //! applied                                       +-- next generation      own operations
 //! ```
 //!
-//! Operations have the same numbers on all ranks, so all of them take the steps at the same operations. Rank 0
+//! Operations have the same numbers on all ranks, so all of them take the steps at the same operations: blocking ones,
+//! also if a rank refuses its call. In checked mode they compare their calls first, so that no rank takes a step in a
+//! call that is not blocking on another one. Rank 0
 //! announces that nothing changes, too: a rank cannot tell otherwise whether an announcement is still in flight. It is
 //! in flight while the ranks run eight operations of the program, so that it has usually arrived when it is needed. If
 //! it has not, ranks wait for it before they begin the operation. No program that is correct deadlocks by that: a
@@ -26,23 +28,26 @@
 mod agreement;
 mod drift;
 mod meter;
+mod other_senders;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use treepie_base::{ANY_SOURCE, Error, Result, Tag};
+use treepie_fabric::AbortReason;
 use treepie_model::Profile;
 use treepie_model::profile::PairFactors;
 use treepie_topology::{Clusters, GroupLink};
 
-use crate::collective::Collectives;
+use crate::collective::{CallMode, CollectiveCall, Collectives};
 use crate::comm::Comm;
 use crate::protocol;
 use crate::request::Request;
 use agreement::{AgreementClock, Reports, Step, announcement_len, changes, encode};
 use meter::LinkMeter;
 pub(crate) use meter::{PendingSend, SharedMeter};
+use other_senders::OtherSenders;
 
 /// The tag of reports.
 const REPORT: Tag = 1;
@@ -64,7 +69,8 @@ pub(crate) struct Adaptation {
 
 struct AgreementState {
     clock: AgreementClock,
-    announcement: Option<Request<'static, Vec<u64>>>,
+    /// Announcements that are in flight, the first one first.
+    announcements: VecDeque<Request<'static, Vec<u64>>>,
     /// On rank 0.
     reports: Reports,
     /// Factors that differ from those of the base, by the index of the link.
@@ -101,16 +107,23 @@ impl Comm {
     pub fn adaptive(&self) -> Result<Comm> {
         let plain = self.adapted();
         let control = plain.dup()?.unchecked();
-        let base = Rc::new(plain.profile().clone());
         let network = plain.network()?;
+        let levels = network.as_clusters().map_or(0, |clusters| clusters.levels() + 1);
+        // Links of each level change by themselves.
+        let base = Rc::new(plain.profile().with_levels(levels as usize));
         // On one machine the network that was set does not determine costs.
         let is_measured = self.ranks_per_core().is_none() && network.ranks() as usize == self.size();
         let meter = LinkMeter::new(self.rank() as u32, network, &base, self.eager_limit()).filter(|_| is_measured);
-        let (Some(clusters), Some(meter)) = (network.as_clusters().cloned(), meter) else { return Ok(plain) };
+        // A single cluster has no link to another.
+        let clusters = network.as_clusters().filter(|clusters| clusters.count() > 1).cloned();
+        let (Some(clusters), Some(meter)) = (clusters, meter) else { return Ok(plain) };
+        if OtherSenders::are_too_many(&clusters) {
+            protocol::log_choice(&plain, "links of groups with more than 64 ranks are not found to be slower");
+        }
         let meter = Rc::new(RefCell::new(meter));
         let state = AgreementState {
             clock: AgreementClock::new(self.inner.instances.get()),
-            announcement: None,
+            announcements: VecDeque::new(),
             reports: Reports::default(),
             factors: BTreeMap::new(),
             failed: None,
@@ -144,8 +157,15 @@ impl Comm {
         Some(self.collectives.adaptation.as_ref()?.current())
     }
 
-    /// Runs a blocking operation with the handle of the generation that is valid for it.
-    pub(crate) fn run_adapted(&self, adaptation: &Adaptation, run: impl FnOnce(&Comm) -> Result<()>) -> Result<()> {
+    /// Runs a blocking call with the handle of the generation that is valid for it.
+    pub(crate) fn run_adapted(
+        &self,
+        adaptation: &Adaptation,
+        call: &CollectiveCall<'_>,
+        run: impl FnOnce(&Comm) -> Result<()>,
+    ) -> Result<()> {
+        let before = adaptation.current();
+        let _compared = before.compare_call(&[call.operation], || call.describe(CallMode::Blocking))?;
         self.step_adaptation(adaptation);
         if let Err(error) = adaptation.check() {
             return Err(self.refuse_call(error));
@@ -158,12 +178,33 @@ impl Comm {
         result
     }
 
-    /// Takes the step of the agreement that is due before the next operation, if any.
-    pub(crate) fn step_adaptation(&self, adaptation: &Adaptation) {
+    /// Takes the steps of the agreement that are due before the next operation, a blocking one.
+    fn step_adaptation(&self, adaptation: &Adaptation) {
         // If an operator of another operation panics while this rank waits, its call takes its number nevertheless.
         let interrupted = Interrupted { comm: self, adaptation };
         adaptation.step(self.inner.instances.get());
         std::mem::forget(interrupted);
+    }
+
+    /// The blocking call, unless its arguments are refused; then other ranks learn of it, and this rank takes the steps
+    /// of the agreement on choices that they take.
+    #[inline]
+    pub(crate) fn accept_blocking<C>(&self, call: Result<C>) -> Result<C> {
+        if call.is_err()
+            && let Some(adaptation) = &self.collectives.adaptation
+            && !self.needs_comparison()
+        {
+            self.step_adaptation(adaptation);
+        }
+        self.accept(call)
+    }
+
+    /// Takes the instance number of a blocking operation that does not take place on this rank, or on any.
+    pub(crate) fn skip_blocking(&self) -> u32 {
+        if let Some(adaptation) = &self.collectives.adaptation {
+            self.step_adaptation(adaptation);
+        }
+        self.next_instance()
     }
 }
 
@@ -198,19 +239,18 @@ impl Adaptation {
         self.state.borrow().failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes the step that is due before the operation with this number.
+    /// Takes the steps that are due before the operation with this number.
     fn step(&self, instance: u32) {
-        if self.check().is_err() {
-            return;
-        }
-        let step = self.state.borrow_mut().clock.step(instance);
-        let result = match step {
-            None => return,
-            Some(Step::Announce) => self.announce(),
-            Some(Step::Apply) => self.apply(instance),
-        };
-        if let Err(error) = result {
-            self.state.borrow_mut().failed = Some(error);
+        while self.check().is_ok() {
+            let step = self.state.borrow_mut().clock.step(instance);
+            let result = match step {
+                None => return,
+                Some(Step::Announce) => self.announce(),
+                Some(Step::Apply) => self.apply(instance),
+            };
+            if let Err(error) = result {
+                self.state.borrow_mut().failed = Some(error);
+            }
         }
     }
 
@@ -219,12 +259,16 @@ impl Adaptation {
         let len = announcement_len(self.clusters.num_group_links());
         let mut announcement = vec![0; len];
         if self.control.rank() == 0 {
-            self.take_reports()?;
+            let mut unannounced = Unannounced { control: &self.control, why: AbortReason::Unspecified };
+            let taken = self.take_reports();
+            unannounced.why = taken.as_ref().err().map_or(unannounced.why, AbortReason::from_error);
+            taken?;
+            std::mem::forget(unannounced);
             let AgreementState { reports, factors, .. } = &mut *self.state.borrow_mut();
             announcement = reports.take_announcement(len, |link| self.factor(factors, link));
         }
         let request = self.control.ibcast(announcement, 0)?;
-        self.state.borrow_mut().announcement = Some(request);
+        self.state.borrow_mut().announcements.push_back(request);
         Ok(())
     }
 
@@ -239,8 +283,8 @@ impl Adaptation {
 
     /// Waits for the announcement. If it changes something, a generation begins.
     fn apply(&self, instance: u32) -> Result<()> {
-        let request = self.state.borrow_mut().announcement.take();
-        let announcement = request.expect("it was started eight operations before").wait()?;
+        let request = self.state.borrow_mut().announcements.pop_front();
+        let announcement = request.expect("its announcement was the step before").wait()?;
         let mut state = self.state.borrow_mut();
         if changes(&announcement).next().is_none() {
             return Ok(());
@@ -277,8 +321,7 @@ impl Adaptation {
         let mut profile = Profile::clone(&self.base);
         for (&index, &bytes) in factors {
             let Some(GroupLink { level, from, to, .. }) = group_link(&self.clusters, index) else { continue };
-            let at = (level as usize).min(profile.levels.len() - 1);
-            let pairs = &mut profile.levels[at].pairs;
+            let pairs = &mut profile.levels[level as usize].pairs;
             match pairs.binary_search_by_key(&(from, to), |pair| (pair.from, pair.to)) {
                 Ok(at) => pairs[at].bytes = bytes,
                 Err(at) => pairs.insert(at, PairFactors { from, to, latency: 1.0, bytes }),
@@ -300,6 +343,18 @@ impl Adaptation {
                 drop(self.control.isend(vec![word], 0, REPORT));
             }
         });
+    }
+}
+
+/// An announcement that rank 0 has not started: if an error or a panic prevents it, others must not wait for it.
+struct Unannounced<'a> {
+    control: &'a Comm,
+    why: AbortReason,
+}
+
+impl Drop for Unannounced<'_> {
+    fn drop(&mut self) {
+        self.control.abort_operation(self.control.next_instance(), self.why);
     }
 }
 

@@ -207,6 +207,17 @@ impl ChoiceInput<'_> {
         all
     }
 
+    /// An id that was set, with the number of segments of a call over messages.
+    pub(crate) fn with_segments(&self, id: &str) -> String {
+        let names_segments = id.split([':', ',']).any(|argument| argument.starts_with("segments="));
+        let (segments, _) = self.complete(id, None);
+        if names_segments || segments == 1 {
+            return id.to_owned();
+        }
+        let separator = if id.contains(':') { ',' } else { ':' };
+        format!("{id}{separator}segments={segments}")
+    }
+
     /// For an id that was set: the number of segments, which counts if the id names none, and the transport, which may
     /// have been set too.
     pub(crate) fn complete(&self, id: &str, set: Option<Transport>) -> (u32, Transport) {

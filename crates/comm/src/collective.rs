@@ -13,6 +13,7 @@ mod decisions;
 pub(crate) mod executor;
 mod host_mpi;
 pub(crate) mod job;
+mod links_of_part;
 mod machine_profile;
 mod nonblocking;
 mod operations;
@@ -38,8 +39,8 @@ use treepie_topology::Network;
 
 use crate::adaptation::{Adaptation, SharedMeter};
 use crate::comm::Comm;
-use call::{CallMode, CollectiveCall, Fold, ReduceFn};
-pub(crate) use call::{ReduceBytes, TypedCall};
+pub(crate) use call::{BlockCounts, CallMode, CollectiveCall, ReduceBytes, TypedCall};
+use call::{Fold, ReduceFn};
 use decisions::Decisions;
 use executor::Execution;
 use job::{BufferAliasing, CollectiveBuffers, CollectiveJob};
@@ -143,7 +144,7 @@ impl Comm {
     /// Runs a reduce-scatter that overwrites its input, and copies this rank's block to the beginning of `data`.
     fn run_overwriting(&self, call: &CollectiveCall<'_>, data: &mut [u8], fold: Option<&ReduceFn>) -> Result<()> {
         if let Some(adaptation) = &self.collectives.adaptation {
-            return self.run_adapted(adaptation, |current| current.run_overwriting(call, data, fold));
+            return self.run_adapted(adaptation, call, |current| current.run_overwriting(call, data, fold));
         }
         let announced = self.announce(|| self.describe(call, CallMode::Blocking));
         let instance = self.next_instance();
@@ -153,7 +154,7 @@ impl Comm {
         // The beginning of the input is still needed while the block is computed.
         let mut block = Bytes::zeroed(len, call.align);
         let input = InputBuffer::Overwrite(data);
-        self.run_job(job, instance, call.in_place, (input, block.as_mut_slice()), fold)?;
+        self.run_job(job, instance, call, (input, block.as_mut_slice()), fold)?;
         data[..len].copy_from_slice(block.as_slice());
         Ok(())
     }
@@ -162,7 +163,7 @@ impl Comm {
         &self,
         job: CollectiveJob,
         instance: u32,
-        in_place: bool,
+        call: &CollectiveCall<'_>,
         (input, output): (InputBuffer<'_>, &mut [u8]),
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
@@ -170,7 +171,7 @@ impl Comm {
             |lending, _| {
                 let output = lending.region_mut(output);
                 let buffers = match input {
-                    _ if in_place && job.aliasing() != BufferAliasing::Disjoint => {
+                    _ if call.in_place && job.aliasing() != BufferAliasing::Disjoint => {
                         CollectiveBuffers::aliased(&job, output)
                     }
                     InputBuffer::Read(input) => CollectiveBuffers::new(lending.region(input), output),
@@ -181,7 +182,7 @@ impl Comm {
                 let scratch = self.collectives.scratch.take();
                 let mut execution = Execution::new(job, fold.map(Fold::Borrowed), buffers, scratch);
                 if let Some(meter) = &self.collectives.meter {
-                    execution.measure(meter, &mut self.endpoint());
+                    execution.measure(meter, call, &mut self.endpoint());
                 }
                 execution.start(instance);
                 let result = self.endpoint().run_task(&mut execution);

@@ -179,7 +179,7 @@ impl Comm {
         let rank = members.known_rank(world_rank).flatten().expect("a rank creates only communicators that contain it")
             as Rank;
         let new = Self::with_context(&self.world, context, rank, Rc::new(members));
-        new.with_choice(self.collectives.choice.inherited(&self.inner.members))
+        new.with_choice(self.collectives.choice.inherited(&self.inner.members)).with_links_of(self)
     }
 
     /// Agrees on a context that none of these ranks has used: the maximum of the next contexts of all of them. The next

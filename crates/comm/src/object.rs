@@ -196,7 +196,7 @@ impl Comm {
     /// Gather of objects: returns those of all ranks, by rank, on the root, and `None` elsewhere.
     pub fn gather_objects<T: Serialize + DeserializeOwned>(&self, object: &T, root: Rank) -> Result<Option<Vec<T>>> {
         let _compared = self.compare_call(&[Operation::Allgather], || format!("gather_objects to rank {root}"))?;
-        let allowed = self.accept(self.check_rank(root));
+        let allowed = self.accept_blocking(self.check_rank(root));
         let (heads, bytes, counts) = self.allgather_heads(encode(object), allowed.map(drop))?;
         let is_root = self.rank() == root;
         let mut all = Vec::new();
@@ -249,21 +249,21 @@ impl Comm {
     ) -> Result<(E, Option<Vec<usize>>)> {
         self.or_abort(first)?;
         if let Some(failed) = heads.lengths().position(|length| length == FAILED) {
-            self.next_instance();
+            self.skip_blocking();
             return encoded.and_then(|_| Err(Error::Aborted { rank: self.world_rank(rank_of(failed))? as Rank }));
         }
         let counts: Vec<usize> = heads.lengths().map(|length| heads.count(length)).collect();
         if counts.iter().any(|count| *count > 0) {
             return Ok((encoded?, Some(counts)));
         }
-        self.next_instance();
+        self.skip_blocking();
         Ok((encoded?, None))
     }
 
     /// If this rank cannot start the second operation, it aborts it: other ranks may be in it.
     fn or_abort<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
-            self.abort_operation(self.next_instance(), AbortReason::from_error(error));
+            self.abort_operation(self.skip_blocking(), AbortReason::from_error(error));
         }
         result
     }

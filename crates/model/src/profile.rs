@@ -9,6 +9,7 @@
 mod defaults;
 mod file;
 mod fit;
+mod levels;
 mod scale;
 mod text;
 

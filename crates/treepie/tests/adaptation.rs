@@ -1,5 +1,6 @@
 //! Adaptive handles: choices follow links that become slower, on all ranks together.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -125,24 +126,73 @@ fn links_that_take_longer_than_predicted_are_found() {
 }
 
 #[test]
+fn links_that_coordinators_share_are_found_too() {
+    let links = "clusters:2x2,wan=2ms/32MBps,lan=20us/200MBps";
+    emulated(links, 0.25, |world| {
+        let world = world.with_algorithm("allreduce/hierarchical:coordinators=2")?.adaptive()?;
+        let (rank, size) = (world.rank() as u64, world.size() as u64);
+        for _ in 0..40 {
+            let sums = world.allreduce(&vec![rank; BYTES / 2], Sum)?;
+            assert!(sums.iter().all(|sum| *sum == size * (size - 1) / 2));
+        }
+        let factor = world.adapted().profile().level(1).factors(0, 1).1;
+        assert!(world.generation() > 0 && factor > 1.5, "generation {}, {factor}", world.generation());
+        Ok(())
+    });
+}
+
+/// A call that fails on all ranks, or at least on rank 1, whose call is another.
+type FailingCall = fn(&Comm) -> Result<()>;
+
+fn refused_bcast(world: &Comm) -> Result<()> {
+    world.bcast(&mut vec![0_u64; BYTES / 8], if world.rank() == 1 { 9 } else { 0 })
+}
+
+fn refused_gather_of_objects(world: &Comm) -> Result<()> {
+    world.gather_objects(&1_u64, if world.rank() == 1 { 9 } else { 0 }).map(drop)
+}
+
+fn missing_object(world: &Comm) -> Result<()> {
+    world.bcast_object(None::<u64>, 1).map(drop)
+}
+
+fn nonblocking_bcast(world: &Comm) -> Result<()> {
+    match world.rank() {
+        1 => world.ibcast(vec![0_u64; BYTES / 8], 0)?.wait().map(drop),
+        _ => world.bcast(&mut vec![0_u64; BYTES / 8], 0),
+    }
+}
+
+#[test]
 fn a_call_refused_where_choices_change_does_not_part_the_ranks() {
-    // A rank refuses the operation at which the generation begins, and the next one is nonblocking.
-    for (checked, changes_at) in [(false, 16), (true, 8)] {
+    // The number of calls before, and the generation afterwards: in checked mode ranks know before the generation
+    // begins that their calls differ.
+    let cases: [(bool, FailingCall, usize, u32); 7] = [
+        (false, refused_bcast, 16, 1),
+        (false, refused_gather_of_objects, 16, 1),
+        (false, refused_gather_of_objects, 15, 1),
+        (false, missing_object, 15, 1),
+        (true, refused_bcast, 8, 0),
+        (true, refused_gather_of_objects, 8, 0),
+        (true, nonblocking_bcast, 8, 0),
+    ];
+    for (case, (checked, failing_call, changes_at, generation)) in cases.into_iter().enumerate() {
         let seen = emulated("clusters:4x1,wan=2ms/16MBps,lan=20us/200MBps,slow:0-2=4@0s", 1.0, |world| {
             let world = if checked { world.checked().adaptive()? } else { world.clone() };
             let before = chosen(&world)?;
             (0..changes_at).try_for_each(|call| bcast(&world, call, 0))?;
             assert_eq!((world.generation(), chosen(&world)?), (0, before.clone()));
-            let root = if world.rank() == 1 { 9 } else { 0 };
-            let refused = world.bcast(&mut vec![0_u64; BYTES / 8], root);
+            let refused = failing_call(&world);
             assert!(refused.is_err() || world.rank() != 1);
-            assert_eq!(world.generation(), 1);
-            assert_ne!(chosen(&world)?, before);
+            assert_eq!((world.generation(), chosen(&world)? != before), (generation, generation > 0), "case {case}");
+            // The next one is nonblocking.
             for value in 1..3 {
                 let data = vec![if world.rank() == 0 { value } else { 0 }; BYTES / 8];
                 assert!(world.ibcast(data, 0)?.wait()?.iter().all(|word| *word == value));
             }
-            (0..20).try_for_each(|call| bcast(&world, call, 0))
+            (0..20).try_for_each(|call| bcast(&world, call, 0))?;
+            assert_ne!(chosen(&world)?, before);
+            Ok(())
         });
         assert!(seen.iter().all(|other| *other == seen[0]), "{seen:?}");
     }
@@ -150,12 +200,17 @@ fn a_call_refused_where_choices_change_does_not_part_the_ranks() {
 
 #[test]
 fn handles_of_one_machine_and_of_one_rank_stay_as_they_are() {
-    let adaptive = treepie::launch(3, |world| {
+    let program = |world: Comm| {
         let world = world.adaptive()?;
         all_operations(&world)?;
         Ok((world.is_adaptive(), world.generation()))
-    });
-    assert_eq!(adaptive.unwrap(), [(false, 0); 3]);
+    };
+    for ranks in [1, 3] {
+        assert_eq!(treepie::launch(ranks, program).unwrap(), vec![(false, 0); ranks]);
+    }
+    // A rank of clusters, too, has no link if it is alone.
+    let emulated = launch_emulated("clusters:1x1", |world| program(world.split(world.rank() as u32, 0)?.unwrap()));
+    assert_eq!(emulated.unwrap(), [(false, 0)]);
 }
 
 #[test]
@@ -181,4 +236,65 @@ fn a_rank_that_fails_ends_the_wait_for_an_announcement() {
         });
         assert_eq!(ended.unwrap_err().to_string(), "rank 2: it ends", "after call {last}");
     }
+}
+
+/// All 64 operations fail; then the rank tells rank 0, which has failed before and lives on until it knows.
+fn fail_all_and_tell_rank_0(world: &Comm, adaptive: &Comm, others: &[usize]) -> Result<()> {
+    for call in 0..64 {
+        if adaptive.allreduce(&[0_u64; 4], Sum).is_ok() {
+            return Err(Error::Engine(format!("call {call} succeeds without rank 0")));
+        }
+    }
+    if world.rank() == 0 {
+        for other in others {
+            world.recv_vec::<u8>(*other, 1)?;
+        }
+        return Ok(());
+    }
+    world.send(&[0_u8], 0, 1)
+}
+
+#[test]
+fn others_do_not_wait_for_an_announcement_that_a_lost_rank_prevents() {
+    let ended = launch_emulated("clusters:4x1,wan=200us/50MBps,lan=20us/200MBps", |world| {
+        let adaptive = world.adaptive()?;
+        for _ in 0..8 {
+            adaptive.allreduce(&[0_u64; 4], Sum)?;
+        }
+        if world.rank() == 2 {
+            return Err("it ends".into());
+        }
+        // Rank 0 cannot take reports, as one of those who may send them is lost.
+        let lost = world.recv_vec::<u8>(2, 1).map(drop);
+        assert_eq!(lost, Err(Error::PeerLost { rank: 2 }));
+        fail_all_and_tell_rank_0(&world, &adaptive, &[1, 3])
+    });
+    assert_eq!(ended.unwrap_err().to_string(), "rank 2: it ends");
+}
+
+#[test]
+fn others_do_not_wait_for_an_announcement_that_a_panic_prevents() {
+    let network: Network = "clusters:4x1".parse().unwrap();
+    let simulated = simulate(&network, &Settings::for_network(&network).unwrap(), |world| {
+        let (other, adaptive, me) = (world.dup()?, world.adaptive()?, world.rank());
+        for _ in 0..8 {
+            adaptive.allreduce(&[0_u64; 4], Sum)?;
+        }
+        let operator = treepie::commutative(move |a: u64, b: u64| {
+            if me == 0 {
+                resume_unwind(Box::new("the operator panics"));
+            }
+            a + b
+        });
+        let request = other.ireduce(vec![1_u64], operator, 0)?;
+        if me == 0 {
+            // Its operands have arrived when rank 0 looks for reports.
+            world.compute(Duration::from_secs(1));
+            let call = AssertUnwindSafe(|| adaptive.allreduce(&[0_u64; 4], Sum));
+            assert!(catch_unwind(call).is_err());
+        }
+        drop(request);
+        fail_all_and_tell_rank_0(&world, &adaptive, &[1, 2, 3])
+    });
+    simulated.unwrap();
 }

@@ -4,6 +4,7 @@
 //! direction, empty ones and ones with a message that is long enough for its rate. The curves of the level keep their
 //! shape.
 
+use treepie_comm::protocol::log_choice;
 use treepie_comm::{Comm, Rank};
 use treepie_model::Profile;
 use treepie_model::plogp::{PLogP, Probe};
@@ -14,7 +15,7 @@ use crate::levels::order_groups;
 use crate::pair::on_pair;
 use crate::{Result, TuneConfig, refine};
 
-/// Levels with more links than this are taken to be uniform.
+/// Links of levels with more of them are not measured one by one.
 const MAX_LINKS: usize = 240;
 
 /// The part of a level's budget that all of its links may take.
@@ -47,12 +48,14 @@ pub(crate) fn unequal_links(
     base: &PLogP,
     config: &TuneConfig,
 ) -> Result<Vec<PairFactors>> {
-    compare(comm, &links(&found.groups, level), Some(found.pairs[level]), base, config)
+    let unequal = compare(comm, &links(&found.groups, level), Some(found.pairs[level]), base, config)?;
+    Ok(unequal.unwrap_or_default())
 }
 
 /// The profile with each link between clusters as it is now. Collective: all ranks call it with the same profile, do
 /// nothing else meanwhile, and get the same. Links are measured one after the other: twelve of 10 ms and 1 MB/s take
-/// ten seconds. Without clusters, the whole profile is scaled ([`refine`](crate::refine())).
+/// ten seconds. Links of a level with more than 240 of them stay as they are known; `TREEPIE_LOG=choices` tells. Without
+/// clusters, the whole profile is scaled ([`refine`](crate::refine())).
 ///
 /// ```
 /// use treepie::tune::measure_links;
@@ -74,25 +77,28 @@ pub fn measure_links(comm: &Comm, profile: &Profile) -> Result<Profile> {
     let group_of = |level| (0..network.ranks()).map(move |rank| clusters.group_of(level, network.node_of(rank)));
     let mut groups: Vec<Vec<u32>> = (0..clusters.levels()).map(|level| group_of(level).collect()).collect();
     groups.push(vec![0; network.ranks() as usize]);
-    let mut measured = profile.clone();
-    for level in 1..groups.len() {
-        let at = level.min(measured.levels.len() - 1);
-        let link = &profile.level(level).link;
-        measured.levels[at].pairs = compare(&own, &links(&groups, level), None, link, &TuneConfig::default())?;
+    let mut measured = profile.with_levels(groups.len());
+    for (number, level) in measured.levels.iter_mut().enumerate().take(groups.len()).skip(1) {
+        let links = links(&groups, number);
+        match compare(&own, &links, None, &level.link, &TuneConfig::default())? {
+            Some(pairs) => level.pairs = pairs,
+            None => log_choice(comm, format_args!("{} links of level {number} are not measured", links.len())),
+        }
     }
     Ok(measured)
 }
 
-/// The links that differ from `base`, as it is between two ranks now, or else as it is known.
+/// The links that differ from `base`, as it is between two ranks now, or else as it is known. `None` if there are too
+/// many to measure them.
 fn compare(
     comm: &Comm,
     links: &[Link],
     reference: Option<(Rank, Rank)>,
     base: &PLogP,
     config: &TuneConfig,
-) -> Result<Vec<PairFactors>> {
+) -> Result<Option<Vec<PairFactors>>> {
     let Some(bytes) = length(base, links.len(), config).filter(|_| links.len() <= MAX_LINKS) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     // A request and an answer precede a long message.
     let crossings = if bytes as usize > comm.eager_limit() { 2.0 } else { 0.0 };
@@ -123,7 +129,7 @@ fn compare(
             all.push(PairFactors { from, to, latency, bytes });
         }
     }
-    Ok(all)
+    Ok(Some(all))
 }
 
 /// The links between groups of the level below, as ordered pairs in increasing order, and a rank of each end. The

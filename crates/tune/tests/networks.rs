@@ -5,7 +5,8 @@ use std::time::Duration;
 use treepie::simulate::{ClusterCosts, Handshake, LinkCosts, Noise, Settings, WanLink, WanLinks};
 use treepie::{Comm, Network};
 use treepie_model::Profile;
-use treepie_tune::{Error, TuneConfig, measure, refine};
+use treepie_model::profile::PairFactors;
+use treepie_tune::{Error, TuneConfig, measure, measure_links, refine};
 
 use crate::common::{LOGGP, clusters, lan, measured, measured_with, near};
 
@@ -152,6 +153,33 @@ fn links_between_clusters_may_differ() {
     }
     let (uniform, _) = measured("clusters:2+1+2+3", &clusters(4, 3000.0, 2.0));
     assert_eq!(uniform.levels[1].pairs, []);
+}
+
+/// A profile of two levels, for a network of three: links between the same numbers are others on each level.
+#[test]
+fn links_of_levels_that_a_profile_lacks_are_their_own() {
+    let link = |factor: f64| WanLink { latency: 1000.0 * factor, bandwidth: 8.0 / factor };
+    let settings: Settings = ClusterCosts::per_level(lan(), vec![link(1.0), link(4.0)]).into();
+    let network: Network = "clusters:2x2x1".parse().unwrap();
+    let known = Settings::profile(&clusters(4, 4000.0, 2.0), &"clusters:4x1".parse().unwrap());
+    assert_eq!(known.levels.len(), 2);
+    let simulated = treepie::simulate(&network, &settings, |world| Ok(measure_links(&world, &known)?));
+    let measured = simulated.unwrap().into_results().swap_remove(0);
+    // The nearer links are four times faster, and those between the outer groups as they are known.
+    let factors = |level: usize| measured.level(level).factors(0, 1);
+    near("latency", factors(1).0, 0.25, 0.1);
+    near("bytes", factors(1).1, 0.25, 0.1);
+    assert_eq!((measured.levels.len(), factors(2)), (3, (1.0, 1.0)));
+}
+
+#[test]
+fn links_that_are_too_many_stay_as_they_are_known() {
+    let network: Network = "clusters:17x1".parse().unwrap();
+    let settings = clusters(17, 3000.0, 2.0);
+    let mut known = settings.profile(&network);
+    known.levels[1].pairs = vec![PairFactors { from: 3, to: 4, latency: 1.0, bytes: 4.0 }];
+    let simulated = treepie::simulate(&network, &settings, |world| Ok(measure_links(&world, &known)?));
+    assert!(simulated.unwrap().into_results().iter().all(|measured| *measured == known));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Collective operations from one step of the agreement to the next. Rank 0 announces a generation, which is valid
-/// this number of operations later; as many later it announces the next one.
+/// `LEAD` operations later; after another `LEAD` operations it announces the next one.
 const LEAD: u32 = 8;
 
 /// Most links that change at once; more wait for the next generation.
@@ -23,26 +23,31 @@ pub(super) enum Step {
 
 /// The steps of the agreement, by the numbers of a communicator's collective operations, which are the same on all
 /// ranks.
+///
+/// Each step has its number, and none is left out: a rank that could not take a step at its number, because the call
+/// was not a blocking one there, takes it before its next blocking operation. So ranks whose calls differed once have
+/// the same announcements again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgreementClock {
-    /// The operation at the last step.
-    last: u32,
-    is_announced: bool,
+    /// The operations before which the next announcement starts, and before which the first one that is not applied is.
+    announce_at: u32,
+    apply_at: u32,
 }
 
 impl AgreementClock {
     pub(super) fn new(instance: u32) -> Self {
-        Self { last: instance, is_announced: false }
+        Self { announce_at: instance.wrapping_add(LEAD), apply_at: instance.wrapping_add(2 * LEAD) }
     }
 
-    /// The step before the operation with this number, if any.
+    /// The next step to take before the operation with this number, if any. Several announcements that are due start
+    /// before the first one is waited for.
     pub(super) fn step(&mut self, instance: u32) -> Option<Step> {
-        if instance.wrapping_sub(self.last) < LEAD {
-            return None;
-        }
-        self.last = instance;
-        self.is_announced = !self.is_announced;
-        Some(if self.is_announced { Step::Announce } else { Step::Apply })
+        let steps = [(&mut self.announce_at, Step::Announce), (&mut self.apply_at, Step::Apply)];
+        // Numbers wrap.
+        let is_due = |at: u32| instance.wrapping_sub(at).cast_signed() >= 0;
+        let (at, step) = steps.into_iter().find(|(at, _)| is_due(**at))?;
+        *at = at.wrapping_add(2 * LEAD);
+        Some(step)
     }
 }
 
@@ -100,16 +105,39 @@ impl Reports {
 mod tests {
     use super::*;
 
+    /// The steps of a rank whose blocking operations have these numbers, counted from the first operation.
+    fn steps(blocking: impl IntoIterator<Item = u32>) -> Vec<(u32, Step)> {
+        const FIRST: u32 = u32::MAX - 3;
+        let mut clock = AgreementClock::new(FIRST);
+        let mut taken = Vec::new();
+        for at in blocking {
+            while let Some(step) = clock.step(at.wrapping_add(FIRST)) {
+                taken.push((at, step));
+            }
+        }
+        taken
+    }
+
     #[test]
     fn ranks_step_at_the_same_operations() {
-        // Operations without a step, such as nonblocking ones, are counted, too: only numbers matter.
-        let mut clock = AgreementClock::new(u32::MAX - 3);
-        let steps: Vec<(u32, Step)> = (0..40)
-            .filter(|at| !(20..30).contains(at))
-            .filter_map(|at: u32| Some((at, clock.step(at.wrapping_add(u32::MAX - 3))?)))
-            .collect();
-        let expected = [(8, Step::Announce), (16, Step::Apply), (30, Step::Announce), (38, Step::Apply)];
-        assert_eq!(steps, expected);
+        let expected = [(8, Step::Announce), (16, Step::Apply), (24, Step::Announce), (32, Step::Apply)];
+        assert_eq!(steps(0..40), expected);
+        // Others are not blocking.
+        let expected = [(8, Step::Announce), (16, Step::Apply), (30, Step::Announce), (32, Step::Apply)];
+        assert_eq!(steps((0..20).chain(30..40)), expected);
+    }
+
+    #[test]
+    fn a_rank_that_is_late_catches_up() {
+        let (all, late) = (steps(0..100), steps((0..100).filter(|at| *at != 8 && !(32..41).contains(at))));
+        assert_ne!(all, late);
+        assert_eq!(all.len(), late.len());
+        assert_eq!((all[0], late[0]), ((8, Step::Announce), (9, Step::Announce)));
+        let since = |steps: &[(u32, Step)]| steps.iter().copied().filter(|(at, _)| *at > 41).collect::<Vec<_>>();
+        assert_eq!(since(&all), since(&late));
+        // All announcements of a long time start before the first one is waited for.
+        let [announced, applied] = [Step::Announce, Step::Apply].map(|step| vec![(100, step); 6]);
+        assert_eq!(steps([100]), [announced, applied].concat());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 /// Measured and predicted times that differ by less than this factor are alike.
 const THRESHOLD: f64 = 1.5;
 
-/// A drift is that of as many calls in a row.
+/// A drift is that of this number of calls in a row.
 const CALLS: usize = 3;
 
 /// The last calls that measured a link: what they took, relative to the prediction.
@@ -16,7 +16,7 @@ pub(super) struct DriftDetector {
 
 impl DriftDetector {
     /// Adds a call. Returns the median of the last calls if all of them took longer, or all of them less long, than
-    /// predicted; the next answer needs as many calls again.
+    /// predicted; the next answer needs `CALLS` more.
     pub(super) fn add(&mut self, ratio: f64) -> Option<f64> {
         let side = |ratio: f64| (ratio >= THRESHOLD, ratio <= 1.0 / THRESHOLD);
         if side(ratio) == (false, false) {
@@ -128,10 +128,13 @@ impl BusyTime {
     }
 
     /// The measured time relative to the predicted one, if there was enough to measure. Begins anew.
-    pub(super) fn take_ratio(&mut self, at_least: f64) -> Option<f64> {
+    ///
+    /// The link may have been busy with messages of other ranks, too, for `others` at most as it is predicted, or not
+    /// at all: of the ratios that are possible it is the one nearest to 1.
+    pub(super) fn take_ratio(&mut self, at_least: f64, others: f64) -> Option<f64> {
         self.close();
         let Self { busy, expected, .. } = std::mem::take(self);
-        (expected >= at_least).then(|| busy / expected)
+        (expected >= at_least).then(|| 1.0_f64.clamp(busy / (expected + others), busy / expected))
     }
 }
 
@@ -160,9 +163,9 @@ mod tests {
         busy.add_transfer(message(1.0, 21.0));
         // The receiver was late.
         busy.add_transfer(message(500.0, 510.0));
-        let ratio = busy.take_ratio(1.0).unwrap();
+        let ratio = busy.take_ratio(1.0, 0.0).unwrap();
         assert!((ratio - 31.0 / 30.0).abs() < 1e-9, "{ratio}");
-        assert_eq!(busy.take_ratio(1.0), None);
+        assert_eq!(busy.take_ratio(1.0, 0.0), None);
     }
 
     #[test]
@@ -173,32 +176,42 @@ mod tests {
         for (since, until) in [(0.2, 25.0), (0.3, 65.0), (0.4, 105.0), (0.5, 145.0)] {
             busy.add_queued(message(since, until));
         }
-        assert_eq!(busy.take_ratio(1.0), Some(4.0));
+        assert_eq!(busy.take_ratio(1.0, 0.0), Some(4.0));
         // A rank that was scheduled late finds several of them complete.
         for (since, until) in [(0.2, 10.0), (0.3, 40.0), (0.4, 40.0), (0.5, 40.0)] {
             busy.add_queued(message(since, until));
         }
-        assert_eq!(busy.take_ratio(1.0), Some(1.0));
+        assert_eq!(busy.take_ratio(1.0, 0.0), Some(1.0));
     }
 
     #[test]
     fn what_has_not_waited_measures_nothing() {
         let mut busy = BusyTime::default();
         (0..10).for_each(|_| busy.add_queued(message(0.0, 0.2)));
-        assert_eq!(busy.take_ratio(0.0).filter(|ratio| !ratio.is_nan()), None);
+        assert_eq!(busy.take_ratio(f64::MIN_POSITIVE, 0.0), None);
         // Too little.
         busy.add_transfer(message(0.0, 40.0));
-        assert_eq!(busy.take_ratio(11.0), None);
+        assert_eq!(busy.take_ratio(11.0, 0.0), None);
+    }
+
+    #[test]
+    fn messages_of_other_ranks_explain_what_they_can() {
+        let ratio = |others| {
+            let mut busy = BusyTime::default();
+            busy.add_transfer(message(0.0, 40.0));
+            busy.take_ratio(1.0, others).unwrap()
+        };
+        assert_eq!([0.0, 10.0, 30.0, 100.0, f64::INFINITY].map(ratio), [4.0, 2.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]
     fn a_busy_port_is_no_slow_link() {
         let mut busy = BusyTime::default();
         busy.add_transfer(LinkMessage { since: 0.0, until: 40.0, expected: 10.0, port: (5.0, 45.0) });
-        assert_eq!(busy.take_ratio(1.0), Some(1.0));
+        assert_eq!(busy.take_ratio(1.0, 0.0), Some(1.0));
         let mut alone = BusyTime::default();
         alone.add_transfer(message(0.0, 30.0));
         alone.add_expected(5.0);
-        assert_eq!(alone.take_ratio(1.0), Some(2.0));
+        assert_eq!(alone.take_ratio(1.0, 0.0), Some(2.0));
     }
 }

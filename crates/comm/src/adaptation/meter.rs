@@ -7,26 +7,20 @@
 //! never to be faster than the profile says.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use treepie_fabric::SendWait;
 use treepie_model::Profile;
-use treepie_schedule::{RoundList, Schedule, ScheduleOp};
+use treepie_schedule::Schedule;
 use treepie_topology::{GroupLink, Network};
 
 use super::drift::{BusyTime, DriftDetector, LinkMessage};
+use super::other_senders::OtherSenders;
+use crate::collective::CollectiveCall;
 
 /// Links that were busy for less than this, in microseconds, show the machine's noise.
 const MIN_EXPECTED: f64 = 500.0;
-
-/// Of larger groups, whose ranks may share a link, nothing is measured.
-const MAX_NEIGHBORS: usize = 64;
-
-/// Schedules for which it is kept which links are shared.
-const MAX_SCHEDULES: usize = 32;
 
 /// The links from this rank to other groups.
 pub(crate) struct LinkMeter {
@@ -37,18 +31,12 @@ pub(crate) struct LinkMeter {
     /// By rank, the index of the link in `links`; none in the same cluster.
     link_to: Vec<Option<u32>>,
     links: Vec<MeasuredLink>,
-    /// Other ranks that may send over the same links.
-    neighbors: Vec<u32>,
-    /// Which links other ranks send over, too, in a schedule.
-    shared: VecDeque<SharedLinks>,
-    /// Those of the call in progress, if it is measured.
-    shared_now: Option<Rc<[bool]>>,
+    others: OtherSenders,
+    /// What other ranks send over the links in the call in progress, if it is measured.
+    others_now: Option<Rc<[f64]>>,
     /// The time that the port of this rank took for all that it has sent in this call.
     port: f64,
 }
-
-/// A schedule, and whether other ranks send over each link in it.
-type SharedLinks = (Arc<dyn Schedule>, Rc<[bool]>);
 
 struct MeasuredLink {
     link: GroupLink,
@@ -81,7 +69,7 @@ impl LinkMeter {
     /// For a rank of a network of clusters.
     pub(super) fn new(rank: u32, network: &Network, base: &Rc<Profile>, eager_limit: usize) -> Option<Self> {
         let clusters = network.as_clusters()?;
-        let (node, top) = (network.node_of(rank), clusters.levels() - 1);
+        let node = network.node_of(rank);
         let mut links: Vec<MeasuredLink> = Vec::new();
         let link_to = (0..network.ranks()).map(|to| {
             let link = clusters.link_between(node, network.node_of(to))?;
@@ -94,17 +82,14 @@ impl LinkMeter {
             }) as u32)
         });
         let link_to = link_to.collect();
-        let group = |rank| clusters.group_of(top, network.node_of(rank));
-        let neighbors = (0..network.ranks()).filter(|other| *other != rank && group(*other) == group(rank)).collect();
         Some(Self {
             network: network.clone(),
             base: base.clone(),
             eager_limit,
             link_to,
             links,
-            neighbors,
-            shared: VecDeque::new(),
-            shared_now: None,
+            others: OtherSenders::new(rank, network, clusters),
+            others_now: None,
             port: 0.0,
         })
     }
@@ -118,47 +103,13 @@ impl LinkMeter {
     }
 
     /// A call begins.
-    pub(crate) fn begin_call(&mut self, schedule: &Arc<dyn Schedule>) {
+    pub(crate) fn begin_call(&mut self, call: &CollectiveCall<'_>, schedule: &dyn Schedule) {
         self.port = 0.0;
-        self.shared_now = Some(self.shared_links(schedule));
+        let links = self.links.iter().map(|measured| &measured.link);
+        self.others_now = Some(self.others.times(call, schedule, (&self.base, &self.network), links));
         for link in &mut self.links {
             (link.pending, link.busy) = (0, BusyTime::default());
         }
-    }
-
-    /// Whether other ranks send over each link in a schedule, so that it cannot be told how much of its time is theirs.
-    fn shared_links(&mut self, schedule: &Arc<dyn Schedule>) -> Rc<[bool]> {
-        if self.neighbors.is_empty() || self.neighbors.len() >= MAX_NEIGHBORS {
-            return vec![!self.neighbors.is_empty(); self.links.len()].into();
-        }
-        let known = self.shared.iter().find(|(known, _)| Arc::ptr_eq(known, schedule));
-        if let Some((_, shared)) = known {
-            return shared.clone();
-        }
-        let clusters = self.network.as_clusters().expect("checked when it was made");
-        let mut shared = vec![false; self.links.len()];
-        let mut list = RoundList::new();
-        for &from in &self.neighbors {
-            for phase in 0..schedule.phases() {
-                for lane in 0..schedule.phase(phase).lanes {
-                    list.clear();
-                    schedule.emit(from, phase, lane, 0..schedule.rounds(from, phase, lane), &mut list);
-                    for op in list.iter().flatten() {
-                        let ScheduleOp::Send { to, .. } = *op else { continue };
-                        let Some(own) = self.link_to[to as usize] else { continue };
-                        let theirs = clusters.link_between(self.network.node_of(from), self.network.node_of(to));
-                        let same = theirs.is_some_and(|link| link.index == self.links[own as usize].link.index);
-                        shared[own as usize] |= same;
-                    }
-                }
-            }
-        }
-        let shared: Rc<[bool]> = shared.into();
-        if self.shared.len() == MAX_SCHEDULES {
-            self.shared.pop_front();
-        }
-        self.shared.push_back((schedule.clone(), shared.clone()));
-        shared
     }
 
     /// A send has completed at once.
@@ -200,9 +151,9 @@ impl LinkMeter {
 
     /// A call has ended. Calls `report` with each link whose time has drifted, and the factor that fits.
     pub(super) fn end_call(&mut self, mut report: impl FnMut(u32, f64)) {
-        let Some(shared) = self.shared_now.take() else { return };
-        for (link, is_shared) in self.links.iter_mut().zip(shared.iter()) {
-            let ratio = link.busy.take_ratio(MIN_EXPECTED).filter(|_| !is_shared);
+        let Some(others) = self.others_now.take() else { return };
+        for (link, others) in self.links.iter_mut().zip(others.iter()) {
+            let ratio = link.busy.take_ratio(MIN_EXPECTED, others * link.factor);
             // Never faster than the profile says.
             let ratio = ratio.map(|ratio| ratio.max(link.base_factor / link.factor));
             if let Some(ratio) = ratio.and_then(|ratio| link.drift.add(ratio)) {
@@ -213,7 +164,7 @@ impl LinkMeter {
 
     /// A call has failed: nothing of it counts.
     pub(super) fn discard_call(&mut self) {
-        self.shared_now = None;
+        self.others_now = None;
     }
 
     /// A new generation begins: the factors are others.
@@ -222,6 +173,7 @@ impl LinkMeter {
             link.factor = factor(&link.link);
             link.drift.reset();
         }
+        self.others.forget();
     }
 }
 
@@ -232,6 +184,7 @@ mod tests {
     use treepie_schedule::Operation;
 
     use super::*;
+    use crate::collective::BlockCounts;
 
     /// Two clusters of two ranks, with links of 10 bytes per microsecond and no latency.
     fn meter(rank: u32) -> LinkMeter {
@@ -243,15 +196,32 @@ mod tests {
         LinkMeter::new(rank, &network, &Rc::new(profile), 4 << 10).unwrap()
     }
 
-    fn schedule(id: &str, operation: Operation) -> Arc<dyn Schedule> {
+    /// A call of 100 kB, and its schedule.
+    type Scheduled = (CollectiveCall<'static>, Box<dyn Schedule>);
+
+    fn scheduled(id: &str, operation: Operation, counts: BlockCounts<'static>) -> Scheduled {
         let network: Network = "clusters:2x2".parse().unwrap();
-        Arc::from(registry::build(id, &CollectiveSpec::new(operation, &network)).unwrap())
+        let call = CollectiveCall {
+            operation,
+            counts,
+            element: 1,
+            align: 1,
+            commutative: true,
+            predefined: None,
+            in_place: false,
+            user_in_place: false,
+        };
+        (call, registry::build(id, &CollectiveSpec::new(operation, &network)).unwrap())
+    }
+
+    fn bcast() -> Scheduled {
+        scheduled("bcast/hierarchical", Operation::Bcast { root: 0 }, BlockCounts::Vector(100_000))
     }
 
     /// A call with one message of 100 kB, which takes so long; what it reports.
-    fn call(meter: &mut LinkMeter, schedule: &Arc<dyn Schedule>, to: u32, micros: u64) -> Vec<(u32, f64)> {
+    fn call(meter: &mut LinkMeter, (call, schedule): &Scheduled, to: u32, micros: u64) -> Vec<(u32, f64)> {
         let time = Duration::from_micros;
-        meter.begin_call(schedule);
+        meter.begin_call(call, &**schedule);
         let send = meter.issued(to, 100_000, time(0));
         // The receiver is late.
         meter.completed(send, SendWait::Transfer(time(1_000_000)), time(1_000_000 + micros));
@@ -263,7 +233,7 @@ mod tests {
     #[test]
     fn a_slow_link_is_reported_by_its_only_sender() {
         let mut meter = meter(0);
-        let bcast = schedule("bcast/hierarchical", Operation::Bcast { root: 0 });
+        let bcast = bcast();
         assert!((0..20).all(|_| call(&mut meter, &bcast, 2, 10_000).is_empty()));
         let reports: Vec<_> = (0..3).flat_map(|_| call(&mut meter, &bcast, 2, 40_000)).collect();
         let [(link, factor)] = reports[..] else { panic!("{reports:?}") };
@@ -279,20 +249,40 @@ mod tests {
     }
 
     #[test]
-    fn links_that_ranks_share_and_those_within_a_cluster_are_not_measured() {
+    fn a_link_that_ranks_share_is_slow_if_it_is_slow_for_all_of_them() {
         let mut meter = meter(0);
-        let alltoall = schedule("alltoall/pairwise", Operation::Alltoall);
-        let bcast = schedule("bcast/hierarchical", Operation::Bcast { root: 0 });
+        // Each rank sends 50 kB to each rank of the other cluster: 10 ms for its own, and 10 ms for the other's.
+        let alltoall = scheduled("alltoall/pairwise", Operation::Alltoall, BlockCounts::Uniform(50_000));
+        // The last one has waited for all of them, or for its own only.
+        assert!((0..20).all(|call_of| call(&mut meter, &alltoall, 2, [20_000, 10_000][call_of % 2]).is_empty()));
+        let reports: Vec<_> = (0..3).flat_map(|_| call(&mut meter, &alltoall, 2, 80_000)).collect();
+        assert!(matches!(reports[..], [(1, factor)] if (factor - 4.0).abs() < 0.01), "{reports:?}");
+        // In the next generation a message that has not met the others is no sign of a faster link.
+        meter.set_factors(|_| 4.0);
+        assert!((0..20).all(|_| call(&mut meter, &alltoall, 2, 40_000).is_empty()));
+        let reports: Vec<_> = (0..3).flat_map(|_| call(&mut meter, &alltoall, 2, 20_000)).collect();
+        assert!(matches!(reports[..], [(1, factor)] if (factor - 2.0).abs() < 0.01), "{reports:?}");
+    }
+
+    #[test]
+    fn links_within_a_cluster_and_those_with_unknown_messages_are_not_slow() {
+        let mut meter = meter(0);
+        let counts = BlockCounts::LocalOnly(&[50_000; 4], &[50_000; 4]);
+        let alltoallv = scheduled("alltoall/pairwise", Operation::Alltoall, counts);
         for _ in 0..10 {
-            assert_eq!(call(&mut meter, &alltoall, 2, 40_000), []);
-            assert_eq!(call(&mut meter, &bcast, 1, 40_000), []);
+            assert_eq!(call(&mut meter, &alltoallv, 2, 400_000), []);
+            assert_eq!(call(&mut meter, &bcast(), 1, 40_000), []);
         }
-        assert_eq!(meter.shared.len(), 2);
+        // What others send is counted once for calls that are alike, also if their schedules are made anew.
+        assert_eq!(meter.others.calls.len(), 2);
         // A call that fails counts as none.
-        meter.begin_call(&bcast);
+        let (bcast, schedule) = bcast();
+        meter.begin_call(&bcast, &*schedule);
         let send = meter.issued(2, 100_000, Duration::ZERO);
         meter.completed(send, SendWait::Transfer(Duration::ZERO), Duration::from_secs(1));
         meter.discard_call();
         meter.end_call(|link, factor| panic!("link {link}: {factor}"));
+        meter.set_factors(|_| 1.0);
+        assert!(meter.others.calls.is_empty(), "another generation has other algorithms");
     }
 }

@@ -36,6 +36,25 @@ fn buckets_are_for_long_blocks_and_doubling_for_short_ones() {
 }
 
 #[test]
+fn segments_that_an_id_names_are_kept() {
+    let network: Network = "flat:16".parse().unwrap();
+    let profile = Settings::for_network(&network).unwrap().profile(&network);
+    let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
+    let costs = MessageCosts::on_network(&profile, &network);
+    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, slots: None, host_mpi: false };
+    for id in ["bcast/chain:segments=7", "bcast/chain:window=8,segments=7", "bcast/binomial"] {
+        assert_eq!(input.with_segments(id), id);
+    }
+    for (id, prefix) in [("bcast/chain", ':'), ("bcast/chain:window=8", ',')] {
+        let planned = input.with_segments(id);
+        let segments = planned.strip_prefix(&format!("{id}{prefix}segments=")).map(str::parse::<u32>);
+        assert!(matches!(segments, Some(Ok(2..))), "{planned}");
+        // That is all of them.
+        assert_eq!(input.with_segments(&planned), planned);
+    }
+}
+
+#[test]
 fn distance_halving_is_selected_on_a_clos_network() {
     assert_eq!(selected(Operation::Allgather, "clos:r80,t64,n4096", 4096 * 64), "allgather/distance_halving");
 }

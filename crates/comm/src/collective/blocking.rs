@@ -54,16 +54,6 @@ impl Comm {
         }
     }
 
-    /// The blocking call, unless its arguments are refused; then other ranks learn of it, and this rank takes the step
-    /// of the agreement on choices that they take.
-    #[inline]
-    fn accept_blocking<C>(&self, call: Result<C>) -> Result<C> {
-        if let (Err(_), Some(adaptation)) = (&call, &self.collectives.adaptation) {
-            self.step_adaptation(adaptation);
-        }
-        self.accept(call)
-    }
-
     /// The call, unless its arguments are refused; then other ranks learn of it.
     #[inline]
     pub(crate) fn accept<C>(&self, call: Result<C>) -> Result<C> {

@@ -95,7 +95,7 @@ impl CollectiveCall<'_> {
 }
 
 impl<'a> BlockCounts<'a> {
-    pub(super) fn layouts(&self, blocks: u32) -> BlockLayouts {
+    pub(crate) fn layouts(&self, blocks: u32) -> BlockLayouts {
         match self {
             BlockCounts::Uniform(each) => BlockLayouts::symmetric(BlockLayout::uniform(*each, blocks)),
             BlockCounts::Vector(total) => BlockLayouts::symmetric(BlockLayout::Even { total: *total, blocks }),
@@ -132,7 +132,7 @@ impl<'a> BlockCounts<'a> {
     }
 
     /// What distinguishes two calls of one operation.
-    pub(super) fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
+    pub(crate) fn key(&self) -> (usize, &'a [usize], &'a [usize]) {
         match *self {
             BlockCounts::Uniform(elements) | BlockCounts::Vector(elements) => (elements, &[], &[]),
             BlockCounts::PerRank(counts) => (usize::MAX, counts, &[]),
@@ -229,35 +229,42 @@ impl Comm {
     /// The part of a call in which ranks must agree, as text, which they compare in checked mode. It leaves out what a
     /// rank cannot state: the algorithm that a selector returns, and counts of which each rank knows only its part.
     pub(crate) fn describe(&self, call: &CollectiveCall<'_>, mode: CallMode) -> String {
+        call.describe(mode) + &self.describe_choice(&[call.operation])
+    }
+}
+
+impl CollectiveCall<'_> {
+    /// The call without what the choice of its algorithm depends on.
+    pub(crate) fn describe(&self, mode: CallMode) -> String {
         let mut words = match mode {
             CallMode::Blocking => String::new(),
             CallMode::Nonblocking => "i".to_owned(),
             CallMode::Persistent => "a persistent ".to_owned(),
         };
-        words += call.operation.name();
-        if call.user_in_place {
+        words += self.operation.name();
+        if self.user_in_place {
             words += " in place";
         }
-        if let Some(root) = call.operation.root() {
-            let preposition = match call.operation {
+        if let Some(root) = self.operation.root() {
+            let preposition = match self.operation {
                 Operation::Gather { .. } | Operation::Reduce { .. } => "to",
                 _ => "from",
             };
             words += &format!(" {preposition} root {root}");
         }
-        if call.operation != Operation::Barrier {
-            let what = match call.counts {
+        if self.operation != Operation::Barrier {
+            let what = match self.counts {
                 BlockCounts::Vector(elements) => elements.to_string(),
                 BlockCounts::Uniform(elements) => format!("blocks of {elements}"),
                 BlockCounts::PerRank(counts) => format!("blocks of {counts:?}"),
                 // Each rank knows only its part of these.
                 BlockCounts::LocalOnly(..) => "blocks of any number of".to_owned(),
             };
-            words += &format!(" of {what} elements of {} bytes", call.element);
+            words += &format!(" of {what} elements of {} bytes", self.element);
         }
-        if !call.commutative {
+        if !self.commutative {
             words += " by a non-commutative operator";
         }
-        words + &self.describe_choice(&[call.operation])
+        words
     }
 }

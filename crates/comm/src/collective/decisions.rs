@@ -1,7 +1,7 @@
 //! Choices that were made, for calls that are alike.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_model::Profile;
@@ -53,10 +53,14 @@ const MAX_DECISIONS: usize = 1024;
 
 /// Keeps a choice.
 pub(super) fn insert(decisions: &mut Decisions, key: DecisionKey, decision: Decision) {
+    make_room(decisions);
+    decisions.insert(key, decision);
+}
+
+fn make_room<D>(decisions: &mut HashMap<DecisionKey, D>) {
     if decisions.len() >= MAX_DECISIONS {
         decisions.clear();
     }
-    decisions.insert(key, decision);
 }
 
 /// Choices of all ranks of this process, for those on which they depend: simulated ranks and threads choose alike, and
@@ -72,7 +76,8 @@ struct OfMachine {
     network: Network,
     ranks_per_core: Option<f64>,
     is_placed: bool,
-    decisions: Decisions,
+    /// Made, or being made by one of the ranks.
+    decisions: HashMap<DecisionKey, Arc<OnceLock<Decision>>>,
 }
 
 /// What the choices of a communicator depend on.
@@ -94,26 +99,32 @@ impl MachineOf<'_> {
     }
 }
 
-/// The choice that another rank of this process has made, or a new one.
-pub(super) fn decide_once(machine: MachineOf<'_>, key: &DecisionKey, input: &ChoiceInput<'_>) -> Decision {
-    let lock = || OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(made) = lock().iter().find(|made| machine.is(made)).and_then(|made| made.decisions.get(key)) {
-        return made.clone();
-    }
-    // Not while others wait.
-    let decision = decide(input);
-    let mut all = lock();
+/// The choice that another rank of this process has made or is making, or else the one that `decide` makes. Ranks reach
+/// a call together, and threads wait for the one that chooses. Simulated ranks that share a thread never do: `decide`
+/// only computes, so none of them runs before it is done.
+pub(super) fn decide_once(machine: MachineOf<'_>, key: &DecisionKey, decide: impl FnOnce() -> Decision) -> Decision {
+    // Other choices do not wait for this one.
+    let made = of_process(machine, key);
+    made.get_or_init(decide).clone()
+}
+
+fn of_process(machine: MachineOf<'_>, key: &DecisionKey) -> Arc<OnceLock<Decision>> {
+    let mut all = OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let index = all.iter().position(|made| machine.is(made)).unwrap_or_else(|| {
         if all.len() == MAX_MACHINES {
             all.remove(0);
         }
         let (profile, network) = (machine.profile.clone(), machine.network.clone());
         let MachineOf { ranks_per_core, is_placed, .. } = machine;
-        all.push(OfMachine { profile, network, ranks_per_core, is_placed, decisions: Decisions::new() });
+        all.push(OfMachine { profile, network, ranks_per_core, is_placed, decisions: HashMap::new() });
         all.len() - 1
     });
-    insert(&mut all[index].decisions, key.clone(), decision.clone());
-    decision
+    let decisions = &mut all[index].decisions;
+    if let Some(made) = decisions.get(key) {
+        return made.clone();
+    }
+    make_room(decisions);
+    decisions.entry(key.clone()).or_default().clone()
 }
 
 impl DecisionKey {
@@ -131,7 +142,7 @@ impl DecisionKey {
 }
 
 /// Chooses an algorithm.
-fn decide(input: &ChoiceInput<'_>) -> Decision {
+pub(super) fn decide(input: &ChoiceInput<'_>) -> Decision {
     match input.best() {
         Some(candidate) => {
             Decision { id: candidate.id(), segments: candidate.arguments.segments, transport: candidate.transport }
@@ -140,6 +151,42 @@ fn decide(input: &ChoiceInput<'_>) -> Decision {
         None => {
             let first = registry::applicable(&input.spec).first().map(|algorithm| algorithm.id.clone());
             Decision { id: first.unwrap_or_default(), segments: 1, transport: Transport::PointToPoint }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn threads_that_reach_a_call_together_choose_once() {
+        const THREADS: usize = 4;
+        // No other test has its profile.
+        let profile = Profile { reduce_per_byte: 0.123_456, ..Profile::network() };
+        let network = Network::flat(THREADS as u32);
+        let spec = CollectiveSpec::new(Operation::Allgather, &network);
+        let machine = MachineOf { profile: &profile, network: &network, ranks_per_core: None, is_placed: true };
+        for bytes in (0..16).map(|log| 1 << log) {
+            let key = DecisionKey::new(&spec, Some(bytes), 1, Resources::default(), None);
+            let (choices, start) = (AtomicUsize::new(0), Barrier::new(THREADS));
+            let decide = || {
+                let choice = choices.fetch_add(1, Ordering::Relaxed) as u32;
+                (0..100).for_each(|_| std::thread::yield_now());
+                Decision { id: "allgather/ring".to_owned(), segments: choice, transport: Transport::PointToPoint }
+            };
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        start.wait();
+                        assert_eq!(decide_once(machine, &key, decide).segments, 0);
+                    });
+                }
+            });
+            assert_eq!(choices.into_inner(), 1, "{bytes} bytes");
         }
     }
 }

@@ -14,7 +14,7 @@ use treepie_base::{Bytes, Error, Region, Result, Span};
 use treepie_fabric::{AbortReason, Address, Endpoint, OpId, RecvTarget, Select, Started, Task, operation_tag};
 use treepie_schedule::{BlockRange, Buf, OperandSide, ScheduleOp, ScheduleReader};
 
-use super::call::Fold;
+use super::call::{CollectiveCall, Fold};
 use super::job::{CollectiveBuffers, CollectiveJob, INSTANCE_MASK};
 use super::nonblocking::OutputTask;
 use crate::adaptation::{PendingSend, SharedMeter};
@@ -101,8 +101,8 @@ impl<'a> Execution<'a> {
     }
 
     /// Measures links by its sends.
-    pub(crate) fn measure(&mut self, meter: &SharedMeter, endpoint: &mut Endpoint) {
-        meter.borrow_mut().begin_call(&self.job.schedule);
+    pub(crate) fn measure(&mut self, meter: &SharedMeter, call: &CollectiveCall<'_>, endpoint: &mut Endpoint) {
+        meter.borrow_mut().begin_call(call, &*self.job.schedule);
         endpoint.time_transfers(true);
         self.meter = Some(meter.clone());
     }

@@ -5,7 +5,7 @@ use std::sync::{Once, OnceLock};
 
 use treepie_base::{Result, environment, processor_name};
 use treepie_model::Profile;
-use treepie_model::profile::Fit;
+use treepie_model::profile::{Fit, LevelProfile};
 use treepie_topology::Network;
 
 use crate::comm::Comm;
@@ -88,9 +88,12 @@ fn network_of_hosts(hosts: &[u32]) -> Option<Network> {
 
 /// The network of all ranks of the world that a profile's groups are: clusters, if it has several levels.
 fn network_of(profile: &Profile, ranks: u32) -> Network {
-    let Some((_, levels)) = profile.levels.split_last().filter(|(_, levels)| !levels.is_empty()) else {
+    let below = profile.levels.split_last().map_or(&[][..], |(_, below)| below);
+    // No link joins groups of a level that has only one.
+    let levels: Vec<&LevelProfile> = below.iter().filter(|level| level.groups.len() > 1).collect();
+    if levels.is_empty() {
         return Network::flat(ranks);
-    };
+    }
     if levels.iter().any(|level| level.groups.iter().map(|ranks| u64::from(*ranks)).sum::<u64>() != u64::from(ranks)) {
         return Network::flat(ranks);
     }
@@ -137,6 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn a_flat_network_that_was_set_is_that_of_parts_too() {
+        let world = Comm::world(Box::new(treepie_fabric::Singleton::new()));
+        let part_of = |comm: &Comm| comm.split(0, 0).unwrap().expect("it has a color");
+        let flat = world.with_network("flat:1").unwrap();
+        let clusters = world.with_network("clusters:1x1").unwrap();
+        assert_eq!([&world, &flat, &clusters].map(|comm| part_of(comm).is_set_flat()), [false, true, false]);
+        assert!(part_of(&part_of(&flat)).is_set_flat());
+        assert!(!part_of(&flat).with_network("clusters:1x1").unwrap().is_set_flat());
+    }
+
+    #[test]
     fn groups_of_a_profile_are_clusters() {
         let mut profile = Profile::network();
         assert_eq!(network_of(&profile, 6).to_string(), "flat:6");
@@ -144,6 +158,7 @@ mod tests {
         profile.levels[0].groups = vec![2, 4];
         assert_eq!(network_of(&profile, 6), Network::clusters(&[2, 4]).unwrap());
         assert_eq!(network_of(&profile, 7).to_string(), "flat:7");
+        assert_eq!(network_of(&profile.with_levels(4), 6), Network::clusters(&[2, 4]).unwrap());
         // Three levels.
         let mut three = profile.clone();
         three.levels.insert(1, profile.levels[1].clone());

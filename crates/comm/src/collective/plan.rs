@@ -130,7 +130,7 @@ impl Comm {
         fold: Option<&ReduceFn>,
     ) -> Result<()> {
         if let Some(adaptation) = &self.collectives.adaptation {
-            return self.run_adapted(adaptation, |current| current.run_call(call, input, output, fold));
+            return self.run_adapted(adaptation, call, |current| current.run_call(call, input, output, fold));
         }
         if let Some(forwarding) = self.forwarding(call)? {
             return self.run_forwarding(call, forwarding, input, output);
@@ -158,7 +158,7 @@ impl Comm {
             Uncompiled::Job(job) => {
                 let job = job.clone();
                 drop(plans);
-                self.run_job(job, instance.number, call.in_place, (InputBuffer::Read(input), output), fold)
+                self.run_job(job, instance.number, call, (InputBuffer::Read(input), output), fold)
             }
             Uncompiled::HostMpi(collective) => {
                 let collective = *collective;

@@ -14,7 +14,7 @@ use treepie_schedule::{Operation, Schedule};
 use treepie_topology::{Network, NetworkKind};
 
 use super::call::{BlockCounts, CollectiveCall};
-use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide_once, insert};
+use super::decisions::{Decision, DecisionKey, MachineOf, Resources, decide, decide_once, insert};
 use super::machine_profile;
 use super::rules;
 use super::selector::{AlgorithmSelector, SelectionQuery};
@@ -34,7 +34,7 @@ pub(crate) struct AlgorithmChoice {
     /// The network of a communicator from which this one was created, and its ranks.
     inherited: Option<(Rc<Network>, Rc<Members>)>,
     /// The profile of the machine, if one was set.
-    profile: Option<Rc<Profile>>,
+    pub(super) profile: Option<Rc<Profile>>,
     /// The transport to use where the algorithm can, if one was set.
     transport: Option<Transport>,
     /// Selector that replaces the cost model.
@@ -222,10 +222,12 @@ impl Comm {
         network.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether a flat network without hosts was set, on the handle or by the environment.
+    /// Whether a flat network without hosts was set: on the handle, on the one from which its communicator was created,
+    /// or by the environment.
     pub(super) fn is_set_flat(&self) -> bool {
         let is_flat = |network: &Network| matches!(network.kind(), NetworkKind::Flat(_)) && !network.has_hosts();
-        match &self.collectives.choice.network {
+        let AlgorithmChoice { network, inherited, .. } = &self.collectives.choice;
+        match network.as_ref().or(inherited.as_ref().map(|(network, _)| network)) {
             Some(network) => is_flat(network),
             None => network_from_environment(self.endpoint().size()).is_ok_and(|set| set.as_ref().is_some_and(is_flat)),
         }
@@ -330,11 +332,7 @@ impl Comm {
                 let best = class.best().ok_or_else(|| Error::Algorithm(format!("no {} applies", operation.name())))?;
                 best.id()
             }
-            Some(id) => {
-                let (segments, _) = class.complete(id, None);
-                let separator = if id.contains(':') { ',' } else { ':' };
-                if segments > 1 { format!("{id}{separator}segments={segments}") } else { id.to_owned() }
-            }
+            Some(id) => class.with_segments(id),
         };
         let time = input(bytes).predicted_over_messages(&id);
         Ok((id, time))
@@ -463,7 +461,7 @@ impl Comm {
                 let (segments, transport) = input.complete(&id, choice.transport);
                 Decision { id, segments, transport }
             }
-            None => decide_once(self.machine(network), &key, &input),
+            None => decide_once(self.machine(network), &key, || decide(&input)),
         };
         insert(&mut self.collectives.decisions.borrow_mut(), key, decision.clone());
         Ok(decision)

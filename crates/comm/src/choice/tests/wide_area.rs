@@ -192,7 +192,7 @@ fn long_broadcasts_have_several_coordinators() {
     }
 }
 
-/// On more ranks than are walked over hierarchical algorithms are chosen, too, in time, and take about the estimate.
+/// On more ranks than are walked over hierarchical algorithms are chosen, too, and take about the estimate.
 #[test]
 fn hierarchical_operations_are_chosen_for_many_ranks() {
     use Operation::{Allgather, Allreduce, Barrier, Bcast, Reduce, ReduceScatter, Scan};
@@ -201,12 +201,11 @@ fn hierarchical_operations_are_chosen_for_many_ranks() {
         for operation in [Barrier, Bcast { root: 0 }, Reduce { root: 0 }, Allgather, ReduceScatter, Allreduce, Scan] {
             let spec = CollectiveSpec::new(operation, &network);
             for bytes in [1 << 10, 1 << 20] {
-                let started = std::time::Instant::now();
                 let chosen = super::chosen_candidate(spec, bytes);
-                let (took, id, predicted) = (started.elapsed(), chosen.id(), chosen.prediction.total());
+                let (id, predicted) = (chosen.id(), chosen.prediction.total());
                 let time = simulated(&id, &spec, bytes);
                 let what = format!("{id} of {bytes} B on {network}: predicted {predicted:.0}, took {time:.0} us");
-                println!("{took:.1?} {what}");
+                println!("{what}");
                 assert!(id.contains("/hierarchical"), "{what}");
                 assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
             }
