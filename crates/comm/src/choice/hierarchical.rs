@@ -173,7 +173,8 @@ impl Bounds {
         };
         // Where links differ it is not known which of them carry it.
         let is_known = input.costs.profile().level(level as usize).pairs.is_empty();
-        let least = if is_known { crossings * (link.latency + link.gap.at(over_link as f64)) } else { 0.0 };
+        let carrying = input.costs.least_link_time(level as usize, over_link as f64);
+        let least = if is_known { crossings * (link.latency + carrying) } else { 0.0 };
         let smallest = (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32).min()?;
         Some(Self { groups, smallest, message, least })
     }
