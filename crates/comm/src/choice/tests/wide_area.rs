@@ -241,3 +241,20 @@ fn hierarchical_operations_are_chosen_for_many_ranks() {
         }
     }
 }
+
+/// Where ranks are dealt to clusters in turn, too: pipelines of many segments, as for consecutive ranks.
+#[test]
+fn many_ranks_with_a_placement_have_pipelines() {
+    let in_order: Network = "clusters:8x64".parse().unwrap();
+    let dealt = in_order.with_placement((0..512).map(|rank| rank % 8 * 64 + rank / 8).collect()).unwrap();
+    for operation in [Operation::Bcast { root: 0 }, Operation::Allgather, Operation::Allreduce] {
+        let spec = CollectiveSpec::new(operation, &dealt);
+        let chosen = super::chosen_candidate(spec, 1 << 20);
+        let (id, predicted) = (chosen.id(), chosen.prediction.total());
+        let time = simulated(&id, &spec, 1 << 20);
+        let what = format!("{id}: predicted {predicted:.0}, took {time:.0} us");
+        println!("{what}");
+        assert!(id.contains("/hierarchical") && chosen.arguments.segments > 1, "{what}");
+        assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
+    }
+}
