@@ -368,8 +368,8 @@ impl ChoiceInput<'_> {
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
 
-    /// The number of segments that are walked over, if they are few enough: a multiple of the coordinators, and at least
-    /// the number that fills the windows of wide-area links twice, since only later ones wait for these.
+    /// The number of segments that are walked over, if they are few enough: a multiple of the coordinators, and at
+    /// least the number that fills the windows of wide-area links twice, since only later ones wait for these.
     fn walked_segments(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<u32> {
         let is_few = self.spec.ranks <= MAX_WALKED_RANKS;
         let segments = arguments.segments;

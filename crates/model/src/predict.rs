@@ -298,8 +298,8 @@ impl<'a> MessageCosts<'a> {
         bytes > self.profile.synchronous.vanishes_at && gap >= handshake
     }
 
-    /// The least time in which a link of a level carries bytes, in messages of any sizes, without handshakes. A measured
-    /// curve need not be convex: per byte, short messages may take less time than long ones.
+    /// The least time in which a link of a level carries bytes, in messages of any sizes, without handshakes. A
+    /// measured curve need not be convex: per byte, short messages may take less time than long ones.
     pub fn least_link_time(&self, level: usize, bytes: f64) -> f64 {
         let PLogP { latency, gap, .. } = self.profile.link_at(level);
         let handshake = 2.0 * latency;

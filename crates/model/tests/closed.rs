@@ -249,8 +249,8 @@ fn formulas_with_a_latency() {
     }
 }
 
-/// Hierarchical algorithms for many ranks are estimated: within a quarter of the walk, where that can be done; on hosts,
-/// where ports are shared, within a third.
+/// Hierarchical algorithms for many ranks are estimated: within a quarter of the walk, where that can be done; on
+/// hosts, where ports are shared, within a third.
 #[test]
 fn estimates_over_several_levels_are_near_the_walk() {
     let link = |factor: f64| PLogP::linear(20.0 * factor, 2.0, 50.0 / factor).unwrap();

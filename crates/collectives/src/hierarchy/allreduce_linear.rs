@@ -2,8 +2,8 @@
 //! broadcast.
 //!
 //! Cost: one latency between groups, n over each link between two groups; n up and n down each tree; memory for a
-//! vector of each group on the coordinators.   Clusters on any number of levels, or a Clos network; in rank order if the
-//! ranks of each group are consecutive on every level.   [P-LogP 3.4]
+//! vector of each group on the coordinators.   Clusters on any number of levels, or a Clos network; in rank order if
+//! the ranks of each group are consecutive on every level.   [P-LogP 3.4]
 //!
 //! All coordinators combine the vectors of the groups in the same order, so that results are identical.
 

@@ -10,8 +10,8 @@ use super::{ChoiceInput, MAX_WALKED_RANKS, variants};
 /// The most messages that are counted: about ten milliseconds.
 const MAX_COUNTED: u64 = 1 << 19;
 
-/// The least time of an algorithm that does not know the hosts, of more ranks than are walked over: in which the port of the root's host, or
-/// of the first, carries what its ranks send to others.
+/// The least time of an algorithm that does not know the hosts, of more ranks than are walked over: that in which the
+/// port of the root's host, or of the first, carries what its ranks send to others.
 pub(super) fn least_time(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<f64> {
     let (network, ranks) = (input.costs.network(), input.spec.ranks);
     let of_host = network.nodes_per_host();

@@ -82,8 +82,8 @@ fn slower(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
     (one.0.max(other.0), one.1.max(other.1))
 }
 
-/// The factors of the slowest of all used links between these groups, which are sorted. Links without factors are as the
-/// level's.
+/// The factors of the slowest of all used links between these groups, which are sorted. Links without factors are
+/// as the level's.
 fn slowest_of_all(level: &LevelProfile, groups: &[u32], is_used: impl Fn(u32, u32) -> bool) -> (f64, f64) {
     let has_ranks = |group: u32| groups.binary_search(&group).is_ok();
     let links = level.pairs.iter().filter(|pair| has_ranks(pair.from) && has_ranks(pair.to));
