@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{network, operation};
 use treepie_collectives::registry::{self, CollectiveSpec};
+use treepie_schedule::check::{CheckOptions, check};
 use treepie_schedule::schedule::for_each_lane;
 use treepie_schedule::{BlockLayout, BlockLayouts, BufferMap, Operation, ScheduleOp};
 use treepie_topology::Network;
@@ -109,6 +110,40 @@ fn several_coordinators_share_a_broadcast() {
     // No more trees than ranks in a cluster.
     let two = link_loads("bcast/hierarchical:coordinators=3", &crate::common::network("clusters:4x2"), N);
     assert_eq!((two.len(), two[&(0, 1)]), (2 + 2 * 2, (1, N / 2)), "{two:?}");
+}
+
+/// A window is that of each tree.
+#[test]
+fn several_coordinators_have_windows() {
+    let network = network("clusters:4x4");
+    for operation in ["bcast", "reduce"] {
+        let spec = CollectiveSpec::new(crate::common::operation(operation, 0), &network);
+        let window = |arguments: &str| {
+            let id = format!("{operation}/hierarchical:segments=12,coordinators=3{arguments}");
+            registry::build(&id, &spec).unwrap().phase(0).window
+        };
+        assert_eq!((window(",window=2"), window("")), (6, u32::MAX), "{operation}");
+    }
+}
+
+/// Reductions with operators that are not commutative follow groups of consecutive ranks, to any root.
+#[test]
+fn reductions_in_rank_order_need_consecutive_groups() {
+    let build = |id: &str, text: &str| {
+        let network = network(text);
+        let operation = operation(id.split('/').next().unwrap(), 5);
+        let spec = CollectiveSpec { commutative: false, ..CollectiveSpec::new(operation, &network) };
+        let schedule = registry::build(id, &spec).map_err(|error| error.to_string())?;
+        let layouts = BlockLayouts::symmetric(BlockLayout::Even { total: 7, blocks: schedule.blocks() });
+        Ok::<bool, String>(check(&*schedule, &|_| layouts.clone(), CheckOptions::default()).unwrap().rank_ordered)
+    };
+    for id in ["reduce/hierarchical:segments=3,coordinators=2", "allreduce/hierarchical_linear:segments=3"] {
+        for text in ["clusters:3+4+2", "clusters:2x2x2", "flat:12,ppn=4"] {
+            assert_eq!(build(id, text), Ok(true), "{id} on {text}");
+        }
+        let message = build(id, "clusters:2x3@0+3+1+4+2+5").unwrap_err();
+        assert!(message.contains("or that the ranks of each cluster are consecutive; these do: "), "{message}");
+    }
 }
 
 #[test]

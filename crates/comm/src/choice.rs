@@ -9,6 +9,7 @@
 //! All ranks choose alike, since the choice depends on nothing that they do not all know.
 
 mod hierarchical;
+mod ports;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -24,7 +25,8 @@ use treepie_topology::{Network, NetworkKind};
 
 pub use transport::{SharedTransport, SlotCapacities, Transport};
 
-/// Algorithms without a closed form are candidates up to this number of ranks.
+/// Up to this number of ranks, algorithms without a closed form are walked over; on more, only trees and estimated ones
+/// are candidates.
 const MAX_WALKED_RANKS: u32 = 256;
 
 /// And with at most this number of messages: a millisecond or less.
@@ -282,20 +284,22 @@ impl ChoiceInput<'_> {
 
     /// The time of a hierarchical algorithm on more ranks than are walked over.
     fn estimate(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<Prediction> {
-        let network = self.costs.network();
-        let clusters = network.as_clusters().filter(|_| self.spec.ranks > MAX_WALKED_RANKS)?;
-        if !network.has_identity_placement() {
+        if self.spec.ranks <= MAX_WALKED_RANKS {
             return None;
         }
-        let (name, profile) = (algorithm.name(), self.costs.profile());
-        let time =
-            closed_form::estimate_on_clusters(name, arguments, self.spec.operation, clusters, self.n(), profile)?;
+        let (name, operation) = (algorithm.name(), self.spec.operation);
+        let (network, profile) = (self.costs.network(), self.costs.profile());
+        let time = closed_form::estimate_on_clusters(name, arguments, operation, network, self.n(), profile)?;
         let startups = time.min(profile.link_at(usize::MAX).latency);
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
 
-    /// The same, or the time of all work on the cores of one machine, if that is longer.
+    /// The same, or the time of all work on the cores of one machine or at the port of a host, if that is longer.
     fn with_work(&self, critical: Prediction, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Prediction {
+        let critical = match ports::least_time(self, algorithm, arguments) {
+            Some(least) => critical.at_least(least),
+            None => critical,
+        };
         let work = self.work(algorithm, arguments).map(|work| with_segments(work, arguments.segments));
         self.costs.at_least_work(critical, work.as_ref())
     }
@@ -375,8 +379,8 @@ impl ChoiceInput<'_> {
         Some(Prediction { startups, bytes: time - startups, ..Prediction::default() })
     }
 
-    /// The number of segments that are walked over, if they are few enough: as many for each coordinator, and at least
-    /// as many as fill the windows of wide-area links twice, since only later ones wait for these.
+    /// The number of segments that are walked over, if they are few enough: a multiple of the coordinators, and at
+    /// least the number that fills the windows of wide-area links twice, since only later ones wait for these.
     fn walked_segments(&self, algorithm: &Algorithm, arguments: &Arguments<'_>) -> Option<u32> {
         let is_few = self.spec.ranks <= MAX_WALKED_RANKS;
         let segments = arguments.segments;

@@ -37,6 +37,7 @@ mod cores;
 mod exchanges;
 mod folded;
 mod formula_input;
+mod group_tree;
 mod hierarchical;
 mod network_shape;
 mod tree_layer;

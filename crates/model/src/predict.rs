@@ -262,9 +262,8 @@ impl<'a> MessageCosts<'a> {
             let window = knee.map_or(f64::INFINITY, |bytes| wan.gap.at(bytes) * factor);
             // A sender of a longer message waits for the link.
             let waits = if knee.is_some_and(|knee| bytes > knee) { factor } else { 1.0 };
-            let eager_limit = self.profile.synchronous.vanishes_at;
             let handshake = 2.0 * wan.latency * latency;
-            let is_rendezvous = bytes > eager_limit && wan.gap.at(bytes) >= handshake;
+            let is_rendezvous = self.is_rendezvous(bytes, wan.gap.at(bytes), handshake);
             return Transfer {
                 send: gateway.send_time(bytes) * waits,
                 latency: wan.latency * latency,
@@ -277,7 +276,7 @@ impl<'a> MessageCosts<'a> {
                 link: Some((index, window)),
                 handshake: is_rendezvous.then_some(handshake),
                 // The MPI of the P-LogP paper has blocking sends only; engines of today have an eager limit.
-                overlaps: eager_limit.is_finite(),
+                overlaps: self.profile.synchronous.vanishes_at.is_finite(),
             };
         }
         if self.routed {
@@ -292,6 +291,27 @@ impl<'a> MessageCosts<'a> {
             (gap, latency)
         };
         Transfer { latency, gap, ..Transfer::plain(gap, gap) }
+    }
+
+    /// Whether the measured gap of a message between groups includes a handshake of this time.
+    fn is_rendezvous(&self, bytes: f64, gap: f64, handshake: f64) -> bool {
+        bytes > self.profile.synchronous.vanishes_at && gap >= handshake
+    }
+
+    /// The least time in which a link of a level carries bytes, in messages of any sizes, without handshakes. A
+    /// measured curve need not be convex: per byte, short messages may take less time than long ones.
+    pub fn least_link_time(&self, level: usize, bytes: f64) -> f64 {
+        let PLogP { latency, gap, .. } = self.profile.link_at(level);
+        let handshake = 2.0 * latency;
+        let per_byte = |&(size, gap): &(f64, f64)| match self.is_rendezvous(size, gap, handshake) {
+            true => (gap - handshake) / size,
+            false => gap / size,
+        };
+        // On a line it is least at one of the ends. The last line has no end: there it is the slope.
+        let far = gap.points().last().map_or(LARGE, |(size, _)| size.max(LARGE));
+        let slope = (gap.at(2.0 * far) - gap.at(far)) / far;
+        let points = gap.points().iter().filter(|(size, _)| *size > 0.0);
+        (bytes * points.map(per_byte).fold(slope, f64::min)).max(gap.at(0.0))
     }
 
     /// The level at which two ranks of different groups meet, and the link between their groups: of each ordered pair

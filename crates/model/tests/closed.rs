@@ -249,7 +249,8 @@ fn formulas_with_a_latency() {
     }
 }
 
-/// Hierarchical algorithms for many ranks are estimated: within a quarter of the walk, where that can be done.
+/// Hierarchical algorithms for many ranks are estimated: within a quarter of the walk, where that can be done; on
+/// hosts, where ports are shared, within a third.
 #[test]
 fn estimates_over_several_levels_are_near_the_walk() {
     let link = |factor: f64| PLogP::linear(20.0 * factor, 2.0, 50.0 / factor).unwrap();
@@ -257,23 +258,34 @@ fn estimates_over_several_levels_are_near_the_walk() {
     for (name, factor) in [("metro", 10.0), ("wan", 100.0)] {
         profile.levels.push(treepie_model::profile::LevelProfile::new(name, link(factor)));
     }
-    let mut worst = (1.0, String::new());
-    for text in ["clusters:4x4x4", "clusters:6x3x5", "clusters:2x8x4", "clusters:8x2x8"] {
+    let mut worst = (0.0, String::new());
+    for text in
+        ["clusters:4x4x4", "clusters:6x3x5", "clusters:2x8x4", "clusters:8x2x8", "flat:64,ppn=8", "flat:96,ppn=24"]
+    {
         let network = network(text);
         let costs = MessageCosts::on_network(&profile, &network);
         for algorithm in registry::all().iter().filter(|algorithm| algorithm.name().starts_with("hierarchical")) {
-            for arguments in ["", "segments=8", "lan=flat", "segments=16,lan=chain", "segments=16,coordinators=4"] {
+            for arguments in [
+                "",
+                "segments=8",
+                "lan=flat",
+                "segments=16,lan=chain",
+                "segments=16,coordinators=4",
+                "wan=chain",
+                "wan=binomial",
+            ] {
                 let id = format!("{}:{arguments}", algorithm.id);
                 let operation = operation(&algorithm.id, 0);
                 let Some(schedule) = schedule(&id, operation, &network) else { continue };
                 for n in [64usize, 1 << 14, 1 << 19] {
                     let arguments = closed_form::Arguments::parse(arguments).unwrap();
-                    let (name, clusters) = (algorithm.name(), network.as_clusters().unwrap());
+                    let (name, n_bytes) = (algorithm.name(), n as f64);
                     let estimate =
-                        closed_form::estimate_on_clusters(name, &arguments, operation, clusters, n as f64, &profile);
+                        closed_form::estimate_on_clusters(name, &arguments, operation, &network, n_bytes, &profile);
                     let Some(estimate) = estimate else { continue };
                     let walked = walk::time(&*schedule, &layouts(&*schedule, n), 1.0, &costs, usize::MAX).unwrap();
-                    let ratio = (estimate / walked).max(walked / estimate);
+                    let within = if text.starts_with("flat") { 1.34 } else { 1.25 };
+                    let ratio = (estimate / walked).max(walked / estimate) / within;
                     println!("{:.2} {id} of {n} on {text}: {estimate:.0}, walked {walked:.0}", estimate / walked);
                     if ratio > worst.0 {
                         worst = (ratio, format!("{id} of {n} on {text}: {estimate:.0}, walked {walked:.0}"));
@@ -282,5 +294,5 @@ fn estimates_over_several_levels_are_near_the_walk() {
             }
         }
     }
-    assert!(worst.0 > 1.0 && worst.0 < 1.25, "{worst:?}");
+    assert!(worst.0 > 0.0 && worst.0 < 1.0, "{worst:?}");
 }

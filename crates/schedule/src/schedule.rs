@@ -297,9 +297,18 @@ pub fn buffer_blocks(schedule: &dyn Schedule, rank: u32, buf: Buf) -> BufferBloc
 }
 
 /// All rounds of each lane of each rank, with rank, phase and lane.
-pub fn for_each_lane(schedule: &dyn Schedule, mut visit: impl FnMut(u32, u32, u32, &RoundList)) {
+pub fn for_each_lane(schedule: &dyn Schedule, visit: impl FnMut(u32, u32, u32, &RoundList)) {
+    for_each_lane_of(schedule, 0..schedule.ranks(), visit);
+}
+
+/// The same for these ranks.
+pub fn for_each_lane_of(
+    schedule: &dyn Schedule,
+    ranks: impl IntoIterator<Item = u32>,
+    mut visit: impl FnMut(u32, u32, u32, &RoundList),
+) {
     let mut rounds = RoundList::new();
-    for rank in 0..schedule.ranks() {
+    for rank in ranks {
         for phase in 0..schedule.phases() {
             for lane in 0..schedule.phase(phase).lanes {
                 rounds.clear();

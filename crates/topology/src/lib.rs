@@ -25,6 +25,7 @@ mod flat;
 mod link_classes;
 mod nested_sizes;
 mod network;
+mod occupied;
 mod subnetwork;
 mod text;
 #[doc(hidden)]

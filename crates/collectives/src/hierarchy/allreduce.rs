@@ -50,7 +50,7 @@ fn steps(position: &ForestPosition<'_>, groups: u32) -> impl Iterator<Item = Ste
 }
 
 impl HierarchicalAllreduce {
-    /// In `segments` segments, rounded up so that each forest has as many.
+    /// In `segments` segments, rounded up to a multiple of the forests.
     pub fn new(forests: Vec<Forest>, segments: u32) -> Self {
         let segments = segments.max(1).next_multiple_of(forests.len() as u32);
         Self { forests, segments }

@@ -2,8 +2,8 @@
 //! broadcast.
 //!
 //! Cost: one latency between groups, n over each link between two groups; n up and n down each tree; memory for a
-//! vector of each group on the coordinators.   Clusters on any number of levels, or a Clos network; not in rank order.
-//! [P-LogP 3.4]
+//! vector of each group on the coordinators.   Clusters on any number of levels, or a Clos network; in rank order if
+//! the ranks of each group are consecutive on every level.   [P-LogP 3.4]
 //!
 //! All coordinators combine the vectors of the groups in the same order, so that results are identical.
 
@@ -51,7 +51,7 @@ fn steps(position: &ForestPosition<'_>, groups: u32) -> impl Iterator<Item = Ste
 }
 
 impl HierarchicalLinear {
-    /// In `segments` segments; all are in flight at once.
+    /// In `segments` segments, with the window of [`Forest::pipeline`].
     pub fn new(forest: Forest, segments: u32) -> Self {
         Self { forest, segments: segments.max(1) }
     }

@@ -233,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn coordinators_differ_in_unequal_subgroups() {
+        let roots = |text: &str, group: u32| {
+            let network: Network = text.parse().unwrap();
+            let forests = Forest::several(&network, Levels::All, 9, TreeShape::Flat, TreeShape::Binomial).unwrap();
+            forests.iter().map(|forest| forest.root(group)).collect::<Vec<u32>>()
+        };
+        assert_eq!(roots("clusters:(1+3)+(4)", 0), [0, 1, 2, 3]);
+        assert_eq!(roots("clusters:((1+2)+(3))+((6)+(1))", 0), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(roots("clusters:(3+1+2)+(2+4)", 0), [0, 3, 4, 1, 5, 2]);
+    }
+
+    #[test]
     fn an_outer_level_of_one_group_has_no_exchange() {
         for (text, groups) in
             [("clusters:1x3x2", 3), ("clusters:1x1x4", 1), ("clusters:3x1x2", 3), ("clos:r8,t4,n10", 3)]

@@ -4,6 +4,7 @@ use treepie_schedule::Schedule;
 use treepie_topology::Network;
 
 use super::allgather_based::root;
+use super::trees::CONSECUTIVE_OR_COMMUTATIVE;
 use super::{Algorithm, CollectiveSpec, NetworkRequirement, Parameter, Parameters, Requirements};
 use crate::alltoall::Grid;
 use crate::barrier::TreeBarrier;
@@ -76,10 +77,16 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         ),
         Algorithm::new(
             "allreduce/hierarchical_linear",
-            commutative,
+            CLUSTERS,
             &SEGMENTED,
             ("alpha + n delta between two groups, 2n beta within; memory for a vector of each group", "P-LogP 3.4"),
-            |spec| Ok(Box::new(HierarchicalLinear::new(forest(spec)?, spec.parameters.segments))),
+            |spec| {
+                let forest = forest(spec)?;
+                if !spec.commutative && !forest.is_rank_ordered() {
+                    return Err(CONSECUTIVE_OR_COMMUTATIVE.to_owned());
+                }
+                Ok(Box::new(HierarchicalLinear::new(forest, spec.parameters.segments)))
+            },
         ),
         Algorithm::new(
             "alltoall/hierarchical",

@@ -34,7 +34,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             ("s segments: (P-2+s)(alpha + n/s beta)", "pipelined chain"),
             move |spec| {
                 let parameters = &spec.parameters;
-                Ok(Box::new(scan::Linear::new(kind, spec.ranks, parameters.segments, parameters.window)))
+                Ok(Box::new(scan::Linear::new(kind, spec.ranks, parameters.segments, parameters.window_of_one())))
             },
         ));
         all.push(Algorithm::new(

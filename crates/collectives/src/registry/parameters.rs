@@ -20,8 +20,8 @@ pub enum BlockOrder {
 pub struct Parameters {
     /// Segments of a pipeline.
     pub segments: u32,
-    /// Segments in flight on a rank.
-    pub window: u32,
+    /// Segments in flight on a rank, of each tree if there are several. By default eight, and all of several trees.
+    pub window: Option<u32>,
     /// Maximum number of children in a k-ary tree.
     pub degree: u32,
     /// Radix of a k-nomial tree.
@@ -50,11 +50,18 @@ pub struct Parameters {
     pub core: &'static str,
 }
 
+impl Parameters {
+    /// The window of a pipeline along one tree or chain.
+    pub(super) fn window_of_one(&self) -> u32 {
+        self.window.unwrap_or(8)
+    }
+}
+
 impl Default for Parameters {
     fn default() -> Self {
         Self {
             segments: 1,
-            window: 8,
+            window: None,
             degree: 4,
             radix: 4,
             gap: 1.0,
@@ -153,7 +160,7 @@ impl Parameter {
         let time = || value.parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
         match self {
             Parameter::Segments => to.segments = number(1)?,
-            Parameter::Window => to.window = number(1)?,
+            Parameter::Window => to.window = Some(number(1)?),
             Parameter::Degree => to.degree = number(1)?,
             Parameter::Radix => to.radix = number(2)?,
             Parameter::Gap => to.gap = time()?,

@@ -114,6 +114,10 @@ const ENTRIES: [TreeEntry; 9] = [
     },
 ];
 
+/// Why a reduction is refused.
+pub(super) const CONSECUTIVE_OR_COMMUTATIVE: &str =
+    "it requires a commutative operator, or that the ranks of each cluster are consecutive";
+
 const PIPELINE: [Parameter; 2] = [Parameter::Segments, Parameter::Window];
 
 impl TreeEntry {
@@ -131,8 +135,8 @@ impl TreeEntry {
         root: u32,
         make: impl Fn(Arc<RankTree>, u32, u32) -> S,
     ) -> Result<Box<dyn Schedule>, String> {
-        let Parameters { segments, window, .. } = spec.parameters;
-        Ok(Box::new(make(self.build_tree(spec, root)?, segments, window)))
+        let Parameters { segments, .. } = spec.parameters;
+        Ok(Box::new(make(self.build_tree(spec, root)?, segments, spec.parameters.window_of_one())))
     }
 
     /// With several coordinators, a tree for each: over other links, so that segments use all links between groups.
@@ -150,9 +154,20 @@ impl TreeEntry {
         self.with_pipeline().into_iter().chain(coordinators).collect()
     }
 
-    /// Whether the tree with root 0 is rank-ordered: those that do not depend on the network are.
-    fn is_rank_ordered(&self) -> bool {
-        self.network == NetworkRequirement::Any
+    /// Whether the tree with root 0 can be rank-ordered: those that do not depend on the network are, and hierarchical
+    /// ones where the ranks of each group are consecutive.
+    fn may_be_rank_ordered(&self) -> bool {
+        self.network == NetworkRequirement::Any || self.name == "hierarchical"
+    }
+
+    /// A reduction for operators that are not commutative.
+    fn build_ordered_reduction(&self, spec: &CollectiveSpec<'_>) -> Result<Box<dyn Schedule>, String> {
+        let tree = self.build_tree(spec, 0)?;
+        if !tree.is_rank_ordered() {
+            return Err(CONSECUTIVE_OR_COMMUTATIVE.to_owned());
+        }
+        let window = spec.parameters.window_of_one();
+        Ok(Box::new(Reduce::ordered(tree, root(spec), spec.parameters.segments, window)))
     }
 
     fn with_pipeline(&self) -> Vec<Parameter> {
@@ -170,7 +185,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         all.push(Algorithm::new(format!("bcast/{name}"), requires, &of_vectors, (bcast, citation), |spec| match entry
             .relayed_trees(spec)
         {
-            Some(trees) => Ok(Box::new(Bcast::along_trees(trees, spec.parameters.segments))),
+            Some(trees) => Ok(Box::new(Bcast::along_trees(trees, spec.parameters.segments, spec.parameters.window))),
             None => entry.build_schedule(spec, root(spec), Bcast::new),
         }));
         all.push(Algorithm::new(format!("scatter/{name}"), requires, &pipeline, (scatter, citation), |spec| {
@@ -179,16 +194,17 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
         all.push(Algorithm::new(format!("gather/{name}"), requires, &pipeline, (scatter, citation), |spec| {
             entry.build_schedule(spec, root(spec), ScatterGather::gather)
         }));
-        let reduce_requires = if entry.is_rank_ordered() { requires } else { requires.commutative() };
+        let reduce_requires = if entry.may_be_rank_ordered() { requires } else { requires.commutative() };
         let reduce = if *name == "mesh" { "fan_in" } else { name };
         all.push(Algorithm::new(format!("reduce/{reduce}"), reduce_requires, &of_vectors, (bcast, citation), |spec| {
+            if !spec.commutative {
+                return entry.build_ordered_reduction(spec);
+            }
             if let Some(trees) = entry.relayed_trees(spec) {
-                return Ok(Box::new(Reduce::along_trees(trees, spec.parameters.segments)));
+                let Parameters { segments, window, .. } = spec.parameters;
+                return Ok(Box::new(Reduce::along_trees(trees, segments, window)));
             }
-            if spec.commutative {
-                return entry.build_schedule(spec, root(spec), Reduce::new);
-            }
-            entry.build_schedule(spec, 0, |tree, segments, window| Reduce::ordered(tree, root(spec), segments, window))
+            entry.build_schedule(spec, root(spec), Reduce::new)
         }));
         // Gather-broadcast allgathers and barriers are registered only for shapes that differ in more than a number.
         let allgather = match *name {

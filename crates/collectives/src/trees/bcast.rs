@@ -24,11 +24,12 @@ impl Bcast {
         Self { trees: vec![tree], segments: segments.max(1), window }
     }
 
-    /// Down several trees, in `segments` segments, rounded up so that each tree has as many. All are in flight at once,
-    /// since a segment may be ahead of earlier ones in other trees.
-    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32) -> Self {
+    /// Down several trees, in `segments` segments, rounded up to a multiple of the trees. A segment may be ahead of
+    /// earlier ones in other trees, so all are in flight at once unless there is a window of each tree.
+    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32, window: Option<u32>) -> Self {
+        let window = window.map_or(u32::MAX, |window| window.saturating_mul(trees.len() as u32));
         let segments = segments.max(1).next_multiple_of(trees.len() as u32);
-        Self { trees, segments, window: u32::MAX }
+        Self { trees, segments, window }
     }
 
     fn tree(&self, lane: u32) -> &RankTree {

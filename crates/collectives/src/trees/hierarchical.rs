@@ -56,7 +56,8 @@ impl RankTree {
 struct Coordinators {
     /// The coordinator of all groups that have it.
     root: Option<u32>,
-    /// The coordinator of other groups: trees of different numbers have different ones, in different subgroups first.
+    /// The coordinator of other groups, in a list of their ranks round-robin over subgroups: trees of different numbers
+    /// have different ones, in different subgroups first.
     number: u32,
 }
 
@@ -103,18 +104,46 @@ impl<'a> TreeLayers<'a> {
             ranks: Vec::with_capacity(ranks),
             children: vec![Vec::new(); groups.len() + 1],
         };
-        layers.add(groups.len(), (0..ranks as u32).collect(), number);
+        let first = root.unwrap_or(0);
+        layers.add(groups.len(), (0..ranks as u32).collect(), first, number);
         let children = layers.children.iter().rev().flatten().copied();
         RankTree::with_order(Tree::from_parents(layers.parents, children), layers.ranks)
     }
 
+    /// The subgroups of a group, in the order of their first ranks; ranks stay in order.
+    fn parts(&self, layer: usize, members: &[u32]) -> Vec<Vec<u32>> {
+        let group = |rank: &u32| self.groups[layer - 1][*rank as usize];
+        let mut sorted = members.to_vec();
+        sorted.sort_by_key(group);
+        let mut parts: Vec<Vec<u32>> = sorted.chunk_by(|a, b| group(a) == group(b)).map(<[u32]>::to_vec).collect();
+        parts.sort_by_key(|part| part[0]);
+        parts
+    }
+
+    /// The ranks of a group, round-robin over its subgroups.
+    fn round_robin(&self, layer: usize, members: &[u32]) -> Vec<u32> {
+        if layer == 0 {
+            return members.to_vec();
+        }
+        let parts: Vec<Vec<u32>> =
+            self.parts(layer, members).iter().map(|part| self.round_robin(layer - 1, part)).collect();
+        let longest = parts.iter().map(Vec::len).max().unwrap_or(0);
+        (0..longest).flat_map(|turn| parts.iter().filter_map(move |part| part.get(turn))).copied().collect()
+    }
+
+    fn coordinator(&self, layer: usize, members: &[u32], number: u32) -> u32 {
+        match self.root.filter(|root| members.contains(root)) {
+            Some(root) => root,
+            None => self.round_robin(layer, members)[number as usize % members.len()],
+        }
+    }
+
     /// Adds the ranks of a group, of a cluster on layer 0. Its coordinator becomes its own parent.
-    fn add(&mut self, layer: usize, mut members: Vec<u32>, number: u32) {
+    fn add(&mut self, layer: usize, mut members: Vec<u32>, coordinator: u32, number: u32) {
         let first = self.parents.len() as u32;
         if layer == 0 {
-            let at = members.iter().position(|rank| Some(*rank) == self.root);
-            let size = members.len();
-            members.rotate_left(at.unwrap_or(number as usize % size));
+            let at = members.iter().position(|rank| *rank == coordinator);
+            members.rotate_left(at.unwrap_or(0));
             let tree = self.lan.tree(members.len() as u32);
             self.parents.extend((0..tree.vranks()).map(|vrank| first + tree.parent(vrank)));
             let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank).iter().map(|child| first + child));
@@ -124,14 +153,10 @@ impl<'a> TreeLayers<'a> {
         }
         let groups = self.groups[layer - 1];
         let group = |rank: &u32| groups[*rank as usize];
-        // The sort is stable, so ranks stay in order within a group; groups are in the order of their first ranks.
-        members.sort_by_key(group);
-        let mut parts: Vec<&[u32]> = members.chunk_by(|a, b| group(a) == group(b)).collect();
-        parts.sort_by_key(|part| part[0]);
-        // Group numbers are unique on a level, so a group with the root's number has the root.
-        let own = self.root.and_then(|root| parts.iter().position(|part| group(&part[0]) == group(&root)));
+        let mut parts = self.parts(layer, &members);
         let is_outermost = layer == self.groups.len();
-        let at = own.unwrap_or(if is_outermost { 0 } else { number as usize % parts.len() });
+        // Group numbers are unique on a level, so a group with the coordinator's number has it.
+        let at = parts.iter().position(|part| group(&part[0]) == group(&coordinator)).unwrap_or(0);
         parts.rotate_left(at);
         let tree = match self.outermost {
             Outermost::Relay(relay) if is_outermost && parts.len() > 2 => {
@@ -143,21 +168,25 @@ impl<'a> TreeLayers<'a> {
             Outermost::Shape(TreeShape::Links(classes)) if is_outermost => {
                 let numbers: Vec<u32> = parts.iter().map(|part| group(&part[0])).collect();
                 let (parents, order) = depth_first(&classes.bottleneck_tree(&numbers));
-                parts = order.iter().map(|index| parts[*index]).collect();
+                parts = order.iter().map(|index| parts[*index].clone()).collect();
                 let vranks = parents.len() as u32;
                 Tree::from_parents(parents, 0..vranks)
             }
             Outermost::Shape(shape) if is_outermost => shape.tree(parts.len() as u32),
             _ => self.wan.tree(parts.len() as u32),
         };
-        // Neighbors in number differ in their subgroup, and only then within it.
+        // Those of other subgroups differ in turn, too.
         let below = if is_outermost { number } else { number / parts.len() as u32 };
         let mut coordinators: Vec<u32> = Vec::with_capacity(parts.len());
         for (vrank, part) in (0..).zip(parts) {
-            let coordinator = self.parents.len() as u32;
-            coordinators.push(coordinator);
-            self.add(layer - 1, part.to_vec(), below);
-            self.parents[coordinator as usize] = coordinators[tree.parent(vrank) as usize];
+            let position = self.parents.len() as u32;
+            coordinators.push(position);
+            let of_part = match vrank == 0 && !is_outermost {
+                true => coordinator,
+                false => self.coordinator(layer - 1, &part, below),
+            };
+            self.add(layer - 1, part, of_part, below);
+            self.parents[position as usize] = coordinators[tree.parent(vrank) as usize];
         }
         let children = (0..tree.vranks()).flat_map(|vrank| tree.children(vrank));
         self.children[layer].extend(children.map(|child| coordinators[*child as usize]));

@@ -29,10 +29,12 @@ impl Reduce {
         Self { root: tree.root(), trees: vec![tree], segments: segments.max(1), window }
     }
 
-    /// Up several trees, in `segments` segments, rounded up so that each tree has as many; all are in flight at once.
-    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32) -> Self {
+    /// Up several trees, in `segments` segments, rounded up to a multiple of the trees; all are in flight at once
+    /// unless there is a window of each tree.
+    pub fn along_trees(trees: Vec<Arc<RankTree>>, segments: u32, window: Option<u32>) -> Self {
+        let window = window.map_or(u32::MAX, |window| window.saturating_mul(trees.len() as u32));
         let segments = segments.max(1).next_multiple_of(trees.len() as u32);
-        Self { root: trees[0].root(), trees, segments, window: u32::MAX }
+        Self { root: trees[0].root(), trees, segments, window }
     }
 
     fn tree(&self, lane: u32) -> &RankTree {

@@ -4,13 +4,11 @@
 //! several coordinators, there is no closed form: their schedules are walked over, so only a few arguments are tried, one
 //! parameter after the other. On many ranks their time is estimated.
 
-use std::borrow::Cow;
-
 use treepie_collectives::registry::{Algorithm, Parameter};
 use treepie_model::closed_form::{Arguments, TreeLayer};
 use treepie_model::plogp::{GatewayLink, plan_bcast};
 use treepie_schedule::Operation;
-use treepie_topology::{Clusters, LinkClasses, Network};
+use treepie_topology::{Clusters, LinkClasses};
 
 use super::variants::MAX_SEGMENTS;
 use super::{ChoiceInput, MAX_WALKED_RANKS};
@@ -21,7 +19,7 @@ const MIN_SEGMENT: u64 = 512;
 /// The arguments that could be the fastest.
 pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Arguments<'static>> {
     let base = Arguments::default();
-    let Some(clusters) = clusters_of(input.spec.network) else { return vec![base] };
+    let Some(clusters) = input.spec.network.occupied_clusters() else { return vec![base] };
     let clusters = &*clusters;
     let mut all = match input.spec.operation {
         Operation::Bcast { .. } | Operation::Reduce { .. } if clusters.levels() == 1 => planned(input, clusters),
@@ -33,17 +31,6 @@ pub(super) fn variants(input: &ChoiceInput<'_>, algorithm: &Algorithm) -> Vec<Ar
         }
     }
     all
-}
-
-/// The clusters of a network, or its hosts.
-fn clusters_of(network: &Network) -> Option<Cow<'_, Clusters>> {
-    if !network.has_hosts() {
-        return network.as_clusters().map(Cow::Borrowed);
-    }
-    let mut hosts: Vec<u32> = (0..network.ranks()).map(|rank| network.host_of(rank)).collect();
-    hosts.sort_unstable();
-    let sizes: Vec<u32> = hosts.chunk_by(|a, b| a == b).map(|host| host.len() as u32).collect();
-    Network::clusters(&sizes).ok()?.as_clusters().cloned().map(Cow::Owned)
 }
 
 /// Trees over clusters and within them, and the segments: those of the P-LogP paper's optimizer, and its original
@@ -81,7 +68,7 @@ const MAX_FLAT_SEGMENTS: u32 = 16;
 
 /// The number of segments with the least time, among a few, of an algorithm with these arguments.
 pub(super) fn segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
-    let Some(clusters) = clusters_of(input.spec.network) else { return 1 };
+    let Some(clusters) = input.spec.network.occupied_clusters() else { return 1 };
     let Some(bounds) = Bounds::new(input, algorithm, &clusters) else { return 1 };
     let time = |segments| Some(input.critical_path(algorithm, &Arguments { segments, ..*arguments })?.total());
     let Some(whole) = time(1) else { return 1 };
@@ -103,7 +90,7 @@ pub(super) fn messages_of_segment(
     algorithm: &Algorithm,
     arguments: &Arguments<'_>,
 ) -> Option<u64> {
-    let clusters = input.spec.network.as_clusters()?;
+    let clusters = input.spec.network.occupied_clusters()?;
     let ranks = u64::from(input.spec.ranks);
     match input.spec.operation {
         Operation::Bcast { .. } | Operation::Reduce { .. } | Operation::Scatter { .. } | Operation::Gather { .. } => {
@@ -125,8 +112,8 @@ pub(super) fn messages_of_segment(
 
 /// The segments of a pipeline that fill the window of a link between the outermost groups twice; none if all fit.
 pub(super) fn filling_segments(input: &ChoiceInput<'_>, algorithm: &Algorithm, arguments: &Arguments<'_>) -> u32 {
-    let clusters = input.spec.network.as_clusters();
-    let Some(bounds) = clusters.and_then(|clusters| Bounds::new(input, algorithm, clusters)) else { return 1 };
+    let clusters = input.spec.network.occupied_clusters();
+    let Some(bounds) = clusters.and_then(|clusters| Bounds::new(input, algorithm, &clusters)) else { return 1 };
     let link = input.costs.profile().link_at(usize::MAX);
     let Some(window) = link.send_overhead.knees().next() else { return 1 };
     // A link carries the segments of one coordinator.
@@ -173,7 +160,8 @@ impl Bounds {
         };
         // Where links differ it is not known which of them carry it.
         let is_known = input.costs.profile().level(level as usize).pairs.is_empty();
-        let least = if is_known { crossings * (link.latency + link.gap.at(over_link as f64)) } else { 0.0 };
+        let carrying = input.costs.least_link_time(level as usize, over_link as f64);
+        let least = if is_known { crossings * (link.latency + carrying) } else { 0.0 };
         let smallest = (0..groups).map(|group| clusters.group_members(level - 1, group).len() as u32).min()?;
         Some(Self { groups, smallest, message, least })
     }
@@ -250,7 +238,7 @@ impl Search<'_> {
         self.algorithm.parameters.contains(&parameter)
     }
 
-    /// Segments, as many for each coordinator.
+    /// Segments, a multiple of the coordinators.
     fn consider_segments(&mut self) {
         let counts: &[u32] = if self.is_estimated() { &ESTIMATED_SEGMENTS } else { &SEGMENTS };
         for segments in [&[1], counts].concat() {

@@ -2,12 +2,14 @@
 //!
 //! As the P-LogP paper's pipelines, T = (s-1) gamma + lambda: lambda is the time of a segment up the trees of all levels,
 //! among the coordinators and down again, gamma that of the busiest link or port. All groups of a level are as large as
-//! the largest. An estimate, within about a quarter of the walk.   [P-LogP paper 3.1.2, 3.4]
+//! the largest, and where links differ all are as slow as the slowest that is used. An estimate, within about a quarter
+//! of the walk.   [P-LogP paper 3.1.2, 3.4]
 
 use treepie_schedule::Operation;
-use treepie_topology::Clusters;
+use treepie_topology::{Clusters, Network};
 
 use super::arguments::Arguments;
+use super::group_tree::GroupTree;
 use super::tree_layer::TreeLayer;
 use crate::Profile;
 use crate::plogp::{GatewayLink, PLogP, PLogPLink, PipelineCost};
@@ -28,7 +30,6 @@ struct Layer<'a> {
 struct Hierarchy<'a> {
     lan: &'a PLogP,
     wan: &'a PLogP,
-    groups: f64,
     layers: Vec<Layer<'a>>,
     coordinators: f64,
     /// The time to combine a byte.
@@ -39,9 +40,12 @@ struct Hierarchy<'a> {
 struct SegmentBytes {
     /// Of a message over a link between outermost groups.
     exchanged: f64,
-    /// How many of these follow each other, and how many a link carries.
+    /// The number of these that follow each other, and of the sends before them on their coordinators.
     crossings: f64,
+    waits: f64,
+    /// The number that a link carries, or the port of a host, and that a coordinator sends.
     link_share: f64,
+    fanout: f64,
     up: Upward,
     down: f64,
     /// Whether a root is the only coordinator of its group, and sends each segment to one other group.
@@ -59,18 +63,21 @@ enum Upward {
 }
 
 /// The time of a hierarchical algorithm that distinguishes all levels or the innermost clusters, or of an all-to-all
-/// that may know none, in microseconds. `bytes` is n as in [`terms`](super::terms).
+/// that may know none, over clusters or hosts, in microseconds. `bytes` is n as in [`terms`](super::terms).
 pub fn estimate_on_clusters(
     name: &str,
     arguments: &Arguments<'_>,
     operation: Operation,
-    clusters: &Clusters,
+    network: &Network,
     bytes: f64,
     profile: &Profile,
 ) -> Option<f64> {
+    let clusters = &*network.occupied_clusters()?;
     let outermost = (1..=clusters.levels()).rev().find(|level| clusters.groups(level - 1) > 1)?;
+    // Hosts have a port for all others, clusters a link to each other.
+    let has_ports = network.has_hosts();
     if operation == Operation::Alltoall {
-        return alltoall(name, arguments, clusters, bytes, profile);
+        return alltoall(name, arguments, clusters, has_ports, bytes, profile);
     }
     let is_innermost = match arguments.levels {
         "all" => false,
@@ -87,19 +94,24 @@ pub fn estimate_on_clusters(
         false => (outermost_groups, 1.0),
     };
     let p = f64::from(clusters.nodes());
-    let coordinators = f64::from(arguments.coordinators);
-    let vector = |exchanged, crossings| {
+    let (coordinators, others) = (f64::from(arguments.coordinators), groups - 1.0);
+    let vector = |exchanged, crossings: f64| {
         let (up, down) = (Upward::Vector(segment), segment);
+        let link_share = if has_ports { crossings * others } else { crossings * sharing * sharing };
         SegmentBytes {
             exchanged,
             crossings,
-            link_share: crossings * sharing * sharing,
+            waits: crossings * (others - 1.0),
+            link_share,
+            fanout: crossings * others,
             up,
             down,
             has_root: false,
             waiting: 1.0,
         }
     };
+    let level = profile.level(outermost as usize);
+    let outermost_tree = GroupTree::new(network, (outermost, level), operation, arguments, groups as u32);
     let sizes = match (name, operation) {
         ("hierarchical", Operation::Barrier) => vector(segment, 1.0),
         ("hierarchical", Operation::Scan | Operation::Exscan) => {
@@ -108,15 +120,23 @@ pub fn estimate_on_clusters(
         }
         // A reduction is a broadcast backwards. Several trees lead through another group.
         ("hierarchical", Operation::Bcast { .. } | Operation::Reduce { .. }) => {
-            let coordinators = coordinators.min(groups - 1.0);
-            let crossings = if coordinators > 1.0 { 2.0 } else { 1.0 };
-            let has_root = coordinators > 1.0;
-            SegmentBytes {
-                link_share: sharing / coordinators,
-                up: Upward::Nothing,
-                has_root,
-                waiting: 0.0,
-                ..vector(segment, crossings)
+            let coordinators = coordinators.min(others);
+            // Each host sends once up a tree; ports of receivers are not modelled, as in the walk.
+            let of_port = |sent: f64| if matches!(operation, Operation::Reduce { .. }) { 1.0 } else { sent };
+            let relayed = SegmentBytes { up: Upward::Nothing, has_root: true, waiting: 0.0, ..vector(segment, 2.0) };
+            if coordinators > 1.0 {
+                let relaying = of_port(((others - 1.0) / coordinators).max(1.0));
+                SegmentBytes { link_share: if has_ports { relaying } else { sharing / coordinators }, ..relayed }
+            } else {
+                let GroupTree { height, steps, degree, .. } = outermost_tree;
+                SegmentBytes {
+                    crossings: height,
+                    waits: steps - height,
+                    link_share: if has_ports { of_port(degree) } else { sharing },
+                    fanout: degree,
+                    has_root: false,
+                    ..relayed
+                }
             }
         }
         ("hierarchical", Operation::Allgather | Operation::ReduceScatter) => {
@@ -138,10 +158,10 @@ pub fn estimate_on_clusters(
         layers.push(Layer { link: profile.link_at(level as usize), shape, members, ranks });
         ranks *= members;
     }
+    let wan = outermost_tree.slowest_link(level);
     let hierarchy = Hierarchy {
         lan: profile.link(),
-        wan: profile.link_at(outermost as usize),
-        groups,
+        wan: &wan,
         layers,
         coordinators: f64::from(arguments.coordinators.min(ranks)),
         combining: if combines { profile.reduce_per_byte + profile.copy_per_byte } else { 0.0 },
@@ -151,7 +171,14 @@ pub fn estimate_on_clusters(
 }
 
 /// An all-to-all, of `bytes` of each rank: at once, or over the dimensions that some levels make.
-fn alltoall(name: &str, arguments: &Arguments<'_>, clusters: &Clusters, bytes: f64, profile: &Profile) -> Option<f64> {
+fn alltoall(
+    name: &str,
+    arguments: &Arguments<'_>,
+    clusters: &Clusters,
+    has_ports: bool,
+    bytes: f64,
+    profile: &Profile,
+) -> Option<f64> {
     let levels = clusters.levels() as usize;
     // The ranks of a group of each level, and of all.
     let mut sizes = vec![1.0];
@@ -177,13 +204,15 @@ fn alltoall(name: &str, arguments: &Arguments<'_>, clusters: &Clusters, bytes: f
         // Between two groups each rank of one has a message for those of the other that differ in this dimension.
         let carried = |level: usize| match level {
             0 => 0.0,
+            // The port of a group carries what it has for all others.
+            _ if has_ports => sizes[level] * (sizes[outer] - sizes[level]) / sizes[inner] * link(level).gap.at(message),
             _ => sizes[level].powi(2) / sizes[inner] * link(level).gap.at(message),
         };
         let carried = (inner..outer).map(carried).fold(0.0, f64::max);
         // At once all ranks of a group send to the same other group first: where the messages do not fit into the window
         // of that link, they wait for it while others are idle.
         let window = link(outer - 1).send_overhead.knees().next().unwrap_or(f64::INFINITY);
-        let is_blocked = outer - inner > 1 && sizes[outer - 1].powi(2) / sizes[inner] * message > window;
+        let is_blocked = !has_ports && outer - inner > 1 && sizes[outer - 1].powi(2) / sizes[inner] * message > window;
         let carried = if is_blocked { carried * (sizes[outer] / sizes[outer - 1] - 1.0) } else { carried };
         link(outer - 1).latency + carried.max((peers - 1.0) * send(outer - 1))
     };
@@ -193,17 +222,16 @@ fn alltoall(name: &str, arguments: &Arguments<'_>, clusters: &Clusters, bytes: f
 impl Hierarchy<'_> {
     fn pipeline(&self, sizes: &SegmentBytes, segments: f64) -> PipelineCost {
         let port = |bytes: f64| self.lan.gap.at(bytes);
-        let (exchanged, others) = (sizes.exchanged, self.groups - 1.0);
+        let exchanged = sizes.exchanged;
         // Long messages wait for flow control.
-        let send = GatewayLink { wan: self.wan, lan: self.lan }.send_time(exchanged);
-        let queued = (sizes.link_share / sizes.crossings).max(1.0) * self.wan.gap.at(exchanged);
-        let mut lambda = sizes.crossings
-            * (self.wan.latency
-                + queued.max((others - 1.0) * send + self.wan.gap.at(exchanged))
-                + self.combining * exchanged);
-        let mut busiest = sizes.link_share * self.wan.gap.at(exchanged);
+        let (send, carry) =
+            (GatewayLink { wan: self.wan, lan: self.lan }.send_time(exchanged), self.wan.gap.at(exchanged));
+        let queued = sizes.crossings * (sizes.link_share / sizes.crossings).max(1.0) * carry;
+        let mut lambda = sizes.crossings * (self.wan.latency + self.combining * exchanged)
+            + queued.max(sizes.waits * send + sizes.crossings * carry);
+        let mut busiest = sizes.link_share * carry;
         // What the coordinator sends, and combines.
-        let mut sent = sizes.crossings * others * (send + self.combining * exchanged);
+        let mut sent = sizes.fanout * (send + self.combining * exchanged);
         let mut sent_by_root = send + self.combining * exchanged;
         for layer in self.layers.iter().filter(|layer| layer.members > 1) {
             let Layer { link, shape, members, ranks } = *layer;

@@ -48,3 +48,40 @@ fn hierarchical_algorithms_are_chosen_where_they_are_faster() {
     }
     assert!(hierarchical > 40, "of 66, {hierarchical} are hierarchical");
 }
+
+/// On more ranks than are walked over, too, with ranks in order and dealt to the hosts in turn.
+#[test]
+fn hierarchical_algorithms_are_chosen_on_many_ranks() {
+    let settings = settings();
+    let round_robin: Vec<u32> = (0..512).map(|rank| rank % 16 * 32 + rank / 16).collect();
+    let in_order: Network = "flat:512,ppn=32".parse().unwrap();
+    let dealt = in_order.clone().with_placement(round_robin).unwrap();
+    for (network, name) in [(&in_order, "in order"), (&dealt, "dealt")] {
+        let profile = settings.profile(network);
+        for operation in [Operation::Barrier, Operation::Allgather, Operation::Allreduce, Operation::Bcast { root: 3 }]
+        {
+            let spec = CollectiveSpec::new(operation, network);
+            let costs = MessageCosts::on_network(&profile, network);
+            // The least that the best algorithm without hosts takes longer, of short and long messages.
+            for (bytes, gain) in [(64, 1.5), (1 << 20, 0.98)] {
+                let input = ChoiceInput { spec, bytes, element: 1, costs, slots: None, host_mpi: false };
+                let best = input.best().expect("there is one");
+                let (id, predicted) = (best.id(), best.prediction.total());
+                let time = simulated_on(&id, &spec, bytes, &settings);
+                let others = registry::applicable(&spec).into_iter().filter(|algorithm| {
+                    // The others of 512 ranks take long to simulate.
+                    ["recursive_doubling", "dissemination", "binomial", "tree", "ring", "bruck", "chain"]
+                        .contains(&algorithm.name())
+                });
+                let times = others.map(|algorithm| simulated_on(&algorithm.id, &spec, bytes, &settings));
+                let other = times.fold(f64::INFINITY, f64::min);
+                let what =
+                    format!("{id} of {bytes} B, {name}: {time:.1} us, predicted {predicted:.1}; without {other:.1}");
+                println!("{what}");
+                let is_hierarchical = registry::find(&id).unwrap().requires.network != NetworkRequirement::Any;
+                assert!(is_hierarchical || gain < 1.5, "{what}");
+                assert!(time * gain <= other && (0.6..1.5).contains(&(predicted / time)), "{what}");
+            }
+        }
+    }
+}

@@ -120,3 +120,17 @@ fn choices_on_the_das_are_never_slower_than_magpie() {
         }
     }
 }
+
+/// On more ranks than are walked over, too.
+#[test]
+fn trees_of_many_ranks_go_around_a_slow_link() {
+    let network: Network = "clusters:4x80".parse().unwrap();
+    let (spec, bytes) = (CollectiveSpec::new(Operation::Bcast { root: 0 }, &network), 1 << 20);
+    let settings = one_slow_link(10.0, false);
+    let (id, time) = chosen(&spec, bytes, &settings);
+    let others = ["wan=flat,lan=binomial,segments=64", "wan=chain,lan=chain,segments=64", "segments=66,coordinators=3"];
+    let others = others.map(|arguments| simulated(&format!("bcast/hierarchical:{arguments}"), &spec, bytes, &settings));
+    let best = others.into_iter().fold(f64::INFINITY, f64::min);
+    println!("{id} {time:.0} us, the best other {best:.0}");
+    assert!(id.contains("wan=links4-") && best >= 1.3 * time, "{id}: {time:.0} us, and the best other {best:.0}");
+}

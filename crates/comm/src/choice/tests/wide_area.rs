@@ -2,9 +2,9 @@
 
 use treepie_collectives::registry::{self, CollectiveSpec, NetworkRequirement};
 use treepie_model::closed_form::{Arguments, TreeLayer};
-use treepie_model::plogp::PLogP;
+use treepie_model::plogp::{PLogP, PiecewiseLinear};
 use treepie_model::predict::MessageCosts;
-use treepie_model::profile::Profile;
+use treepie_model::profile::{LevelProfile, Profile};
 use treepie_schedule::Operation;
 use treepie_sim::Settings;
 use treepie_topology::Network;
@@ -94,7 +94,7 @@ fn c18_the_heuristic_is_within_a_hundredth_of_exhaustive_search() {
         let wan_latency = latency * (1 << random(&mut seed, 12)) as f64;
         let wan = PLogP::linear(wan_latency, overhead, 0.5 + random(&mut seed, 10) as f64).unwrap();
         let mut profile = Profile::of_link("sim", "lan", lan);
-        profile.levels.push(treepie_model::profile::LevelProfile::new("wan", wan));
+        profile.levels.push(LevelProfile::new("wan", wan));
         let element = 1 + random(&mut seed, 4096);
         let bytes = element * (1 + random(&mut seed, 120));
         let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
@@ -178,6 +178,34 @@ fn hierarchical_operations_are_chosen_and_beat_others() {
     }
 }
 
+/// As measured over TCP, where 64 KiB take more than four times as long as 16 KiB without their handshake: segments pay
+/// although one message takes no longer than its bytes.
+#[test]
+fn segments_are_tried_where_long_messages_take_longer_per_byte() {
+    let network: Network = "clusters:4x4".parse().unwrap();
+    let wan = PLogP {
+        latency: 10_200.0,
+        gap: PiecewiseLinear::new(
+            "the gap g",
+            &[(0.0, 30.0), (4096.0, 4_300.0), (16384.0, 37_500.0), (65536.0, 109_000.0), (262144.0, 436_000.0)],
+        )
+        .unwrap(),
+        ..PLogP::linear(0.0, 30.0, 1.0).unwrap()
+    };
+    let mut profile = Profile::of_link("mpi", "lan", PLogP::linear(20.0, 1.0, 500.0).unwrap());
+    profile.levels.push(LevelProfile::new("wan", wan));
+    profile.synchronous.vanishes_at = 8192.0;
+    let costs = MessageCosts::on_network(&profile, &network);
+    let spec = CollectiveSpec::new(Operation::Allreduce, &network);
+    let input = ChoiceInput { spec, bytes: 1 << 20, element: 8, costs, slots: None, host_mpi: false };
+    let algorithm = registry::find("allreduce/hierarchical").unwrap();
+    let whole = input.predict_messages(algorithm, &Arguments::default()).unwrap().total();
+    let chosen = candidate("allreduce/hierarchical", &input);
+    let what = format!("{}: {:.0} us, whole {whole:.0}", chosen.id(), chosen.prediction.total());
+    println!("{what}");
+    assert!(chosen.arguments.segments > 1 && chosen.prediction.total() < 0.75 * whole, "{what}");
+}
+
 /// A long broadcast or reduction uses all links between clusters, not only those of the root.
 #[test]
 fn long_broadcasts_have_several_coordinators() {
@@ -210,5 +238,22 @@ fn hierarchical_operations_are_chosen_for_many_ranks() {
                 assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
             }
         }
+    }
+}
+
+/// Where ranks are dealt to clusters in turn, too: pipelines of many segments, as for consecutive ranks.
+#[test]
+fn many_ranks_with_a_placement_have_pipelines() {
+    let in_order: Network = "clusters:8x64".parse().unwrap();
+    let dealt = in_order.with_placement((0..512).map(|rank| rank % 8 * 64 + rank / 8).collect()).unwrap();
+    for operation in [Operation::Bcast { root: 0 }, Operation::Allgather, Operation::Allreduce] {
+        let spec = CollectiveSpec::new(operation, &dealt);
+        let chosen = super::chosen_candidate(spec, 1 << 20);
+        let (id, predicted) = (chosen.id(), chosen.prediction.total());
+        let time = simulated(&id, &spec, 1 << 20);
+        let what = format!("{id}: predicted {predicted:.0}, took {time:.0} us");
+        println!("{what}");
+        assert!(id.contains("/hierarchical") && chosen.arguments.segments > 1, "{what}");
+        assert!((0.7..1.33).contains(&(predicted / time)), "{what}");
     }
 }
