@@ -184,39 +184,12 @@ fn read(words: &dyn SharedMemory, at: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
-
-    struct Words(RefCell<Vec<u64>>);
-
-    impl SharedMemory for Words {
-        fn load(&self, at: u64, into: &mut [u8]) {
-            into.copy_from_slice(&self.0.borrow()[at as usize / 8].to_ne_bytes());
-        }
-
-        fn store(&self, _at: u64, _from: &[u8]) {
-            unreachable!("links are exchanged");
-        }
-
-        fn fetch_add(&self, _at: u64, _value: u64) -> u64 {
-            unreachable!("links are exchanged");
-        }
-
-        fn compare_exchange(&self, at: u64, current: u64, new: u64) -> u64 {
-            let word = &mut self.0.borrow_mut()[at as usize / 8];
-            let previous = *word;
-            if previous == current {
-                *word = new;
-            }
-            previous
-        }
-    }
+    use crate::testing::Words;
 
     fn gateways(text: &str, ranks: &[u32]) -> Vec<Gateways> {
         let emulation: Emulation = text.parse().unwrap();
-        let words = vec![0; Gateways::shared_bytes(&emulation) as usize / 8];
-        let words: Rc<dyn SharedMemory> = Rc::new(Words(RefCell::new(words)));
+        let words = Words::zeroed(Gateways::shared_bytes(&emulation));
         ranks.iter().map(|rank| Gateways::new(&emulation, *rank, words.clone())).collect()
     }
 

@@ -24,6 +24,8 @@ mod gateway;
 mod liveness;
 mod loss;
 mod profile;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use engine::EmulatedFabric;
