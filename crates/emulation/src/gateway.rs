@@ -9,7 +9,7 @@ use treepie_fabric::SharedMemory;
 use treepie_sim::costs::PLogP;
 
 use crate::loss::Losses;
-use crate::text::Emulation;
+use crate::text::{Emulation, LinkSet};
 
 /// Nanoseconds on the clock that all ranks of the machine share.
 pub(crate) type Nanos = u64;
@@ -91,11 +91,9 @@ impl Gateways {
         let link_to = |to| {
             let link = clusters.link_between(network.node_of(rank), network.node_of(to))?;
             let wan = emulation.wan_link(link.level, link.from, link.to);
-            let is_it = |set: crate::text::LinkSet| {
-                clusters.levels() == 1 && set.contains(link.from, link.to) || set == crate::text::LinkSet::All
-            };
-            let loss = emulation.losses.iter().rev().find(|(set, _)| is_it(*set)).map_or(0.0, |(_, loss)| *loss);
-            let slowdowns = emulation.slowdowns.iter().filter(|slow| is_it(slow.link));
+            let applies = |set: LinkSet| set.contains(link.from, link.to);
+            let loss = emulation.losses.iter().rev().find(|(set, _)| applies(*set)).map_or(0.0, |(_, loss)| *loss);
+            let slowdowns = emulation.slowdowns.iter().filter(|slow| applies(slow.link));
             Some(OutgoingLink {
                 word: 8 * (1 + link.index as u64),
                 latency: nanos(wan.latency),
@@ -134,7 +132,7 @@ impl Gateways {
                 let per_byte = link.per_byte * factor;
                 let room = self.window.max(bytes as f64) - bytes as f64;
                 let mut free = read(&*self.words, link.word);
-                // Drawn once for each record that is accepted, so that each run repeats them.
+                // Sampled once for each record that is accepted.
                 let mut lost = None;
                 let end = loop {
                     // Room for this record when the link has carried all but what fits into the window beside it.
@@ -145,15 +143,16 @@ impl Gateways {
                     let lost = lost.get_or_insert_with(|| self.losses.of_message(bytes as u64, link.loss));
                     let carried = ((bytes as f64 + lost.bytes as f64) * per_byte) as Nanos;
                     // The link starts with the first byte, and cannot finish before the last has arrived.
-                    let end = (free.max(at_gateway) + carried).max(at_gateway + gap);
+                    let end = free.max(at_gateway).saturating_add(carried).max(at_gateway + gap);
                     match self.words.compare_exchange(link.word, free, end) {
                         previous if previous == free => break end,
                         previous => free = previous,
                     }
                 };
                 let round_trips = lost.map_or(0, |lost| lost.round_trips);
-                let latency = link.latency * (1 + 2 * Nanos::from(round_trips));
-                Passage { carried: end, due: end + latency + self.lan_latency }
+                let latency = link.latency.saturating_mul(1 + 2 * Nanos::from(round_trips)) + self.lan_latency;
+                // The slowest links that can be described take centuries for a few records.
+                Passage { carried: end, due: end.saturating_add(latency) }
             }
         };
         self.out_free = begin + gap;
@@ -235,6 +234,15 @@ mod tests {
         let start = all[0].start;
         assert_eq!(due(&mut all[0], start + MILLI, 1, 1000 - HEADER), start + 12 * MILLI);
         assert_eq!(due(&mut all[0], start + 1000 * MILLI, 1, 1000 - HEADER), start + 1014 * MILLI);
+    }
+
+    #[test]
+    fn the_slowest_link_takes_until_the_end_of_time() {
+        let mut all = gateways("clusters:2x1,wan=86400s/1Bps,lan=86400s/1Bps,slow=1e6@0s,window=1M,loss=50%", &[0]);
+        let begin = all[0].start + MILLI;
+        assert_eq!(due(&mut all[0], begin, 1, 100_000), Nanos::MAX);
+        // There is room in the window, and no end to wait for.
+        assert_eq!(due(&mut all[0], begin + 1_000_000 * 200 * MILLI, 1, 0), Nanos::MAX);
     }
 
     #[test]

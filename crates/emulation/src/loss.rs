@@ -4,7 +4,8 @@
 /// Bytes of a packet.
 const PACKET: u64 = 1460;
 
-/// Losses of a rank's messages: a sequence of random numbers that each run repeats.
+/// Losses of the messages of a rank: a sequence of random numbers that is the same in each run, in the order in which
+/// its messages are accepted.
 #[derive(Debug)]
 pub(crate) struct Losses {
     state: u64,
