@@ -30,3 +30,4 @@ mod text;
 
 pub use engine::EmulatedFabric;
 pub use text::{Emulation, EmulationError};
+pub use treepie_model::Profile;
