@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn records_of_a_sender_stay_in_order() {
         let (mut records, mut gateways) = (DelayedRecords::new(3), gateways());
-        let start = crate::gateway::now() + 1_000_000_000;
+        let start = treepie_base::monotonic_nanos() + 1_000_000_000;
         // The first of rank 1 was lost and sent again; what it sent later is due before.
         push(&mut records, 1, b"first", start + 3_000_000);
         push(&mut records, 1, b"second", start + 1_000_000);

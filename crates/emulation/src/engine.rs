@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
 use std::time::Duration;
 
-use treepie_base::{Error, Result, Span};
+use treepie_base::{Error, Result, Span, monotonic_nanos as now};
 use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader};
 
 use crate::bulk::{BulkTransfers, FailedTransfer};
 use crate::delayed::{DelayedRecord, DelayedRecords, TRAILER, append_trailer};
-use crate::gateway::{Admission, Gateways, Nanos, Passage, now};
+use crate::gateway::{Admission, Gateways, Nanos, Passage};
 use crate::liveness::DelayedLiveness;
 use crate::text::Emulation;
 

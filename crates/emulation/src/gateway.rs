@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use treepie_base::monotonic_nanos as now;
 use treepie_fabric::SharedMemory;
 use treepie_sim::costs::PLogP;
 
@@ -13,12 +14,6 @@ use crate::text::{Emulation, LinkSet};
 
 /// Nanoseconds on the clock that all ranks of the machine share.
 pub(crate) type Nanos = u64;
-
-/// The clock.
-pub(crate) fn now() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 pub(crate) fn nanos(micros: f64) -> Nanos {
     (micros * 1e3) as Nanos
@@ -40,20 +35,21 @@ pub(crate) struct Gateways {
     window: f64,
     /// The link to each rank; none within the cluster.
     links: Vec<Option<OutgoingLink>>,
-    losses: Losses,
     /// When the port can send, and can receive.
     out_free: Nanos,
     in_free: Nanos,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct OutgoingLink {
     /// The offset of its word: when it has carried everything accepted so far.
     word: u64,
     latency: Nanos,
     /// Nanoseconds for a byte.
     per_byte: f64,
+    /// The fraction of packets that are lost, and which.
     loss: f64,
+    losses: Losses,
     /// Times from the start, and by what its time for a byte is multiplied from then on.
     slowdowns: Vec<(Nanos, f64)>,
 }
@@ -99,6 +95,7 @@ impl Gateways {
                 latency: nanos(wan.latency),
                 per_byte: 1e3 / wan.bandwidth,
                 loss,
+                losses: Losses::new(rank, to),
                 slowdowns: slowdowns.map(|slow| (start + nanos(slow.after * 1e6), slow.factor)).collect(),
             })
         };
@@ -108,7 +105,6 @@ impl Gateways {
             lan_latency: nanos(costs.lan.latency),
             window: costs.window as f64,
             links: (0..network.ranks()).map(link_to).collect(),
-            losses: Losses::new(rank),
             out_free: start,
             in_free: start,
             words,
@@ -124,7 +120,7 @@ impl Gateways {
         let begin = now.max(self.out_free);
         let gap = nanos(self.lan.gap.at(bytes as f64));
         let at_gateway = begin + self.lan_latency;
-        let passage = match &self.links[to as usize] {
+        let passage = match &mut self.links[to as usize] {
             None => Passage { carried: begin + gap, due: at_gateway + gap },
             Some(link) => {
                 let factor: f64 =
@@ -140,7 +136,7 @@ impl Gateways {
                     if has_room_at > at_gateway && lost.is_none() {
                         return Admission::Wait(has_room_at - self.lan_latency);
                     }
-                    let lost = lost.get_or_insert_with(|| self.losses.of_message(bytes as u64, link.loss));
+                    let lost = lost.get_or_insert_with(|| link.losses.of_message(bytes as u64, link.loss));
                     let carried = ((bytes as f64 + lost.bytes as f64) * per_byte) as Nanos;
                     // The link starts with the first byte, and cannot finish before the last has arrived.
                     let end = free.max(at_gateway).saturating_add(carried).max(at_gateway + gap);
@@ -234,6 +230,25 @@ mod tests {
         let start = all[0].start;
         assert_eq!(due(&mut all[0], start + MILLI, 1, 1000 - HEADER), start + 12 * MILLI);
         assert_eq!(due(&mut all[0], start + 1000 * MILLI, 1, 1000 - HEADER), start + 1014 * MILLI);
+    }
+
+    #[test]
+    fn losses_do_not_depend_on_messages_to_others() {
+        let all = |others: bool| {
+            let mut all = gateways("clusters:3x1,wan=10ms/1GBps,lan=0us/1GBps,window=1M,loss=50%", &[0]);
+            let start = all[0].start;
+            let sent = |message: u64| {
+                let now = start + message * 1000 * MILLI;
+                if others {
+                    due(&mut all[0], now, 2, 5000);
+                }
+                // Round trips until it has arrived.
+                (due(&mut all[0], now + MILLI, 1, 5000) - now) / (20 * MILLI)
+            };
+            (1..50).map(sent).collect::<Vec<_>>()
+        };
+        assert_eq!(all(false), all(true));
+        assert!(all(false).iter().any(|trips| *trips > 2));
     }
 
     #[test]
