@@ -174,7 +174,8 @@ struct ComparisonOptions {
     /// to each core; unbound and yielding if oversubscribed]
     #[arg(long, value_name = "COMMAND")]
     mpirun: Option<String>,
-    /// Number of runs, or of alternating pairs with --against [default: 5, or 31 pairs]
+    /// Number of runs, or of alternating pairs with --against [default: 5, or 31 pairs; 1 with
+    /// --emulate, where the spread is that of its batches]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
     /// Also write the results to this file, as JSON lines

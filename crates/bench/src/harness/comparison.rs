@@ -85,9 +85,11 @@ impl Comparison {
         if self.theirs.is_some() {
             say!("  Both sides {both}, equally often, with the same clock.");
         }
-        say!(
-            "  A run is the median of {batches} batches per case, after a warm-up batch; the table has medians of runs."
-        );
+        let what = match self.repeat {
+            1 => "The table has the median of",
+            _ => "The table has medians of runs; a run is the median of",
+        };
+        say!("  {what} {batches} batches per case, after a warm-up batch.");
     }
 
     /// The name of the baseline, if there is one.
