@@ -34,6 +34,8 @@ pub(crate) struct Comparison {
     ours: Side,
     theirs: Option<Side>,
     pub(crate) repeat: usize,
+    /// Over emulated links there is mostly one run, whose batches are the samples.
+    is_emulated: bool,
     records: Records,
 }
 
@@ -73,7 +75,7 @@ impl Comparison {
             None if emulates => 1,
             None => RUNS,
         };
-        Ok(Self { ranks, ours, theirs, repeat, records })
+        Ok(Self { ranks, ours, theirs, repeat, is_emulated: emulates, records })
     }
 
     /// Prints what is measured where, what both sides do, and the common rules.
@@ -105,7 +107,7 @@ impl Comparison {
     /// Measures and writes the records; the caller prints them.
     pub(crate) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<ComparisonResult> {
         let runs = self.alternate(figures)?;
-        let record = |(index, figure)| record(figure, &runs, index, self.ranks, self.peer());
+        let record = |(index, figure)| record(figure, &runs, index, &self);
         let records: Vec<Record> = figures.iter().enumerate().map(record).collect();
         records.iter().try_for_each(|record| self.records.write(record))?;
         let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
@@ -274,17 +276,21 @@ impl SideTimes {
     }
 }
 
-fn record(figure: &Figure, runs: &RunTimes, index: usize, ranks: u32, peer: Option<&str>) -> Record {
+fn record(figure: &Figure, runs: &RunTimes, index: usize, comparison: &Comparison) -> Record {
     let value = |micros: f64| figure.measure.value(micros, figure.bytes);
     let values = |side: &SideTimes| -> Vec<f64> { side.batches.iter().map(|run| value(median(&run[index]))).collect() };
     let (ours, theirs, better) = (values(&runs.ours), values(&runs.theirs), figure.measure.better());
-    let against = peer.map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
-    // A single run, as over emulated links, shows how it varies by its batches.
+    let against = comparison.peer().map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
     let samples = match &runs.ours.batches[..] {
-        [run] => run[index].iter().map(|micros| value(*micros)).collect(),
+        [run] if comparison.is_emulated => run[index].iter().map(|micros| value(*micros)).collect(),
         _ => ours,
     };
-    let record =
-        Record::measured(figure.name.clone(), &runs.ours.engine, ranks, &samples, (figure.measure.unit(), better));
+    let record = Record::measured(
+        figure.name.clone(),
+        &runs.ours.engine,
+        comparison.ranks,
+        &samples,
+        (figure.measure.unit(), better),
+    );
     Record { against, ..record }
 }
