@@ -7,6 +7,7 @@
 
 pub mod atomic_file;
 pub mod bytes;
+mod clock;
 mod copy;
 pub mod environment;
 pub mod error;
@@ -29,6 +30,7 @@ mod yielding;
 pub use atomic_file::AtomicFile;
 pub use bytemuck::{Pod, Zeroable};
 pub use bytes::Bytes;
+pub use clock::monotonic_nanos;
 pub use copy::copy_short;
 pub use error::{Error, InvalidVariable, Result};
 pub use hang::{HangGuard, hang_limit, hang_message};

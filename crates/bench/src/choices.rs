@@ -16,10 +16,10 @@ use treepie_model::predict::MessageCosts;
 use treepie_schedule::{BlockLayout, BlockLayouts, Operation};
 use treepie_sim::{BlockSizes, Settings, Workload, simulate_schedule};
 
-use crate::EmulationOption;
 use crate::harness::statistics::{PairedRatio, median, ratios};
 use crate::job::{HANG_TIMEOUT, Job};
 use crate::record::{Better, Record, Records};
+use crate::{EmulationOption, ensure_unset};
 use rank::{Timed, time_candidates};
 
 /// The chosen algorithm against all registered ones: each operation from 8 B to 4 MiB, sparse exchanges and splits,
@@ -111,6 +111,7 @@ fn place(case: &str) -> anyhow::Result<(String, u64)> {
 
 impl ChoicesBench {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        ensure_unset("TREEPIE_EMULATE", "treepie explain --emulate")?;
         let names = Operation::all(0).map(Operation::name).into_iter().filter(|name| *name != "barrier");
         let names: Vec<&str> = names.chain(PROTOCOLS).collect();
         let unknown = self.operations.iter().find(|name| !names.contains(&name.as_str()));

@@ -10,7 +10,7 @@ use task::{Algorithm, Operation, Selection, TimingMode};
 
 use crate::bytes::Bytes;
 use crate::harness::comparison::{Comparison, ComparisonResult, SAME_CALLS};
-use crate::harness::figure::{BATCHES, Figure};
+use crate::harness::figure::{BATCHES, EMULATED_BATCHES, Figure};
 use crate::harness::output::find;
 use crate::harness::peer::Source;
 use crate::harness::table::print_mean;
@@ -69,12 +69,11 @@ impl Collectives {
         let [count, batches] = [self.operations, self.batches].map(|count| count.map(|count| count as usize));
         let is_total = self.total;
         let selection = Selection { algorithms, operations, sizes, is_emulated, is_total, count, batches };
-        let default = if is_emulated { TimingMode::Synchronized } else { TimingMode::Apart };
-        let rule = self.rule.unwrap_or(default);
+        let rule = self.rule.unwrap_or(TimingMode::default_for(is_emulated));
         let is_synchronized = rule == TimingMode::Synchronized;
         anyhow::ensure!(!is_synchronized || self.settings.comparison.is_on_this_machine(), ONE_CLOCK);
         let figures = task::figures(ranks, rule, &selection);
-        let batches = batches.unwrap_or(if is_emulated { task::EMULATED_BATCHES } else { BATCHES });
+        let batches = batches.unwrap_or(if is_emulated { EMULATED_BATCHES } else { BATCHES });
         comparison.print_sides("Collective operations", SAME_CALLS, batches);
         print_rules(rule);
         let mut result = comparison.measure(&figures)?;

@@ -18,6 +18,7 @@ use treepie_sparse::ReactorCapabilities;
 
 use crate::bytes::Bytes;
 use crate::harness::comparison::Comparison;
+use crate::harness::figure::EMULATED_BATCHES;
 use crate::harness::launch::on_threads;
 use crate::harness::peer::Source;
 use crate::{ComparisonOptions, Engine, ensure_unset, machine};
@@ -79,9 +80,11 @@ impl ExchangeBench {
         ensure_unset("TREEPIE_ALGORITHM", "--protocol")?;
         let messages = self.message_specs(ranks)?;
         let ids = self.protocol.ids(self.capabilities()?).map_err(|why| anyhow!(why))?;
-        let figures = task::figures(&messages, ranks, &ids);
+        let is_emulated = self.comparison.links.parsed()?.is_some();
+        let figures = task::figures(&messages, ranks, &ids, is_emulated);
         let comparison = Comparison::new(ranks, &self.comparison, &["exchange-rank"], Some(&PEER))?;
-        comparison.print_sides("Sparse exchanges", "exchange the same messages", task::BATCHES);
+        let batches = if is_emulated { EMULATED_BATCHES } else { task::BATCHES };
+        comparison.print_sides("Sparse exchanges", "exchange the same messages", batches);
         print_rules(comparison.is_against_mpi());
         let result = comparison.measure(&figures)?;
         result.ensure_same_sends()?;
@@ -138,7 +141,8 @@ impl ExchangeBench {
 
     /// The capabilities of the engine. Threads and processes have the same.
     fn capabilities(&self) -> anyhow::Result<ReactorCapabilities> {
-        if self.comparison.fabric == Engine::Mpi {
+        // Emulated links hide what ranks of one machine share.
+        if self.comparison.fabric == Engine::Mpi || self.comparison.links.parsed()?.is_some() {
             return Ok(ReactorCapabilities::default());
         }
         Ok(on_threads(1, |world| Ok(world.capabilities()))?.swap_remove(0))

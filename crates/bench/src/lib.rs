@@ -132,7 +132,7 @@ impl RankProgram {
 }
 
 /// Rejects an environment variable whose value records would take for the default.
-fn ensure_unset(variable: &str, option: &str) -> anyhow::Result<()> {
+pub fn ensure_unset(variable: &str, option: &str) -> anyhow::Result<()> {
     anyhow::ensure!(std::env::var_os(variable).is_none(), "{variable} is set: unset it and use {option}");
     Ok(())
 }
@@ -174,7 +174,8 @@ struct ComparisonOptions {
     /// to each core; unbound and yielding if oversubscribed]
     #[arg(long, value_name = "COMMAND")]
     mpirun: Option<String>,
-    /// Number of runs, or of alternating pairs with --against [default: 5, or 31 pairs]
+    /// Number of runs, or of alternating pairs with --against [default: 5, or 31 pairs; 1 with
+    /// --emulate, where the spread is that of its batches]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
     /// Also write the results to this file, as JSON lines
@@ -191,10 +192,16 @@ pub struct EmulationOption {
 }
 
 impl EmulationOption {
-    /// The description, if there is one. Refuses one that is invalid, or is for another number of ranks.
+    /// The description, if there is one. Refuses one that is invalid, or is for another number of ranks, or beside a
+    /// network of the environment.
     pub fn checked(&self, ranks: u32) -> anyhow::Result<Option<&str>> {
         if let Some(emulation) = self.parsed()? {
             emulation.check_ranks(ranks).context("--emulate")?;
+            let network = environment::text(environment::NETWORK)?;
+            anyhow::ensure!(
+                network.is_none(),
+                "--emulate gives the network, and so does TREEPIE_NETWORK: set only one"
+            );
         }
         Ok(self.emulate.as_deref())
     }

@@ -103,8 +103,8 @@ impl Launcher {
         };
         let given: Vec<OsString> = command.split_whitespace().map(OsString::from).collect();
         let mpirun = PathBuf::from(given.first().context("--mpirun is empty")?);
-        Job::new([&mpirun]).args(["--version"]).output(VERSION_TIMEOUT)?;
-        let flavor = detect_flavor(&mpirun);
+        // With all its options: a script may start one or the other MPI by them.
+        let flavor = flavor_of(&Job::new(&given).args(["--version"]).output(VERSION_TIMEOUT)?);
         let matches_flavor = |installation: &&Installation| flavor == Flavor::Unknown || installation.flavor == flavor;
         let installation = found.iter().find(matches_flavor).with_context(|| {
             format!(
@@ -147,9 +147,13 @@ impl Launcher {
     }
 }
 
-/// The flavor of a launcher, by its `--version` output.
+/// The flavor of a launcher.
 fn detect_flavor(mpirun: &Path) -> Flavor {
-    let version = Job::new([mpirun]).args(["--version"]).output(VERSION_TIMEOUT).unwrap_or_default();
+    flavor_of(&Job::new([mpirun]).args(["--version"]).output(VERSION_TIMEOUT).unwrap_or_default())
+}
+
+/// The flavor of a launcher that prints this about its version.
+fn flavor_of(version: &str) -> Flavor {
     if version.contains("Open MPI") || version.contains("OpenRTE") {
         Flavor::OpenMpi
     } else if ["HYDRA", "MPICH", "Intel(R) MPI"].into_iter().any(|name| version.contains(name)) {

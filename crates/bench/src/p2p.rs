@@ -9,7 +9,7 @@ pub(crate) use rank::Transfers;
 pub use task::{Pattern, Transfer, ping_pong, stream};
 
 use crate::harness::comparison::{Comparison, SAME_CALLS};
-use crate::harness::figure::BATCHES;
+use crate::harness::figure::{BATCHES, EMULATED_BATCHES};
 use crate::harness::peer::Source;
 use crate::{BenchOptions, ComparisonOptions, Engine, single_copy};
 
@@ -27,12 +27,17 @@ impl PointToPoint {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let comparison = Comparison::new(self.settings.ranks, &self.settings.comparison, &["p2p-rank"], Some(&PEER))?;
         let BenchOptions { ranks, comparison: ComparisonOptions { fabric, .. } } = self.settings;
-        let mut figures = if ranks == 2 { task::of_two_ranks() } else { Vec::new() };
-        figures.extend(task::of_all_ranks(ranks));
+        let is_emulated = self.settings.comparison.links.parsed()?.is_some();
+        let mut figures = match (ranks, is_emulated) {
+            (2, true) => task::of_two_emulated_ranks(),
+            (2, false) => task::of_two_ranks(),
+            _ => Vec::new(),
+        };
+        figures.extend(task::of_all_ranks(ranks, is_emulated));
         if fabric == Engine::Mpi {
             figures.retain(|figure| !figure.without_single_copy);
         }
-        comparison.print_sides("Point to point", SAME_CALLS, BATCHES);
+        comparison.print_sides("Point to point", SAME_CALLS, if is_emulated { EMULATED_BATCHES } else { BATCHES });
         self.print_rules()?;
         let result = comparison.measure(&figures)?;
         result.print_table();

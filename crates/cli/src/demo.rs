@@ -258,7 +258,7 @@ fn speed(report: &mut Report) -> anyhow::Result<()> {
     let printed = parse(&Job::ranks(2, ["p2p-rank"])?.args(&texts).output(PART_TIMEOUT)?, &texts)?;
     let rows = [("latency/8", Measure::Time), ("rate/8", Measure::Rate), ("bandwidth/1048576", Measure::Bandwidth)];
     let mut values = Vec::new();
-    for (((name, measure), case), micros) in rows.into_iter().zip(&cases).zip(&printed.micros) {
+    for (((name, measure), case), micros) in rows.into_iter().zip(&cases).zip(&printed.micros()) {
         let value = measure.value(*micros, case.task.bytes);
         report.record(&format!("p2p/{name}"), "shm", 2, value, measure.unit(), measure.better())?;
         values.push(format!("{} {}", format_number(value), measure.unit()));

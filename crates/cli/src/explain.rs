@@ -9,7 +9,7 @@ use treepie_bench::EmulationOption;
 use treepie_bench::bytes::Bytes;
 use treepie_bench::choices::{measure_candidates, simulated_micros, slot_capacities};
 use treepie_bench::record::{Record, Records};
-use treepie_bench::{machine, network};
+use treepie_bench::{ensure_unset, machine, network};
 use treepie_collectives::registry::CollectiveSpec;
 use treepie_comm::choice::{Candidate, ChoiceInput, size_class};
 use treepie_model::Profile;
@@ -42,7 +42,8 @@ pub(crate) struct Explain {
     ranks: Option<u32>,
     #[command(flatten)]
     links: EmulationOption,
-    /// Costs of the machine, as `treepie tune` wrote them [default: those of the engine, or of the simulated network]
+    /// Costs of messages, as `treepie tune` wrote them [default: TREEPIE_PROFILE, or else those of the engine or of the
+    /// emulated links; with --network those of the simulated network]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// The root of bcast, reduce, gather and scatter
@@ -66,18 +67,18 @@ impl Explain {
             let names = Operation::all(0).map(Operation::name).join(", ");
             format!("unknown operation `{}`; there are {names}", self.operation)
         })?;
+        ensure_unset("TREEPIE_EMULATE", "--emulate")?;
         let emulation = self.links.parsed()?;
-        if let Some(ranks) = self.ranks {
-            self.links.checked(ranks)?;
+        if let Some(emulation) = &emulation {
+            self.links.checked(self.ranks.unwrap_or(emulation.network().ranks()))?;
         }
         ensure!(emulation.is_none() || self.network.is_none(), "--emulate gives the network, and so does --network");
         let simulated = self.network.as_deref().map(network::load).transpose()?;
         let settings = simulated.as_ref().map(Settings::for_network).transpose()?;
         let network = simulated.or(emulation.as_ref().map(|emulation| emulation.network().clone()));
-        let profile = match (&self.profile, &settings, &emulation, &network) {
-            (Some(path), .., Some(_)) => Profile::load(path)?,
-            (None, Some(settings), _, Some(network)) => settings.profile(network),
-            (None, _, Some(emulation), Some(network)) => emulation.profile("shm", eager_limit(network.ranks())),
+        let profile = match (&self.profile, &settings, &network) {
+            (Some(path), Some(_), _) => Profile::load(path)?,
+            (None, Some(settings), Some(network)) => settings.profile(network),
             _ => self.profile_of_this_machine()?,
         };
         let on = network.clone().unwrap_or_else(|| Network::flat(self.ranks()));
@@ -125,25 +126,34 @@ impl Explain {
 
     /// The profile that was given, or that of `TREEPIE_PROFILE`, as a program would use it, or the default.
     fn profile_of_this_machine(&self) -> anyhow::Result<Profile> {
-        let default = || Profile::on_machine(self.ranks_per_core());
+        let (engine, ranks, cores, default) = match self.links.parsed()? {
+            None => {
+                let default = Profile::on_machine(self.ranks_per_core());
+                ("shm".to_owned(), self.ranks(), machine::cores() as u32, default)
+            }
+            Some(emulation) => {
+                let ranks = emulation.network().ranks();
+                (Profile::emulated_engine("shm"), ranks, 0, emulation.profile("shm", eager_limit(ranks)))
+            }
+        };
         let path = match &self.profile {
             Some(path) => Some(path.clone()),
             None => {
                 environment::text(environment::PROFILE)?.filter(|path| path != environment::MEASURE).map(PathBuf::from)
             }
         };
-        let Some(path) = path else { return Ok(default()) };
+        let Some(path) = path else { return Ok(default) };
         let profile = Profile::load(&path)?;
-        Ok(match profile.fits("shm", self.ranks(), machine::cores() as u32, &processor_name()) {
+        Ok(match profile.fits(&engine, ranks, cores, &processor_name()) {
             Fit::Exact => profile,
             Fit::Adapted(difference) => {
                 eprintln!("treepie: {}: {difference}", path.display());
-                profile.adapted_to(self.ranks())
+                profile.adapted_to(ranks)
             }
             Fit::Refused(why) if self.profile.is_some() => bail!("{}: {why}", path.display()),
             Fit::Refused(why) => {
                 eprintln!("treepie: TREEPIE_PROFILE: {why}; the default is used");
-                default()
+                default
             }
         })
     }

@@ -26,8 +26,8 @@ use treepie_shm::launch::{LabelMode, Launch};
 use crate::run;
 use answer::Answer;
 use input::{Input, Source};
-use treepie_bench::machine;
 use treepie_bench::record::{Better, Record, Records};
+use treepie_bench::{EmulationOption, machine};
 
 /// Run a graph algorithm on a graph from a file or a generator
 ///
@@ -216,7 +216,7 @@ impl GraphCommand {
             self.check()?;
             let ranks = self.ranks.unwrap_or_else(|| machine::cores() as u32);
             if ranks > 1 {
-                run::check_limits(ranks)?;
+                run::check_limits(ranks, &EmulationOption::default())?;
                 return launch(ranks);
             }
         }

@@ -25,7 +25,7 @@ pub(crate) struct RunCommand {
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["ranks", "sim"])]
     threads: Option<u32>,
     /// Simulate the ranks of a network, e.g. torus:4x4, in virtual time (the program calls treepie::main)
-    #[arg(long, value_name = "NETWORK", conflicts_with = "ranks")]
+    #[arg(long, value_name = "NETWORK", conflicts_with_all = ["ranks", "emulate"])]
     sim: Option<String>,
     /// Do not bind ranks to cores. By default each rank is bound to a core if all cores get the same number of ranks or
     /// at most one
@@ -51,8 +51,8 @@ enum LabelWhen {
     Auto,
 }
 
-/// Rejects more ranks than the system's process limit, and a network in the environment with another number of ranks.
-pub(super) fn check_limits(ranks: u32) -> anyhow::Result<()> {
+/// Rejects more ranks than the system's process limit, and networks or emulated links with another number of ranks.
+pub(super) fn check_limits(ranks: u32, links: &EmulationOption) -> anyhow::Result<()> {
     let limit =
         std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|limit| limit.trim().parse::<u32>().ok());
     let limit = limit.unwrap_or(u32::MAX >> 1);
@@ -60,7 +60,10 @@ pub(super) fn check_limits(ranks: u32) -> anyhow::Result<()> {
         ranks <= limit,
         "{ranks} ranks are too many: this system allows at most {limit} processes (kernel.pid_max)"
     );
-    Ok(treepie::environment::check(Some(ranks))?)
+    match links.checked(ranks)? {
+        Some(_) => Ok(treepie::environment::check_all_but_links(Some(ranks))?),
+        None => Ok(treepie::environment::check(Some(ranks))?),
+    }
 }
 
 impl RunCommand {
@@ -71,16 +74,13 @@ impl RunCommand {
     }
 
     pub(super) fn check_limits(&self) -> anyhow::Result<()> {
-        if let Some(ranks) = self.num_ranks()? {
-            self.links.checked(ranks)?;
-        }
         match (&self.sim, self.num_ranks()?) {
             (Some(network), _) => {
                 let network = Network::load(network).context("--sim")?;
                 ensure!(network.ranks() > 0, "--sim: the number of ranks is missing: use a network such as flat:64");
                 Ok(treepie::environment::check(None)?)
             }
-            (None, ranks) => check_limits(ranks.expect("one of the three is required")),
+            (None, ranks) => check_limits(ranks.expect("one of the three is required"), &self.links),
         }
     }
 

@@ -44,8 +44,7 @@ impl Tune {
             ensure!(!self.collectives, "--collectives: only a job of mpirun or srun has an MPI library to measure");
             let clusters = self.links.parsed()?.map(|emulation| emulation.network().ranks());
             let ranks = self.ranks.or(clusters).unwrap_or(machine::cores().max(2) as u32);
-            self.links.checked(ranks)?;
-            super::run::check_limits(ranks)?;
+            super::run::check_limits(ranks, &self.links)?;
             let files = OutputFiles::create(self)?;
             let text = self.links.apply(Job::ranks(ranks, ["tune-rank"])?).output(HANG_TIMEOUT)?;
             files.write(&Profile::parse(&text)?)?;

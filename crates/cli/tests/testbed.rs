@@ -74,6 +74,8 @@ fn bad_options_are_refused() {
         "--window 1B -- true",
         "--congestion none -- true",
         "--launcher ssh -- true",
+        "--launcher ssh --version",
+        "--launcher none --version",
         "--unknown 1 -- true",
         "--hosts 2",
         "true",
@@ -236,6 +238,7 @@ const END: [End; 4] = [End::Program, End::Signal(Signal::INT), End::Signal(Signa
 
 /// Starts processes on hosts and ends them; then there is no process, no namespace and no file of the run.
 fn nothing_is_left(end: End, options: &[&str], role: &str, count: usize) {
+    let files_before = files_of_hosts();
     let scratch = Scratch::new();
     let mut command = run(options);
     command.arg("--").arg(program()).arg(role).env("TMPDIR", &scratch.0);
@@ -272,11 +275,18 @@ fn nothing_is_left(end: End, options: &[&str], role: &str, count: usize) {
         assert!(!mounts.contains(&*namespace.to_string_lossy()), "{end:?}: {namespace:?} is mounted");
     }
     assert_eq!(names_in(&scratch.0), [""; 0], "{end:?}: files are left");
-    for folder in ["/tmp", "/dev/shm"] {
-        let of_hosts = |name: &String| name.contains(".host0.") || name == "testbed";
-        assert!(!names_in(Path::new(folder)).iter().any(of_hosts), "{end:?}: files are left in {folder}");
-    }
+    let left: Vec<_> = files_of_hosts().difference(&files_before).cloned().collect();
+    assert!(left.is_empty(), "{end:?}: files are left: {left:?}");
     println!("test nothing is left, {role}, {end:?} ... ok");
+}
+
+/// What could be files of hosts, a run's or somebody else's.
+fn files_of_hosts() -> BTreeSet<PathBuf> {
+    let files = ["/tmp", "/dev/shm"].into_iter().flat_map(|folder| {
+        let of_hosts = |name: &String| name.contains(".host0.") || name == "testbed";
+        names_in(Path::new(folder)).into_iter().filter(of_hosts).map(move |name| Path::new(folder).join(name))
+    });
+    files.collect()
 }
 
 fn processes() -> impl Iterator<Item = i32> {

@@ -199,7 +199,8 @@ fn for_each_algorithm_with(
         }
         Ok::<(), Failure>(())
     };
-    try_on(None, &flat)?;
+    // Flat, but for clusters behind emulated links.
+    try_on(None, comm.network()?)?;
     for text in networks(comm.size()) {
         let network = text.parse::<Network>().and_then(|network| network.for_ranks(comm.size() as u32));
         let network = network.map_err(|error| Failure::new(format!("{text}: {error}")))?;

@@ -10,7 +10,7 @@ mod running;
 use std::process::Command;
 
 use disruptive::{disruptive_on_shm, disruptive_on_threads, simulated_disruptive};
-use emulated::{emulated_on_shm, emulated_on_threads};
+use emulated::{emulated_algorithms_on_shm, emulated_algorithms_on_threads, emulated_on_shm, emulated_on_threads};
 use running::{SUITE, is_long_run, passes};
 use treepie_mpi::OPENMPI_TEST_OPTIONS as OPENMPI;
 
@@ -430,6 +430,8 @@ runs! {
     hundred_million_messages_on_shm_2: hundred_million_messages_on_shm(2);
     emulated_on_threads_5: emulated_on_threads(5);
     emulated_on_shm_5: emulated_on_shm(5);
+    emulated_algorithms_on_threads_8: emulated_algorithms_on_threads(8);
+    emulated_algorithms_on_shm_8: emulated_algorithms_on_shm(8);
     parts_of_shm_5: parts_of_shm(5);
     shared_tables_on_shm_6: shared_tables_on_shm(6);
     shared_tables_on_mpich_4: shared_tables_on_mpich(4);

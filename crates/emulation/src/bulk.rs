@@ -59,8 +59,8 @@ impl Outgoing {
     }
 }
 
-/// A transfer that has ended: its slot and its memory.
-pub(crate) struct Ended {
+/// A transfer that failed: its slot and its memory.
+pub(crate) struct FailedTransfer {
     pub(crate) slot: u32,
     pub(crate) span: Span,
     pub(crate) sending: bool,
@@ -109,8 +109,8 @@ impl BulkTransfers {
         }
     }
 
-    /// Adds a part that arrived. Returns the transfer if it is complete.
-    pub(crate) fn add_part(&mut self, id: u32, part: &[u8]) -> Option<Ended> {
+    /// Adds a part that arrived. Returns the slot and the memory of the transfer if it is complete.
+    pub(crate) fn add_part(&mut self, id: u32, part: &[u8]) -> Option<(u32, Span)> {
         // One that has failed meanwhile is gone.
         let transfer = self.incoming.get_mut(&id)?;
         let end = (transfer.received + part.len()).min(transfer.span.len());
@@ -119,7 +119,7 @@ impl BulkTransfers {
         transfer.received = end;
         (end == transfer.span.len()).then(|| {
             let Incoming { slot, span, .. } = self.incoming.remove(&id).expect("it was found");
-            Ended { slot, span, sending: false }
+            (slot, span)
         })
     }
 
@@ -135,15 +135,78 @@ impl BulkTransfers {
         Some((slot, span))
     }
 
-    /// Ends all transfers with ranks that are gone.
-    pub(crate) fn fail(&mut self, is_gone: impl Fn(u32) -> bool) -> Vec<Ended> {
-        let mut ended = Vec::new();
+    /// Fails all transfers with ranks that are gone.
+    pub(crate) fn fail(&mut self, is_gone: impl Fn(u32) -> bool) -> Vec<FailedTransfer> {
+        let mut failed = Vec::new();
         let incoming = self.incoming.extract_if(|_, transfer| is_gone(transfer.from));
-        ended.extend(incoming.map(|(_, Incoming { slot, span, .. })| Ended { slot, span, sending: false }));
+        failed.extend(incoming.map(|(_, Incoming { slot, span, .. })| FailedTransfer { slot, span, sending: false }));
         let (gone, left) = std::mem::take(&mut self.outgoing).into_iter().partition(|transfer| is_gone(transfer.to));
         self.outgoing = left;
         let gone: VecDeque<Outgoing> = gone;
-        ended.extend(gone.into_iter().map(|Outgoing { slot, span, .. }| Ended { slot, span, sending: true }));
-        ended
+        failed.extend(gone.into_iter().map(|Outgoing { slot, span, .. }| FailedTransfer { slot, span, sending: true }));
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::span;
+
+    #[test]
+    fn a_transfer_is_complete_with_its_last_part() {
+        let mut bulk = BulkTransfers::default();
+        let [_, id, len, _] = bulk.receive(1, 7, span(&[0; 5]));
+        let id = u32::try_from(id).unwrap();
+        assert_eq!(len, 5);
+        assert!(bulk.add_part(id, b"abc").is_none());
+        let (slot, memory) = bulk.add_part(id, b"de").unwrap();
+        assert_eq!((slot, memory.as_slice()), (7, &b"abcde"[..]));
+        assert!(bulk.add_part(id, b"de").is_none(), "it is gone");
+    }
+
+    #[test]
+    fn memory_returns_when_the_link_has_carried_the_last_part() {
+        let mut sender = BulkTransfers::default();
+        let descriptor = BulkTransfers::default().receive(0, 7, span(&[0; 5]));
+        sender.send(1, 3, descriptor, span(b"abcde")).unwrap();
+        for carried in [10, 20] {
+            sender.for_each_outgoing(|transfer| {
+                let bytes = transfer.next_part(3).len();
+                transfer.advance(bytes, carried);
+            });
+        }
+        assert!(!sender.has_outgoing());
+        assert_eq!(sender.next_carried(), Some(20));
+        assert!(sender.take_carried(19).is_none());
+        assert_eq!(sender.take_carried(20).map(|(slot, _)| slot), Some(3));
+    }
+
+    #[test]
+    fn transfers_with_a_lost_rank_fail_and_others_go_on() {
+        let mut bulk = BulkTransfers::default();
+        let descriptors = [1, 2].map(|from| bulk.receive(from, from, span(&[0; 5])));
+        for to in [1, 2] {
+            bulk.send(to, 10 + to, descriptors[0], span(&[0; 5])).unwrap();
+        }
+        let mut failed: Vec<_> = bulk.fail(|rank| rank == 1).iter().map(|one| (one.slot, one.sending)).collect();
+        failed.sort_unstable();
+        assert_eq!(failed, [(1, false), (11, true)]);
+        assert!(bulk.add_part(descriptors[0][1] as u32, b"abcde").is_none());
+        assert!(bulk.add_part(descriptors[1][1] as u32, b"abcde").is_some());
+        let mut left = Vec::new();
+        bulk.for_each_outgoing(|transfer| left.push(transfer.to));
+        assert_eq!(left, [2]);
+    }
+
+    #[test]
+    fn invalid_descriptors_are_refused() {
+        let mut bulk = BulkTransfers::default();
+        let valid = bulk.receive(1, 0, span(&[0; 5]));
+        for changed in 0..3 {
+            let mut descriptor = valid;
+            descriptor[changed] += 1 << 32;
+            assert!(bulk.send(1, 0, descriptor, span(&[0; 5])).is_err(), "{changed}");
+        }
     }
 }

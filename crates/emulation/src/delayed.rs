@@ -110,3 +110,48 @@ impl DelayedRecords {
         self.heap.iter().all(|Reverse(record)| record.number > count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Words;
+
+    fn gateways() -> Gateways {
+        let emulation = "clusters:3x1,lan=0us/1GBps".parse().unwrap();
+        Gateways::new(&emulation, 0, Words::zeroed(Gateways::shared_bytes(&emulation)))
+    }
+
+    fn push(records: &mut DelayedRecords, from: u32, body: &[u8], due: Nanos) {
+        let mut with_trailer = body.to_vec();
+        append_trailer(&mut with_trailer, due, None);
+        records.push(from, RecordHeader::default(), &with_trailer);
+    }
+
+    #[test]
+    fn records_of_a_sender_stay_in_order() {
+        let (mut records, mut gateways) = (DelayedRecords::new(3), gateways());
+        let start = treepie_base::monotonic_nanos() + 1_000_000_000;
+        // The first of rank 1 was lost and sent again; what it sent later is due before.
+        push(&mut records, 1, b"first", start + 3_000_000);
+        push(&mut records, 1, b"second", start + 1_000_000);
+        push(&mut records, 2, b"other", start + 2_000_000);
+        assert_eq!(records.next_at(&gateways), Some(start + 2_000_000));
+        assert_eq!(records.pop(start + 1_999_999, &mut gateways), None);
+        assert!(records.has_taken(0) && !records.has_taken(1));
+        let taken = |_| records.pop(start + 4_000_000, &mut gateways).map(|record| record.body);
+        let bodies: Vec<_> = (0..4).map_while(taken).collect();
+        assert_eq!(bodies, [&b"other"[..], b"first", b"second"]);
+        assert!(records.has_taken(records.count()));
+    }
+
+    #[test]
+    fn bodies_are_without_their_trailer_also_in_memory_of_others() {
+        let (mut records, mut gateways) = (DelayedRecords::new(2), gateways());
+        records.recycle(b"longer than the next".to_vec());
+        let mut part = b"abc".to_vec();
+        append_trailer(&mut part, 0, Some(9));
+        records.push(1, RecordHeader::default(), &part);
+        let record = records.pop(Nanos::MAX, &mut gateways).unwrap();
+        assert_eq!((record.body.as_slice(), record.transfer), (&b"abc"[..], Some(9)));
+    }
+}

@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
 use std::time::Duration;
 
-use treepie_base::{Error, Result, Span};
+use treepie_base::{Error, Result, Span, monotonic_nanos as now};
 use treepie_fabric::{BulkDescriptor, BulkError, Fabric, FabricEvent, Liveness, ParkKind, RecordHeader};
 
-use crate::bulk::{BulkTransfers, Ended};
+use crate::bulk::{BulkTransfers, FailedTransfer};
 use crate::delayed::{DelayedRecord, DelayedRecords, TRAILER, append_trailer};
-use crate::gateway::{Admission, Gateways, Nanos, Passage, now};
+use crate::gateway::{Admission, Gateways, Nanos, Passage};
 use crate::liveness::DelayedLiveness;
 use crate::text::Emulation;
 
@@ -25,8 +25,8 @@ pub struct EmulatedFabric<F> {
     accepted: HashMap<(u32, Option<u32>), (usize, Passage)>,
     /// When a record that was refused may be accepted: the earliest.
     retry_at: Option<Nanos>,
-    /// Transfers that have ended and were not reported.
-    ended: VecDeque<Ended>,
+    /// Transfers that have failed and were not reported.
+    failed: VecDeque<FailedTransfer>,
     /// The record that `poll` returned last.
     current: Option<DelayedRecord>,
     /// A record with its trailer.
@@ -52,7 +52,7 @@ impl<F: Fabric> EmulatedFabric<F> {
             liveness: DelayedLiveness::new(&inner),
             accepted: HashMap::new(),
             retry_at: None,
-            ended: VecDeque::new(),
+            failed: VecDeque::new(),
             current: None,
             scratch: Vec::new(),
             inner,
@@ -107,22 +107,18 @@ impl<F: Fabric> EmulatedFabric<F> {
 
     /// Reads the wrapped engine.
     fn read(&mut self) {
-        self.liveness.look(&self.inner);
-        while let Some(event) = self.inner.poll() {
-            // Nothing else was asked for.
-            let FabricEvent::Record { from, head, body } = event else { continue };
-            self.records.push(from, head, body);
+        loop {
+            self.liveness.look(&self.inner);
+            while let Some(event) = self.inner.poll() {
+                // Nothing else was asked for.
+                let FabricEvent::Record { from, head, body } = event else { continue };
+                self.records.push(from, head, body);
+            }
+            if !self.liveness.learn(&self.inner, &self.records) {
+                return;
+            }
+            self.failed.extend(self.bulk.fail(|rank| self.liveness.is_gone(rank)));
         }
-        if self.liveness.learn(&self.inner, &self.records) {
-            let liveness = &self.liveness;
-            let is_gone = |rank| matches!(liveness.of(rank), Liveness::Finalized | Liveness::Failed);
-            self.ended.extend(self.bulk.fail(is_gone));
-        }
-    }
-
-    /// Whether a rank is known to have ended.
-    fn is_gone(&self, rank: u32) -> bool {
-        matches!(self.liveness.of(rank), Liveness::Finalized | Liveness::Failed)
     }
 
     /// When this rank has something to do, if nothing arrives before.
@@ -163,7 +159,7 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
         }
         self.read();
         self.send_parts();
-        if let Some(Ended { slot, span, sending }) = self.ended.pop_front() {
+        if let Some(FailedTransfer { slot, span, sending }) = self.failed.pop_front() {
             return Some(FabricEvent::BulkFailed { slot, span, sending });
         }
         let now = now();
@@ -175,9 +171,9 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
                 let DelayedRecord { from, head, body, .. } = self.current.insert(record);
                 return Some(FabricEvent::Record { from: *from, head: *head, body });
             };
-            let ended = self.bulk.add_part(transfer, &record.body);
+            let completed = self.bulk.add_part(transfer, &record.body);
             self.records.recycle(record.body);
-            if let Some(Ended { slot, span, .. }) = ended {
+            if let Some((slot, span)) = completed {
                 return Some(FabricEvent::BulkReceived { slot, span, tell_sender: false });
             }
         }
@@ -185,6 +181,9 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
     }
 
     fn idle(&mut self, round: u32) -> bool {
+        if self.liveness.must_poll(&self.inner, &self.records) {
+            return false;
+        }
         let next = self.next_event_at();
         self.retry_at = None;
         match next.map(|at| at.saturating_sub(now())) {
@@ -225,9 +224,9 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
         if span.len() <= self.max_body() {
             return Err(BulkError::unsupported(span));
         }
-        if self.is_gone(from) {
+        if self.liveness.is_gone(from) {
             // The loss is known already, and nothing else would end this transfer.
-            self.ended.push_back(Ended { slot, span, sending: false });
+            self.failed.push_back(FailedTransfer { slot, span, sending: false });
             return Ok(None);
         }
         Ok(Some(self.bulk.receive(from, slot, span)))
@@ -240,8 +239,8 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
         descriptor: BulkDescriptor,
         span: Span,
     ) -> std::result::Result<(), BulkError> {
-        if self.is_gone(to) {
-            self.ended.push_back(Ended { slot, span, sending: true });
+        if self.liveness.is_gone(to) {
+            self.failed.push_back(FailedTransfer { slot, span, sending: true });
             return Ok(());
         }
         self.bulk.send(to, slot, descriptor, span)
@@ -273,5 +272,114 @@ impl<F: Fabric> Fabric for EmulatedFabric<F> {
 
     fn set_settling(&mut self, settling: bool) {
         self.inner.set_settling(settling);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::testing::{MockFabric, MockState, span};
+
+    /// A day, during which records of the far future do not arrive.
+    const LATER: Nanos = 86_400_000_000_000;
+
+    /// Rank 0 of two clusters of one rank, which has looked for failures once.
+    fn emulated() -> (EmulatedFabric<MockFabric>, Rc<MockState>) {
+        let inner = MockFabric::new(3);
+        let state = inner.state.clone();
+        let emulation = "clusters:3x1,wan=0us/1GBps,lan=0us/1GBps".parse().unwrap();
+        let mut fabric = EmulatedFabric::new(inner, &emulation).unwrap();
+        assert!(fabric.poll().is_none());
+        assert!(!fabric.idle(0) && fabric.idle(1), "it looks once");
+        state.idles.set(0);
+        (fabric, state)
+    }
+
+    fn arrive(state: &MockState, from: u32, due: Nanos, transfer: Option<u32>) {
+        let mut body = b"abc".to_vec();
+        append_trailer(&mut body, due, transfer);
+        state.inbox.borrow_mut().push_back((from, body));
+    }
+
+    #[test]
+    fn a_rank_does_not_sleep_before_it_has_looked_at_a_failure() {
+        let (mut fabric, state) = emulated();
+        state.lose(1);
+        assert!(!fabric.idle(0), "the failure is to be read");
+        assert!(fabric.poll().is_none());
+        assert_eq!(fabric.liveness(1), Liveness::Failed);
+        assert!(!fabric.idle(1), "the failure is to be looked at");
+        assert_eq!(state.idles.get(), 0);
+        assert!(fabric.idle(2));
+        assert_eq!(state.idles.get(), 1);
+    }
+
+    #[test]
+    fn a_second_failure_while_the_first_waits_for_a_record_is_known_with_it() {
+        let (mut fabric, state) = emulated();
+        arrive(&state, 1, now() + LATER, None);
+        state.lose(1);
+        assert!(fabric.poll().is_none());
+        state.lose(2);
+        assert!(fabric.poll().is_none());
+        assert_eq!((fabric.liveness(1), fabric.liveness(2)), (Liveness::Alive, Liveness::Alive));
+        assert!(fabric.idle(0), "the record ends the wait");
+        fabric.records = DelayedRecords::new(3);
+        assert!(!fabric.idle(1), "the record has been taken");
+        assert!(fabric.poll().is_none());
+        assert_eq!((fabric.liveness(1), fabric.liveness(2)), (Liveness::Failed, Liveness::Failed));
+    }
+
+    #[test]
+    fn a_failure_ends_the_transfer_whose_last_part_never_comes() {
+        let (mut fabric, state) = emulated();
+        let memory = span(&[0; 2000]);
+        let [_, id, ..] = fabric.bulk_recv(1, 0, 7, memory).unwrap().expect("the sender sends it in records");
+        arrive(&state, 1, 0, u32::try_from(id).ok());
+        state.lose(1);
+        let mut polls = 0;
+        let failed = loop {
+            match fabric.poll() {
+                Some(FabricEvent::BulkFailed { slot, sending, .. }) => break (slot, sending),
+                Some(event) => panic!("{event:?}"),
+                // The port may still be receiving the part.
+                None => assert!(!fabric.idle(polls) || fabric.next_event_at().is_some(), "it sleeps"),
+            }
+            polls += 1;
+        };
+        assert_eq!(failed, (7, false));
+    }
+
+    #[test]
+    fn transfers_with_a_lost_rank_fail_at_once() {
+        let (mut fabric, state) = emulated();
+        state.lose(1);
+        assert!(fabric.poll().is_none());
+        assert!(fabric.bulk_recv(1, 0, 3, span(&[0; 2000])).unwrap().is_none());
+        fabric.bulk_send(1, 4, [0; 4], span(&[0; 2000])).unwrap();
+        let mut failed = Vec::new();
+        while let Some(FabricEvent::BulkFailed { slot, sending, .. }) = fabric.poll() {
+            failed.push((slot, sending));
+        }
+        assert_eq!(failed, [(3, false), (4, true)]);
+    }
+
+    #[test]
+    fn a_record_for_which_there_was_no_room_passes_its_gateway_once() {
+        let (mut fabric, state) = emulated();
+        state.is_full.set(true);
+        assert!(!fabric.try_send(1, RecordHeader::default(), b"abc"));
+        let (bytes, passage) = fabric.accepted[&(1, None)];
+        assert_eq!(bytes, 3);
+        assert!(!fabric.try_send(1, RecordHeader::default(), b"abc"));
+        state.is_full.set(false);
+        assert!(fabric.try_send(1, RecordHeader::default(), b"abc"));
+        assert!(fabric.accepted.is_empty());
+        let sent = state.sent.borrow();
+        let mut expected = b"abc".to_vec();
+        append_trailer(&mut expected, passage.due, None);
+        assert_eq!(*sent, [(1, expected)]);
     }
 }

@@ -5,20 +5,15 @@
 
 use std::rc::Rc;
 
+use treepie_base::monotonic_nanos as now;
 use treepie_fabric::SharedMemory;
 use treepie_sim::costs::PLogP;
 
 use crate::loss::Losses;
-use crate::text::Emulation;
+use crate::text::{Emulation, LinkSet};
 
 /// Nanoseconds on the clock that all ranks of the machine share.
 pub(crate) type Nanos = u64;
-
-/// The clock.
-pub(crate) fn now() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 pub(crate) fn nanos(micros: f64) -> Nanos {
     (micros * 1e3) as Nanos
@@ -40,20 +35,21 @@ pub(crate) struct Gateways {
     window: f64,
     /// The link to each rank; none within the cluster.
     links: Vec<Option<OutgoingLink>>,
-    losses: Losses,
     /// When the port can send, and can receive.
     out_free: Nanos,
     in_free: Nanos,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct OutgoingLink {
     /// The offset of its word: when it has carried everything accepted so far.
     word: u64,
     latency: Nanos,
     /// Nanoseconds for a byte.
     per_byte: f64,
+    /// The fraction of packets that are lost, and which.
     loss: f64,
+    losses: Losses,
     /// Times from the start, and by what its time for a byte is multiplied from then on.
     slowdowns: Vec<(Nanos, f64)>,
 }
@@ -91,16 +87,15 @@ impl Gateways {
         let link_to = |to| {
             let link = clusters.link_between(network.node_of(rank), network.node_of(to))?;
             let wan = emulation.wan_link(link.level, link.from, link.to);
-            let is_it = |set: crate::text::LinkSet| {
-                clusters.levels() == 1 && set.contains(link.from, link.to) || set == crate::text::LinkSet::All
-            };
-            let loss = emulation.losses.iter().rev().find(|(set, _)| is_it(*set)).map_or(0.0, |(_, loss)| *loss);
-            let slowdowns = emulation.slowdowns.iter().filter(|slow| is_it(slow.link));
+            let applies = |set: LinkSet| set.contains(link.from, link.to);
+            let loss = emulation.losses.iter().rev().find(|(set, _)| applies(*set)).map_or(0.0, |(_, loss)| *loss);
+            let slowdowns = emulation.slowdowns.iter().filter(|slow| applies(slow.link));
             Some(OutgoingLink {
                 word: 8 * (1 + link.index as u64),
                 latency: nanos(wan.latency),
                 per_byte: 1e3 / wan.bandwidth,
                 loss,
+                losses: Losses::new(rank, to),
                 slowdowns: slowdowns.map(|slow| (start + nanos(slow.after * 1e6), slow.factor)).collect(),
             })
         };
@@ -110,7 +105,6 @@ impl Gateways {
             lan_latency: nanos(costs.lan.latency),
             window: costs.window as f64,
             links: (0..network.ranks()).map(link_to).collect(),
-            losses: Losses::new(rank),
             out_free: start,
             in_free: start,
             words,
@@ -126,7 +120,7 @@ impl Gateways {
         let begin = now.max(self.out_free);
         let gap = nanos(self.lan.gap.at(bytes as f64));
         let at_gateway = begin + self.lan_latency;
-        let passage = match &self.links[to as usize] {
+        let passage = match &mut self.links[to as usize] {
             None => Passage { carried: begin + gap, due: at_gateway + gap },
             Some(link) => {
                 let factor: f64 =
@@ -134,7 +128,7 @@ impl Gateways {
                 let per_byte = link.per_byte * factor;
                 let room = self.window.max(bytes as f64) - bytes as f64;
                 let mut free = read(&*self.words, link.word);
-                // Drawn once for each record that is accepted, so that each run repeats them.
+                // Sampled once for each record that is accepted.
                 let mut lost = None;
                 let end = loop {
                     // Room for this record when the link has carried all but what fits into the window beside it.
@@ -142,18 +136,19 @@ impl Gateways {
                     if has_room_at > at_gateway && lost.is_none() {
                         return Admission::Wait(has_room_at - self.lan_latency);
                     }
-                    let lost = lost.get_or_insert_with(|| self.losses.of_message(bytes as u64, link.loss));
+                    let lost = lost.get_or_insert_with(|| link.losses.of_message(bytes as u64, link.loss));
                     let carried = ((bytes as f64 + lost.bytes as f64) * per_byte) as Nanos;
                     // The link starts with the first byte, and cannot finish before the last has arrived.
-                    let end = (free.max(at_gateway) + carried).max(at_gateway + gap);
+                    let end = free.max(at_gateway).saturating_add(carried).max(at_gateway + gap);
                     match self.words.compare_exchange(link.word, free, end) {
                         previous if previous == free => break end,
                         previous => free = previous,
                     }
                 };
                 let round_trips = lost.map_or(0, |lost| lost.round_trips);
-                let latency = link.latency * (1 + 2 * Nanos::from(round_trips));
-                Passage { carried: end, due: end + latency + self.lan_latency }
+                let latency = link.latency.saturating_mul(1 + 2 * Nanos::from(round_trips)) + self.lan_latency;
+                // The slowest links that can be described take centuries for a few records.
+                Passage { carried: end, due: end.saturating_add(latency) }
             }
         };
         self.out_free = begin + gap;
@@ -184,39 +179,12 @@ fn read(words: &dyn SharedMemory, at: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
-
-    struct Words(RefCell<Vec<u64>>);
-
-    impl SharedMemory for Words {
-        fn load(&self, at: u64, into: &mut [u8]) {
-            into.copy_from_slice(&self.0.borrow()[at as usize / 8].to_ne_bytes());
-        }
-
-        fn store(&self, _at: u64, _from: &[u8]) {
-            unreachable!("links are exchanged");
-        }
-
-        fn fetch_add(&self, _at: u64, _value: u64) -> u64 {
-            unreachable!("links are exchanged");
-        }
-
-        fn compare_exchange(&self, at: u64, current: u64, new: u64) -> u64 {
-            let word = &mut self.0.borrow_mut()[at as usize / 8];
-            let previous = *word;
-            if previous == current {
-                *word = new;
-            }
-            previous
-        }
-    }
+    use crate::testing::Words;
 
     fn gateways(text: &str, ranks: &[u32]) -> Vec<Gateways> {
         let emulation: Emulation = text.parse().unwrap();
-        let words = vec![0; Gateways::shared_bytes(&emulation) as usize / 8];
-        let words: Rc<dyn SharedMemory> = Rc::new(Words(RefCell::new(words)));
+        let words = Words::zeroed(Gateways::shared_bytes(&emulation));
         ranks.iter().map(|rank| Gateways::new(&emulation, *rank, words.clone())).collect()
     }
 
@@ -262,6 +230,34 @@ mod tests {
         let start = all[0].start;
         assert_eq!(due(&mut all[0], start + MILLI, 1, 1000 - HEADER), start + 12 * MILLI);
         assert_eq!(due(&mut all[0], start + 1000 * MILLI, 1, 1000 - HEADER), start + 1014 * MILLI);
+    }
+
+    #[test]
+    fn losses_do_not_depend_on_messages_to_others() {
+        let all = |others: bool| {
+            let mut all = gateways("clusters:3x1,wan=10ms/1GBps,lan=0us/1GBps,window=1M,loss=50%", &[0]);
+            let start = all[0].start;
+            let sent = |message: u64| {
+                let now = start + message * 1000 * MILLI;
+                if others {
+                    due(&mut all[0], now, 2, 5000);
+                }
+                // Round trips until it has arrived.
+                (due(&mut all[0], now + MILLI, 1, 5000) - now) / (20 * MILLI)
+            };
+            (1..50).map(sent).collect::<Vec<_>>()
+        };
+        assert_eq!(all(false), all(true));
+        assert!(all(false).iter().any(|trips| *trips > 2));
+    }
+
+    #[test]
+    fn the_slowest_link_takes_until_the_end_of_time() {
+        let mut all = gateways("clusters:2x1,wan=86400s/1Bps,lan=86400s/1Bps,slow=1e6@0s,window=1M,loss=50%", &[0]);
+        let begin = all[0].start + MILLI;
+        assert_eq!(due(&mut all[0], begin, 1, 100_000), Nanos::MAX);
+        // There is room in the window, and no end to wait for.
+        assert_eq!(due(&mut all[0], begin + 1_000_000 * 200 * MILLI, 1, 0), Nanos::MAX);
     }
 
     #[test]

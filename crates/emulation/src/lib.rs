@@ -24,7 +24,10 @@ mod gateway;
 mod liveness;
 mod loss;
 mod profile;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use engine::EmulatedFabric;
 pub use text::{Emulation, EmulationError};
+pub use treepie_model::Profile;

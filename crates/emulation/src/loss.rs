@@ -4,7 +4,8 @@
 /// Bytes of a packet.
 const PACKET: u64 = 1460;
 
-/// Losses of a rank's messages: a sequence of random numbers that each run repeats.
+/// Losses of the messages from one rank to another: a sequence of random numbers that is the same in each run, whatever
+/// else the ranks send meanwhile.
 #[derive(Debug)]
 pub(crate) struct Losses {
     state: u64,
@@ -20,8 +21,8 @@ pub(crate) struct Retransmission {
 }
 
 impl Losses {
-    pub(crate) fn new(rank: u32) -> Self {
-        Self { state: u64::from(rank) }
+    pub(crate) fn new(from: u32, to: u32) -> Self {
+        Self { state: u64::from(from) << 32 | u64::from(to) }
     }
 
     /// The losses of a message, if each packet is lost with this probability.
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn as_many_packets_are_lost_as_stated() {
-        let mut losses = Losses::new(3);
+        let mut losses = Losses::new(3, 4);
         let lost: u64 = (0..10_000).map(|_| losses.of_message(10 * PACKET, 0.01).bytes / PACKET).sum();
         // 1% of 100,000, and 1% of those again.
         assert!((900..1120).contains(&lost), "{lost}");

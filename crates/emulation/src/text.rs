@@ -12,6 +12,7 @@
 //! | `loss=1%`, `loss:0-2=1%` | packets that links lose, and send again |
 //! | `slow:0-2=4@1.5s` | the link becomes 4 times slower 1.5 s after the start |
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use treepie_model::PaperMachine;
@@ -33,7 +34,7 @@ pub struct Emulation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkSet {
     All,
-    /// From one cluster to another.
+    /// From one cluster to another, where they are not nested.
     One(u32, u32),
 }
 
@@ -63,6 +64,11 @@ impl LinkSet {
             LinkSet::All => true,
             LinkSet::One(a, b) => (a, b) == (from, to),
         }
+    }
+
+    /// Whether a link is in both.
+    fn intersects(self, other: Self) -> bool {
+        self == other || self == LinkSet::All || other == LinkSet::All
     }
 }
 
@@ -101,20 +107,18 @@ impl Emulation {
     fn apply(&mut self, name: &str, value: &str) -> Result<()> {
         let levels = self.clusters().levels();
         match name.split_once(':') {
-            Some(("link", pair)) => {
-                let (from, to) = self.pair(pair)?;
+            Some((option @ ("link" | "loss" | "slow"), pair)) => {
                 let WanLinks::Matrix(rows) = &mut self.costs.wan else {
-                    return refuse("link: nested clusters have alike links on each level: use wan1, wan2 and so on");
+                    let instead = if option == "link" { "wan1, wan2 and so on" } else { option };
+                    return refuse(format!("{option}: nested clusters have alike links on each level: use {instead}"));
                 };
-                rows[from as usize][to as usize] = link(value)?;
-            }
-            Some(("loss", pair)) => {
-                let (from, to) = self.pair(pair)?;
-                self.losses.push((LinkSet::One(from, to), fraction(value)?));
-            }
-            Some(("slow", pair)) => {
-                let (from, to) = self.pair(pair)?;
-                self.slowdowns.push(slowdown(LinkSet::One(from, to), value)?);
+                let (from, to) = cluster_pair(pair, rows.len() as u32)?;
+                let one = LinkSet::One(from, to);
+                match option {
+                    "link" => rows[from as usize][to as usize] = link(value)?,
+                    "loss" => self.losses.push((one, fraction(value)?)),
+                    _ => self.slowdowns.push(slowdown(one, value)?),
+                }
             }
             Some(_) => return unknown(name),
             None => match name {
@@ -146,19 +150,23 @@ impl Emulation {
         Ok(())
     }
 
-    /// Two clusters as `0-2`.
-    fn pair(&self, text: &str) -> Result<(u32, u32)> {
-        let count = self.clusters().count();
-        let pair = text.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
-        match pair {
-            Some((from, to)) if from < count && to < count && from != to => Ok((from, to)),
-            _ => refuse(format!(
-                "`{text}` is no pair of different clusters as 0-1: there are clusters 0 to {}",
-                count - 1
-            )),
+    /// Refuses slowdowns of one link whose product is out of bounds.
+    fn check_slowdowns(&self) -> Result<()> {
+        let is_within = |one: &Slowdown| {
+            let on_link = self.slowdowns.iter().filter(|other| other.link.intersects(one.link));
+            let (mut slower, mut faster) = (1.0, 1.0);
+            on_link.for_each(|other| if other.factor > 1.0 { slower *= other.factor } else { faster *= other.factor });
+            SLOWDOWNS.contains(&slower) && SLOWDOWNS.contains(&faster)
+        };
+        if self.slowdowns.iter().all(is_within) {
+            return Ok(());
         }
+        refuse("slow: all factors of a link together are at most a million")
     }
 }
+
+/// What a link becomes slower by, or faster, in all.
+const SLOWDOWNS: RangeInclusive<f64> = 1e-6..=1e6;
 
 impl FromStr for Emulation {
     type Err = EmulationError;
@@ -180,6 +188,7 @@ impl FromStr for Emulation {
         }
         let settings = Settings::from(emulation.costs.clone());
         settings.check().map_err(|e| EmulationError(e.to_string()))?;
+        emulation.check_slowdowns()?;
         Ok(emulation)
     }
 }
@@ -201,6 +210,18 @@ fn das(clusters: &Clusters) -> Result<WanLinks> {
     };
     let row = |from| (0..links.num_clusters()).map(|to| link(from, to)).collect();
     Ok(WanLinks::Matrix((0..links.num_clusters()).map(row).collect()))
+}
+
+/// Two of this many clusters as `0-2`.
+fn cluster_pair(text: &str, count: u32) -> Result<(u32, u32)> {
+    let pair = text.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    match pair {
+        Some((from, to)) if from < count && to < count && from != to => Ok((from, to)),
+        _ => {
+            let last = count - 1;
+            refuse(format!("`{text}` is no pair of different clusters as 0-1: there are clusters 0 to {last}"))
+        }
+    }
 }
 
 /// A latency and a rate, as `10ms/1MBps`.
@@ -259,7 +280,7 @@ fn fraction(text: &str) -> Result<f64> {
 fn slowdown(link: LinkSet, text: &str) -> Result<Slowdown> {
     let parsed = text.split_once('@').and_then(|(factor, after)| Some((factor.parse::<f64>().ok()?, micros(after)?)));
     match parsed {
-        Some((factor, after)) if (1e-6..=1e6).contains(&factor) => Ok(Slowdown { link, factor, after: after / 1e6 }),
+        Some((factor, after)) if SLOWDOWNS.contains(&factor) => Ok(Slowdown { link, factor, after: after / 1e6 }),
         _ => refuse(format!("`{text}` is no factor and time as 4@1.5s")),
     }
 }
@@ -284,6 +305,8 @@ mod tests {
         assert_eq!(das.wan_link(1, 1, 3), WanLink { latency: 4_000.0, bandwidth: 3.0 / 8.0 });
         assert_eq!(das.losses, [(LinkSet::One(2, 3), 0.01)]);
         assert_eq!(das.slowdowns, [Slowdown { link: LinkSet::One(0, 1), factor: 4.0, after: 1.5 }]);
+        let slow = "clusters:4x1,slow:0-1=1e6@1s,slow:0-1=1e-6@2s,slow:1-0=1e6@1s".parse::<Emulation>().unwrap();
+        assert_eq!(slow.slowdowns.len(), 3, "different links, and back again");
         let nested: Emulation = "clusters:2x2x2,wan1=200us/20MBps".parse().unwrap();
         assert_eq!(nested.wan_link(1, 0, 1), WanLink { latency: 200.0, bandwidth: 20.0 });
         assert_eq!(nested.wan_link(2, 0, 1), WanLink { latency: 10_000.0, bandwidth: 1.0 });
@@ -306,6 +329,13 @@ mod tests {
             ("clusters:2x2x2,wan=das", "the DAS has 4 clusters: use clusters:4x1 or clusters:4x16"),
             ("clusters:4x4,wan=1e300s/1MBps", "`1e300s/1MBps` is no latency and rate as 10ms/1MBps"),
             ("clusters:4x4,slow=4@1e30s", "`4@1e30s` is no factor and time as 4@1.5s"),
+            (
+                "clusters:2x2x2,link:0-1=1ms/1MBps",
+                "link: nested clusters have alike links on each level: use wan1, wan2 and so on",
+            ),
+            ("clusters:2x2x2,loss:0-1=1%", "loss: nested clusters have alike links on each level: use loss"),
+            ("clusters:2x2x2,slow:0-1=4@1s", "slow: nested clusters have alike links on each level: use slow"),
+            ("clusters:4x4,slow=1e4@1s,slow:0-1=1e4@2s", "slow: all factors of a link together are at most a million"),
             ("clusters:4x4,window=0", "`0` is no number of bytes as 64KiB"),
         ] {
             assert_eq!(text.parse::<Emulation>().unwrap_err().to_string(), reason, "{text}");

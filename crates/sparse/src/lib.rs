@@ -36,6 +36,6 @@ pub use exchange_sequence::{ExchangeSequence, NextExchange};
 pub use microbenchmark::Microbenchmark;
 pub use pattern::{Pattern, Received};
 pub use protocol::{ExchangeBuffers, ExchangeProtocol, ExchangeReactor, PROTOCOLS};
-pub use routes::{ExchangeRoutes, RouteTimes};
+pub use routes::{ExchangeRoutes, NetworkRoutes, RouteTimes};
 pub use traffic_summary::TrafficSummary;
 pub use treepie_comm::protocol::{ReactorCapabilities, RingPosition};

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use treepie_collectives::hierarchy::Forest;
 use treepie_collectives::registry::{self, CollectiveSpec};
 use treepie_collectives::trees::{Levels, TreeShape};
-use treepie_comm::choice::Transport;
+use treepie_comm::choice::{Candidate, ChoiceInput, Transport};
 use treepie_comm::protocol::ReactorCapabilities;
 use treepie_comm::{Comm, Network, Operation};
 use treepie_model::Profile;
+use treepie_model::predict::MessageCosts;
 use treepie_schedule::Schedule;
 use treepie_topology::NetworkKind;
 
@@ -63,16 +64,18 @@ pub struct RouteTimes {
     pub link_share: f64,
 }
 
-/// The routes on the network of a communicator's handle, and their times.
+/// The routes on a network, and their times.
 #[derive(Clone, Default)]
-pub(crate) struct NetworkRoutes {
-    pub(crate) routes: ExchangeRoutes,
-    pub(crate) times: RouteTimes,
+pub struct NetworkRoutes {
+    /// The routes.
+    pub routes: ExchangeRoutes,
+    /// Their predicted times.
+    pub times: RouteTimes,
 }
 
 impl NetworkRoutes {
-    /// Those of a handle, which are found once.
-    pub(crate) fn of(comm: &Comm) -> Self {
+    /// Those that exchanges by a handle use, which are found once.
+    pub fn of(comm: &Comm) -> Self {
         let cached = comm.handle_attribute::<OnceCell<Option<Rc<SharedRoutes>>>>();
         cached
             .get_or_init(|| SharedRoutes::of(comm))
@@ -80,9 +83,16 @@ impl NetworkRoutes {
             .map_or_else(Self::default, |shared| shared.routes.clone())
     }
 
-    fn find(comm: &Comm, network: &Network, set: Option<&str>) -> Self {
-        // A network that is refused is reported by operations that need one.
-        let candidates = comm.candidates(Operation::Barrier, 0, 1).unwrap_or_default();
+    /// Those of a communicator on a network whose messages cost what a profile says.
+    pub fn on_network(network: &Network, profile: &Profile) -> Self {
+        let spec = CollectiveSpec::new(Operation::Barrier, network);
+        let costs = MessageCosts::on_network(profile, network);
+        let input = ChoiceInput { spec, bytes: 0, element: 1, costs, slots: None, host_mpi: false };
+        Self::among(&input.candidates(), network, None)
+    }
+
+    /// Those with the fastest barrier of these, or the one that was set.
+    fn among(candidates: &[Candidate], network: &Network, set: Option<&str>) -> Self {
         let over_messages = || candidates.iter().filter(|candidate| candidate.transport == Transport::PointToPoint);
         let time = |id: &str| {
             let found = over_messages().find(|candidate| candidate.algorithm.id == id);
@@ -151,7 +161,9 @@ impl SharedRoutes {
         };
         let found = IN_USE.with_borrow(|all| all.iter().filter_map(Weak::upgrade).find(is_same));
         Some(found.unwrap_or_else(|| {
-            let routes = NetworkRoutes::find(comm, network, set);
+            // A network that is refused is reported by operations that need one.
+            let candidates = comm.candidates(Operation::Barrier, 0, 1).unwrap_or_default();
+            let routes = NetworkRoutes::among(&candidates, network, set);
             let (network, profile, set) = (network.clone(), comm.profile().clone(), set.map(str::to_owned));
             let new = Rc::new(Self { network, profile, set, routes });
             IN_USE.with_borrow_mut(|all| {

@@ -1,10 +1,11 @@
 //! Worlds behind emulated wide-area links (`TREEPIE_EMULATE`).
 
 use std::rc::Rc;
+use std::sync::Once;
 
 use treepie_base::{Error, Result, environment as variables};
 use treepie_comm::Comm;
-use treepie_emulation::{EmulatedFabric, Emulation};
+use treepie_emulation::{EmulatedFabric, Emulation, Profile};
 use treepie_fabric::Fabric;
 
 /// The clusters that `TREEPIE_EMULATE` describes, if it is set.
@@ -38,13 +39,25 @@ pub(crate) fn refuse_on(engine: &str) -> Result<()> {
 }
 
 /// The world of an engine. Behind emulated links, its network is that of the emulation, and its profile what they cost,
-/// unless `TREEPIE_PROFILE` names one.
+/// unless `TREEPIE_PROFILE` names one that was measured over emulated links.
 pub(crate) fn world_of(engine: impl Fabric + 'static, emulation: Option<&Emulation>) -> Result<Comm> {
     let Some(emulation) = emulation else { return Ok(Comm::world(Box::new(engine))) };
-    let profile = emulation.profile(engine.name(), engine.max_body());
+    let profile = profile_of(emulation, &engine)?;
     let fabric = EmulatedFabric::new(engine, emulation)?;
     let world = Comm::world(Box::new(fabric)).on_network(Rc::new(emulation.network().clone()))?;
-    let is_measured = |value: &String| value != variables::MEASURE;
-    let has_profile = variables::text(variables::PROFILE)?.as_ref().is_some_and(is_measured);
-    Ok(if has_profile { world } else { world.with_profile(Rc::new(profile)) })
+    Ok(world.with_profile(Rc::new(profile)))
+}
+
+/// The profile of `TREEPIE_PROFILE`, if it was measured over emulated links, or else what the links cost.
+fn profile_of(emulation: &Emulation, engine: &dyn Fabric) -> Result<Profile> {
+    let path = variables::text(variables::PROFILE)?.filter(|path| path != variables::MEASURE);
+    let Some(path) = path else { return Ok(emulation.profile(engine.name(), engine.max_body())) };
+    let (profile, difference) = emulation
+        .profile_from(&path, engine.name(), engine.max_body())
+        .map_err(|error| variables::invalid_value(variables::PROFILE, &path, error.to_string()))?;
+    if let Some(difference) = difference.filter(|_| engine.rank() == 0) {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| eprintln!("treepie: TREEPIE_PROFILE: {difference}"));
+    }
+    Ok(profile)
 }

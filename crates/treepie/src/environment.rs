@@ -10,13 +10,18 @@ use crate::emulation;
 
 /// Rejects variables with invalid values. If `ranks` is given, the network must have that number of ranks.
 pub fn check(ranks: Option<u32>) -> Result<()> {
+    check_all_but_links(ranks)?;
+    emulation::check(ranks)
+}
+
+/// The same for ranks whose emulated links are given: they override those of the environment.
+pub fn check_all_but_links(ranks: Option<u32>) -> Result<()> {
     // The names of protocols, which `TREEPIE_ALGORITHM` and messages of other ranks may have.
     treepie_comm::protocol::PROTOCOLS.register();
     treepie_sparse::PROTOCOLS.register();
     treepie_am::PROTOCOLS.register();
     treepie_comm::check_environment(ranks)?;
     treepie_am::check_environment()?;
-    emulation::check(ranks)?;
     requested_engine().map(drop)
 }
 

@@ -125,7 +125,9 @@ pub(crate) fn run_rank<T>(world: Comm, body: impl FnOnce(Comm) -> Result<T>) -> 
 /// # treepie::Result::Ok(())
 /// ```
 pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) -> Result<Vec<T>> {
-    launch_on(ranks, emulation::requested()?, body)
+    let size = world_size(ranks)?;
+    environment::check(Some(size))?;
+    launch_on(size, emulation::requested()?, body)
 }
 
 /// As [`launch`], with emulated wide-area links between the ranks: clusters and links are described as
@@ -149,22 +151,26 @@ pub fn launch<T: Send>(ranks: usize, body: impl Fn(Comm) -> Result<T> + Sync) ->
 /// ```
 pub fn launch_emulated<T: Send>(links: &str, body: impl Fn(Comm) -> Result<T> + Sync) -> Result<Vec<T>> {
     let emulation: Emulation = links.parse().map_err(|refusal| Error::Engine(format!("{links}: {refusal}")))?;
-    launch_on(emulation.network().ranks() as usize, Some(emulation), body)
+    let size = emulation.network().ranks();
+    environment::check_all_but_links(Some(size))?;
+    launch_on(size, Some(emulation), body)
+}
+
+fn world_size(ranks: usize) -> Result<u32> {
+    let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| Error::Engine(format!("a world cannot have {ranks} ranks")))
 }
 
 fn launch_on<T: Send>(
-    ranks: usize,
+    size: u32,
     emulation: Option<Emulation>,
     body: impl Fn(Comm) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let size = u32::try_from(ranks).ok().filter(|size| *size > 0);
-    let size = size.ok_or_else(|| Error::Engine(format!("a world cannot have {ranks} ranks")))?;
-    environment::check(Some(size))?;
     environment::warn();
-    let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {ranks} ranks: {e}")))?;
+    let arena = Arena::create(size).map_err(|e| Error::Engine(format!("no shared memory for {size} ranks: {e}")))?;
     let (arena, body, emulation) = (Arc::new(arena), &body, emulation.as_ref());
     std::thread::scope(|threads| {
-        let mut running = Vec::with_capacity(ranks);
+        let mut running = Vec::with_capacity(size as usize);
         for rank in 0..size {
             let joined = arena.clone();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
@@ -180,7 +186,7 @@ fn launch_on<T: Send>(
                 Err(e) => {
                     // Running ranks must not wait for ranks that were never started.
                     (rank..size).for_each(|rank| arena.report(rank, treepie_fabric::Liveness::Failed));
-                    return Err(Error::Engine(format!("rank {rank} of {ranks} cannot be started as a thread: {e}")));
+                    return Err(Error::Engine(format!("rank {rank} of {size} cannot be started as a thread: {e}")));
                 }
             }
         }

@@ -97,9 +97,7 @@ fn compare(
     base: &PLogP,
     config: &TuneConfig,
 ) -> Result<Option<Vec<PairFactors>>> {
-    let Some(bytes) = length(base, links.len(), config).filter(|_| links.len() <= MAX_LINKS) else {
-        return Ok(None);
-    };
+    let Some(bytes) = length(base, links.len(), config) else { return Ok(None) };
     // A request and an answer precede a long message.
     let crossings = if bytes as usize > comm.eager_limit() { 2.0 } else { 0.0 };
     // The time of an empty message, and of the bytes of a long one.
@@ -148,8 +146,11 @@ fn links(groups: &[Vec<u32>], level: usize) -> Vec<Link> {
     pairs.filter(|&(a, b)| meet(a, b)).map(|(a, b)| ((a as u32, b as u32), (ends[a], ends[b]))).collect()
 }
 
-/// The length of a message that shows the rate of a link, if there is time for that many links.
+/// The length of a message that shows the rate of a link, if there is time for this number of links.
 fn length(base: &PLogP, links: usize, config: &TuneConfig) -> Option<u64> {
+    if links > MAX_LINKS {
+        return None;
+    }
     let time = config.budget.as_secs_f64() * 1e6 * BUDGET_SHARE / links.max(1) as f64;
     let longest = time.min(LATENCIES * base.latency);
     let lengths = std::iter::successors(Some(LENGTHS.0), |bytes| (*bytes < LENGTHS.1).then_some(2 * bytes));
@@ -164,6 +165,13 @@ fn differs(factor: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_links_than_the_bound_are_taken_to_be_uniform() {
+        let (profile, budget) = (Profile::network(), std::time::Duration::from_secs(3600));
+        let length = |links| length(&profile.level(0).link, links, &TuneConfig { budget, ..TuneConfig::default() });
+        assert!(length(MAX_LINKS).is_some() && length(MAX_LINKS + 1).is_none());
+    }
 
     #[test]
     fn links_join_groups_of_the_level_below() {

@@ -90,8 +90,11 @@ fn share(comm: &Comm, profile: &Profile) -> Result<Profile> {
 
 pub(crate) fn origin(comm: &Comm, config: &TuneConfig) -> ProfileOrigin {
     let cores = comm.ranks_per_core().map_or(0.0, |ranks| comm.size() as f64 / ranks);
+    // An engine behind emulated links has the name of the one that it wraps; the profile of its world tells.
+    let emulated = Profile::emulated_engine(comm.engine());
+    let engine = if comm.profile().origin.engine == emulated { emulated } else { comm.engine().to_owned() };
     ProfileOrigin {
-        engine: comm.engine().to_owned(),
+        engine,
         machine: config.machine.clone(),
         ranks: comm.size() as u32,
         cores: cores.round() as u32,

@@ -18,7 +18,7 @@ pub(super) struct Runs<'a> {
 impl<'a> Runs<'a> {
     pub(super) fn parse(figures: &'a [Figure], outputs: &'a [String]) -> anyhow::Result<Self> {
         let cases: Vec<String> = figures.iter().map(|figure| figure.case.clone()).collect();
-        let micros = outputs.iter().map(|output| Ok(parse(output, &cases)?.micros)).collect::<anyhow::Result<_>>()?;
+        let micros = outputs.iter().map(|output| Ok(parse(output, &cases)?.micros())).collect::<anyhow::Result<_>>()?;
         Ok(Self { figures, outputs, micros })
     }
 

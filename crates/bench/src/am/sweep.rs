@@ -9,7 +9,7 @@ use super::runs::Runs;
 use super::stream::Keys;
 use super::task::{HandlerKind, Program, config_suffix};
 use crate::harness::figure::Figure;
-use crate::harness::table::format_number;
+use crate::harness::table::{format_number, format_spread};
 use crate::record::Record;
 
 /// The swept setting.
@@ -89,7 +89,7 @@ impl Row {
             let MessageCounters { sent, hits: combined, .. } = runs.counters(&record.case)?;
             let combined = format!("{:>9.1} %", 100.0 * combined as f64 / sent.max(1) as f64);
             let combined = if self.combines { &combined } else { "" };
-            let (value, spread) = (format_number(record.value), format_number(record.spread));
+            let (value, spread) = (format_number(record.value), format_spread(record));
             let ratio = runs.speedup(&record.case, &best.case)?;
             say!("{:<width$} {:>5} {value:>9} {spread:>8} {ratio} {combined}", record.case, record.unit);
         }

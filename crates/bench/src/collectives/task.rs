@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::harness::case::{Case, name_and_numbers, name_of, value_of};
-use crate::harness::figure::{BATCHES, Figure, KIB, MIB, Measure};
+use crate::harness::figure::{BATCHES, EMULATED_BATCHES, Figure, KIB, MIB, Measure};
 
 /// Buffers are of doubles.
 pub(super) const WORD_BYTES: usize = size_of::<f64>();
@@ -97,6 +97,12 @@ pub(crate) enum TimingMode {
     Stream,
     /// At times of this machine's clock, so that all ranks begin together; with root 0
     Synchronized,
+}
+
+impl TimingMode {
+    pub(super) fn default_for(is_emulated: bool) -> Self {
+        if is_emulated { TimingMode::Synchronized } else { TimingMode::Apart }
+    }
 }
 
 const TIMING_MODES: [(TimingMode, &str); 3] =
@@ -200,9 +206,6 @@ pub(super) struct Selection {
     pub(super) batches: Option<usize>,
 }
 
-/// Batches of operations over emulated links, which take long and vary little.
-pub(super) const EMULATED_BATCHES: usize = 2;
-
 impl Selection {
     /// The algorithms of the operation with this number.
     fn algorithms_of(&self, index: usize) -> Vec<Algorithm> {
@@ -239,8 +242,9 @@ pub(super) fn figures(ranks: u32, rule: TimingMode, selection: &Selection) -> Ve
             for algorithm in &algorithms {
                 let task = Call { rule, operation, bytes };
                 let case = Case { task, count, batches, program: algorithm.selected() };
-                // Records of the two timings must not be confused.
-                let timing = if rule == TimingMode::Stream { "/stream" } else { "" };
+                // Records of other timings than the default must not be confused with its.
+                let default = TimingMode::default_for(selection.is_emulated);
+                let timing = if rule == default { String::new() } else { format!("/{}", name_of(&TIMING_MODES, rule)) };
                 let name = format!("{}/{bytes}{timing}", algorithm.id);
                 figures.push(Figure { bytes, ..Figure::new(name, &case, Measure::Time) });
             }
@@ -288,7 +292,15 @@ mod tests {
             assert!(names.iter().any(|found| found == name), "{name}");
         }
         assert_eq!(names.last().map(String::as_str), Some("barrier/auto/0"));
-        assert_eq!(figures(2, TimingMode::Stream, &Selection::default())[0].name, "bcast/auto/8/stream");
+        let first = |rule, is_emulated| {
+            let selection = Selection { is_emulated, ..Selection::default() };
+            figures(2, rule, &selection).swap_remove(0).name
+        };
+        let rules = [TimingMode::Apart, TimingMode::Stream, TimingMode::Synchronized];
+        let names = ["bcast/auto/8", "bcast/auto/8/stream", "bcast/auto/8/synchronized"];
+        assert_eq!(rules.map(|rule| first(rule, false)), names);
+        let names = ["bcast/auto/8/apart", "bcast/auto/8/stream", "bcast/auto/8"];
+        assert_eq!(rules.map(|rule| first(rule, true)), names);
     }
 
     #[test]
@@ -304,7 +316,7 @@ mod tests {
     fn algorithms_of_one_size_are_neighbors() {
         let algorithms = ["bcast/auto", "barrier/tree", "bcast/chain:segments=4"].map(|id| id.parse().unwrap());
         let selection = Selection { algorithms: algorithms.to_vec(), sizes: vec![8, 64], ..Selection::default() };
-        let figures = figures(2, TimingMode::Synchronized, &selection);
+        let figures = figures(2, TimingMode::Apart, &selection);
         let programs: Vec<_> = figures
             .iter()
             .map(|figure| (figure.name.as_str(), figure.case.split_once('@').map_or("", |two| two.1)))

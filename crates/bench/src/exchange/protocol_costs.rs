@@ -21,14 +21,14 @@ pub(super) struct CountedCosts {
 pub(super) fn count_costs(
     protocol: ExchangeProtocol,
     capabilities: ReactorCapabilities,
+    routes: &ExchangeRoutes,
     benchmark: &Microbenchmark,
 ) -> anyhow::Result<CountedCosts> {
     let ranks = benchmark.ranks;
-    let routes = ExchangeRoutes::default();
     let mut exchanges: Vec<_> = (0..ranks)
         .map(|rank| {
             let messages = benchmark.messages(rank, 0).into_iter().map(|(to, bytes)| (to, vec![0u8; bytes].into()));
-            protocol.begin(RingPosition { rank, ranks }, capabilities, &routes, messages.collect())
+            protocol.begin(RingPosition { rank, ranks }, capabilities, routes, messages.collect())
         })
         .collect();
     let mut memory = exchanges.iter().map(|exchange| exchange.memory()).max().unwrap_or(0);
@@ -79,7 +79,9 @@ mod tests {
     #[test]
     fn messages_agree_with_the_protocols_headers() {
         let benchmark = Microbenchmark::new(1, 16, 6);
-        let messages = |protocol, capabilities| count_costs(protocol, capabilities, &benchmark).unwrap().messages;
+        let routes = ExchangeRoutes::default();
+        let messages =
+            |protocol, capabilities| count_costs(protocol, capabilities, &routes, &benchmark).unwrap().messages;
         let (none, all) = (
             ReactorCapabilities::default(),
             ReactorCapabilities { barrier: true, barrier_flushes: true, counters: true },
@@ -99,17 +101,16 @@ mod tests {
 
     #[test]
     fn memory_grows_with_ranks_where_a_protocol_has_tables() {
-        let memory = |protocol, ranks| {
-            count_costs(protocol, ReactorCapabilities::default(), &Microbenchmark::new(1, ranks, 6)).unwrap().memory
+        let count = |protocol, ranks, neighbors| {
+            let benchmark = Microbenchmark::new(1, ranks, neighbors);
+            count_costs(protocol, ReactorCapabilities::default(), &ExchangeRoutes::default(), &benchmark)
         };
+        let memory = |protocol, ranks| count(protocol, ranks, 6).unwrap().memory;
         assert!(memory(ExchangeProtocol::Pcx, 512) > 4 * memory(ExchangeProtocol::Pcx, 64));
         assert_eq!(memory(ExchangeProtocol::Nbx, 512), memory(ExchangeProtocol::Nbx, 64));
         // It also completes without any message.
         for protocol in ExchangeProtocol::ALL {
-            assert!(
-                count_costs(protocol, ReactorCapabilities::default(), &Microbenchmark::new(1, 2, 0)).is_ok(),
-                "{protocol}"
-            );
+            assert!(count(protocol, 2, 0).is_ok(), "{protocol}");
         }
     }
 }

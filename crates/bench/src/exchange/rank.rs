@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use treepie::{Comm, Received, SparseExchange};
-use treepie_sparse::{ExchangeProtocol, chosen_protocol};
+use treepie_sparse::{ExchangeProtocol, NetworkRoutes, chosen_protocol};
 
 use super::protocol_costs::{CountedCosts, count_costs};
 use super::task::{MessageSpec, ProtocolId};
@@ -106,9 +106,10 @@ impl Benchmark for Exchanges {
         let ranks = self.world.size() as u32;
         let drawn = group[0].task.to_microbenchmark(ranks);
         let mut lines = Vec::new();
-        for (case, (_, protocol)) in group.iter().zip(&self.handles) {
+        for (case, (comm, protocol)) in group.iter().zip(&self.handles) {
             let protocol = protocol.context("no protocol was selected")?;
-            let CountedCosts { memory, messages } = count_costs(protocol, self.world.capabilities(), &drawn)?;
+            let routes = NetworkRoutes::of(comm).routes;
+            let CountedCosts { memory, messages } = count_costs(protocol, comm.capabilities(), &routes, &drawn)?;
             lines.push(format!("about {case} {protocol} {memory} {messages}"));
         }
         let all = (0..ranks).flat_map(|rank| (0..=group[0].count).map(move |round| (rank, round as u32)));
@@ -160,6 +161,7 @@ mod tests {
     use super::*;
     use crate::harness::launch::on_threads;
     use crate::harness::output;
+    use crate::harness::rank::measure;
     use crate::harness::testing::measured;
 
     /// Cases of all protocols, those of the same messages together.
@@ -183,6 +185,19 @@ mod tests {
                 assert!(id == AUTO || id == protocol, "{text} used {protocol}");
             }
         }
+    }
+
+    #[test]
+    fn messages_are_counted_over_the_routes_of_the_communicator() {
+        // The barrier goes over coordinators, in fewer messages of a rank than the three of a dissemination.
+        let cases: Vec<ExchangeCase> = vec!["1:2:8-8:1:1@exchange/nbx".parse().unwrap()];
+        let lines = |world: &Comm| Ok(measure::<Exchanges>(world, &cases).expect("it runs").lines);
+        let links = "clusters:2x4,wan=0us/1GBps,lan=0us/1GBps";
+        let emulated = treepie::launch_emulated(links, |world| lines(&world)).unwrap();
+        assert!(emulated[0][0].starts_with("about 1:2:8-8:1:1@exchange/nbx exchange/nbx "), "{emulated:?}");
+        let messages = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+        let dissemination = 2.0 + 3.0;
+        assert!(messages(&emulated[0][0]) < dissemination, "{emulated:?}");
     }
 
     #[test]

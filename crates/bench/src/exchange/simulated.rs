@@ -12,11 +12,12 @@ use treepie_base::Bytes;
 use treepie_model::LogGP;
 use treepie_model::loggp::{self, BarrierModel};
 use treepie_model::machines::PaperMachine;
+use treepie_model::predict::MessageCosts;
 use treepie_sim::costs::CostModel;
 use treepie_sim::{Settings, reactors};
-use treepie_sparse::selection::{self, choose};
+use treepie_sparse::selection::{ProtocolCosts, choose};
 use treepie_sparse::{
-    ExchangeProtocol, ExchangeReactor, ExchangeRoutes, ExchangeSequence, Microbenchmark, ReactorCapabilities,
+    ExchangeProtocol, ExchangeReactor, ExchangeSequence, Microbenchmark, NetworkRoutes, ReactorCapabilities,
     RingPosition, TrafficSummary,
 };
 use treepie_topology::Network;
@@ -79,11 +80,7 @@ pub(super) fn simulate(protocol: ExchangeProtocol, setting: &ExchangeSetting) ->
     let benchmark = Rc::new(setting.benchmark());
     let memory = Rc::new(Cell::new(0));
     let rounds = setting.rounds;
-    // As a communicator would, on networks of clusters; the paper's barriers know no network.
-    let routes = match network.as_clusters() {
-        Some(_) => ExchangeRoutes::new(&network, "barrier/hierarchical"),
-        None => ExchangeRoutes::default(),
-    };
+    let NetworkRoutes { routes, .. } = routes(&settings, &network);
     let rank = |rank: u32| {
         let (benchmark, memory, routes) = (benchmark.clone(), memory.clone(), routes.clone());
         ExchangeSequence::new(Box::new(move |round, done: Option<Box<dyn ExchangeReactor>>| {
@@ -133,21 +130,27 @@ pub(super) fn model(protocol: ExchangeProtocol, setting: &ExchangeSetting) -> Op
 
 /// The protocol that `exchange/auto` selects after rounds like these.
 pub(super) fn choose_protocol(setting: &ExchangeSetting) -> anyhow::Result<ExchangeProtocol> {
-    let settings = setting.settings(&setting.network()?)?;
-    let network = match settings.costs {
-        CostModel::LogGp(costs) => costs,
-        CostModel::Links(links) => startup(links.alpha, links.delta),
-        CostModel::Clusters(clusters) => {
-            let [short, long] = [0.0, 1e6].map(|bytes| clusters.lan.gap.at(bytes));
-            startup(clusters.lan.latency + short, (long - short) / 1e6)
-        }
+    let network = setting.network()?;
+    let settings = setting.settings(&network)?;
+    let costs = match &settings.costs {
+        CostModel::LogGp(costs) => ProtocolCosts::for_network(*costs),
+        CostModel::Links(links) => ProtocolCosts::for_network(startup(links.alpha, links.delta)),
+        CostModel::Clusters(_) => ProtocolCosts::new(&MessageCosts::on_network(&settings.profile(&network), &network)),
         _ => bail!("the cost of messages is unknown"),
     };
-    let costs =
-        selection::ProtocolCosts { barrier: settings.barrier_time, ..selection::ProtocolCosts::for_network(network) };
+    let routes = routes(&settings, &network).times;
+    let costs = ProtocolCosts { barrier: settings.barrier_time, routes, ..costs };
     let neighbors = setting.neighbors.min(setting.ranks.saturating_sub(1)) as usize;
     let traffic = TrafficSummary::new(neighbors, *setting.benchmark().lengths.end());
     Ok(choose(setting.ranks, setting.capabilities(), &costs, traffic))
+}
+
+/// Those of a communicator, on networks of clusters; the paper's barriers know no network.
+fn routes(settings: &Settings, network: &Network) -> NetworkRoutes {
+    match network.as_clusters() {
+        Some(_) => NetworkRoutes::on_network(network, &settings.profile(network)),
+        None => NetworkRoutes::default(),
+    }
 }
 
 /// LogGP parameters for a start-up time, during which the CPU is busy.
@@ -228,6 +231,23 @@ mod tests {
         for setting in [torus, clusters] {
             let result = simulate(choose_protocol(&setting).unwrap(), &setting).unwrap();
             assert!(result.micros_per_round > 0.0);
+        }
+    }
+
+    #[test]
+    fn auto_on_clusters_is_among_the_fastest() {
+        for (text, neighbors) in [("clusters:4x4", 3), ("clusters:2x16", 6), ("clusters:2x2x4", 1)] {
+            let network: Network = text.parse().unwrap();
+            let ranks = network.ranks();
+            let setting = ExchangeSetting { machine: None, network: Some(network), ranks, neighbors, ..intrepid(1) };
+            let available = ExchangeProtocol::ALL.into_iter();
+            let times = available
+                .filter_map(|protocol| Some((protocol, simulate(protocol, &setting).ok()?.micros_per_round)))
+                .collect::<Vec<_>>();
+            let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+            let chosen = choose_protocol(&setting).unwrap();
+            let (_, time) = times.iter().find(|(protocol, _)| *protocol == chosen).unwrap();
+            assert!(*time <= 1.3 * best, "{text}: {chosen} of {times:?}");
         }
     }
 }

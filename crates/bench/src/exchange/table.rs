@@ -5,7 +5,7 @@ use crate::harness::comparison::ComparisonResult;
 use crate::harness::figure::Figure;
 use crate::harness::output;
 use crate::harness::statistics::{PairedRatio, median};
-use crate::harness::table::{format_interval, format_number, print_ratios};
+use crate::harness::table::{format_interval, format_number, format_spread, print_ratios};
 
 /// The ranks' output for a case.
 #[derive(Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub(super) fn print(figures: &[Figure], result: &ComparisonResult) -> anyhow::Re
             let (value, interval) = (format_number(against.peer_value), format_interval(against.interval()));
             format!(" {value:>15} {:>6.2}  {interval:<13}", against.ratio)
         });
-        let (value, spread) = (format_number(record.value), format_number(record.spread));
+        let (value, spread) = (format_number(record.value), format_spread(record));
         let line = format!(
             "{:<34} {value:>10} {spread:>8} {memory:>8} {messages:>8.1}{}  {chosen}",
             record.case,
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn the_choice_is_compared_with_the_best_batch_by_batch() {
         let messages = MessageSpec { seed: 1, neighbors: 2, lengths: MESSAGE_BYTES };
-        let figures = figures(&[messages], 4, &["exchange/pex", "exchange/nbx", AUTO]);
+        let figures = figures(&[messages], 4, &["exchange/pex", "exchange/nbx", AUTO], false);
         let output = |scale: f64| {
             let times = [[9.0, 8.0, 9.0], [4.0, 2.0, 1.0], [4.4, 2.2, 1.2]];
             let line = |(figure, times): (&Figure, &[f64; 3])| {

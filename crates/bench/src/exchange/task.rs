@@ -7,7 +7,7 @@ use std::str::FromStr;
 use treepie_sparse::{ExchangeProtocol, Microbenchmark, ReactorCapabilities};
 
 use crate::harness::case::Case;
-use crate::harness::figure::{Figure, Measure};
+use crate::harness::figure::{EMULATED_BATCHES, Figure, Measure};
 
 /// Message sizes in the NBX paper.
 pub(super) const MESSAGE_BYTES: RangeInclusive<usize> = 1..=1024;
@@ -186,10 +186,13 @@ impl FromStr for ProtocolId {
 }
 
 /// The figures: these messages with these protocols.
-pub(super) fn figures(messages: &[MessageSpec], ranks: u32, ids: &[&'static str]) -> Vec<Figure> {
+pub(super) fn figures(messages: &[MessageSpec], ranks: u32, ids: &[&'static str], is_emulated: bool) -> Vec<Figure> {
     let figure = |task: &MessageSpec, id: &'static str| {
-        let (count, program) = (task.rounds_per_batch(ranks), ProtocolId(id));
-        let case = Case { task: task.clone(), count, batches: BATCHES, program };
+        let program = ProtocolId(id);
+        // A round over emulated links takes long and varies little.
+        let (count, batches) =
+            if is_emulated { (1, EMULATED_BATCHES) } else { (task.rounds_per_batch(ranks), BATCHES) };
+        let case = Case { task: task.clone(), count, batches, program };
         Figure::new(format!("{id}/{}", task.name()), &case, Measure::Time)
     };
     messages.iter().flat_map(|task| ids.iter().map(move |id| figure(task, id))).collect()
@@ -201,18 +204,18 @@ mod tests {
     use super::*;
     use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
-    fn cases(ranks: u32) -> Vec<Figure> {
+    fn cases(ranks: u32, is_emulated: bool) -> Vec<Figure> {
         let messages = [(1, MESSAGE_BYTES), (6, MESSAGE_BYTES), (6, 8..=8)].map(|(neighbors, lengths)| MessageSpec {
             seed: 7,
             neighbors,
             lengths,
         });
-        figures(&messages, ranks, &["exchange/nbx", "exchange/nbx:condition=1", AUTO])
+        figures(&messages, ranks, &["exchange/nbx", "exchange/nbx:condition=1", AUTO], is_emulated)
     }
 
     #[test]
     fn cases_round_trip_through_text() {
-        assert_round_trip::<Exchanges>(cases(16).into_iter().map(|figure| figure.case));
+        assert_round_trip::<Exchanges>(cases(16, false).into_iter().map(|figure| figure.case));
         assert_no_cases::<Exchanges>(&[
             "",
             "1:6:1-1024:200:9",
@@ -228,7 +231,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_records_and_the_peer_gets_each_exchange_once() {
-        let figures = cases(16);
+        assert!(cases(16, true).iter().all(|figure| figure.case.contains(":1:2@")));
+        let figures = cases(16, false);
         let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
         assert_eq!(names[0], "exchange/nbx/k1");
         assert_eq!(names[3..6], ["exchange/nbx/k6", "exchange/nbx:condition=1/k6", "exchange/auto/k6"]);

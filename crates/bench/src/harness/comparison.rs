@@ -8,6 +8,7 @@ use super::figure::Figure;
 use super::output::{ensure_same_sends, parse};
 use super::peer::{Peer, Source};
 use super::progress::Progress;
+use super::statistics::median;
 use super::table::{print_header, print_ratios, print_record};
 use crate::job::{HANG_TIMEOUT, Job, own_path};
 use crate::mpi::Launcher;
@@ -33,6 +34,8 @@ pub(crate) struct Comparison {
     ours: Side,
     theirs: Option<Side>,
     pub(crate) repeat: usize,
+    /// Over emulated links there is mostly one run, whose batches are the samples.
+    is_emulated: bool,
     records: Records,
 }
 
@@ -72,7 +75,7 @@ impl Comparison {
             None if emulates => 1,
             None => RUNS,
         };
-        Ok(Self { ranks, ours, theirs, repeat, records })
+        Ok(Self { ranks, ours, theirs, repeat, is_emulated: emulates, records })
     }
 
     /// Prints what is measured where, what both sides do, and the common rules.
@@ -84,9 +87,11 @@ impl Comparison {
         if self.theirs.is_some() {
             say!("  Both sides {both}, equally often, with the same clock.");
         }
-        say!(
-            "  A run is the median of {batches} batches per case, after a warm-up batch; the table has medians of runs."
-        );
+        let what = match self.repeat {
+            1 => "The table has the median of",
+            _ => "The table has medians of runs; a run is the median of",
+        };
+        say!("  {what} {batches} batches per case, after a warm-up batch.");
     }
 
     /// The name of the baseline, if there is one.
@@ -102,7 +107,7 @@ impl Comparison {
     /// Measures and writes the records; the caller prints them.
     pub(crate) fn measure(mut self, figures: &[Figure]) -> anyhow::Result<ComparisonResult> {
         let runs = self.alternate(figures)?;
-        let record = |(index, figure)| record(figure, &runs, index, self.ranks, self.peer());
+        let record = |(index, figure)| record(figure, &runs, index, &self);
         let records: Vec<Record> = figures.iter().enumerate().map(record).collect();
         records.iter().try_for_each(|record| self.records.write(record))?;
         let (peer, repeat) = (self.peer().map(str::to_owned), self.repeat);
@@ -213,25 +218,25 @@ struct RunTimes {
 struct SideTimes {
     /// The engine, for Treepie.
     engine: String,
-    /// Microseconds per operation: for each run, for each figure.
-    micros: Vec<Vec<f64>>,
+    /// Microseconds per operation of each batch: for each run, for each figure.
+    batches: Vec<Vec<Vec<f64>>>,
     /// The output of each job.
     output: Vec<String>,
 }
 
 impl SideTimes {
     fn add(&mut self, figures: &[Figure], side: &Side) -> anyhow::Result<()> {
-        let micros = match side.mpi_program {
+        let batches = match side.mpi_program {
             Some(_) => self.run_mpi(figures, &side.job)?,
             None => self.run_treepie(figures, &side.job)?,
         };
-        self.micros.push(micros);
+        self.batches.push(batches);
         Ok(())
     }
 
     /// Cases with and without single copy are separate jobs, as a rank decides once.
-    fn run_treepie(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<f64>> {
-        let mut micros = vec![f64::NAN; figures.len()];
+    fn run_treepie(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<Vec<f64>>> {
+        let mut batches = vec![Vec::new(); figures.len()];
         for through_rings in [false, true] {
             let in_this_job =
                 |(index, figure): (usize, &Figure)| (figure.without_single_copy == through_rings).then_some(index);
@@ -241,43 +246,51 @@ impl SideTimes {
             }
             let cases: Vec<String> = indices.iter().map(|index| figures[*index].case.clone()).collect();
             let job = if through_rings { job.clone().env("TREEPIE_SINGLE_COPY", "off") } else { job.clone() };
-            for (index, time) in indices.into_iter().zip(self.run(&cases, job)?) {
-                micros[index] = time;
+            for (index, times) in indices.into_iter().zip(self.run(&cases, job)?) {
+                batches[index] = times;
             }
         }
-        Ok(micros)
+        Ok(batches)
     }
 
     /// A case that Treepie runs in several variants, such as with and without single copy, is one for the MPI program.
-    fn run_mpi(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<f64>> {
+    fn run_mpi(&mut self, figures: &[Figure], job: &Job) -> anyhow::Result<Vec<Vec<f64>>> {
         let mut cases: Vec<String> = Vec::new();
         for figure in figures {
             if !cases.iter().any(|case| case == figure.peer_case()) {
                 cases.push(figure.peer_case().to_owned());
             }
         }
-        let micros = self.run(&cases, job.clone())?;
+        let batches = self.run(&cases, job.clone())?;
         let index_of = |figure: &Figure| cases.iter().position(|case| case == figure.peer_case());
-        Ok(figures.iter().map(|figure| index_of(figure).map_or(f64::NAN, |index| micros[index])).collect())
+        Ok(figures.iter().map(|figure| index_of(figure).map_or(Vec::new(), |index| batches[index].clone())).collect())
     }
 
-    /// The microseconds of each case.
-    fn run(&mut self, cases: &[String], job: Job) -> anyhow::Result<Vec<f64>> {
+    /// The microseconds of each batch of each case.
+    fn run(&mut self, cases: &[String], job: Job) -> anyhow::Result<Vec<Vec<f64>>> {
         let output = job.args(cases).output(RUN_TIMEOUT)?;
         let printed = parse(&output, cases)?;
         self.engine = printed.engine.unwrap_or_default();
         self.output.push(output);
-        Ok(printed.micros)
+        Ok(printed.batches)
     }
 }
 
-fn record(figure: &Figure, runs: &RunTimes, index: usize, ranks: u32, peer: Option<&str>) -> Record {
-    let values = |micros: &[Vec<f64>]| -> Vec<f64> {
-        micros.iter().map(|run| figure.measure.value(run[index], figure.bytes)).collect()
+fn record(figure: &Figure, runs: &RunTimes, index: usize, comparison: &Comparison) -> Record {
+    let value = |micros: f64| figure.measure.value(micros, figure.bytes);
+    let values = |side: &SideTimes| -> Vec<f64> { side.batches.iter().map(|run| value(median(&run[index]))).collect() };
+    let (ours, theirs, better) = (values(&runs.ours), values(&runs.theirs), figure.measure.better());
+    let against = comparison.peer().map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
+    let samples = match &runs.ours.batches[..] {
+        [run] if comparison.is_emulated => run[index].iter().map(|micros| value(*micros)).collect(),
+        _ => ours,
     };
-    let (ours, theirs, better) = (values(&runs.ours.micros), values(&runs.theirs.micros), figure.measure.better());
-    let against = peer.map(|peer| PeerResult::new(peer, &ours, &theirs, better, MIN_PAIRS));
-    let record =
-        Record::measured(figure.name.clone(), &runs.ours.engine, ranks, &ours, (figure.measure.unit(), better));
+    let record = Record::measured(
+        figure.name.clone(),
+        &runs.ours.engine,
+        comparison.ranks,
+        &samples,
+        (figure.measure.unit(), better),
+    );
     Record { against, ..record }
 }

@@ -5,6 +5,9 @@ use crate::record::Better;
 /// Batches of a case. The median of nine tolerates two or three disturbed ones.
 pub(crate) const BATCHES: usize = 9;
 
+/// Batches of operations over emulated links, which take long and vary little.
+pub(crate) const EMULATED_BATCHES: usize = 2;
+
 pub(crate) const KIB: usize = 1 << 10;
 pub(crate) const MIB: usize = 1 << 20;
 

@@ -36,14 +36,21 @@ pub(crate) fn find<'a>(output: &'a str, kind: &str, case: &str) -> anyhow::Resul
 pub struct JobOutput {
     /// The engine, for Treepie's jobs.
     pub engine: Option<String>,
+    /// Microseconds per operation of each case, one for each batch.
+    pub batches: Vec<Vec<f64>>,
+}
+
+impl JobOutput {
     /// Microseconds per operation of each case, median of its batches.
-    pub micros: Vec<f64>,
+    pub fn micros(&self) -> Vec<f64> {
+        self.batches.iter().map(|times| median(times)).collect()
+    }
 }
 
 /// Parses a job's output for these cases. Other lines are ignored.
 pub fn parse(output: &str, cases: &[String]) -> anyhow::Result<JobOutput> {
     let mut engine = None;
-    let mut found: Vec<(&str, f64)> = Vec::new();
+    let mut found: Vec<(&str, Vec<f64>)> = Vec::new();
     for line in output.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
@@ -51,7 +58,7 @@ pub fn parse(output: &str, cases: &[String]) -> anyhow::Result<JobOutput> {
             (Some("case"), Some(case)) => {
                 let times: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
                 ensure!(!times.is_empty() && times.iter().all(|time| *time > 0.0), "no times in the line {line:?}");
-                found.push((case, median(&times)));
+                found.push((case, times));
             }
             _ => {}
         }
@@ -59,7 +66,7 @@ pub fn parse(output: &str, cases: &[String]) -> anyhow::Result<JobOutput> {
     let same = cases.iter().eq(found.iter().map(|(case, _)| case));
     let shown = one_line(output);
     ensure!(same, "the job did not measure the requested cases; its output was: {shown}");
-    Ok(JobOutput { engine, micros: found.into_iter().map(|(_, micros)| micros).collect() })
+    Ok(JobOutput { engine, batches: found.into_iter().map(|(_, times)| times).collect() })
 }
 
 /// Checks that both sides have sent the same data, by the lines that start with `sent`.
@@ -89,7 +96,8 @@ mod tests {
         assert_eq!(find(&output, "about", &cases[1]).unwrap().collect::<Vec<_>>(), ["7", "8"]);
         assert!(find(&output, "about", &cases[0]).is_err());
         let printed = parse(&output, &cases).unwrap();
-        assert_eq!(printed, JobOutput { engine: Some("threads".to_owned()), micros: vec![2.5, 0.5] });
+        assert_eq!((printed.engine.as_deref(), printed.micros()), (Some("threads"), vec![2.5, 0.5]));
+        assert_eq!(printed.batches, measured.times);
         assert!(parse(&output, &cases[1..]).is_err());
         assert!(parse("case ring:8:1:5:2 fast", &cases[..1]).is_err());
         assert!(parse("case ring:8:1:5:2 0.0", &cases[..1]).is_err());

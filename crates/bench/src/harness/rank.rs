@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use treepie::{Comm, Max};
+use treepie_base::monotonic_nanos;
 
 use super::case::Case;
 use super::launch::on_ranks;
@@ -136,16 +137,16 @@ pub(crate) fn time_operations(
 /// Waits until the clock of this machine has reached a time that all ranks know, and returns it: all ranks begin
 /// together. After a barrier over slow links, they begin up to its time apart. Collective.
 pub(crate) fn begin_together(comm: &Comm) -> treepie::Result<u64> {
-    let begin = clock();
+    let begin = monotonic_nanos();
     comm.barrier()?;
-    let mut margin = comm.allreduce(&[clock() - begin], Max)?[0];
+    let mut margin = comm.allreduce(&[monotonic_nanos() - begin], Max)?[0];
     loop {
         // An allreduce tells the time, and another one that a third of the margin is left on all ranks.
         margin = 3 * margin + 5_000_000;
-        let start = comm.allreduce(&[clock() + margin], Max)?[0];
+        let start = comm.allreduce(&[monotonic_nanos() + margin], Max)?[0];
         // A rank that gets the answer late, on a busy machine, is rare and shows in the spread.
-        if !comm.any(clock() + margin / 3 >= start)? || margin > LONGEST_MARGIN {
-            std::thread::sleep(Duration::from_nanos(start.saturating_sub(clock())));
+        if !comm.any(monotonic_nanos() + margin / 3 >= start)? || margin > LONGEST_MARGIN {
+            std::thread::sleep(Duration::from_nanos(start.saturating_sub(monotonic_nanos())));
             return Ok(start);
         }
     }
@@ -153,13 +154,7 @@ pub(crate) fn begin_together(comm: &Comm) -> treepie::Result<u64> {
 
 /// The time since a [`begin_together`].
 pub(crate) fn time_since(start: u64) -> Duration {
-    Duration::from_nanos(clock().saturating_sub(start))
-}
-
-/// Nanoseconds on the clock that all processes of this machine share.
-fn clock() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    Duration::from_nanos(monotonic_nanos().saturating_sub(start))
 }
 
 /// Runs something on all ranks after a barrier; returns the seconds of the slowest rank too, by the engine's clock.

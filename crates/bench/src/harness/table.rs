@@ -16,7 +16,7 @@ pub(crate) fn print_record(record: &Record) {
         let (value, interval) = (format_number(against.peer_value), format_interval(against.interval()));
         format!(" {value:>15} {:>6.2}  {interval}", against.ratio)
     });
-    let (value, spread) = (format_number(record.value), format_number(record.spread));
+    let (value, spread) = (format_number(record.value), format_spread(record));
     say!("{:<NAME_WIDTH$} {:>5} {value:>9} {spread:>8}{}", record.case, record.unit, theirs.unwrap_or_default());
 }
 
@@ -42,6 +42,11 @@ pub(crate) fn format_interval(interval: Option<(f64, f64)>) -> String {
     interval.map_or_else(|| "too few pairs".to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"))
 }
 
+/// The spread of the samples, if there are several.
+pub(crate) fn format_spread(record: &Record) -> String {
+    if record.samples > 1 { format_number(record.spread) } else { "-".to_owned() }
+}
+
 /// About three significant digits.
 pub fn format_number(value: f64) -> String {
     let digits = match value.abs() {
@@ -58,6 +63,15 @@ pub fn format_number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_sample_has_no_spread() {
+        let record = |samples: &[f64]| {
+            Record::measured("case".to_owned(), "shm", 2, samples, ("us", crate::record::Better::Low))
+        };
+        assert_eq!((format_spread(&record(&[7.0])).as_str(), record(&[7.0]).spread), ("-", 0.0));
+        assert_ne!(format_spread(&record(&[7.0, 9.0])), "-");
+    }
 
     #[test]
     fn numbers_have_about_three_digits() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::harness::case::{Case, OnlyProgram, name_and_numbers, name_of, value_of};
-use crate::harness::figure::{BATCHES, Figure, KIB, MIB, Measure};
+use crate::harness::figure::{BATCHES, EMULATED_BATCHES, Figure, KIB, MIB, Measure};
 
 /// Communication pattern of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +84,27 @@ pub(super) fn of_two_ranks() -> Vec<Figure> {
     figures
 }
 
+/// The figures for two ranks over emulated links: few, as a window of the longest messages takes seconds.
+pub(super) fn of_two_emulated_ranks() -> Vec<Figure> {
+    let latency = [0, 8, KIB, 64 * KIB, MIB].map(|bytes| ("latency", ping_pong(bytes, 1), Measure::Time));
+    let rate = ("rate", stream(Pattern::Stream, 8, 1), Measure::Rate);
+    let bandwidth = ("bandwidth", stream(Pattern::Stream, MIB, 1), Measure::Bandwidth);
+    let all = latency.into_iter().chain([rate, bandwidth]);
+    all.map(|(name, case, measure)| figure(name, emulated(case), measure)).collect()
+}
+
+/// The case over emulated links, where an operation takes long and varies little.
+fn emulated(case: Case<Transfer>) -> Case<Transfer> {
+    Case { count: 1, batches: EMULATED_BATCHES, ..case }
+}
+
 /// The figures for all ranks.
-pub(super) fn of_all_ranks(ranks: u32) -> Vec<Figure> {
+pub(super) fn of_all_ranks(ranks: u32, is_emulated: bool) -> Vec<Figure> {
     // About 3 ms where each rank has a core, about 10 ms if oversubscribed.
     let count = if ranks <= 2 { 3000 } else { (2000 / ranks as usize).max(10) };
     let named = |name: &str, pattern, bytes| {
-        let figure = figure("", one_outstanding(pattern, bytes, count), Measure::Time);
+        let case = one_outstanding(pattern, bytes, count);
+        let figure = figure("", if is_emulated { emulated(case) } else { case }, Measure::Time);
         Figure { name: format!("p2p/{name}/{ranks}"), ..figure }
     };
     vec![named("ring", Pattern::Ring, 8), named("barrier", Pattern::Barrier, 0)]
@@ -122,8 +137,18 @@ mod tests {
     use crate::harness::testing::{assert_no_cases, assert_round_trip};
 
     #[test]
+    fn few_operations_are_measured_over_emulated_links() {
+        let cases = of_two_emulated_ranks().into_iter().chain(of_all_ranks(2, true));
+        for case in cases.map(|figure| figure.case) {
+            assert!(case.ends_with(":1:2"), "{case}");
+        }
+    }
+
+    #[test]
     fn cases_round_trip_through_text() {
-        assert_round_trip::<Transfers>(of_two_ranks().into_iter().chain(of_all_ranks(16)).map(|figure| figure.case));
+        assert_round_trip::<Transfers>(
+            of_two_ranks().into_iter().chain(of_all_ranks(16, false)).map(|figure| figure.case),
+        );
         let short = ["", "stream", "stream:1:2:3", "stream:1:2:0:4", "stream:1:0:3:4"];
         assert_no_cases::<Transfers>(&short);
         assert_no_cases::<Transfers>(&["stream:1:2:3:4:5", "walk:1:2:3:4", "ring:-8:1:1:1", "ring:8:1:1:1@fast"]);
@@ -131,7 +156,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_records() {
-        let names: Vec<_> = of_two_ranks().into_iter().chain(of_all_ranks(8)).map(|figure| figure.name).collect();
+        let names: Vec<_> =
+            of_two_ranks().into_iter().chain(of_all_ranks(8, false)).map(|figure| figure.name).collect();
         for name in ["p2p/latency/8", "p2p/rate/64", "p2p/bandwidth/65536", "p2p/bandwidth_fresh/16777216"] {
             assert!(names.iter().any(|found| found == name), "{name}");
         }

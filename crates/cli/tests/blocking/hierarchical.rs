@@ -44,17 +44,25 @@ impl Loss {
     }
 }
 
-/// All algorithms over clusters, with a coordinator that is lost early and late, and a rank that is none.
+/// All algorithms over clusters, some also with arguments, with a coordinator that is lost early and late, and a rank that is none.
 fn losses() -> Vec<Loss> {
     let names = registry::all().iter().filter(|algorithm| {
         let name = algorithm.name();
         name.starts_with("hierarchical") || name == "magpie"
     });
-    let losses = names.flat_map(|algorithm| {
-        [(2, 0), (2, 4), (3, 1)].map(|(victim, polls)| Loss { id: algorithm.id.clone(), victim, polls })
-    });
+    let ids = names.map(|algorithm| algorithm.id.clone()).chain(WITH_ARGUMENTS.map(str::to_owned));
+    let losses =
+        ids.flat_map(|id| [(2, 0), (2, 4), (3, 1)].map(|(victim, polls)| Loss { id: id.clone(), victim, polls }));
     losses.collect()
 }
+
+/// Segments in flight, and several coordinators of a cluster.
+const WITH_ARGUMENTS: [&str; 4] = [
+    "bcast/hierarchical:segments=8,coordinators=2",
+    "reduce/hierarchical:segments=8",
+    "allreduce/hierarchical:segments=16,coordinators=2",
+    "allgather/hierarchical:segments=4,coordinators=2",
+];
 
 /// Starts the operation of the algorithm, in which every rank contributes ones.
 fn start(comm: &Comm, operation: &str) -> Result<Request<'static, Vec<u64>>> {

@@ -1,6 +1,8 @@
 //! `--emulate`.
 
-use super::{Scratch, out, refused, run, succeeds};
+use treepie_model::Profile;
+
+use super::{Scratch, err, out, refused, run, succeeds, treepie};
 
 const LINKS: &str = "clusters:2x2,wan=2ms/20MBps,lan=20us/500MBps";
 
@@ -39,4 +41,69 @@ fn ranks_learn_of_the_links() {
         &["bench", "p2p", "--emulate", "clusters:2x1", "--against", "mpi"],
         "--emulate: links are emulated between",
     );
+}
+
+/// Two clusters of one rank, close to each other.
+const FAST: &str = "clusters:2x1,wan=100us/200MBps,lan=5us/2GBps";
+
+/// A command with a variable in its environment. One that fails prints a line.
+fn with_variable(name: &str, value: &str, arguments: &[&str]) -> (bool, String) {
+    let output = treepie(arguments).env(name, value).output().unwrap();
+    (output.status.success(), err(&output))
+}
+
+#[test]
+fn profiles_know_whether_links_were_emulated() {
+    let [emulated, plain] = [Scratch::with_extension("toml"), Scratch::with_extension("toml")];
+    succeeds(run(&["tune", "--emulate", FAST, "-o", emulated.path()]));
+    assert_eq!(Profile::load(emulated.path()).unwrap().origin.engine, "emulated shm");
+    std::fs::write(plain.path(), Profile::shared_memory().to_toml()).unwrap();
+    let explain = |options: &[&str], path: &str| {
+        let (is_ok, said) = with_variable("TREEPIE_PROFILE", path, &[&["explain", "barrier"], options].concat());
+        assert!(is_ok, "{said}");
+        said
+    };
+    let said = explain(&[], emulated.path());
+    assert!(said.lines().count() == 1 && said.contains("these ranks use shm;"), "{said}");
+    let said = explain(&["--emulate", FAST], plain.path());
+    assert!(said.lines().count() == 1 && said.contains("these ranks use emulated shm;"), "{said}");
+    assert_eq!(explain(&["--emulate", FAST], emulated.path()), "");
+    refused(&["explain", "barrier", "--profile", emulated.path()], "of the engine emulated shm");
+    // A world does the same, and says so once.
+    let program = ["run", "--emulate", FAST, env!("CARGO_BIN_EXE_treepie"), "tune-rank"];
+    let (is_ok, said) = with_variable("TREEPIE_PROFILE", plain.path(), &program);
+    assert!(is_ok && said.matches("that of the emulated links is used").count() == 1, "{said}");
+    assert_eq!(with_variable("TREEPIE_PROFILE", emulated.path(), &program), (true, String::new()));
+}
+
+#[test]
+fn links_of_the_command_line_and_of_the_environment_do_not_mix() {
+    let variable = |name, value, arguments: &[&str], expected: &str| {
+        let (is_ok, said) = with_variable(name, value, arguments);
+        assert!(!is_ok && said.lines().count() == 1 && said.contains(expected), "{arguments:?}: {said}");
+    };
+    let both = "--emulate gives the network, and so does TREEPIE_NETWORK";
+    variable("TREEPIE_NETWORK", "flat:4", &["run", "--emulate", LINKS, "true"], both);
+    variable("TREEPIE_NETWORK", "flat:4", &["explain", "barrier", "--emulate", LINKS], both);
+    let unset = "TREEPIE_EMULATE is set: unset it and use";
+    variable("TREEPIE_EMULATE", LINKS, &["explain", "barrier"], unset);
+    variable("TREEPIE_EMULATE", LINKS, &["bench", "choices", "--quick"], unset);
+    // That of the command line counts, whatever the other is for.
+    let overridden = with_variable("TREEPIE_EMULATE", "clusters:4x2", &["run", "--emulate", "clusters:2x1", "true"]);
+    assert_eq!(overridden, (true, String::new()));
+    refused(&["run", "--sim", "flat:4", "--emulate", LINKS, "true"], "cannot be used with");
+}
+
+#[test]
+fn benchmarks_of_messages_and_exchanges_end_over_emulated_links() {
+    for arguments in [
+        &["bench", "p2p", "--emulate", FAST][..],
+        &["bench", "exchange", "-n", "4", "--k", "2", "--emulate", LINKS, "--protocol", "all"],
+    ] {
+        let json = Scratch::new();
+        succeeds(run(&[arguments, &["--json", json.path()]].concat()));
+        let records = json.lines();
+        assert!(records.len() > 3 && records.iter().all(|record| record["samples"] == 2), "{records:?}");
+        assert!(records.iter().all(|record| record["spread"].as_f64().unwrap() > 0.0), "{records:?}");
+    }
 }

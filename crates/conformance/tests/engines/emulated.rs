@@ -25,5 +25,23 @@ pub(crate) fn emulated_on_shm(ranks: usize) {
     passes(&format!("emulated lossy links on shm, {ranks} ranks"), &mut command);
 }
 
+/// Clusters with room for several coordinators, close to each other, as every algorithm is tried on them.
+const EIGHT: &str = "clusters:2x4,wan=20us/1GBps,lan=1us/10GBps";
+
+/// Every algorithm over the clusters of the world.
+fn emulated_algorithms(engine: &str, ranks: usize) {
+    let mut command = Command::new(SUITE);
+    command.args([engine, &ranks.to_string(), "algorithms/"]).env("TREEPIE_EMULATE", EIGHT);
+    passes(&format!("algorithms over emulated links on {engine}, {ranks} ranks"), &mut command);
+}
+
+pub(crate) fn emulated_algorithms_on_threads(ranks: usize) {
+    emulated_algorithms("--threads", ranks);
+}
+
+pub(crate) fn emulated_algorithms_on_shm(ranks: usize) {
+    emulated_algorithms("--shm", ranks);
+}
+
 /// Cases of messages of all kinds.
 const EMULATED: &str = "collectives/,matching/,synchronous/,truncation/,windows/,exchanges/,probes/,order/,splits/";

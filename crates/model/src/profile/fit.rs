@@ -13,21 +13,31 @@ pub enum Fit {
     Refused(String),
 }
 
-/// Engines whose ranks are all on one machine.
-const ON_ONE_MACHINE: [&str; 2] = ["shm", "threads"];
+/// Engines whose ranks share their rings, on one machine, and the same behind emulated links.
+const ALIKE: [[&str; 2]; 2] = [["shm", "threads"], ["emulated shm", "emulated threads"]];
+
+/// What the engine of a profile starts with if links between the ranks were emulated.
+const EMULATED: &str = "emulated ";
 
 impl Profile {
+    /// The engine of profiles that are measured over emulated links on this one.
+    pub fn emulated_engine(engine: &str) -> String {
+        format!("{EMULATED}{engine}")
+    }
+
     /// Whether it fits `ranks` ranks on an engine; `cores` are those of the machine, or 0 if the ranks are on several,
     /// and `processor` is its name, if it is known.
     ///
-    /// Messages of another engine cost something else, but for processes and threads, which share their rings. Another
+    /// Messages of another engine cost something else, but for processes and threads, which share their rings. So do those
+    /// over [emulated](Self::emulated_engine) links. Another
     /// number of cores, or another processor, is another machine. Another number of ranks has other groups.
     pub fn fits(&self, engine: &str, ranks: u32, cores: u32, processor: &str) -> Fit {
         let origin = &self.origin;
-        let on_one_machine = |engine: &str| ON_ONE_MACHINE.contains(&engine);
-        if origin.engine != engine && !(on_one_machine(&origin.engine) && on_one_machine(engine)) {
+        let are_alike = ALIKE.iter().any(|alike| [&origin.engine, engine].iter().all(|one| alike.contains(one)));
+        if origin.engine != engine && !are_alike {
             let what = format!("the profile is that of the engine {}, and these ranks use {engine}", origin.engine);
-            return Fit::Refused(format!("{what}; `treepie tune` measures one"));
+            let option = if engine.starts_with(EMULATED) { " --emulate" } else { "" };
+            return Fit::Refused(format!("{what}; `treepie tune{option}` measures one"));
         }
         if origin.cores != 0 && cores != 0 && origin.cores != cores {
             let what =
@@ -81,5 +91,26 @@ impl Profile {
         }
         adapted.origin.ranks = ranks;
         adapted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_with_and_without_emulated_links_are_not_taken_for_one_another() {
+        let mut profile = Profile::shared_memory();
+        let refusal = |profile: &Profile, engine: &str| match profile.fits(engine, 2, 0, "") {
+            Fit::Refused(why) => why,
+            fit => panic!("{fit:?}"),
+        };
+        let why = refusal(&profile, &Profile::emulated_engine("shm"));
+        assert!(why.ends_with("and these ranks use emulated shm; `treepie tune --emulate` measures one"), "{why}");
+        profile.origin.engine = Profile::emulated_engine("shm");
+        let why = refusal(&profile, "shm");
+        assert!(why.ends_with("engine emulated shm, and these ranks use shm; `treepie tune` measures one"), "{why}");
+        assert_eq!(profile.fits("emulated shm", 2, 0, ""), Fit::Exact);
+        assert!(matches!(profile.fits("emulated threads", 2, 0, ""), Fit::Adapted(_)));
     }
 }
