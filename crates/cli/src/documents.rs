@@ -53,12 +53,32 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
+/// The words of a shell's command line: what is quoted is one.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quote) = (Vec::new(), None);
+    for letter in line.chars() {
+        let is_new = quote.is_none() && letter.is_whitespace();
+        match (quote, letter) {
+            (Some(open), close) if open == close => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            _ if is_new => words.push(String::new()),
+            _ => match words.last_mut() {
+                Some(word) => word.push(letter),
+                None => words.push(letter.to_string()),
+            },
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 /// The arguments of a `treepie` command line, or of `bench ...`, as lists of benchmarks have it.
 fn command(line: &str) -> Option<Vec<String>> {
     // Strip shell comments, explanations in tables, pipes.
     let line = line.split(" # ").next()?.split("  ").next()?.split(" | ").next()?.trim();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let after = |at: usize| words[at + 1..].iter().map(|word| word.trim_matches(['\'', '"']).to_owned()).collect();
+    let all = words(line);
+    let words: Vec<&str> = all.iter().map(String::as_str).collect();
+    let after = |at: usize| all[at + 1..].to_vec();
     if line.starts_with("cargo run") {
         return words.iter().position(|word| *word == "--").map(after);
     }

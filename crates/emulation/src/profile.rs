@@ -87,7 +87,9 @@ mod tests {
         let default = || emulation.profile("threads", 4096);
         let (profile, difference) = emulation.fitting(Profile::shared_memory(), default());
         assert_eq!(profile, default());
-        assert!(difference.unwrap().contains("`treepie tune --emulate` measures one; that of the emulated links"));
+        assert!(
+            difference.unwrap().contains("`treepie tune --emulate LINKS` measures one; that of the emulated links")
+        );
         let other = Profile { reduce_per_byte: 7.0, ..emulation.profile("shm", 4096) };
         let (profile, difference) = emulation.fitting(other, default());
         assert_eq!((profile.reduce_per_byte, profile.origin.engine.as_str()), (7.0, "emulated threads"));

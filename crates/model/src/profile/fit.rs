@@ -36,8 +36,9 @@ impl Profile {
         let are_alike = ALIKE.iter().any(|alike| [&origin.engine, engine].iter().all(|one| alike.contains(one)));
         if origin.engine != engine && !are_alike {
             let what = format!("the profile is that of the engine {}, and these ranks use {engine}", origin.engine);
-            let option = if engine.starts_with(EMULATED) { " --emulate" } else { "" };
-            return Fit::Refused(format!("{what}; `treepie tune{option}` measures one"));
+            let command =
+                if engine.starts_with(EMULATED) { "`treepie tune --emulate LINKS`" } else { "`treepie tune`" };
+            return Fit::Refused(format!("{what}; {command} measures one"));
         }
         if origin.cores != 0 && cores != 0 && origin.cores != cores {
             let what =
@@ -106,7 +107,10 @@ mod tests {
             fit => panic!("{fit:?}"),
         };
         let why = refusal(&profile, &Profile::emulated_engine("shm"));
-        assert!(why.ends_with("and these ranks use emulated shm; `treepie tune --emulate` measures one"), "{why}");
+        assert!(
+            why.ends_with("and these ranks use emulated shm; `treepie tune --emulate LINKS` measures one"),
+            "{why}"
+        );
         profile.origin.engine = Profile::emulated_engine("shm");
         let why = refusal(&profile, "shm");
         assert!(why.ends_with("engine emulated shm, and these ranks use shm; `treepie tune` measures one"), "{why}");
