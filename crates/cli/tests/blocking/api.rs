@@ -52,6 +52,7 @@ const LOCAL: &[(&str, &[&str])] = &[
             "treepie::simulate",
             "treepie::simulate_with",
             "treepie::check",
+            "treepie::check_all_but_links",
         ],
     ),
     (
