@@ -51,7 +51,7 @@ fn steps(position: &ForestPosition<'_>, groups: u32) -> impl Iterator<Item = Ste
 }
 
 impl HierarchicalLinear {
-    /// In `segments` segments, with the window of [`Forest::pipeline`].
+    /// In `segments` segments, of which at most eight are in flight.
     pub fn new(forest: Forest, segments: u32) -> Self {
         Self { forest, segments: segments.max(1) }
     }

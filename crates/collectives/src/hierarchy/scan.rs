@@ -55,7 +55,7 @@ enum Step {
 const PREFIXES: Buf = Buf::Tmp(0);
 
 impl HierarchicalScan {
-    /// Along a rank-ordered forest in `segments` segments, with the window of [`Forest::pipeline`].
+    /// Along a rank-ordered forest in `segments` segments, of which at most eight are in flight.
     pub fn new(kind: ScanKind, forest: Forest, segments: u32) -> Self {
         assert!(forest.is_rank_ordered(), "a scan needs a rank-ordered forest");
         Self { kind, forest, segments: segments.max(1) }
