@@ -281,7 +281,12 @@ impl Search<'_> {
         if let Some(classes) = link_classes(self.input).filter(|_| self.has(Parameter::Wan)) {
             let wan = TreeLayer::Links(classes);
             self.consider(Arguments { wan, ..self.best() });
-            self.consider(Arguments { wan, coordinators: 1, ..self.best() });
+            // A deeper tree needs segments, which those before may not have gained from.
+            for segments in [self.best().segments, 16, 64] {
+                if segments == 1 || self.has(Parameter::Segments) && self.bounds.is_worth(self.input, segments) {
+                    self.consider(Arguments { wan, segments, coordinators: 1, ..self.best() });
+                }
+            }
         }
     }
 }

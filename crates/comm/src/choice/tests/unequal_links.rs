@@ -134,3 +134,16 @@ fn trees_of_many_ranks_go_around_a_slow_link() {
     println!("{id} {time:.0} us, the best other {best:.0}");
     assert!(id.contains("wan=links4-") && best >= 1.3 * time, "{id}: {time:.0} us, and the best other {best:.0}");
 }
+
+/// Long broadcasts over the DAS follow its fast links, also where segments gain nothing over a flat tree.
+#[test]
+fn long_broadcasts_on_the_das_follow_its_fast_links() {
+    let network: Network = "clusters:4x1".parse().unwrap();
+    let spec = CollectiveSpec::new(Operation::Bcast { root: 0 }, &network);
+    for bytes in [256 << 10, 512 << 10, 1 << 20, 4 << 20] {
+        let (id, time) = chosen(&spec, bytes, &das());
+        let flat = simulated("bcast/flat", &spec, bytes, &das());
+        println!("{bytes} B: {id} {time:.0} us, flat {flat:.0}");
+        assert!(id.contains("wan=links4-") && flat >= 1.15 * time, "{bytes} B: {id} {time:.0} us, flat {flat:.0}");
+    }
+}
