@@ -8,6 +8,7 @@ pub mod core;
 pub mod forest;
 pub mod magpie;
 pub mod scan;
+pub mod smp;
 
 pub use allreduce::HierarchicalAllreduce;
 pub use allreduce_linear::HierarchicalLinear;
@@ -15,3 +16,4 @@ pub use barrier::HierarchicalBarrier;
 pub use core::HierarchicalCore;
 pub use forest::{Forest, ForestPosition};
 pub use scan::HierarchicalScan;
+pub use smp::{Hosts, Smp};

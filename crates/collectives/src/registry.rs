@@ -202,7 +202,7 @@ impl Algorithm {
 
     /// Ids with arguments that cover its parameters: each order, each core, some numbers.
     pub fn variants(&self) -> Vec<String> {
-        let arguments = parameters::variants(&self.parameters);
+        let arguments = parameters::variants(self.operation(), &self.parameters);
         arguments
             .into_iter()
             .map(|text| format!("{}{}{text}", self.id, if text.is_empty() { "" } else { ":" }))

@@ -11,7 +11,8 @@ use crate::barrier::TreeBarrier;
 use crate::from_allgather::{Allgather, ReduceScatter};
 use crate::hierarchy::magpie::{self, MagpieAllgather, MagpieAllreduce};
 use crate::hierarchy::{
-    Forest, HierarchicalAllreduce, HierarchicalBarrier, HierarchicalCore, HierarchicalLinear, HierarchicalScan,
+    Forest, HierarchicalAllreduce, HierarchicalBarrier, HierarchicalCore, HierarchicalLinear, HierarchicalScan, Hosts,
+    Smp,
 };
 use crate::scan::ScanKind;
 use crate::trees::shape::groups;
@@ -114,6 +115,7 @@ pub(super) fn algorithms() -> Vec<Algorithm> {
             },
         ));
     }
+    all.extend(smp_algorithms());
     all.extend(magpie_algorithms());
     all
 }
@@ -136,6 +138,49 @@ fn equal_levels(network: &Network, levels: Levels) -> Result<Vec<u32>, String> {
         size = runs[0];
     }
     Ok(dims)
+}
+
+/// Operations over hosts, with any algorithm among their leaders.
+fn smp_algorithms() -> Vec<Algorithm> {
+    let entry = |(operation, inter): (&str, &'static str)| {
+        let about = ("that of inter on the hosts, and a round within each before and after it", "MPICH (smp); HAN");
+        Algorithm::new(format!("{operation}/smp"), CLUSTERS, &[Parameter::Inter, Parameter::Segments], about, {
+            move |spec| smp(spec, inter)
+        })
+    };
+    // What leaders use if the id does not tell.
+    let operations = [
+        ("barrier", "dissemination"),
+        ("bcast", "binomial"),
+        ("allgather", "bruck"),
+        ("reduce", "binomial"),
+        ("allreduce", "recursive_doubling"),
+    ];
+    operations.map(entry).into()
+}
+
+fn smp(spec: &CollectiveSpec<'_>, default: &'static str) -> Result<Box<dyn Schedule>, String> {
+    let hosts = Hosts::new(spec.network, spec.operation.root()).ok_or_else(no_clusters)?;
+    if spec.operation.is_reduction() && !spec.commutative && !hosts.are_consecutive() {
+        return Err(CONSECUTIVE_OR_COMMUTATIVE.to_owned());
+    }
+    let sizes: Vec<u32> = hosts.sizes().collect();
+    let inter = spec.parameters.inter.unwrap_or(default);
+    if inter == "smp" {
+        return Err("the leaders of hosts are no hosts".to_owned());
+    }
+    let leaders = CollectiveSpec {
+        operation: hosts.among_leaders(spec.operation),
+        ranks: sizes.len() as u32,
+        network: &spec.network.subnetwork(hosts.leaders()),
+        uniform: spec.uniform && sizes.iter().all(|size| *size == sizes[0]),
+        in_place: true,
+        parameters: Parameters { segments: spec.parameters.segments, ..Parameters::default() },
+        ..*spec
+    };
+    let schedule = super::build(&format!("{}/{inter}", spec.operation.name()), &leaders);
+    let schedule = schedule.map_err(|refusal| format!("its leaders cannot use {inter}: {refusal}"))?;
+    Ok(Box::new(Smp::new(spec.operation, hosts, schedule)))
 }
 
 /// MagPIe's original algorithms, which segmented ones are compared with.

@@ -1,6 +1,6 @@
 //! The parameters of algorithms, and their syntax in an id.
 
-use super::allgather_based;
+use super::{Algorithm, allgather_based};
 use crate::trees::{Levels, TreeShape};
 
 /// How blocks get into order, where an algorithm collects them in another order.
@@ -48,6 +48,8 @@ pub struct Parameters {
     pub order: BlockOrder,
     /// The allgather core of a composed operation.
     pub core: &'static str,
+    /// The algorithm of the leaders of hosts; `None` for a default of the operation.
+    pub inter: Option<&'static str>,
 }
 
 impl Parameters {
@@ -75,6 +77,7 @@ impl Default for Parameters {
             halvings: u32::MAX,
             order: BlockOrder::default(),
             core: "ring",
+            inter: None,
         }
     }
 }
@@ -114,6 +117,8 @@ pub enum Parameter {
     AnyOrder,
     /// [`Parameters::core`].
     Core,
+    /// [`Parameters::inter`].
+    Inter,
 }
 
 impl Parameter {
@@ -135,6 +140,7 @@ impl Parameter {
             Parameter::Halvings => "halvings",
             Parameter::Order | Parameter::AnyOrder => "order",
             Parameter::Core => "core",
+            Parameter::Inter => "inter",
         }
     }
 
@@ -144,6 +150,7 @@ impl Parameter {
             Parameter::Order => "strided or moved".to_owned(),
             Parameter::AnyOrder => "strided, moved or reordered".to_owned(),
             Parameter::Core => allgather_based::names().join(", "),
+            Parameter::Inter => "an algorithm of the operation, such as recursive_doubling or ring".to_owned(),
             Parameter::Wan => "flat, chain, binomial, knomial2, kary2 or links2-8".to_owned(),
             Parameter::Lan => "flat, chain, binomial, knomial2 or kary2".to_owned(),
             Parameter::Levels => "all, innermost or outermost".to_owned(),
@@ -186,6 +193,9 @@ impl Parameter {
                     "reordered" if self == Parameter::AnyOrder => BlockOrder::Reordered,
                     _ => return None,
                 }
+            }
+            Parameter::Inter => {
+                to.inter = Some(super::all().iter().map(Algorithm::name).find(|name| *name == value)?);
             }
             Parameter::Core => to.core = allgather_based::names().into_iter().find(|name| *name == value)?,
         }
@@ -232,8 +242,8 @@ impl Parameters {
     }
 }
 
-/// Arguments that cover the kinds of values.
-pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
+/// Arguments that cover the kinds of values, for an algorithm of this operation.
+pub(super) fn variants(operation: &str, known: &[Parameter]) -> Vec<String> {
     let mut all = vec![String::new()];
     for parameter in known {
         let values: Vec<&str> = match parameter {
@@ -262,6 +272,13 @@ pub(super) fn variants(known: &[Parameter]) -> Vec<String> {
             Parameter::Halvings => vec!["", "0", "1", "2"],
             Parameter::Order => vec!["strided", "moved"],
             Parameter::AnyOrder => vec!["strided", "moved", "reordered"],
+            Parameter::Inter => match operation {
+                "barrier" => vec!["", "inter=recursive_doubling"],
+                "bcast" => vec!["", "inter=chain", "inter=scatter_allgather"],
+                "allgather" => vec!["", "inter=ring", "inter=linear", "inter=distance_halving"],
+                "reduce" => vec!["", "inter=chain", "inter=reduce_scatter_gather"],
+                _ => vec!["", "inter=ring", "inter=rabenseifner"],
+            },
             Parameter::Core => allgather_based::names(),
             Parameter::Window | Parameter::Gap | Parameter::Wan => vec![""],
         };
