@@ -23,7 +23,10 @@ pub(crate) use layout::SegmentLayout;
 
 /// A rank's view of the segment.
 pub(crate) struct ShmSegment {
-    rank: u32,
+    /// The index of this rank among the members.
+    index: u32,
+    /// The world ranks that share the segment.
+    members: Box<[u32]>,
     memory: SegmentMemory,
     rounds: SlotRounds,
     fence_mode: FenceMode,
@@ -80,7 +83,8 @@ impl ShmSegment {
             (0..layout.ranks).filter(|other| *other != rank).map(|other| &arena.control(other).doorbell).collect();
         let memory = SegmentMemory { base, layout };
         Some(Self {
-            rank,
+            index: rank,
+            members: (0..layout.ranks).collect(),
             memory,
             rounds,
             fence_mode,
@@ -98,11 +102,11 @@ impl ShmSegment {
     fn prefetch_next_slot(&mut self, class: SlotClass) {
         let next = self.rounds.last_round() + 1;
         if self.memory.layout.ranks > 2 {
-            prefetch_for_write(std::ptr::from_ref(self.memory.flag(self.rank, next)).cast());
+            prefetch_for_write(std::ptr::from_ref(self.memory.flag(self.index, next)).cast());
         }
         let written = std::mem::take(&mut self.written_bytes);
         if class == SlotClass::Page && self.has_own_core {
-            let page = self.memory.slot_data(self.rank, next, class, 0, written);
+            let page = self.memory.slot_data(self.index, next, class, 0, written);
             // SAFETY: inside the page.
             (0..written).step_by(64).for_each(|at| prefetch_for_write(unsafe { page.add(at) }.as_ptr()));
         }
@@ -116,6 +120,14 @@ impl ShmSegment {
 }
 
 impl treepie_fabric::SharedSegment for ShmSegment {
+    fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    fn index(&self) -> u32 {
+        self.index
+    }
+
     fn capacity(&self, class: SlotClass) -> usize {
         self.memory.layout.capacity(class)
     }
@@ -125,7 +137,7 @@ impl treepie_fabric::SharedSegment for ShmSegment {
         if !self.rounds.can_publish(&self.memory, class == SlotClass::Large) {
             return false;
         }
-        let to = self.memory.slot_data(self.rank, self.rounds.last_round() + 1, class, offset, data.len());
+        let to = self.memory.slot_data(self.index, self.rounds.last_round() + 1, class, offset, data.len());
         // SAFETY: inside the slot of this rank; all others have read the slot's last data, as they have published a
         // later round, and read it again only when this round is published.
         let to = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), data.len()) };
@@ -147,14 +159,14 @@ impl treepie_fabric::SharedSegment for ShmSegment {
     }
 
     #[inline]
-    fn published_tag(&mut self, rank: u32) -> Option<u64> {
-        self.rounds.published_tag(&self.memory, rank)
+    fn published_tag(&mut self, member: u32) -> Option<u64> {
+        self.rounds.published_tag(&self.memory, member)
     }
 
     #[inline]
-    fn read(&mut self, rank: u32, class: SlotClass, offset: usize, len: usize) -> &[u8] {
-        assert!(self.rounds.has_seen(rank), "a slot is read before it is published");
-        let from = self.memory.slot_data(rank, self.rounds.last_round(), class, offset, len);
+    fn read(&mut self, member: u32, class: SlotClass, offset: usize, len: usize) -> &[u8] {
+        assert!(self.rounds.has_seen(member), "a slot is read before it is published");
+        let from = self.memory.slot_data(member, self.rounds.last_round(), class, offset, len);
         // SAFETY: inside a slot of this round, of whichever class its rank wrote. Its rank has published the round and
         // reuses the slot only for a later round, after this rank has published the next one, for which it must borrow
         // this segment mutably.
@@ -169,13 +181,15 @@ impl treepie_fabric::SharedSegment for ShmSegment {
         self.try_write(class, offset, &exposed)
     }
 
-    fn read_exposed(&mut self, rank: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool {
-        let exposed = self.read(rank, class, offset, EXPOSED_ADDRESS_BYTES);
+    fn read_exposed(&mut self, member: u32, class: SlotClass, offset: usize, from: usize, into: &mut [u8]) -> bool {
+        let exposed = self.read(member, class, offset, EXPOSED_ADDRESS_BYTES);
         let word = |at: usize| u64::from_ne_bytes(exposed[at..at + 8].try_into().expect("8 bytes"));
         let (address, exposed_bytes, from) = (word(0), word(8), from as u64);
         let fits = from.checked_add(into.len() as u64).is_some_and(|end| end <= exposed_bytes);
         match address.checked_add(from).filter(|_| fits) {
-            Some(address) => self.peer_access.read_process(self.arena.pid(rank), address, into),
+            Some(address) => {
+                self.peer_access.read_process(self.arena.pid(self.members[member as usize]), address, into)
+            }
             None => false,
         }
     }
@@ -193,7 +207,7 @@ impl treepie_fabric::SharedSegment for ShmSegment {
     }
 
     fn awaited(&self) -> Option<u32> {
-        self.rounds.awaited()
+        self.rounds.awaited().map(|member| self.members[member as usize])
     }
 
     fn clear_awaited(&mut self) {
